@@ -19,7 +19,7 @@ import (
 	"byline/internal/servertest"
 )
 
-// TestMain lets the test binary be the byline program.
+// TestMain makes the test binary the byline program if servertest has started it.
 func TestMain(m *testing.M) {
 	if servertest.IsProgram() {
 		main()
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	secrettest.Exit(m.Run())
 }
 
-// TestMain_ImportsCLIAlone: package main has no logic of its own.
-func TestMain_ImportsCLIAlone(t *testing.T) {
+// TestMain_ImportsOnlyCLI: package main has no logic of its own.
+func TestMain_ImportsOnlyCLI(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, ".").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestMain_ImportsCLIAlone(t *testing.T) {
 	}
 }
 
-func TestStopsOnASignal(t *testing.T) {
+func TestSignal_Stops(t *testing.T) {
 	p := servertest.StartProcess(t, "--data", t.TempDir(), "--no-demo")
 	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -48,9 +48,9 @@ func TestStopsOnASignal(t *testing.T) {
 	}
 }
 
-// TestEndsOnASecondSignal: after the first signal the server waits for an active request, after the
-// second it ends at once.
-func TestEndsOnASecondSignal(t *testing.T) {
+// TestSignal_SecondEndsProcess: after the first signal the server waits for an active request; the second ends
+// the process at once.
+func TestSignal_SecondEndsProcess(t *testing.T) {
 	p := servertest.StartProcess(t, "--data", t.TempDir(), "--no-demo")
 	servertest.BeginRequest(t, p.Root)
 	ended := make(chan error, 1)
@@ -78,12 +78,12 @@ func TestSchemaCommand(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, &out)
 	}
 	if cli.Run(t.Context(), []string{"--help"}, &help, io.Discard, schema, nil); !strings.Contains(help.String(), "Print the GraphQL schema") {
-		t.Errorf("--help does not name it: %s", &help)
+		t.Errorf("--help does not name the command schema: %s", &help)
 	}
 }
 
-// TestServerLinksNoOtherProgram: the server's binary has no charts, fonts, PDF or container images.
-func TestServerLinksNoOtherProgram(t *testing.T) {
+// TestServer_LinkedPackages: the server's binary links no packages for charts, fonts, PDF or container images.
+func TestServer_LinkedPackages(t *testing.T) {
 	for program, links := range map[string]bool{".": false, "./bench": true, "./deploy/image": true} {
 		out, err := exec.Command("go", "list", "-deps", program).Output()
 		if err != nil {

@@ -43,7 +43,7 @@ func TestBenchArticle(t *testing.T) {
 		t.Error(out)
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v are left", err, left)
+		t.Errorf("files left: %v, %v", err, left)
 	}
 	for _, name := range []string{"article-ru.svg", "article-ru.png"} {
 		if _, err := os.Stat(filepath.Join(charts, name)); err != nil {
@@ -72,8 +72,8 @@ func TestBenchGrowth(t *testing.T) {
 	}
 }
 
-// TestBenchRefuses has invalid flags, which are refused before anything is loaded.
-func TestBenchRefuses(t *testing.T) {
+// TestBench_InvalidFlags: invalid flags are refused before anything is loaded.
+func TestBench_InvalidFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestBenchRefuses(t *testing.T) {
 		"more users than fit":     {"article", "--users", "20000", "--growth"},
 		"no runs":                 {"article", "--runs", "0"},
 		"two formats":             {"article", "--json", "--markdown"},
-		"nowhere for the charts":  {"article", "--chart", file},
+		"charts to a file":        {"article", "--chart", file},
 		"an invalid endpoint":     {"article", "--cosmos-endpoint", "account"},
 		"a growth of one":         {"growth", "--times", "1"},
 		"a growth over the limit": {"growth", "--users", "100000", "--times", "11"},
@@ -98,9 +98,9 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// TestBenchArticleOnAnAccount runs `bench article` twice on an emulator, where its databases stay until
+// TestBenchArticle_OnAccount runs `bench article` twice on an emulator, where its databases stay until
 // --remove is given.
-func TestBenchArticleOnAnAccount(t *testing.T) {
+func TestBenchArticle_OnAccount(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
 	engine, err := emulator.Open(t.TempDir(), emulator.Options{Partitions: 2, NoSync: true, Logger: secrettest.Logger()})
@@ -131,11 +131,11 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 		return page.Databases
 	}
 	if kept := databases(); len(kept) != 3 {
-		t.Errorf("%v are kept", kept)
+		t.Errorf("databases kept: %v, want 3", kept)
 	}
 	runArticle(t, 0, append(endpoint, "--remove")...)
 	if left := databases(); len(left) != 0 {
-		t.Errorf("%v are left", left)
+		t.Errorf("databases left: %v", left)
 	}
 	interrupted, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -144,7 +144,7 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 		t.Errorf("interrupted: status %d: %s", status, &measuring.output)
 	}
 	if left := databases(); len(left) != 0 {
-		t.Errorf("%v are left", left)
+		t.Errorf("databases left: %v", left)
 	}
 }
 

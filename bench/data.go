@@ -17,7 +17,7 @@ import (
 	"byline/store/seed"
 )
 
-// dataFlags are the account, the data set and the output format.
+// dataFlags are the flags of the account, the data set and the output format.
 type dataFlags struct {
 	CosmosEndpoint string `long:"cosmos-endpoint" env:"COSMOS_ENDPOINT" value-name:"URL" description:"Azure Cosmos DB account or emulator to run on; its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. The databases are called byline-bench-article-..., and are kept."`
 	Data           string `long:"data" value-name:"DIR" description:"Directory of the embedded engine's data, which is kept, so that the next run need not load it; what each run writes is kept, too."`
@@ -57,14 +57,14 @@ func (f dataFlags) format() article.Format {
 // holds: as in an account, more data is on more partitions.
 const authorsPerPartition = 50
 
-// engine returns the engine's settings, and the directory below dir, of a data set.
+// engine returns the directory, below dir, and the options of the engine of a data set.
 func engine(dir string, o article.Options) (string, emulator.Options) {
 	return filepath.Join(dir, fmt.Sprintf("%d-users-seed-%d", o.Users, o.Seed)),
 		emulator.Options{Partitions: min(256, (o.Users+authorsPerPartition-1)/authorsPerPartition)}
 }
 
 // withSuite loads the missing part of a data set in some versions of the model, and calls do with the
-// suite. Databases are removed as --remove says.
+// suite. With --remove, it deletes the databases.
 func (f dataFlags) withSuite(ctx context.Context, p *console.Progress, o article.Options, versions []string, do func(*article.Suite) error) (err error) {
 	flags, options := account.Flags{CosmosEndpoint: f.CosmosEndpoint}, account.Options{}
 	if flags.Embedded() {
@@ -81,7 +81,7 @@ func (f dataFlags) withSuite(ctx context.Context, p *console.Progress, o article
 	loading := options
 	loading.Engine.NoSync = true
 	err = withAccount(ctx, p.Log, flags, loading, func(a *account.Account) error {
-		defer collector.Rarely()()
+		defer collector.SetForBulkLoad()()
 		suite, err := article.New(a.Background(), o) // waits while throttled
 		if err != nil {
 			return err

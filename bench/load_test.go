@@ -147,7 +147,7 @@ func TestBenchLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, log output
 			if status := run(t.Context(), append([]string{"load"}, args...), &out, &log); status == 0 {
-				t.Errorf("%s", &out)
+				t.Errorf("status 0, want an error: %s", &out)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Of the engines that tests reach over HTTP.
+	// The key of the engines that tests reach over HTTP.
 	if err := os.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey)); err != nil {
 		panic(err)
 	}

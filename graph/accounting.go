@@ -16,8 +16,8 @@ import (
 	"byline/graph/cost"
 )
 
-// accounting records what each response has cost, charges the budget of its payer, and reports
-// it in extensions.cost on request.
+// accounting records the cost of each response, charges it to the payer's budget, and reports it
+// in extensions.cost on request.
 type accounting struct {
 	metrics metrics
 	budgets *cost.Budgets
@@ -60,7 +60,7 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	kind = cmp.Or(kind, typeNone)
 	a.budgets.Settle(ctx, t, c)
 	a.metrics.spend(kind, c)
-	if len(response.Data) > 0 { // there may be no memory to send it
+	if len(response.Data) > 0 { // recorded once there is memory to send it
 		r.record = func() { a.metrics.observe(kind, time.Since(r.began), c, response) }
 	} else {
 		a.metrics.observe(kind, time.Since(r.began), c, response)
@@ -91,7 +91,7 @@ func readCostHeader(next http.Handler, p presenter) http.Handler {
 	})
 }
 
-// metrics are those of the handler. They have the names and labels that docs/cost.md lists.
+// metrics are the handler's metrics. docs/cost.md lists their names and labels.
 type metrics struct {
 	responses     *prometheus.CounterVec
 	seconds       *prometheus.HistogramVec
@@ -99,7 +99,7 @@ type metrics struct {
 	cached        cacheMetrics
 }
 
-// cacheMetrics are those of responses from the response cache.
+// cacheMetrics count responses from the response cache.
 type cacheMetrics struct {
 	hits, responses, predicted prometheus.Counter
 	seconds                    prometheus.Observer

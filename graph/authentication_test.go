@@ -15,7 +15,7 @@ import (
 	"byline/store/blog"
 )
 
-// verifierFunc answers for tokens as a test says.
+// verifierFunc adapts a function to auth.Verifier.
 type verifierFunc func(token string) (auth.Viewer, error)
 
 func (f verifierFunc) Verify(_ context.Context, token string) (auth.Viewer, error) { return f(token) }
@@ -36,24 +36,24 @@ func TestAuthorizationHeader(t *testing.T) {
 		code   string
 		status int // as application/graphql-response+json
 	}{
-		"none":                   {nil, "", 200},
-		"a good token":           {[]string{"Bearer good"}, "", 200},
-		"the scheme in any case": {[]string{"bEaReR good"}, "", 200},
-		"a bad token":            {[]string{"Bearer bad"}, "UNAUTHENTICATED", 401},
-		"another scheme":         {[]string{"Basic good"}, "UNAUTHENTICATED", 401},
-		"no scheme":              {[]string{"good"}, "UNAUTHENTICATED", 401},
-		"no token":               {[]string{"Bearer "}, "UNAUTHENTICATED", 401},
-		"an empty header":        {[]string{""}, "UNAUTHENTICATED", 401},
-		"two headers":            {[]string{"Bearer good", "Bearer good"}, "UNAUTHENTICATED", 401},
-		"a token of kilobytes":   {[]string{"Bearer " + strings.Repeat("a", auth.MaxToken+1)}, "UNAUTHENTICATED", 401},
-		"nobody can tell":        {[]string{"Bearer outage"}, "UNAVAILABLE", 503},
+		"no header":                   {nil, "", 200},
+		"a valid token":               {[]string{"Bearer good"}, "", 200},
+		"the scheme in any case":      {[]string{"bEaReR good"}, "", 200},
+		"an invalid token":            {[]string{"Bearer bad"}, "UNAUTHENTICATED", 401},
+		"another scheme":              {[]string{"Basic good"}, "UNAUTHENTICATED", 401},
+		"no scheme":                   {[]string{"good"}, "UNAUTHENTICATED", 401},
+		"no token":                    {[]string{"Bearer "}, "UNAUTHENTICATED", 401},
+		"an empty header":             {[]string{""}, "UNAUTHENTICATED", 401},
+		"two headers":                 {[]string{"Bearer good", "Bearer good"}, "UNAUTHENTICATED", 401},
+		"a token over MaxToken":       {[]string{"Bearer " + strings.Repeat("a", auth.MaxToken+1)}, "UNAUTHENTICATED", 401},
+		"the verifier is unavailable": {[]string{"Bearer outage"}, "UNAVAILABLE", 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("POST", "/graphql", strings.NewReader(`{"query":"{__typename}"}`))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept", mediaResponse)
 			r.Header["Authorization"] = tt.header
-			a := send(t, deaf(t, Options{Verifier: verifier}), r)
+			a := send(t, newTestHandler(t, Options{Verifier: verifier}), r)
 			if a.code() != tt.code || a.status != tt.status || strings.Contains(a.body, "secret") {
 				t.Errorf("status %d: %s", a.status, a.body)
 			}
@@ -74,10 +74,9 @@ func TestVerifier_MissingRefusesAllTokens(t *testing.T) {
 	}
 }
 
-// The store of this test panics when it is used, so UNAUTHENTICATED also says that
-// it was not.
-func TestEveryMutationNeedsSomebodySignedIn(t *testing.T) {
-	h := deaf(t, Options{})
+// The store panics when it is used, so UNAUTHENTICATED shows that it was not used.
+func TestMutations_AnonymousIsUnauthenticated(t *testing.T) {
+	h := newTestHandler(t, Options{})
 	for _, f := range readSchema(t).Mutation.Fields {
 		t.Run(f.Name, func(t *testing.T) {
 			input := f.Arguments.ForName("input").Type.Name()
@@ -89,10 +88,10 @@ func TestEveryMutationNeedsSomebodySignedIn(t *testing.T) {
 				}
 			}
 			if a := post(t, h, "", query, variables); a.code() != "UNAUTHENTICATED" || a.Data != nil {
-				t.Errorf("nobody: %s", a.body)
+				t.Errorf("anonymous: %s", a.body)
 			}
 			if a := post(t, h, "nope", query, variables); a.code() != "UNAUTHENTICATED" || a.Data != nil {
-				t.Errorf("a bad token: %s", a.body)
+				t.Errorf("invalid token: %s", a.body)
 			}
 			if a := post(t, h, "demo:ada", query, variables); a.code() == "UNAUTHENTICATED" || a.code() == "GRAPHQL_VALIDATION_FAILED" {
 				t.Errorf("ada: %s", a.body)
@@ -101,8 +100,8 @@ func TestEveryMutationNeedsSomebodySignedIn(t *testing.T) {
 	}
 }
 
-// WebSockets and event streams end with the token that opened them.
-func TestConnectionsEndWithTheirToken(t *testing.T) {
+// WebSockets and event streams end when their token expires.
+func TestStreams_EndWhenTokenExpires(t *testing.T) {
 	_, server := live(t, Options{Verifier: verifierFunc(func(string) (auth.Viewer, error) {
 		return auth.Viewer{Issuer: "i", Subject: "s", Expires: time.Now().Add(300 * time.Millisecond)}, nil
 	})})

@@ -14,8 +14,7 @@ import (
 	"byline/graph/refusal"
 )
 
-// checkRules reports an error unless each mutation has a rule, and each rule its
-// mutation.
+// checkRules returns an error unless every mutation has a rule and every rule a mutation.
 func checkRules(mutations *ast.Definition) error {
 	for _, f := range mutations.Fields {
 		if len(fields.Lookup("Mutation", f.Name).Rule) == 0 {
@@ -37,13 +36,13 @@ func moderates(ctx context.Context) bool {
 	return slices.Contains(fields.Lookup("Mutation", mutation).Rule, fields.Moderator) && requestFrom(ctx).moderator
 }
 
-// requireViewer is the part of the rules that they have in common. It runs before
-// any resolver, for every transport.
+// requireViewer refuses mutations of anonymous callers, as every rule requires. It runs before any
+// resolver, for every transport.
 type requireViewer struct{}
 
 var _ graphql.OperationContextMutator = requireViewer{}
 
-func (requireViewer) ExtensionName() string                   { return "SignedInToWrite" }
+func (requireViewer) ExtensionName() string                   { return "RequireViewer" }
 func (requireViewer) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (requireViewer) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {

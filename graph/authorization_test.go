@@ -17,8 +17,8 @@ import (
 	"byline/store/blog"
 )
 
-// A mutation without a rule is not served.
-func TestEveryMutationHasARule(t *testing.T) {
+// NewHandler fails if a mutation has no rule or a rule has no mutation.
+func TestAuthorizationRules_CoverAllMutations(t *testing.T) {
 	rules := fields.Table["Mutation"]
 	t.Cleanup(func() { fields.Table["Mutation"] = rules })
 	start := func() error {
@@ -53,8 +53,8 @@ func TestEveryMutationHasARule(t *testing.T) {
 	}
 }
 
-// The table in the documentation is the one that is used.
-func TestAuthorizationTableIsDocumented(t *testing.T) {
+// The table in docs/auth.md lists the rules in use.
+func TestAuthorizationRules_AreDocumented(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| mutation | who may execute it |\n|---|---|\n")
 	for _, f := range readSchema(t).Mutation.Fields {
@@ -71,12 +71,12 @@ func TestAuthorizationTableIsDocumented(t *testing.T) {
 	_, rest, _ := strings.Cut(string(doc), "| mutation |")
 	documented, _, _ := strings.Cut("| mutation |"+rest, "\n\n")
 	if diff := cmp.Diff(table.String(), documented+"\n"); diff != "" {
-		t.Errorf("docs/auth.md has another table:\n%s\nIt must be:\n%s", diff, &table)
+		t.Errorf("the table in docs/auth.md differs (-want +got):\n%s\nwant:\n%s", diff, &table)
 	}
 }
 
-// Where a rule asks for the author, everybody is tried: nobody, somebody without a
-// user, another user, moderators, and the author.
+// Each mutation that is limited to the author is tried by an anonymous client, a viewer without a user, another user,
+// moderators and the author.
 func TestAuthorization(t *testing.T) {
 	p := oidctest.New(t)
 	b := newBlog(t, Options{Verifier: verifierOf(t, p)})
@@ -88,10 +88,10 @@ func TestAuthorization(t *testing.T) {
 		token     string
 		moderator bool
 	}{
-		"nobody": {}, "a newcomer": {token: bearer("newcomer")}, "another": {token: grace},
+		"an anonymous client": {}, "a viewer without a user": {token: bearer("newcomer")}, "another user": {token: grace},
 		"a moderator":                {bearer("grace", "writer", "moderator"), true},
 		"a moderator without a user": {bearer("stranger", "moderator"), true},
-		"somebody with other roles":  {token: bearer("grace", "Moderator", "moderators", "admin")},
+		"a user with other roles":    {token: bearer("grace", "Moderator", "moderators", "admin")},
 	}
 	do := func(t *testing.T, token, query string, variables map[string]any) string {
 		t.Helper()
@@ -117,9 +117,8 @@ func TestAuthorization(t *testing.T) {
 		"updateComment": {`mutation($id: ID!) { updateComment(input: {id: $id, content: "changed"}) { comment { id } } }`, 1},
 		"deleteComment": {`mutation($id: ID!) { deleteComment(input: {id: $id}) { deletedCommentId } }`, 1},
 	}
-	// try lets somebody execute a mutation on something of ada's, and reports whether that
-	// has changed.
-	try := func(t *testing.T, name, token string) (a answer, changed bool) {
+	// try executes a mutation with token on an item of ada's, and reports whether the item has changed.
+	try := func(t *testing.T, name, token string) (a testResponse, changed bool) {
 		t.Helper()
 		ids := []string{do(t, ada, createPost, nil)}
 		ids = append(ids, do(t, ada, createComment, map[string]any{"id": ids[0]}))
@@ -129,7 +128,7 @@ func TestAuthorization(t *testing.T) {
 	}
 	for name, row := range fields.Table["Mutation"] {
 		if _, ok := mutations[name]; ok != slices.Contains(row.Rule, fields.Author) {
-			t.Errorf("%s: %v", name, row.Rule)
+			t.Errorf("%s: rule %v, tested %t", name, row.Rule, ok)
 		}
 	}
 	for name := range mutations {
@@ -177,7 +176,7 @@ func TestModerator_UnknownItemIsNotFound(t *testing.T) {
 	}
 }
 
-// On a laptop, too, a moderator may delete what others wrote, and not change it.
+// With demo tokens, too, a moderator may delete posts of others but not edit them.
 func TestDemoModerator(t *testing.T) {
 	b := smallBlog(t, Options{})
 	const remove, edit = `mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, `mutation { updatePost(input: {id: "<post:moths>", title: "t"}) { post { id } } }`

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// accessPattern is one of the ten of the article.
+// accessPattern is one of the ten access patterns of the article.
 type accessPattern struct {
 	name  string
-	query func(i int) (subject, query string) // the i-th of the requests; subject is "" for nobody
+	query func(i int) (subject, query string) // the i-th of the requests; subject is "" if anonymous
 }
 
-// accessPatterns makes a blog with as much in it as the patterns list, and the ten of them.
+// accessPatterns returns the ten access patterns, and a blog with enough items to fill their pages.
 func accessPatterns(t testing.TB) (*testBlog, []accessPattern) {
 	t.Helper()
 	blog := newBlog(t, Options{})
@@ -62,7 +62,7 @@ func accessPatterns(t testing.TB) (*testBlog, []accessPattern) {
 		{"C3", func(i int) (string, string) {
 			return name(i), `mutation { createComment(input: {postId: "` + id + `", content: "` + text[:200] + `"}) { comment { id } post { commentCount } } }`
 		}},
-		// A user likes a post once: there is a new one when all have.
+		// A user can like a post only once, so there is a new post when all users have liked the last one.
 		{"C4", func(i int) (string, string) {
 			if i%users == 0 {
 				fresh++
@@ -73,8 +73,8 @@ func accessPatterns(t testing.TB) (*testBlog, []accessPattern) {
 	}
 }
 
-// The ten access patterns of the article, through the HTTP handler, on the embedded
-// engine in memory. RU/op is what Cosmos DB would charge, by the engine's estimate.
+// BenchmarkAccessPattern sends the ten access patterns of the article through the HTTP handler to the embedded engine in
+// memory. RU/op is the request charge of Cosmos DB as the engine estimates it.
 //
 //	go test -run '^$' -bench AccessPattern ./graph
 func BenchmarkAccessPattern(b *testing.B) {
@@ -84,7 +84,7 @@ func BenchmarkAccessPattern(b *testing.B) {
 	}
 }
 
-// measure times the handler, and counts the RU of what it asked for.
+// measure times the handler, and reports the RU and CPU time per operation.
 func measure(b *testing.B, blog *testBlog, p accessPattern) {
 	b.ReportAllocs()
 	charge, n, cpu := 0.0, 0, cpuTime(b)
@@ -110,7 +110,7 @@ func measure(b *testing.B, blog *testBlog, p accessPattern) {
 	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(n), "cpu-ns/op")
 }
 
-// cpuTime is what the process has used, which a busy machine sways less than the clock.
+// cpuTime returns the CPU time of the process, which a busy machine distorts less than elapsed time.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -29,22 +29,20 @@ import (
 	"byline/store/emulator"
 )
 
-// blog is the edge over a store over an embedded engine of its own, with a tap on
-// the wire of the request path.
+// testBlog is a handler on a store and an embedded engine. Its wire records the requests to the engine.
 type testBlog struct {
 	http.Handler
 	store *store.Store
-	// projector is the same blog under a clock that does not move: what looks at the
-	// other one makes it tick.
+	// projector is a second store on the same engine with a fixed clock; reads of the clock of store advance it.
 	projector *store.Store
 	wire      *wire
 	metrics   *prometheus.Registry
 	names     map[string]string // global ids by names such as "post:engines"
 	rows      atomic.Int64      // makes idempotency keys
-	clock     *atomic.Int64     // Unix time of the store, which ticks with each look at it
+	clock     *atomic.Int64     // Unix time of the store; each read advances it by a second
 }
 
-// wire is a transporter that remembers what goes through it.
+// wire is a transport that records requests and their charge.
 type wire struct {
 	engine policy.Transporter
 
@@ -56,7 +54,7 @@ type wire struct {
 
 type wireRequest struct {
 	what string // such as "read users", "query feed", "read many users", "batch posts"
-	bad  string // why it may not be made while a request is served; "" if it may
+	bad  string // why the request path must not send it; "" if it may
 }
 
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
@@ -82,9 +80,8 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// describeRequest names a request, and says whether it stays within a partition:
-// it carries the header of one, or it is the query of a ReadMany, which goes to a
-// physical partition and names the items it wants, as its text tells.
+// describeRequest names a request, and checks that it stays within one partition: it has a partition key header, or it is
+// the query of a ReadMany, which names its items and goes to one partition key range.
 func describeRequest(r *http.Request) wireRequest {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // dbs/<db>/colls/<container>/docs[/<id>]
 	if len(parts) < 5 || parts[4] != "docs" {
@@ -113,8 +110,7 @@ func describeRequest(r *http.Request) wireRequest {
 	return wireRequest{what, bad}
 }
 
-// isReadMany looks for how azcosmos names the ids in the text of a query, and leaves
-// the body unchanged.
+// isReadMany reports whether a query has the parameter names of a ReadMany of azcosmos. It leaves the body unchanged.
 func isReadMany(r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -125,14 +121,14 @@ func isReadMany(r *http.Request) bool {
 	return strings.Contains(query.Query, "IN (@param_id") || strings.Contains(query.Query, "(c.id = @param_id")
 }
 
-// reset forgets what went through so far.
+// reset clears the recorded requests and charge.
 func (w *wire) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.requests, w.charge = nil, 0
 }
 
-// seen returns what went through since the last reset, sorted.
+// seen returns the names of the requests since the last reset, sorted.
 func (w *wire) seen() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +159,7 @@ func (w *wire) checkPartitions(t testing.TB) {
 	}
 }
 
-// newBlog makes an empty blog. Its clock ticks a second with each look at it.
+// newBlog returns an empty blog. Each read of its clock advances it by a second.
 func newBlog(t testing.TB, o Options) *testBlog { return newBlogOf(t, o, store.Options{}, 0) }
 
 // byPriority sends requests to one transport, and those of low priority to another.
@@ -176,7 +172,7 @@ func (b byPriority) Do(r *http.Request) (*http.Response, error) {
 	return b.requests.Do(r)
 }
 
-// newBlogOf is newBlog with some options of the store, and an item cache.
+// newBlogOf is newBlog with options of the store and an item cache of cacheBytes.
 func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testBlog {
 	t.Helper()
 	epoch := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
@@ -224,8 +220,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 		t.Fatal(err)
 	}
 	b := &testBlog{Handler: h, store: s, clock: now, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
-	// The first ReadMany of a client reads what a container is made of, and the first request of
-	// background work the account.
+	// A client's first ReadMany reads the container's properties, and its first background request those of the account.
 	for _, warm := range []func() error{
 		func() error { _, err := s.Empty(t.Context()); return err },
 		func() error { _, err := s.Users(t.Context(), []string{"a", "b"}); return err },
@@ -239,12 +234,12 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	return b
 }
 
-// key returns a new idempotency key, so that ids are the same each time.
+// key returns the next key of a fixed sequence of idempotency keys, so that ids are the same in each run.
 func (b *testBlog) key() string { return fmt.Sprint("row ", b.rows.Add(1)) }
 
 func subjectID(name string) string { return blog.UserID(auth.DemoIssuer, name) }
 
-// user signs a user up.
+// user creates a user and names its global id "user:" and the name.
 func (b *testBlog) user(t testing.TB, name string) string {
 	t.Helper()
 	u, err := b.store.CreateUser(t.Context(), store.NewUser{ID: subjectID(name), Username: name})
@@ -291,8 +286,7 @@ func (b *testBlog) like(t testing.TB, user, postID string) {
 	b.names["like:"+user] = likeGlobalID(l)
 }
 
-// settle runs the projections until the counts of every post in the feed are those
-// of the post itself.
+// settle runs the projections until each post in the feed and in its author's list has the revision of the post itself.
 func (b *testBlog) settle(t testing.TB) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -329,11 +323,10 @@ func (b *testBlog) settled(t testing.TB) bool {
 	return true
 }
 
-// smallBlog is a blog of two users with a user, four posts, three comments, three likes.
+// smallBlog returns a blog with two users, four posts, three comments and three likes.
 func smallBlog(t testing.TB, o Options) *testBlog { return smallBlogOf(t, newBlog(t, o)) }
 
-// smallBlogInBubble is smallBlog for a test in a synctest bubble: as time passes at once there, it does
-// not poll often.
+// smallBlogInBubble is smallBlog for a test in a synctest bubble. It polls less often, as time passes at once there.
 func smallBlogInBubble(t testing.TB, o Options) *testBlog {
 	return smallBlogOf(t, newBlogOf(t, o, store.Options{PollInterval: 200 * time.Millisecond}, 0))
 }
@@ -362,8 +355,8 @@ func newResponse(status int, body string) *http.Response {
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
 }
 
-// metricOf adds up the series of a counter or gauge, except those whose first label has one of the values but.
-func metricOf(t testing.TB, r prometheus.Gatherer, name string, but ...any) float64 {
+// metricOf adds up the series of a counter or gauge, except those whose first label has one of the values in except.
+func metricOf(t testing.TB, r prometheus.Gatherer, name string, except ...any) float64 {
 	t.Helper()
 	families, err := r.Gather()
 	if err != nil {
@@ -373,7 +366,7 @@ func metricOf(t testing.TB, r prometheus.Gatherer, name string, but ...any) floa
 	for _, f := range families {
 		if f.GetName() == name {
 			for _, m := range f.Metric {
-				if !slices.ContainsFunc(but, func(v any) bool { return m.Label[0].GetValue() == fmt.Sprint(v) }) {
+				if !slices.ContainsFunc(except, func(v any) bool { return m.Label[0].GetValue() == fmt.Sprint(v) }) {
 					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 				}
 			}

@@ -14,7 +14,7 @@ import (
 	"byline/store/blog"
 )
 
-const wholeFeed = `{ feed(first: 100) { edges { node { title } } } }` // predicted to cost 6.74 RU; of smallBlog it costs 2.38
+const wholeFeed = `{ feed(first: 100) { edges { node { title } } } }` // predicted to cost 6.74 RU; on smallBlog it costs 2.38
 
 func TestBudgetPerRequest(t *testing.T) {
 	var log bytes.Buffer
@@ -35,26 +35,26 @@ func TestBudgetPerRequest(t *testing.T) {
 				t.Error(a.body)
 			}
 			if got := metricOf(t, b.metrics, "byline_budget_exceeded_total"); got != tt.exceeded {
-				t.Errorf("%f times over budget", got)
+				t.Errorf("over budget %f times, want %f", got, tt.exceeded)
 			}
 			measured := strings.Contains(log.String(), `msg="over budget" budget=request limit=6 predicted=7 path=feed requestId=`)
 			if measured != tt.budget.Measure {
-				t.Errorf("%s", &log)
+				t.Errorf("logged %t, want %t: %s", measured, tt.budget.Measure, &log)
 			}
 		})
 	}
 }
 
-// A budget that a mutation can never be within is told at the start.
+// A mutation that exceeds the budget whatever its input is logged at start.
 func TestBudgets_MutationsOverBudgetAreLoggedAtStart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		partitions, limit int
 		want              []string
 	}{
-		"one partition": {0, 0, nil},
-		"thirty-six":    {36, 0, nil},
-		"all there are": {blog.MaxFeedPartitions, 0, []string{"deletePost", "updatePost"}},
-		"a low budget":  {0, 34, []string{"deletePost", "updateUser"}},
+		"one partition":  {0, 0, nil},
+		"36 partitions":  {36, 0, nil},
+		"max partitions": {blog.MaxFeedPartitions, 0, []string{"deletePost", "updatePost"}},
+		"a low budget":   {0, 34, []string{"deletePost", "updateUser"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -70,8 +70,7 @@ func TestBudgets_MutationsOverBudgetAreLoggedAtStart(t *testing.T) {
 	}
 }
 
-// What is predicted is taken from the viewer's budget before an operation begins, and
-// what it did not cost is given back.
+// The predicted cost is taken from the viewer's budget before an operation executes, and the unused part is returned.
 func TestBudgetPerViewer(t *testing.T) {
 	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 7}})
 	if a := post(t, b, "demo:ada", wholeFeed, nil); a.code() != "" {
@@ -82,7 +81,7 @@ func TestBudgetPerViewer(t *testing.T) {
 	if a.code() == "THROTTLED" {
 		wait = a.Errors[0].Extensions["retryAfterMs"].(float64)
 	}
-	// 7 - 2.38 RU are left, 2.12 too few, and 7 come in a minute.
+	// 7 - 2.38 RU are left, 2.12 too few; 7 RU are added per minute.
 	if wait < 1 || wait > 18_200 || a.Data != nil {
 		t.Errorf("%.0f ms: %s", wait, a.body)
 	}
@@ -90,7 +89,7 @@ func TestBudgetPerViewer(t *testing.T) {
 		t.Error("not counted")
 	}
 	if a := post(t, b, "demo:ada", b.fill(`{ post(id: "<post:moths>") { title } }`), nil); a.code() != "" {
-		t.Errorf("nothing was given back: %s", a.body)
+		t.Errorf("the unused part was not returned: %s", a.body)
 	}
 	for _, other := range []string{"demo:grace", ""} { // anonymous: by address
 		if a := post(t, b, other, wholeFeed, nil); a.code() != "" {
@@ -102,7 +101,7 @@ func TestBudgetPerViewer(t *testing.T) {
 	}
 }
 
-// Spending more than was predicted, or more than the budget at once, is debt.
+// A cost above the prediction or above the whole budget becomes debt.
 func TestBudgetPerViewer_OverspendingIsDebt(t *testing.T) {
 	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 15}})
 	like := b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`) // predicted to cost 19.6
@@ -114,7 +113,7 @@ func TestBudgetPerViewer_OverspendingIsDebt(t *testing.T) {
 	}
 }
 
-// Who hangs up spends what was predicted, all the same.
+// A canceled operation is charged its predicted cost.
 func TestBudgetPerViewer_CanceledOperationIsCharged(t *testing.T) {
 	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 7}})
 	ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
@@ -143,7 +142,7 @@ func TestBudgetPerViewer_MeasureOnlyCounts(t *testing.T) {
 	}
 }
 
-// Events are charged as they come. One that the budget does not suffice for ends the subscription.
+// Each event is charged. An event over the budget ends the subscription.
 func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
 	b, server := live(t, Options{RUPerViewer: cost.Budget{RU: 4}})
 	p := dial(t, server, "graphql-transport-ws", nil)
@@ -164,6 +163,6 @@ func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
 		}
 	}
 	if a := post(t, b, "demo:grace", `{ viewer { username } }`, nil); a.code() != "THROTTLED" {
-		t.Errorf("the budget is spent: %s", a.body)
+		t.Errorf("after the budget is spent: %s", a.body)
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// An edit names the version that it is of. Likes leave that alone, so they never
-// make an edit conflict, however they fall.
+// Likes do not change the version of a post, so an edit that expects a version never conflicts with them.
 func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 	const fans = 50
 	setup := func(t *testing.T) (b *testBlog, like func(i int)) {
@@ -41,7 +40,7 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 		return data.UpdatePost.Post.Version, data.UpdatePost.Post.LikeCount
 	}
 
-	t.Run("at once", func(t *testing.T) {
+	t.Run("concurrently", func(t *testing.T) {
 		b, like := setup(t)
 		var liked atomic.Int32
 		var likes sync.WaitGroup
@@ -57,7 +56,7 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 			done = before == fans
 			next, n := edit(t, b, version)
 			if next != version+1 || n < count || n < int(before) {
-				t.Fatalf("version %d with %d likes became %d with %d, when %d had been answered", version, count, next, n, before)
+				t.Fatalf("version %d with %d likes became version %d with %d likes, after %d likes had succeeded", version, count, next, n, before)
 			}
 			version, count = next, n
 			if liked.Load() > before {
@@ -66,13 +65,13 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 		}
 		likes.Wait()
 		if count != fans {
-			t.Errorf("%d likes", count)
+			t.Errorf("%d likes, want %d", count, fans)
 		}
 		t.Logf("%d edits, likes during %d of them", version-1, during)
 	})
 
-	// All of them between the moment an edit begins to write and the moment Cosmos DB gets it.
-	t.Run("just before it is written", func(t *testing.T) {
+	// All likes arrive after the edit has begun its write and before Cosmos DB receives it.
+	t.Run("just before the write", func(t *testing.T) {
 		b, like := setup(t)
 		var once sync.Once
 		b.wire.fail = func(r *http.Request) (*http.Response, error) {
@@ -86,13 +85,13 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 			return nil, nil
 		}
 		if version, likes := edit(t, b, 1); version != 2 || likes != fans {
-			t.Errorf("version %d with %d likes", version, likes)
+			t.Errorf("version %d with %d likes, want version 2 with %d", version, likes, fans)
 		}
 	})
 }
 
-// Everybody likes and comments on one post at once, each twice. Half of them repeat
-// the comment with the same idempotency key, as a client does that got no answer.
+// All users like and comment on one post concurrently, each twice. Half of them repeat the comment with the same
+// idempotency key, as a client does after an ambiguous write.
 func TestPost_ConcurrentLikesAndComments(t *testing.T) {
 	const users = 64
 	b := newBlog(t, Options{})
@@ -137,7 +136,7 @@ func TestPost_ConcurrentLikesAndComments(t *testing.T) {
 			p := page(t, b, fmt.Sprintf(b.fill(`{ post(id: "<post:popular>") { %s(first: 50%s) { ...%s } } }`), list, after, fragment), []string{"post", list})
 			for _, id := range p.ids() {
 				if seen[id] {
-					t.Errorf("%s comes twice", id)
+					t.Errorf("%s is listed twice", id)
 				}
 				seen[id] = true
 			}

@@ -9,8 +9,8 @@ import (
 	"byline/store/blog"
 )
 
-// pagingOf makes the arguments of a list the store's, which judges them. A null
-// first is the default, an empty after the beginning.
+// pagingOf converts the arguments of a list field. The store validates them. A null first is the
+// default page size, an empty after the start of the list.
 func pagingOf(first *int32, after *string, order *store.Order) store.Paging {
 	p := store.Paging{First: fields.DefaultPage}
 	if first != nil {
@@ -58,11 +58,10 @@ func pageInfo[T any](page *store.Page[T]) *model.PageInfo {
 	return info
 }
 
-// The pages of a response are read through its memos: a page that two fields select, or that
-// proved that its parent exists (see parents.go), is read once.
+// Pages are read through the memos of a response: a page that two fields select, or that proved
+// that its parent exists (see parents.go), is read once.
 
-// pageKey names one page of one list: of the comments or likes of a post, or of
-// the posts of a user.
+// pageKey identifies a page: of the comments or likes of a post, or of the posts of a user.
 type pageKey struct {
 	parent string
 	paging store.Paging
@@ -103,8 +102,7 @@ func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*b
 	})
 }
 
-// readPage reads a page and announces what its items, of which there are none if it fails, may
-// be asked for.
+// readPage reads a page and passes its items to announce: none if the read fails.
 func readPage[T any](read func() (*store.Page[T], error), announce func(items []T)) (*store.Page[T], error) {
 	var items []T
 	defer func() { announce(items) }()
@@ -115,8 +113,8 @@ func readPage[T any](read func() (*store.Page[T], error), announce func(items []
 	return page, err
 }
 
-// expectPosts says that posts in short form are being read, and returns what announces what
-// they may be asked for and lack.
+// expectPosts is called before summaries of posts are read: see expect. The function that it
+// returns announces the keys that their fields may load: authors, likes, and truncated posts.
 func (l *loaders) expectPosts() func([]*blog.Post) {
 	users, liked, whole := l.users.expect(), l.liked.expect(), l.posts.expect()
 	return func(posts []*blog.Post) {
@@ -133,7 +131,7 @@ func (l *loaders) expectPosts() func([]*blog.Post) {
 	}
 }
 
-// keysOf collects the keys of items, but for empty ones.
+// keysOf returns the non-empty keys of items.
 func keysOf[T any](items []T, key func(T) string) []string {
 	keys := make([]string, 0, len(items))
 	for _, item := range items {

@@ -17,12 +17,12 @@ func TestPagingOf(t *testing.T) {
 		order *store.Order
 		want  store.Paging
 	}{
-		"nothing given":              {want: store.Paging{First: 20}},
-		"everything":                 {at(7), &after, &oldest, store.Paging{First: 7, After: "c", Order: store.OldestFirst}},
-		"zero is not the default":    {first: at(0), want: store.Paging{First: 0}},
-		"too many is for the store":  {first: at(101), want: store.Paging{First: 101}},
-		"nothing before the first":   {first: at(-1), want: store.Paging{First: -1}},
-		"an empty after is as if no": {after: new(string), want: store.Paging{First: 20}},
+		"no arguments -> defaults":                    {want: store.Paging{First: 20}},
+		"all arguments":                               {at(7), &after, &oldest, store.Paging{First: 7, After: "c", Order: store.OldestFirst}},
+		"first of 0 -> not the default":               {first: at(0), want: store.Paging{First: 0}},
+		"first over the maximum -> left to the store": {first: at(101), want: store.Paging{First: 101}},
+		"negative first -> left to the store":         {first: at(-1), want: store.Paging{First: -1}},
+		"empty after -> none":                         {after: new(string), want: store.Paging{First: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, pagingOf(tt.first, tt.after, tt.order)); diff != "" {

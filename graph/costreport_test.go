@@ -23,8 +23,8 @@ import (
 	"byline/store/projection"
 )
 
-// toldCost is extensions.cost, as a client reads it.
-type toldCost struct {
+// reportedCost is extensions.cost, as a client reads it.
+type reportedCost struct {
 	PredictedRU float64
 	ActualRU    float64
 	Requests    int
@@ -36,8 +36,8 @@ type toldCost struct {
 	}
 }
 
-// withCost asks as post does, and for the cost.
-func withCost(t testing.TB, h http.Handler, token, query, detail string) (answer, toldCost) {
+// withCost is post with a request for the cost in the given detail; detail may be "".
+func withCost(t testing.TB, h http.Handler, token, query, detail string) (testResponse, reportedCost) {
 	t.Helper()
 	r := benchRequest(strings.TrimPrefix(token, "demo:"), query)
 	if detail != "" {
@@ -47,39 +47,38 @@ func withCost(t testing.TB, h http.Handler, token, query, detail string) (answer
 	return a, costOf(t, a.body)
 }
 
-// askingForCost adds the header that asks for the cost to all requests.
-func askingForCost(next http.Handler) http.Handler {
+// requestingCost adds the header that requests the cost to all requests.
+func requestingCost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set(cost.Header, "summary")
 		next.ServeHTTP(w, r)
 	})
 }
 
-// costOf reads extensions.cost of a response; the zero value without it.
-func costOf(t testing.TB, body string) toldCost {
+// costOf returns extensions.cost of a response, or the zero value without it.
+func costOf(t testing.TB, body string) reportedCost {
 	t.Helper()
-	var told struct{ Extensions struct{ Cost toldCost } }
-	if err := json.Unmarshal([]byte(body), &told); err != nil {
+	var reported struct{ Extensions struct{ Cost reportedCost } }
+	if err := json.Unmarshal([]byte(body), &reported); err != nil {
 		t.Fatalf("%q: %v", body, err)
 	}
-	return told.Extensions.Cost
+	return reported.Extensions.Cost
 }
 
-// What all answers of a run have told adds up, to the hundredth, to what the engine has
-// charged and to what the metric says: of the ten patterns and more, of what fails, of
-// what is throttled, and of reads for several fields at once.
-func TestCostsAddUp(t *testing.T) {
+// The reported costs add up, to a hundredth of a RU, to the engine's charges and to the metric: for the access patterns,
+// errors, throttled requests and batched reads.
+func TestCost_AddsUp(t *testing.T) {
 	b, patterns := accessPatterns(t)
 	inject := b.wire.engine.(*emulator.Engine).Inject
 	b.wire.reset()
 	before := metricOf(t, b.metrics, "byline_cosmos_request_units_total")
-	told, requests := 0.0, 0
-	ask := func(subject, query, code string) {
+	reported, requests := 0.0, 0
+	do := func(subject, query, code string) {
 		a, c := withCost(t, b, subject, b.fill(query), "detail")
 		if a.code() != code {
 			t.Fatal(a.body)
 		}
-		told += c.ActualRU
+		reported += c.ActualRU
 		requests += c.Requests
 		sum, sent := 0.0, 0
 		for _, o := range c.Operations {
@@ -90,24 +89,24 @@ func TestCostsAddUp(t *testing.T) {
 			}
 		}
 		if math.Abs(sum-c.ActualRU) > .001 || sent != c.Requests {
-			t.Errorf("%s: the operations have charged %.2f RU in %d requests, all together %.2f in %d", query, sum, sent, c.ActualRU, c.Requests)
+			t.Errorf("%s: the operations add up to %.2f RU in %d requests, the response reports %.2f RU in %d", query, sum, sent, c.ActualRU, c.Requests)
 		}
 	}
 	for _, p := range patterns {
 		for i := range 3 {
 			subject, query := p.query(i)
 			if p.name == "C4" && i == 0 {
-				b.wire.reset() // the post that it has made to be liked was for free
-				before, told, requests = metricOf(t, b.metrics, "byline_cosmos_request_units_total"), 0, 0
+				b.wire.reset() // leave out the post that the pattern has just created
+				before, reported, requests = metricOf(t, b.metrics, "byline_cosmos_request_units_total"), 0, 0
 			}
-			ask(subject, query, "")
+			do(subject, query, "")
 		}
 	}
-	ask("user0001", `{ feed(first: 100) { edges { node { content viewerHasLiked author { createdAt } } } } }`, "")
-	ask("", `{ nodes(ids: ["<user:user0001>", "<post:post 1>", "<like:user0001>"]) { id } }`, "")
-	ask("", `{ post(id: "`+postGlobalID("none")+`") { comments { edges { cursor } } } }`, "")
-	ask("", `{ post(id: "nonsense") { title } }`, "BAD_USER_INPUT")
-	ask("user0001", `mutation { deletePost(input: {id: "<post:post 0>"}) { deletedPostId } }`, "FORBIDDEN")
+	do("user0001", `{ feed(first: 100) { edges { node { content viewerHasLiked author { createdAt } } } } }`, "")
+	do("", `{ nodes(ids: ["<user:user0001>", "<post:post 1>", "<like:user0001>"]) { id } }`, "")
+	do("", `{ post(id: "`+postGlobalID("none")+`") { comments { edges { cursor } } } }`, "")
+	do("", `{ post(id: "nonsense") { title } }`, "BAD_USER_INPUT")
+	do("user0001", `mutation { deletePost(input: {id: "<post:post 0>"}) { deletedPostId } }`, "FORBIDDEN")
 	n := 0
 	inject(func(emulator.Operation) (f emulator.Fault) {
 		if n++; n%2 == 0 {
@@ -115,22 +114,22 @@ func TestCostsAddUp(t *testing.T) {
 		}
 		return f
 	})
-	ask("user0001", `mutation { likePost(input: {postId: "<post:post 1>"}) { post { id } } }`, "THROTTLED")
+	do("user0001", `mutation { likePost(input: {postId: "<post:post 1>"}) { post { id } } }`, "THROTTLED")
 	inject(nil)
 
-	if charged := b.wire.charged(); told == 0 || math.Abs(told-charged) > .005 {
-		t.Errorf("told %.2f RU, charged %.2f", told, charged)
+	if charged := b.wire.charged(); reported == 0 || math.Abs(reported-charged) > .005 {
+		t.Errorf("reported %.2f RU, charged %.2f", reported, charged)
 	}
-	if metric := metricOf(t, b.metrics, "byline_cosmos_request_units_total") - before; math.Abs(told-metric) > .005 {
-		t.Errorf("told %.2f RU, and the metric says %.2f", told, metric)
+	if metric := metricOf(t, b.metrics, "byline_cosmos_request_units_total") - before; math.Abs(reported-metric) > .005 {
+		t.Errorf("reported %.2f RU, the metric %.2f", reported, metric)
 	}
 	if sent := len(b.wire.seen()); requests != sent {
-		t.Errorf("told of %d requests, sent %d", requests, sent)
+		t.Errorf("reported %d requests, sent %d", requests, sent)
 	}
 }
 
-// What is answered from memory is told as such and costs nothing: with a cache, too, what
-// answers tell is what the engine has charged and what the metrics say.
+// Reads from the item cache are reported as such and cost nothing. With a cache, too, the reported costs equal the
+// engine's charges and the metrics.
 func TestCost_AddsUpWithItemCache(t *testing.T) {
 	b := newBlogOf(t, Options{}, store.Options{}, 1<<20)
 	b.user(t, "ada")
@@ -149,7 +148,7 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 	charged := 0.0
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {
 		response, err := b.wire.engine.Do(r)
-		if err == nil && r.Header.Get("A-Im") == "" && strings.Contains(r.URL.Path, "/docs") { // changes are followed on the same wire
+		if err == nil && r.Header.Get("A-Im") == "" && strings.Contains(r.URL.Path, "/docs") { // not the change feed, which uses the same wire
 			ru, _ := strconv.ParseFloat(response.Header.Get("X-Ms-Request-Charge"), 64)
 			mu.Lock()
 			defer mu.Unlock()
@@ -160,18 +159,18 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 	seeded := ofRequests()
 	running, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
-	background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone
+	background.Go(func() { _ = b.store.Run(running) }) // it returns only when its context ends
 	defer background.Wait()
 	defer stop()
-	told, hits := 0.0, 0
-	ask := func(query string) (fresh int) {
+	reported, hits := 0.0, 0
+	do := func(query string) (fresh int) {
 		a, c := withCost(t, b, "ada", query, "detail")
 		if a.code() != "" {
 			t.Error(a.body)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		told += c.ActualRU
+		reported += c.ActualRU
 		for _, o := range c.Operations {
 			switch {
 			case o.Kind != "cache":
@@ -188,49 +187,49 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 		return fresh
 	}
 	for _, query := range queries {
-		for deadline := time.Now().Add(time.Minute); ; { // until the copies have come to rest
+		for deadline := time.Now().Add(time.Minute); ; { // until there are cache hits
 			before := hits
-			ask(query)
+			do(query)
 			if hits > before || time.Now().After(deadline) {
 				break
 			}
 		}
 	}
 	var all sync.WaitGroup
-	for i := range 20 { // together, and beside writes
-		all.Go(func() { ask(queries[i%len(queries)]) })
+	for i := range 20 { // concurrently with writes
+		all.Go(func() { do(queries[i%len(queries)]) })
 		if i%5 == 0 {
-			ask(b.fill(fmt.Sprintf(`mutation { createComment(input: {postId: "<post:engines>", content: "%d"}) { comment { id } } }`, i)))
+			do(b.fill(fmt.Sprintf(`mutation { createComment(input: {postId: "<post:engines>", content: "%d"}) { comment { id } } }`, i)))
 		}
 	}
 	all.Wait()
 	if hits == 0 {
-		t.Error("nothing was answered from memory")
+		t.Error("no cache hits")
 	}
 	if got := metricOf(t, b.metrics, "byline_cache_hits_total"); got != float64(hits) {
-		t.Errorf("told of %d reads from memory, the metric says %.0f", hits, got)
+		t.Errorf("reported %d cache hits, the metric %.0f", hits, got)
 	}
 	for what, ru := range map[string]float64{
-		"the engine":             charged,
-		"the metric of answers":  metricOf(t, b.metrics, "byline_graphql_request_units_total"),
-		"the metric of patterns": ofRequests() - seeded,
+		"the engine":              charged,
+		"the metric of responses": metricOf(t, b.metrics, "byline_graphql_request_units_total"),
+		"the metric of patterns":  ofRequests() - seeded,
 	} {
-		if math.Abs(ru-told) > .005 {
-			t.Errorf("told %.2f RU, %s says %.2f", told, what, ru)
+		if math.Abs(ru-reported) > .005 {
+			t.Errorf("reported %.2f RU, %s %.2f", reported, what, ru)
 		}
 	}
 }
 
-// Where each operation is said to come from, and what it is.
-func TestCostInDetail(t *testing.T) {
+// The detail has the path, pattern, container and kind of each operation.
+func TestCost_Detail(t *testing.T) {
 	b := smallBlog(t, Options{})
 	for name, tt := range map[string]struct {
 		query string
 		want  []string
 	}{
-		"a page, and lists in it": {`{ front: feed(first: 2) { edges { node { comments { edges { cursor } } } } } }`,
+		"a list of lists": {`{ front: feed(first: 2) { edges { node { comments { edges { cursor } } } } } }`,
 			[]string{"front Q6 feed query", "front.edges.node.comments Q4 posts query", "front.edges.node.comments Q4 posts query"}},
-		"a batch is its first field's": {`{ feed { edges { node { author { since: createdAt } } } } }`,
+		"a batch -> path of its first field": {`{ feed { edges { node { author { since: createdAt } } } } }`,
 			[]string{"feed Q6 feed query", "feed.edges.node.author.since manyUsers users ReadMany"}},
 		"a batch of one": {`{ feed(first: 1) { edges { node { author { createdAt } } } } }`,
 			[]string{"feed Q6 feed query", "feed.edges.node.author.createdAt manyUsers users point read"}},
@@ -255,19 +254,19 @@ func TestCostInDetail(t *testing.T) {
 	}
 }
 
-// The cost is reported only to clients that ask for it, in development as in production,
+// The cost is reported only to clients that request it, in development as in production,
 // and such a response is not cacheable.
-func TestCostIsReportedOnRequest(t *testing.T) {
+func TestCost_ReportedOnRequest(t *testing.T) {
 	b, inDevelopment := smallBlog(t, Options{}), smallBlog(t, Options{Development: true})
 	const query = `query Feed { feed { edges { node { title } } } }`
 	for _, tt := range []struct {
-		where   string
-		b       *testBlog
-		detail  string
-		status  int
-		told    bool
-		inFull  bool
-		caching string // of a GET by hash
+		where    string
+		b        *testBlog
+		detail   string
+		status   int
+		reported bool
+		detailed bool
+		caching  string // of a GET by hash
 	}{
 		{"production", b, "", 200, false, false, "public, max-age=5"},
 		{"production", b, "summary", 200, true, false, "no-store"},
@@ -280,7 +279,7 @@ func TestCostIsReportedOnRequest(t *testing.T) {
 	} {
 		t.Run(tt.where+" "+tt.detail, func(t *testing.T) {
 			a, c := withCost(t, tt.b, "", query, tt.detail)
-			if a.status != tt.status || (c.Requests == 1) != tt.told || (len(c.Operations) == 1) != tt.inFull {
+			if a.status != tt.status || (c.Requests == 1) != tt.reported || (len(c.Operations) == 1) != tt.detailed {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 			if tt.status == 400 && (a.code() != "BAD_USER_INPUT" || a.field() != cost.Header || !strings.Contains(a.body, "summary, detail or none")) {
@@ -295,7 +294,7 @@ func TestCostIsReportedOnRequest(t *testing.T) {
 			if got := a.header.Get("Cache-Control"); got != tt.caching || (a.header.Get("ETag") != "") != strings.HasPrefix(tt.caching, "public") {
 				t.Errorf("%q, want %q: %v", got, tt.caching, a.header)
 			}
-			if told := costOf(t, a.body).Requests == 1; told != (tt.told && tt.caching == "no-store") {
+			if reported := costOf(t, a.body).Requests == 1; reported != (tt.reported && tt.caching == "no-store") {
 				t.Error(a.body)
 			}
 			if !strings.Contains(a.header.Get("Vary"), cost.Header) {
@@ -305,11 +304,11 @@ func TestCostIsReportedOnRequest(t *testing.T) {
 	}
 }
 
-// Each event tells what was read for it; the first one, what it took to subscribe, too.
-func TestCostOfEvents(t *testing.T) {
+// Each event reports the cost of its reads; the first one also that of subscribing.
+func TestCost_Events(t *testing.T) {
 	b, server := live(t, Options{})
 	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`)
-	say := func(content string) {
+	comment := func(content string) {
 		if _, c := withCost(t, b, "ada", b.fill(`mutation { createComment(input: {postId: "<post:notes>", content: "`+content+`"}) { comment { id } } }`), "summary"); c.ActualRU == 0 {
 			t.Fatal(c)
 		}
@@ -335,7 +334,7 @@ func TestCostOfEvents(t *testing.T) {
 		defer response.Body.Close()
 		opened(t, b, 1)
 		for i, requests := range []int{2, 1} {
-			say(fmt.Sprint("event ", i))
+			comment(fmt.Sprint("event ", i))
 			body := ""
 			for !strings.HasSuffix(body, "\n\n") {
 				buffer := make([]byte, 1)
@@ -358,7 +357,7 @@ func TestCostOfEvents(t *testing.T) {
 		p.subscribe("subscribe", "1", query)
 		opened(t, b, 1)
 		for i, requests := range []int{2, 1} {
-			say(fmt.Sprint("message ", i))
+			comment(fmt.Sprint("message ", i))
 			var m struct{ Payload json.RawMessage }
 			if err := json.Unmarshal([]byte(p.receive()), &m); err != nil {
 				t.Fatal(err)
@@ -366,7 +365,7 @@ func TestCostOfEvents(t *testing.T) {
 			check(string(m.Payload), requests)
 		}
 	})
-	t.Run("over WebSocket, asked wrongly", func(t *testing.T) {
+	t.Run("over WebSocket, invalid detail", func(t *testing.T) {
 		p := dial(t, server, "graphql-transport-ws", nil)
 		p.send(`{"type":"connection_init","payload":{"Byline-Cost":"all"}}`)
 		if c := p.closed(); c.Code != closeBadMessage || !strings.Contains(c.Reason, "summary, detail or none") {
@@ -375,11 +374,10 @@ func TestCostOfEvents(t *testing.T) {
 	})
 }
 
-// A subscription that cannot be opened is a response as any other: it is counted, told
-// what it has cost, and charged no more than that.
+// The response to a refused subscription is counted, reports its cost, and is charged no more than that.
 func TestCost_RefusedSubscriptionIsCharged(t *testing.T) {
 	b, server := live(t, Options{RUPerViewer: cost.Budget{RU: 500}})
-	server.Config.Handler = askingForCost(server.Config.Handler)
+	server.Config.Handler = requestingCost(server.Config.Handler)
 	const query = `subscription { postChanged(id: %q) { comments(first: 100) { edges { node { author { createdAt } } } } } }`
 	before := metricOf(t, b.metrics, "byline_graphql_responses_total")
 	const n = 100 // each of which is predicted to cost more than a hundredth of the budget

@@ -12,8 +12,7 @@ import (
 	"byline/internal/longtest"
 )
 
-// A request whose time is up is UNAVAILABLE, whichever of its requests to Cosmos DB
-// were on the wire at that moment.
+// A request whose deadline passes is UNAVAILABLE, whichever of its requests to Cosmos DB are in progress.
 func TestDeadline_PassingIsUnavailable(t *testing.T) {
 	longtest.Heavy(t)
 	for name, query := range map[string]string{
@@ -38,7 +37,7 @@ func TestDeadline_PassingIsUnavailable(t *testing.T) {
 			if name == "a new user" {
 				token = "demo:late"
 			}
-			for answered := range 10 {
+			for completed := range 10 {
 				b := smallBlog(t, Options{})
 				ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
 				var mu sync.Mutex
@@ -46,7 +45,7 @@ func TestDeadline_PassingIsUnavailable(t *testing.T) {
 				b.wire.fail = func(r *http.Request) (*http.Response, error) {
 					mu.Lock()
 					defer mu.Unlock()
-					if sent++; sent <= answered {
+					if sent++; sent <= completed {
 						return nil, nil
 					}
 					ctx.expire()
@@ -55,22 +54,22 @@ func TestDeadline_PassingIsUnavailable(t *testing.T) {
 				}
 				a := postUntil(ctx, t, b, token, b.fill(query))
 				if ctx.Err() == nil {
-					if answered == 0 || a.code() != "" {
-						t.Errorf("%d requests: %s", answered, a.body)
+					if completed == 0 || a.code() != "" {
+						t.Errorf("with %d requests: %s", completed, a.body)
 					}
-					return // that was all it takes
+					return // it needs no further request
 				}
 				for _, e := range a.Errors {
 					if code := e.Extensions["code"]; code != "UNAVAILABLE" {
-						t.Errorf("after %d requests: %s", answered, a.body)
+						t.Errorf("after %d requests: %s", completed, a.body)
 					}
 				}
-				// What is written is no error, though copies be late or an old name be kept for a while.
+				// A completed write is a success, even if the projections or the release of the old name are still to come.
 				if len(a.Errors) == 0 && !strings.Contains(query, "Post(") && name != "a rename" {
-					t.Errorf("after %d requests: %s", answered, a.body)
+					t.Errorf("after %d requests: %s", completed, a.body)
 				}
 			}
-			t.Error("there is no end to it")
+			t.Error("the operation sends more than 10 requests")
 		})
 	}
 }
@@ -80,21 +79,21 @@ func TestDeadline_AlreadyPassedIsUnavailable(t *testing.T) {
 	ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
 	ctx.expire()
 	for name, query := range map[string]string{
-		"a query":             `{ feed { edges { cursor } } }`,
-		"a mutation":          `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`,
-		"what needs no store": `{ __typename }`,
-		"an unknown field":    `{ nothing }`,
+		"a query":               `{ feed { edges { cursor } } }`,
+		"a mutation":            `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`,
+		"a query without reads": `{ __typename }`,
+		"an unknown field":      `{ nothing }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a := postUntil(ctx, t, deaf(t, Options{}), "demo:ada", query); a.code() == "INTERNAL" || a.code() == "" {
+			if a := postUntil(ctx, t, newTestHandler(t, Options{}), "demo:ada", query); a.code() == "INTERNAL" || a.code() == "" {
 				t.Error(a.body)
 			}
 		})
 	}
 }
 
-// postUntil is post with a request that ends with ctx.
-func postUntil(ctx context.Context, t testing.TB, h http.Handler, token, query string) answer {
+// postUntil is post with ctx as the context of the request.
+func postUntil(ctx context.Context, t testing.TB, h http.Handler, token, query string) testResponse {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"query": query})
 	if err != nil {
@@ -106,7 +105,7 @@ func postUntil(ctx context.Context, t testing.TB, h http.Handler, token, query s
 	return send(t, h, r)
 }
 
-// expiring is a context whose deadline passes when it is told to.
+// expiring is a context whose deadline passes when expire is called.
 type expiring struct {
 	context.Context
 	once sync.Once

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// A deleted post is absent everywhere, at once: by its id, in lists, and below
-// what belonged to it.
-func TestDeletedPostIsAbsent(t *testing.T) {
+// A deleted post is absent at once, by id and in lists, and so are its comments.
+func TestDeletedPost_IsAbsent(t *testing.T) {
 	b := smallBlog(t, Options{})
 	if a := post(t, b, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`), nil); a.code() != "" {
 		t.Fatal(a.body)

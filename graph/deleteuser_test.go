@@ -16,8 +16,7 @@ import (
 
 const deleteAda = `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`
 
-// deletedAda are queries, for ada if token is, and their answers once ada is deleted and the job that
-// ends the deletion has not run.
+// deletedAda are queries and their responses after ada is deleted and before the job that completes the deletion has run.
 var deletedAda = []struct{ token, query, want string }{
 	{"", `{ user(id: "<user:ada>") { username posts { edges { cursor } } } }`, `{"data":{"user":null}}`},
 	{"", `{ user(id: "<user:ada>") { posts { edges { cursor } } } }`, `{"data":{"user":null}}`},
@@ -38,24 +37,24 @@ var deletedAda = []struct{ token, query, want string }{
 	{"demo:ada", `{ post(id: "<post:moths>") { title viewerHasLiked } }`, `{"data":{"post":{"title":"moths","viewerHasLiked":false}}}`},
 }
 
-// checkDeleted sends what deletedAda has to an edge.
-func (b *testBlog) checkDeleted(t *testing.T, edge http.Handler) {
+// checkDeleted checks the responses of a handler to the queries of deletedAda.
+func (b *testBlog) checkDeleted(t *testing.T, h http.Handler) {
 	t.Helper()
 	for _, tt := range deletedAda {
 		for _, planned := range []bool{true, false} {
 			query := b.fill(tt.query)
-			if !planned { // the executor does what has directives
+			if !planned { // no plan covers directives
 				query = strings.Replace(query, "{", "query { __typename @include(if: false)", 1)
 			}
-			if a := post(t, edge, tt.token, query, nil); strings.TrimSpace(a.body) != b.fill(tt.want) {
+			if a := post(t, h, tt.token, query, nil); strings.TrimSpace(a.body) != b.fill(tt.want) {
 				t.Errorf("%s\ngot  %s\nwant %s", query, a.body, b.fill(tt.want))
 			}
 		}
 	}
 }
 
-// A deleted user is gone for readers at once: also from what is cached.
-func TestDeletedUserIsAbsent(t *testing.T) {
+// A deleted user is absent at once, also from cached items and responses.
+func TestDeletedUser_IsAbsent(t *testing.T) {
 	for name, cacheBytes := range map[string]int{"without caches": 0, "with caches": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
 			b := smallBlogOf(t, newBlogOf(t, Options{ResponseCacheBytes: cacheBytes}, store.Options{}, cacheBytes))
@@ -65,7 +64,7 @@ func TestDeletedUserIsAbsent(t *testing.T) {
 				}
 			}
 			want := b.fill(`{"data":{"deleteUser":{"deletedUserId":"<user:ada>"}}}`)
-			for range 2 { // a repetition is the same
+			for range 2 { // a repetition has the same response
 				if a := post(t, b, "demo:ada", deleteAda, nil); strings.TrimSpace(string(a.Data)) != strings.TrimSuffix(strings.TrimPrefix(want, `{"data":`), "}") || len(a.Errors) > 0 {
 					t.Errorf("got %s, want %s", a.body, want)
 				}
@@ -75,9 +74,8 @@ func TestDeletedUserIsAbsent(t *testing.T) {
 	}
 }
 
-// Until the deletion has ended the subject cannot begin anew, and is told when to try again; it can
-// write nothing.
-func TestDeletedUserCannotWrite(t *testing.T) {
+// Until the deletion is complete, createUser of the subject is a CONFLICT with retryAfterMs, and all other writes fail.
+func TestDeletedUser_CannotWrite(t *testing.T) {
 	b := smallBlog(t, Options{})
 	if a := post(t, b, "demo:ada", deleteAda, nil); a.code() != "" {
 		t.Fatal(a.body)
@@ -116,8 +114,8 @@ func TestDeletedUserCannotWrite(t *testing.T) {
 	b.checkDeleted(t, b)
 }
 
-// Only the current name confirms a deletion. Another is compared with the newest, which a batch reads.
-func TestDeleteUser_ByAnotherName(t *testing.T) {
+// Only the current username confirms a deletion. If another is given, a batch reads the latest one to compare.
+func TestDeleteUser_WrongUsername(t *testing.T) {
 	b := smallBlog(t, Options{})
 	for _, name := range []string{"", "Ada", "grace", "<user:ada>"} {
 		b.wire.reset()
@@ -134,7 +132,7 @@ func TestDeleteUser_ByAnotherName(t *testing.T) {
 	}
 }
 
-// A moderator deletes any user by id, and must repeat the name, too; others delete themselves alone.
+// A moderator may delete any user by id, and must give the username, too; others may delete only themselves.
 func TestDeleteUser_ByModerator(t *testing.T) {
 	p := oidctest.New(t)
 	b := newBlog(t, Options{Verifier: verifierOf(t, p)})
@@ -171,8 +169,7 @@ func TestDeleteUser_ByModerator(t *testing.T) {
 	}
 }
 
-// With the session of the response another instance, which knows nothing of the deletion yet, shows
-// nothing of the user either. Its caches are those of before.
+// With the session of the deletion, another instance hides the user, too, although its caches have not seen the deletion.
 func TestDeletedUser_OtherInstanceInSession(t *testing.T) {
 	b := smallBlogOf(t, newBlogOf(t, Options{}, store.Options{}, 1<<20))
 	other, err := NewHandler(Options{Store: b.projector, Verifier: auth.DemoVerifier()})
@@ -186,10 +183,10 @@ func TestDeletedUser_OtherInstanceInSession(t *testing.T) {
 	}
 	again := post(t, b, "demo:ada", deleteAda, nil)
 	if again.header.Get(sessionHeader) == "" {
-		t.Error("a repetition has no session")
+		t.Error("the repeated deletion has no session")
 	}
 	if a := post(t, other, "", b.fill(`{ post(id: "<post:engines>") { title } }`), nil); !strings.Contains(a.body, "engines") {
-		t.Fatalf("the other instance knows: %s", a.body)
+		t.Fatalf("the other instance has seen the deletion already: %s", a.body)
 	}
 	in := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set(sessionHeader, session)
@@ -198,8 +195,8 @@ func TestDeletedUser_OtherInstanceInSession(t *testing.T) {
 	b.checkDeleted(t, in)
 }
 
-// Without a session another instance hides the user, too, also from the responses that it has cached:
-// within two seconds, however long ago it was asked last.
+// Without the session, another instance hides the user within two seconds, also from its cached responses, however long
+// it was idle.
 func TestDeletedUser_OtherInstanceWithCaches(t *testing.T) {
 	for _, pause := range []time.Duration{0, 5 * time.Second, time.Minute} {
 		t.Run(pause.String(), func(t *testing.T) {
@@ -233,14 +230,14 @@ func TestDeletedUser_OtherInstanceWithCaches(t *testing.T) {
 	}
 }
 
-// So it does while a cached response is all that it is asked for.
+// The same holds if clients request only one cached response.
 func TestDeletedUser_OtherInstanceWithCachedFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := smallBlogInBubble(t, Options{})
 		other := newInstance(t, b, "other", 200*time.Millisecond)
 		const feed = `{ feed { edges { node { title } } } }`
 		body, executed := "", 0
-		ask := func(d time.Duration) {
+		queryFor := func(d time.Duration) {
 			for range d / (50 * time.Millisecond) {
 				if other.executes(t, func() { body = post(t, other, "", feed, nil).body }) {
 					executed++
@@ -248,22 +245,22 @@ func TestDeletedUser_OtherInstanceWithCachedFeed(t *testing.T) {
 				waittest.Advance(50 * time.Millisecond)
 			}
 		}
-		ask(10 * time.Second)
+		queryFor(10 * time.Second)
 		if !strings.Contains(body, "notes") || executed > 40 {
 			t.Errorf("%d of 200 requests are executed: %s", executed, body)
 		}
 		if a := post(t, b, "demo:ada", deleteAda, nil); a.code() != "" {
 			t.Fatal(a.body)
 		}
-		ask(2100 * time.Millisecond)
+		queryFor(2100 * time.Millisecond)
 		if strings.Contains(body, "notes") || !strings.Contains(body, "moths") {
 			t.Error(body)
 		}
 	})
 }
 
-// What a deleted user wrote is no event. Streams of their posts end as of a deleted post, and the
-// user's own go on.
+// Items of a deleted user cause no events. Subscriptions to their posts complete, and the user's own subscriptions
+// continue.
 func TestDeletedUser_Subscriptions(t *testing.T) {
 	b, server := live(t, Options{})
 	subscribe := func(token, subscription string) *events {

@@ -24,9 +24,9 @@ type encoder[T any] func(dst []byte, a *gathered, v T) []byte
 type compiler struct {
 	op     *graphql.OperationContext
 	object *objectPlan
-	path   []string // of the field that is compiled, in the response
+	path   []string // response path of the field being compiled
 	inList bool
-	gap    bool // something has no encoder
+	gap    bool // a field has no encoder
 }
 
 // encoders makes the encoders of the fields of a type, by name.
@@ -35,7 +35,7 @@ type encoders[T any] map[string]func(*compiler, graphql.CollectedField) encoder[
 // compile makes the encoder of an object's selections.
 func compile[T any](c *compiler, typeName string, selections ast.SelectionSet, known encoders[T]) encoder[T] {
 	type step struct {
-		before string // what comes before the value
+		before string // the JSON before the value
 		encode encoder[T]
 	}
 	var steps []step
@@ -56,7 +56,7 @@ func compile[T any](c *compiler, typeName string, selections ast.SelectionSet, k
 		before = ","
 	}
 	return func(dst []byte, a *gathered, v T) []byte {
-		if len(steps) == 0 { // no fragment is of this type
+		if len(steps) == 0 { // no fragment applies to this type
 			dst = append(dst, '{')
 		}
 		for i := range steps {
@@ -67,14 +67,14 @@ func compile[T any](c *compiler, typeName string, selections ast.SelectionSet, k
 	}
 }
 
-// textField is a field that is a text.
+// textField encodes a String field.
 func textField[T any](of func(T) string) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, _ *gathered, v T) []byte { return appendText(dst, of(v)) }
 	}
 }
 
-// textOrNull is a field that is a text or null.
+// textOrNull encodes a nullable String field.
 func textOrNull[T any, S ~string](of func(T) *S) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, _ *gathered, v T) []byte {
@@ -86,7 +86,7 @@ func textOrNull[T any, S ~string](of func(T) *S) func(*compiler, graphql.Collect
 	}
 }
 
-// opaqueField is a field that is a text of characters that are never escaped.
+// opaqueField encodes a string whose characters never need escaping.
 func opaqueField[T any](appendTo func(dst []byte, v T) []byte) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, _ *gathered, v T) []byte { return append(appendTo(append(dst, '"'), v), '"') }
@@ -112,9 +112,9 @@ func flagField[T any](of func(T) bool) func(*compiler, graphql.CollectedField) e
 // appendText appends a JSON string as graphql.MarshalString writes it.
 func appendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	plain := 0 // from here on nothing is escaped
+	start := 0 // of the bytes that are copied unescaped
 	for i := 0; i < len(s); i++ {
-		if len(s)-i >= 8 && arePlain(binary.LittleEndian.Uint64([]byte(s[i:i+8]))) {
+		if len(s)-i >= 8 && noneEscaped(binary.LittleEndian.Uint64([]byte(s[i:i+8]))) {
 			i += 7
 			continue
 		}
@@ -122,8 +122,8 @@ func appendText(dst []byte, s string) []byte {
 		if c >= ' ' && c != '"' && c != '\\' {
 			continue
 		}
-		dst = append(dst, s[plain:i]...)
-		plain = i + 1
+		dst = append(dst, s[start:i]...)
+		start = i + 1
 		switch c {
 		case '"', '\\':
 			dst = append(dst, '\\', c)
@@ -138,18 +138,18 @@ func appendText(dst []byte, s string) []byte {
 			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&0xF])
 		}
 	}
-	return append(append(dst, s[plain:]...), '"')
+	return append(append(dst, s[start:]...), '"')
 }
 
-// arePlain reports whether none of eight bytes is escaped. A byte that is less than
-// another borrows from its highest bit, unless it has that bit itself.
-func arePlain(b uint64) bool {
+// noneEscaped reports whether none of eight bytes needs escaping. Subtracting a larger byte sets
+// the high bit of the difference; bytes that have it already are masked out.
+func noneEscaped(b uint64) bool {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := b^each*'"', b^each*'\\'
 	return ((b-each*' ')&^b|(quote-each)&^quote|(backslash-each)&^backslash)&high == 0
 }
 
-// byline is what posts, comments and likes say of a user.
+// byline is the copy of a user in posts, comments and likes.
 type byline struct{ id, username string }
 
 var bylineFields = encoders[byline]{
@@ -157,7 +157,7 @@ var bylineFields = encoders[byline]{
 	"username": nameField(func(b byline) byline { return b }),
 }
 
-// nameField is a username.
+// nameField encodes a username.
 func nameField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, a *gathered, v T) []byte {
@@ -171,7 +171,7 @@ func userField[T any](of func(T) byline) func(*compiler, graphql.CollectedField)
 	return objectField("User", bylineFields, of)
 }
 
-// objectField is a field that is an object, which is never null.
+// objectField encodes a non-null object.
 func objectField[T, V any](typeName string, known encoders[V], of func(T) V) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(c *compiler, f graphql.CollectedField) encoder[T] {
 		encode := compile(c, typeName, f.Selections, known)
@@ -236,7 +236,7 @@ var likeFields = encoders[*blog.Like]{
 	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 
-// listField is a field that is a page of a list, which the plan reads beforehand.
+// listField encodes a page of a list, which the plan reads before it encodes.
 func listField[P, T any](typeName string, of encoders[T], read func(context.Context, *Resolver, P, store.Paging) (*store.Page[T], error)) func(*compiler, graphql.CollectedField) encoder[P] {
 	return func(c *compiler, f graphql.CollectedField) encoder[P] {
 		if c.inList {
@@ -301,8 +301,8 @@ var pageInfoFields = encoders[*model.PageInfo]{
 	"endCursor":       textOrNull(func(p *model.PageInfo) *string { return p.EndCursor }),
 }
 
-// rootTypes makes the encoders of what root fields return, by the type that the field
-// has and the type that its value may have.
+// rootTypes compiles the encoders of root field values, by the field's type and the value's concrete
+// type.
 var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[any]{
 	"User": {"User": object("User", userFields)},
 	"Post": {"Post": object("Post", postFields)},

@@ -39,7 +39,7 @@ func statusOf(c refusal.Code) int {
 	return http.StatusBadRequest
 }
 
-// panicked is a panic that was caught on its way out of a resolver or a loader.
+// panicked is a panic recovered from a resolver or a loader.
 type panicked struct {
 	value any
 	stack []byte
@@ -47,12 +47,11 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// caught makes the value of recover into an error. It must be called by the
-// deferred function itself, while the stack of the panic is still there.
+// caught converts the value of recover to an error. Only the deferred function itself may call it,
+// while the stack is that of the panic.
 func caught(value any) error { return &panicked{value: value, stack: debug.Stack()} }
 
-// failure is an error, classified: what the client may read of it, and what the
-// operator needs.
+// failure is a classified error: what the client may read, and the operation, for the operator.
 type failure struct {
 	code       refusal.Code
 	field      string
@@ -67,11 +66,11 @@ const (
 	messageThrottled    = "too many requests; try again later"
 	messageUnavailable  = "the service is temporarily unavailable; try again later"
 	messageInternal     = "internal server error"
-	messageLimitReached = "this has as much as it can have"                        // as above
-	messageConflict     = "changed by another request at the same time; try again" // where the store has nothing better
+	messageLimitReached = "this has as much as it can have"                        // if the store has no message
+	messageConflict     = "changed by another request at the same time; try again" // likewise
 )
 
-// classify is the one place where errors get their code and message.
+// classify assigns every error its code and message.
 func classify(err error) failure {
 	var r *refusal.Error
 	if errors.As(err, &r) {
@@ -122,7 +121,7 @@ func classifyProtocol(err *gqlerror.Error) (failure, ast.Path) {
 	path := err.Path
 	switch code, _ := err.Extensions["code"].(string); {
 	case len(path) > 1 && path[0] == ast.PathName("variable"):
-		// Not a response path: it leads to the variable.
+		// The path leads to the variable: it is not a response path.
 		field := refusal.Truncate(path[1:].String(), refusal.MaxMessage)
 		f = failure{code: refusal.BadUserInput, field: field, message: refusal.Truncate("$"+field+": "+err.Message, refusal.MaxMessage)}
 		path = nil
@@ -150,8 +149,7 @@ func newPresenter(log *slog.Logger) presenter {
 // eventLogInterval is how often a kind of failure of subscriptions is logged.
 const eventLogInterval = 10 * time.Second
 
-// eventFailures bounds the log lines about subscriptions: a change may fail in thousands of them, and
-// the next change again.
+// eventFailures limits the log lines about subscriptions: each change may fail in thousands of them.
 type eventFailures struct {
 	mu     sync.Mutex
 	byKind map[failureKey]eventFailure // guarded by mu; there are few operations and codes
@@ -199,7 +197,7 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	r := requestFrom(ctx)
 	p.logFailure(ctx, r, f, path, in)
 	if r.errors.Add(1) > maxErrors {
-		return nil // and so is left out of the response
+		return nil // omitted from the response
 	}
 
 	out := &gqlerror.Error{Message: f.message, Path: path, Locations: in.Locations, Extensions: map[string]any{
@@ -227,16 +225,16 @@ const (
 	logSuppressed = "suppressed"
 )
 
-// logFailure writes one line for the operator for each kind of failure in a request. Of subscriptions,
-// which may fail with each event, it writes one in ten seconds.
+// logFailure logs each kind of failure once per request. For subscriptions, which may fail with each
+// event, it logs each kind once in ten seconds.
 func (p presenter) logFailure(ctx context.Context, r *request, f failure, path ast.Path, err error) {
 	level := slog.LevelDebug // a user's mistake
 	switch {
 	case f.code == refusal.Internal:
 		level = slog.LevelError
 	case errors.Is(ctx.Err(), context.Canceled): // the client is gone
-	case errors.As(err, new(*refusal.Error)): // there may be many, and they are cheap
-	case f.code == refusal.Unavailable, f.code == refusal.Throttled && f.message == messageThrottled: // else it is a limit of the user's
+	case errors.As(err, new(*refusal.Error)): // clients can cause many
+	case f.code == refusal.Unavailable, f.code == refusal.Throttled && f.message == messageThrottled: // not a limit of one user
 		level = slog.LevelWarn
 	}
 	if !p.log.Enabled(ctx, level) {

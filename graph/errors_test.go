@@ -23,12 +23,12 @@ func TestPresent(t *testing.T) {
 		err     error
 		message string
 		want    map[string]any
-		level   string // of the operator's line
+		level   string // of the log line
 	}{
 		"bad input": {
 			&blog.Error{Code: blog.Invalid, Op: "create post", Field: "title", Message: "too long", Err: errCosmos}, "too long",
 			map[string]any{"code": "BAD_USER_INPUT", "field": "title"}, "DEBUG"},
-		"another user's": {
+		"another user's item": {
 			&blog.Error{Code: blog.Forbidden, Message: "not yours"}, "not yours", map[string]any{"code": "FORBIDDEN"}, "DEBUG"},
 		"a missing target": {
 			&blog.Error{Code: blog.NotFound, Message: "no such post"}, "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
@@ -37,41 +37,41 @@ func TestPresent(t *testing.T) {
 			map[string]any{"code": "CONFLICT", "field": "username"}, "DEBUG"},
 		"a limit of the store": {&blog.Error{Code: blog.Throttled, Op: "rename user", Message: "three times", RetryAfter: time.Hour}, "three times",
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(3_600_000)}, "DEBUG"},
-		"as much as there may be":                    {&blog.Error{Code: blog.LimitReached, Op: "create comment", Message: "full"}, "full", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
-		"a conflict that the store has no words for": {&blog.Error{Code: blog.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
+		"a limit reached":              {&blog.Error{Code: blog.LimitReached, Op: "create comment", Message: "full"}, "full", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
+		"a conflict without a message": {&blog.Error{Code: blog.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
 		"a full partition": {
 			&blog.Error{Code: blog.LimitReached, Message: "no more comments"}, "no more comments", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
 		"out of request units": {
 			&blog.Error{Code: blog.Throttled, Op: "list feed", Message: "hidden", RetryAfter: 1500 * time.Millisecond, Err: errCosmos}, messageThrottled,
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1500)}, "WARN"},
-		"out of request units, who knows how long": {
+		"out of request units, unknown retry time": {
 			&blog.Error{Code: blog.Throttled}, messageThrottled, map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
-		"Cosmos DB is away": {
+		"Cosmos DB is unavailable": {
 			&blog.Error{Code: blog.Unavailable, Op: "read post", Message: "hidden", Field: "hidden", Err: errCosmos}, messageUnavailable,
 			map[string]any{"code": "UNAVAILABLE"}, "WARN"},
-		"the context ended": {
+		"a canceled store operation": {
 			&blog.Error{Code: blog.Canceled, Err: context.DeadlineExceeded}, messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
-		"a deadline that the store knows nothing of": {
+		"a deadline outside the store": {
 			fmt.Errorf("wait: %w", context.DeadlineExceeded), messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
-		"a deadline that the store has a better word for": {
+		"a deadline with a code of the store": {
 			&blog.Error{Code: blog.Throttled, Err: context.DeadlineExceeded}, messageThrottled,
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
 		"a bug": {
 			&blog.Error{Code: blog.Internal, Op: "read post", Message: "hidden", Err: errCosmos}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
-		"a code of the future": {
+		"an unknown code": {
 			&blog.Error{Code: "NEW", Message: "hidden"}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
-		"anything foreign": {errCosmos, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
-		"a store error that was wrapped": {
+		"a foreign error": {errCosmos, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+		"a wrapped store error": {
 			fmt.Errorf("resolve: %w", &blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
-		"a store error on a path": {
+		"a store error with a path": {
 			gqlerror.WrapPath(ast.Path{ast.PathName("post")}, &blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post",
 			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"anonymous": {
 			&refusal.Error{Code: refusal.Unauthenticated, Message: "sign in", Err: errCosmos}, "sign in", map[string]any{"code": "UNAUTHENTICATED"}, "DEBUG"},
-		"a document that does not validate": {
+		"an invalid document": {
 			&gqlerror.Error{Message: "no field x", Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED", "more": "hidden"}}, "no field x",
 			map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}, "DEBUG"},
-		"a variable": {
+		"an invalid variable": {
 			&gqlerror.Error{Message: "must be defined", Path: ast.Path{ast.PathName("variable"), ast.PathName("input"), ast.PathName("title")},
 				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "$input.title: must be defined",
 			map[string]any{"code": "BAD_USER_INPUT", "field": "input.title"}, "DEBUG"},
@@ -98,7 +98,7 @@ func TestPresent(t *testing.T) {
 			}
 			for _, part := range []string{"level=" + tt.level, "code=" + fmt.Sprint(tt.want["code"]), "requestId=r1", "op=", "path="} {
 				if !strings.Contains(log.String(), part) {
-					t.Errorf("the operator's line lacks %s: %s", part, log.String())
+					t.Errorf("the log line lacks %s: %s", part, log.String())
 				}
 			}
 		})
@@ -114,7 +114,7 @@ func TestLog_OneLinePerKindOfFailure(t *testing.T) {
 	}
 	p.present(ctx, &blog.Error{Code: blog.Unavailable, Op: "read posts", Err: errCosmos})
 	if n := strings.Count(log.String(), "\n"); n != 2 {
-		t.Errorf("%d lines:\n%s", n, log.String())
+		t.Errorf("%d lines, want 2:\n%s", n, log.String())
 	}
 	if !strings.Contains(log.String(), "secret.documents.azure.com") {
 		t.Error("the cause is missing")
@@ -146,16 +146,16 @@ func TestPanic_IsInternalErrorWithStackInLog(t *testing.T) {
 	var log strings.Builder
 	somePost := postGlobalID("p1")
 	for name, query := range map[string]string{
-		"in a resolver":              `{ post(id: "` + somePost + `") { title } }`,
-		"in a page":                  `{ post(id: "` + somePost + `") { comments { edges { cursor } } } }`,
-		"in a loader":                `{ nodes(ids: ["` + somePost + `"]) { id } }`,
-		"in a point read among many": `{ nodes(ids: ["` + commentGlobalID(&blog.Comment{PostID: "p1", ID: "c1"}) + `"]) { id } }`,
+		"in a resolver":            `{ post(id: "` + somePost + `") { title } }`,
+		"in a page":                `{ post(id: "` + somePost + `") { comments { edges { cursor } } } }`,
+		"in a loader":              `{ nodes(ids: ["` + somePost + `"]) { id } }`,
+		"in a point read of nodes": `{ nodes(ids: ["` + commentGlobalID(&blog.Comment{PostID: "p1", ID: "c1"}) + `"]) { id } }`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			log.Reset()
-			a := post(t, deaf(t, Options{Logger: textLogger(&log)}), "", query, nil)
+			a := post(t, newTestHandler(t, Options{Logger: textLogger(&log)}), "", query, nil)
 			if a.code() != "INTERNAL" || a.Errors[0].Message != messageInternal || strings.Contains(a.body, "nil pointer") {
-				t.Errorf("answer %s", a.body)
+				t.Errorf("response %s", a.body)
 			}
 			for _, part := range []string{"level=ERROR", "nil pointer", "stack=", "store"} {
 				if !strings.Contains(log.String(), part) {
@@ -166,7 +166,7 @@ func TestPanic_IsInternalErrorWithStackInLog(t *testing.T) {
 	}
 }
 
-func TestStatusOfCodes(t *testing.T) {
+func TestStatusOf(t *testing.T) {
 	got := map[refusal.Code]int{}
 	for _, c := range []refusal.Code{refusal.BadUserInput, refusal.Unauthenticated, refusal.Forbidden, refusal.Throttled, refusal.Unavailable, refusal.Internal, refusal.QueryTooExpensive, refusal.ParseFailed, refusal.ValidationFailed} {
 		got[c] = statusOf(c)

@@ -15,11 +15,11 @@ import (
 	"byline/graph/refusal"
 )
 
-// eventsKeepAlive is how often a stream without events shows that it is alive.
+// eventsKeepAlive is how often a stream without events sends a comment.
 const eventsKeepAlive = 12 * time.Second
 
-// wantsEvents reports whether the client likes an event stream best, as it says by
-// naming it first: some name it last with every request, and mean none.
+// wantsEvents reports whether the client prefers an event stream: its Accept header lists it first.
+// Some clients list it last with every request, and do not want one.
 func wantsEvents(r *http.Request) bool {
 	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
 	media, _, ok := mediaRange(first)
@@ -28,19 +28,11 @@ func wantsEvents(r *http.Request) bool {
 
 // serveEvents responds with an event stream, in the "distinct connections" mode of the
 // protocol of npm graphql-sse: an event "next" for each response, and "complete" at
-// the end. An operation that is refused is told in the stream, too; what is wrong with
-// the HTTP request itself, or with who makes it, by an ordinary answer.
+// the end. A refused operation is reported in the stream, too; an invalid HTTP request and a
+// failed authentication get an ordinary response.
 func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	prepare(w.Header(), r)
-	var op *graphql.OperationContext
-	var leave func()
-	in, err := t.receive(w, r)
-	if err == nil {
-		func() {
-			defer in.release() // what is kept of it is what the document and its variables need
-			op, leave, err = t.operation(r, exec, in)
-		}()
-	}
+	op, releaseSlot, err := t.receiveOperation(w, r, exec)
 	var errs gqlerror.List
 	if err != nil && !errors.As(err, &errs) {
 		w.Header().Set("Content-Type", mediaResponse+"; charset=utf-8")
@@ -57,66 +49,101 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	out, err := newEventWriter(w)
 	if err != nil {
 		if errs == nil {
-			leave()
+			releaseSlot()
 		}
 		return
 	}
-	// Others execute and this goroutine writes, which may also have to say that nothing
-	// happens. It does not return before they are done.
-	type event struct {
-		response *graphql.Response
-		written  chan struct{} // to be closed
-	}
-	events := make(chan event)
-	ended := make(chan bool)
+	s := eventStream{events: make(chan event), ended: make(chan struct{})}
 	go func() {
-		send := func(r *graphql.Response) error {
-			taken, full := requestFrom(ctx).hold(t.memory, len(r.Data), errs == nil && op.Operation.Operation == ast.Mutation)
-			if full != nil {
-				r = dispatchError(ctx, exec, full)
-			}
-			defer taken()
-			written := make(chan struct{})
-			select {
-			case events <- event{r, written}:
-				select {
-				case <-written:
-				case <-ctx.Done():
-				}
-				return full
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		var all *responses
 		if errs != nil {
-			all = refused(ctx, exec, errs)
-		} else {
-			all = dispatch(ctx, exec, op, leave)
-			all.delivery.Admission = t.admission
+			t.sendEvents(ctx, s, exec, refused(ctx, exec, errs), false)
+			return
 		}
-		all.each(send, func(slow bool, _ error) {
-			defer close(ended)
-			if slow {
-				_ = send(dispatchError(ctx, exec, &refusal.Error{Code: refusal.Throttled, Message: messageTooSlow}))
-			}
-		})
+		all := dispatch(ctx, exec, op, releaseSlot)
+		all.delivery.Admission = t.admission
+		t.sendEvents(ctx, s, exec, all, op.Operation.Operation == ast.Mutation)
 	}()
 	defer func() {
 		cancel()
-		<-ended
+		<-s.ended
 	}()
-	silence := time.NewTicker(eventsKeepAlive)
-	defer silence.Stop()
-	for {
+	s.write(ctx, out)
+}
+
+// receiveOperation reads a request, and parses and validates its operation. See operation.
+func (t httpTransport) receiveOperation(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (_ *graphql.OperationContext, releaseSlot func(), err error) {
+	in, err := t.receive(w, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.release() // the document and its variables do not need it
+	return t.operation(r, exec, in)
+}
+
+// sendEvents sends the responses of an operation, and closes s.ended after the last. ctx is that of
+// the stream: errors that are sent besides the responses are not events of the operation.
+func (t httpTransport) sendEvents(ctx context.Context, s eventStream, exec graphql.GraphExecutor, all *responses, mutation bool) {
+	send := func(response *graphql.Response) error {
+		release, full := requestFrom(ctx).hold(t.memory, len(response.Data), mutation)
+		if full != nil {
+			response = dispatchError(ctx, exec, full)
+		}
+		defer release()
+		if err := s.send(ctx, response); err != nil {
+			return err
+		}
+		return full
+	}
+	all.each(send, func(slow bool, _ error) {
+		defer close(s.ended)
+		if slow {
+			_ = send(dispatchError(ctx, exec, &refusal.Error{Code: refusal.Throttled, Message: messageTooSlow}))
+		}
+	})
+}
+
+// eventStream connects the goroutine that executes an operation to the one that writes its events
+// and, in between, comments.
+type eventStream struct {
+	events chan event
+	ended  chan struct{} // closed when the operation has ended
+}
+
+// event is a response to be written.
+type event struct {
+	response *graphql.Response
+	written  chan struct{} // closed once it has been written
+}
+
+// send waits until a response has been written, or ctx ends. It returns an error if it was not taken.
+func (s eventStream) send(ctx context.Context, response *graphql.Response) error {
+	written := make(chan struct{})
+	select {
+	case s.events <- event{response, written}:
 		select {
-		case e := <-events:
+		case <-written:
+		case <-ctx.Done():
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// write writes the stream until the operation has ended or a write fails.
+func (s eventStream) write(ctx context.Context, out *eventWriter) {
+	keepAlive := time.NewTicker(eventsKeepAlive)
+	defer keepAlive.Stop()
+	for {
+		var err error
+		select {
+		case e := <-s.events:
 			err = out.event("next", pieces(e.response)...)
 			close(e.written)
-			silence.Reset(eventsKeepAlive)
-		case <-silence.C:
+			keepAlive.Reset(eventsKeepAlive)
+		case <-keepAlive.C:
 			err = out.comment()
-		case <-ended:
+		case <-s.ended:
 			if ctx.Err() == nil {
 				_ = out.event("complete") // the client may be gone
 			}
@@ -128,8 +155,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	}
 }
 
-// eventWriter writes a stream of events, each of which the client has to take within
-// writeTimeout.
+// eventWriter writes a stream of events. The client has to receive each within writeTimeout.
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -138,9 +164,9 @@ type eventWriter struct {
 func newEventWriter(w http.ResponseWriter) (*eventWriter, error) {
 	h := w.Header()
 	h.Set("Content-Type", mediaEvents+"; charset=utf-8")
-	h.Set("X-Accel-Buffering", "no") // of proxies
+	h.Set("X-Accel-Buffering", "no") // proxies must not buffer
 	e := &eventWriter{w, http.NewResponseController(w)}
-	// The server's limits are those of a request; a stream lasts.
+	// The server's read deadline is that of a request, which a stream outlasts.
 	if err := supported(e.control.SetReadDeadline(time.Time{})); err != nil {
 		return nil, err
 	}
@@ -148,7 +174,7 @@ func newEventWriter(w http.ResponseWriter) (*eventWriter, error) {
 	return e, e.write()
 }
 
-// event writes an event. data is JSON, in pieces, and so has no line break.
+// event writes an event. data is JSON, in pieces, without line breaks.
 func (e *eventWriter) event(name string, data ...[]byte) error {
 	return e.write(joined(slices.Concat([][]byte{[]byte("event: " + name + "\ndata: ")}, data, [][]byte{[]byte("\n\n")})...)...)
 }
@@ -171,7 +197,7 @@ func (e *eventWriter) write(pieces ...[]byte) error {
 	return supported(e.control.SetWriteDeadline(time.Time{}))
 }
 
-// supported is err, unless it says that the connection has no deadlines: a ResponseWriter need not have them.
+// supported returns err, or nil if the ResponseWriter does not support deadlines.
 func supported(err error) error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil

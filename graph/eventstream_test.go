@@ -64,7 +64,7 @@ func (e *events) next() string {
 	return ""
 }
 
-// withoutSession is a message without the token of a session that has written.
+// withoutSession removes the session token from a message.
 func withoutSession(message string) string { return sessionToken.ReplaceAllString(message, "") }
 
 var sessionToken = regexp.MustCompile(`"extensions":\{"session":"[\w-]+"\},`)
@@ -78,7 +78,7 @@ func (e *events) expect(t testing.TB, want ...string) {
 	}
 }
 
-func TestEvents(t *testing.T) {
+func TestEventStream_Subscription(t *testing.T) {
 	b, server := live(t, Options{})
 	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
 	if h := e.Header; e.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
@@ -107,7 +107,7 @@ func TestEventStream_QueriesAndMutations(t *testing.T) {
 	b.post(t, "ada", "News", "Something.")
 	e.expect(t, `next {"data":{"postPublished":{"title":"News"}}}`)
 	e.Body.Close()
-	opened(t, b, 0) // a client that leaves takes its stream along
+	opened(t, b, 0) // the stream ends with its client
 	openEvents(t, server, "POST", both, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`)).
 		expect(t, `next {"data":{"likePost":{"post":{"likeCount":1}}}}`, "complete ", "")
 }
@@ -117,9 +117,9 @@ func TestEventStream_Refusals(t *testing.T) {
 	const accept = "text/event-stream"
 	for name, tt := range map[string]struct{ method, token, query, code string }{
 		"a document that does not parse": {"POST", "", "subscription {", "GRAPHQL_PARSE_FAILED"},
-		"a document that is not valid":   {"POST", "", "{ nothing }", "GRAPHQL_VALIDATION_FAILED"},
+		"an invalid document":            {"POST", "", "{ nothing }", "GRAPHQL_VALIDATION_FAILED"},
 		"a post that does not exist":     {"POST", "", `subscription { postChanged(id: "` + postGlobalID("nothing") + `") { id } }`, "NOT_FOUND"},
-		"not signed in":                  {"POST", "", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), "UNAUTHENTICATED"},
+		"an anonymous mutation":          {"POST", "", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), "UNAUTHENTICATED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := openEvents(t, server, tt.method, accept, tt.token, tt.query)
@@ -133,7 +133,7 @@ func TestEventStream_Refusals(t *testing.T) {
 		method, token, query string
 		status               int
 	}{
-		"a bad token":       {"POST", "nobody", "{__typename}", 401},
+		"an invalid token":  {"POST", "nobody", "{__typename}", 401},
 		"no query":          {"POST", "", "", 400},
 		"PUT":               {"PUT", "", "{__typename}", 405},
 		"a mutation by GET": {"GET", "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), 405},
@@ -155,8 +155,8 @@ func TestSubscription_OverPlainHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// The time limits of a server are those of requests; streams last longer. Over HTTP/2 a deadline ends a
-// stream whether it is written to or not.
+// Streams last longer than the server's time limits for requests. Over HTTP/2 a deadline ends a stream even if nothing is
+// written to it.
 func TestEventStream_OutlivesRequestTimeouts(t *testing.T) {
 	for _, protocol := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP/", protocol), func(t *testing.T) {
@@ -192,6 +192,6 @@ func TestEventStream_EndsWhenServerStops(t *testing.T) {
 	e := openEvents(t, server, "POST", "text/event-stream", "", "subscription { postPublished { id } }")
 	opened(t, b, 1)
 	stop()
-	e.expect(t, "") // and not complete: the client may come back
+	e.expect(t, "") // without complete, so that the client reconnects
 	opened(t, b, 0)
 }

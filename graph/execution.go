@@ -15,7 +15,7 @@ import (
 // executionTimeout is how long a query or mutation may execute.
 const executionTimeout = 30 * time.Second
 
-// responses are those of one operation of any kind, which has begun.
+// responses are the responses of an operation that has begun.
 type responses struct {
 	ctx  context.Context
 	exec graphql.GraphExecutor
@@ -25,9 +25,8 @@ type responses struct {
 	delivery limit.Delivery // of events
 }
 
-// begin begins to execute an operation. ctx is the operation's: the caller cancels it once the
-// responses have been read. A panic becomes an error, like one of a resolver: it would end the
-// process, since callers are not below the recover of net/http.
+// begin begins an operation. The caller cancels ctx once it has read the responses. A panic becomes
+// an error response: callers run outside the recover of net/http, so it would end the process.
 func begin(ctx context.Context, exec graphql.GraphExecutor, a *limit.Admission, params *graphql.RawParams) *responses {
 	err := a.Shed()
 	if err == nil {
@@ -52,17 +51,16 @@ func begin(ctx context.Context, exec graphql.GraphExecutor, a *limit.Admission, 
 	return all
 }
 
-// dispatch is begin for an operation that has been parsed and validated. It calls leave when
-// the operation has executed: for a subscription, when it waits for events. A panic becomes an
-// error here, too.
-func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, leave func()) (all *responses) {
+// dispatch is begin for an operation that has been parsed and validated. It calls releaseSlot once
+// a query or mutation has executed, or a subscription waits for events.
+func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, releaseSlot func()) (all *responses) {
 	s, kind := &subscription{}, op.Operation.Operation
 	defer func() {
 		if v := recover(); v != nil {
-			leave()
+			releaseSlot()
 			all = refused(ctx, exec, caught(v))
-		} else if kind == ast.Subscription { // there is no more to execute
-			leave()
+		} else if kind == ast.Subscription { // it waits for events now
+			releaseSlot()
 		}
 	}()
 	if kind == ast.Subscription {
@@ -73,19 +71,19 @@ func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.Opera
 		return &responses{ctx: ctx, exec: exec, kind: kind, next: next, subscription: s}
 	}
 	return &responses{ctx: ctx, exec: exec, kind: kind, subscription: s, next: func(ctx context.Context) *graphql.Response {
-		defer leave()
+		defer releaseSlot()
 		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
 		defer cancel()
 		return next(ctx)
 	}}
 }
 
-// refused is the response of an operation that has not begun.
+// refused returns the only response of an operation that is refused.
 func refused(ctx context.Context, exec graphql.GraphExecutor, err error) *responses {
 	return &responses{ctx: ctx, exec: exec, kind: ast.Query, next: graphql.OneShot(dispatchError(ctx, exec, err)), subscription: &subscription{}}
 }
 
-// dispatchError is the response that says what went wrong before execution.
+// dispatchError returns the response to an operation that failed before execution.
 func dispatchError(ctx context.Context, exec graphql.GraphExecutor, err error) *graphql.Response {
 	var list gqlerror.List
 	if !errors.As(err, &list) {
@@ -94,10 +92,10 @@ func dispatchError(ctx context.Context, exec graphql.GraphExecutor, err error) *
 	return exec.DispatchError(ctx, list)
 }
 
-// each hands the responses to send, one after the other, until they end, the context
-// does, or send fails; then it calls end. A response that has no data at all refuses
-// the operation: it is the only one. slow says that the client has missed events. While
-// there are none it returns, and goes on in another goroutine: thousands may wait.
+// each calls send with each response until there are no more, the context ends, or send fails; then
+// it calls end. A response without data refuses the operation, and is the only one. slow reports
+// that the client has missed events. If a subscription has to wait for an event, each returns, and
+// resumes in another goroutine when there is one: thousands may wait.
 func (r *responses) each(send func(*graphql.Response) error, end func(slow bool, err error)) {
 	for !r.await(func() { r.each(send, end) }) {
 		if response, err := r.deliver(send); response == nil {
@@ -110,10 +108,10 @@ func (r *responses) each(send func(*graphql.Response) error, end func(slow bool,
 	}
 }
 
-// beginEvent waits until an event may execute and be delivered, and returns functions to call once it has executed
-// and once it has been delivered.
-// The viewer's slot comes first: a subscription that waits for it delays no other viewer's, neither by holding
-// a place in delivery nor by being the one that executes a shared event.
+// beginEvent waits until an event may execute and be delivered. The caller calls executed once it has
+// executed, and delivered once it has been delivered. The viewer's slot is acquired first: a
+// subscription that waits for it must not delay other viewers, neither by occupying delivery nor as
+// the one that executes a shared event.
 func (r *responses) beginEvent() (executed, delivered func()) {
 	q := requestFrom(r.ctx)
 	release := q.slot.Acquire(r.ctx)
@@ -122,7 +120,7 @@ func (r *responses) beginEvent() (executed, delivered func()) {
 	return func() { release(q.executed) }, delivered
 }
 
-// deliver hands the next response to send, if there is one.
+// deliver executes the next event, or the operation, and sends its response; nil if there is none.
 func (r *responses) deliver(send func(*graphql.Response) error) (*graphql.Response, error) {
 	executed, delivered := func() {}, func() {}
 	if r.kind == ast.Subscription {

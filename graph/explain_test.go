@@ -11,8 +11,8 @@ import (
 	"byline/graph/cost"
 )
 
-// What is explained of a field is what executing it does, and all of it.
-func TestExplain_MatchesWhatIsExecuted(t *testing.T) {
+// The explained requests of each field are exactly those that its execution sends.
+func TestExplain_MatchesExecution(t *testing.T) {
 	b := smallBlog(t, Options{})
 	seen := map[string]bool{}
 	for _, document := range []string{
@@ -68,7 +68,7 @@ func TestExplain_MatchesWhatIsExecuted(t *testing.T) {
 			if !slices.ContainsFunc(patterns, func(f cost.ExplainedField) bool { return strings.Contains(f.Pattern, o.Pattern) }) {
 				t.Errorf("%s: %s is not among %+v", document, o.Pattern, patterns)
 			}
-			// A partition key that is told is the one that is used.
+			// An explained partition key is the one in use.
 			for _, f := range patterns {
 				for _, r := range f.Requests {
 					if f.Path == o.Path && len(patterns) == 1 && len(f.Requests) == 1 && !strings.HasPrefix(r.PartitionKey, "(") && o.PartitionKey[0] != r.PartitionKey {
@@ -78,12 +78,12 @@ func TestExplain_MatchesWhatIsExecuted(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-explained +done):\n%s", document, diff)
+			t.Errorf("%s (-explained +executed):\n%s", document, diff)
 		}
 	}
 	for _, p := range []string{"Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "C1", "C2", "C3", "C4"} {
 		if !seen[p] {
-			t.Errorf("%s was not looked at", p)
+			t.Errorf("no document covers pattern %s", p)
 		}
 	}
 }

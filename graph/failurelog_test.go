@@ -15,20 +15,20 @@ import (
 	"byline/store/emulator"
 )
 
-// logged collects a log that several goroutines write.
-type logged struct {
+// logBuffer collects a log that several goroutines write.
+type logBuffer struct {
 	mu sync.Mutex
 	b  strings.Builder // guarded by mu
 }
 
-func (l *logged) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
 }
 
 // failures returns the lines about failed operations.
-func (l *logged) failures() (lines []string) {
+func (l *logBuffer) failures() (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.b.String()) {
@@ -46,7 +46,7 @@ func commentsOnNotes(t *testing.T, b *testBlog, server *httptest.Server) <-chan 
 	p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
 	opened(t, b, 1)
 	events := make(chan string)
-	go func() { // all the time, so that pings are answered
+	go func() { // read all the time, to respond to pings
 		defer close(events)
 		for {
 			_, raw, err := p.Read(t.Context())
@@ -59,9 +59,9 @@ func commentsOnNotes(t *testing.T, b *testBlog, server *httptest.Server) <-chan 
 	return events
 }
 
-func TestLog_SubscriptionThatFailsAgainAndAgain(t *testing.T) {
+func TestLog_RepeatedEventFailuresAreSuppressed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &logged{}
+		log := &logBuffer{}
 		b, server := liveInBubble(t, Options{Logger: textLogger(log)})
 		events := commentsOnNotes(t, b, server)
 		notes := b.postID(t, "notes")
@@ -92,12 +92,12 @@ func TestLog_SubscriptionThatFailsAgainAndAgain(t *testing.T) {
 			t.Fatalf("24 failures in 24 seconds: %d lines\n%s", len(lines), lines)
 		}
 		if last := lines[len(lines)-1]; !regexp.MustCompile(`suppressed=[1-9]`).MatchString(last) {
-			t.Errorf("does not count what it suppressed: %s", last)
+			t.Errorf("lacks the number of suppressed lines: %s", last)
 		}
 	})
 }
 
-// An event that is throttled does not use up the time for retries of later ones.
+// A throttled event does not use up the retry time of later ones.
 func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, server := liveInBubble(t, Options{})
@@ -126,7 +126,7 @@ func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 }
 
 func TestLog_FailedOperationHasItsCostAndActivityID(t *testing.T) {
-	log := &logged{}
+	log := &logBuffer{}
 	b := smallBlog(t, Options{Logger: textLogger(log)})
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {
 		if strings.Contains(r.URL.Path, "/colls/users/") {

@@ -10,9 +10,8 @@ import (
 	"byline/internal/waittest"
 )
 
-// BenchmarkFreshness writes through one instance and measures how long after the answer
-// another goes on giving what it has kept: at most a poll of the change feed and what the
-// feed takes to tell.
+// BenchmarkFreshness writes through one instance and measures how long another one still serves its cached response: at
+// most a poll interval and the delay of the change feed.
 //
 //	go test ./graph -run '^$' -bench Freshness -benchtime 200x
 func BenchmarkFreshness(b *testing.B) {
@@ -27,7 +26,7 @@ func BenchmarkFreshness(b *testing.B) {
 	for n := 0; b.Loop(); n++ {
 		want := fmt.Sprint("title ", n, ".")
 		for range 3 {
-			post(b, two, "", query, nil) // so that it is kept
+			post(b, two, "", query, nil) // so that it is cached
 		}
 		if a := post(b, one, "demo:ada", edit, map[string]any{"t": want}); len(a.Errors) > 0 {
 			b.Fatal(a.body)

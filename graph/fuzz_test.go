@@ -16,9 +16,8 @@ import (
 	"byline/internal/waittest"
 )
 
-// FuzzHandler sends arbitrary bodies, and arbitrary text as the parts of an operation,
-// to a handler with a blog behind it. Whatever comes is answered with what a client can
-// read, never with INTERNAL, without a panic, and leaves no goroutine behind.
+// FuzzHandler sends arbitrary bodies, and arbitrary text as the parts of an operation, to a handler on a blog. Each
+// response is valid and not INTERNAL; no request panics or leaks a goroutine.
 //
 //	go test -run '^$' -fuzz '^FuzzHandler$' -fuzztime 60s -fuzzminimizetime 10x ./graph
 func FuzzHandler(f *testing.F) {
@@ -48,7 +47,7 @@ func FuzzHandler(f *testing.F) {
 		f.Add([]byte(query), uint8(i+1))
 	}
 	for _, hostile := range hostileDocuments() {
-		if len(hostile.query) < 1000 { // mutating long ones takes its time
+		if len(hostile.query) < 1000 { // mutating long ones is slow
 			f.Add([]byte(hostile.query), uint8(1))
 		}
 	}
@@ -56,13 +55,13 @@ func FuzzHandler(f *testing.F) {
 	f.Cleanup(func() {
 		waittest.Until(f, func() error {
 			if after := runtime.NumGoroutine(); after > before+10 {
-				return fmt.Errorf("%d goroutines before, %d afterwards", before, after)
+				return fmt.Errorf("%d goroutines, then %d", before, after)
 			}
 			return nil
 		})
 	})
 	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
-		r := fuzzed(text, how)
+		r := fuzzRequest(text, how)
 		w := httptest.NewRecorder()
 		b.ServeHTTP(w, r)
 		check := func(body []byte) {
@@ -101,11 +100,11 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// fuzzedCodes are those that an answer may have while everything works.
+// fuzzedCodes are the error codes that a response may have while the server works.
 var fuzzedCodes = []refusal.Code{refusal.BadUserInput, refusal.Unauthenticated, refusal.Forbidden, refusal.NotFound, refusal.Conflict, refusal.QueryTooExpensive, refusal.ParseFailed, refusal.ValidationFailed, refusal.PersistedNotFound}
 
-// fuzzed makes a request of text: its body, or a part of its operation.
-func fuzzed(text []byte, how uint8) *http.Request {
+// fuzzRequest returns a request with text as its body or as a part of its operation, chosen by how.
+func fuzzRequest(text []byte, how uint8) *http.Request {
 	operation := map[string]any{"query": "query Q($v: String) { userByUsername(username: $v) { id } }", "operationName": "Q"}
 	s := string(text)
 	switch how % 8 {
@@ -140,7 +139,7 @@ func fuzzed(text []byte, how uint8) *http.Request {
 	if how&32 != 0 {
 		r.Header.Set("Accept", mediaResponse)
 	}
-	if how&64 != 0 && how%8 != 0 && !strings.Contains(strings.ToLower(s), "subscription") { // which would last
+	if how&64 != 0 && how%8 != 0 && !strings.Contains(strings.ToLower(s), "subscription") { // which would not end
 		r.Header.Set("Accept", mediaEvents)
 	}
 	return r

@@ -27,21 +27,20 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
 
-// Each testdata/golden/<case>.graphql is sent to the small blog, and the answer is
-// compared with <case>.json. Comments at the top of the file may say more:
+// TestGoldens sends each testdata/golden/<case>.graphql to the small blog, and compares the response with <case>.json.
+// Comments at the top of the file set options:
 //
-//	# token: demo:ada                         who asks
+//	# token: demo:ada                         the token of the client
 //	# variables: {"id": "<post:engines>"}
-//	# then: mutation { ... }                  what ada does once the subscription is open
-//	# cosmos: 429                             what Cosmos DB answers everything with
-//	# full: engines                          a post that has as many comments as it can have
+//	# then: mutation { ... }                  executed by ada once the subscription is open
+//	# cosmos: 429                             the status, or status/substatus, of all responses of Cosmos DB
+//	# full: engines                           a post with the maximum number of comments
 //	# development: true
-//	# cost: detail                            what is asked to be told of the cost
+//	# cost: detail                            the detail of the reported cost
 //	# extensions: {"persistedQuery": {"version": 1, "sha256Hash": "0"}}
-//	# trusted: {"id": "query { __typename }"}  the documents that are trusted
+//	# trusted: {"id": "query { __typename }"}  the trusted documents
 //
-// where <post:engines> is the global id of what has that name in smallBlog. A file of
-// comments alone sends no document.
+// where <post:engines> is the global id with that name in smallBlog. A file that has only comments sends no document.
 func TestGoldens(t *testing.T) {
 	shared := smallBlog(t, Options{})
 	for _, g := range goldens(t) {
@@ -63,22 +62,22 @@ func TestGoldens(t *testing.T) {
 			default:
 				body = g.send(t, shared)
 			}
-			body = regexp.MustCompile(`"ms":[0-9.]+`).ReplaceAllString(body, `"ms":0`) // no two are the same
+			body = regexp.MustCompile(`"ms":[0-9.]+`).ReplaceAllString(body, `"ms":0`) // it varies
 			var got bytes.Buffer
 			if err := json.Indent(&got, []byte(body), "", "  "); err != nil {
 				t.Fatal(err)
 			}
 			if *update {
-				if err := os.WriteFile(g.answer, got.Bytes(), 0o644); err != nil {
+				if err := os.WriteFile(g.responseFile, got.Bytes(), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
-			want, err := os.ReadFile(g.answer)
+			want, err := os.ReadFile(g.responseFile)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("(-golden +answer):\n%s", diff)
+				t.Errorf("(-golden +got):\n%s", diff)
 			}
 		})
 	}
@@ -117,7 +116,7 @@ func (g golden) event(t *testing.T, o Options) string {
 }
 
 // Every field of the root types and every error code is in a golden.
-func TestGoldensAreComplete(t *testing.T) {
+func TestGoldens_AreComplete(t *testing.T) {
 	schema := readSchema(t)
 	missing := map[string]bool{}
 	for _, root := range []*ast.Definition{schema.Query, schema.Mutation, schema.Subscription} {
@@ -136,11 +135,11 @@ func TestGoldensAreComplete(t *testing.T) {
 				}
 			}
 		}
-		answer, err := os.ReadFile(g.answer)
+		response, err := os.ReadFile(g.responseFile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, code := range regexp.MustCompile(`"code": "(\w+)"`).FindAllSubmatch(answer, -1) {
+		for _, code := range regexp.MustCompile(`"code": "(\w+)"`).FindAllSubmatch(response, -1) {
 			missing[string(code[1])] = false
 		}
 	}
@@ -151,7 +150,7 @@ func TestGoldensAreComplete(t *testing.T) {
 	}
 }
 
-// errorCodes reads the closed set from where it is declared.
+// errorCodes returns the error codes that refusal.go declares.
 func errorCodes(t *testing.T) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "refusal/refusal.go", nil, 0)
@@ -173,15 +172,15 @@ func errorCodes(t *testing.T) []string {
 		return true
 	})
 	if len(codes) < 11 {
-		t.Fatalf("only %v", codes)
+		t.Fatalf("found only %v", codes)
 	}
 	return codes
 }
 
-// golden is a file of testdata/golden, and the name of the one with its answer.
+// golden is a .graphql file of testdata/golden and the path of its .json file.
 type golden struct {
-	name, query, answer string
-	comments            map[string]string
+	name, query, responseFile string
+	comments                  map[string]string
 }
 
 func goldens(t *testing.T) []golden {
@@ -197,7 +196,7 @@ func goldens(t *testing.T) []golden {
 			t.Fatal(err)
 		}
 		base := strings.TrimSuffix(file, ".graphql")
-		g := golden{name: filepath.Base(base), query: string(query), answer: base + ".json", comments: map[string]string{}}
+		g := golden{name: filepath.Base(base), query: string(query), responseFile: base + ".json", comments: map[string]string{}}
 		for line := range strings.Lines(g.query) {
 			text, ok := strings.CutPrefix(line, "# ")
 			if !ok {

@@ -15,8 +15,8 @@ import (
 	"byline/store"
 )
 
-// answer is a GraphQL response as clients read it.
-type answer struct {
+// testResponse is a GraphQL response as clients read it.
+type testResponse struct {
 	Data   json.RawMessage `json:"data"`
 	Errors []struct {
 		Message    string         `json:"message"`
@@ -30,12 +30,12 @@ type answer struct {
 }
 
 // code is the code of the first error, "" without one.
-func (a answer) code() string { return a.extension("code") }
+func (a testResponse) code() string { return a.extension("code") }
 
 // field is the field of the first error, "" if it names none.
-func (a answer) field() string { return a.extension("field") }
+func (a testResponse) field() string { return a.extension("field") }
 
-func (a answer) extension(name string) string {
+func (a testResponse) extension(name string) string {
 	if len(a.Errors) == 0 {
 		return ""
 	}
@@ -44,7 +44,7 @@ func (a answer) extension(name string) string {
 }
 
 // post sends an operation as a front end does; token may be "".
-func post(t testing.TB, h http.Handler, token, query string, variables map[string]any) answer {
+func post(t testing.TB, h http.Handler, token, query string, variables map[string]any) testResponse {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
@@ -58,23 +58,23 @@ func post(t testing.TB, h http.Handler, token, query string, variables map[strin
 	return send(t, h, r)
 }
 
-func send(t testing.TB, h http.Handler, r *http.Request) answer {
+func send(t testing.TB, h http.Handler, r *http.Request) testResponse {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	secrettest.Look(w.Body.Bytes())
-	a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
+	a := testResponse{status: w.Code, header: w.Result().Header, body: w.Body.String()}
 	if strings.Contains(w.Header().Get("Content-Type"), "json") {
 		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
-			t.Fatalf("answer %q: %v", w.Body, err)
+			t.Fatalf("response %q: %v", w.Body, err)
 		}
 	}
 	return a
 }
 
-// deaf is an edge whose store answers nothing: to use it is a panic, so tests that
-// expect another error show that the store was not asked.
-func deaf(t testing.TB, o Options) http.Handler {
+// newTestHandler returns a handler with defaults for tests. The default store panics when it is used, so a test that
+// expects another error shows that the store was not used.
+func newTestHandler(t testing.TB, o Options) http.Handler {
 	t.Helper()
 	if o.Store == nil {
 		o.Store = &store.Store{}

@@ -75,9 +75,8 @@ type Options struct {
 	RequestsPerViewer  int
 	RequestsPerAddress int
 
-	// ResponseCacheBytes is the memory of the response cache, whose entries are valid while
-	// nothing that was read for them has changed, as far as the item cache of Store knows.
-	// Default: no response cache.
+	// ResponseCacheBytes is the memory of the response cache. An entry is valid until the item
+	// cache of Store learns of a change to what was read for it. Default: no response cache.
 	ResponseCacheBytes int
 
 	// Capacity is how much is executed and held at a time. Default: that of its zero value.
@@ -94,7 +93,7 @@ type Options struct {
 	PlaygroundToken string
 }
 
-// Handler is the edge.
+// Handler serves the GraphQL edge.
 type Handler struct {
 	http.Handler
 	sockets   sync.WaitGroup
@@ -130,25 +129,24 @@ func NewHandler(o Options) (*Handler, error) {
 	if o.ShedLoad {
 		h.admission = limit.NewAdmission(o.Capacity, o.Logger)
 	}
-	admission := h.admission
 	if err := checkOrigins(o.Origins); err != nil {
 		return nil, err
 	}
 	origins := &origins{named: o.Origins, loopback: o.LoopbackOrigins, log: o.Logger, refused: map[string]bool{}}
-	endpoint, err := newEndpoint(o, &h.sockets, admission, origins)
+	endpoint, err := newEndpoint(o, &h.sockets, h.admission, origins)
 	if err != nil {
 		return nil, err
 	}
 	p := newPresenter(o.Logger)
 	mux := http.NewServeMux()
-	graphql := origins.guard(readCostHeader(shedLoad(admission, endpoint, endpoint.metrics), p), p)
+	graphql := origins.guard(readCostHeader(shedLoad(h.admission, endpoint, endpoint.metrics), p), p)
 	if o.Development && o.TrustedDocuments == nil {
 		if err := addPlayground(mux, o.Store, o.PlaygroundToken); err != nil {
 			return nil, err
 		}
 	}
 	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == Path { // nearly all are
+		if r.URL.Path == Path { // by far the most frequent
 			graphql.ServeHTTP(w, r)
 			return
 		}
@@ -189,7 +187,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 		return nil, err
 	}
 	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store}
-	served := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
+	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	requests, memory := limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress), limit.NewMemory(o.Capacity)
 	metrics := newMetrics(o.Metrics)
 	loaders := responseLoaders{store: o.Store}
@@ -198,12 +196,12 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 		traced.tracer = o.Tracing.Tracer(tracerName)
 		loaders.tracer = traced.tracer
 	}
-	plans := planned{ExecutableSchema: served, resolver: resolver, documents: documents, tracing: traced}
+	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	exec := executor.New(sharedEvents{ExecutableSchema: plans, store: o.Store, cache: newEventCache()})
-	answers := newResponseCache(o, metrics, traced)
+	cache := newResponseCache(o, metrics, traced)
 	e := &endpoint{exec: exec, metrics: metrics}
 	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, requests: requests, memory: memory, admission: admission, origins: origins}
-	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: admission, cache: answers}
+	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: admission, cache: cache}
 	exec.SetErrorPresenter(newPresenter(o.Logger).present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)

@@ -30,8 +30,8 @@ const (
 // mutations, one response for each request; and all operations as event streams, see
 // serveEvents.
 //
-// What is wrong with the HTTP request itself has its 4xx status whatever the client
-// accepts. An operation that is refused before it executes gets a response without
+// An invalid HTTP request gets its 4xx status whatever the client accepts. An
+// operation that is refused before it executes gets a response without
 // data: 200 as application/json, and 4xx or 5xx as application/graphql-response+json,
 // so that clients of the former find the error's code in the body rather than an
 // opaque status. Once an operation executes, the status is 200.
@@ -64,12 +64,12 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		return
 	}
 	defer in.release()
-	if a := t.cache.get(r, in); a != nil {
-		requestFrom(r.Context()).shared = &a.held
-		if taken, ok := t.hold(w, r, exec, media, len(a.body), false); ok {
-			defer taken()
-			t.cache.observe(r, a)
-			a.write(w, r)
+	if cached := t.cache.get(r, in); cached != nil {
+		requestFrom(r.Context()).shared = &cached.held
+		if release, ok := t.hold(w, r, exec, media, len(cached.body), false); ok {
+			defer release()
+			t.cache.observe(r, cached)
+			cached.write(w, r)
 		}
 		return
 	}
@@ -79,28 +79,28 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		return
 	}
 	caller := requestFrom(r.Context())
-	taken, ok := t.hold(w, r, exec, media, len(response.Data), caller.readSet == nil)
+	release, ok := t.hold(w, r, exec, media, len(response.Data), caller.readSet == nil)
 	if !ok {
 		return
 	}
-	defer taken()
+	defer release()
 	if token := caller.session.Token(); token != "" {
 		h.Set(sessionHeader, token)
 	}
-	if a := t.cache.add(r, in, response); a != nil {
-		a.write(w, r)
+	if cached := t.cache.add(r, in, response); cached != nil {
+		cached.write(w, r)
 		return
 	}
 	writeResponse(w, media, response)
 }
 
-// hold takes memory for a response, and refuses the request if there is not enough.
-func (t httpTransport) hold(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, size int, mutation bool) (taken func(), ok bool) {
-	taken, err := requestFrom(r.Context()).hold(t.memory, size, mutation)
+// hold reserves memory for a response, and refuses the request if there is not enough.
+func (t httpTransport) hold(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, size int, mutation bool) (release func(), ok bool) {
+	release, err := requestFrom(r.Context()).hold(t.memory, size, mutation)
 	if err != nil {
 		writeError(w, r, exec, media, &httpError{status: http.StatusServiceUnavailable, err: err})
 	}
-	return taken, err == nil
+	return release, err == nil
 }
 
 // requestBody is the text of a request.
@@ -109,7 +109,7 @@ type requestBody struct {
 	release func() // to be called when the text is no longer needed
 }
 
-// receive signs the viewer in, opens their session, and takes the request in.
+// receive authenticates the viewer, opens the session, and reads the request.
 func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in requestBody, err error) {
 	ctx := r.Context()
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
@@ -136,23 +136,22 @@ func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in reque
 	return requestBody{string(body), done}, err
 }
 
-// execute reads the operation and executes it. An error means that it did not
-// come to that.
+// execute parses and executes the operation. An error means that it was not executed.
 func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in requestBody) (*graphql.Response, error) {
 	ctx := graphql.StartOperationTrace(r.Context())
-	op, leave, err := t.operation(r.WithContext(ctx), exec, in)
+	op, releaseSlot, err := t.operation(r.WithContext(ctx), exec, in)
 	if err != nil {
 		return nil, err
 	}
 	switch op.Operation.Operation {
 	case ast.Subscription:
-		leave()
+		releaseSlot()
 		return nil, &httpError{status: http.StatusNotAcceptable, err: refusal.Input("", "subscribe over WebSocket, or with %s as the first media type in the Accept header", mediaEvents)}
 	case ast.Query:
 		caller := requestFrom(ctx)
-		caller.readSet, caller.operation = &cosmos.ReadSet{}, strings.Clone(op.Operation.Name) // which is part of the document
+		caller.readSet, caller.operation = &cosmos.ReadSet{}, strings.Clone(op.Operation.Name) // does not retain the document
 	}
-	all := dispatch(ctx, exec, op, leave)
+	all := dispatch(ctx, exec, op, releaseSlot)
 	response := all.next(all.ctx)
 	if response == nil { // the executor does not begin once the context has ended
 		return nil, &blog.Error{Code: blog.Canceled, Op: "execute", Err: context.Cause(ctx)}
@@ -160,9 +159,9 @@ func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in r
 	return response, nil
 }
 
-// operation waits for a slot to execute in, which leave releases, and parses and validates the
-// operation.
-func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in requestBody) (_ *graphql.OperationContext, leave func(), err error) {
+// operation acquires a slot, and parses and validates the operation. Unless it returns an error, the
+// caller calls releaseSlot.
+func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in requestBody) (_ *graphql.OperationContext, releaseSlot func(), err error) {
 	ctx := r.Context()
 	err = t.admission.Acquire(ctx)
 	switch {
@@ -172,7 +171,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 		return nil, nil, err
 	}
 	defer func() {
-		if leave == nil { // an error, or a panic
+		if releaseSlot == nil { // an error, or a panic
 			t.admission.Release()
 		}
 	}()
@@ -194,7 +193,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 
 	op, errs := prepareOperation(ctx, exec, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
-		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refusal.Input("", "GET is for queries only: use POST for a %s", op.Operation.Operation)}
+		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refusal.Input("", "GET is for queries only: use POST for a mutation")}
 	}
 	if errs != nil {
 		return nil, nil, errs
@@ -202,7 +201,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 	return op, t.admission.Release, nil
 }
 
-// prepareOperation finds the operation that is asked for and checks it.
+// prepareOperation finds and validates the operation that a request names.
 func prepareOperation(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
 	op, errs := exec.CreateOperationContext(ctx, params)
 	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
@@ -213,7 +212,7 @@ func prepareOperation(ctx context.Context, exec graphql.GraphExecutor, params *g
 	if op.Doc == nil || op.Operation != nil || params.OperationName != "" {
 		return op, errs
 	}
-	// The executor says that an operation without a name is not found.
+	// The executor's error would be that the operation is not found.
 	message := "the document has several operations: set operationName to the one to execute"
 	if len(op.Doc.Operations) == 0 {
 		message = "the document has no operation"

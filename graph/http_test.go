@@ -38,69 +38,69 @@ func TestTransport(t *testing.T) {
 		media  string // default application/json
 		data   bool
 	}{
-		"a query by POST":                    {request: request{body: typename}, status: 200, data: true},
-		"a query by GET":                     {request: request{method: "GET", url: get("{__typename}")}, status: 200, data: true},
-		"the newer media type is preferred":  {request: request{body: typename, accept: both}, status: 200, data: true, media: mediaResponse},
-		"the older one is what any gets":     {request: request{body: typename, accept: "text/html, */*;q=0.1"}, status: 200, data: true},
-		"parameters of Accept are no matter": {request: request{body: typename, accept: "application/graphql-response+json; charset=utf-8"}, status: 200, data: true, media: mediaResponse},
-		"q=0 is a no":                        {request: request{body: typename, accept: "application/json;q=0, application/graphql-response+json;q=0.1"}, status: 200, data: true, media: mediaResponse},
-		"q=0 is a no to what any may be":     {request: request{body: typename, accept: "application/json;q=0, */*"}, status: 200, data: true, media: mediaResponse},
-		"any, but the older one less":        {request: request{body: typename, accept: "application/*, application/json;q=0.5"}, status: 200, data: true, media: mediaResponse},
-		"any, but the newer one":             {request: request{body: typename, accept: "*/*, application/graphql-response+json;q=0"}, status: 200, data: true},
-		"any is the older one":               {request: request{body: typename, accept: "*/*, application/json"}, status: 200, data: true},
-		"any after the newer one":            {request: request{body: typename, accept: "application/graphql-response+json, */*"}, status: 200, data: true, media: mediaResponse},
-		"neither is wanted, but any -> 406":  {request: request{body: typename, accept: "application/*;q=0, */*;q=0.1"}, status: 406, code: "BAD_USER_INPUT"},
-		"streams at the end of Accept":       {request: request{body: typename, accept: "application/graphql-response+json, application/graphql+json, application/json, text/event-stream, multipart/mixed"}, status: 200, data: true, media: mediaResponse},
-		"neither is wanted -> 406":           {request: request{body: typename, accept: "text/html"}, status: 406, code: "BAD_USER_INPUT"},
+		"a query by POST":                           {request: request{body: typename}, status: 200, data: true},
+		"a query by GET":                            {request: request{method: "GET", url: get("{__typename}")}, status: 200, data: true},
+		"the newer media type is preferred":         {request: request{body: typename, accept: both}, status: 200, data: true, media: mediaResponse},
+		"any media type -> JSON":                    {request: request{body: typename, accept: "text/html, */*;q=0.1"}, status: 200, data: true},
+		"parameters of Accept are ignored":          {request: request{body: typename, accept: "application/graphql-response+json; charset=utf-8"}, status: 200, data: true, media: mediaResponse},
+		"JSON q=0 -> newer media type":              {request: request{body: typename, accept: "application/json;q=0, application/graphql-response+json;q=0.1"}, status: 200, data: true, media: mediaResponse},
+		"JSON q=0, any -> newer media type":         {request: request{body: typename, accept: "application/json;q=0, */*"}, status: 200, data: true, media: mediaResponse},
+		"any preferred to JSON -> newer media type": {request: request{body: typename, accept: "application/*, application/json;q=0.5"}, status: 200, data: true, media: mediaResponse},
+		"any but the newer media type -> JSON":      {request: request{body: typename, accept: "*/*, application/graphql-response+json;q=0"}, status: 200, data: true},
+		"any and JSON -> JSON":                      {request: request{body: typename, accept: "*/*, application/json"}, status: 200, data: true},
+		"newer media type, then any":                {request: request{body: typename, accept: "application/graphql-response+json, */*"}, status: 200, data: true, media: mediaResponse},
+		"application q=0, any -> 406":               {request: request{body: typename, accept: "application/*;q=0, */*;q=0.1"}, status: 406, code: "BAD_USER_INPUT"},
+		"streams last in Accept":                    {request: request{body: typename, accept: "application/graphql-response+json, application/graphql+json, application/json, text/event-stream, multipart/mixed"}, status: 200, data: true, media: mediaResponse},
+		"HTML only -> 406":                          {request: request{body: typename, accept: "text/html"}, status: 406, code: "BAD_USER_INPUT"},
 
-		"a mutation by GET -> 405":                {request: request{method: "GET", url: get(mutation)}, status: 405, code: "BAD_USER_INPUT", allow: "POST"},
-		"a mutation by GET, signed in -> 405":     {request: request{method: "GET", url: get(mutation), token: "demo:ada"}, status: 405, code: "BAD_USER_INPUT", allow: "POST"},
-		"a mutation among queries by GET":         {request: request{method: "GET", url: get("query Q {__typename} mutation M { likePost(input: {postId: \"a\"}) { post { id } } }") + "&operationName=Q"}, status: 200, data: true},
-		"PUT -> 405":                              {request: request{method: "PUT", body: typename}, status: 405, code: "BAD_USER_INPUT", allow: "GET, POST"},
-		"no content type -> 415":                  {request: request{body: typename, contentType: "none"}, status: 415, code: "BAD_USER_INPUT"},
-		"a form -> 415":                           {request: request{body: "query={__typename}", contentType: "application/x-www-form-urlencoded"}, status: 415, code: "BAD_USER_INPUT"},
-		"another charset -> 415":                  {request: request{body: typename, contentType: "application/json; charset=latin1"}, status: 415, code: "BAD_USER_INPUT"},
-		"utf-8 in any case":                       {request: request{body: typename, contentType: "application/json; charset=UTF-8"}, status: 200, data: true},
-		"a body over the limit -> 413":            {request: request{body: `{"query":"` + strings.Repeat(" ", limit.MaxBody) + `"}`}, status: 413, code: "BAD_USER_INPUT"},
-		"a body over the limit by blanks -> 413":  {request: request{body: typename + strings.Repeat(" ", limit.MaxBody)}, status: 413, code: "BAD_USER_INPUT"},
-		"no JSON -> 400":                          {request: request{body: "secret{"}, status: 400, code: "BAD_USER_INPUT"},
-		"no body -> 400":                          {request: request{}, status: 400, code: "BAD_USER_INPUT"},
-		"a batch -> 400":                          {request: request{body: "[" + typename + "]"}, status: 400, code: "BAD_USER_INPUT"},
-		"something after the object -> 400":       {request: request{body: typename + "secret"}, status: 400, code: "BAD_USER_INPUT"},
-		"two objects -> 400":                      {request: request{body: typename + typename}, status: 400, code: "BAD_USER_INPUT"},
-		"no query -> 400":                         {request: request{body: `{}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"a query by another name -> 400":          {request: request{body: `{"Query":"{__typename}"}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"a name that means nothing":               {request: request{body: `{"query":"{__typename}","QUERY":"secret{","Variables":7}`}, status: 200, data: true},
-		"a query of another type -> 400":          {request: request{body: `{"query":["secret"]}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"variables of another type -> 400":        {request: request{body: `{"query":"{__typename}","variables":"secret"}`}, status: 400, code: "BAD_USER_INPUT", field: "variables"},
-		"null where something is optional":        {request: request{body: `{"query":"{__typename}","variables":null,"operationName":null,"extensions":null}`}, status: 200, data: true},
-		"of two members the last counts":          {request: request{body: `{"query":"{nope}","query":"{__typename}"}`}, status: 200, data: true},
-		"also if the first is null":               {request: request{body: `{"query":null,"query":"{__typename}"}`}, status: 200, data: true},
-		"or the last -> 400":                      {request: request{body: `{"query":"{__typename}","query":null}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"and so of variables":                     {request: request{body: `{"query":"query($b: Boolean!) {__typename @include(if: $b)}","variables":{"b":true},"variables":null}`}, status: 200, code: "BAD_USER_INPUT", field: "b"},
-		"variables by GET of another type -> 400": {request: request{method: "GET", url: get("{__typename}") + "&variables=[1]"}, status: 400, code: "BAD_USER_INPUT", field: "variables"},
-		"a malformed query string -> 400":         {request: request{method: "GET", url: "/graphql?query=%zz"}, status: 400, code: "BAD_USER_INPUT"},
-		"no query by GET -> 400":                  {request: request{method: "GET"}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"no query, newer media type -> 400":       {request: request{body: `{}`, accept: both}, status: 400, code: "BAD_USER_INPUT", field: "query", media: mediaResponse},
-		"does not parse":                          {request: request{body: `{"query":"{"}`}, status: 200, code: "GRAPHQL_PARSE_FAILED"},
-		"does not parse, newer media type":        {request: request{body: `{"query":"{"}`, accept: both}, status: 400, code: "GRAPHQL_PARSE_FAILED", media: mediaResponse},
-		"does not validate":                       {request: request{body: `{"query":"{nope}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"does not validate, newer media type":     {request: request{body: `{"query":"{nope}"}`, accept: both}, status: 400, code: "GRAPHQL_VALIDATION_FAILED", media: mediaResponse},
-		"@defer is unknown":                       {request: request{body: `{"query":"{ ... @defer { __typename } }"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"which of two operations?":                {request: request{body: `{"query":"query A {__typename} query B {__typename}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"this of two operations":                  {request: request{body: `{"query":"query A {__typename} query B {__typename}","operationName":"B"}`}, status: 200, data: true},
-		"no such operation":                       {request: request{body: `{"query":"query A {__typename}","operationName":"B"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"a variable of the wrong type":            {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":"x"}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
-		"a variable of the wrong type, newer":     {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":"x"}}`, accept: both}, status: 400, code: "BAD_USER_INPUT", field: "n", media: mediaResponse},
-		"a variable that is too big":              {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":3000000000}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
-		"a variable that is a fraction":           {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":1.5}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
-		"a literal that is too big":               {request: request{body: `{"query":"{feed(first: 3000000000) {edges {cursor}}}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"a variable with an unknown field":        {request: request{body: `{"query":"mutation($i: LikePostInput!) {likePost(input: $i) {post {id}}}","variables":{"i":{"postId":"a","nope":1}}}`, token: "demo:ada"}, status: 200, code: "BAD_USER_INPUT", field: "i.nope"},
-		"a mutation of nobody":                    {request: request{body: `{"query":"mutation {likePost(input: {postId: \"a\"}) {post {id}}}"}`}, status: 200, code: "UNAUTHENTICATED"},
-		"a mutation of nobody, newer media type":  {request: request{body: `{"query":"mutation {likePost(input: {postId: \"a\"}) {post {id}}}"}`, accept: both}, status: 401, code: "UNAUTHENTICATED", media: mediaResponse},
-		"a query with a bad token":                {request: request{body: typename, token: "nope"}, status: 200, code: "UNAUTHENTICATED"},
-		"a query with a bad token, newer":         {request: request{body: typename, token: "nope", accept: both}, status: 401, code: "UNAUTHENTICATED", media: mediaResponse},
-		"a document of too many tokens":           {request: request{body: `{"query":"{` + strings.Repeat(" a:__typename", document.MaxTokens) + `}"}`}, status: 200, code: "GRAPHQL_PARSE_FAILED"},
+		"a mutation by GET -> 405":                  {request: request{method: "GET", url: get(mutation)}, status: 405, code: "BAD_USER_INPUT", allow: "POST"},
+		"a mutation by GET, signed in -> 405":       {request: request{method: "GET", url: get(mutation), token: "demo:ada"}, status: 405, code: "BAD_USER_INPUT", allow: "POST"},
+		"a mutation among queries by GET":           {request: request{method: "GET", url: get("query Q {__typename} mutation M { likePost(input: {postId: \"a\"}) { post { id } } }") + "&operationName=Q"}, status: 200, data: true},
+		"PUT -> 405":                                {request: request{method: "PUT", body: typename}, status: 405, code: "BAD_USER_INPUT", allow: "GET, POST"},
+		"no content type -> 415":                    {request: request{body: typename, contentType: "none"}, status: 415, code: "BAD_USER_INPUT"},
+		"a form -> 415":                             {request: request{body: "query={__typename}", contentType: "application/x-www-form-urlencoded"}, status: 415, code: "BAD_USER_INPUT"},
+		"another charset -> 415":                    {request: request{body: typename, contentType: "application/json; charset=latin1"}, status: 415, code: "BAD_USER_INPUT"},
+		"utf-8 in any case":                         {request: request{body: typename, contentType: "application/json; charset=UTF-8"}, status: 200, data: true},
+		"a body over the limit -> 413":              {request: request{body: `{"query":"` + strings.Repeat(" ", limit.MaxBody) + `"}`}, status: 413, code: "BAD_USER_INPUT"},
+		"a body over the limit by blanks -> 413":    {request: request{body: typename + strings.Repeat(" ", limit.MaxBody)}, status: 413, code: "BAD_USER_INPUT"},
+		"not JSON -> 400":                           {request: request{body: "secret{"}, status: 400, code: "BAD_USER_INPUT"},
+		"no body -> 400":                            {request: request{}, status: 400, code: "BAD_USER_INPUT"},
+		"a batch -> 400":                            {request: request{body: "[" + typename + "]"}, status: 400, code: "BAD_USER_INPUT"},
+		"text after the object -> 400":              {request: request{body: typename + "secret"}, status: 400, code: "BAD_USER_INPUT"},
+		"two objects -> 400":                        {request: request{body: typename + typename}, status: 400, code: "BAD_USER_INPUT"},
+		"no query -> 400":                           {request: request{body: `{}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
+		"query in another case -> 400":              {request: request{body: `{"Query":"{__typename}"}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
+		"unknown members are ignored":               {request: request{body: `{"query":"{__typename}","QUERY":"secret{","Variables":7}`}, status: 200, data: true},
+		"a query of another type -> 400":            {request: request{body: `{"query":["secret"]}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
+		"variables of another type -> 400":          {request: request{body: `{"query":"{__typename}","variables":"secret"}`}, status: 400, code: "BAD_USER_INPUT", field: "variables"},
+		"null for optional members":                 {request: request{body: `{"query":"{__typename}","variables":null,"operationName":null,"extensions":null}`}, status: 200, data: true},
+		"duplicate member: the last counts":         {request: request{body: `{"query":"{nope}","query":"{__typename}"}`}, status: 200, data: true},
+		"duplicate member: the first is null":       {request: request{body: `{"query":null,"query":"{__typename}"}`}, status: 200, data: true},
+		"duplicate member: the last is null -> 400": {request: request{body: `{"query":"{__typename}","query":null}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
+		"duplicate variables: the last is null":     {request: request{body: `{"query":"query($b: Boolean!) {__typename @include(if: $b)}","variables":{"b":true},"variables":null}`}, status: 200, code: "BAD_USER_INPUT", field: "b"},
+		"variables by GET of another type -> 400":   {request: request{method: "GET", url: get("{__typename}") + "&variables=[1]"}, status: 400, code: "BAD_USER_INPUT", field: "variables"},
+		"a malformed query string -> 400":           {request: request{method: "GET", url: "/graphql?query=%zz"}, status: 400, code: "BAD_USER_INPUT"},
+		"no query by GET -> 400":                    {request: request{method: "GET"}, status: 400, code: "BAD_USER_INPUT", field: "query"},
+		"no query, newer media type -> 400":         {request: request{body: `{}`, accept: both}, status: 400, code: "BAD_USER_INPUT", field: "query", media: mediaResponse},
+		"does not parse":                            {request: request{body: `{"query":"{"}`}, status: 200, code: "GRAPHQL_PARSE_FAILED"},
+		"does not parse, newer media type":          {request: request{body: `{"query":"{"}`, accept: both}, status: 400, code: "GRAPHQL_PARSE_FAILED", media: mediaResponse},
+		"does not validate":                         {request: request{body: `{"query":"{nope}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
+		"does not validate, newer media type":       {request: request{body: `{"query":"{nope}"}`, accept: both}, status: 400, code: "GRAPHQL_VALIDATION_FAILED", media: mediaResponse},
+		"@defer is unknown":                         {request: request{body: `{"query":"{ ... @defer { __typename } }"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
+		"two operations, no operationName":          {request: request{body: `{"query":"query A {__typename} query B {__typename}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
+		"two operations, operationName":             {request: request{body: `{"query":"query A {__typename} query B {__typename}","operationName":"B"}`}, status: 200, data: true},
+		"unknown operationName":                     {request: request{body: `{"query":"query A {__typename}","operationName":"B"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
+		"a variable of the wrong type":              {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":"x"}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
+		"a variable of the wrong type, newer":       {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":"x"}}`, accept: both}, status: 400, code: "BAD_USER_INPUT", field: "n", media: mediaResponse},
+		"a variable that is too big":                {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":3000000000}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
+		"a variable that is a fraction":             {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":1.5}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
+		"a literal that is too big":                 {request: request{body: `{"query":"{feed(first: 3000000000) {edges {cursor}}}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
+		"a variable with an unknown field":          {request: request{body: `{"query":"mutation($i: LikePostInput!) {likePost(input: $i) {post {id}}}","variables":{"i":{"postId":"a","nope":1}}}`, token: "demo:ada"}, status: 200, code: "BAD_USER_INPUT", field: "i.nope"},
+		"an anonymous mutation":                     {request: request{body: `{"query":"mutation {likePost(input: {postId: \"a\"}) {post {id}}}"}`}, status: 200, code: "UNAUTHENTICATED"},
+		"an anonymous mutation, newer media type":   {request: request{body: `{"query":"mutation {likePost(input: {postId: \"a\"}) {post {id}}}"}`, accept: both}, status: 401, code: "UNAUTHENTICATED", media: mediaResponse},
+		"a query with an invalid token":             {request: request{body: typename, token: "nope"}, status: 200, code: "UNAUTHENTICATED"},
+		"a query with an invalid token, newer":      {request: request{body: typename, token: "nope", accept: both}, status: 401, code: "UNAUTHENTICATED", media: mediaResponse},
+		"a document of too many tokens":             {request: request{body: `{"query":"{` + strings.Repeat(" a:__typename", document.MaxTokens) + `}"}`}, status: 200, code: "GRAPHQL_PARSE_FAILED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.method == "" {
@@ -125,7 +125,7 @@ func TestTransport(t *testing.T) {
 			if tt.token != "" {
 				r.Header.Set("Authorization", "Bearer "+tt.token)
 			}
-			a := send(t, deaf(t, Options{}), r)
+			a := send(t, newTestHandler(t, Options{}), r)
 			if a.status != tt.status || a.code() != tt.code || a.field() != tt.field {
 				t.Errorf("status %d, code %q, field %q; want %d, %q, %q: %s", a.status, a.code(), a.field(), tt.status, tt.code, tt.field, a.body)
 			}
@@ -149,10 +149,9 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// A body that declares no length is cut off by the limit as well, by a real server,
-// which then answers the next request.
+// The limit applies to a body without a Content-Length, too. The server then serves the next request.
 func TestTransport_BodyOfUnknownLengthIsBounded(t *testing.T) {
-	server := httptest.NewServer(deaf(t, Options{}))
+	server := httptest.NewServer(newTestHandler(t, Options{}))
 	defer server.Close()
 	for range 2 {
 		endless := struct{ *strings.Reader }{strings.NewReader(`{"query":"` + strings.Repeat("x", 4*limit.MaxBody))}
@@ -162,13 +161,13 @@ func TestTransport_BodyOfUnknownLengthIsBounded(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Errorf("status %d", response.StatusCode)
+			t.Errorf("status %d, want 413", response.StatusCode)
 		}
 	}
 }
 
-func TestOtherOriginsMayOnlyRead(t *testing.T) {
-	h := deaf(t, Options{})
+func TestOrigins_CrossSiteMayOnlyRead(t *testing.T) {
+	h := newTestHandler(t, Options{})
 	foreign := func(method, target, body string) *http.Request {
 		r := httptest.NewRequest(method, target, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -185,17 +184,17 @@ func TestOtherOriginsMayOnlyRead(t *testing.T) {
 }
 
 func TestRequestID(t *testing.T) {
-	h := deaf(t, Options{})
+	h := newTestHandler(t, Options{})
 	for name, tt := range map[string]struct {
 		sent string
 		kept bool
 	}{
-		"a sane one is kept":         {"req-1_A.9", true},
-		"none -> made":               {"", false},
-		"too long -> made":           {strings.Repeat("a", 65), false},
-		"control characters -> made": {"a\nb", false},
-		"markup -> made":             {"<script>", false},
-		"as long as may be -> kept":  {strings.Repeat("a", 64), true},
+		"valid -> kept":                   {"req-1_A.9", true},
+		"none -> generated":               {"", false},
+		"65 characters -> generated":      {strings.Repeat("a", 65), false},
+		"control characters -> generated": {"a\nb", false},
+		"markup -> generated":             {"<script>", false},
+		"64 characters -> kept":           {strings.Repeat("a", 64), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("POST", "/graphql", strings.NewReader(`{"query":"{"}`))
@@ -213,17 +212,17 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// A body that the server has stopped waiting for.
-func TestSlowBody(t *testing.T) {
+// A read timeout of the body is 408 with BAD_USER_INPUT.
+func TestTransport_BodyReadTimeout(t *testing.T) {
 	body := io.MultiReader(strings.NewReader(`{"query":`), iotest.ErrReader(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}))
 	r := httptest.NewRequest(http.MethodPost, "/graphql", body)
 	r.Header.Set("Content-Type", "application/json")
-	if a := send(t, deaf(t, Options{}), r); a.status != http.StatusRequestTimeout || a.code() != "BAD_USER_INPUT" {
+	if a := send(t, newTestHandler(t, Options{}), r); a.status != http.StatusRequestTimeout || a.code() != "BAD_USER_INPUT" {
 		t.Errorf("status %d: %s", a.status, a.body)
 	}
 }
 
-func TestInputs(t *testing.T) {
+func TestDecodeObject(t *testing.T) {
 	for text, want := range map[string]document.Object{
 		`null`: nil,
 		`{}`:   {},
@@ -261,8 +260,8 @@ func BenchmarkReadParams(b *testing.B) {
 	}
 }
 
-func TestBatch_IsRefusedAndTheMessageSaysWhatToDo(t *testing.T) {
-	h := deaf(t, Options{})
+func TestBatch_IsRefused(t *testing.T) {
+	h := newTestHandler(t, Options{})
 	for _, body := range []string{`[{"query":"{ __typename }"}]`, " \r\n\t[]", `[`, `[{"query":"{ __typename }"},{"query":"{ __typename }"}]`} {
 		for _, accept := range []string{mediaJSON, mediaResponse, mediaEvents} {
 			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(body))

@@ -10,9 +10,8 @@ import (
 	"byline/graph/document"
 )
 
-// What caches may keep is what a GET without a text got for nobody in particular, and
-// nothing else.
-func TestWhatCachesMayKeep(t *testing.T) {
+// Only a response to an anonymous GET by hash, without errors or fields that depend on the viewer, is public.
+func TestCacheControl(t *testing.T) {
 	b := smallBlog(t, Options{})
 	const feed = `query Feed($first: Int) { feed(first: $first) { edges { node { title author { username } likeCount } } } }`
 	for name, tt := range map[string]struct {
@@ -20,22 +19,22 @@ func TestWhatCachesMayKeep(t *testing.T) {
 		post, text                      bool
 		public                          bool
 	}{
-		"nobody's feed":                       {query: feed, public: true},
-		"of another size":                     {query: feed, variables: `{"first":1}`, public: true},
-		"as the newer media type":             {query: feed, accept: mediaResponse, public: true},
-		"a post that does not exist":          {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`, public: true},
-		"somebody's feed":                     {query: feed, token: "demo:ada"},
-		"the viewer, who is nobody":           {query: `{ viewer { username } }`},
-		"what nobody likes":                   {query: `{ feed { edges { node { viewerHasLiked } } } }`},
-		"what nobody likes, not asked":        {query: `query($i: Boolean = false) { feed { edges { node { title viewerHasLiked @include(if: $i) } } } }`, public: true},
-		"by POST":                             {query: feed, post: true},
-		"with the text in the URL":            {query: feed, text: true},
-		"with an error beside the data":       {query: `{ post(id: "nope") { title } feed(first: 1) { edges { node { title } } } }`},
-		"with nothing but errors":             {query: feed, variables: `{"first":"x"}`},
-		"as an event stream":                  {query: feed, accept: mediaEvents},
-		"for somebody whose token is no good": {query: feed, token: "nope"},
-		"with an empty token":                 {query: feed, token: " "},
-		"acceptable to nobody":                {query: feed, accept: "text/html"},
+		"anonymous -> public":                   {query: feed, public: true},
+		"with variables -> public":              {query: feed, variables: `{"first":1}`, public: true},
+		"newer media type -> public":            {query: feed, accept: mediaResponse, public: true},
+		"unknown post -> public":                {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`, public: true},
+		"signed in":                             {query: feed, token: "demo:ada"},
+		"anonymous viewer":                      {query: `{ viewer { username } }`},
+		"anonymous viewerHasLiked":              {query: `{ feed { edges { node { viewerHasLiked } } } }`},
+		"viewerHasLiked not included -> public": {query: `query($i: Boolean = false) { feed { edges { node { title viewerHasLiked @include(if: $i) } } } }`, public: true},
+		"by POST":                               {query: feed, post: true},
+		"with the text in the URL":              {query: feed, text: true},
+		"with an error and data":                {query: `{ post(id: "nope") { title } feed(first: 1) { edges { node { title } } } }`},
+		"with only errors":                      {query: feed, variables: `{"first":"x"}`},
+		"as an event stream":                    {query: feed, accept: mediaEvents},
+		"with an invalid token":                 {query: feed, token: "nope"},
+		"with an empty token":                   {query: feed, token: " "},
+		"not acceptable":                        {query: feed, accept: "text/html"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hash := document.Hash(tt.query)
@@ -50,7 +49,7 @@ func TestWhatCachesMayKeep(t *testing.T) {
 			if tt.post {
 				method, target, body = http.MethodPost, "/graphql", `{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"`+hash+`"}}}`
 			}
-			ask := func(tag string) answer {
+			do := func(tag string) testResponse {
 				r := httptest.NewRequest(method, target, strings.NewReader(body))
 				r.Header.Set("Content-Type", mediaJSON)
 				if tt.accept != "" {
@@ -64,7 +63,7 @@ func TestWhatCachesMayKeep(t *testing.T) {
 				}
 				return send(t, b, r)
 			}
-			a := ask("")
+			a := do("")
 			want := "no-store"
 			if tt.public {
 				want = "public, max-age=5"
@@ -74,24 +73,24 @@ func TestWhatCachesMayKeep(t *testing.T) {
 				t.Errorf("Cache-Control %q, want %q; ETag %s, Vary %q: %d %.300s", got, want, tag, a.header.Get("Vary"), a.status, a.body)
 			}
 			if got := a.header.Get(requestIDHeader); (got == "") != tt.public {
-				t.Errorf("a request id of %q", got)
+				t.Errorf("request id %q, public %t", got, tt.public)
 			}
-			again := ask("*")
+			again := do("*")
 			if tt.public {
 				if again.status != http.StatusNotModified || again.body != "" || again.header.Get("ETag") != tag || again.header.Get("Cache-Control") != want ||
 					again.header.Get("Vary") != vary {
-					t.Errorf("again: %d %q %v", again.status, again.body, again.header)
+					t.Errorf("If-None-Match: %d %q %v", again.status, again.body, again.header)
 				}
 			} else if again.status == http.StatusNotModified {
-				t.Error("again: not modified")
+				t.Error("If-None-Match: not modified")
 			}
 		})
 	}
 }
 
-// An id is as good as a hash to caches.
-func TestTrustedDocumentsByGET(t *testing.T) {
-	h := deaf(t, Options{TrustedDocuments: trust(t, manifestOf(t, map[string]string{"a1": trustedQuery, "a2": trustedMutation}))})
+// A GET by document id is public, as one by hash is.
+func TestCacheControl_TrustedDocuments(t *testing.T) {
+	h := newTestHandler(t, Options{TrustedDocuments: trust(t, manifestOf(t, map[string]string{"a1": trustedQuery, "a2": trustedMutation}))})
 	for _, target := range []string{"/graphql?documentId=a1", "/graphql?doc_id=a1&extensions=null", "/graphql?documentId=" + url.QueryEscape("sha256:"+document.Hash(trustedQuery)), hashURL(t, "a1")} {
 		a := send(t, h, httptest.NewRequest(http.MethodGet, target, nil))
 		if a.status != http.StatusOK || a.Data == nil || a.header.Get("Cache-Control") != "public, max-age=5" {
@@ -113,7 +112,7 @@ func TestETag_ChangesWithResponse(t *testing.T) {
 	}
 	server := httptest.NewServer(b)
 	defer server.Close()
-	ask := func(tag string) (status int, got string) {
+	do := func(tag string) (status int, got string) {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, server.URL+hashURL(t, document.Hash(query)), nil)
 		if err != nil {
@@ -129,15 +128,15 @@ func TestETag_ChangesWithResponse(t *testing.T) {
 		response.Body.Close()
 		return response.StatusCode, response.Header.Get("ETag")
 	}
-	_, before := ask("")
-	if status, got := ask(`"other", W/` + before); status != http.StatusNotModified || got != before {
-		t.Errorf("the same answer: %d %s, before %s", status, got, before)
+	_, before := do("")
+	if status, got := do(`"other", W/` + before); status != http.StatusNotModified || got != before {
+		t.Errorf("unchanged response: status %d, ETag %s, before %s", status, got, before)
 	}
 	if a := post(t, b, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`), nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
-	if status, got := ask(before); status != http.StatusOK || got == before || got == "" {
-		t.Errorf("another answer: %d %s, before %s", status, got, before)
+	if status, got := do(before); status != http.StatusOK || got == before || got == "" {
+		t.Errorf("changed response: status %d, ETag %s, before %s", status, got, before)
 	}
 }
 
@@ -162,7 +161,7 @@ func TestIfNoneMatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := matches(tt.header, tag); got != tt.want {
-				t.Errorf("%t", got)
+				t.Errorf("got %t, want %t", got, tt.want)
 			}
 		})
 	}

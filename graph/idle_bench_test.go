@@ -14,8 +14,8 @@ import (
 	"byline/internal/waittest"
 )
 
-// BenchmarkIdleSubscribers reports what the server holds for a subscriber whose post
-// nothing happens to: heap and stacks, after a collection. The clients are sockets.
+// BenchmarkIdleSubscribers reports the heap and stack memory for an idle subscriber, after a garbage collection. The
+// clients are bare sockets.
 func BenchmarkIdleSubscribers(b *testing.B) {
 	const n = 1000
 	for b.Loop() {
@@ -30,9 +30,8 @@ func BenchmarkIdleSubscribers(b *testing.B) {
 	}
 }
 
-// A subscriber occupies one goroutine, which reads what its client may send: none
-// waits for what happens.
-func TestSubscribers_IdleMemoryIsBounded(t *testing.T) {
+// An idle subscriber has one goroutine, which reads from its client; none waits for events.
+func TestSubscribers_HaveOneGoroutine(t *testing.T) {
 	const n = 50
 	blog, server := live(t, Options{})
 	before := runtime.NumGoroutine()
@@ -57,8 +56,7 @@ func inUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// bareSubscriber subscribes over a connection that costs this process no more than a
-// socket.
+// bareSubscriber subscribes over a connection whose client side is only a socket.
 func bareSubscriber(b testing.TB, address, query string) {
 	b.Helper()
 	c, err := net.Dial("tcp", address)

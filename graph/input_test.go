@@ -12,7 +12,7 @@ import (
 	"byline/internal/longtest"
 )
 
-// Bad input has its code and field, and nothing is written.
+// Invalid input has its code and field, and writes nothing.
 func TestBadInput(t *testing.T) {
 	b := smallBlog(t, Options{})
 	const (
@@ -39,68 +39,68 @@ func TestBadInput(t *testing.T) {
 		code  string
 		field string
 	}{
-		"an empty title":                   {"ada", createPost, in{"title": "", "content": "c"}, "BAD_USER_INPUT", "title"},
-		"a blank title":                    {"ada", createPost, in{"title": " ", "content": "c"}, "BAD_USER_INPUT", "title"},
-		"a title of 201 characters":        {"ada", createPost, in{"title": strings.Repeat("ä", 201), "content": "c"}, "BAD_USER_INPUT", "title"},
-		"a title of two lines":             {"ada", createPost, in{"title": "a\nb", "content": "c"}, "BAD_USER_INPUT", "title"},
-		"an empty content":                 {"ada", createPost, in{"title": "t", "content": ""}, "BAD_USER_INPUT", "content"},
-		"a content of 100,001 characters":  {"ada", createPost, in{"title": "t", "content": strings.Repeat("ä", 100_001)}, "BAD_USER_INPUT", "content"},
-		"a control character":              {"ada", createPost, in{"title": "t", "content": "a\x07b"}, "BAD_USER_INPUT", "content"},
-		"a carriage return":                {"ada", createPost, in{"title": "t", "content": "a\rb"}, "BAD_USER_INPUT", "content"},
-		"an empty idempotency key":         {"ada", createPost, in{"title": "t", "content": "c", "idempotencyKey": ""}, "BAD_USER_INPUT", "idempotencyKey"},
-		"a key of 101 characters":          {"ada", createPost, in{"title": "t", "content": "c", "idempotencyKey": strings.Repeat("k", 101)}, "BAD_USER_INPUT", "idempotencyKey"},
-		"no title":                         {"ada", createPost, in{"content": "c"}, "BAD_USER_INPUT", "i.title"},
-		"a null title":                     {"ada", createPost, in{"title": nil, "content": "c"}, "BAD_USER_INPUT", "i.title"},
-		"a title that is a number":         {"ada", createPost, in{"title": 1, "content": "c"}, "BAD_USER_INPUT", "i.title"},
-		"a field that does not exist":      {"ada", createPost, in{"title": "t", "content": "c", "authorId": "x"}, "BAD_USER_INPUT", "i.authorId"},
-		"an empty comment":                 {"ada", createComment, in{"postId": "<post:notes>", "content": ""}, "BAD_USER_INPUT", "content"},
-		"a comment of 10,001 characters":   {"ada", createComment, in{"postId": "<post:notes>", "content": strings.Repeat("a", 10_001)}, "BAD_USER_INPUT", "content"},
-		"a comment on a malformed id":      {"ada", createComment, in{"postId": "nonsense", "content": "c"}, "BAD_USER_INPUT", "postId"},
-		"a comment on a user":              {"ada", createComment, in{"postId": "<user:ada>", "content": "c"}, "BAD_USER_INPUT", "postId"},
-		"a comment on nothing":             {"ada", createComment, in{"postId": missingPost, "content": "c"}, "NOT_FOUND", ""},
-		"a like of a comment":              {"ada", likePost, in{"postId": "<comment:Poor thing.>"}, "BAD_USER_INPUT", "postId"},
-		"a like of nothing":                {"ada", likePost, in{"postId": missingPost}, "NOT_FOUND", ""},
-		"an unlike of a malformed id":      {"ada", unlikePost, in{"postId": ""}, "BAD_USER_INPUT", "postId"},
-		"an unlike of nothing":             {"ada", unlikePost, in{"postId": missingPost}, "NOT_FOUND", ""},
-		"an edit of a malformed id":        {"ada", updatePost, in{"id": "nonsense", "title": "t"}, "BAD_USER_INPUT", "id"},
-		"an edit of nothing":               {"ada", updatePost, in{"id": missingPost, "title": "t"}, "NOT_FOUND", ""},
-		"an edit of another user's post":   {"ada", updatePost, in{"id": "<post:moths>", "title": "t"}, "FORBIDDEN", ""},
-		"an edit of a stale version":       {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 7}, "CONFLICT", "version"},
-		"an edit of nothing in it":         {"ada", updatePost, in{"id": "<post:notes>"}, "BAD_USER_INPUT", "title"},
-		"an edit to an empty title":        {"ada", updatePost, in{"id": "<post:notes>", "title": ""}, "BAD_USER_INPUT", "title"},
-		"a version that is no Int":         {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 3000000000}, "BAD_USER_INPUT", "i.version"},
-		"a delete of a malformed id":       {"ada", deletePost, in{"id": "nonsense"}, "BAD_USER_INPUT", "id"},
-		"a delete of a comment as a post":  {"ada", deletePost, in{"id": "<comment:Poor thing.>"}, "BAD_USER_INPUT", "id"},
-		"a delete of nothing":              {"ada", deletePost, in{"id": missingPost}, "NOT_FOUND", ""},
-		"a delete of another user's post":  {"ada", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
-		"a delete without a user":          {"new", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
-		"a delete of a malformed user":     {"ada", deleteUser, in{"username": "ada", "id": "nonsense"}, "BAD_USER_INPUT", "id"},
-		"a delete of a post as a user":     {"ada", deleteUser, in{"username": "ada", "id": "<post:moths>"}, "BAD_USER_INPUT", "id"},
-		"a delete of another user":         {"ada", deleteUser, in{"username": "grace", "id": "<user:grace>"}, "FORBIDDEN", ""},
-		"a delete of a user, none":         {"new", deleteUser, in{"username": "new"}, "NOT_FOUND", ""},
-		"an empty edit of a comment":       {"ada", updateComment, in{"id": "<comment:Poor thing.>", "content": ""}, "BAD_USER_INPUT", "content"},
-		"an edit of a post as a comment":   {"ada", updateComment, in{"id": "<post:moths>", "content": "c"}, "BAD_USER_INPUT", "id"},
-		"an edit of somebody's comment":    {"grace", updateComment, in{"id": "<comment:Poor thing.>", "content": "c"}, "FORBIDDEN", ""},
-		"an edit of a comment, no user":    {"new", updateComment, in{"id": "<comment:Poor thing.>", "content": "c"}, "FORBIDDEN", ""},
-		"a delete of a post as a comment":  {"ada", deleteComment, in{"id": "<post:moths>"}, "BAD_USER_INPUT", "id"},
-		"a delete of somebody's comment":   {"grace", deleteComment, in{"id": "<comment:Poor thing.>"}, "FORBIDDEN", ""},
-		"a delete of a comment, no user":   {"new", deleteComment, in{"id": "<comment:Poor thing.>"}, "FORBIDDEN", ""},
-		"a username of two characters":     {"new", createUser, in{"username": "ab"}, "BAD_USER_INPUT", "username"},
-		"a username of 31 characters":      {"new", createUser, in{"username": strings.Repeat("a", 31)}, "BAD_USER_INPUT", "username"},
-		"a username with a space":          {"new", createUser, in{"username": "a b c"}, "BAD_USER_INPUT", "username"},
-		"a username with an accent":        {"new", createUser, in{"username": "adèle"}, "BAD_USER_INPUT", "username"},
-		"a username taken in another case": {"new", createUser, in{"username": "GRACE"}, "CONFLICT", "username"},
-		"a second user":                    {"ada", createUser, in{"username": "another"}, "CONFLICT", ""},
-		"a rename to a name that is taken": {"ada", updateUser, in{"username": "Grace"}, "CONFLICT", "username"},
-		"a rename to a bad name":           {"ada", updateUser, in{"username": "a'b"}, "BAD_USER_INPUT", "username"},
-		"a rename without a user":          {"new", updateUser, in{"username": "somebody"}, "FORBIDDEN", ""},
-		"a post without a user":            {"new", createPost, in{"title": "t", "content": "c"}, "FORBIDDEN", ""},
-		"an edit without a user":           {"new", updatePost, in{"id": "<post:notes>", "title": "t"}, "FORBIDDEN", ""},
-		"a comment without a user":         {"new", createComment, in{"postId": "<post:notes>", "content": "c"}, "FORBIDDEN", ""},
-		"a like without a user":            {"new", likePost, in{"postId": "<post:notes>"}, "FORBIDDEN", ""},
-		"an unlike without a user":         {"new", unlikePost, in{"postId": "<post:notes>"}, "FORBIDDEN", ""},
-		"a write of nobody":                {"", createPost, in{"title": "t", "content": "c"}, "UNAUTHENTICATED", ""},
-		"a write with a bad token":         {"b a d", createPost, in{"title": "t", "content": "c"}, "UNAUTHENTICATED", ""},
+		"an empty title":                     {"ada", createPost, in{"title": "", "content": "c"}, "BAD_USER_INPUT", "title"},
+		"a blank title":                      {"ada", createPost, in{"title": " ", "content": "c"}, "BAD_USER_INPUT", "title"},
+		"a title of 201 characters":          {"ada", createPost, in{"title": strings.Repeat("ä", 201), "content": "c"}, "BAD_USER_INPUT", "title"},
+		"a title of two lines":               {"ada", createPost, in{"title": "a\nb", "content": "c"}, "BAD_USER_INPUT", "title"},
+		"an empty content":                   {"ada", createPost, in{"title": "t", "content": ""}, "BAD_USER_INPUT", "content"},
+		"a content of 100,001 characters":    {"ada", createPost, in{"title": "t", "content": strings.Repeat("ä", 100_001)}, "BAD_USER_INPUT", "content"},
+		"a control character":                {"ada", createPost, in{"title": "t", "content": "a\x07b"}, "BAD_USER_INPUT", "content"},
+		"a carriage return":                  {"ada", createPost, in{"title": "t", "content": "a\rb"}, "BAD_USER_INPUT", "content"},
+		"an empty idempotency key":           {"ada", createPost, in{"title": "t", "content": "c", "idempotencyKey": ""}, "BAD_USER_INPUT", "idempotencyKey"},
+		"a key of 101 characters":            {"ada", createPost, in{"title": "t", "content": "c", "idempotencyKey": strings.Repeat("k", 101)}, "BAD_USER_INPUT", "idempotencyKey"},
+		"no title":                           {"ada", createPost, in{"content": "c"}, "BAD_USER_INPUT", "i.title"},
+		"a null title":                       {"ada", createPost, in{"title": nil, "content": "c"}, "BAD_USER_INPUT", "i.title"},
+		"a title that is a number":           {"ada", createPost, in{"title": 1, "content": "c"}, "BAD_USER_INPUT", "i.title"},
+		"a field that does not exist":        {"ada", createPost, in{"title": "t", "content": "c", "authorId": "x"}, "BAD_USER_INPUT", "i.authorId"},
+		"an empty comment":                   {"ada", createComment, in{"postId": "<post:notes>", "content": ""}, "BAD_USER_INPUT", "content"},
+		"a comment of 10,001 characters":     {"ada", createComment, in{"postId": "<post:notes>", "content": strings.Repeat("a", 10_001)}, "BAD_USER_INPUT", "content"},
+		"a comment on a malformed id":        {"ada", createComment, in{"postId": "nonsense", "content": "c"}, "BAD_USER_INPUT", "postId"},
+		"a comment on a user":                {"ada", createComment, in{"postId": "<user:ada>", "content": "c"}, "BAD_USER_INPUT", "postId"},
+		"a comment on an unknown post":       {"ada", createComment, in{"postId": missingPost, "content": "c"}, "NOT_FOUND", ""},
+		"a like of a comment":                {"ada", likePost, in{"postId": "<comment:Poor thing.>"}, "BAD_USER_INPUT", "postId"},
+		"a like of an unknown post":          {"ada", likePost, in{"postId": missingPost}, "NOT_FOUND", ""},
+		"an unlike of a malformed id":        {"ada", unlikePost, in{"postId": ""}, "BAD_USER_INPUT", "postId"},
+		"an unlike of an unknown post":       {"ada", unlikePost, in{"postId": missingPost}, "NOT_FOUND", ""},
+		"an edit of a malformed id":          {"ada", updatePost, in{"id": "nonsense", "title": "t"}, "BAD_USER_INPUT", "id"},
+		"an edit of an unknown post":         {"ada", updatePost, in{"id": missingPost, "title": "t"}, "NOT_FOUND", ""},
+		"an edit of another user's post":     {"ada", updatePost, in{"id": "<post:moths>", "title": "t"}, "FORBIDDEN", ""},
+		"an edit of a stale version":         {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 7}, "CONFLICT", "version"},
+		"an edit without changes":            {"ada", updatePost, in{"id": "<post:notes>"}, "BAD_USER_INPUT", "title"},
+		"an edit to an empty title":          {"ada", updatePost, in{"id": "<post:notes>", "title": ""}, "BAD_USER_INPUT", "title"},
+		"a version out of range":             {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 3000000000}, "BAD_USER_INPUT", "i.version"},
+		"a delete of a malformed id":         {"ada", deletePost, in{"id": "nonsense"}, "BAD_USER_INPUT", "id"},
+		"a delete of a comment as a post":    {"ada", deletePost, in{"id": "<comment:Poor thing.>"}, "BAD_USER_INPUT", "id"},
+		"a delete of an unknown post":        {"ada", deletePost, in{"id": missingPost}, "NOT_FOUND", ""},
+		"a delete of another user's post":    {"ada", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
+		"a delete without a user":            {"new", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
+		"a delete of a malformed user":       {"ada", deleteUser, in{"username": "ada", "id": "nonsense"}, "BAD_USER_INPUT", "id"},
+		"a delete of a post as a user":       {"ada", deleteUser, in{"username": "ada", "id": "<post:moths>"}, "BAD_USER_INPUT", "id"},
+		"a delete of another user":           {"ada", deleteUser, in{"username": "grace", "id": "<user:grace>"}, "FORBIDDEN", ""},
+		"a delete of oneself without a user": {"new", deleteUser, in{"username": "new"}, "NOT_FOUND", ""},
+		"an empty edit of a comment":         {"ada", updateComment, in{"id": "<comment:Poor thing.>", "content": ""}, "BAD_USER_INPUT", "content"},
+		"an edit of a post as a comment":     {"ada", updateComment, in{"id": "<post:moths>", "content": "c"}, "BAD_USER_INPUT", "id"},
+		"an edit of another user's comment":  {"grace", updateComment, in{"id": "<comment:Poor thing.>", "content": "c"}, "FORBIDDEN", ""},
+		"an edit of a comment, no user":      {"new", updateComment, in{"id": "<comment:Poor thing.>", "content": "c"}, "FORBIDDEN", ""},
+		"a delete of a post as a comment":    {"ada", deleteComment, in{"id": "<post:moths>"}, "BAD_USER_INPUT", "id"},
+		"a delete of another user's comment": {"grace", deleteComment, in{"id": "<comment:Poor thing.>"}, "FORBIDDEN", ""},
+		"a delete of a comment, no user":     {"new", deleteComment, in{"id": "<comment:Poor thing.>"}, "FORBIDDEN", ""},
+		"a username of two characters":       {"new", createUser, in{"username": "ab"}, "BAD_USER_INPUT", "username"},
+		"a username of 31 characters":        {"new", createUser, in{"username": strings.Repeat("a", 31)}, "BAD_USER_INPUT", "username"},
+		"a username with a space":            {"new", createUser, in{"username": "a b c"}, "BAD_USER_INPUT", "username"},
+		"a username with an accent":          {"new", createUser, in{"username": "adèle"}, "BAD_USER_INPUT", "username"},
+		"a username taken in another case":   {"new", createUser, in{"username": "GRACE"}, "CONFLICT", "username"},
+		"a second user":                      {"ada", createUser, in{"username": "another"}, "CONFLICT", ""},
+		"a rename to a name that is taken":   {"ada", updateUser, in{"username": "Grace"}, "CONFLICT", "username"},
+		"a rename to an invalid name":        {"ada", updateUser, in{"username": "a'b"}, "BAD_USER_INPUT", "username"},
+		"a rename without a user":            {"new", updateUser, in{"username": "somebody"}, "FORBIDDEN", ""},
+		"a post without a user":              {"new", createPost, in{"title": "t", "content": "c"}, "FORBIDDEN", ""},
+		"an edit without a user":             {"new", updatePost, in{"id": "<post:notes>", "title": "t"}, "FORBIDDEN", ""},
+		"a comment without a user":           {"new", createComment, in{"postId": "<post:notes>", "content": "c"}, "FORBIDDEN", ""},
+		"a like without a user":              {"new", likePost, in{"postId": "<post:notes>"}, "FORBIDDEN", ""},
+		"an unlike without a user":           {"new", unlikePost, in{"postId": "<post:notes>"}, "FORBIDDEN", ""},
+		"an anonymous write":                 {"", createPost, in{"title": "t", "content": "c"}, "UNAUTHENTICATED", ""},
+		"a write with an invalid token":      {"b a d", createPost, in{"title": "t", "content": "c"}, "UNAUTHENTICATED", ""},
 
 		"first of 0":                   {"", `{ feed(first: 0) { edges { cursor } } }`, nil, "BAD_USER_INPUT", "first"},
 		"first of -1":                  {"", `{ feed(first: -1) { edges { cursor } } }`, nil, "BAD_USER_INPUT", "first"},
@@ -146,9 +146,9 @@ func TestBadInput(t *testing.T) {
 			}
 			for _, request := range b.wire.seen() {
 				if !strings.HasPrefix(request, "read ") {
-					// What is refused by Cosmos DB itself, atomically, has written nothing either.
+					// Cosmos DB itself refuses these atomically, so they write nothing either.
 					if tt.code != "NOT_FOUND" && tt.code != "CONFLICT" && tt.code != "FORBIDDEN" {
-						t.Errorf("sent a %s", request)
+						t.Errorf("sent %s", request)
 					}
 				}
 			}
@@ -173,25 +173,25 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// Null for a variable that has a default is refused where nothing may be null, before
-// anything is read or written, and is null elsewhere.
+// Null for a variable with a default is refused in a non-null position, before anything is read or written. Elsewhere it
+// is null.
 func TestVariables_NullWithDefault(t *testing.T) {
 	longtest.Heavy(t)
 	const refused = "BAD_USER_INPUT"
 	for name, tt := range map[string]struct{ query, code string }{
-		"@include":                 {`query($v: Boolean = true) { __typename @include(if: $v) }`, refused},
-		"@skip in an object":       {`query($v: Boolean = true) { post(id: "<post:engines>") { title commentCount @skip(if: $v) } }`, refused},
-		"@include of a fragment":   {`query($v: Boolean = true) { feed { edges { node { title ...F @include(if: $v) } } } } fragment F on Post { id }`, refused},
-		"in a fragment":            {`query($v: Boolean = true) { feed { edges { node { ...F } } } } fragment F on Post { ... { ... @include(if: $v) { id } } }`, refused},
-		"of a mutation":            {`mutation($v: Boolean = true) { likePost(input: {postId: "<post:engines>"}) @include(if: $v) { post { title } } }`, refused},
-		"below a mutation":         {`mutation($v: Boolean = true) { likePost(input: {postId: "<post:engines>"}) { post { title @include(if: $v) } } }`, refused},
-		"an id":                    {`query($v: ID = "x") { post(id: $v) { title } }`, refused},
-		"a list of ids":            {`query($v: [ID!] = ["x"]) { nodes(ids: $v) { id } }`, refused},
-		"an id in a list":          {`query($v: ID = "x") { nodes(ids: ["<user:ada>", $v]) { id } }`, refused},
-		"an input":                 {`mutation($v: LikePostInput = {postId: "x"}) { likePost(input: $v) { post { id } } }`, refused},
-		"a field of an input":      {`mutation($v: String = "x") { createComment(input: {postId: "<post:notes>", content: $v}) { comment { id } } }`, refused},
-		"one that may be null":     {`mutation($v: String = "k") { createComment(input: {postId: "<post:notes>", content: "c", idempotencyKey: $v}) { comment { content } } }`, ""},
-		"a page of the usual size": {`query($v: Int = 0) { feed(first: $v) { edges { cursor } } }`, ""},
+		"@include":                     {`query($v: Boolean = true) { __typename @include(if: $v) }`, refused},
+		"@skip in an object":           {`query($v: Boolean = true) { post(id: "<post:engines>") { title commentCount @skip(if: $v) } }`, refused},
+		"@include of a fragment":       {`query($v: Boolean = true) { feed { edges { node { title ...F @include(if: $v) } } } } fragment F on Post { id }`, refused},
+		"in a fragment":                {`query($v: Boolean = true) { feed { edges { node { ...F } } } } fragment F on Post { ... { ... @include(if: $v) { id } } }`, refused},
+		"of a mutation":                {`mutation($v: Boolean = true) { likePost(input: {postId: "<post:engines>"}) @include(if: $v) { post { title } } }`, refused},
+		"below a mutation":             {`mutation($v: Boolean = true) { likePost(input: {postId: "<post:engines>"}) { post { title @include(if: $v) } } }`, refused},
+		"an id":                        {`query($v: ID = "x") { post(id: $v) { title } }`, refused},
+		"a list of ids":                {`query($v: [ID!] = ["x"]) { nodes(ids: $v) { id } }`, refused},
+		"an id in a list":              {`query($v: ID = "x") { nodes(ids: ["<user:ada>", $v]) { id } }`, refused},
+		"an input":                     {`mutation($v: LikePostInput = {postId: "x"}) { likePost(input: $v) { post { id } } }`, refused},
+		"a field of an input":          {`mutation($v: String = "x") { createComment(input: {postId: "<post:notes>", content: $v}) { comment { id } } }`, refused},
+		"a nullable field of an input": {`mutation($v: String = "k") { createComment(input: {postId: "<post:notes>", content: "c", idempotencyKey: $v}) { comment { content } } }`, ""},
+		"a nullable argument":          {`query($v: Int = 0) { feed(first: $v) { edges { cursor } } }`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unplanned := range []bool{false, true} {
@@ -215,7 +215,7 @@ func TestVariables_NullWithDefault(t *testing.T) {
 	}
 }
 
-// Of operations that share a fragment, each has the defaults of its own variables.
+// Operations that share a fragment use the defaults of their own variables.
 func TestVariables_DefaultsOfExecutedOperation(t *testing.T) {
 	const document = `mutation Plain($c: String!, $k: String) { ...F } mutation Once($c: String!, $k: String = "once") { ...F }
 		fragment F on Mutation { createComment(input: {postId: "<post:notes>", content: $c, idempotencyKey: $k}) { comment { id } } }`
@@ -232,16 +232,16 @@ func TestVariables_DefaultsOfExecutedOperation(t *testing.T) {
 			return string(a.Data)
 		}
 		if first, second := send("Plain"), send("Plain"); first == second {
-			t.Error("without a key, and one comment")
+			t.Error("without a key: got one comment, want two")
 		}
 		if first, second := send("Once"), send("Once"); first != second {
-			t.Error("with one key, and two comments")
+			t.Error("with the same key: got two comments, want one")
 		}
 	}
 }
 
-// A variable of an enum in another case than its values, and one of a number that is a text,
-// a fraction or too large, which the executor lets pass, are refused before anything is executed.
+// Enum values in the wrong case, and Int values that are strings, fractions or out of range, are refused before execution.
+// The executor alone would accept them.
 func TestVariables_WrongTypesAreRefused(t *testing.T) {
 	const (
 		feed = `query($v: Int) { feed(first: $v) { edges { cursor } } }`
@@ -272,17 +272,17 @@ func TestVariables_WrongTypesAreRefused(t *testing.T) {
 			}
 		}
 		if a := post(t, b, "", feed, map[string]any{"v": 1<<31 - 1}); a.field() != "first" {
-			t.Errorf("the largest: %s", a.body)
+			t.Errorf("the largest Int: %s", a.body)
 		}
 		if a := post(t, b, "", `query($v: ID!) { node(id: $v) { id } }`, map[string]any{"v": 1 << 31}); a.field() != "id" {
-			t.Errorf("an id may be longer: %s", a.body)
+			t.Errorf("an ID above 32 bits: %s", a.body)
 		}
 	}
 }
 
-// A number in a document has 32 bits, too.
+// Int literals have 32 bits, too.
 func TestInt_MoreThan32BitsIsRefused(t *testing.T) {
-	h := deaf(t, Options{})
+	h := newTestHandler(t, Options{})
 	for _, query := range []string{
 		`{ feed(first: 2147483648) { edges { cursor } } }`,
 		`{ feed(first: -2147483649) { edges { cursor } } }`,
@@ -294,13 +294,13 @@ func TestInt_MoreThan32BitsIsRefused(t *testing.T) {
 		}
 	}
 	if a := post(t, h, "", `{ node(id: 2147483648) { id } }`, nil); a.field() != "id" {
-		t.Errorf("an id may be longer: %s", a.body)
+		t.Errorf("an ID above 32 bits: %s", a.body)
 	}
 }
 
-// {} is no value of a scalar or an enum.
-func TestEmptyObject_WhereNoInputIsExpected(t *testing.T) {
-	h := deaf(t, Options{})
+// {} is refused for a scalar or an enum.
+func TestEmptyObject_ForScalarIsRefused(t *testing.T) {
+	h := newTestHandler(t, Options{})
 	for _, query := range []string{
 		`{ __typename @include(if: {}) }`,
 		`query($v: Boolean = {}) { __typename @include(if: $v) }`,
@@ -328,10 +328,10 @@ func cursorOf(t *testing.T, b *testBlog, query string) string {
 	return cursor
 }
 
-// A retry with the same key is the first result; with another input it is a conflict.
+// A retry with the same key returns the first result; with another input it is a CONFLICT.
 func TestIdempotencyKeys(t *testing.T) {
 	b := smallBlog(t, Options{})
-	create := func(title string) answer {
+	create := func(title string) testResponse {
 		return post(t, b, "demo:ada", `mutation($t: String!) { createPost(input: {title: $t, content: "c", idempotencyKey: "k"}) { post { id } } }`, map[string]any{"t": title})
 	}
 	first, again, other := create("t"), create("t"), create("u")
@@ -343,7 +343,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// A Cosmos DB that refuses is told apart, and not quoted.
+// Errors of Cosmos DB have different codes, and their text is not in the response.
 func TestCosmosFailures(t *testing.T) {
 	for status, want := range map[int]string{429: "THROTTLED", 503: "UNAVAILABLE", 403: "UNAVAILABLE", 500: "INTERNAL"} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -370,9 +370,9 @@ func TestCosmosFailures(t *testing.T) {
 	}
 }
 
-// Of several operations the request must name one.
+// A request with several operations must name one; a document must have one.
 func TestOperationName_SelectsOperation(t *testing.T) {
-	h := deaf(t, Options{})
+	h := newTestHandler(t, Options{})
 	for query, want := range map[string]string{
 		`query A { __typename } query B { __typename }`: "operationName",
 		`fragment F on Query { __typename }`:            "no operation",

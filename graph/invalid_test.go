@@ -8,15 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// problems are the errors of an answer: the code, the field and the path of each.
-func (a answer) problems() (all []string) {
+// problems returns the code, the field and the path of each error.
+func (a testResponse) problems() (all []string) {
 	for _, e := range a.Errors {
 		all = append(all, fmt.Sprintf("%v %v %v", e.Extensions["code"], e.Extensions["field"], e.Path))
 	}
 	return all
 }
 
-func TestInvalidInput_EachInvalidFieldIsAnErrorOfItsOwn(t *testing.T) {
+func TestInvalidInput_OneErrorPerField(t *testing.T) {
 	long := strings.Repeat("k", 101)
 	for _, unplanned := range []bool{false, true} {
 		b := smallBlog(t, Options{})
@@ -69,7 +69,7 @@ func TestInvalidInput_EachInvalidFieldIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestInvalidInput_OtherRootFieldsOfTheMutationExecute(t *testing.T) {
+func TestInvalidInput_OtherRootFieldsExecute(t *testing.T) {
 	b := smallBlog(t, Options{})
 	a := post(t, b, "demo:ada", b.fill(`mutation {
 		first: createPost(input: {title: "before", content: "c"}) { post { title } }
@@ -85,9 +85,8 @@ func TestInvalidInput_OtherRootFieldsOfTheMutationExecute(t *testing.T) {
 	}
 }
 
-// Values of the wrong type in variables are found by the executor, one at a time; all are
-// reported.
-func TestInvalidVariables_EachInvalidValueIsAnErrorOfItsOwn(t *testing.T) {
+// The executor finds one variable of the wrong type at a time; the response reports all of them.
+func TestInvalidVariables_OneErrorPerValue(t *testing.T) {
 	b := smallBlog(t, Options{})
 	const create = `mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`
 	for name, tt := range map[string]struct {
@@ -95,13 +94,13 @@ func TestInvalidVariables_EachInvalidValueIsAnErrorOfItsOwn(t *testing.T) {
 		variables map[string]any
 		fields    []string
 	}{
-		"wrong types":         {create, map[string]any{"i": map[string]any{"title": 1, "content": true}}, []string{"i.title", "i.content"}},
-		"missing and wrong":   {create, map[string]any{"i": map[string]any{"idempotencyKey": 5}}, []string{"i.title", "i.content", "i.idempotencyKey"}},
-		"null and unknown":    {create, map[string]any{"i": map[string]any{"title": nil, "content": "c", "tags": []string{}}}, []string{"i.title", "i.tags"}},
-		"not an object":       {create, map[string]any{"i": "post"}, []string{"i"}},
-		"missing":             {create, nil, []string{"i"}},
-		"of several":          {`query($n: Int, $ids: [ID!]!) { feed(first: $n) { edges { cursor } } nodes(ids: $ids) { id } }`, map[string]any{"n": 1 << 40, "ids": []any{"x", nil, 1.5}}, []string{"n", "ids[1]", "ids[2]"}},
-		"beside a rule of it": {`query($o: SortOrder, $n: Int) { feed(first: $n) { edges { node { comments(order: $o) { edges { cursor } } } } } }`, map[string]any{"o": "newest_first", "n": "5"}, []string{"o", "n"}},
+		"wrong types":       {create, map[string]any{"i": map[string]any{"title": 1, "content": true}}, []string{"i.title", "i.content"}},
+		"missing and wrong": {create, map[string]any{"i": map[string]any{"idempotencyKey": 5}}, []string{"i.title", "i.content", "i.idempotencyKey"}},
+		"null and unknown":  {create, map[string]any{"i": map[string]any{"title": nil, "content": "c", "tags": []string{}}}, []string{"i.title", "i.tags"}},
+		"not an object":     {create, map[string]any{"i": "post"}, []string{"i"}},
+		"missing":           {create, nil, []string{"i"}},
+		"several variables": {`query($n: Int, $ids: [ID!]!) { feed(first: $n) { edges { cursor } } nodes(ids: $ids) { id } }`, map[string]any{"n": 1 << 40, "ids": []any{"x", nil, 1.5}}, []string{"n", "ids[1]", "ids[2]"}},
+		"an enum in the wrong case and a wrong type": {`query($o: SortOrder, $n: Int) { feed(first: $n) { edges { node { comments(order: $o) { edges { cursor } } } } } }`, map[string]any{"o": "newest_first", "n": "5"}, []string{"o", "n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := post(t, b, "demo:ada", tt.query, tt.variables)

@@ -13,7 +13,7 @@ import (
 	"byline/graph/limit"
 )
 
-// shedLoad refuses requests while the server is overloaded, before it reads any of them.
+// shedLoad refuses requests while the server is overloaded, before it reads their bodies.
 func shedLoad(a *limit.Admission, next http.Handler, m metrics) http.Handler {
 	if a == nil {
 		return next

@@ -12,9 +12,8 @@ import (
 	"byline/internal/waittest"
 )
 
-// Subscriptions beyond those that there may be are refused; the others go on, and the
-// end of one makes room for another, whether it came over WebSocket or as an event
-// stream.
+// Subscriptions over a limit are refused, over WebSocket and as event streams. The others continue, and the end of one
+// frees its slot.
 func TestSubscriptionLimit(t *testing.T) {
 	b, server := live(t, Options{Capacity: limit.Capacity{Subscriptions: 3, SubscriptionsEach: 2}})
 	const query = `subscription { postPublished { title } }`
@@ -62,7 +61,7 @@ func TestSubscriptionLimit(t *testing.T) {
 	stream.Body.Close()
 	ada.send(`{"id":"1","type":"complete"}`)
 	opened(t, b, 1)
-	// The places are free moments after the streams are gone.
+	// The slots are free shortly after the streams have ended.
 	again := 0
 	waittest.For(t, func() bool {
 		again++
@@ -71,9 +70,8 @@ func TestSubscriptionLimit(t *testing.T) {
 	})
 }
 
-// A subscription holds its document, and more of what it came in: one that is long counts as
-// several.
-func TestSubscriptionLimit_LargeSubscriptionsCountAsSeveral(t *testing.T) {
+// A subscription holds its document and request in memory, so a large one counts as several.
+func TestSubscriptionLimit_LargeOnesCountAsSeveral(t *testing.T) {
 	options := Options{Capacity: limit.Capacity{SubscriptionsEach: 2}}
 	const short = `subscription { postPublished { title } }`
 	long := strings.Repeat("x", limit.SubscriptionBytes)
@@ -88,7 +86,7 @@ func TestSubscriptionLimit_LargeSubscriptionsCountAsSeveral(t *testing.T) {
 		"by its document": func(t *testing.T, s *httptest.Server) {
 			dial(t, s, modern, ada).init().subscribe("subscribe", "1", `subscription { postPublished { `+strings.Repeat("id ", limit.SubscriptionBytes/document.BytesPerToken)+`} }`)
 		},
-		"by what comes with it": func(t *testing.T, s *httptest.Server) {
+		"by its extensions": func(t *testing.T, s *httptest.Server) {
 			dial(t, s, modern, ada).init().send(`{"id":"1","type":"subscribe","payload":{"query":%q,"extensions":{"x":%q}}}`, short, long)
 		},
 		"as an event stream": func(t *testing.T, s *httptest.Server) {
@@ -107,7 +105,7 @@ func TestSubscriptionLimit_LargeSubscriptionsCountAsSeveral(t *testing.T) {
 		})
 	}
 
-	// Short ones count as one, and a long one that has ended no more.
+	// Each short one counts as one; a long one that has ended no longer counts.
 	b, server := live(t, options)
 	p := dial(t, server, modern, ada).init()
 	p.subscribe("subscribe", long, short)

@@ -25,15 +25,15 @@ type loader[K comparable, V any] struct {
 	read func(field any, keys []K) ([]V, error)
 
 	mu        sync.Mutex
-	queue     *dataloader.Loader[*group[K], []V] // guarded by mu; nil until something is read
-	values    map[K]func() (V, error)            // guarded by mu; what was read, or is being read
+	queue     *dataloader.Loader[*group[K], []V] // guarded by mu; nil until the first read
+	values    map[K]func() (V, error)            // guarded by mu; values that were read or are being read
 	expected  int                                // guarded by mu; groups that will be announced
-	held      *heldGroup[K, V]                   // guarded by mu; what is not queued until they are; nil: nothing
-	announced []func() []K                       // guarded by mu; groups that are not in groups yet
+	held      *heldGroup[K, V]                   // guarded by mu; held back until they are announced; nil: none
+	announced []func() []K                       // guarded by mu; announced groups that are not yet in groups
 	groups    map[K][]K                          // guarded by mu; the group that a key was announced in
 }
 
-// group is some keys that are read together; its identity is its address.
+// group is a set of keys that are read together, identified by its address.
 type group[K comparable] struct {
 	keys  []K
 	field any // for the first of them; see cost.WithField
@@ -42,11 +42,11 @@ type group[K comparable] struct {
 // heldGroup is a group that is held back until it is queued.
 type heldGroup[K comparable, V any] struct {
 	group[K]
-	queued chan struct{} // closed when read is there
+	queued chan struct{} // closed when read is set
 	read   dataloader.Thunk[[]V]
 }
 
-// newLoader makes a loader whose batches run on ctx. fetch gets distinct keys, at
+// newLoader returns a loader whose batches run on ctx. fetch gets distinct keys, at
 // most fields.BatchSize of them, and returns their values in the same order.
 func newLoader[K comparable, V any](ctx context.Context, fetch func(context.Context, []K) ([]V, error)) *loader[K, V] {
 	return &loader[K, V]{read: func(field any, keys []K) ([]V, error) { return fetchAll(cost.WithField(ctx, field), keys, fetch) }}
@@ -85,7 +85,7 @@ func fetchAll[K, V any](ctx context.Context, keys []K, fetch func(context.Contex
 	return values, g.Wait()
 }
 
-// guarded makes a panic of read an error, so that callers that wait for it return.
+// guarded converts a panic of read to an error, so that waiting callers return.
 func guarded[V any](read func() (V, error)) (value V, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -95,9 +95,10 @@ func guarded[V any](read func() (V, error)) (value V, err error) {
 	return read()
 }
 
-// expect says that keys are going to be announced, once, by what it returns: that they will be
-// asked for together, if at all. The first of them to be loaded takes the others along. keys is
-// called when it matters. Nothing may be loaded on the way from the one to the other.
+// expect registers a group of keys that will be announced later, by one call of announce. Loading
+// one key of a group loads the whole group. Until announce is called, loads wait, so that they share
+// the group's batch: a load in between, by the caller itself, would deadlock. keys is called when
+// the next key is loaded.
 func (l *loader[K, V]) expect() (announce func(keys func() []K)) {
 	l.mu.Lock()
 	l.expected++
@@ -148,7 +149,7 @@ func (l *loader[K, V]) setLocked(key K, value func() (V, error)) {
 	l.values[key] = value
 }
 
-// load returns the value of key, from memory or with the next batch.
+// load returns the value of key, cached or read with the next batch.
 func (l *loader[K, V]) load(ctx context.Context, key K) (V, error) {
 	l.mu.Lock()
 	value, ok := l.values[key]
@@ -179,7 +180,7 @@ func (l *loader[K, V]) loadMany(ctx context.Context, keys []K) ([]V, error) {
 	return values, nil
 }
 
-// groupLocked returns the keys that were announced together with key, if it was.
+// groupLocked returns the group that key was announced in, nil if it was not.
 func (l *loader[K, V]) groupLocked(key K) []K {
 	for _, keys := range l.announced {
 		if l.groups == nil {
@@ -194,7 +195,7 @@ func (l *loader[K, V]) groupLocked(key K) []K {
 	return l.groups[key]
 }
 
-// enqueueLocked queues those keys that are not known, as one group.
+// enqueueLocked queues those keys that are not cached, as one group.
 func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
 	g := l.held
 	if g == nil {
@@ -226,9 +227,9 @@ func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
 	}
 }
 
-// queueLocked has the next batch read a group.
+// queueLocked adds a group to the next batch.
 func (l *loader[K, V]) queueLocked(g *group[K]) dataloader.Thunk[[]V] {
-	if l.queue == nil { // most loaders of most responses are asked for nothing
+	if l.queue == nil { // created lazily: most responses use few loaders
 		l.queue = dataloader.NewBatchedLoader(l.batch, dataloader.WithWait[*group[K], []V](loaderWait),
 			dataloader.WithBatchCapacity[*group[K], []V](fields.BatchSize),
 			dataloader.WithCache[*group[K], []V](&dataloader.NoCache[*group[K], []V]{}))
@@ -236,7 +237,7 @@ func (l *loader[K, V]) queueLocked(g *group[K]) dataloader.Thunk[[]V] {
 	return l.queue.Load(context.Background(), g) // the batch has a context of its own
 }
 
-// forget makes keys whose read failed unknown again, once.
+// forget removes keys whose read failed from the cache. Only the first call for a group does.
 func (l *loader[K, V]) forget(g *group[K]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,7 +255,7 @@ type memo[K comparable, V any] struct {
 }
 
 type memoRead[V any] struct {
-	done  chan struct{} // closed when value and err are there
+	done  chan struct{} // closed when value and err are set
 	value V
 	err   error
 }

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { testmain.Run(m) }
 
-// recorder is a fetch that remembers its batches.
+// recorder records the batches of its fetch.
 type recorder struct {
 	mu      sync.Mutex
 	batches [][]string
@@ -53,7 +53,7 @@ func TestLoader_AnnouncedGroupIsOneBatch(t *testing.T) {
 		var r recorder
 		l := newLoader(t.Context(), r.fetch)
 		l.expect()(func() []string { return keys(100) })
-		// One after the other, with more than a batch's wait between them.
+		// Sequential loads, with more than a batch's wait after the first.
 		for _, k := range keys(100) {
 			v, err := l.load(t.Context(), k)
 			if err != nil || v != "value of "+k {
@@ -69,7 +69,7 @@ func TestLoader_AnnouncedGroupIsOneBatch(t *testing.T) {
 	})
 }
 
-// What belongs to a list that is still being read is not left behind by the batch of another.
+// A batch waits for the groups of lists that are still being read.
 func TestLoader_WaitsForExpectedGroups(t *testing.T) {
 	var r recorder
 	l := newLoader(t.Context(), r.fetch)
@@ -101,7 +101,7 @@ func TestLoader_WaitsForExpectedGroups(t *testing.T) {
 }
 
 func TestLoader(t *testing.T) {
-	t.Run("a key that is asked for twice is read once", func(t *testing.T) {
+	t.Run("a duplicate key is read once", func(t *testing.T) {
 		var r recorder
 		l := newLoader(t.Context(), r.fetch)
 		values, err := l.loadMany(t.Context(), []string{"a", "b", "a"})
@@ -126,7 +126,7 @@ func TestLoader(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("groups that nobody asks for are not read", func(t *testing.T) {
+	t.Run("groups without a load are not read", func(t *testing.T) {
 		var r recorder
 		l := newLoader(t.Context(), r.fetch)
 		l.expect()(func() []string { return []string{"a", "b"} })
@@ -138,7 +138,7 @@ func TestLoader(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("no batch is over the store's bound", func(t *testing.T) {
+	t.Run("no batch is over BatchSize", func(t *testing.T) {
 		var r recorder
 		l := newLoader(t.Context(), r.fetch)
 		if _, err := l.loadMany(t.Context(), keys(250)); err != nil {
@@ -169,7 +169,7 @@ func TestLoader(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("a batch outlives the field that asked first, not the response", func(t *testing.T) {
+	t.Run("a batch outlives its first field, not the response", func(t *testing.T) {
 		response, endResponse := context.WithCancel(t.Context())
 		l := newLoader(response, func(ctx context.Context, keys []string) ([]string, error) { return keys, ctx.Err() })
 		field, endField := context.WithCancel(response)
@@ -179,13 +179,13 @@ func TestLoader(t *testing.T) {
 		}
 		endResponse()
 		if _, err := l.load(t.Context(), "b"); err == nil {
-			t.Error("goes on after the response")
+			t.Error("continues after the response")
 		}
 	})
 }
 
 func TestMemo(t *testing.T) {
-	t.Run("one read for all who ask", func(t *testing.T) {
+	t.Run("concurrent calls share one read", func(t *testing.T) {
 		var m memo[string, int]
 		var wg sync.WaitGroup
 		reads := 0
@@ -199,13 +199,13 @@ func TestMemo(t *testing.T) {
 		}
 		wg.Wait()
 		if reads != 1 {
-			t.Errorf("%d reads", reads)
+			t.Errorf("%d reads, want 1", reads)
 		}
 		if v, _ := m.do("b", func() (int, error) { return 8, nil }); v != 8 {
 			t.Error(v)
 		}
 	})
-	t.Run("all get the same error", func(t *testing.T) {
+	t.Run("all calls get the error", func(t *testing.T) {
 		var m memo[string, int]
 		once := errors.New("once")
 		for range 2 {
@@ -214,7 +214,7 @@ func TestMemo(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a panic is an error for all", func(t *testing.T) {
+	t.Run("a panic is an error for all calls", func(t *testing.T) {
 		var m memo[string, int]
 		for range 2 {
 			_, err := m.do("a", func() (int, error) { panic("boom") })
@@ -226,7 +226,7 @@ func TestMemo(t *testing.T) {
 	})
 }
 
-// Pages that arrive one after the other have what their items lack read in one batch.
+// One batch completes the items of pages that arrive at different times.
 func TestLoader_PagesArriveAtDifferentTimes(t *testing.T) {
 	b := newBlog(t, Options{})
 	for _, name := range []string{"ada", "alan", "grace", "edsger"} {
@@ -252,6 +252,6 @@ func TestLoader_PagesArriveAtDifferentTimes(t *testing.T) {
 	}
 	reads := slices.DeleteFunc(b.wire.seen(), func(what string) bool { return !strings.HasSuffix(what, "users") })
 	if len(reads) > 2 { // the last page may be too late for the batch of the others
-		t.Errorf("%v", reads)
+		t.Errorf("got reads %v, want at most two", reads)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"byline/store/blog"
 )
 
-// itemKey names an item in the partition of a post.
+// itemKey identifies an item in the partition of a post.
 type itemKey struct{ post, id string }
 
-// loaders batch and remember the reads of one response.
+// loaders batch and cache the reads of one response.
 type loaders struct {
 	users    *loader[string, *blog.User]
 	posts    *loader[string, *blog.Post] // whole posts
@@ -26,7 +26,7 @@ type loaders struct {
 	likes    *loader[itemKey, *blog.Like]
 	liked    *loader[string, bool] // by post: whether the viewer likes it
 
-	written atomic.Pointer[blog.Post] // of a payload, maybe without its text; nil: none
+	written atomic.Pointer[blog.Post] // of a mutation's payload, possibly truncated; nil: none
 
 	byUsername   memo[string, *blog.User]
 	commentPages memo[pageKey, *store.Page[*blog.Comment]]
@@ -34,16 +34,16 @@ type loaders struct {
 	postPages    memo[pageKey, *store.Page[*blog.Post]]
 }
 
-// newLoaders makes the loaders of the response that ctx is about. Their batches
-// run on ctx, not on the context of the field that happened to ask first.
+// newLoaders returns the loaders of the response that ctx belongs to. Their batches run on ctx, not on
+// the context of the field that loads first.
 func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 	return &loaders{
 		users: newLoader(ctx, traced(t, "load users", s.Users)),
 		posts: newLoader(ctx, traced(t, "load posts", s.Posts)),
-		comments: newLoader(ctx, traced(t, "load comments", oneByOne(func(ctx context.Context, k itemKey) (*blog.Comment, error) {
+		comments: newLoader(ctx, traced(t, "load comments", byPointReads(func(ctx context.Context, k itemKey) (*blog.Comment, error) {
 			return s.Comment(ctx, k.post, k.id)
 		}))),
-		likes: newLoader(ctx, traced(t, "load likes", oneByOne(func(ctx context.Context, k itemKey) (*blog.Like, error) {
+		likes: newLoader(ctx, traced(t, "load likes", byPointReads(func(ctx context.Context, k itemKey) (*blog.Like, error) {
 			return s.Like(ctx, k.post, k.id)
 		}))),
 		liked: newLoader(ctx, traced(t, "load liked", func(ctx context.Context, posts []string) ([]bool, error) {
@@ -65,8 +65,8 @@ type loadersKey struct{}
 // loadersOf returns the loaders of the response that ctx belongs to.
 func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*lazyLoaders).get() }
 
-// lazyLoaders are made when they are first needed: the response that a subscription
-// waits for may be long in coming.
+// lazyLoaders creates the loaders when they are first needed: a subscription may wait long for its
+// next event.
 type lazyLoaders struct {
 	once sync.Once
 	ctx  context.Context // of the response
@@ -79,8 +79,8 @@ func (l *lazyLoaders) get() *loaders {
 	return l.made
 }
 
-// responseLoaders gives each response its loaders: a subscription's events have one
-// each. So has each root field of a mutation, since what one has read the next may change.
+// responseLoaders gives each response its own loaders, and so each event of a subscription. Each root
+// field of a mutation has its own, too, since it may change what the one before it has read.
 type responseLoaders struct {
 	store  *store.Store
 	tracer trace.Tracer // may be nil
@@ -91,7 +91,7 @@ var _ interface {
 	graphql.RootFieldInterceptor
 } = responseLoaders{}
 
-func (responseLoaders) ExtensionName() string                   { return "FreshLoaders" }
+func (responseLoaders) ExtensionName() string                   { return "ResponseLoaders" }
 func (responseLoaders) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (f responseLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
@@ -106,7 +106,7 @@ func (f responseLoaders) withNames(ctx context.Context) context.Context {
 	}))
 }
 
-// shownUser makes a user that was read one that the response of ctx shows.
+// shownUser returns a function that converts a stored user to one of the response of ctx: see package names.
 func shownUser(ctx context.Context) func(*blog.User, error) (*names.User, error) {
 	return func(u *blog.User, err error) (*names.User, error) {
 		if u == nil || err != nil {
@@ -127,11 +127,11 @@ func (f responseLoaders) fresh(ctx context.Context) context.Context {
 	return context.WithValue(ctx, loadersKey{}, &lazyLoaders{ctx: ctx, of: f})
 }
 
-// pointReads is how many items of a kind that the store reads one by one are read at once.
+// pointReads is how many point reads of a batch run concurrently.
 const pointReads = 8
 
-// oneByOne makes point reads, a few at a time, look like one read of many.
-func oneByOne[K comparable, V any](read func(context.Context, K) (V, error)) func(context.Context, []K) ([]V, error) {
+// byPointReads returns a batch function that reads each key by a point read, pointReads at a time.
+func byPointReads[K comparable, V any](read func(context.Context, K) (V, error)) func(context.Context, []K) ([]V, error) {
 	return func(ctx context.Context, keys []K) ([]V, error) {
 		values := make([]V, len(keys))
 		g, ctx := errgroup.WithContext(ctx)

@@ -22,20 +22,20 @@ var contents = []struct{ name, text string }{
 }
 
 func TestLike_CostsTheSameAtAnyLength(t *testing.T) {
-	costTheSame(t, `mutation { likePost(input: {postId: "<post:p>"}) { like { id post { title } } post { likeCount excerpt } } }`)
+	checkSameCost(t, `mutation { likePost(input: {postId: "<post:p>"}) { like { id post { title } } post { likeCount excerpt } } }`)
 }
 
 func TestComment_CostsTheSameAtAnyLength(t *testing.T) {
-	costTheSame(t, `mutation { createComment(input: {postId: "<post:p>", content: "`+strings.Repeat("comment ", 25)+`"}) { comment { id post { title } } post { commentCount } } }`)
+	checkSameCost(t, `mutation { createComment(input: {postId: "<post:p>", content: "`+strings.Repeat("comment ", 25)+`"}) { comment { id post { title } } post { commentCount } } }`)
 }
 
 func TestUnlike_CostsTheSameAtAnyLength(t *testing.T) {
-	costTheSame(t, `mutation { unlikePost(input: {postId: "<post:p>"}) { post { likeCount } } }`)
+	checkSameCost(t, `mutation { unlikePost(input: {postId: "<post:p>"}) { post { likeCount } } }`)
 }
 
-// costTheSame checks that a mutation charges within a fifth of its prediction and of each
-// other, on posts of all lengths.
-func costTheSame(t *testing.T, query string) {
+// checkSameCost checks that the charges of a mutation on posts of all lengths are within a fifth of its prediction and of
+// each other.
+func checkSameCost(t *testing.T, query string) {
 	t.Helper()
 	least, most := math.Inf(1), 0.0
 	for _, c := range contents {
@@ -58,11 +58,11 @@ func costTheSame(t *testing.T, query string) {
 		least, most = min(least, charged), max(most, charged)
 	}
 	if most > 1.2*least {
-		t.Errorf("from %.2f to %.2f RU", least, most)
+		t.Errorf("charges differ from %.2f to %.2f RU", least, most)
 	}
 }
 
-// What C2 charges is predicted by the length of the text.
+// The predicted cost of C2 depends on the length of the text.
 func TestPredictedCost_LongText(t *testing.T) {
 	for _, c := range append(contents, struct{ name, text string }{"3 KB", strings.Repeat("x", 3000)}) {
 		t.Run(c.name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestPredictedCost_LongText(t *testing.T) {
 	}
 }
 
-// The text of a long post is in every answer that selects it, and is read for no other.
+// The text of a long post is in every response that selects it, and is read for no other.
 func TestContent_LongText(t *testing.T) {
 	b := newBlog(t, Options{})
 	b.user(t, "ada")
@@ -125,7 +125,7 @@ func TestContent_LongText(t *testing.T) {
 	}
 }
 
-// The events of a long post have its whole text, which is read for those that select it.
+// Events of a long post have its whole text, which is read only if a subscription selects it.
 func TestSubscription_LongText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, server := liveInBubble(t, Options{})
@@ -154,7 +154,7 @@ func TestSubscription_LongText(t *testing.T) {
 			t.Errorf("%.300s", got)
 		}
 		if n := texts.Load(); n != 1 {
-			t.Errorf("the text was read %d times", n)
+			t.Errorf("the text was read %d times, want once", n)
 		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"byline/store/blog"
 )
 
-// node reads the object behind an id: one point read, or the page that answers for
-// it (see parents.go).
+// node reads the object with an id: by one point read, or by a page that proves that it exists (see
+// parents.go).
 func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, error) {
 	l, key := loadersOf(ctx), itemKey{id.Parent, id.Key}
 	switch id.Kind {
@@ -33,8 +33,8 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 	}
 }
 
-// nodes reads the objects behind ids, each kind in one batch and the kinds at once. An id
-// that is malformed is an error of its own, and null among the others.
+// nodes reads the objects with some ids: one batch for each kind, concurrently. A malformed id yields
+// an error with its index, and null in its place.
 func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, error) {
 	if len(texts) > fields.MaxNodes {
 		return nil, refusal.Input("ids", "ids must have at most %d entries", fields.MaxNodes)
@@ -70,7 +70,7 @@ func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, 
 	return nodes, nil
 }
 
-// loadNodes loads the nodes of a kind.
+// loadNodes loads the nodes of one kind, each into the place of its id.
 func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind globalid.Kind,
 	ids []globalid.ID, nodes []globalid.Node, keyOf func(globalid.ID) K) error {
 	var at []int
@@ -93,7 +93,7 @@ func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind 
 	return nil
 }
 
-// nodeOrNil makes a nil pointer a nil interface.
+// nodeOrNil converts a nil pointer to a nil interface.
 func nodeOrNil[T any](v *T, err error) (globalid.Node, error) {
 	if v == nil || err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func commentGlobalID(c *blog.Comment) string { return idOfComment(c).String() }
 
 func likeGlobalID(l *blog.Like) string { return idOfLike(l).String() }
 
-// parseID reads a global id that was given as the named argument or input field.
+// parseID parses a global id that is the value of the named argument or input field.
 func parseID(field, text string) (globalid.ID, error) {
 	id, err := globalid.Parse(text)
 	if err != nil {
@@ -130,7 +130,7 @@ func parseID(field, text string) (globalid.ID, error) {
 	return id, nil
 }
 
-// parseIDOf is parseID for an id of a given kind. It returns the object's key.
+// parseIDOf is parseID for an id of one kind. It returns the object's key.
 func parseIDOf(kind globalid.Kind, field, text string) (string, error) {
 	id, err := parseNestedID(kind, field, text)
 	return id.Key, err

@@ -26,7 +26,7 @@ func TestNodes_InvalidIDIsAnErrorAtItsIndex(t *testing.T) {
 				`{"mine":[{"__typename":"User"},{"__typename":"Post"},{"__typename":"User"},null]}`, []string{"BAD_USER_INPUT ids[3] [mine 3]"}},
 			"all": {`{ nodes(ids: ["", "x"]) { __typename } }`,
 				`{"nodes":[null,null]}`, []string{"BAD_USER_INPUT ids[0] [nodes 0]", "BAD_USER_INPUT ids[1] [nodes 1]"}},
-			"one for a list": {`{ nodes(ids: "x") { __typename } }`,
+			"a single id for the list": {`{ nodes(ids: "x") { __typename } }`,
 				`{"nodes":[null]}`, []string{"BAD_USER_INPUT ids[0] [nodes 0]"}},
 			"beside a field with a plan": {`{ post(id: "<post:engines>") { title } nodes(ids: ["x", "<user:ada>"]) { __typename } }`,
 				`{"post":{"title":"engines"},"nodes":[null,{"__typename":"User"}]}`, []string{"BAD_USER_INPUT ids[0] [nodes 0]"}},

@@ -18,7 +18,7 @@ import (
 	"byline/graph/refusal"
 )
 
-// preflightMaxAge is how long a browser may remember what an origin may do.
+// preflightMaxAge is how long a browser may cache the response to a preflight request.
 const preflightMaxAge = 2 * time.Hour
 
 // checkOrigins refuses invalid origins. Browsers write an origin (RFC 6454, section 6.2) as a
@@ -40,24 +40,23 @@ const maxRefused = 100
 // maxOrigin is how many bytes of an origin are logged.
 const maxOrigin = 300
 
-// origins are those whose pages may use the edge, beside its own. It is safe for concurrent
-// use.
+// origins are the other origins whose pages may use the edge. It is safe for concurrent use.
 type origins struct {
 	named    []string
-	loopback bool // all of this machine may, too
+	loopback bool // origins on this machine are admitted, too
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	refused map[string]bool // guarded by mu; those that have been logged
+	refused map[string]bool // guarded by mu; origins that have been logged
 }
 
-// admits reports whether pages of the origin may do what pages of the server's own may.
+// admits reports whether pages of the origin have the access of the server's own pages.
 func (o *origins) admits(origin string) bool {
 	return origin != "" && (slices.Contains(o.named, origin) || o.loopback && isLoopbackOrigin(origin))
 }
 
-// isLoopbackOrigin reports whether an origin is of this machine, on any port. What a name but
-// localhost resolves to does not count: anyone may own it.
+// isLoopbackOrigin reports whether an origin is on this machine, on any port. A name other than
+// localhost is not, even if it resolves to a loopback address: anyone may own it.
 func isLoopbackOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || origin != u.Scheme+"://"+u.Host {
@@ -67,25 +66,26 @@ func isLoopbackOrigin(origin string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// logRefused logs the first request from an origin that is not admitted, unless it is the server's own, and
-// how to admit it. A query by GET is executed, but the browser keeps the response from the page.
+// logRefused logs the first request from an origin that is not admitted, unless it is the server's
+// own, and how to admit it. A query by GET is executed, but the browser hides the response from the
+// page.
 func (o *origins) logRefused(r *http.Request, origin string) {
 	if origin == "" || isSameOrigin(r, origin) {
 		return
 	}
-	known := refusal.Truncate(origin, maxOrigin)
+	short := refusal.Truncate(origin, maxOrigin)
 	o.mu.Lock()
-	first := !o.refused[known] && len(o.refused) < maxRefused
+	first := !o.refused[short] && len(o.refused) < maxRefused
 	if first {
-		o.refused[known] = true
+		o.refused[short] = true
 	}
 	o.mu.Unlock()
 	if !first {
 		return
 	}
-	attrs := []slog.Attr{slog.String(logOrigin, known)}
-	if checkOrigins([]string{known}) == nil { // not "null", for instance
-		attrs = append(attrs, slog.String(logAdmit, "--cors-origins="+strings.Join(append(slices.Clip(o.named), known), ",")))
+	attrs := []slog.Attr{slog.String(logOrigin, short)}
+	if checkOrigins([]string{short}) == nil { // not "null", for instance
+		attrs = append(attrs, slog.String(logAdmit, "--cors-origins="+strings.Join(append(slices.Clip(o.named), short), ",")))
 	}
 	o.log.LogAttrs(r.Context(), slog.LevelWarn, "origin refused", attrs...)
 }
@@ -106,8 +106,8 @@ const (
 	logAdmit  = "admit-with"
 )
 
-// guard refuses what a page of another origin makes a browser send, except for reads; pages
-// of origins that are admitted may send everything, and read the responses.
+// guard refuses requests from pages of other origins, except for reads. Pages of admitted origins may
+// send every request, and read the responses.
 func (o *origins) guard(next http.Handler, p presenter) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +139,9 @@ func (o *origins) guard(next http.Handler, p presenter) http.Handler {
 	})
 }
 
-// secured sets the headers that keep browsers from interpreting a response as anything else. What could be a page has some more of them, and the playground a policy of its own.
+// secured sets headers that keep browsers from interpreting a response as another type, framing it, or
+// loading it into pages of other origins. Paths other than Path may be pages, and get more of them; the
+// playground replaces the policy.
 func secured(next http.Handler) http.Handler {
 	policy, resource, options := []string{"default-src 'none'; frame-ancestors 'none'"}, []string{"same-origin"}, []string{"nosniff"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

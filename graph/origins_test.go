@@ -16,7 +16,7 @@ import (
 
 const app, stranger = "https://app.example", "https://elsewhere.example"
 
-// fromPage is a request that a page of an origin makes a browser send.
+// fromPage returns the cross-site request that a browser sends for a page of origin.
 func fromPage(origin, method, target, body string) *http.Request {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -32,17 +32,17 @@ func TestOrigins(t *testing.T) {
 		origin  string
 		allowed bool
 	}{
-		"none is named":                       {nil, app, false},
-		"the one that is named":               {[]string{app}, app, true},
-		"one of several":                      {[]string{"http://localhost:3000", app}, app, true},
-		"another":                             {[]string{app}, stranger, false},
-		"another scheme":                      {[]string{app}, "http://app.example", false},
-		"another port":                        {[]string{app}, "https://app.example:8443", false},
-		"a longer name":                       {[]string{app}, "https://app.example.elsewhere.example", false},
-		"a name below":                        {[]string{app}, "https://x.app.example", false},
-		"a page of no origin":                 {[]string{app}, "null", false},
-		"a page of no origin, none is named":  {nil, "null", false},
-		"one whose name has the other inside": {[]string{app}, "https://notapp.example", false},
+		"no origins":                {nil, app, false},
+		"the listed origin":         {[]string{app}, app, true},
+		"one of several listed":     {[]string{"http://localhost:3000", app}, app, true},
+		"another host":              {[]string{app}, stranger, false},
+		"another scheme":            {[]string{app}, "http://app.example", false},
+		"another port":              {[]string{app}, "https://app.example:8443", false},
+		"the listed host as prefix": {[]string{app}, "https://app.example.elsewhere.example", false},
+		"a subdomain":               {[]string{app}, "https://x.app.example", false},
+		"null origin":               {[]string{app}, "null", false},
+		"null origin, no origins":   {nil, "null", false},
+		"the listed host as suffix": {[]string{app}, "https://notapp.example", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, server := live(t, Options{Origins: tt.origins})
@@ -63,12 +63,12 @@ func TestOrigins(t *testing.T) {
 			if read.status != http.StatusOK {
 				t.Errorf("GET: %d %s", read.status, read.body)
 			}
-			for _, a := range []answer{wrote, read} {
+			for _, a := range []testResponse{wrote, read} {
 				if got := a.header.Get("Access-Control-Allow-Origin"); (got == tt.origin) != tt.allowed || got != "" && !tt.allowed {
-					t.Errorf("readable by %q", got)
+					t.Errorf("Access-Control-Allow-Origin %q", got)
 				}
 				if a.header.Get("Access-Control-Allow-Credentials") != "" {
-					t.Error("with cookies")
+					t.Error("allows credentials")
 				}
 				if vary := strings.Join(a.header.Values("Vary"), ", "); !strings.Contains(vary, "Authorization") || len(tt.origins) > 0 && !strings.Contains(vary, "Origin") {
 					t.Errorf("Vary: %s", vary)
@@ -86,7 +86,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-func TestLoopbackOrigins_AnyPortIsAdmittedAndNothingElse(t *testing.T) {
+func TestLoopbackOrigins_OnlyLoopbackIsAdmitted(t *testing.T) {
 	longtest.Heavy(t)
 	for origin, admitted := range map[string]bool{
 		"http://localhost:5173":               true,
@@ -128,7 +128,7 @@ func TestLoopbackOrigins_AnyPortIsAdmittedAndNothingElse(t *testing.T) {
 				t.Errorf("POST: %d %s", wrote.status, wrote.body)
 			}
 			read := send(t, h, fromPage(origin, http.MethodGet, "/graphql?query={__typename}", ""))
-			for _, a := range []answer{wrote, read} {
+			for _, a := range []testResponse{wrote, read} {
 				if (a.header.Get("Access-Control-Allow-Origin") == origin) != admitted || a.header.Get("Access-Control-Allow-Credentials") != "" ||
 					strings.Contains(a.header.Get("Access-Control-Expose-Headers"), "X-Request-Id") != admitted {
 					t.Errorf("%v", a.header)
@@ -149,9 +149,9 @@ func TestLoopbackOrigins_AnyPortIsAdmittedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestRefusedOrigin_IsLoggedOnceWithTheFlagThatAdmitsIt(t *testing.T) {
+func TestRefusedOrigin_IsLoggedOnceWithFlag(t *testing.T) {
 	var log strings.Builder
-	h := deaf(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
+	h := newTestHandler(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
 	const line = `level=WARN msg="origin refused" origin=` + stranger + ` admit-with="--cors-origins=` + app + "," + stranger + `"`
 	upgrade := fromPage(stranger, http.MethodGet, "/graphql", "")
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
@@ -167,7 +167,7 @@ func TestRefusedOrigin_IsLoggedOnceWithTheFlagThatAdmitsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log.Reset()
-			h := deaf(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
+			h := newTestHandler(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
 			for range 3 {
 				send(t, h, r.Clone(t.Context()))
 			}
@@ -190,7 +190,7 @@ func TestRefusedOrigin_IsLoggedOnceWithTheFlagThatAdmitsIt(t *testing.T) {
 			t.Error(log.String())
 		}
 	})
-	t.Run("what no flag admits is logged without one", func(t *testing.T) {
+	t.Run("an origin that no flag admits is logged without a flag", func(t *testing.T) {
 		log.Reset()
 		send(t, h, fromPage("null", http.MethodPost, "/graphql", `{"query":"{__typename}"}`))
 		if !strings.Contains(log.String(), `msg="origin refused" origin=null`+"\n") {
@@ -199,7 +199,7 @@ func TestRefusedOrigin_IsLoggedOnceWithTheFlagThatAdmitsIt(t *testing.T) {
 	})
 	t.Run("many and long origins are bounded", func(t *testing.T) {
 		log.Reset()
-		h := deaf(t, Options{Logger: textLogger(&log)})
+		h := newTestHandler(t, Options{Logger: textLogger(&log)})
 		for i := range 2 * maxRefused {
 			origin := fmt.Sprintf("https://%d.example\" level=ERROR \x1b[31m%s", i, strings.Repeat("x", 60_000))
 			send(t, h, fromPage(origin, http.MethodGet, "/graphql?query={__typename}", ""))

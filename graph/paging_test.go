@@ -8,44 +8,42 @@ import (
 	"testing"
 )
 
-// Every list, forwards in pages of 7 while others write: no item twice, and none of
-// those that were there at the beginning is missing.
-func TestPagingWhileOthersWrite(t *testing.T) {
+// Paging through each list in pages of 7 during inserts returns no item twice, and all items that existed at the start.
+func TestPaging_ConcurrentInserts(t *testing.T) {
 	b := newBlog(t, Options{})
-	const there = 30
-	for i := range 3 * there {
+	const existing = 30
+	for i := range 3 * existing {
 		b.user(t, fmt.Sprintf("user%02d", i))
 	}
 	target := b.post(t, "user00", "target", "c")
-	for i := range there {
+	for i := range existing {
 		b.post(t, "user00", fmt.Sprint("post ", i), "c")
 		b.comment(t, "user01", target, fmt.Sprint("comment ", i))
 		b.like(t, fmt.Sprintf("user%02d", i), target)
 	}
-	// A page in the feed is at most as deep as the feed, so that an insertion there
-	// moves nothing out of these pages.
+	// Inserts at the head of a list must move no item out of later pages.
 	user, post := userGlobalID(subjectID("user00")), postGlobalID(target)
 	for name, tt := range map[string]struct {
 		query  string // with %s for the arguments
 		insert func(i int)
-		items  int // that are there at the beginning
+		items  int // that exist at the start
 		under  []string
 	}{
 		"the feed": {`{ feed(%s) { ...P } }`,
-			func(i int) { b.post(t, "user02", fmt.Sprint("feed ", i), "c") }, there + 1, []string{"feed"}},
+			func(i int) { b.post(t, "user02", fmt.Sprint("feed ", i), "c") }, existing + 1, []string{"feed"}},
 		"a user's posts": {`{ user(id: "` + user + `") { posts(%s) { ...P } } }`,
-			func(i int) { b.post(t, "user00", fmt.Sprint("own ", i), "c") }, there + 1, []string{"user", "posts"}},
+			func(i int) { b.post(t, "user00", fmt.Sprint("own ", i), "c") }, existing + 1, []string{"user", "posts"}},
 		"comments, newest first": {`{ post(id: "` + post + `") { comments(%s) { ...C } } }`,
-			func(i int) { b.comment(t, "user02", target, fmt.Sprint("new ", i)) }, there, []string{"post", "comments"}},
+			func(i int) { b.comment(t, "user02", target, fmt.Sprint("new ", i)) }, existing, []string{"post", "comments"}},
 		"comments, oldest first": {`{ post(id: "` + post + `") { comments(order: OLDEST_FIRST, %s) { ...C } } }`,
-			func(i int) { b.comment(t, "user02", target, fmt.Sprint("newer ", i)) }, there, []string{"post", "comments"}},
+			func(i int) { b.comment(t, "user02", target, fmt.Sprint("newer ", i)) }, existing, []string{"post", "comments"}},
 		"likes": {`{ node(id: "` + post + `") { ... on Post { likes(%s) { ...L } } } }`,
-			func(i int) { b.like(t, fmt.Sprintf("user%02d", there+i), target) }, there, []string{"node", "likes"}},
+			func(i int) { b.like(t, fmt.Sprintf("user%02d", existing+i), target) }, existing, []string{"node", "likes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			initial := page(t, b, fmt.Sprintf(tt.query, "first: 100"), tt.under).ids()
 			if len(initial) < tt.items {
-				t.Fatalf("%d items at the beginning", len(initial))
+				t.Fatalf("%d items at the start", len(initial))
 			}
 			var seen []string
 			after := ""
@@ -67,7 +65,7 @@ func TestPagingWhileOthersWrite(t *testing.T) {
 			}
 			sorted := slices.Sorted(slices.Values(seen))
 			if len(slices.Compact(sorted)) != len(seen) {
-				t.Error("an item came twice")
+				t.Error("an item is listed twice")
 			}
 			for _, id := range initial {
 				if !slices.Contains(seen, id) {
@@ -97,7 +95,7 @@ func (c connection) ids() []string {
 	return ids
 }
 
-// page asks for a page and finds it in the answer under the given fields.
+// page sends a query and returns the connection under the given fields of the response.
 func page(t *testing.T, b *testBlog, query string, under []string) connection {
 	t.Helper()
 	for _, f := range []struct{ name, on string }{{"P", "PostConnection"}, {"C", "CommentConnection"}, {"L", "LikeConnection"}} {

@@ -19,29 +19,29 @@ import (
 	"byline/store"
 )
 
-// crashing is an executor that panics where no resolver is around it.
-type crashing struct {
+// panickingExecutor panics outside of resolvers.
+type panickingExecutor struct {
 	graphql.GraphExecutor
 	where string // "before execution", "as it begins", or "while executing"
 }
 
-func (c crashing) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+func (c panickingExecutor) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
 	if c.where == "before execution" {
 		panic("boom")
 	}
 	return c.GraphExecutor.CreateOperationContext(ctx, params)
 }
 
-func (c crashing) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+func (c panickingExecutor) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
 	if c.where == "as it begins" {
 		panic("boom")
 	}
 	return func(context.Context) *graphql.Response { panic("boom") }, ctx
 }
 
-// The goroutines of streams are below no recover of the server: a panic in one would
-// end the process. It is answered like one of a resolver, and the stream goes on.
-func TestAPanicDoesNotEndTheProcess(t *testing.T) {
+// The server does not recover panics in the goroutines of streams, so one would end the process. The response is INTERNAL,
+// as for a panic in a resolver, and the connection continues.
+func TestPanic_InStreamIsInternalError(t *testing.T) {
 	var log strings.Builder
 	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
 	exec.SetErrorPresenter(presenter{log: textLogger(&log)}.present)
@@ -53,13 +53,13 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 			ws := webSocketTransport{store: &store.Store{}, streams: t.Context(), open: &sockets, memory: limit.NewMemory(limit.Capacity{}), origins: &origins{}, admission: admission}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if ws.Supports(r) {
-					ws.Do(w, r, crashing{exec, where})
+					ws.Do(w, r, panickingExecutor{exec, where})
 				} else {
 					where := where
-					if where == "before execution" { // that is below the server's recover
+					if where == "before execution" { // the server itself recovers these
 						where = "while executing"
 					}
-					httpTransport{store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(limit.Capacity{}), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, where})
+					httpTransport{store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(limit.Capacity{}), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), panickingExecutor{exec, where})
 				}
 			}))
 			p := dial(t, server, modern, nil).init()
@@ -78,14 +78,14 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 			server.Close()
 			sockets.Wait()
 			if n := admission.Occupied(); n != 0 {
-				t.Errorf("%d execute for ever", n)
+				t.Errorf("%d slots stay occupied", n)
 			}
 			if !strings.Contains(log.String(), "panic: boom") || !strings.Contains(log.String(), "stack=") {
 				t.Error(log.String())
 			}
 		})
 	}
-	t.Run("of who verifies tokens", func(t *testing.T) {
+	t.Run("in the verifier", func(t *testing.T) {
 		log.Reset()
 		b, server := live(t, Options{Logger: textLogger(&log), Verifier: verifierFunc(func(string) (auth.Viewer, error) { panic("boom") })})
 		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer x"}})
@@ -99,8 +99,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 	})
 }
 
-// A request that ends in a panic gives back its turn to execute, and the room that its
-// body has taken.
+// A request that panics releases its execution slot and the memory of its body.
 func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
 	capacity := limit.Capacity{LargeBodies: limit.MaxBody}
 	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
@@ -116,13 +115,13 @@ func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
 						t.Errorf("recovered %v", v)
 					}
 				}()
-				transport.Do(httptest.NewRecorder(), r, crashing{exec, "before execution"})
+				transport.Do(httptest.NewRecorder(), r, panickingExecutor{exec, "before execution"})
 			}()
 			if n := transport.admission.Occupied(); n != 0 {
-				t.Errorf("%d execute for ever", n)
+				t.Errorf("%d slots stay occupied", n)
 			}
 			if _, _, err := transport.memory.ReadAll(strings.NewReader(strings.Repeat(" ", 2*limit.SmallBody)), -1); err != nil {
-				t.Error("the body's room is taken for ever")
+				t.Error("the memory of the body is not released")
 			}
 		})
 	}

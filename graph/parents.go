@@ -11,19 +11,19 @@ import (
 	"byline/store/blog"
 )
 
-// A post or user of which only the id and one list are wanted, as in
+// A post or user of which only the id and one list are selected, as in
 //
 //	post(id: $id) { id comments(first: 10) { ... } }
 //	node(id: $id) { ... on Post { comments(first: 10, after: $cursor) { ... } } }
 //
-// is not read. Its list is, and a page with something in it proves that there is a
-// parent, for which a reference suffices: a struct that holds the id alone. The
-// list's own resolver then finds the page in the memo of the response. Only when
-// the page is empty is the parent read, to tell "has none" from "does not exist".
+// is not read. Its list is: a page that is not empty proves that the parent exists, and a
+// reference, a struct with only the id, suffices. The list's resolver then finds the page in
+// the memo of the response. Only if the page is empty is the parent read, to distinguish an
+// empty list from an unknown parent.
 
-// post reads a post, or makes a reference to it if that is all the current field
-// needs. It returns nil for an unknown post. While users are being deleted, a page does not
-// prove that readers may see its post.
+// post reads a post, or returns a reference to it if the current field needs no more. It
+// returns nil for an unknown post. While users are being deleted, a page does not prove that
+// its post is visible.
 func (r *Resolver) post(ctx context.Context, id string) (*blog.Post, error) {
 	if list := soleList(ctx, "Post"); list != nil {
 		p, err := pagingOfField(ctx, list)
@@ -66,9 +66,9 @@ func (r *Resolver) user(ctx context.Context, id string) (*blog.User, error) {
 	return loadersOf(ctx).users.readOne(id, func() (*blog.User, error) { return r.store.User(ctx, id) })
 }
 
-// soleList returns the list that is selected of the current field's object of the
-// given type, if nothing else is but its id. It sees the selection as the executor
-// does: merged, fragments spread, @skip and @include applied.
+// soleList returns the list field that is selected on the current field's object, of the
+// given type, if nothing else but the id is selected; nil otherwise. It sees the selection as
+// the executor does: merged, fragments spread, @skip and @include applied.
 func soleList(ctx context.Context, typeName string) *ast.Field {
 	field := graphql.GetFieldContext(ctx).Field
 	var list *ast.Field
@@ -87,7 +87,7 @@ func soleList(ctx context.Context, typeName string) *ast.Field {
 	return list
 }
 
-// pagingOfField reads the arguments of a list's field as its resolver will get them.
+// pagingOfField reads the arguments of a list field, as its resolver will get them.
 func pagingOfField(ctx context.Context, field *ast.Field) (store.Paging, error) {
 	args := field.ArgumentMap(graphql.GetOperationContext(ctx).Variables)
 	first, firstErr := optional(args["first"], graphql.UnmarshalInt32)

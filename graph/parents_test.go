@@ -8,9 +8,8 @@ import (
 
 const missingPost = "UG9zdC9ub3RoaW5n" // Post/nothing
 
-// The page of a list answers for its parent if, and only if, nothing else is
-// selected of the parent.
-func TestReferences(t *testing.T) {
+// The parent of a list is not read if, and only if, the operation selects only its id and one list, and the page has items.
+func TestParents_AreReadOnlyIfNeeded(t *testing.T) {
 	b := smallBlog(t, Options{})
 	const page, read = "query posts", "read posts"
 	for name, tt := range map[string]struct {
@@ -24,15 +23,15 @@ func TestReferences(t *testing.T) {
 			nil, []string{page}, `{"post":{"id":"<post:moths>","comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
 		"in a fragment on the interface": {`query($id: ID!) { node(id: $id) { ... on Node { id ... on Post { likes(first: 1) { edges { node { user { username } } } } } } } }`,
 			nil, []string{page}, `{"node":{"id":"<post:moths>","likes":{"edges":[{"node":{"user":{"username":"grace"}}}]}}}`, ""},
-		"a fragment on another type does not count": {`query($id: ID!) { node(id: $id) { ... on User { username } ... on Post { comments { edges { node { content } } } } } }`,
+		"with a fragment on another type": {`query($id: ID!) { node(id: $id) { ... on User { username } ... on Post { comments { edges { node { content } } } } } }`,
 			nil, []string{page}, `{"node":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
 		"under an alias": {`query($id: ID!) { p: post(id: $id) { i: id c: comments { e: edges { n: node { c: content } } } } }`,
 			nil, []string{page}, `{"p":{"i":"<post:moths>","c":{"e":[{"n":{"c":"Poor thing."}}]}}}`, ""},
-		"fields skipped do not count": {`query($id: ID!, $no: Boolean!) { post(id: $id) { title @include(if: $no) likeCount @skip(if: true) comments { edges { node { content } } } } }`,
+		"skipped fields -> no read": {`query($id: ID!, $no: Boolean!) { post(id: $id) { title @include(if: $no) likeCount @skip(if: true) comments { edges { node { content } } } } }`,
 			map[string]any{"no": false}, []string{page}, `{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
-		"fields included do": {`query($id: ID!, $yes: Boolean!) { post(id: $id) { title @include(if: $yes) comments { edges { node { content } } } } }`,
+		"included fields -> read": {`query($id: ID!, $yes: Boolean!) { post(id: $id) { title @include(if: $yes) comments { edges { node { content } } } } }`,
 			map[string]any{"yes": true}, []string{page, read}, `{"post":{"title":"moths","comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
-		"a list skipped is no list": {`query($id: ID!) { post(id: $id) { id comments @skip(if: true) { edges { cursor } } } }`,
+		"a skipped list -> read": {`query($id: ID!) { post(id: $id) { id comments @skip(if: true) { edges { cursor } } } }`,
 			nil, []string{read}, `{"post":{"id":"<post:moths>"}}`, ""},
 		"merged with a selection elsewhere": {`query($id: ID!) { post(id: $id) { comments { edges { node { content } } } } ... { post(id: $id) { title } } }`,
 			nil, []string{page, read}, `{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]},"title":"moths"}}`, ""},
@@ -50,11 +49,11 @@ func TestReferences(t *testing.T) {
 			map[string]any{"id": missingPost}, []string{page, read}, `{"node":null}`, ""},
 		"only the id of a post that does not exist": {`query($id: ID!) { post(id: $id) { __typename id } }`,
 			map[string]any{"id": missingPost}, []string{read}, `{"post":null}`, ""},
-		"a bad page size": {`query($id: ID!) { post(id: $id) { comments(first: 101) { edges { cursor } } } }`,
+		"an invalid page size": {`query($id: ID!) { post(id: $id) { comments(first: 101) { edges { cursor } } } }`,
 			nil, []string{}, `{"post":null}`, "BAD_USER_INPUT post.comments"},
-		"a bad cursor": {`query($id: ID!) { post(id: $id) { comments(after: "nonsense") { edges { cursor } } } }`,
+		"an invalid cursor": {`query($id: ID!) { post(id: $id) { comments(after: "nonsense") { edges { cursor } } } }`,
 			nil, []string{}, `{"post":null}`, "BAD_USER_INPUT post.comments"},
-		"a bad cursor of a post that does not exist": {`query($id: ID!) { post(id: $id) { comments(after: "nonsense") { edges { cursor } } } }`,
+		"an invalid cursor of a post that does not exist": {`query($id: ID!) { post(id: $id) { comments(after: "nonsense") { edges { cursor } } } }`,
 			map[string]any{"id": missingPost}, []string{}, `{"post":null}`, "BAD_USER_INPUT post.comments"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +84,7 @@ func TestReferences(t *testing.T) {
 }
 
 // pathOf is the path of the first error.
-func pathOf(a answer) []string {
+func pathOf(a testResponse) []string {
 	var path []string
 	if len(a.Errors) > 0 {
 		for _, step := range a.Errors[0].Path {
@@ -97,7 +96,7 @@ func pathOf(a answer) []string {
 	return path
 }
 
-// What one root field of a mutation has read, the next may have changed.
+// A root field of a mutation may change what an earlier one has read.
 func TestMutation_RootFieldsDoNotShareLoaders(t *testing.T) {
 	b := smallBlog(t, Options{})
 	a := post(t, b, "demo:ada", b.fill(`mutation {

@@ -23,7 +23,7 @@ func persistedExtension(hash string) map[string]any {
 }
 
 // postBody posts any JSON.
-func postBody(t testing.TB, h http.Handler, token string, body any) answer {
+func postBody(t testing.TB, h http.Handler, token string, body any) testResponse {
 	t.Helper()
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -39,7 +39,7 @@ func postBody(t testing.TB, h http.Handler, token string, body any) answer {
 }
 
 // byHash sends a hash and, unless it is "", a text.
-func byHash(t testing.TB, h http.Handler, token, hash, text string) answer {
+func byHash(t testing.TB, h http.Handler, token, hash, text string) testResponse {
 	t.Helper()
 	body := map[string]any{"extensions": persistedExtension(hash)}
 	if text != "" {
@@ -48,7 +48,7 @@ func byHash(t testing.TB, h http.Handler, token, hash, text string) answer {
 	return postBody(t, h, token, body)
 }
 
-// hashURL is where to get the answer to a document known by its hash.
+// hashURL returns the URL for a GET of a document by its hash.
 func hashURL(t testing.TB, hash string) string {
 	t.Helper()
 	extensions, err := json.Marshal(persistedExtension(hash))
@@ -58,12 +58,12 @@ func hashURL(t testing.TB, hash string) string {
 	return "/graphql?extensions=" + url.QueryEscape(string(extensions))
 }
 
-func isMiss(a answer) bool {
+func isMiss(a testResponse) bool {
 	return a.code() == "PERSISTED_QUERY_NOT_FOUND" && a.Errors[0].Message == "PersistedQueryNotFound" && a.Data == nil
 }
 
-func TestPersistedByHash(t *testing.T) {
-	h := deaf(t, Options{})
+func TestPersisted_ByHash(t *testing.T) {
+	h := newTestHandler(t, Options{})
 	hash := document.Hash(persistedQuery)
 	if a := byHash(t, h, "", hash, ""); !isMiss(a) || a.status != http.StatusBadRequest || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("unknown: %d %s", a.status, a.body)
@@ -82,19 +82,18 @@ func TestPersistedByHash(t *testing.T) {
 	if a := send(t, h, httptest.NewRequest(http.MethodGet, hashURL(t, hash), nil)); a.code() != "" || string(a.Data) != `{"__typename":"Query"}` {
 		t.Errorf("by GET: %s", a.body)
 	}
-	// Without its hash a text is executed and not kept.
+	// A text without its hash is executed but not cached.
 	other := persistedQuery + " "
 	if a := post(t, h, "", other, nil); a.code() != "" {
 		t.Error(a.body)
 	}
 	if a := byHash(t, h, "", document.Hash(other), ""); !isMiss(a) {
-		t.Errorf("kept without its hash: %s", a.body)
+		t.Errorf("cached without its hash: %s", a.body)
 	}
 }
 
-// Nothing that the server refuses can be asked for by its hash afterwards, and no
-// hash ever stands for another text.
-func TestPersistedOnlyWhatWasAccepted(t *testing.T) {
+// A refused document is not cached under its hash, and no text is cached under another hash.
+func TestPersisted_RefusedDocumentIsNotCached(t *testing.T) {
 	const mutation = `mutation { likePost(input: {postId: "a"}) { post { id } } }`
 	for name, tt := range map[string]struct {
 		text, hash, code, field string
@@ -104,13 +103,13 @@ func TestPersistedOnlyWhatWasAccepted(t *testing.T) {
 		"does not parse":           {text: "{", code: "GRAPHQL_PARSE_FAILED"},
 		"does not validate":        {text: "{ nope }", code: "GRAPHQL_VALIDATION_FAILED"},
 		"no operation":             {text: "fragment F on Query { __typename }", code: "GRAPHQL_VALIDATION_FAILED"},
-		"a mutation of nobody":     {text: mutation, code: "UNAUTHENTICATED"},
+		"an anonymous mutation":    {text: mutation, code: "UNAUTHENTICATED"},
 		"too expensive":            {text: `{ feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }`, code: "QUERY_TOO_EXPENSIVE", field: "feed.edges.node.comments"},
 		"doubling fragments":       {text: hostileDocuments()["doubling"].query, code: "QUERY_TOO_EXPENSIVE"},
 		"too many tokens":          {text: hostileDocuments()["more than the token limit"].query, code: "GRAPHQL_PARSE_FAILED"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := deaf(t, Options{})
+			h := newTestHandler(t, Options{})
 			if tt.hash == "" {
 				tt.hash = document.Hash(tt.text)
 			}
@@ -119,24 +118,23 @@ func TestPersistedOnlyWhatWasAccepted(t *testing.T) {
 			}
 			for _, hash := range []string{tt.hash, document.Hash(tt.text)} {
 				if a := byHash(t, h, "demo:ada", hash, ""); !isMiss(a) {
-					t.Errorf("kept: %s", a.body)
+					t.Errorf("cached: %s", a.body)
 				}
 			}
 		})
 	}
 }
 
-// A long text is executed, and not kept; short ones without number displace each
-// other, so that what is kept is bounded.
+// A text over MaxPersisted is executed but not cached. The cache of shorter ones is bounded.
 func TestPersisted_CacheIsBounded(t *testing.T) {
 	longtest.Heavy(t)
-	h := deaf(t, Options{})
+	h := newTestHandler(t, Options{})
 	long := persistedQuery + strings.Repeat(" ", document.MaxPersisted)
 	if a := byHash(t, h, "", document.Hash(long), long); a.code() != "" {
 		t.Fatal(a.body)
 	}
 	if a := byHash(t, h, "", document.Hash(long), ""); !isMiss(a) {
-		t.Errorf("a long text was kept: %.300s", a.body)
+		t.Errorf("a long text was cached: %.300s", a.body)
 	}
 	texts := make([]string, 2*document.PersistedBytes/document.MaxPersisted)
 	for i := range texts {
@@ -145,20 +143,20 @@ func TestPersisted_CacheIsBounded(t *testing.T) {
 			t.Fatalf("%.300s", a.body)
 		}
 	}
-	kept := 0
+	cached := 0
 	for _, text := range texts {
 		if !isMiss(byHash(t, h, "", document.Hash(text), "")) {
-			kept++
+			cached++
 		}
 	}
-	if kept != document.PersistedBytes/document.MaxPersisted-1 { // the hashes and entries take the room of one
-		t.Errorf("%d texts of %d bytes are kept", kept, document.MaxPersisted)
+	if cached != document.PersistedBytes/document.MaxPersisted-1 { // the hashes and entries take the memory of one
+		t.Errorf("%d texts of %d bytes are cached", cached, document.MaxPersisted)
 	}
 }
 
-// A short text in a long URL is kept without the URL, by its hash and as a document.
+// The caches of persisted texts and documents do not retain the long URL that a short text came in.
 func TestPersisted_CacheHoldsNoURL(t *testing.T) {
-	h := deaf(t, Options{})
+	h := newTestHandler(t, Options{})
 	const urls, padding = 40, 512 << 10
 	before := heap()
 	for i := range urls {
@@ -178,7 +176,7 @@ func TestPersisted_CacheHoldsNoURL(t *testing.T) {
 }
 
 func TestPersisted_MalformedExtensions(t *testing.T) {
-	h := deaf(t, Options{})
+	h := newTestHandler(t, Options{})
 	if a := byHash(t, h, "", document.Hash(persistedQuery), persistedQuery); a.code() != "" {
 		t.Fatal(a.body)
 	}
@@ -188,29 +186,29 @@ func TestPersisted_MalformedExtensions(t *testing.T) {
 		code    string
 		field   string
 	}{
-		"known":                    {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + known + `"}}`, "", ""},
-		"what else is in it":       {`"extensions":{"x":[],"persistedQuery":{"miss":true,"version":1,"sha256Hash":"` + known + `"}}`, "", ""},
-		"nothing, beside a text":   {`"query":"{__typename}","extensions":{"persistedQuery":null}`, "", ""},
-		"nothing":                  {`"extensions":{"persistedQuery":null}`, "BAD_USER_INPUT", "query"},
-		"no extensions":            {`"extensions":null`, "BAD_USER_INPUT", "query"},
-		"text":                     {`"extensions":{"persistedQuery":"secret"}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
-		"a list":                   {`"extensions":{"persistedQuery":[{"version":1}]}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
-		"false":                    {`"extensions":{"persistedQuery":false}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
-		"an empty object":          {`"extensions":{"persistedQuery":{}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"without a version":        {`"extensions":{"persistedQuery":{"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"version 2":                {`"extensions":{"persistedQuery":{"version":2,"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"the version as text":      {`"extensions":{"persistedQuery":{"version":"1","sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"a version without end":    {`"extensions":{"persistedQuery":{"version":1e999,"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"no hash":                  {`"extensions":{"persistedQuery":{"version":1}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
-		"an empty hash":            {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":""}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
-		"a hash that is a number":  {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":1}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
-		"an unknown hash":          {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"secret"}}`, "PERSISTED_QUERY_NOT_FOUND", ""},
-		"malformed, beside a text": {`"query":"{__typename}","extensions":{"persistedQuery":[]}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
-		"an id":                    {`"documentId":"secret"`, "PERSISTED_QUERY_NOT_FOUND", ""},
-		"an id beside a text":      {`"documentId":"secret","query":"{__typename}"`, "", ""},
-		"an id among extensions":   {`"extensions":{"documentId":"` + known + `"}`, "BAD_USER_INPUT", "query"},
-		"an id of another type":    {`"documentId":["secret"]`, "BAD_USER_INPUT", "documentId"},
-		"another of another type":  {`"doc_id":1`, "BAD_USER_INPUT", "doc_id"},
+		"known":                      {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + known + `"}}`, "", ""},
+		"other members are ignored":  {`"extensions":{"x":[],"persistedQuery":{"miss":true,"version":1,"sha256Hash":"` + known + `"}}`, "", ""},
+		"null, with a text":          {`"query":"{__typename}","extensions":{"persistedQuery":null}`, "", ""},
+		"null":                       {`"extensions":{"persistedQuery":null}`, "BAD_USER_INPUT", "query"},
+		"no extensions":              {`"extensions":null`, "BAD_USER_INPUT", "query"},
+		"a string":                   {`"extensions":{"persistedQuery":"secret"}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
+		"a list":                     {`"extensions":{"persistedQuery":[{"version":1}]}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
+		"false":                      {`"extensions":{"persistedQuery":false}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
+		"an empty object":            {`"extensions":{"persistedQuery":{}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"without a version":          {`"extensions":{"persistedQuery":{"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"version 2":                  {`"extensions":{"persistedQuery":{"version":2,"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"version as a string":        {`"extensions":{"persistedQuery":{"version":"1","sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"version 1e999":              {`"extensions":{"persistedQuery":{"version":1e999,"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"no hash":                    {`"extensions":{"persistedQuery":{"version":1}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
+		"an empty hash":              {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":""}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
+		"a hash that is a number":    {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":1}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
+		"an unknown hash":            {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"secret"}}`, "PERSISTED_QUERY_NOT_FOUND", ""},
+		"malformed, with a text":     {`"query":"{__typename}","extensions":{"persistedQuery":[]}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
+		"an id":                      {`"documentId":"secret"`, "PERSISTED_QUERY_NOT_FOUND", ""},
+		"an id with a text":          {`"documentId":"secret","query":"{__typename}"`, "", ""},
+		"an id among extensions":     {`"extensions":{"documentId":"` + known + `"}`, "BAD_USER_INPUT", "query"},
+		"documentId of another type": {`"documentId":["secret"]`, "BAD_USER_INPUT", "documentId"},
+		"doc_id of another type":     {`"doc_id":1`, "BAD_USER_INPUT", "doc_id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := postBody(t, h, "", json.RawMessage("{"+tt.members+"}"))
@@ -224,7 +222,7 @@ func TestPersisted_MalformedExtensions(t *testing.T) {
 	}
 }
 
-// Whatever the extensions are, they are the client's mistake or none at all.
+// FuzzPersistedExtensions checks that no extensions cause an error of the server.
 func FuzzPersistedExtensions(f *testing.F) {
 	f.Add(`{"persistedQuery":{"version":1,"sha256Hash":"`+document.Hash(persistedQuery)+`"}}`, persistedQuery)
 	f.Add(`{"persistedQuery":{"version":1,"sha256Hash":"`+document.Hash(persistedQuery)+`"}}`, "")
@@ -232,7 +230,7 @@ func FuzzPersistedExtensions(f *testing.F) {
 	f.Add(`{"persistedQuery":[1]}`, "{")
 	f.Add(`{"documentId":"a"}`, "")
 	f.Add(`null`, "")
-	h := deaf(f, Options{})
+	h := newTestHandler(f, Options{})
 	f.Fuzz(func(t *testing.T, extensions, query string) {
 		target := "/graphql?" + url.Values{"extensions": {extensions}, "query": {query}}.Encode()
 		a := send(t, h, httptest.NewRequest(http.MethodGet, target, nil))
@@ -243,16 +241,15 @@ func FuzzPersistedExtensions(f *testing.F) {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		default:
-			if !strings.ContainsAny(query, "{") { // other documents may need the store, which is deaf
+			if !strings.ContainsAny(query, "{") { // other documents may need the store, which panics
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		}
 	})
 }
 
-// A subscription is asked for by its hash as a query is, and a miss does not cost
-// the connection.
-func TestPersistedOverWebSocket(t *testing.T) {
+// A subscription may be sent by its hash, and a miss does not close the connection.
+func TestPersisted_OverWebSocket(t *testing.T) {
 	for _, d := range []struct{ protocol, subscribe, next string }{{modern, "subscribe", "next"}, {legacy, "start", "data"}} {
 		t.Run(d.protocol, func(t *testing.T) {
 			b, server := live(t, Options{})
@@ -273,11 +270,11 @@ func TestPersistedOverWebSocket(t *testing.T) {
 			subscribe("3", "")
 			opened(t, b, 2)
 			b.post(t, "ada", "news", "text")
-			heard := []string{p.receive(), p.receive()}
-			slices.Sort(heard)
+			received := []string{p.receive(), p.receive()}
+			slices.Sort(received)
 			for i, id := range []string{"2", "3"} {
-				if want := fmt.Sprintf(`{"type":%q,"id":%q,"payload":{"data":{"postPublished":{"title":"news"}}}}`, d.next, id); heard[i] != want {
-					t.Errorf("got %s\nwant %s", heard[i], want)
+				if want := fmt.Sprintf(`{"type":%q,"id":%q,"payload":{"data":{"postPublished":{"title":"news"}}}}`, d.next, id); received[i] != want {
+					t.Errorf("got %s\nwant %s", received[i], want)
 				}
 			}
 		})

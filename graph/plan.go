@@ -21,19 +21,19 @@ import (
 	"byline/store/blog"
 )
 
-// The executor takes some 18 µs for each object of a list before anything is read: a
-// goroutine, contexts of fields, and a writer for each value. Yet nearly every query
-// selects plain fields, which the items that were read hold already. For those a plan
-// is made, once for each root field of a document: what to read, and for each object
-// the bytes between the values and the functions that append them (see encoders.go).
+// The executor takes about 18 µs for each object of a list, without any reads: for a goroutine,
+// field contexts, and a writer for each value. Yet nearly every query selects only fields that are
+// part of the items that were read. For these queries a plan is compiled, once for each root field
+// of a document: what to read, and for each object the JSON between the values and the encoders of
+// the values (see encoders.go).
 //
-// A plan resolves all of its field or nothing. Where it cannot (a directive, a list inside a list, a
-// field that a copy lacks), and where reading fails, the executor resolves the root
-// field as if there were no plans, and says what is wrong: what was read it finds in
-// the memos and loaders of the response. Not so a mutation, which the executor would do again: it has a
-// plan only if nothing need be read after it, and its error is the response.
+// A plan resolves its whole root field or nothing. If it does not cover the field (because of a
+// directive, a list inside a list, or a field that a projection lacks), or if a read fails, the
+// executor resolves the root field instead, and reports the error. It finds what was read in the
+// memos and loaders of the response. A mutation must not be executed twice: it has a plan only if
+// its payload needs no further reads, and the error of the plan is the response.
 
-// planned executes plans: of root fields, and of whole operations that have one root field.
+// planned executes plans of root fields, and whole operations that have one root field.
 type planned struct {
 	graphql.ExecutableSchema // the executor's
 	resolver                 *Resolver
@@ -49,8 +49,8 @@ var _ interface {
 func (planned) ExtensionName() string                   { return "Planned" }
 func (planned) Validate(graphql.ExecutableSchema) error { return nil }
 
-// Exec implements graphql.ExecutableSchema. What the executor makes for each operation, a
-// plan has no use for.
+// Exec implements graphql.ExecutableSchema. An operation whose only root field has a plan needs
+// nothing of the executor's.
 func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 	op := graphql.GetOperationContext(ctx)
 	plans, _ := p.documents.Memo(op, func(op *graphql.OperationContext) any { return newPlans(op) }).([]*plan)
@@ -69,19 +69,19 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 		begun = true
 		var executed *graphql.Response
 		root := graphql.WithRootFieldContext(withPlans(ctx, plans), &graphql.RootFieldContext{Object: field.Name, Field: field})
-		answer := op.RootResolverMiddleware(root, func(ctx context.Context) graphql.Marshaler {
+		result := op.RootResolverMiddleware(root, func(ctx context.Context) graphql.Marshaler {
 			executed = p.ExecutableSchema.Exec(ctx)(withPlans(ctx, nil))
 			return graphql.Null
 		})
 		if executed != nil {
 			return executed
 		}
-		value, ok := answer.(*encoded)
-		if !ok { // an error, of a mutation, none of which may be null
+		value, ok := result.(*encoded)
+		if !ok { // a failed mutation: no mutation field is nullable, so data is null
 			return &graphql.Response{Data: []byte("null")}
 		}
 		json := value.final()
-		data := make([]byte, 0, len(json)+len(field.Alias)+64) // and what encode has around it
+		data := make([]byte, 0, len(json)+len(field.Alias)+64) // with room for what encode adds
 		data = append(append(append(data, `{"`...), field.Alias...), `":`...)
 		data = append(append(data, json...), '}')
 		value.release()
@@ -105,12 +105,12 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 		return next(ctx)
 	}
 	plan := plans[i]
-	// As the executor would have it: resolvers look at the field that they resolve.
+	// Resolvers read the field context, which the executor would set.
 	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: plan.object, Field: field, IsMethod: true})
-	answer, err := guarded(func() (*encoded, error) { return plan.run(within, p.resolver, p.tracing) })
+	value, err := guarded(func() (*encoded, error) { return plan.run(within, p.resolver, p.tracing) })
 	switch {
 	case err == nil:
-		return answer
+		return value
 	case plan.object == "Mutation" && !errors.Is(err, errInput):
 		if span, ok := trace.SpanFromContext(ctx).(*lazySpan); ok {
 			span.fail(err)
@@ -121,15 +121,14 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 	return next(ctx)
 }
 
-// encoded is a value as JSON. It is written once, and others are encoded into its memory
-// then.
+// encoded is a value as JSON. Once it has been written, its buffer returns to the pool.
 type encoded struct {
-	json  *[]byte
-	names *names.Names
-	again func(dst []byte) []byte // encodes it with the names as they are now; nil: it has none
+	json     *[]byte
+	names    *names.Names
+	reencode func(dst []byte) []byte // encodes it with the current names; nil: it has none
 }
 
-var encodings = sync.Pool{New: func() any { return new([]byte) }}
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // MarshalGQL implements graphql.Marshaler.
 func (e *encoded) MarshalGQL(w io.Writer) {
@@ -137,46 +136,46 @@ func (e *encoded) MarshalGQL(w io.Writer) {
 	e.release()
 }
 
-// final returns the JSON with the names that the response shows. It is called when all
-// fields have been resolved.
+// final returns the JSON with the usernames of the response. It is called when all fields have been
+// resolved.
 func (e *encoded) final() []byte {
-	if e.again != nil && e.names.Settle() {
-		*e.json = e.again((*e.json)[:0])
+	if e.reencode != nil && e.names.Settle() {
+		*e.json = e.reencode((*e.json)[:0])
 	}
 	return *e.json
 }
 
 func (e *encoded) release() {
-	encodings.Put(e.json)
+	buffers.Put(e.json)
 	e.json = nil
 }
 
-// plan is how to resolve one root field.
+// plan resolves one root field.
 type plan struct {
 	object  string // Query or Mutation
 	field   graphql.CollectedField
-	resolve func(context.Context, *Resolver, *ast.Field) (any, error) // the field's value; nil: null
-	objects map[string]*objectPlan                                    // by the value's type
+	resolve func(context.Context, *Resolver, *ast.Field) (any, error) // returns the field's value; nil: null
+	objects map[string]*objectPlan                                    // by the type of the value
 }
 
-// objectPlan is what becomes of a value of a root field.
+// objectPlan is what to read for a value of a root field, and how to encode it.
 type objectPlan struct {
 	lists   []plannedList
 	liked   string // the path of viewerHasLiked; "" if it is not selected
-	partial bool   // the value may lack something
+	partial bool   // the value may be truncated
 	encode  encoder[any]
 }
 
-// settled reports whether nothing is needed beside the value.
-func (o *objectPlan) settled() bool { return len(o.lists) == 0 && o.liked == "" && !o.partial }
+// needsNoReads reports whether the value is all that is encoded.
+func (o *objectPlan) needsNoReads() bool { return len(o.lists) == 0 && o.liked == "" && !o.partial }
 
-// plannedList is a list that the value has.
+// plannedList is a list field of the value.
 type plannedList struct {
 	field string // such as Post.comments
 	read  func(ctx context.Context, r *Resolver, parent any) (page any, err error)
 }
 
-// traced reads a page in a span, as that of the resolver would be.
+// traced reads a page, in a span like that of the field's resolver.
 func (l plannedList) traced(ctx context.Context, r *Resolver, t tracing, parent any) (page any, err error) {
 	if t.tracer == nil {
 		return l.read(ctx, r, parent)
@@ -197,13 +196,13 @@ type gathered struct {
 	gap   bool            // something that an encoder needs was not read
 }
 
-// These say that the executor is needed.
+// Errors for which the executor resolves the root field instead.
 var (
 	errGap   = errors.New("the plan does not cover this")
 	errInput = errors.New("an input for the executor to read") // nothing has been written
 )
 
-// run reads what is needed and encodes it. What becomes of an error, InterceptRootField says.
+// run resolves the root field and encodes its value.
 func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error) {
 	value, err := p.resolve(ctx, r, p.field.Field)
 	if err != nil {
@@ -226,7 +225,7 @@ func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error
 			return nil, err
 		}
 	}
-	b := encodings.Get().(*[]byte)
+	b := buffers.Get().(*[]byte)
 	if *b = object.encode((*b)[:0], a, value); a.gap {
 		return nil, errGap
 	}
@@ -240,7 +239,7 @@ func (o *objectPlan) readLists(ctx context.Context, r *Resolver, t tracing, a *g
 		a.pages[0], err = o.lists[0].traced(ctx, r, t, value)
 		return err
 	}
-	var g errgroup.Group // one that fails does not end the others: the executor will find them in the memos
+	var g errgroup.Group // an error does not cancel the other reads: the executor finds their pages in the memos
 	for i, list := range o.lists {
 		g.Go(func() (err error) {
 			a.pages[i], err = guarded(func() (any, error) { return list.traced(ctx, r, t, value) })
@@ -275,7 +274,7 @@ func (a *gathered) readLiked(ctx context.Context, value any) error {
 	return nil
 }
 
-// typeOf is the schema's name of a value's type.
+// typeOf returns the name of a value's type in the schema, "" if there are no plans for it.
 func typeOf(value any) string {
 	switch value.(type) {
 	case *names.User:
@@ -298,8 +297,8 @@ func typeOf(value any) string {
 	return ""
 }
 
-// newPlans makes the plans of an operation's root fields, in their order: nil for what needs
-// the executor, and none at all if everything does.
+// newPlans compiles the plans of an operation's root fields, in their order; a nil plan stands for a
+// field that needs the executor. It returns nil for a subscription and for a document with directives.
 func newPlans(op *graphql.OperationContext) (plans []*plan) {
 	object := ""
 	switch op.Operation.Operation {
@@ -326,7 +325,7 @@ func newPlan(op *graphql.OperationContext, object string, field graphql.Collecte
 	for name, compile := range rootTypes[field.Definition.Type.Name()] {
 		c := &compiler{op: op, object: &objectPlan{}, path: []string{field.Alias}}
 		c.object.encode = compile(c, field.Selections)
-		if !c.gap && (object == "Query" || c.object.settled()) {
+		if !c.gap && (object == "Query" || c.object.needsNoReads()) {
 			p.objects[name] = c.object
 		}
 	}
@@ -336,7 +335,7 @@ func newPlan(op *graphql.OperationContext, object string, field graphql.Collecte
 	return p
 }
 
-// conditions looks for directives: with them, what is selected depends on variables.
+// conditions looks for directives: with @skip and @include the selection depends on variables.
 type conditions struct {
 	op   *graphql.OperationContext
 	seen map[string]bool // fragments
@@ -368,8 +367,8 @@ func (c *conditions) in(selections ast.SelectionSet) bool {
 	return false
 }
 
-// rootFields are the root fields that there are plans for, and how they are resolved. Of the
-// mutations they are those that readers send all the time.
+// rootFields resolve the root fields that can have plans. Of the mutations these are the most
+// frequent ones.
 var rootFields = map[string]func(context.Context, *Resolver, *ast.Field) (any, error){
 	"Query.feed": func(ctx context.Context, r *Resolver, f *ast.Field) (any, error) {
 		p, err := pagingOfField(ctx, f)
@@ -404,7 +403,7 @@ var rootFields = map[string]func(context.Context, *Resolver, *ast.Field) (any, e
 	}, generated.MutationResolver.UnlikePost),
 }
 
-// withText resolves a field whose only argument is a text.
+// withText resolves a field whose only argument is a String or an ID.
 func withText(argument string, read func(context.Context, *Resolver, string) (any, error)) func(context.Context, *Resolver, *ast.Field) (any, error) {
 	return func(ctx context.Context, r *Resolver, f *ast.Field) (any, error) {
 		text, err := graphql.UnmarshalString(f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)[argument])
@@ -415,7 +414,7 @@ func withText(argument string, read func(context.Context, *Resolver, string) (an
 	}
 }
 
-// withInput resolves a mutation.
+// withInput resolves a mutation whose input has only String and ID fields.
 func withInput[I, P any](read func(*planInput) I, write func(generated.MutationResolver, context.Context, I) (*P, error)) func(context.Context, *Resolver, *ast.Field) (any, error) {
 	return func(ctx context.Context, r *Resolver, f *ast.Field) (any, error) {
 		members, _ := f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)["input"].(map[string]any)
@@ -432,10 +431,10 @@ func withInput[I, P any](read func(*planInput) I, write func(generated.MutationR
 	}
 }
 
-// planInput reads the input of a mutation, of members that are texts.
+// planInput reads the string members of a mutation's input.
 type planInput struct {
 	members map[string]any
-	bad     bool // something is no text, though it may stand for one
+	bad     bool // a member is not a string; the executor may coerce it
 }
 
 func (in *planInput) text(name string) string {

@@ -21,7 +21,7 @@ import (
 	"byline/internal/secrettest"
 )
 
-// unplanned is the edge over the same store without plans.
+// unplanned returns a handler on the same store that uses no plans.
 func unplanned(t testing.TB, b *testBlog) http.Handler {
 	t.Helper()
 	h, err := NewHandler(Options{Store: b.store, Verifier: auth.DemoVerifier()})
@@ -31,7 +31,7 @@ func unplanned(t testing.TB, b *testBlog) http.Handler {
 	return unplannedHandler{h}
 }
 
-// plansOf makes the plans of a query's root fields, in their order.
+// plansOf returns the plans of a query's root fields, in order; nil for a field without one.
 func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan) {
 	t.Helper()
 	doc, err := gqlparser.LoadQueryWithRules(schema, query, nil)
@@ -45,11 +45,10 @@ func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan) {
 	return plans
 }
 
-// sameAnswer compares bodies, but for the request's id and for the order of errors,
-// which is that of goroutines.
-func sameAnswer(t rapid.TB, got, want answer) {
+// checkSameResponse compares responses, except for request ids and for the order of errors, which varies.
+func checkSameResponse(t rapid.TB, got, want testResponse) {
 	t.Helper()
-	text := func(a answer) string {
+	text := func(a testResponse) string {
 		if len(a.Errors) == 0 {
 			return a.body
 		}
@@ -66,7 +65,7 @@ func sameAnswer(t rapid.TB, got, want answer) {
 	}
 }
 
-// What there is a plan for, and that the answer is the executor's.
+// Queries have plans as listed, and the same response as from the executor.
 func TestPlans(t *testing.T) {
 	b := smallBlog(t, Options{})
 	b.post(t, "ada", "escapes", "\"\\/\n\t\u00a0\u2028 \U0001F600 </script>")
@@ -75,59 +74,59 @@ func TestPlans(t *testing.T) {
 		query   string
 		planned bool
 	}{
-		"user":                  {`{ user(id: "<user:ada>") { __typename id username createdAt } }`, true},
-		"no user":               {`{ user(id: "<no user>") { id } }`, true},
-		"viewer":                {`{ viewer { id createdAt } }`, true},
-		"by name":               {`{ userByUsername(username: "ADA") { username posts { edges { node { id } } } } }`, true},
-		"post":                  {`{ post(id: "<post:engines>") { id title excerpt content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, true},
-		"escapes":               {`{ post(id: "<post:escapes>") { content excerpt } }`, true},
-		"a user's posts":        {`{ user(id: "<user:ada>") { posts(first: 1) { __typename edges { __typename cursor node { title author { username } } } pageInfo { __typename hasNextPage hasPreviousPage startCursor endCursor } } } }`, true},
-		"none of them":          {`{ user(id: "<user:ada>") { posts(first: 1, after: "") { edges { node { ... on Node { id } } } } } }`, true},
-		"comments":              {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST) { edges { cursor node { id content author { id username __typename } createdAt updatedAt } } } } }`, true},
-		"no comments":           {`{ post(id: "<post:notes>") { comments { edges { node { id } } pageInfo { startCursor endCursor } } } }`, true},
-		"likes":                 {`{ post(id: "<post:engines>") { likes { edges { node { id user { id username } createdAt } } } } }`, true},
-		"lists side by side":    {`{ post(id: "<post:moths>") { title a: comments(first: 1) { edges { cursor } } comments { edges { cursor } } likes { edges { cursor } } } }`, true},
-		"feed":                  {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
-		"several root fields":   {`{ a: feed { edges { cursor } } viewer { id } b: feed(first: 1) { edges { cursor } } }`, true},
-		"merged":                {`{ feed { edges { cursor } } ...F } fragment F on Query { feed { edges { node { title } cursor } pageInfo { endCursor } } }`, true},
-		"node":                  {`{ node(id: "<comment:All of them.>") { __typename id ... on Comment { content } ... on Post { title comments { edges { cursor } } } } }`, true},
-		"node of another type":  {`{ node(id: "<like:ada>") { ... on Post { title } } }`, true},
-		"a whole text":          {`{ feed { edges { node { content } } } }`, true}, // where it is short
-		"a bad cursor":          {`{ feed(after: "x") { edges { cursor } } }`, true},
-		"too many":              {`{ post(id: "<post:engines>") { likes(first: 101) { edges { cursor } } } }`, true},
-		"a bad id":              {`{ post(id: "x") { id } }`, true},
-		"skip":                  {`{ feed { edges { node { id @skip(if: true) title } } } }`, false},
-		"include in a fragment": {`{ feed { edges { node { ...F } } } } fragment F on Post { id ... @include(if: true) { title } }`, false},
-		"a list in a list":      {`{ feed(first: 2) { edges { node { id comments { edges { cursor } } } } } }`, false},
-		"an author's date":      {`{ feed { edges { node { author { createdAt } } } } }`, false},
-		"a comment's post":      {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`, false},
-		"nodes":                 {`{ nodes(ids: ["<post:engines>", "<user:ada>"]) { id } }`, false},
-		"introspection":         {`{ __typename }`, false},
+		"user":                   {`{ user(id: "<user:ada>") { __typename id username createdAt } }`, true},
+		"no user":                {`{ user(id: "<no user>") { id } }`, true},
+		"viewer":                 {`{ viewer { id createdAt } }`, true},
+		"by name":                {`{ userByUsername(username: "ADA") { username posts { edges { node { id } } } } }`, true},
+		"post":                   {`{ post(id: "<post:engines>") { id title excerpt content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, true},
+		"escapes":                {`{ post(id: "<post:escapes>") { content excerpt } }`, true},
+		"a user's posts":         {`{ user(id: "<user:ada>") { posts(first: 1) { __typename edges { __typename cursor node { title author { username } } } pageInfo { __typename hasNextPage hasPreviousPage startCursor endCursor } } } }`, true},
+		"an empty cursor":        {`{ user(id: "<user:ada>") { posts(first: 1, after: "") { edges { node { ... on Node { id } } } } } }`, true},
+		"comments":               {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST) { edges { cursor node { id content author { id username __typename } createdAt updatedAt } } } } }`, true},
+		"no comments":            {`{ post(id: "<post:notes>") { comments { edges { node { id } } pageInfo { startCursor endCursor } } } }`, true},
+		"likes":                  {`{ post(id: "<post:engines>") { likes { edges { node { id user { id username } createdAt } } } } }`, true},
+		"lists side by side":     {`{ post(id: "<post:moths>") { title a: comments(first: 1) { edges { cursor } } comments { edges { cursor } } likes { edges { cursor } } } }`, true},
+		"feed":                   {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
+		"several root fields":    {`{ a: feed { edges { cursor } } viewer { id } b: feed(first: 1) { edges { cursor } } }`, true},
+		"merged fields":          {`{ feed { edges { cursor } } ...F } fragment F on Query { feed { edges { node { title } cursor } pageInfo { endCursor } } }`, true},
+		"node":                   {`{ node(id: "<comment:All of them.>") { __typename id ... on Comment { content } ... on Post { title comments { edges { cursor } } } } }`, true},
+		"node of another type":   {`{ node(id: "<like:ada>") { ... on Post { title } } }`, true},
+		"content":                {`{ feed { edges { node { content } } } }`, true}, // where it is short
+		"an invalid cursor":      {`{ feed(after: "x") { edges { cursor } } }`, true},
+		"first over the maximum": {`{ post(id: "<post:engines>") { likes(first: 101) { edges { cursor } } } }`, true},
+		"an invalid id":          {`{ post(id: "x") { id } }`, true},
+		"skip":                   {`{ feed { edges { node { id @skip(if: true) title } } } }`, false},
+		"include in a fragment":  {`{ feed { edges { node { ...F } } } } fragment F on Post { id ... @include(if: true) { title } }`, false},
+		"a list in a list":       {`{ feed(first: 2) { edges { node { id comments { edges { cursor } } } } } }`, false},
+		"an author's date":       {`{ feed { edges { node { author { createdAt } } } } }`, false},
+		"a comment's post":       {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`, false},
+		"nodes":                  {`{ nodes(ids: ["<post:engines>", "<user:ada>"]) { id } }`, false},
+		"introspection":          {`{ __typename }`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			query := strings.ReplaceAll(b.fill(tt.query), "<no user>", userGlobalID("nobody"))
 			for _, p := range plansOf(t, schema, query) {
 				if (p != nil) != tt.planned {
-					t.Errorf("planned: %t", p != nil)
+					t.Errorf("planned: %t, want %t", p != nil, tt.planned)
 				}
 			}
 			for _, p := range plansOf(t, schema, withoutPlans(query)) {
 				if p != nil {
-					t.Error("the executor is not what it is compared with")
+					t.Error("withoutPlans leaves a plan")
 				}
 			}
 			for _, token := range []string{"", "demo:ada", "demo:grace"} {
-				for range 2 { // with a plan that is made, and with one that is kept
-					sameAnswer(t, post(t, b, token, query, nil), post(t, executor, token, query, nil))
+				for range 2 { // with a new plan and with a cached one
+					checkSameResponse(t, post(t, b, token, query, nil), post(t, executor, token, query, nil))
 				}
 			}
 		})
 	}
 }
 
-// What there is a plan for, that the answer is the executor's, and that what is refused is
-// written no more often than what is not.
-func TestPlansOfMutations(t *testing.T) {
+// Mutations have plans as listed, and the same response as from the executor. A repetition with the same key, and a
+// refused mutation, writes no comment.
+func TestPlans_Mutations(t *testing.T) {
 	b := smallBlog(t, Options{})
 	executor, schema := unplanned(t, b), readSchema(t)
 	engines, err := parseIDOf(globalid.Post, "id", b.names["post:engines"])
@@ -146,31 +145,31 @@ func TestPlansOfMutations(t *testing.T) {
 		query     string
 		variables map[string]any
 		planned   bool
-		comments  int32 // that it makes when it is sent
+		comments  int32 // that it creates
 	}{
-		"comment":          {comment + `{ comment { id content author { id username } createdAt updatedAt __typename } post { id commentCount title } __typename } }`, nil, true, 1},
-		"merged":           {comment + `{ post { id } ...F } } fragment F on CreateCommentPayload { post { commentCount } comment { id } }`, nil, true, 1},
-		"alias":            {`mutation { mine: createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { is: comment { id } } }`, nil, true, 1},
-		"variables":        {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>", "content": "x", "idempotencyKey": "%s"}, true, 1},
-		"a variable":       {`mutation($in: String = "x") { createComment(input: {postId: "<post:engines>", content: $in, idempotencyKey: "%s"}) { comment { id } } }`, nil, true, 1},
-		"two":              {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { comment { id } } likePost(input: {postId: "<post:moths>"}) { post { likeCount } } }`, nil, true, 1},
-		"two, one refused": {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { comment { id } } likePost(input: {postId: "x"}) { post { likeCount } } }`, nil, true, 1},
-		"its comment":      {comment + `{ comment { post { id } } } }`, nil, false, 1},
-		"its list":         {comment + `{ post { comments(first: 1) { edges { cursor } } } } }`, nil, false, 1},
-		"its likes":        {comment + `{ post { viewerHasLiked } } }`, nil, false, 1},
-		"its text":         {comment + `{ post { content } } }`, nil, false, 1},
-		"skip":             {comment + `{ comment { id @skip(if: true) content } } }`, nil, false, 1},
-		"nothing to say":   {`mutation { createComment(input: {postId: "<post:engines>", content: " "}) { comment { id } } }`, nil, true, 0},
-		"an empty key":     {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: ""}) { comment { id } } }`, nil, true, 0},
-		"a bad id":         {`mutation { createComment(input: {postId: "x", content: "x", idempotencyKey: null}) { comment { id } } }`, nil, true, 0},
-		"a number":         {`mutation { createComment(input: {postId: 5, content: "x"}) { comment { id } } }`, nil, true, 0},
-		"no post":          {`mutation { createComment(input: {postId: "<no post>", content: "x"}) { comment { id } } }`, nil, true, 0},
-		"no input":         {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>"}, true, 0},
-		"like":             {`mutation { likePost(input: {postId: "<post:moths>"}) { like { id user { username } createdAt } post { likeCount } } }`, nil, true, 0},
-		"like, and tell":   {`mutation { likePost(input: {postId: "<post:moths>"}) { post { viewerHasLiked } } }`, nil, false, 0},
-		"unlike":           {`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { id likeCount } } }`, nil, true, 0},
-		"unlike nothing":   {`mutation { unlikePost(input: {postId: "<no post>"}) { post { id likeCount } } }`, nil, true, 0},
-		"a post":           {`mutation { createPost(input: {title: "x", content: "x", idempotencyKey: "%s"}) { post { id } } }`, nil, false, 0},
+		"comment":                    {comment + `{ comment { id content author { id username } createdAt updatedAt __typename } post { id commentCount title } __typename } }`, nil, true, 1},
+		"merged fields":              {comment + `{ post { id } ...F } } fragment F on CreateCommentPayload { post { commentCount } comment { id } }`, nil, true, 1},
+		"alias":                      {`mutation { mine: createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { is: comment { id } } }`, nil, true, 1},
+		"variables":                  {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>", "content": "x", "idempotencyKey": "%s"}, true, 1},
+		"variable in input":          {`mutation($in: String = "x") { createComment(input: {postId: "<post:engines>", content: $in, idempotencyKey: "%s"}) { comment { id } } }`, nil, true, 1},
+		"two mutations":              {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { comment { id } } likePost(input: {postId: "<post:moths>"}) { post { likeCount } } }`, nil, true, 1},
+		"two mutations, one refused": {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { comment { id } } likePost(input: {postId: "x"}) { post { likeCount } } }`, nil, true, 1},
+		"post of the comment":        {comment + `{ comment { post { id } } } }`, nil, false, 1},
+		"list of the post":           {comment + `{ post { comments(first: 1) { edges { cursor } } } } }`, nil, false, 1},
+		"viewerHasLiked":             {comment + `{ post { viewerHasLiked } } }`, nil, false, 1},
+		"content":                    {comment + `{ post { content } } }`, nil, false, 1},
+		"skip":                       {comment + `{ comment { id @skip(if: true) content } } }`, nil, false, 1},
+		"blank content":              {`mutation { createComment(input: {postId: "<post:engines>", content: " "}) { comment { id } } }`, nil, true, 0},
+		"an empty key":               {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: ""}) { comment { id } } }`, nil, true, 0},
+		"an invalid id":              {`mutation { createComment(input: {postId: "x", content: "x", idempotencyKey: null}) { comment { id } } }`, nil, true, 0},
+		"a number as id":             {`mutation { createComment(input: {postId: 5, content: "x"}) { comment { id } } }`, nil, true, 0},
+		"unknown post":               {`mutation { createComment(input: {postId: "<no post>", content: "x"}) { comment { id } } }`, nil, true, 0},
+		"incomplete input":           {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>"}, true, 0},
+		"like":                       {`mutation { likePost(input: {postId: "<post:moths>"}) { like { id user { username } createdAt } post { likeCount } } }`, nil, true, 0},
+		"like, viewerHasLiked":       {`mutation { likePost(input: {postId: "<post:moths>"}) { post { viewerHasLiked } } }`, nil, false, 0},
+		"unlike":                     {`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { id likeCount } } }`, nil, true, 0},
+		"unlike an unknown post":     {`mutation { unlikePost(input: {postId: "<no post>"}) { post { id likeCount } } }`, nil, true, 0},
+		"createPost":                 {`mutation { createPost(input: {title: "x", content: "x", idempotencyKey: "%s"}) { post { id } } }`, nil, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, token := range []string{"demo:ada", "demo:nobody", ""} {
@@ -187,15 +186,15 @@ func TestPlansOfMutations(t *testing.T) {
 				}
 				for _, p := range plansOf(t, schema, query) {
 					if (p != nil) != tt.planned {
-						t.Errorf("planned: %t", p != nil)
+						t.Errorf("planned: %t, want %t", p != nil, tt.planned)
 					}
 				}
 				want := comments()
 				if token == "demo:ada" {
 					want += tt.comments
 				}
-				answer := post(t, b, token, query, variables)
-				sameAnswer(t, answer, post(t, executor, token, query, variables)) // again, with the same key
+				response := post(t, b, token, query, variables)
+				checkSameResponse(t, response, post(t, executor, token, query, variables)) // again, with the same key
 				if got := comments(); got != want {
 					t.Errorf("%d comments, want %d", got, want)
 				}
@@ -204,8 +203,8 @@ func TestPlansOfMutations(t *testing.T) {
 	}
 }
 
-// A mutation that fails is sent no more often than the executor sends it, wherever it fails.
-func TestPlansOfMutationsThatFail(t *testing.T) {
+// A mutation that fails sends the same requests as the executor does.
+func TestPlans_FailedMutations(t *testing.T) {
 	b := smallBlog(t, Options{})
 	executor := unplanned(t, b)
 	for _, what := range []string{"read users", "batch posts"} {
@@ -223,15 +222,15 @@ func TestPlansOfMutationsThatFail(t *testing.T) {
 			got := post(t, b, "demo:ada", b.fill(query), nil)
 			sent := fmt.Sprint(b.wire.seen())
 			b.wire.reset()
-			sameAnswer(t, got, post(t, executor, "demo:ada", b.fill(query), nil))
+			checkSameResponse(t, got, post(t, executor, "demo:ada", b.fill(query), nil))
 			if want := fmt.Sprint(b.wire.seen()); sent != want || !strings.Contains(sent, what) {
-				t.Errorf("%s: %s is sent, by the executor %s", query, sent, want)
+				t.Errorf("%s: sent %s, the executor sends %s", query, sent, want)
 			}
 		}
 	}
 }
 
-// A plan that does not answer has cost one read, and the executor does the rest once.
+// A failed plan costs one read; the executor then resolves the query once.
 func TestPlan_FailedQueryIsExecutedWithoutPlan(t *testing.T) {
 	b := smallBlog(t, Options{})
 	b.wire.fail = func(*http.Request) (*http.Response, error) {
@@ -243,13 +242,13 @@ func TestPlan_FailedQueryIsExecutedWithoutPlan(t *testing.T) {
 	}
 }
 
-// askingAgain asks for one more response than there is.
-type askingAgain struct {
+// secondResponse reads a second response of each operation into more.
+type secondResponse struct {
 	graphql.GraphExecutor
 	more **graphql.Response
 }
 
-func (a askingAgain) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+func (a secondResponse) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
 	next, ctx := a.GraphExecutor.DispatchOperation(ctx, op)
 	return func(ctx context.Context) *graphql.Response {
 		first := next(ctx)
@@ -266,27 +265,27 @@ func TestPlan_OperationHasOneResponse(t *testing.T) {
 	}
 	for _, query := range []string{`{ feed { edges { cursor } } }`, `mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
 		more := &graphql.Response{}
-		h := identify(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.http.Do(w, r, askingAgain{e.exec, &more}) }), nil)
+		h := identify(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.http.Do(w, r, secondResponse{e.exec, &more}) }), nil)
 		if a := post(t, h, "demo:ada", b.fill(query), nil); a.code() != "" || more != nil {
-			t.Errorf("%s, and then %v", a.body, more)
+			t.Errorf("%s, second response %v", a.body, more)
 		}
 	}
 }
 
-// Random queries: with plans and without the answers are the same, byte for byte.
+// Random queries have the same responses, byte for byte, with and without plans.
 func TestPlans_ResponsesEqualTheExecutors(t *testing.T) {
 	b := smallBlog(t, Options{})
 	executor, schema := unplanned(t, b), readSchema(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		query := randomQuery(b, schema, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)))
 		token := rapid.SampledFrom([]string{"", "demo:ada", "demo:nobody"}).Draw(rt, "token")
-		sameAnswer(rt, post(t, b, token, query, nil), post(t, executor, token, query, nil))
+		checkSameResponse(rt, post(t, b, token, query, nil), post(t, executor, token, query, nil))
 		if rt.Failed() {
-			rt.Fatalf("%q asks %s", token, query)
+			rt.Fatalf("token %q, query %s", token, query)
 		}
 	})
 	made, all := 0, 0
-	for seed := range uint64(300) { // always the same
+	for seed := range uint64(300) { // the same in each run
 		for _, p := range plansOf(t, schema, randomQuery(b, schema, rand.New(rand.NewPCG(seed, 0)))) {
 			all++
 			if p != nil {
@@ -348,7 +347,7 @@ func randomQuery(b *testBlog, schema *ast.Schema, r *rand.Rand) string {
 	return selection(schema.Query, 4+r.IntN(3))
 }
 
-// Texts are written as the executor writes them, whatever is in them.
+// appendText encodes any text as the executor does.
 func TestAppendText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("a\x1f !\"#[\\]\xa2\xdc"))) // what is escaped, and what differs by a bit
@@ -356,7 +355,7 @@ func TestAppendText(t *testing.T) {
 		var want strings.Builder
 		graphql.MarshalString(s).MarshalGQL(&want)
 		if got := string(appendText(nil, s)); got != want.String() {
-			t.Errorf("%q is written %s, not %s", s, got, &want)
+			t.Errorf("appendText(%q) = %s, want %s", s, got, &want)
 		}
 	})
 }

@@ -13,23 +13,22 @@ import (
 	"byline/internal/longtest"
 )
 
-// What the cache counts is no less than the memory that its documents take, with their
-// plans, whatever they are made of.
-func TestQueryCacheIsBoundedInMemory(t *testing.T) {
+// The bytes that the cache counts are at least the memory of its documents and their plans, for all kinds of documents.
+func TestDocumentCache_MemoryIsBounded(t *testing.T) {
 	longtest.Heavy(t)
 	schema := readSchema(t)
 	for name, format := range map[string]string{
-		"fields":         `query Q%06d { viewer { %s } }|id `,
-		"objects":        `query Q%06d { viewer { %s } }|posts{pageInfo{endCursor}}`,
-		"short names":    `query Q%06d { viewer { %s } }|a:id `,
-		"inline":         `query Q%06d { viewer { %s } }|...{id}`,
-		"arguments":      `query Q%06d { viewer { %s } }|posts(first:1){__typename}`,
-		"directives":     `query Q%06d { viewer { %s } }|id@skip(if:true)`,
-		"a list":         `query Q%06d { nodes(ids: [%s]) { id } }|1 `,
-		"texts":          `query Q%06d { nodes(ids: [%s]) { id } }|"\u0061"`,
-		"comments":       "query Q%06d { viewer { id\n%s } }|#\n",
-		"fields, rarely": "query Q%06d { viewer { %s } }|id#\n",
-		"blanks":         "query Q%06d { viewer { id %s } }| ",
+		"fields":              `query Q%06d { viewer { %s } }|id `,
+		"objects":             `query Q%06d { viewer { %s } }|posts{pageInfo{endCursor}}`,
+		"short names":         `query Q%06d { viewer { %s } }|a:id `,
+		"inline":              `query Q%06d { viewer { %s } }|...{id}`,
+		"arguments":           `query Q%06d { viewer { %s } }|posts(first:1){__typename}`,
+		"directives":          `query Q%06d { viewer { %s } }|id@skip(if:true)`,
+		"a list":              `query Q%06d { nodes(ids: [%s]) { id } }|1 `,
+		"texts":               `query Q%06d { nodes(ids: [%s]) { id } }|"\u0061"`,
+		"comments":            "query Q%06d { viewer { id\n%s } }|#\n",
+		"fields and comments": "query Q%06d { viewer { %s } }|id#\n",
+		"blanks":              "query Q%06d { viewer { id %s } }| ",
 	} {
 		t.Run(name, func(t *testing.T) {
 			format, part, _ := strings.Cut(format, "|")
@@ -48,7 +47,7 @@ func TestQueryCacheIsBoundedInMemory(t *testing.T) {
 			}
 			cached, bytes := c.Cached()
 			if cached != documents {
-				t.Fatalf("%d documents are kept", cached)
+				t.Fatalf("%d documents are cached", cached)
 			}
 			took := int64(heap()) - int64(before)
 			t.Logf("%d bytes of text and %d of memory, counted as %d", documents*(len(format)+parts*len(part)), took, bytes)
@@ -60,7 +59,7 @@ func TestQueryCacheIsBoundedInMemory(t *testing.T) {
 	}
 }
 
-// heap is the memory in use.
+// heap returns the bytes of live heap memory.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -21,8 +21,8 @@ import (
 	"byline/store/blog"
 )
 
-// The page is ours and short; script, style and icon are those that the playground
-// package embeds, so that it works without a network.
+// The page is our own; script, style and icon are those that the playground package embeds, so
+// that it works without a network.
 //
 //go:embed playground/index.html playground/start.js playground/tabs/*.graphql
 var playgroundFiles embed.FS
@@ -38,12 +38,12 @@ const (
 //go:linkname packageFiles github.com/wundergraph/graphql-go-tools/pkg/playground.files
 var packageFiles embed.FS
 
-// The playground is left to run its own script and to ask this server, nothing else.
+// playgroundPolicy allows the playground its own script and requests to this server.
 const playgroundPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// addPlayground serves the playground at /, opened on operations that run. With a
-// token they carry it as a bearer token.
+// addPlayground serves the playground at /, with tabs of operations that can be executed at once.
+// They send token as a bearer token, unless it is "".
 func addPlayground(mux *http.ServeMux, s *store.Store, token string) error {
 	page, err := playgroundFiles.ReadFile("playground/index.html")
 	if err != nil {
@@ -77,13 +77,13 @@ func serveStatic(w http.ResponseWriter, contentType, caching string, body []byte
 	_, _ = w.Write(body)
 }
 
-// playgroundTab is a tab of GraphQL Playground, but for its endpoint.
+// playgroundTab is a tab of GraphQL Playground, without its endpoint.
 type playgroundTab struct {
 	Name    string            `json:"name"`
 	Query   string            `json:"query"`
 	Headers map[string]string `json:"headers"`
 
-	// The pane below the editor, open on the headers: they say who the viewer is.
+	// The pane below the editor shows the headers, which authenticate the viewer.
 	HeadersOpen   bool `json:"variableEditorOpen"`
 	HeadersHeight int  `json:"variableEditorHeight"` // pixels
 }
@@ -91,12 +91,12 @@ type playgroundTab struct {
 // Placeholders in the documents of the tabs.
 const (
 	postIDPlaceholder         = "POST_ID"         // the global id of a post
-	idempotencyKeyPlaceholder = "IDEMPOTENCY_KEY" // another one each time the page is loaded
+	idempotencyKeyPlaceholder = "IDEMPOTENCY_KEY" // a new key each time the page is loaded
 )
 
 // playgroundTabs returns the tabs, in the order of their files: 3-Write-a-post.graphql
-// is the third and is called "Write a post". They sign in with a token, unless it is "",
-// and ask for the cost.
+// is the third and is called "Write a post". They send token, unless it is "", and request the
+// cost.
 func playgroundTabs(token string) ([]playgroundTab, error) {
 	headers := map[string]string{cost.Header: "summary"}
 	if token != "" {
@@ -119,8 +119,7 @@ func playgroundTabs(token string) ([]playgroundTab, error) {
 	return tabs, nil
 }
 
-// playgroundScript returns start.js after what the server prepares for it. Placeholders
-// remain.
+// playgroundScript returns start.js, preceded by the constant that it reads. It has placeholders.
 func playgroundScript(token string) (string, error) {
 	start, err := playgroundFiles.ReadFile("playground/start.js")
 	if err != nil {
@@ -153,8 +152,8 @@ func playgroundScript(token string) (string, error) {
 	return fmt.Sprintf("const prepared = %s;\n%s", encoded, start), nil
 }
 
-// examplePost returns the global id of a post that is worth looking at: of the newest, the
-// one with the most comments and likes. Without posts it is the placeholder.
+// examplePost returns the global id of the post with the most comments and likes among the newest;
+// the placeholder if there are no posts.
 func examplePost(ctx context.Context, s *store.Store) string {
 	page, err := s.Feed(ctx, store.Paging{First: 20})
 	if err != nil || len(page.Items) == 0 {

@@ -17,7 +17,7 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 	return w
 }
 
-func TestPlaygroundInDevelopment(t *testing.T) {
+func TestPlayground_InDevelopment(t *testing.T) {
 	b := smallBlog(t, Options{Development: true, PlaygroundToken: "demo:ada"})
 	var h http.Handler = b
 	page := get(t, h, "/")
@@ -64,7 +64,7 @@ func TestPlaygroundInDevelopment(t *testing.T) {
 	}
 }
 
-func TestPlaygroundTabsAreValid(t *testing.T) {
+func TestPlayground_TabsAreValid(t *testing.T) {
 	tabs, err := playgroundTabs("")
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +85,8 @@ func TestPlaygroundTabsAreValid(t *testing.T) {
 	}
 }
 
-func TestPlaygroundOutsideDevelopment(t *testing.T) {
-	h := deaf(t, Options{PlaygroundToken: "demo:ada"})
+func TestPlayground_OutsideDevelopment(t *testing.T) {
+	h := newTestHandler(t, Options{PlaygroundToken: "demo:ada"})
 	for _, target := range []string{"/", startScript, "/playground/playground.js"} {
 		if got := get(t, h, target); got.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", target, got.Code)
@@ -95,7 +95,7 @@ func TestPlaygroundOutsideDevelopment(t *testing.T) {
 	if a := post(t, h, "", "{ __schema { queryType { name } } }", nil); a.code() != "GRAPHQL_VALIDATION_FAILED" {
 		t.Errorf("introspection: %s", a.body)
 	}
-	development := deaf(t, Options{Development: true})
+	development := newTestHandler(t, Options{Development: true})
 	for _, query := range []string{
 		`{ fed { edges { cursor } } }`,
 		`{ feed { edges } }`,

@@ -15,7 +15,7 @@ import (
 	"byline/store"
 )
 
-// predicted is the prediction of a query's only operation.
+// predicted returns the prediction for a query's only operation.
 func predicted(t testing.TB, schema *ast.Schema, query string, variables map[string]any, signedIn bool) cost.Prediction {
 	t.Helper()
 	document, err := gqlparser.LoadQueryWithRules(schema, query, nil)
@@ -25,8 +25,7 @@ func predicted(t testing.TB, schema *ast.Schema, query string, variables map[str
 	return cost.Predict(document.Operations[0], variables, signedIn, 1)
 }
 
-// What is predicted of the access patterns, and of what batches add to them, is within
-// a fifth of what is charged on the wire.
+// The predicted cost of the access patterns, alone and with batches, is within a fifth of the actual charge.
 func TestPredictedCost(t *testing.T) {
 	b, patterns := accessPatterns(t)
 	read := func(subject, format string, args ...any) func(int) (string, string) {
@@ -38,10 +37,10 @@ func TestPredictedCost(t *testing.T) {
 		accessPattern{"Q2 and Q4", read("", `{ post(id: "<post:post 0>") { title comments(first: 10) { edges { node { content } } } } }`)},
 		accessPattern{"a user by name", read("", `{ userByUsername(username: "user0002") { id createdAt } }`)},
 		accessPattern{"Q5 and its users", read("", `{ post(id: "<post:post 0>") { likes(first: 100) { edges { node { user { createdAt } } } } } }`)},
-		accessPattern{"Q4 and the post of all", read("", `{ post(id: "<post:post 0>") { comments(first: 25) { edges { node { post { title } } } } } }`)},
+		accessPattern{"Q4 and the comments' post", read("", `{ post(id: "<post:post 0>") { comments(first: 25) { edges { node { post { title } } } } } }`)},
 		accessPattern{"Q4 of several posts", read("", `{ feed(first: 5) { edges { node { comments(first: 1) { edges { cursor } } likes(first: 1) { edges { cursor } } } } } }`)},
 		accessPattern{"nodes of all types", read("", `{ nodes(ids: ["<user:user0001>", "<user:user0002>", "<post:post 0>", "<post:post 1>", "<post:post 2>", "<like:user0001>", "<like:user0002>"]) { id } }`)},
-		accessPattern{"what hides behind @skip", read("", `{ post(id: "<post:post 0>") { title comments(first: 25) @skip(if: true) { edges { cursor } } } }`)},
+		accessPattern{"a field with @skip", read("", `{ post(id: "<post:post 0>") { title comments(first: 25) @skip(if: true) { edges { cursor } } } }`)},
 		accessPattern{"updateUser", read("user0009", `mutation { updateUser(input: {username: "other0009"}) { user { id } } }`)},
 		accessPattern{"deleteUser", read("user0008", `mutation { deleteUser(input: {username: "user0008"}) { deletedUserId } }`)},
 		accessPattern{"updatePost", read("user0000", `mutation { updatePost(input: {id: "<post:post 3>", title: "t"}) { post { title content } } }`)},
@@ -82,8 +81,7 @@ func TestPredictedCost(t *testing.T) {
 	}
 }
 
-// A feed that is spread is written in each of its partitions, and read in one: the
-// predictions know, and so does what is explained.
+// A partitioned feed is written in each of its partitions and read in one. Predictions and Explain account for that.
 func TestPredictedCost_PartitionedFeed(t *testing.T) {
 	const partitions = 4
 	b := newBlogOf(t, Options{}, store.Options{FeedPartitions: partitions}, 0)
@@ -115,13 +113,13 @@ func TestPredictedCost_PartitionedFeed(t *testing.T) {
 		if explained[0].PredictedRU != c.PredictedRU {
 			t.Errorf("%.30s: explained as %.2f RU, predicted %.2f", query, explained[0].PredictedRU, c.PredictedRU)
 		}
-		told, want := "", 0
+		explainedKey, want := "", 0
 		for _, r := range explained[0].Fields[0].Requests {
 			if r.Container == "feed" {
-				told = r.PartitionKey
+				explainedKey = r.PartitionKey
 			}
 		}
-		switch told {
+		switch explainedKey {
 		case "(one of post.0 to post.3)":
 			want = 1
 		case "(each of post.0 to post.3)":
@@ -134,13 +132,13 @@ func TestPredictedCost_PartitionedFeed(t *testing.T) {
 			}
 		}
 		if len(used) != want {
-			t.Errorf("%.30s: explained as %q, done in %v", query, told, used)
+			t.Errorf("%.30s: explained as %q, executed in %v", query, explainedKey, used)
 		}
 	}
 }
 
 func TestCostLimit(t *testing.T) {
-	a := post(t, deaf(t, Options{}), "", `{ front: feed(first: 100) { edges { node { likes(first: 1) { edges { cursor } } comments(first: 100) { edges { cursor } } } } } }`, nil)
+	a := post(t, newTestHandler(t, Options{}), "", `{ front: feed(first: 100) { edges { node { likes(first: 1) { edges { cursor } } comments(first: 100) { edges { cursor } } } } } }`, nil)
 	if a.code() != "QUERY_TOO_EXPENSIVE" || a.Data != nil || a.field() != "front.edges.node.comments" {
 		t.Error(a.body)
 	}
@@ -154,22 +152,22 @@ func TestCostLimit(t *testing.T) {
 		query string
 		ids   any
 	}{
-		"a list of one":           {`query($ids: [ID!]!) { nodes` + nodes, []any{userGlobalID("u")}},
-		"one for a list of it":    {`query($ids: [ID!]!) { nodes` + nodes, userGlobalID("u")},
-		"one for a list, default": {`query($ids: [ID!]! = "` + userGlobalID("u") + `") { nodes` + nodes, nil},
+		"a list of one":                        {`query($ids: [ID!]!) { nodes` + nodes, []any{userGlobalID("u")}},
+		"a single id for the list":             {`query($ids: [ID!]!) { nodes` + nodes, userGlobalID("u")},
+		"a single id for the list, by default": {`query($ids: [ID!]! = "` + userGlobalID("u") + `") { nodes` + nodes, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			variables := map[string]any{}
 			if tt.ids != nil {
 				variables["ids"] = tt.ids
 			}
-			if a := post(t, deaf(t, Options{}), "", tt.query, variables); a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != "nodes.posts.edges.node.comments" {
+			if a := post(t, newTestHandler(t, Options{}), "", tt.query, variables); a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != "nodes.posts.edges.node.comments" {
 				t.Error(a.body)
 			}
 		})
 	}
 	long := strings.Repeat("a", document.MaxAlias)
-	a = post(t, deaf(t, Options{}), "", `{ `+long+`: feed(first: 100) { `+long+`: edges { `+long+`: node { comments(first: 100) { edges { cursor } } } } } }`, nil)
+	a = post(t, newTestHandler(t, Options{}), "", `{ `+long+`: feed(first: 100) { `+long+`: edges { `+long+`: node { comments(first: 100) { edges { cursor } } } } } }`, nil)
 	if a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != (long + "." + long)[:refusal.MaxMessage]+"..." || len(a.body) > 3*refusal.MaxMessage {
 		t.Errorf("%d bytes: %.300s", len(a.body), a.body)
 	}

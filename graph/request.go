@@ -27,17 +27,17 @@ const requestIDHeader = "X-Request-Id"
 type request struct {
 	id      string
 	viewer  string // the viewer's user id; "": anonymous
-	address string // what limits count its address as; "": not limited
+	address string // the key of its address in limits: see limit.ClientKey; "": not limited
 
 	session   *cosmos.Session // nil before it is opened
 	readSet   *cosmos.ReadSet // of the response to a query over HTTP; nil for other operations
 	operation string          // the name of such a query
 	record    func()          // records the response in metrics, once there is memory to send it; nil: recorded
-	shared    *limit.Shared   // the memory of the response, if others share it; nil: it is its own
-	registers bool            // it registers its document by hash
+	shared    *limit.Shared   // the memory of the response, if clients share it; nil: not shared
+	registers bool            // registers its document by hash
 	size      int             // bytes of the body or message
 	moderator bool            // the viewer is a moderator
-	slot      limit.EventSlot // of the events of a subscription
+	slot      limit.EventSlot // for the events of a subscription
 	executed  time.Duration   // how long the latest event of a subscription took to execute; 0: it was shared
 	expires   time.Time       // when the token expires; zero: never
 
@@ -58,15 +58,15 @@ type failureKey struct {
 
 type requestKey struct{}
 
-// withRequest makes ctx belong to r. What operations read and write in it, inSession has the meter record.
+// withRequest returns a context that belongs to r. inSession has the meter of r record its reads and
+// writes.
 func withRequest(ctx context.Context, r *request) context.Context {
 	r.began = time.Now()
 	r.meter.RequestID, r.meter.Payer, r.meter.SignedIn = r.id, cmp.Or(r.viewer, r.address), r.viewer != ""
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
-// requestFrom returns the request that ctx belongs to, an anonymous one if it
-// belongs to none.
+// requestFrom returns the request that ctx belongs to, or an anonymous one.
 func requestFrom(ctx context.Context) *request {
 	if r, ok := ctx.Value(requestKey{}).(*request); ok {
 		return r
@@ -75,7 +75,7 @@ func requestFrom(ctx context.Context) *request {
 }
 
 // viewerID returns the viewer's user id, "" for an anonymous request. The user may not exist
-// yet. The response depends on the viewer from then on, even if anonymous.
+// yet. The call marks the response as depending on the viewer, even if anonymous.
 func viewerID(ctx context.Context) string {
 	r := requestFrom(ctx)
 	r.personal.Store(true)
@@ -111,8 +111,8 @@ func (r *request) firstTime(k failureKey) bool {
 	return true
 }
 
-// identify gives every request its id, which it returns in a header, and finds its client's
-// address. It keeps an id that the client or a proxy sent if that is short and plain.
+// identify assigns every request its id, which it returns in a header, and finds the client's
+// address. It keeps an id that the client or a proxy has sent, if that is valid.
 func identify(next http.Handler, proxies []netip.Prefix) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
@@ -134,8 +134,8 @@ func newRequestID() string {
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// hold takes memory for a response of so many bytes, until release is called, and records the
-// response if there is enough.
+// hold reserves memory for a response of size bytes until release is called, and records the response
+// in metrics if there is enough.
 func (r *request) hold(memory *limit.Memory, size int, mutation bool) (release func(), err error) {
 	if r.shared != nil {
 		release, err = memory.HoldShared(r.shared, size)

@@ -18,7 +18,7 @@ import (
 	"byline/graph/refusal"
 )
 
-// readBody reads the body of a POST. release is to be called when it is no longer needed.
+// readBody reads the body of a POST. The caller calls release when it no longer needs the body.
 func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
@@ -27,7 +27,7 @@ func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (bod
 		return nil, nil, tooLarge()
 	}
 	in := r.Body
-	if r.ContentLength < 0 { // otherwise there is no more than that
+	if r.ContentLength < 0 { // otherwise net/http reads no more than that
 		in = http.MaxBytesReader(w, in, limit.MaxBody)
 	}
 	body, release, err = memory.ReadAll(in, r.ContentLength)
@@ -37,7 +37,7 @@ func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (bod
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, nil, tooLarge()
 	case errors.Is(err, limit.ErrTooManyBodies):
-		w.Header().Set("Connection", "close") // rather than read what is left of it
+		w.Header().Set("Connection", "close") // rather than read the rest of the body
 		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
 	case errors.Is(err, os.ErrDeadlineExceeded): // the server's
 		return nil, nil, &httpError{status: http.StatusRequestTimeout, err: refusal.Input("", "the request body took too long to arrive")}
@@ -65,7 +65,7 @@ func readGet(r *http.Request, params *graphql.RawParams) error {
 	if err != nil {
 		return badRequest("", "the query string of the URL is malformed")
 	}
-	// The text may be part of the URL's, and be kept when the URL should be gone.
+	// A document that is cached must not retain the URL.
 	params.Query, params.OperationName = strings.Clone(q.Get("query")), q.Get("operationName")
 	if !utf8.ValidString(params.Query) || !utf8.ValidString(params.OperationName) {
 		return badRequest("", "the query string of the URL is not valid UTF-8")
@@ -97,7 +97,7 @@ func readPost(body string, params *graphql.RawParams) error {
 	case errors.Is(err, document.ErrUnpairedSurrogate):
 		return &httpError{status: http.StatusBadRequest, err: err}
 	case errors.As(err, &wrongType) && wrongType.JSONPointer != "":
-		field := string(wrongType.JSONPointer[1:]) // a member of the body: what is in inputs has any type
+		field := string(wrongType.JSONPointer[1:]) // a member of the body: values in variables have any type
 		return badRequest(field, "%s has the wrong type", field)
 	}
 	if strings.HasPrefix(strings.TrimLeft(body, " \t\r\n"), "[") {

@@ -15,8 +15,8 @@ import (
 	"byline/internal/waittest"
 )
 
-// from sends a query as somebody, from an address.
-func from(t testing.TB, h http.Handler, address, token, accept string) answer {
+// sendFrom sends a query with a token, which may be "", from an address.
+func sendFrom(t testing.TB, h http.Handler, address, token, accept string) testResponse {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"}`))
 	r.RemoteAddr = address
@@ -28,9 +28,8 @@ func from(t testing.TB, h http.Handler, address, token, accept string) answer {
 	return send(t, h, r)
 }
 
-// checkThrottled checks that an answer is THROTTLED and says when to come back, and
-// returns when that is.
-func checkThrottled(t testing.TB, a answer, status int) time.Duration {
+// checkThrottled checks that a response is THROTTLED and has a retry time, and returns that time.
+func checkThrottled(t testing.TB, a testResponse, status int) time.Duration {
 	t.Helper()
 	if a.code() != "THROTTLED" || a.status != status || a.Data != nil {
 		t.Fatalf("status %d, %s", a.status, a.body)
@@ -48,8 +47,8 @@ func TestRequestRates(t *testing.T) {
 	for name, tt := range map[string]struct {
 		options        Options
 		address, token string
-		others         [][2]string // who are answered all the while
-		same           [][2]string // who are not
+		others         [][2]string // addresses and tokens that have limits of their own
+		same           [][2]string // addresses and tokens that share the limit
 	}{
 		"of a viewer": {Options{RequestsPerViewer: 2}, v4, "demo:ada",
 			[][2]string{{v4, "demo:grace"}, {v4, ""}}, [][2]string{{v6, "demo:ada"}}},
@@ -60,52 +59,52 @@ func TestRequestRates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := deaf(t, tt.options)
+				h := newTestHandler(t, tt.options)
 				for n := range 2 * limit.BurstSeconds {
-					if a := from(t, h, tt.address, tt.token, mediaResponse); a.status != http.StatusOK {
+					if a := sendFrom(t, h, tt.address, tt.token, mediaResponse); a.status != http.StatusOK {
 						t.Fatalf("request %d: %s", n, a.body)
 					}
 				}
-				wait := checkThrottled(t, from(t, h, tt.address, tt.token, mediaResponse), http.StatusTooManyRequests)
-				checkThrottled(t, from(t, h, tt.address, tt.token, mediaJSON), http.StatusOK)
-				checkThrottled(t, from(t, h, tt.address, tt.token, mediaEvents), http.StatusTooManyRequests)
-				for _, who := range tt.same {
-					checkThrottled(t, from(t, h, who[0], who[1], mediaResponse), http.StatusTooManyRequests)
+				wait := checkThrottled(t, sendFrom(t, h, tt.address, tt.token, mediaResponse), http.StatusTooManyRequests)
+				checkThrottled(t, sendFrom(t, h, tt.address, tt.token, mediaJSON), http.StatusOK)
+				checkThrottled(t, sendFrom(t, h, tt.address, tt.token, mediaEvents), http.StatusTooManyRequests)
+				for _, client := range tt.same {
+					checkThrottled(t, sendFrom(t, h, client[0], client[1], mediaResponse), http.StatusTooManyRequests)
 				}
-				for _, who := range tt.others {
+				for _, client := range tt.others {
 					for n := range 3 {
-						if a := from(t, h, who[0], who[1], mediaResponse); a.status != http.StatusOK {
-							t.Errorf("%s is refused request %d: %s", who, n, a.body)
+						if a := sendFrom(t, h, client[0], client[1], mediaResponse); a.status != http.StatusOK {
+							t.Errorf("%s is refused request %d: %s", client, n, a.body)
 						}
 					}
 				}
 				waittest.Advance(wait)
-				if a := from(t, h, tt.address, tt.token, mediaResponse); a.status != http.StatusOK {
-					t.Errorf("after the time it said: %s", a.body)
+				if a := sendFrom(t, h, tt.address, tt.token, mediaResponse); a.status != http.StatusOK {
+					t.Errorf("after the retry time: %s", a.body)
 				}
 			})
 		})
 	}
 	t.Run("of a proxy's clients", func(t *testing.T) {
-		h := deaf(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
-		ask := func(client string) answer {
+		h := newTestHandler(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+		do := func(client string) testResponse {
 			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
 			r.RemoteAddr = proxy
 			r.Header.Set("X-Forwarded-For", client)
 			return send(t, h, r)
 		}
-		for n := range limit.BurstSeconds { // what it writes itself makes it nobody else
-			if a := ask(fmt.Sprintf("203.0.113.%d, 198.51.100.7", n)); a.code() != "" {
+		for n := range limit.BurstSeconds { // the addresses that the client adds itself are ignored
+			if a := do(fmt.Sprintf("203.0.113.%d, 198.51.100.7", n)); a.code() != "" {
 				t.Fatal(a.body)
 			}
 		}
-		checkThrottled(t, ask("198.51.100.7"), http.StatusOK)
-		if a := ask("198.51.100.8"); a.code() != "" {
+		checkThrottled(t, do("198.51.100.7"), http.StatusOK)
+		if a := do("198.51.100.8"); a.code() != "" {
 			t.Errorf("another client: %s", a.body)
 		}
 	})
 	t.Run("of clients of a proxy on this machine that sends no address", func(t *testing.T) {
-		h := deaf(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		h := newTestHandler(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 		admitted := 0
 		for n := range 3 * limit.BurstSeconds {
 			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
@@ -116,32 +115,32 @@ func TestRequestRates(t *testing.T) {
 			}
 		}
 		if admitted > limit.BurstSeconds+1 { // one more while it runs
-			t.Errorf("%d of %d are admitted", admitted, 3*limit.BurstSeconds)
+			t.Errorf("%d of %d requests are admitted", admitted, 3*limit.BurstSeconds)
 		}
 	})
 	t.Run("of the /64 networks of one /48", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := deaf(t, Options{RequestsPerAddress: 1})
+			h := newTestHandler(t, Options{RequestsPerAddress: 1})
 			admitted := 0
 			for n := range 3 * limit.PerNetwork * limit.BurstSeconds {
-				if a := from(t, h, fmt.Sprintf("[2001:db8:1:%x::1]:1", n), "", mediaResponse); a.status == http.StatusOK {
+				if a := sendFrom(t, h, fmt.Sprintf("[2001:db8:1:%x::1]:1", n), "", mediaResponse); a.status == http.StatusOK {
 					admitted++
 				}
 			}
 			if want := limit.PerNetwork * limit.BurstSeconds; admitted != want {
 				t.Errorf("%d are admitted, want %d", admitted, want)
 			}
-			checkThrottled(t, from(t, h, "[2001:db8:1:ffff::1]:1", "", mediaResponse), http.StatusTooManyRequests)
+			checkThrottled(t, sendFrom(t, h, "[2001:db8:1:ffff::1]:1", "", mediaResponse), http.StatusTooManyRequests)
 			for _, other := range []string{"[2001:db8:2::1]:1", "192.0.2.1:1"} {
-				if a := from(t, h, other, "", mediaResponse); a.status != http.StatusOK {
+				if a := sendFrom(t, h, other, "", mediaResponse); a.status != http.StatusOK {
 					t.Errorf("%s: %s", other, a.body)
 				}
 			}
 		})
 	})
-	t.Run("of clients of a proxy on this machine who add the other header", func(t *testing.T) {
-		h := deaf(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-		ask := func(forwarded string) answer {
+	t.Run("of clients of a proxy on this machine that add a Forwarded header", func(t *testing.T) {
+		h := newTestHandler(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		do := func(forwarded string) testResponse {
 			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
 			r.RemoteAddr = "127.0.0.1:1"
 			r.Header.Set("X-Forwarded-For", "198.51.100.7")
@@ -151,19 +150,19 @@ func TestRequestRates(t *testing.T) {
 			return send(t, h, r)
 		}
 		for n := range limit.BurstSeconds {
-			if a := ask(fmt.Sprintf("for=203.0.113.%d", n)); a.code() != "" {
+			if a := do(fmt.Sprintf("for=203.0.113.%d", n)); a.code() != "" {
 				t.Fatal(a.body)
 			}
 		}
-		checkThrottled(t, ask("for=203.0.113.99"), http.StatusOK)
-		if a := ask(""); a.code() != "" {
-			t.Errorf("a client who does not: %s", a.body)
+		checkThrottled(t, do("for=203.0.113.99"), http.StatusOK)
+		if a := do(""); a.code() != "" {
+			t.Errorf("a client without the header: %s", a.body)
 		}
 	})
 }
 
-// An operation over WebSocket is a request.
-func TestRatesOfWebSockets(t *testing.T) {
+// Each operation over WebSocket counts as a request.
+func TestRequestRates_WebSocketOperations(t *testing.T) {
 	_, server := live(t, Options{RequestsPerViewer: 1})
 	ada := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:ada"}}).init()
 	refused := ""
@@ -199,10 +198,10 @@ func TestRatesOfWebSockets(t *testing.T) {
 	grace.expect(`{"type":"next","id":"1","payload":{"data":{"__typename":"Query"}}}`)
 }
 
-func TestRatesOfUpgrades(t *testing.T) {
-	h := deaf(t, Options{RequestsPerAddress: 1})
+func TestRequestRates_Upgrades(t *testing.T) {
+	h := newTestHandler(t, Options{RequestsPerAddress: 1})
 	for range limit.BurstSeconds {
-		from(t, h, "192.0.2.1:1", "", "")
+		sendFrom(t, h, "192.0.2.1:1", "", "")
 	}
 	r := httptest.NewRequest(http.MethodGet, "/graphql", nil)
 	r.Header.Set("Upgrade", "websocket")

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What each access pattern costs in requests to Cosmos DB, as seen on the wire.
+// The requests of each access pattern to Cosmos DB.
 func TestRequestsPerAccessPattern(t *testing.T) {
 	b := smallBlog(t, Options{})
 	for name, tt := range map[string]struct {
@@ -18,44 +18,44 @@ func TestRequestsPerAccessPattern(t *testing.T) {
 		token string
 		want  []string
 	}{
-		"Q1, a user":                  {`{ user(id: "<user:ada>") { id username createdAt } }`, "", []string{"read users"}},
-		"Q1, by node":                 {`{ node(id: "<user:ada>") { ... on User { username } } }`, "", []string{"read users"}},
-		"Q1, the viewer":              {`{ viewer { username } }`, "demo:ada", []string{"read users"}},
-		"anonymous viewer is no read": {`{ viewer { username } }`, "", []string{}},
-		"a user by name":              {`{ userByUsername(username: "ADA") { username posts { edges { node { title author { createdAt } } } } } }`, "", []string{"query users", "read users", "read users"}},
-		"Q2, a post":                  {`{ post(id: "<post:engines>") { id title content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, "", []string{"read posts"}},
-		"Q2, by node":                 {`{ node(id: "<post:engines>") { __typename id ... on Post { title } } }`, "", []string{"read posts"}},
-		"a comment by node":           {`{ node(id: "<comment:Poor thing.>") { ... on Comment { content author { username } } } }`, "", []string{"read posts"}},
-		"a like by node":              {`{ node(id: "<like:ada>") { ... on Like { createdAt user { username } } } }`, "", []string{"read posts"}},
-		"Q3, a user's posts":          {`{ user(id: "<user:ada>") { id posts { edges { node { id title excerpt commentCount likeCount author { id username } } } pageInfo { endCursor } } } }`, "", []string{"query users"}},
-		"Q3, the viewer's":            {`{ viewer { posts { edges { node { title } } } } }`, "demo:ada", []string{"query users"}},
+		"Q1, a user":                     {`{ user(id: "<user:ada>") { id username createdAt } }`, "", []string{"read users"}},
+		"Q1, by node":                    {`{ node(id: "<user:ada>") { ... on User { username } } }`, "", []string{"read users"}},
+		"Q1, the viewer":                 {`{ viewer { username } }`, "demo:ada", []string{"read users"}},
+		"anonymous viewer -> no request": {`{ viewer { username } }`, "", []string{}},
+		"a user by name":                 {`{ userByUsername(username: "ADA") { username posts { edges { node { title author { createdAt } } } } } }`, "", []string{"query users", "read users", "read users"}},
+		"Q2, a post":                     {`{ post(id: "<post:engines>") { id title content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, "", []string{"read posts"}},
+		"Q2, by node":                    {`{ node(id: "<post:engines>") { __typename id ... on Post { title } } }`, "", []string{"read posts"}},
+		"a comment by node":              {`{ node(id: "<comment:Poor thing.>") { ... on Comment { content author { username } } } }`, "", []string{"read posts"}},
+		"a like by node":                 {`{ node(id: "<like:ada>") { ... on Like { createdAt user { username } } } }`, "", []string{"read posts"}},
+		"Q3, a user's posts":             {`{ user(id: "<user:ada>") { id posts { edges { node { id title excerpt commentCount likeCount author { id username } } } pageInfo { endCursor } } } }`, "", []string{"query users"}},
+		"Q3, the viewer's":               {`{ viewer { posts { edges { node { title } } } } }`, "demo:ada", []string{"query users"}},
 		"Q4, a post's comments": {`{ post(id: "<post:engines>") { id comments { edges { node { content author { id username } } } } } }`, "",
 			[]string{"query posts"}},
 		"Q4, oldest first": {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST, first: 1) { edges { node { content } } } } }`, "",
 			[]string{"query posts"}},
-		"Q4, as a front end asks for a page": {`query { node(id: "<post:engines>") { __typename ...Page id } } fragment Page on Post { comments(first: 1) { edges { node { content __typename } cursor } pageInfo { hasNextPage } } id }`, "",
+		"Q4, a page by node with fragments": {`query { node(id: "<post:engines>") { __typename ...Page id } } fragment Page on Post { comments(first: 1) { edges { node { content __typename } cursor } pageInfo { hasNextPage } } id }`, "",
 			[]string{"query posts"}},
 		"Q5, a post's likes": {`{ post(id: "<post:moths>") { likes { edges { node { createdAt user { id username } } } } } }`, "", []string{"query posts"}},
 		"Q6, the feed":       {`{ feed { edges { node { id title excerpt commentCount likeCount createdAt author { id username } } } pageInfo { hasNextPage } } }`, "", []string{"query feed"}},
 
-		"a post and a list of it":             {`{ post(id: "<post:engines>") { title comments { edges { cursor } } } }`, "", []string{"query posts", "read posts"}},
-		"an empty list asks for the parent":   {`{ post(id: "<post:notes>") { comments { edges { cursor } } } }`, "", []string{"query posts", "read posts"}},
-		"bad paging asks for nothing":         {`{ post(id: "<post:engines>") { comments(first: 0) { edges { cursor } } } }`, "", []string{}},
-		"a bad id asks for nothing":           {`{ post(id: "<user:ada>") { title } }`, "", []string{}},
-		"the same page twice is one":          {`{ a: post(id: "<post:engines>") { comments { edges { cursor } } } b: post(id: "<post:engines>") { comments { pageInfo { endCursor } } } }`, "", []string{"query posts"}},
-		"authors' createdAt is one more":      {`{ feed { edges { node { author { createdAt } } } } }`, "", []string{"query feed", "read many users"}},
-		"truncated content is one more":       {`{ feed { edges { node { content } } } }`, "", []string{"query feed", "read posts"}},
-		"viewerHasLiked is one more":          {`{ feed { edges { node { viewerHasLiked } } } }`, "demo:ada", []string{"query feed", "read many posts"}},
-		"anonymous viewerHasLiked is free":    {`{ feed { edges { node { viewerHasLiked } } } }`, "", []string{"query feed"}},
-		"a user and contents of posts":        {`{ user(id: "<user:ada>") { username posts { edges { node { content } } } } }`, "", []string{"query users", "read posts", "read users"}},
-		"a user by name and contents":         {`{ userByUsername(username: "ada") { username posts { edges { node { content } } } } }`, "", []string{"query users", "read posts", "read users", "read users"}},
-		"bad paging of a list beside others":  {`{ post(id: "<post:engines>") { title comments(first: 0) { edges { cursor } } } }`, "", []string{"read posts"}},
-		"a comment's post is one more":        {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`, "", []string{"query posts", "read posts"}},
-		"a comment's post that was just read": {`{ post(id: "<post:engines>") { title comments { edges { node { post { title } } } } } }`, "", []string{"query posts", "read posts"}},
-		"a like's post and user":              {`{ post(id: "<post:moths>") { likes { edges { node { post { title } user { createdAt } } } } } }`, "", []string{"query posts", "read many users", "read posts"}},
-		"a comment by node and its post":      {`{ node(id: "<comment:Poor thing.>") { ... on Comment { content post { title } } } }`, "", []string{"read posts", "read posts"}},
-		"a like by node and its post":         {`{ node(id: "<like:ada>") { ... on Like { createdAt post { title } } } }`, "", []string{"read posts", "read posts"}},
-		"nodes of two kinds are two":          {`{ nodes(ids: ["<post:engines>", "<user:ada>", "<post:moths>", "<user:grace>", "<user:ada>"]) { id } }`, "", []string{"read many posts", "read many users"}},
+		"a post and a list of it":               {`{ post(id: "<post:engines>") { title comments { edges { cursor } } } }`, "", []string{"query posts", "read posts"}},
+		"an empty list -> parent is read":       {`{ post(id: "<post:notes>") { comments { edges { cursor } } } }`, "", []string{"query posts", "read posts"}},
+		"bad paging -> no request":              {`{ post(id: "<post:engines>") { comments(first: 0) { edges { cursor } } } }`, "", []string{}},
+		"a bad id -> no request":                {`{ post(id: "<user:ada>") { title } }`, "", []string{}},
+		"the same page twice -> one request":    {`{ a: post(id: "<post:engines>") { comments { edges { cursor } } } b: post(id: "<post:engines>") { comments { pageInfo { endCursor } } } }`, "", []string{"query posts"}},
+		"authors' createdAt -> one more":        {`{ feed { edges { node { author { createdAt } } } } }`, "", []string{"query feed", "read many users"}},
+		"truncated content -> one more":         {`{ feed { edges { node { content } } } }`, "", []string{"query feed", "read posts"}},
+		"viewerHasLiked -> one more":            {`{ feed { edges { node { viewerHasLiked } } } }`, "demo:ada", []string{"query feed", "read many posts"}},
+		"anonymous viewerHasLiked -> none more": {`{ feed { edges { node { viewerHasLiked } } } }`, "", []string{"query feed"}},
+		"a user and contents of posts":          {`{ user(id: "<user:ada>") { username posts { edges { node { content } } } } }`, "", []string{"query users", "read posts", "read users"}},
+		"a user by name and contents":           {`{ userByUsername(username: "ada") { username posts { edges { node { content } } } } }`, "", []string{"query users", "read posts", "read users", "read users"}},
+		"bad paging of a list beside others":    {`{ post(id: "<post:engines>") { title comments(first: 0) { edges { cursor } } } }`, "", []string{"read posts"}},
+		"a comment's post -> one more":          {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`, "", []string{"query posts", "read posts"}},
+		"a comment's post that is read already": {`{ post(id: "<post:engines>") { title comments { edges { node { post { title } } } } } }`, "", []string{"query posts", "read posts"}},
+		"a like's post and user":                {`{ post(id: "<post:moths>") { likes { edges { node { post { title } user { createdAt } } } } } }`, "", []string{"query posts", "read many users", "read posts"}},
+		"a comment by node and its post":        {`{ node(id: "<comment:Poor thing.>") { ... on Comment { content post { title } } } }`, "", []string{"read posts", "read posts"}},
+		"a like by node and its post":           {`{ node(id: "<like:ada>") { ... on Like { createdAt post { title } } } }`, "", []string{"read posts", "read posts"}},
+		"nodes of two types -> two requests":    {`{ nodes(ids: ["<post:engines>", "<user:ada>", "<post:moths>", "<user:grace>", "<user:ada>"]) { id } }`, "", []string{"read many posts", "read many users"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.wire.reset()
@@ -79,8 +79,8 @@ func (b *testBlog) fill(s string) string {
 	return s
 }
 
-// All that a write sends, the copies that it writes itself included.
-func TestRequestsOfWrites(t *testing.T) {
+// The requests of each write, including those to projections that it updates itself.
+func TestRequestsPerWrite(t *testing.T) {
 	b := smallBlog(t, Options{})
 	for _, tt := range []struct {
 		name, token, query string
@@ -103,16 +103,16 @@ func TestRequestsOfWrites(t *testing.T) {
 			[]string{"batch posts", "read users"}},
 		{"C4, again", "ada", `mutation { likePost(input: {postId: "<post:notes>"}) { like { createdAt } post { likeCount viewerHasLiked } } }`,
 			[]string{"batch posts", "batch posts", "read users"}},
-		{"C4, back", "ada", `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
+		{"C4, unlike", "ada", `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
 			[]string{"batch posts", "read users"}},
-		{"C4, back again", "ada", `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
+		{"C4, unlike again", "ada", `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
 			[]string{"batch posts", "read posts", "read users"}},
 		{"an edit of a comment", "ada", `mutation { updateComment(input: {id: "<comment:All of them.>", content: "c"}) { comment { content updatedAt } } }`,
 			[]string{"patch posts"}},
 		{"a delete of a comment", "ada", `mutation { deleteComment(input: {id: "<comment:All of them.>"}) { deletedCommentId post { commentCount } } }`,
 			[]string{"batch posts"}},
 		{"a delete of a post with a comment and a like", "ada", `mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
-			[]string{"batch posts", "patch feed", "patch posts", "patch users", "query posts"}}, // both copies, and what hung on it
+			[]string{"batch posts", "patch feed", "patch posts", "patch users", "query posts"}}, // both projections, the comment and the like
 		{"a delete of a user", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`, []string{"patch users", "read users"}},
 		{"a delete of a user, again", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`, []string{"read users"}},
 	} {
@@ -129,7 +129,7 @@ func TestRequestsOfWrites(t *testing.T) {
 	}
 }
 
-// What counts as crossing partitions.
+// describeRequest detects requests that cross partitions.
 func TestDescribeRequest(t *testing.T) {
 	const (
 		partition = "x-ms-documentdb-partitionkey"
@@ -143,12 +143,12 @@ func TestDescribeRequest(t *testing.T) {
 		"a point read without its partition": {"GET", "/dbs/b/colls/users/docs/a", "", "", wireRequest{"read users", "read users crosses partitions"}},
 		"a create":                           {"POST", "/dbs/b/colls/users/docs", partition, "", wireRequest{what: "post users"}},
 		"a query of a partition":             {"POST", "/dbs/b/colls/feed/docs", partition, "SELECT * FROM c", wireRequest{what: "query feed"}},
-		"a query of all":                     {"POST", "/dbs/b/colls/feed/docs", "", "SELECT * FROM c", wireRequest{"query feed", "query feed crosses partitions"}},
+		"a query of all partitions":          {"POST", "/dbs/b/colls/feed/docs", "", "SELECT * FROM c", wireRequest{"query feed", "query feed crosses partitions"}},
 		"a query of a range":                 {"POST", "/dbs/b/colls/feed/docs", ranges, "SELECT * FROM c WHERE c.id = @id", wireRequest{"query feed", "query feed crosses partitions"}},
-		"many, by id":                        {"POST", "/dbs/b/colls/users/docs", ranges, "SELECT * FROM c WHERE c.id IN (@param_id0, @param_id1)", wireRequest{what: "read many users"}},
-		"many, by id and partition":          {"POST", "/dbs/b/colls/posts/docs", ranges, "SELECT * FROM c WHERE (c.id = @param_id0 AND c.postId = @param_pk00)", wireRequest{what: "read many posts"}},
-		"many, in no range":                  {"POST", "/dbs/b/colls/users/docs", "", "SELECT * FROM c WHERE c.id IN (@param_id0)", wireRequest{"query users", "query users crosses partitions"}},
-		"the containers":                     {"GET", "/dbs/b/colls/users", "", "", wireRequest{"metadata", "not about items: /dbs/b/colls/users"}},
+		"ReadMany by id":                     {"POST", "/dbs/b/colls/users/docs", ranges, "SELECT * FROM c WHERE c.id IN (@param_id0, @param_id1)", wireRequest{what: "read many users"}},
+		"ReadMany by id and partition":       {"POST", "/dbs/b/colls/posts/docs", ranges, "SELECT * FROM c WHERE (c.id = @param_id0 AND c.postId = @param_pk00)", wireRequest{what: "read many posts"}},
+		"ReadMany without a range":           {"POST", "/dbs/b/colls/users/docs", "", "SELECT * FROM c WHERE c.id IN (@param_id0)", wireRequest{"query users", "query users crosses partitions"}},
+		"a container":                        {"GET", "/dbs/b/colls/users", "", "", wireRequest{"metadata", "not about items: /dbs/b/colls/users"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(tt.method, tt.path, nil)
@@ -169,9 +169,8 @@ func TestDescribeRequest(t *testing.T) {
 	}
 }
 
-// A hundred posts by many authors, and a hundred comments: one more request each,
-// however many there are behind.
-func TestLoadersTakeOneMoreRequest(t *testing.T) {
+// A list of 100 posts or comments takes one more request for a related field, however many items that reads.
+func TestLoaders_TakeOneRequestPerField(t *testing.T) {
 	b := newBlog(t, Options{})
 	const authors = 40
 	for i := range authors {
@@ -190,7 +189,7 @@ func TestLoadersTakeOneMoreRequest(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query string
 		want  []string
-		count string // a text that is in the answer once for each item
+		count string // a text that is in the response once per item
 	}{
 		"authors of a feed":    {`{ feed(first: 100) { edges { node { author { createdAt } } } } }`, []string{"query feed", "read many users"}, `"createdAt"`},
 		"contents of a feed":   {`{ feed(first: 100) { edges { node { content } } } }`, []string{"query feed", "read many posts"}, `"content"`},

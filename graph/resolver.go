@@ -14,13 +14,13 @@ import (
 
 //go:generate go tool gqlgen generate
 
-// Resolver resolves the fields that a plain read of a struct cannot.
+// Resolver resolves the fields that are not read from a struct.
 type Resolver struct {
 	store *store.Store
 }
 
-// idempotencyKey reads the key of a create; "" without one. The store checks the
-// rest; here only a key that is given and empty, which it could not tell from none.
+// idempotencyKey returns the key of a create, "" if it is missing. It refuses a key that is present
+// and empty, which the store cannot distinguish from a missing one; the store checks the rest.
 func idempotencyKey(key graphql.Omittable[*string]) (string, error) {
 	switch k := key.Value(); {
 	case k == nil:
@@ -32,9 +32,8 @@ func idempotencyKey(key graphql.Omittable[*string]) (string, error) {
 	}
 }
 
-// inputErrors returns all that is wrong with an input, so that each problem is an error of
-// its own in the response: a form can mark all of its fields at once. It returns nil if
-// nothing is. Errors may be joined.
+// inputErrors returns all errors of an input, which may be joined, as separate errors of the
+// response: a form can mark all of its fields at once. It returns nil if there are none.
 func inputErrors(ctx context.Context, errs ...error) error {
 	var all gqlerror.List
 	var add func(error)
@@ -56,8 +55,8 @@ func inputErrors(ctx context.Context, errs ...error) error {
 	return nil
 }
 
-// explainRefusal looks again at an edit that the store refused: to a signed-in subject
-// without a user nothing belongs, and the better answer is what to do about it.
+// explainRefusal replaces the error of an edit that the store has refused if the viewer has no user:
+// the client then has to call createUser.
 func (r *Resolver) explainRefusal(ctx context.Context, err error) error {
 	code := blog.CodeOf(err)
 	if code != blog.Forbidden && code != blog.NotFound {
@@ -69,7 +68,7 @@ func (r *Resolver) explainRefusal(ctx context.Context, err error) error {
 	return &refusal.Error{Code: refusal.Forbidden, Message: "you have no user yet: call createUser first", Err: err}
 }
 
-// primePost remembers the post of a payload, so that fields below it read it no more. The text
+// primePost caches the post of a payload, so that fields below it do not read it again. The text
 // of a long post is read if it is selected.
 func primePost(ctx context.Context, post *blog.Post) *blog.Post {
 	l := loadersOf(ctx)

@@ -15,7 +15,7 @@ import (
 	"byline/graph/refusal"
 )
 
-// writeError answers with an error that came before execution.
+// writeError responds to a request that failed before execution.
 func writeError(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, err error) {
 	var refused *httpError
 	if errors.As(err, &refused) {
@@ -32,8 +32,7 @@ func writeError(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecut
 	write(w, refused.status, response)
 }
 
-// writeResponse answers with a response, under the status that the media type has
-// for it.
+// writeResponse sends a response with the status that the media type requires.
 func writeResponse(w http.ResponseWriter, media string, response *graphql.Response) {
 	status := http.StatusOK
 	if response.Data == nil {
@@ -48,33 +47,33 @@ func writeResponse(w http.ResponseWriter, media string, response *graphql.Respon
 	write(w, status, response)
 }
 
-// vary is what answers differ by beside the URL.
+// vary lists the request headers that responses depend on.
 const vary = "Accept, Authorization, " + sessionHeader + ", " + cost.Header
 
-// Values of headers, which all answers share. Nobody changes them.
+// Header values that all responses share. They are never modified.
 var (
 	contentTypes = map[string][]string{mediaJSON: {mediaJSON + "; charset=utf-8"}, mediaResponse: {mediaResponse + "; charset=utf-8"}}
 	noStore      = []string{"no-store"}
 	varies       = []string{vary}
 )
 
-// prepare sets the headers that every answer has.
+// prepare negotiates the media type, and sets the headers that every response has.
 func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
 	media, acceptable = negotiate(r.Header.Values("Accept"))
 	h["Content-Type"] = contentTypes[media]
-	if said := h["Vary"]; said == nil {
+	if set := h["Vary"]; set == nil {
 		h["Vary"] = varies
 	} else {
-		h["Vary"] = append(said, vary) // to what CORS has said
+		h["Vary"] = append(set, vary) // to the value that CORS has set
 	}
 	h["Cache-Control"] = noStore
 	return media, acceptable
 }
 
-// httpError is something wrong with the HTTP request, whatever it asks for.
+// httpError is an invalid HTTP request. Its status does not depend on the media type.
 type httpError struct {
 	status int
-	allow  string // the methods, with 405
+	allow  string // the allowed methods, with 405
 	err    error
 }
 
@@ -84,7 +83,7 @@ func badRequest(field, format string, args ...any) error {
 	return &httpError{status: http.StatusBadRequest, err: refusal.Input(field, format, args...)}
 }
 
-// codeOf is the code of an answer's first error.
+// codeOf returns the code of a response's first error.
 func codeOf(response *graphql.Response) refusal.Code {
 	if len(response.Errors) == 0 {
 		return refusal.Internal
@@ -93,7 +92,7 @@ func codeOf(response *graphql.Response) refusal.Code {
 	return refusal.Code(code)
 }
 
-// write sends the answer. Its header says when to come back if an error does.
+// write sends a response, with Retry-After if an error has retryAfterMs.
 func write(w http.ResponseWriter, status int, response *graphql.Response) {
 	for _, err := range response.Errors {
 		if ms, ok := err.Extensions["retryAfterMs"].(int64); ok {
@@ -104,8 +103,8 @@ func write(w http.ResponseWriter, status int, response *graphql.Response) {
 	writeBody(w, status, encode(response))
 }
 
-// encode returns the response as a line of JSON, in the memory of its data if there is
-// room: who encodes a response has no further use for it.
+// encode returns the response as a line of JSON. It may reuse the memory of response.Data: the caller
+// no longer uses the response.
 func encode(response *graphql.Response) []byte {
 	if response.Data != nil && len(response.Errors) == 0 && len(response.Extensions) == 0 {
 		return append(slices.Insert([]byte(response.Data), 0, []byte(`{"data":`)...), "}\n"...)
@@ -120,8 +119,7 @@ func writeBody(w http.ResponseWriter, status int, body []byte) {
 }
 
 // appendResponse appends the response as JSON: errors, extensions and data, so that a
-// reader finds the short entries before the long one. Data is JSON already; if it is nil,
-// the response has no such entry.
+// reader finds the short entries before the long one. If Data is nil, there is no data entry.
 func appendResponse(dst []byte, response *graphql.Response) []byte {
 	start := len(dst)
 	dst = slices.Grow(dst, len(response.Data)+len(`{"data":}`)+1)
@@ -145,16 +143,15 @@ func appendResponse(dst []byte, response *graphql.Response) []byte {
 func appendJSON(b []byte, v any) []byte {
 	encoded, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // errors and extensions are made here, of types that JSON knows
+		panic(err) // errors and extensions have types that can be marshaled
 	}
 	return append(b, encoded...)
 }
 
-// negotiate chooses the media type of the answer: what the client likes best, and
-// of equals what it names first. Without an Accept header, and where a wildcard
-// leaves the choice, it is application/json. Of what names a type and what matches it
-// by a wildcard, the former counts (RFC 9110, section 12.5.1). The second result is false
-// if the client wants neither.
+// negotiate chooses the media type of the response: that with the highest quality, and of
+// equals the one that Accept lists first. Without an Accept header, and if only a wildcard
+// matches, it is application/json. The most precise media range determines the quality of a type
+// (RFC 9110, section 12.5.1). acceptable is false if the client accepts neither.
 func negotiate(accept []string) (media string, acceptable bool) {
 	if len(accept) == 0 {
 		return mediaJSON, true
@@ -167,22 +164,22 @@ func negotiate(accept []string) (media string, acceptable bool) {
 		if !ok {
 			continue
 		}
-		l := preference{quality: quality, place: place}
+		p := preference{quality: quality, place: place}
 		switch name {
 		case "*/*":
-			l.precision = anyType
-			json.refine(l)
-			response.refine(l)
+			p.precision = anyType
+			json.refine(p)
+			response.refine(p)
 		case "application/*":
-			l.precision = anySubtype
-			json.refine(l)
-			response.refine(l)
+			p.precision = anySubtype
+			json.refine(p)
+			response.refine(p)
 		case mediaJSON:
-			l.precision = exactType
-			json.refine(l)
+			p.precision = exactType
+			json.refine(p)
 		case mediaResponse:
-			l.precision = exactType
-			response.refine(l)
+			p.precision = exactType
+			response.refine(p)
 		}
 	}
 	media = mediaJSON
@@ -192,14 +189,14 @@ func negotiate(accept []string) (media string, acceptable bool) {
 	return media, json.quality > 0 || response.quality > 0 || strings.TrimSpace(strings.Join(accept, "")) == ""
 }
 
-// preference is how much a client wants a media type. The zero value is not at all.
+// preference is how much a client prefers a media type. The zero value is not acceptable.
 type preference struct {
 	quality   float64
-	precision int // of the name that says so
-	place     int // among all that it says
+	precision int // of the media range
+	place     int // of the media range in Accept
 }
 
-// Precisions of names.
+// Precisions of media ranges.
 const (
 	anyType    = 1 + iota // */*
 	anySubtype            // application/*
@@ -207,14 +204,14 @@ const (
 )
 
 // refine applies a media range, unless a more or equally precise one has been applied.
-func (l *preference) refine(said preference) {
-	if said.precision > l.precision {
-		*l = said
+func (p *preference) refine(r preference) {
+	if r.precision > p.precision {
+		*p = r
 	}
 }
 
-// mediaRange parses an element of an Accept header: by itself what nearly all clients send, since
-// package mime allocates.
+// mediaRange parses an element of an Accept header. It parses the usual ones itself, since package
+// mime allocates.
 func mediaRange(item string) (name string, quality float64, ok bool) {
 	name, parameter, more := strings.Cut(item, ";")
 	switch name = strings.TrimSpace(name); name {

@@ -17,14 +17,13 @@ import (
 
 // responseCache caches the responses to queries over HTTP, by the text of the request, which
 // is not even parsed on a hit. A response is valid while nothing in its read set has changed.
-// A response for which a field asked who the viewer is, is cached for that viewer alone.
-// Responses with errors or with a cost report are not cached: their queries execute, on cached
-// items.
+// A response that depends on the viewer is cached for that viewer alone. Responses with errors or
+// with a cost report are not cached: their queries execute, on cached items.
 type responseCache struct {
 	store   *store.Store
-	entries *otter.Cache[cacheKey, *cachedResponse] // nil: none are
+	entries *otter.Cache[cacheKey, *cachedResponse] // nil: nothing is cached
 	metrics cacheMetrics
-	tracing tracing // without a tracer: none
+	tracing tracing // its tracer may be nil
 }
 
 // cacheKey identifies requests with the same response.
@@ -40,101 +39,102 @@ func viewerKey(viewer string) string { return "viewer " + viewer }
 type cachedResponse struct {
 	body      []byte
 	readSet   *cosmos.ReadSet
-	tag       string  // its ETag, if HTTP caches may have it; else ""
-	operation string  // its name
+	tag       string  // the ETag, if HTTP caches may store it; else ""
+	operation string  // the name of the operation
 	predicted float64 // RU
 
 	held limit.Shared // the memory of body, while it is being sent
 }
 
 const (
-	maxCacheKey     = 16 << 10 // bytes of a request that is cached
-	entryBytes      = 600      // of memory of an entry, beside its key and body
-	dependencyBytes = 100      // and for each item of its read set
+	maxCacheKey     = 16 << 10 // bytes of the text of a request
+	entryBytes      = 600      // memory of an entry, without key, body and read set
+	dependencyBytes = 100      // memory of each item of a read set
 )
 
 func newResponseCache(o Options, m metrics, t tracing) *responseCache {
-	a := &responseCache{store: o.Store, metrics: m.cached, tracing: t}
+	c := &responseCache{store: o.Store, metrics: m.cached, tracing: t}
 	if o.ResponseCacheBytes > 0 {
-		a.entries = otter.Must(&otter.Options[cacheKey, *cachedResponse]{
+		c.entries = otter.Must(&otter.Options[cacheKey, *cachedResponse]{
 			MaximumWeight: uint64(o.ResponseCacheBytes),
-			Weigher: func(q cacheKey, k *cachedResponse) uint32 {
-				return uint32(len(q.viewer) + len(q.text) + len(k.operation) + cap(k.body) + entryBytes + dependencyBytes*k.readSet.Reads())
+			Weigher: func(k cacheKey, cached *cachedResponse) uint32 {
+				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cap(cached.body) + entryBytes + dependencyBytes*cached.readSet.Reads())
 			},
 		})
 	}
-	return a
+	return c
 }
 
 // get returns the cached response to a request, nil if it is missing or may be stale.
-func (a *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
+func (c *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
 	caller := requestFrom(r.Context())
-	if a.entries == nil || caller.meter.Detail != cost.None || len(in.text) > maxCacheKey || a.store.Renamed(caller.session) != "" {
+	if c.entries == nil || caller.meter.Detail != cost.None || len(in.text) > maxCacheKey || c.store.Renamed(caller.session) != "" {
 		return nil // responses may have the old name
 	}
-	if !a.store.DeletionsKnown() {
-		return nil // a user who is in the response may have been deleted
+	if !c.store.DeletionsKnown() {
+		return nil // a user in the response may have been deleted
 	}
 	if r.Method == http.MethodPost && strings.HasPrefix(in.text, "?") {
-		return nil // not JSON, but it may be the text of a GET
+		return nil // not JSON, but it may equal the text of a GET
 	}
-	k := a.find(cacheKey{"", in.text}, caller.session)
-	if k == nil { // or it depends on the viewer
-		k = a.find(cacheKey{viewerKey(caller.viewer), in.text}, caller.session)
+	cached := c.find(cacheKey{"", in.text}, caller.session)
+	if cached == nil { // or it depends on the viewer
+		cached = c.find(cacheKey{viewerKey(caller.viewer), in.text}, caller.session)
 	}
-	return k
+	return cached
 }
 
 // observe records a cache hit.
-func (a *responseCache) observe(r *http.Request, k *cachedResponse) {
-	a.metrics.observe(time.Since(requestFrom(r.Context()).began), k.predicted)
-	if a.tracing.tracer != nil {
-		_, span := a.tracing.operation(r.Context(), ast.Query, k.operation)
-		traceCost(span, cost.Report{PredictedRU: cost.Rounded(k.predicted)})
+func (c *responseCache) observe(r *http.Request, cached *cachedResponse) {
+	c.metrics.observe(time.Since(requestFrom(r.Context()).began), cached.predicted)
+	if c.tracing.tracer != nil {
+		_, span := c.tracing.operation(r.Context(), ast.Query, cached.operation)
+		traceCost(span, cost.Report{PredictedRU: cost.Rounded(cached.predicted)})
 		span.End()
 	}
 }
 
 // find returns the entry of a key, nil if it is missing or may be stale.
-func (a *responseCache) find(q cacheKey, s *cosmos.Session) *cachedResponse {
-	k, ok := a.entries.GetIfPresent(q)
-	if !ok || !k.readSet.Valid(s) {
+func (c *responseCache) find(k cacheKey, s *cosmos.Session) *cachedResponse {
+	cached, ok := c.entries.GetIfPresent(k)
+	if !ok || !cached.readSet.Valid(s) {
 		return nil
 	}
-	return k
+	return cached
 }
 
-// add caches a response, if it may be cached, and returns it encoded; nil if it has errors.
-func (a *responseCache) add(r *http.Request, in requestBody, response *graphql.Response) *cachedResponse {
+// add encodes a response, and caches it if it may. It returns nil for a mutation and for a response
+// with errors.
+func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.Response) *cachedResponse {
 	caller := requestFrom(r.Context())
 	if caller.readSet == nil || response.Data == nil || len(response.Errors) > 0 {
 		return nil
 	}
 	personal := caller.personal.Load()
-	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == "" // the document is named by hash or id
-	k := &cachedResponse{body: encode(response), readSet: caller.readSet}
+	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == "" // the request has the hash or id of the document
+	cached := &cachedResponse{body: encode(response), readSet: caller.readSet}
 	if public {
-		k.tag = tagOf(k.body)
+		cached.tag = tagOf(cached.body)
 	}
-	if a.entries == nil || caller.registers || len(response.Extensions) > 0 || len(in.text) > maxCacheKey {
-		return k
+	if c.entries == nil || caller.registers || len(response.Extensions) > 0 || len(in.text) > maxCacheKey {
+		return cached
 	}
-	q := cacheKey{text: in.text}
+	k := cacheKey{text: in.text}
 	if personal {
-		q.viewer = viewerKey(caller.viewer)
+		k.viewer = viewerKey(caller.viewer)
 	}
-	k.operation, k.predicted = caller.operation, caller.meter.Prediction()
-	a.entries.Set(q, k)
-	return k
+	cached.operation, cached.predicted = caller.operation, caller.meter.Prediction()
+	c.entries.Set(k, cached)
+	return cached
 }
 
-// write sends it.
-func (k *cachedResponse) write(w http.ResponseWriter, r *http.Request) {
-	if k.tag != "" && isPublic(r) {
-		if maxAge := publicMaxAge - k.readSet.Age(); maxAge >= time.Second {
-			writePublic(w, r, k.body, k.tag, maxAge)
+// write sends the response, with caching headers if HTTP caches may store it.
+func (c *cachedResponse) write(w http.ResponseWriter, r *http.Request) {
+	if c.tag != "" && isPublic(r) {
+		if maxAge := publicMaxAge - c.readSet.Age(); maxAge >= time.Second {
+			writePublic(w, r, c.body, c.tag, maxAge)
 			return
 		}
 	}
-	writeBody(w, http.StatusOK, k.body)
+	writeBody(w, http.StatusOK, c.body)
 }

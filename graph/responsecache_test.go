@@ -31,17 +31,17 @@ import (
 	"byline/store/emulator"
 )
 
-// instance is an edge that keeps answers, beside others on one engine.
+// instance is a handler with a response cache; several share an engine.
 type instance struct {
 	http.Handler
-	executed atomic.Int64 // operations that were not answered by what is kept
+	executed atomic.Int64 // operations that were not served from the cache
 	polls    atomic.Int64 // of the change feed
 	stop     func()
 }
 
 type executedKey struct{}
 
-// countingExecutor notes what comes to the executor.
+// countingExecutor counts operations, and sets the bool that a context has as executedKey.
 type countingExecutor struct {
 	graphql.GraphExecutor
 	executed *atomic.Int64
@@ -49,8 +49,8 @@ type countingExecutor struct {
 
 func (c countingExecutor) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
 	c.executed.Add(1)
-	if mine, ok := ctx.Value(executedKey{}).(*bool); ok {
-		*mine = true
+	if executed, ok := ctx.Value(executedKey{}).(*bool); ok {
+		*executed = true
 	}
 	return c.GraphExecutor.CreateOperationContext(ctx, params)
 }
@@ -58,7 +58,7 @@ func (c countingExecutor) CreateOperationContext(ctx context.Context, params *gr
 func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *instance {
 	t.Helper()
 	i := &instance{}
-	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: polled{enginetest.HoldDeletions(b.wire.engine), &i.polls}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
+	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: pollCounter{enginetest.HoldDeletions(b.wire.engine), &i.polls}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
 	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
@@ -87,27 +87,27 @@ func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *in
 	return i
 }
 
-// polled counts the polls of the change feed.
-type polled struct {
+// pollCounter counts the polls of the change feed.
+type pollCounter struct {
 	policy.Transporter
 	polls *atomic.Int64
 }
 
-func (p polled) Do(r *http.Request) (*http.Response, error) {
+func (p pollCounter) Do(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("A-IM") != "" {
 		p.polls.Add(1)
 	}
 	return p.Transporter.Do(r)
 }
 
-// poll waits until the instance has polled each of its ranges some times.
+// poll waits for 20 polls, so that the instance has pollCounter each of its ranges several times.
 func (i *instance) poll(t testing.TB) {
 	t.Helper()
 	before := i.polls.Load()
 	waittest.For(t, func() bool { return i.polls.Load() >= before+20 })
 }
 
-// executes reports whether f has something executed, rather than answered as before.
+// executes reports whether a request of f is executed rather than served from the cache.
 func (i *instance) executes(t testing.TB, f func()) bool {
 	t.Helper()
 	before := i.executed.Load()
@@ -115,8 +115,8 @@ func (i *instance) executes(t testing.TB, f func()) bool {
 	return i.executed.Load() > before
 }
 
-// What is answered as before, and what is executed again.
-func TestAnswersThatAreGivenAgain(t *testing.T) {
+// A second request is served from the response cache or executed, as listed.
+func TestResponseCache_Hits(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	const public, personal = `{ post(id: "<post:engines>") { title commentCount comments { edges { node { content } } } } }`, `{ post(id: "<post:engines>") { title viewerHasLiked } }`
@@ -124,32 +124,34 @@ func TestAnswersThatAreGivenAgain(t *testing.T) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
 	}
 	tests := map[string]struct {
-		query        string
-		token, again string // whose
-		change       func(*http.Request)
-		executed     bool
+		query         string
+		first, second string // tokens of the two requests
+		change        func(*http.Request)
+		executed      bool   // the second request
+		code          string // of the second response
 	}{
-		"the same":                          {query: public},
-		"another user's":                    {query: public, token: "demo:ada", again: "demo:grace"},
-		"nobody's, to somebody":             {query: public, again: "demo:grace"},
-		"what one likes":                    {query: personal, token: "demo:grace", again: "demo:grace"},
-		"what another likes":                {query: personal, token: "demo:grace", again: "demo:ada", executed: true},
-		"what nobody likes":                 {query: personal},
-		"what nobody likes, to somebody":    {query: personal, again: "demo:grace", executed: true},
-		"what somebody likes, to nobody":    {query: personal, token: "demo:grace", executed: true},
-		"the viewer":                        {query: `{ viewer { username } }`, token: "demo:ada", again: "demo:ada"},
-		"another viewer":                    {query: `{ viewer { username } }`, token: "demo:ada", again: "demo:grace", executed: true},
-		"an unknown post":                   {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`},
-		"with an error":                     {query: `{ post(id: "nope") { title } feed(first: 1) { edges { node { title } } } }`, executed: true},
-		"refused":                           {query: `{ post }`, executed: true},
-		"with what it costs":                {query: public, change: header(cost.Header, "summary"), executed: true},
-		"with what it costs, told not to":   {query: public, change: header(cost.Header, "none")},
-		"as the newer media type":           {query: public, change: header("Accept", mediaResponse)},
-		"for somebody whose token is bad":   {query: public, again: "nope"},
-		"in a session that has seen enough": {query: public, change: header(sessionHeader, session(t, i))},
-		"a long text":                       {query: public + strings.Repeat(" ", maxCacheKey), executed: true},
+		"public, anonymous twice -> hit":                {query: public},
+		"public, another viewer -> hit":                 {query: public, first: "demo:ada", second: "demo:grace"},
+		"public, anonymous then viewer -> hit":          {query: public, second: "demo:grace"},
+		"public, invalid token -> unauthenticated":      {query: public, second: "nope", code: "UNAUTHENTICATED"},
+		"personal, same viewer -> hit":                  {query: personal, first: "demo:grace", second: "demo:grace"},
+		"personal, another viewer -> executed":          {query: personal, first: "demo:grace", second: "demo:ada", executed: true},
+		"personal, anonymous twice -> hit":              {query: personal},
+		"personal, anonymous then viewer -> executed":   {query: personal, second: "demo:grace", executed: true},
+		"personal, viewer then anonymous -> executed":   {query: personal, first: "demo:grace", executed: true},
+		"personal, invalid token -> unauthenticated":    {query: personal, second: "nope", code: "UNAUTHENTICATED"},
+		"viewer field, same viewer -> hit":              {query: `{ viewer { username } }`, first: "demo:ada", second: "demo:ada"},
+		"viewer field, another viewer -> executed":      {query: `{ viewer { username } }`, first: "demo:ada", second: "demo:grace", executed: true},
+		"unknown post -> hit":                           {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`},
+		"response with an error -> executed":            {query: `{ post(id: "nope") { title } feed(first: 1) { edges { node { title } } } }`, executed: true},
+		"invalid document -> executed":                  {query: `{ post }`, executed: true},
+		"cost requested -> executed":                    {query: public, change: header(cost.Header, "summary"), executed: true},
+		"cost none -> hit":                              {query: public, change: header(cost.Header, "none")},
+		"newer media type -> hit":                       {query: public, change: header("Accept", mediaResponse)},
+		"session older than the cached response -> hit": {query: public, change: header(sessionHeader, session(t, i))},
+		"text over maxCacheKey -> executed":             {query: public + strings.Repeat(" ", maxCacheKey), executed: true},
 	}
-	ask := func(t *testing.T, name, token string) answer {
+	do := func(t *testing.T, name, token string) testResponse {
 		tt := tests[name]
 		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(tt.query)+" # "+name)))
 		r.Header.Set("Content-Type", mediaJSON)
@@ -161,33 +163,40 @@ func TestAnswersThatAreGivenAgain(t *testing.T) {
 		}
 		return send(t, i, r)
 	}
-	first := map[string]answer{}
+	first := map[string]testResponse{}
 	for name, tt := range tests {
-		first[name] = ask(t, name, tt.token)
+		first[name] = do(t, name, tt.first)
 	}
-	i.poll(t) // what may be kept is kept by then
+	i.poll(t) // cacheable responses are cached by then
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			first := first[name]
-			if tt.executed || tt.again == "nope" {
-				if executed := i.executes(t, func() { ask(t, name, tt.again) }); executed != tt.executed {
-					t.Errorf("executed: %t; %s", executed, first.body)
+			switch {
+			case tt.executed:
+				if !i.executes(t, func() { do(t, name, tt.second) }) {
+					t.Errorf("not executed; first response %s", first.body)
 				}
-				return
-			}
-			waittest.For(t, func() bool {
-				return !i.executes(t, func() {
-					if again := ask(t, name, tt.again); again.body != first.body || again.status != http.StatusOK || again.header.Get("Content-Type") != first.header.Get("Content-Type") {
-						t.Fatalf("%d %s %s, at first %s", again.status, again.header, again.body, first.body)
-					}
+			case tt.code != "":
+				waittest.For(t, func() bool { return !i.executes(t, func() { do(t, name, tt.first) }) }) // the first response is cached
+				var second testResponse
+				executed := i.executes(t, func() { second = do(t, name, tt.second) })
+				if executed || second.code() != tt.code || second.Data != nil || second.body == first.body {
+					t.Errorf("executed %t, code %q, want %q: %s", executed, second.code(), tt.code, second.body)
+				}
+			default:
+				waittest.For(t, func() bool {
+					return !i.executes(t, func() {
+						if second := do(t, name, tt.second); second.body != first.body || second.status != http.StatusOK || second.header.Get("Content-Type") != first.header.Get("Content-Type") {
+							t.Fatalf("second response %d %s %s, first %s", second.status, second.header, second.body, first.body)
+						}
+					})
 				})
-			})
+			}
 		})
 	}
 }
 
-// What was asked by GET is answered as before to a GET alone: the body of a POST that is the
-// same text is no operation.
+// The response to a GET is cached for GET alone: a POST with the same text as its body is no operation.
 func TestResponseCache_GETAndPOSTAreSeparate(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
@@ -206,31 +215,30 @@ func TestResponseCache_GETAndPOSTAreSeparate(t *testing.T) {
 	}
 }
 
-// Clients that say something of themselves in the extensions are answered as before; one that
-// brings a document with its hash makes it known, again and again.
+// Requests with the client's name in the extensions are served from the cache. One with a document and its hash is executed
+// each time, to store the document.
 func TestResponseCache_RequestsWithExtensions(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	const query = `{ feed(first: 1) { edges { node { title } } } }`
-	ask := func(extensions map[string]any) func() {
+	do := func(extensions map[string]any) func() {
 		return func() {
 			if a := postBody(t, i, "", map[string]any{"query": query, "extensions": extensions}); a.code() != "" {
 				t.Fatal(a.body)
 			}
 		}
 	}
-	about := ask(map[string]any{"clientLibrary": map[string]any{"name": "@apollo/client", "version": "4.0.0"}})
-	waittest.For(t, func() bool { return !i.executes(t, about) })
-	bring := ask(persistedExtension(document.Hash(query)))
-	bring()
-	i.poll(t) // it would be kept by then if it were
-	if !i.executes(t, bring) {
-		t.Error("the document is not made known again")
+	named := do(map[string]any{"clientLibrary": map[string]any{"name": "@apollo/client", "version": "4.0.0"}})
+	waittest.For(t, func() bool { return !i.executes(t, named) })
+	withHash := do(persistedExtension(document.Hash(query)))
+	withHash()
+	i.poll(t) // it would be cached by then
+	if !i.executes(t, withHash) {
+		t.Error("the document is not stored again")
 	}
 }
 
-// An answer for everybody that has changed since, and now depends on the viewer, does not
-// stand before the viewers' own.
+// A cached public response that has become personal does not hide the responses cached for each viewer.
 func TestResponseCache_ResponseBecomesPersonal(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
@@ -242,15 +250,15 @@ func TestResponseCache_ResponseBecomesPersonal(t *testing.T) {
 	waittest.For(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", query, nil) }) })
 }
 
-// session is the token of a session that has written.
+// session returns the token of a session that has written.
 func session(t testing.TB, i *instance) string {
 	t.Helper()
 	return post(t, i, "demo:ada", `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`, nil).header.Get(sessionHeader)
 }
 
-// A session that is newer than what is kept reads; one's own writes are seen at once,
-// and others' after a while.
-func TestResponseCache_ChangedResponseIsRead(t *testing.T) {
+// A session newer than the cached response gets a fresh one. An instance shows its own writes at once, and those of other
+// instances after a poll.
+func TestResponseCache_WritesBecomeVisible(t *testing.T) {
 	b := smallBlog(t, Options{})
 	one, two := newInstance(t, b, "one", 5*time.Millisecond), newInstance(t, b, "two", 5*time.Millisecond)
 	query := b.fill(`{ post(id: "<post:engines>") { title } }`)
@@ -273,53 +281,51 @@ func TestResponseCache_ChangedResponseIsRead(t *testing.T) {
 		title(one, "")
 		token := edit(two, want)
 		if got := title(one, token); got != want {
-			t.Errorf("with the session of the other's write: %q, want %q", got, want)
+			t.Errorf("with the session of a write through another instance: %q, want %q", got, want)
 		}
 		if got := title(two, ""); got != want {
-			t.Errorf("one's own write: %q, want %q", got, want)
+			t.Errorf("after a write through the same instance: %q, want %q", got, want)
 		}
 		waittest.For(t, func() bool { return title(one, "") == want })
 	}
 }
 
-// A GET for everybody tells caches how long they may keep the answer, which is less the
-// older the answer is, and asks for the body once.
-func TestResponseCache_PublicResponses(t *testing.T) {
+// A public response to a GET has a max-age that decreases with the age of the cached response, and an ETag, with which
+// the body is not sent again.
+func TestResponseCache_CacheControlAndETag(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	query := b.fill(`{ post(id: "<post:engines>") { title } }`)
 	byHash(t, i, "demo:ada", document.Hash(query), query)
-	ask := func(tag string) answer {
+	do := func(tag string) testResponse {
 		r := httptest.NewRequest(http.MethodGet, hashURL(t, document.Hash(query))+"&variables="+url.QueryEscape("{}"), nil)
 		r.Header.Set("If-None-Match", tag)
 		return send(t, i, r)
 	}
-	first := ask("")
+	first := do("")
 	tag := first.header.Get("ETag")
 	if tag == "" || !strings.HasPrefix(first.header.Get("Cache-Control"), "public, max-age=") {
 		t.Fatal(first.header)
 	}
-	waittest.For(t, func() bool { return !i.executes(t, func() { ask("") }) })
-	if a := ask(tag); a.status != http.StatusNotModified || a.body != "" || a.header.Get("ETag") != tag {
+	waittest.For(t, func() bool { return !i.executes(t, func() { do("") }) })
+	if a := do(tag); a.status != http.StatusNotModified || a.body != "" || a.header.Get("ETag") != tag {
 		t.Errorf("%d %q %s", a.status, a.body, a.header)
 	}
-	if a := ask(""); a.header.Get("Cache-Control") != "public, max-age=4" && a.header.Get("Cache-Control") != "public, max-age=3" || a.body != first.body {
+	if a := do(""); a.header.Get("Cache-Control") != "public, max-age=4" && a.header.Get("Cache-Control") != "public, max-age=3" || a.body != first.body {
 		t.Errorf("%s %s", a.header, a.body)
 	}
 	post(t, i, "demo:ada", b.fill(`mutation { updatePost(input: {id: "<post:engines>", title: "new"}) { post { id } } }`), nil)
-	if a := ask(tag); a.status != http.StatusOK || !strings.Contains(a.body, "new") || a.header.Get("ETag") == tag {
+	if a := do(tag); a.status != http.StatusOK || !strings.Contains(a.body, "new") || a.header.Get("ETag") == tag {
 		t.Errorf("%d %s %s", a.status, a.body, a.header)
 	}
 }
 
-// Readers and writers at once, through two instances: what is read is never older than
-// what its instance has written, nor newer than what anybody has begun to write; and an
-// answer that is from the cache shows a post and its comments as of one moment, in which
-// they agree.
+// With concurrent readers and writers on two instances, a read is never older than the completed writes of its instance, nor
+// newer than the writes begun anywhere; and a cached response has a post and its comments as of one moment.
 func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 	b := smallBlog(t, Options{})
 	instances := []*instance{newInstance(t, b, "one", 50*time.Millisecond), newInstance(t, b, "two", 50*time.Millisecond)}
-	const most = 60 // comments, so that a page has them all
+	const most = 60 // comments, so that one page has all of them
 	type writes struct{ begun, acknowledged atomic.Int64 }
 	var all writes
 	own := make([]writes, len(instances))
@@ -344,7 +350,7 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 			})
 		}
 	}
-	var kept atomic.Int64
+	var hits atomic.Int64
 	for n, i := range instances {
 		for range 2 {
 			readers.Go(func() {
@@ -363,12 +369,12 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 					listed := int64(strings.Count(a.body, `"content"`))
 					latest := min(all.begun.Load(), most)
 					if counted < least || listed < least || counted > latest || listed > latest {
-						t.Errorf("%d counted and %d listed, after %d were written here; %d were begun", counted, listed, least, latest)
+						t.Errorf("commentCount %d and %d comments, want %d to %d", counted, listed, least, latest)
 					}
 					if !executed {
-						kept.Add(1)
+						hits.Add(1)
 						if counted != listed {
-							t.Errorf("from the cache: %d counted, %d listed", counted, listed)
+							t.Errorf("from the cache: commentCount %d, %d comments", counted, listed)
 						}
 					}
 				}
@@ -376,7 +382,7 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 		}
 	}
 	writers.Wait()
-	waittest.For(t, func() bool { return kept.Load() > 0 })
+	waittest.For(t, func() bool { return hits.Load() > 0 })
 	done()
 	readers.Wait()
 	for _, i := range instances {
@@ -394,7 +400,7 @@ func TestResponseCache_SameAsUncachedForEachViewer(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	schema := readSchema(t)
-	stable := *schema // but for the counts of likes, which reach copies a while later
+	stable := *schema // without the counts of likes, which reach projections later
 	stable.Types = map[string]*ast.Definition{}
 	for name, d := range schema.Types {
 		c := *d
@@ -416,7 +422,7 @@ func TestResponseCache_SameAsUncachedForEachViewer(t *testing.T) {
 	viewers := []string{"", "demo:ada", "demo:grace", "demo:nobody"}
 	rapid.Check(t, func(rt *rapid.T) {
 		query := randomQuery(b, &stable, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "query"), 0)))
-		if rapid.Bool().Draw(rt, "a plain one") {
+		if rapid.Bool().Draw(rt, "fixed query") {
 			query = b.fill(`{ post(id: "<post:engines>") { viewerHasLiked likes { edges { node { user { username } } } } } feed { edges { node { title viewerHasLiked } } } }`)
 		}
 		for _, viewer := range rapid.SliceOfN(rapid.SampledFrom(viewers), 1, 6).Draw(rt, "viewers") {
@@ -424,7 +430,7 @@ func TestResponseCache_SameAsUncachedForEachViewer(t *testing.T) {
 				mutation := rapid.SampledFrom([]string{"likePost", "unlikePost"}).Draw(rt, "mutation")
 				post(t, i, viewer, b.fill(`mutation { `+mutation+`(input: {postId: "<post:engines>"}) { post { id } } }`), nil)
 			}
-			sameAnswer(rt, post(t, i, viewer, query, nil), post(t, b, viewer, query, nil))
+			checkSameResponse(rt, post(t, i, viewer, query, nil), post(t, b, viewer, query, nil))
 		}
 	})
 }

@@ -16,9 +16,9 @@ import (
 	"byline/store/cosmos"
 )
 
-var distinctAnswers = flag.Int("distinct", 50_000, "how many distinct queries TestResponseCache_MemoryIsBounded has answered")
+var distinctResponses = flag.Int("distinct", 50_000, "number of distinct responses that TestResponseCache_MemoryIsBounded adds")
 
-// Any number of distinct answers takes no more memory than they may, and a tenth.
+// Any number of distinct responses takes at most the limit and a tenth of it.
 func TestResponseCache_MemoryIsBounded(t *testing.T) {
 	longtest.Heavy(t)
 	const limit = 16 << 20
@@ -26,7 +26,7 @@ func TestResponseCache_MemoryIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			heaptest.Bounded(t, limit, func() any {
 				a := newResponseCache(Options{ResponseCacheBytes: limit}, newMetrics(prometheus.NewRegistry()), tracing{})
-				for n := range *distinctAnswers {
+				for n := range *distinctResponses {
 					r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 					caller := &request{readSet: &cosmos.ReadSet{}}
 					text := fmt.Sprintf(`{"query":"query Post($id: ID!) { post(id: $id) { id title content } }","variables":{"id":"%d"}}`, n)

@@ -7,8 +7,7 @@ import (
 	"byline/graph/document"
 )
 
-// No answer is longer than was predicted of it, be the texts and pages as long as
-// they may.
+// No response is longer than predicted, even with the longest texts.
 func TestResponse_IsAtMostAsLongAsPredicted(t *testing.T) {
 	b := smallBlog(t, Options{})
 	id := b.post(t, "ada", strings.Repeat("t", 200), strings.Repeat("c", 100_000))
@@ -36,22 +35,21 @@ func TestResponse_IsAtMostAsLongAsPredicted(t *testing.T) {
 	}
 }
 
-// What repeats long texts is refused before it executes, over any transport; whole
-// pages of them are not.
-func TestAnswersAreBounded(t *testing.T) {
-	h := deaf(t, Options{})
+// Operations that repeat long texts are refused before execution; whole pages of long texts are not.
+func TestResponse_LengthIsLimited(t *testing.T) {
+	h := newTestHandler(t, Options{})
 	for name, tt := range map[string]struct{ query, field string }{
-		"a text again and again":     {`{ feed(first: 100) { edges { node { a: content b: content c: content d: content } } } }`, "feed.edges.node.a"},
-		"comments in lists":          {`{ feed(first: 50) { edges { node { comments(first: 100) { edges { node { content } } } } } } }`, "feed.edges.node.comments.edges.node.content"},
-		"one post in many places":    {`{ post(id: "` + postGlobalID("p") + `") { title comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "post.comments.edges.node.post.a"},
-		"in fragments":               {`{ a: feed(first: 100) { ...F } b: feed(first: 100) { ...F } } fragment F on PostConnection { edges { node { a: content b: content } } }`, "a.edges.node.a"},
-		"an event":                   {`subscription { postChanged(id: "x") { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "postChanged.comments.edges.node.post.a"},
-		"a payload":                  {`mutation { likePost(input: {postId: "x"}) { post { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } } }`, "likePost.post.comments.edges.node.post.a"},
-		"many long names":            {`{ feed(first: 100) { edges { node { comments(first: 20) { edges { node {` + aliases(98, 190, "id") + `} } } } } } }`, ""},
-		"a name that is too long":    {`{ ` + strings.Repeat("a", document.MaxAlias+1) + `: __typename }`, ""},
-		"in a fragment nobody uses":  {`{ __typename } fragment F on Query { ` + strings.Repeat("a", document.MaxAlias+1) + `: __typename }`, ""},
-		"as long a name as may be":   {`{ ` + strings.Repeat("a", document.MaxAlias) + `: __typename }`, "-"},
-		"nothing of what is skipped": {`{ feed(first: 100) @skip(if: true) { edges { node { a: content b: content c: content d: content } } } }`, "-"},
+		"a repeated text":                          {`{ feed(first: 100) { edges { node { a: content b: content c: content d: content } } } }`, "feed.edges.node.a"},
+		"comments in lists":                        {`{ feed(first: 50) { edges { node { comments(first: 100) { edges { node { content } } } } } } }`, "feed.edges.node.comments.edges.node.content"},
+		"one post in many places":                  {`{ post(id: "` + postGlobalID("p") + `") { title comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "post.comments.edges.node.post.a"},
+		"in fragments":                             {`{ a: feed(first: 100) { ...F } b: feed(first: 100) { ...F } } fragment F on PostConnection { edges { node { a: content b: content } } }`, "a.edges.node.a"},
+		"an event":                                 {`subscription { postChanged(id: "x") { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "postChanged.comments.edges.node.post.a"},
+		"a payload":                                {`mutation { likePost(input: {postId: "x"}) { post { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } } }`, "likePost.post.comments.edges.node.post.a"},
+		"many long names":                          {`{ feed(first: 100) { edges { node { comments(first: 20) { edges { node {` + aliases(98, 190, "id") + `} } } } } } }`, ""},
+		"a name that is too long":                  {`{ ` + strings.Repeat("a", document.MaxAlias+1) + `: __typename }`, ""},
+		"in an unused fragment":                    {`{ __typename } fragment F on Query { ` + strings.Repeat("a", document.MaxAlias+1) + `: __typename }`, ""},
+		"a name of the maximum length -> accepted": {`{ ` + strings.Repeat("a", document.MaxAlias) + `: __typename }`, "-"},
+		"skipped fields -> accepted":               {`{ feed(first: 100) @skip(if: true) { edges { node { a: content b: content c: content d: content } } } }`, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := post(t, h, "demo:ada", tt.query, nil)
@@ -77,7 +75,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// aliases selects a field under n names of so many bytes.
+// aliases selects a field under n aliases of the given length.
 func aliases(n, bytes int, field string) string {
 	var b strings.Builder
 	for i := range n {

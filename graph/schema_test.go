@@ -23,7 +23,7 @@ func readSchema(t testing.TB) *ast.Schema {
 	return gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphqls", Input: string(text)})
 }
 
-func TestSchema_IsTheFile(t *testing.T) {
+func TestSchema_MatchesFile(t *testing.T) {
 	served, file := Schema(true), readSchema(t)
 	delete(file.Directives, "defer")
 	if diff := cmp.Diff(describe(file), describe(served)); diff != "" {
@@ -75,7 +75,7 @@ func TestSchema_EverythingHasADescription(t *testing.T) {
 	}
 }
 
-func TestSchema_OmitsWhatIsNotServed(t *testing.T) {
+func TestSchema_OmitsDeferAndIntrospection(t *testing.T) {
 	development, production := Schema(true), Schema(false)
 	if development.Directives["defer"] != nil || production.Directives["defer"] != nil {
 		t.Error("@defer is offered")
@@ -87,21 +87,20 @@ func TestSchema_OmitsWhatIsNotServed(t *testing.T) {
 		t.Error("introspection outside development")
 	}
 	if generated.NewExecutableSchema(generated.Config{}).Schema().Directives["defer"] == nil {
-		t.Error("the generated schema itself was changed, for every other user of it too")
+		t.Error("Schema has changed the shared generated schema")
 	}
 }
 
-// DateTime has one form. It is that of the store, which makes dates and refuses others
-// (blog.Date); nothing takes one from a client.
+// DateTime has one format, that of blog.Date, which refuses others. No argument or input field is a DateTime.
 func TestDateTime(t *testing.T) {
 	form := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
 	dates := 0
 	for _, g := range goldens(t) {
-		answer, err := os.ReadFile(g.answer)
+		response, err := os.ReadFile(g.responseFile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, date := range regexp.MustCompile(`"(?:createdAt|updatedAt)": "(.*)"`).FindAllSubmatch(answer, -1) {
+		for _, date := range regexp.MustCompile(`"(?:createdAt|updatedAt)": "(.*)"`).FindAllSubmatch(response, -1) {
 			if dates++; !form.Match(date[1]) {
 				t.Errorf("%s: %s", g.name, date[1])
 			}
@@ -113,11 +112,11 @@ func TestDateTime(t *testing.T) {
 	for name, definition := range readSchema(t).Types {
 		for _, f := range definition.Fields {
 			if definition.Kind == ast.InputObject && f.Type.Name() == "DateTime" {
-				t.Errorf("%s.%s takes a DateTime: have it refuse other forms", name, f.Name)
+				t.Errorf("%s.%s takes a DateTime: make it refuse other formats", name, f.Name)
 			}
 			for _, a := range f.Arguments {
 				if a.Type.Name() == "DateTime" {
-					t.Errorf("%s.%s(%s) takes a DateTime: have it refuse other forms", name, f.Name, a.Name)
+					t.Errorf("%s.%s(%s) takes a DateTime: make it refuse other formats", name, f.Name, a.Name)
 				}
 			}
 		}
@@ -128,6 +127,6 @@ func TestDateTime(t *testing.T) {
 		return newResponse(http.StatusOK, `{"id":"x","type":"user","userId":"x","username":"x","creationDate":"2026-03-01 09:00:00"}`), nil
 	}
 	if a := post(t, b, "", b.fill(`{ user(id: "<user:ada>") { createdAt } }`), nil); a.code() != "INTERNAL" {
-		t.Errorf("a date in another form: %s", a.body)
+		t.Errorf("a date in another format: %s", a.body)
 	}
 }

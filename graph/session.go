@@ -21,7 +21,8 @@ const (
 	sessionExtension = "session"
 )
 
-// openSession resumes the session of the header, or opens a new one if that is not genuine.
+// openSession resumes the session of the token in the header, or opens a new one if the token is missing
+// or not genuine.
 func openSession(h http.Header, s *store.Store) (*cosmos.Session, error) {
 	values, token := h[sessionHeader], ""
 	switch len(values) {
@@ -54,7 +55,8 @@ func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationH
 	return next(cosmos.WithSession(ctx, r.session))
 }
 
-// InterceptResponse gives each event of a subscription waits of its own.
+// InterceptResponse gives each event of a subscription its own waiting time for the session: see
+// cosmos.WithSession.
 func (inSession) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	if graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
 		ctx = cosmos.WithSession(ctx, requestFrom(ctx).session)

@@ -16,9 +16,8 @@ import (
 	"byline/store/emulator"
 )
 
-// Who has just signed up can write a post although replicas lag and, as in an account with several
-// regions, session tokens have an LSN of -1 for the regions that do not say theirs. On another instance
-// the session's token does it.
+// A new user can create a post although replicas lag and, as in an account with several regions, session tokens have an
+// LSN of -1 for regions that report none. On another instance this needs the token of the session.
 func TestSession_CreatePostAfterCreateUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := emulator.Open("", emulator.Options{Regions: []string{"West Europe", "North Europe", "East US"}, ReplicaLag: time.Hour, Logger: secrettest.Logger()})
@@ -43,7 +42,7 @@ func TestSession_CreatePostAfterCreateUser(t *testing.T) {
 			if err := s.Provision(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			return deaf(t, Options{Store: s, Verifier: auth.DemoVerifier()})
+			return newTestHandler(t, Options{Store: s, Verifier: auth.DemoVerifier()})
 		}
 		one := edge()
 		const createUser, createPost = `mutation { createUser(input: {username: "ada"}) { user { username } } }`,
@@ -53,16 +52,16 @@ func TestSession_CreatePostAfterCreateUser(t *testing.T) {
 		if signUp.code() != "" || session == "" || withoutLSN.Load() == 0 {
 			t.Fatalf("%s, session %q, %d responses have an LSN of -1", signUp.body, session, withoutLSN.Load())
 		}
-		for name, a := range map[string]answer{
+		for name, a := range map[string]testResponse{
 			"on the same instance, without the session": post(t, one, "demo:ada", createPost, nil),
-			"on another, with the session":              inSessionOf(t, edge(), "demo:ada", session, createPost),
+			"on another, with the session":              postInSession(t, edge(), "demo:ada", session, createPost),
 		} {
 			if want := `{"createPost":{"post":{"author":{"username":"ada"}}}}`; string(a.Data) != want {
 				t.Errorf("%s: %s", name, a.body)
 			}
 		}
 		if a := post(t, edge(), "demo:ada", createPost, nil); a.code() != "FORBIDDEN" {
-			t.Errorf("on another, without the session, the replica does not lag: %s", a.body)
+			t.Errorf("on another, without the session: want FORBIDDEN, as the replica lags: %s", a.body)
 		}
 	})
 }

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// sessionOfTheFuture returns the session of a response that wrote, when Cosmos DB has lost since what
-// was written.
-func sessionOfTheFuture(t testing.TB, b *testBlog) string {
+// lostSession returns the session of a write that Cosmos DB has lost since.
+func lostSession(t testing.TB, b *testBlog) string {
 	t.Helper()
 	b.wire.mu.Lock()
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {
@@ -34,8 +33,8 @@ func sessionOfTheFuture(t testing.TB, b *testBlog) string {
 	return session
 }
 
-// nobodies is an operation that reads as often.
-func nobodies(n int) string {
+// unknownUsers returns a query for n unknown usernames, each of which is a read.
+func unknownUsers(n int) string {
 	var q strings.Builder
 	for i := range n {
 		fmt.Fprintf(&q, " a%d: userByUsername(username: \"nobody%d\") { id }", i, i)
@@ -43,25 +42,25 @@ func nobodies(n int) string {
 	return "{" + q.String() + " }"
 }
 
-// A crafted session does not make an operation cost more, nor last longer; one that Cosmos DB has lost
-// has all reads of the operation wait together.
+// A crafted session makes an operation neither more expensive nor slower. With a session that Cosmos DB has lost, all reads
+// of the operation share one wait.
 func TestSession_CostOf100Aliases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBlog(t, Options{})
-		lost := sessionOfTheFuture(t, b)
-		// What the instance has seen itself is forgotten by the first read.
-		inSessionOf(t, b, "", "", nobodies(1))
+		lost := lostSession(t, b)
+		// With the first read the instance drops the session token that it has seen itself.
+		postInSession(t, b, "", "", unknownUsers(1))
 		raw, err := base64.RawURLEncoding.DecodeString(lost)
 		if err != nil {
 			t.Fatal(err)
 		}
 		raw[bytes.LastIndex(raw, []byte{0x80, 0x80, 0x80, 0x80})]++ // another number
 		const n = 100
-		for name, edge := range edges(t, b) {
+		for name, edge := range handlers(t, b) {
 			cost := func(session string) (requests int, ru float64, took time.Duration) {
 				b.wire.reset()
 				began := time.Now()
-				if a := inSessionOf(t, edge, "", session, nobodies(n)); a.status != http.StatusOK || len(a.Errors) > 0 {
+				if a := postInSession(t, edge, "", session, unknownUsers(n)); a.status != http.StatusOK || len(a.Errors) > 0 {
 					t.Errorf("%s: %d %.300s", name, a.status, a.body)
 				}
 				return len(b.wire.seen()), b.wire.charged(), time.Since(began)
@@ -69,7 +68,7 @@ func TestSession_CostOf100Aliases(t *testing.T) {
 			requests, ru, took := cost("")
 			for what, crafted := range map[string]string{"crafted": base64.RawURLEncoding.EncodeToString(raw), "malformed": "rubbish!", "cut": lost[:len(lost)-4]} {
 				if r, u, d := cost(crafted); r != requests || u != ru || d != took {
-					t.Errorf("%s, %s: %d requests, %g RU in %v, not %d, %g and %v", name, what, r, u, d, requests, ru, took)
+					t.Errorf("%s, %s: %d requests, %g RU in %v, want %d, %g and %v", name, what, r, u, d, requests, ru, took)
 				}
 			}
 			r, u, d := cost(lost)
@@ -81,11 +80,11 @@ func TestSession_CostOf100Aliases(t *testing.T) {
 	})
 }
 
-// Two sessions are a mistake of the client.
+// A request with two sessions is invalid.
 func TestSession_TwoHeaders(t *testing.T) {
 	b := newBlog(t, Options{})
 	h := http.Header{sessionHeader: {"a", "b"}}
 	if _, err := openSession(h, b.store); err == nil {
-		t.Error("both are taken")
+		t.Error("two session headers are accepted")
 	}
 }

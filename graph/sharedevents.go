@@ -17,9 +17,9 @@ import (
 	"byline/store/cosmos"
 )
 
-// sharedEvents executes subscriptions. An event that many subscribers with the same selection get is
-// executed and encoded once, and they share the bytes, unless a field asked who the viewer is, there
-// was an error, or what was read does not suffice for the session of another.
+// sharedEvents executes subscriptions. An event for many subscribers with the same selection is executed
+// and encoded once, and they share the bytes, unless the response depends on the viewer or has errors,
+// or the session of another subscriber requires newer data.
 type sharedEvents struct {
 	graphql.ExecutableSchema
 	store *store.Store
@@ -45,14 +45,14 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 		if !ok {
 			return nil
 		}
-		if caller := requestFrom(ctx); !shares || s.store.Renamed(caller.session) != "" { // it may have the old name
+		if caller := requestFrom(ctx); !shares || s.store.Renamed(caller.session) != "" { // the shared response may have the old name
 			return s.execute(ctx, event)
 		}
 		return s.respond(ctx, eventKey{event, selection})
 	}
 }
 
-// respond returns the response to an event, which it executes unless another subscriber has.
+// respond returns the response to an event, which it executes unless another subscriber has done so.
 func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response {
 	caller := requestFrom(ctx)
 	e, first := s.cache.get(k)
@@ -72,7 +72,7 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 	caller.personal.Store(false)
 	response := s.execute(cosmos.WithReadSet(ctx, &e.readSet), k.event)
 	if response != nil && len(graphql.GetErrors(ctx)) == 0 && !caller.personal.Load() && ctx.Err() == nil {
-		e.data = bytes.Clone(response.Data) // without the spare room of a buffer
+		e.data = bytes.Clone(response.Data) // without the buffer's spare capacity
 		response.Data, caller.shared = e.data, &e.held
 	}
 	return response
@@ -87,7 +87,7 @@ func (s sharedEvents) execute(ctx context.Context, event any) *graphql.Response 
 	return s.ExecutableSchema.Exec(context.WithValue(ctx, eventContextKey{}, event))(ctx)
 }
 
-// selection is what a subscription selects.
+// selection identifies what a subscription selects.
 type selection struct{ document, operation, variables string }
 
 // eventKey identifies responses to the same event. Streams share their events.
@@ -104,7 +104,7 @@ type eventResponse struct {
 	held    limit.Shared
 }
 
-// Bounds of the eventCache. An event is in it for as long as its subscribers take to wake up.
+// Bounds of the eventCache. A response is needed only until all subscribers have received the event.
 const (
 	maxEventResponses     = 1 << 10
 	maxEventResponseBytes = 16 << 20
@@ -129,7 +129,7 @@ func newEventCache() *eventCache {
 	return c
 }
 
-// get returns the response of a key. If first is true the caller has to execute it and to call executed.
+// get returns the response of a key. If first is true, the caller executes the event and calls executed.
 func (c *eventCache) get(k eventKey) (e *eventResponse, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *eventCache) get(k eventKey) (e *eventResponse, first bool) {
 	return e, true
 }
 
-// executed records that the response has its data, if it can be shared.
+// executed ends the wait for a response, and keeps it in the cache if it can be shared.
 func (c *eventCache) executed(k eventKey, e *eventResponse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,7 @@ func (c *eventCache) executed(k eventKey, e *eventResponse) {
 			c.entries.RemoveOldest()
 		}
 	}()
-	if there, ok := c.entries.Peek(k); ok && there == e {
+	if entry, ok := c.entries.Peek(k); ok && entry == e {
 		if e.data == nil {
 			c.entries.Remove(k)
 		} else {
@@ -160,7 +160,7 @@ func (c *eventCache) executed(k eventKey, e *eventResponse) {
 	close(e.done)
 }
 
-// pieces returns a response as JSON, in pieces so that data, which others may share, is not copied.
+// pieces returns a response as JSON, in pieces so that data, which subscribers may share, is not copied.
 func pieces(r *graphql.Response) [][]byte {
 	if r.Data == nil || len(r.Errors) > 0 || len(r.Extensions) > 0 {
 		return [][]byte{appendResponse(nil, r)}
@@ -168,10 +168,10 @@ func pieces(r *graphql.Response) [][]byte {
 	return [][]byte{[]byte(`{"data":`), r.Data, []byte(`}`)}
 }
 
-// longMessage is the length in bytes of messages that are not copied to be one piece.
+// longMessage is the length in bytes from which the pieces of a message are not joined.
 const longMessage = 4 << 10
 
-// joined returns short pieces as one.
+// joined concatenates pieces if they are short together, and otherwise returns them as they are.
 func joined(all ...[]byte) [][]byte {
 	n := 0
 	for _, p := range all {

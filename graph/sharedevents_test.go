@@ -15,8 +15,7 @@ import (
 	"byline/internal/waittest"
 )
 
-// Subscribers with the same selection share the memory of an event, while each of other selections takes
-// its own.
+// Subscribers with the same selection share the memory of an event; those with other selections do not.
 func TestEvents_SharedEventCountsOnce(t *testing.T) {
 	const length, subscribers = 60_000, 50
 	b, server := liveOn(t, Options{Capacity: limit.Capacity{Responses: length * 7 / 2}}, smallBlog,
@@ -33,10 +32,10 @@ func TestEvents_SharedEventCountsOnce(t *testing.T) {
 	other := dial(t, server, modern, nil).init()
 	other.subscribe("subscribe", "1", query("other"))
 	opened(t, b, subscribers+2)
-	answered := func() float64 { return metricOf(t, b.metrics, "byline_graphql_responses_total") }
-	before := answered()
+	responses := func() float64 { return metricOf(t, b.metrics, "byline_graphql_responses_total") }
+	before := responses()
 	b.post(t, "ada", "long", strings.Repeat("x", length))
-	waittest.For(t, func() bool { return answered() == before+subscribers+2 })
+	waittest.For(t, func() bool { return responses() == before+subscribers+2 })
 	data := func(alias string) string {
 		return `{"data":{"` + alias + `":{"title":"long","content":"` + strings.Repeat("x", length) + `","author":{"username":"ada"}}}}`
 	}
@@ -57,21 +56,21 @@ func TestEvents_SharedEventCountsOnce(t *testing.T) {
 	reading.Wait()
 }
 
-// What depends on the viewer is not shared.
-func TestEvents_OfTheViewerAreTheirOwn(t *testing.T) {
+// Responses that depend on the viewer are not shared.
+func TestEvents_ViewerFieldsAreNotShared(t *testing.T) {
 	b, server := live(t, Options{})
 	b.like(t, "ada", b.postID(t, "notes"))
 	query := b.fill(`subscription { postChanged(id: "<post:notes>") { title viewerHasLiked } }`)
-	who := map[string]*peer{}
+	peers := map[string]*peer{}
 	for i := range 6 {
 		name := []string{"ada", "grace"}[i%2]
 		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:" + name}}).init()
 		p.subscribe("subscribe", "1", query)
-		who[fmt.Sprint(name, " ", i)] = p
+		peers[fmt.Sprint(name, " ", i)] = p
 	}
-	opened(t, b, len(who))
+	opened(t, b, len(peers))
 	b.comment(t, "grace", b.postID(t, "notes"), "changes it")
-	for name, p := range who {
+	for name, p := range peers {
 		// An event of the like may come first.
 		waittest.For(t, func() bool {
 			got := p.receive()
@@ -83,14 +82,14 @@ func TestEvents_OfTheViewerAreTheirOwn(t *testing.T) {
 	}
 }
 
-// An event that cannot be shared does not stay in the cache, and the others are bounded.
+// An event that cannot be shared is not cached, and the cache of others is bounded.
 func TestEventCache_IsBounded(t *testing.T) {
 	c := newEventCache()
 	for n := range 3 * maxEventResponses {
 		k := eventKey{event: new(int)}
 		e, first := c.get(k)
 		if !first {
-			t.Fatal("there already")
+			t.Fatalf("response %d: already cached", n)
 		}
 		if n%2 == 0 {
 			e.data = make([]byte, maxEventResponseBytes/64)
@@ -105,8 +104,8 @@ func TestEventCache_IsBounded(t *testing.T) {
 	}
 }
 
-// A viewer whose event executes slowly delays their own events, and not those that others share with them.
-func TestEvents_SlowEventDelaysItsViewerAlone(t *testing.T) {
+// A slow event delays other events of its viewer, but not those of other viewers with the same selections.
+func TestEvents_SlowEventDelaysOnlyItsViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, server := liveInBubble(t, Options{})
 		const shared = 10
@@ -132,11 +131,11 @@ func TestEvents_SlowEventDelaysItsViewerAlone(t *testing.T) {
 		ada, grace := connect("ada"), connect("grace")
 		opened(t, b, 1+2*shared)
 
-		answer := make(chan struct{})
+		proceed := make(chan struct{})
 		b.wire.mu.Lock()
 		b.wire.fail = func(r *http.Request) (*http.Response, error) {
 			if describeRequest(r).what == "query posts" {
-				<-answer
+				<-proceed
 			}
 			return nil, nil
 		}
@@ -148,10 +147,10 @@ func TestEvents_SlowEventDelaysItsViewerAlone(t *testing.T) {
 		if len(grace) != 2*shared || len(ada) > shared {
 			t.Errorf("while the slow event executes its viewer gets %d events, and another viewer %d", len(ada), len(grace))
 		}
-		close(answer)
+		close(proceed)
 		waittest.Advance(time.Second)
 		if len(ada) != 2*shared {
-			t.Errorf("then its viewer has %d events", len(ada))
+			t.Errorf("afterwards its viewer has %d events, want %d", len(ada), 2*shared)
 		}
 	})
 }

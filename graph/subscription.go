@@ -12,18 +12,18 @@ import (
 	"byline/store"
 )
 
-// subscription is one operation of a transport that streams. Its context ends the
-// stream of events behind it.
+// subscription has the event stream of an operation. The stream is closed when the context of the
+// operation ends.
 type subscription struct {
 	mu     sync.Mutex
-	stream stream // guarded by mu; nil for what has none
+	stream stream // guarded by mu; nil before it is opened, and for queries and mutations
 
 	// receive returns the next event, or false if there are no more or ctx has ended. It is set
 	// with stream.
 	receive func(ctx context.Context) (event any, ok bool)
 }
 
-// stream is a *store.Stream of whatever.
+// stream is a *store.Stream of any type.
 type stream interface {
 	Await(func()) bool
 	Err() error
@@ -31,8 +31,8 @@ type stream interface {
 
 type subscriptionKey struct{}
 
-// streamEvents opens the stream of a subscription. Called again for one of its events, it hands the
-// executor that event alone.
+// streamEvents opens the stream of a subscription. Called again to execute one of its events, it
+// returns that event alone.
 func streamEvents[T any](ctx context.Context, open func() (*store.Stream[T], error)) (<-chan T, error) {
 	if event, ok := ctx.Value(eventContextKey{}).(T); ok {
 		one := make(chan T, 1)
@@ -59,8 +59,8 @@ func streamEvents[T any](ctx context.Context, open func() (*store.Stream[T], err
 	return events.Events(), nil
 }
 
-// hasStream reports whether the subscription that ctx is of has been opened. If not, it has
-// one response, which says why.
+// hasStream reports whether the subscription that ctx belongs to has been opened. If not, its only
+// response has the error.
 func hasStream(ctx context.Context) bool {
 	s := ctx.Value(subscriptionKey{}).(*subscription)
 	s.mu.Lock()
@@ -68,16 +68,16 @@ func hasStream(ctx context.Context) bool {
 	return s.stream != nil
 }
 
-// await reports whether there is no event yet: then f is called when there is, or when
-// there will be none.
+// await reports whether there is no event yet. If so, it calls f when there is one, or when the stream
+// ends.
 func (s *subscription) await(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stream != nil && s.stream.Await(f)
 }
 
-// tooSlow reports whether the client lost events because it did not read them. It is
-// to be called once there are no more events.
+// tooSlow reports whether the client has missed events because it was too slow. It is called after
+// the last event.
 func (s *subscription) tooSlow() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,8 @@ func (s *subscription) tooSlow() bool {
 
 const messageTooSlow = "the client is too slow and has missed events: subscribe again, then query the current state"
 
-// eventShape makes up for what the generated code leaves out of events: the paths of errors
-// begin with the field, and data is null if the field, which is never null, failed.
+// eventShape completes events as the generated code does not: the paths of errors begin with the
+// field, and data is null if the field, which is non-null, failed.
 type eventShape struct{}
 
 var _ graphql.ResponseInterceptor = eventShape{}
@@ -98,7 +98,7 @@ func (eventShape) Validate(graphql.ExecutableSchema) error { return nil }
 // InterceptResponse implements graphql.ResponseInterceptor.
 func (eventShape) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	if !graphql.HasOperationContext(ctx) || graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
-		return next(ctx) // refused, or of another kind
+		return next(ctx) // refused, or not a subscription
 	}
 	op := graphql.GetOperationContext(ctx)
 	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]

@@ -34,12 +34,12 @@ const (
 	attrErrorType     = "error.type"
 )
 
-// tracing makes a span of each operation, and below it of each resolver and each batch
-// of a loader that reads or writes something. Of what clients send it records the name
-// of the operation, and neither text nor variables.
+// tracing records a span for each operation, and below it for each resolver and each batch
+// of a loader that reads or writes. Of a request it records the name of the operation, but
+// neither text nor variables.
 //
-// A subscription is a span until it has begun. Each of its events for which something
-// is read is a trace of its own, with a link to it.
+// The span of a subscription ends once it is opened. Each event that needs reads is a trace of
+// its own, with a link to that span.
 type tracing struct{ tracer trace.Tracer }
 
 var _ interface {
@@ -83,8 +83,8 @@ func (t tracing) operation(ctx context.Context, kind ast.Operation, name string)
 		attribute.String(attrRequestID, requestFrom(ctx).id)))
 }
 
-// endOperation ends the span of an operation that has been executed. It is an error if
-// it failed for a reason that the client did not cause.
+// endOperation ends the span of an operation. Its status is an error if the client did not cause
+// the failure.
 func endOperation(span trace.Span, response *graphql.Response) {
 	defer span.End() // again if there is no further response, which changes nothing
 	if response == nil || len(response.Errors) == 0 {
@@ -97,16 +97,16 @@ func endOperation(span trace.Span, response *graphql.Response) {
 	}
 }
 
-// traceCost says in the span of an operation or an event what it has cost.
+// traceCost records the cost of an operation or event in its span.
 func traceCost(span trace.Span, c cost.Report) {
-	if span.IsRecording() { // attributes are allocated
+	if span.IsRecording() { // do not allocate the attributes otherwise
 		span.SetAttributes(attribute.Float64(attrActualRU, float64(c.ActualRU)), attribute.Float64(attrPredictedRU, float64(c.PredictedRU)),
 			attribute.Int(attrRequests, c.Requests))
 	}
 }
 
 func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	// What is refused may have no operation.
+	// A refused request may have no operation.
 	if !graphql.HasOperationContext(ctx) || graphql.GetOperationContext(ctx).Operation == nil ||
 		graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
 		return next(ctx)
@@ -123,11 +123,11 @@ func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 	return response
 }
 
-// InterceptRootField makes the spans of root fields, which need not come to a resolver
-// of their own (see planned).
+// InterceptRootField records the spans of root fields: one with a plan does not reach InterceptField
+// (see planned).
 func (t tracing) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
 	if outer, ok := trace.SpanFromContext(ctx).(*lazySpan); ok && outer.resolver {
-		return next(ctx) // a plan has not answered, and the executor is within the field already
+		return next(ctx) // the executor resolves the field of a plan, which has a span already
 	}
 	field := graphql.GetRootFieldContext(ctx).Field
 	within, span := t.resolving(ctx, field.ObjectDefinition.Name+"."+field.Name)
@@ -135,7 +135,7 @@ func (t tracing) InterceptRootField(ctx context.Context, next graphql.RootResolv
 	return next(within)
 }
 
-// InterceptField makes the spans of resolvers.
+// InterceptField records the spans of resolvers.
 func (t tracing) InterceptField(ctx context.Context, next graphql.Resolver) (_ any, err error) {
 	field := graphql.GetFieldContext(ctx)
 	if !field.IsResolver {
@@ -153,7 +153,7 @@ func (t tracing) InterceptField(ctx context.Context, next graphql.Resolver) (_ a
 	return next(within)
 }
 
-// resolving returns a context in which a field is resolved.
+// resolving returns a context in which to resolve a field, and its span.
 func (t tracing) resolving(ctx context.Context, name string) (context.Context, *lazySpan) {
 	parent := ctx
 	if outer, ok := trace.SpanFromContext(ctx).(*lazySpan); ok && outer.resolver {
@@ -166,7 +166,7 @@ func (t tracing) resolving(ctx context.Context, name string) (context.Context, *
 	return trace.ContextWithSpan(ctx, span), span
 }
 
-// endRead ends the span of something that read or wrote.
+// endRead ends the span of a read or write.
 func endRead(span trace.Span, err error) {
 	if err != nil {
 		f := classify(err)
@@ -178,7 +178,7 @@ func endRead(span trace.Span, err error) {
 	span.End()
 }
 
-// traced makes a span of each batch that a loader reads. Without a tracer it does nothing.
+// traced records a span for each batch of a loader, unless tracer is nil.
 func traced[K, V any](tracer trace.Tracer, name string, read func(context.Context, []K) ([]V, error)) func(context.Context, []K) ([]V, error) {
 	if tracer == nil {
 		return read
@@ -190,13 +190,13 @@ func traced[K, V any](tracer trace.Tracer, name string, read func(context.Contex
 	}
 }
 
-// lazySpan stands in a context for a span that begins only if another one, or a line of
-// the log, wants to belong to it: most resolvers read nothing.
+// lazySpan is a span that begins only when a child span or a log line needs its context: most
+// resolvers read nothing.
 type lazySpan struct {
 	noop.Span
 	begin    func() trace.Span
 	resolver bool
-	around   context.Context // with what the span is in
+	around   context.Context // with the parent span
 
 	mu    sync.Mutex
 	span  trace.Span // guarded by mu; nil before it has begun
@@ -204,7 +204,7 @@ type lazySpan struct {
 	err   error      // guarded by mu
 }
 
-// SpanContext implements trace.Span. It is what others ask for to belong to it.
+// SpanContext implements trace.Span. Children and log lines call it, so it begins the span.
 func (l *lazySpan) SpanContext() trace.SpanContext {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,7 +217,7 @@ func (l *lazySpan) SpanContext() trace.SpanContext {
 	return l.span.SpanContext()
 }
 
-// IsRecording implements trace.Span: there is nothing to record before it has begun.
+// IsRecording implements trace.Span. It is false before the span has begun.
 func (l *lazySpan) IsRecording() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *lazySpan) SetAttributes(attributes ...attribute.KeyValue) {
 	}
 }
 
-// parent returns what the spans of resolvers below belong to.
+// parent returns the context for the spans of resolvers below.
 func (l *lazySpan) parent() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,14 +243,14 @@ func (l *lazySpan) parent() context.Context {
 	return l.around
 }
 
-// fail notes why what it stands for failed, if it did.
+// fail records the error of what the span covers; nil: none.
 func (l *lazySpan) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
 }
 
-// end says that it will not begin any more. It returns the span to end, if it has.
+// end keeps the span from beginning. It returns the span for the caller to end, nil if it has not begun.
 func (l *lazySpan) end() trace.Span {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,7 +258,7 @@ func (l *lazySpan) end() trace.Span {
 	return l.span
 }
 
-// finish ends it.
+// finish ends the span, if it has begun.
 func (l *lazySpan) finish() {
 	if span := l.end(); span != nil {
 		endRead(span, l.err)

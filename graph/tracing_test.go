@@ -24,7 +24,7 @@ import (
 	"byline/internal/waittest"
 )
 
-// tracedLog notes the traces that lines of the log belong to.
+// tracedLog records the span context of each log line.
 type tracedLog struct {
 	slog.Handler
 	mu     sync.Mutex
@@ -38,8 +38,8 @@ func (l *tracedLog) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// A failure is told in the log with the trace of its operation, and marks the spans.
-func TestTracesOfFailures(t *testing.T) {
+// A failure is logged with the trace of its operation, and sets the status of its spans.
+func TestSpans_FailedOperation(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	log := &tracedLog{Handler: textLogger(io.Discard).Handler()}
 	b := smallBlog(t, Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), Logger: slog.New(log)})
@@ -48,7 +48,7 @@ func TestTracesOfFailures(t *testing.T) {
 	}
 	for query, name := range map[string]string{
 		`{ post(id: "<post:notes>") { title } }`:                                 "query",
-		`{ post(id: "<post:notes>") { title } __typename }`:                      "query", // which the executor answers
+		`{ post(id: "<post:notes>") { title } __typename }`:                      "query", // without a plan
 		`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`: "mutation",
 		`mutation { deletePost(input: {id: "<post:notes>"}) { deletedPostId } }`: "mutation",
 	} {
@@ -73,8 +73,7 @@ func TestTracesOfFailures(t *testing.T) {
 	}
 }
 
-// A field whose plan does not answer has one span, with what the plan read and what the
-// executor did, and fails if they do.
+// A field whose plan fails has one span, with the requests of the plan and of the executor, and with their error.
 func TestSpans_FailedPlan(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
@@ -103,9 +102,8 @@ func TestSpans_FailedPlan(t *testing.T) {
 	}
 }
 
-// Resolvers that read nothing have no span, a subscription has one while it begins,
-// and what is read for an event is a trace of its own. Without a trace to go on with,
-// or with one that is not recorded, nothing but that changes.
+// Resolvers that read nothing have no span, a subscription has one while it starts, and the reads for an event are a trace
+// of their own. A missing, malformed or unsampled traceparent changes only what is recorded.
 func TestSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	b, server := live(t, Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans), sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))})
@@ -118,7 +116,7 @@ func TestSpans(t *testing.T) {
 		since += len(all)
 		return strings.Join(all, " ")
 	}
-	ask := func(traceparent string) {
+	do := func(traceparent string) {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodPost, "/graphql", bytes.NewReader([]byte(`{"query":"{ viewer { id } feed { edges { node { title } } } }"}`)))
 		if err != nil {
@@ -130,16 +128,16 @@ func TestSpans(t *testing.T) {
 			t.Fatal(a.body)
 		}
 	}
-	// There is no azcosmos here that makes spans, so no resolver's span is called for.
-	ask("")
+	// The client does not trace here, so no resolver needs a span.
+	do("")
 	if got := names(); got != "query" {
 		t.Errorf("a query: %s", got)
 	}
-	ask("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
+	do("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
 	if got := names(); got != "" {
 		t.Errorf("a query of a trace that is not recorded: %s", got)
 	}
-	ask("rubbish")
+	do("rubbish")
 	if got := names(); got != "query" {
 		t.Errorf("a query with a malformed header: %s", got)
 	}
@@ -149,7 +147,7 @@ func TestSpans(t *testing.T) {
 		}
 	}
 	if got := names(); got != "" {
-		t.Errorf("what is refused before it is an operation: %s", got)
+		t.Errorf("documents that are refused: %s", got)
 	}
 
 	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { postChanged(id: "<post:notes>") { title content } }`))
@@ -163,12 +161,11 @@ func TestSpans(t *testing.T) {
 	waittest.For(t, func() bool { return len(spans.Ended()) > since })
 	begun := spans.Ended()[since]
 	if got := names(); got != "subscription" {
-		t.Errorf("a subscription, and an event for which nothing is read: %s, begun in %v", got, begun.EndTime().Sub(begun.StartTime()))
+		t.Errorf("a subscription, and an event without reads: %s, started in %v", got, begun.EndTime().Sub(begun.StartTime()))
 	}
 }
 
-// Whether the executor or a plan resolves it, what reads for a field has its span, below
-// the operation's.
+// A field that reads has a span below the operation's, with a plan as with the executor.
 func TestSpans_Plans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
@@ -202,8 +199,7 @@ func TestSpans_Plans(t *testing.T) {
 	}
 }
 
-// paths names spans that have none below them by all that they are in, and those that
-// are in nothing.
+// paths returns the paths of the request spans and of the root spans, each from its root.
 func paths(spans []sdk.ReadOnlySpan) (all []string) {
 	byID := map[trace.SpanID]sdk.ReadOnlySpan{}
 	for _, s := range spans {
@@ -222,13 +218,13 @@ func paths(spans []sdk.ReadOnlySpan) (all []string) {
 	return all
 }
 
-// The span of an operation or an event says what extensions.cost says; what it took to
-// subscribe is the first event's, or the subscription's own if it cannot be opened.
+// The span of an operation or an event has the values of extensions.cost. The cost of subscribing belongs to the first
+// event, or to the subscription if it is refused.
 func TestSpans_HaveCost(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	b, server := live(t, Options{Tracing: provider})
-	server.Config.Handler = askingForCost(server.Config.Handler)
+	server.Config.Handler = requestingCost(server.Config.Handler)
 	b.wire.mu.Lock()
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {
 		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
@@ -288,8 +284,7 @@ func TestSpans_HaveCost(t *testing.T) {
 	check("event", strings.TrimPrefix(event, "next "))
 }
 
-// A late span begins when something wants to belong to it, once, and not any more
-// when it has ended.
+// A lazy span starts with its first child, once, and not after its end.
 func TestLazySpan(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
@@ -309,7 +304,7 @@ func TestLazySpan(t *testing.T) {
 		s.End()
 	}
 	if s := l.end(); s == nil {
-		t.Error("it did not begin")
+		t.Error("the span did not start")
 	} else {
 		s.End()
 	}
@@ -321,7 +316,7 @@ func TestLazySpan(t *testing.T) {
 
 	l, in = late()
 	if l.end() != nil {
-		t.Error("it began by itself")
+		t.Error("the span started without a child")
 	}
 	_, three := tracer.Start(in, "three")
 	three.End()

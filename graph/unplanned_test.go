@@ -11,8 +11,8 @@ import (
 	"github.com/vektah/gqlparser/v2/lexer"
 )
 
-// unplannedHandler has the executor resolve what has plans: to each operation it adds a field with a
-// directive, which no plan covers, at its end, where it changes neither the response nor positions.
+// unplannedHandler has the executor resolve all operations. To the end of each it adds a field with a directive, which no
+// plan covers; there it changes neither the response nor positions.
 type unplannedHandler struct{ http.Handler }
 
 func (h unplannedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

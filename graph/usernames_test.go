@@ -22,8 +22,8 @@ import (
 
 const renameAda = `mutation { updateUser(input: {username: "countess"}) { user { username } } }`
 
-// inSessionOf sends a query with the session of a response.
-func inSessionOf(t testing.TB, h http.Handler, token, session, query string) answer {
+// postInSession is post with a session.
+func postInSession(t testing.TB, h http.Handler, token, session, query string) testResponse {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(string(appendJSON(nil, map[string]string{"query": query}))))
 	r.Header.Set("Content-Type", "application/json")
@@ -34,7 +34,7 @@ func inSessionOf(t testing.TB, h http.Handler, token, session, query string) ans
 	return send(t, h, r)
 }
 
-// showsCountess fails unless the answer shows ada's new name, and the old one nowhere.
+// showsCountess checks that a response shows ada's new username and nowhere the former one.
 func showsCountess(t testing.TB, what, body string) {
 	t.Helper()
 	if strings.Contains(body, `"ada"`) || !strings.Contains(body, `"countess"`) || strings.Contains(body, `"errors"`) {
@@ -42,12 +42,12 @@ func showsCountess(t testing.TB, what, body string) {
 	}
 }
 
-// edges are the edge as it is and without plans.
-func edges(t testing.TB, b *testBlog) map[string]http.Handler {
+// handlers returns the handler of a blog, and one without plans.
+func handlers(t testing.TB, b *testBlog) map[string]http.Handler {
 	return map[string]http.Handler{"with plans": b, "without plans": unplanned(t, b)}
 }
 
-// rewrite changes a property of an item behind the store's back.
+// rewrite changes a property of an item directly in Cosmos DB.
 func (b *testBlog) rewrite(t testing.TB, container, partition, id, path string, value any) {
 	t.Helper()
 	credential, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
@@ -70,7 +70,7 @@ func (b *testBlog) rewrite(t testing.TB, container, partition, id, path string, 
 	}
 }
 
-// namesEverywhere are queries that show ada's name as copies have it.
+// namesEverywhere are queries that show ada's username as projections have it.
 var namesEverywhere = map[string]string{
 	"feed":               `{ feed { edges { node { title author { username } } } } }`,
 	"feed, without ids":  `{ feed { edges { node { author { called: username } } } } }`,
@@ -84,7 +84,7 @@ var namesEverywhere = map[string]string{
 	"nodes":              `{ nodes(ids: ["<post:notes>", "<user:ada>", "<like:ada>"]) { ... on Post { author { username } } ... on User { username } ... on Like { user { username } } } }`,
 	"root fields":        `{ viewer { username } a: feed { edges { node { author { username } } } } b: post(id: "<post:notes>") { author { username } } }`,
 	"by the new name":    `{ userByUsername(username: "Countess") { username posts { edges { node { author { username } } } } } }`,
-	"by the old name":    `{ userByUsername(username: "Ada") { username posts { edges { node { author { username } } } } } }`,
+	"by the former name": `{ userByUsername(username: "Ada") { username posts { edges { node { author { username } } } } } }`,
 }
 
 func TestRename_ResponseShowsTheNewNameEverywhere(t *testing.T) {
@@ -102,7 +102,7 @@ func TestRename_ResponseShowsTheNewNameEverywhere(t *testing.T) {
 		for _, edge := range []string{"with plans", "without plans"} {
 			t.Run(name+", "+edge, func(t *testing.T) {
 				b := smallBlog(t, Options{})
-				a := post(t, edges(t, b)[edge], "demo:ada", b.fill(mutation), nil)
+				a := post(t, handlers(t, b)[edge], "demo:ada", b.fill(mutation), nil)
 				showsCountess(t, "response", a.body)
 				if strings.Contains(a.body, "lovelace") {
 					t.Errorf("two names: %s", a.body)
@@ -115,15 +115,15 @@ func TestRename_ResponseShowsTheNewNameEverywhere(t *testing.T) {
 func TestRename_LaterRequestsOfTheSessionShowTheNewName(t *testing.T) {
 	b := smallBlog(t, Options{})
 	session := post(t, b, "demo:ada", renameAda, nil).header.Get(sessionHeader)
-	again := post(t, b, "demo:ada", renameAda, nil).header.Get(sessionHeader) // as after a lost answer
-	showsCountess(t, "a mutation", inSessionOf(t, b, "demo:ada", session, b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { author { username } } } }`)).body)
-	for edge, h := range edges(t, b) {
+	again := post(t, b, "demo:ada", renameAda, nil).header.Get(sessionHeader) // as after an ambiguous write
+	showsCountess(t, "a mutation", postInSession(t, b, "demo:ada", session, b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { author { username } } } }`)).body)
+	for edge, h := range handlers(t, b) {
 		for name, query := range namesEverywhere {
 			for whose, session := range map[string]string{"rename": session, "repetition": again} {
-				showsCountess(t, fmt.Sprintf("%s, %s, session of the %s", name, edge, whose), inSessionOf(t, h, "demo:ada", session, b.fill(query)).body)
+				showsCountess(t, fmt.Sprintf("%s, %s, session of the %s", name, edge, whose), postInSession(t, h, "demo:ada", session, b.fill(query)).body)
 			}
 			if name != "root fields" {
-				showsCountess(t, name+", "+edge+", signed out", inSessionOf(t, h, "", session, b.fill(query)).body)
+				showsCountess(t, name+", "+edge+", signed out", postInSession(t, h, "", session, b.fill(query)).body)
 			}
 		}
 	}
@@ -148,30 +148,29 @@ func TestRename_LaterOperationsOfTheWebSocketShowTheNewName(t *testing.T) {
 	}
 }
 
-func TestRename_CachedResponseIsNotGivenToTheSession(t *testing.T) {
+func TestRename_SessionGetsNoStaleCachedResponse(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	session := post(t, i, "demo:ada", renameAda, nil).header.Get(sessionHeader)
 	showing := func(name, query string) func() bool {
-		return func() bool { return strings.Contains(inSessionOf(t, i, "", "", query).body, name) }
+		return func() bool { return strings.Contains(postInSession(t, i, "", "", query).body, name) }
 	}
 	feed := `{ feed { edges { node { author { username } } } } }`
 	waittest.For(t, func() bool { return !showing(`"ada"`, feed)() })
-	for _, title := range []string{"engines", "notes"} { // as if the projection had not come yet
+	for _, title := range []string{"engines", "notes"} { // as if the projection had not been updated yet
 		b.rewrite(t, "feed", "post", b.postID(t, title), "/userUsername", "ada")
 	}
 	waittest.For(t, showing(`"ada"`, feed))
-	waittest.For(t, func() bool { return !i.executes(t, func() { inSessionOf(t, i, "", "", feed) }) })
-	showsCountess(t, "with the session", inSessionOf(t, i, "demo:ada", session, feed).body)
+	waittest.For(t, func() bool { return !i.executes(t, func() { postInSession(t, i, "", "", feed) }) })
+	showsCountess(t, "with the session", postInSession(t, i, "demo:ada", session, feed).body)
 }
 
-// Without a rename, or where nobody was renamed whom a response shows, nothing is read
-// for names.
-func TestNames_RequestsForThem(t *testing.T) {
+// Usernames cost a read only if the session has renamed a user that the response shows.
+func TestNames_Requests(t *testing.T) {
 	b := smallBlog(t, Options{})
 	feed, post1 := `{ feed { edges { node { author { username } } } } }`, b.fill(`{ post(id: "<post:nanoseconds>") { author { username } } }`)
-	refused := inSessionOf(t, b, "demo:ada", "", `mutation { updateUser(input: {username: "grace"}) { user { id } } }`).header.Get(sessionHeader)
-	renamed := inSessionOf(t, b, "demo:ada", "", renameAda).header.Get(sessionHeader)
+	refused := postInSession(t, b, "demo:ada", "", `mutation { updateUser(input: {username: "grace"}) { user { id } } }`).header.Get(sessionHeader)
+	renamed := postInSession(t, b, "demo:ada", "", renameAda).header.Get(sessionHeader)
 	if len(renamed) > 200 {
 		t.Errorf("a token of %d characters", len(renamed))
 	}
@@ -181,32 +180,31 @@ func TestNames_RequestsForThem(t *testing.T) {
 	}{
 		{"without a session", "", feed, []string{"query feed"}},
 		{"a session whose rename was refused", refused, feed, []string{"query feed"}},
-		{"a session that has renamed somebody", renamed, feed, []string{"query feed", "read users"}},
-		{"a session that has renamed another user", renamed, post1, []string{"read posts"}},
-		{"a session that has renamed somebody, who is read", renamed, b.fill(`{ viewer { username posts { edges { node { author { username } } } } } }`), []string{"query users", "read users"}},
+		{"a session with a rename", renamed, feed, []string{"query feed", "read users"}},
+		{"a session with a rename of another user", renamed, post1, []string{"read posts"}},
+		{"a session with a rename of a user that is read", renamed, b.fill(`{ viewer { username posts { edges { node { author { username } } } } } }`), []string{"query users", "read users"}},
 	} {
 		b.wire.reset()
-		if a := inSessionOf(t, b, "demo:ada", tt.session, tt.query); a.code() != "" || !slices.Equal(b.wire.seen(), tt.want) {
+		if a := postInSession(t, b, "demo:ada", tt.session, tt.query); a.code() != "" || !slices.Equal(b.wire.seen(), tt.want) {
 			t.Errorf("%s: %q, want %q: %s", tt.name, b.wire.seen(), tt.want, a.body)
 		}
 	}
 }
 
-// The session forgets the rename after an hour, when copies have long followed.
-func TestRename_SessionForgetsItAfterAnHour(t *testing.T) {
+// A session ignores its rename after an hour, when all projections have been updated.
+func TestRename_SessionIgnoresItAfterAnHour(t *testing.T) {
 	b := smallBlog(t, Options{})
 	session := post(t, b, "demo:ada", renameAda, nil).header.Get(sessionHeader)
 	b.clock.Add(3601) // seconds
 	b.wire.reset()
-	inSessionOf(t, b, "demo:ada", session, `{ feed { edges { node { author { username } } } } }`)
+	postInSession(t, b, "demo:ada", session, `{ feed { edges { node { author { username } } } } }`)
 	if want := []string{"query feed"}; !slices.Equal(b.wire.seen(), want) {
 		t.Errorf("%q, want %q", b.wire.seen(), want)
 	}
 }
 
-// A response that meets a rename half-way, the projections between one copy and another,
-// shows one name to anybody.
-func TestNames_CopiesThatDiffer(t *testing.T) {
+// During a rename, when only some projections are updated, a response without a session also shows one username.
+func TestNames_ProjectionsDiffer(t *testing.T) {
 	b := smallBlog(t, Options{})
 	if _, err := b.store.RenameUser(t.Context(), subjectID("ada"), "countess"); err != nil {
 		t.Fatal(err)
@@ -226,10 +224,10 @@ func TestNames_CopiesThatDiffer(t *testing.T) {
 		"between plan and executor": {`{ a: post(id: "<post:engines>") { author { username } } nodes(ids: ["<post:notes>"]) { ... on Post { author { username } } } }`,
 			[]string{"read posts", "read posts", "read users"}},
 		"of a user who is read": {`{ user(id: "<user:ada>") { username posts { edges { node { author { username } } } } } }`, []string{"query users", "read users"}},
-		"where nobody's name is shown": {`{ userByUsername(username: "ada") { username } feed { edges { node { author { id } } } } }`,
+		"without projected names": {`{ userByUsername(username: "ada") { username } feed { edges { node { author { id } } } } }`,
 			[]string{"query feed", "read users", "read users"}},
 	} {
-		for edge, h := range edges(t, b) {
+		for edge, h := range handlers(t, b) {
 			b.wire.reset()
 			showsCountess(t, name+", "+edge, post(t, h, "", b.fill(tt.query), nil).body)
 			if seen := b.wire.seen(); edge == "with plans" && !slices.Equal(seen, tt.want) {
@@ -237,7 +235,7 @@ func TestNames_CopiesThatDiffer(t *testing.T) {
 			}
 		}
 	}
-	t.Run("at a cost that is told", func(t *testing.T) {
+	t.Run("with the reported cost", func(t *testing.T) {
 		a, cost := withCost(t, b, "ada", namesEverywhere["feed"], "detail")
 		showsCountess(t, "with the cost", string(a.Data))
 		if len(cost.Operations) != 2 || cost.Operations[1].Pattern != "manyUsers" {
@@ -245,7 +243,7 @@ func TestNames_CopiesThatDiffer(t *testing.T) {
 		}
 	})
 	t.Run("in a mutation", func(t *testing.T) {
-		for edge, h := range edges(t, b) {
+		for edge, h := range handlers(t, b) {
 			a := post(t, h, "demo:grace", b.fill(`mutation { a: likePost(input: {postId: "<post:engines>"}) { post { author { username } } }
 				b: unlikePost(input: {postId: "<post:notes>"}) { post { author { username } } } }`), nil)
 			showsCountess(t, edge, a.body)
@@ -254,12 +252,12 @@ func TestNames_CopiesThatDiffer(t *testing.T) {
 	t.Run("when users cannot be read", func(t *testing.T) {
 		b.wire.fail = func(r *http.Request) (*http.Response, error) {
 			if strings.Contains(r.URL.Path, "/users/") {
-				return nil, errors.New("no answer")
+				return nil, errors.New("no response")
 			}
 			return nil, nil
 		}
 		defer func() { b.wire.fail = nil }()
-		for edge, h := range edges(t, b) {
+		for edge, h := range handlers(t, b) {
 			a := post(t, h, "", namesEverywhere["feed"], nil)
 			if strings.Contains(a.body, `"ada"`) == strings.Contains(a.body, `"countess"`) || a.code() != "" {
 				t.Errorf("%s: %s", edge, a.body)
@@ -268,9 +266,9 @@ func TestNames_CopiesThatDiffer(t *testing.T) {
 	})
 }
 
-func TestNames_CopiesThatDifferInAnEvent(t *testing.T) {
+func TestNames_ProjectionsDifferInEvent(t *testing.T) {
 	b, server := live(t, Options{})
-	ghost := blog.UserID("test", "ghost") // whom no projection finds
+	ghost := blog.UserID("test", "ghost") // without a user item, so that no projection renames it
 	post := b.postID(t, "moths")
 	for _, name := range []string{"boo", "whoo"} {
 		b.comment(t, "ada", post, name)
@@ -289,7 +287,7 @@ func TestNames_CopiesThatDifferInAnEvent(t *testing.T) {
 	}
 }
 
-func TestReleasedUsername_IsKeptForItsUser(t *testing.T) {
+func TestReleasedUsername_IsReservedForItsUser(t *testing.T) {
 	b := smallBlog(t, Options{})
 	if a := post(t, b, "demo:ada", renameAda, nil); a.code() != "" {
 		t.Fatal(a.body)
@@ -311,7 +309,7 @@ func TestReleasedUsername_IsKeptForItsUser(t *testing.T) {
 	byName("Ada", `{"data":{"userByUsername":{"id":"<user:ada>","username":"countess"}}}`)
 	byName("Countess", `{"data":{"userByUsername":{"id":"<user:ada>","username":"countess"}}}`)
 	if a := post(t, b, "demo:ada", `mutation { updateUser(input: {username: "ada"}) { user { username } } }`, nil); a.body != `{"data":{"updateUser":{"user":{"username":"ada"}}}}`+"\n" {
-		t.Errorf("back: %s", a.body)
+		t.Errorf("renamed back: %s", a.body)
 	}
 	byName("countess", `{"data":{"userByUsername":{"id":"<user:ada>","username":"ada"}}}`)
 }
@@ -319,7 +317,7 @@ func TestReleasedUsername_IsKeptForItsUser(t *testing.T) {
 // A user who toggles the case of their name in a loop is throttled: the attempts cost a read each, and change nothing.
 func TestRename_LoopIsThrottled(t *testing.T) {
 	b := smallBlog(t, Options{})
-	toggle := func(i int) answer {
+	toggle := func(i int) testResponse {
 		return post(t, b, "demo:ada", `mutation { updateUser(input: {username: "`+[]string{"ada", "Ada"}[i%2]+`"}) { user { username } } }`, nil)
 	}
 	b.wire.reset()
@@ -333,7 +331,7 @@ func TestRename_LoopIsThrottled(t *testing.T) {
 	const attempts = 100
 	for i := range attempts {
 		a := toggle(i)
-		if i%2 == 1 { // the name she has
+		if i%2 == 1 { // her current name
 			if a.code() != "" {
 				t.Fatal(a.body)
 			}

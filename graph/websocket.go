@@ -31,10 +31,10 @@ import (
 const (
 	initTimeout   = 10 * time.Second // for the client to send connection_init
 	pingInterval  = 30 * time.Second
-	pingTimeout   = 10 * time.Second // for the answer
+	pingTimeout   = 10 * time.Second // for the pong
 	maxOperations = 100              // of one connection at a time
 
-	// writeTimeout is how long a client may take for one message or event.
+	// writeTimeout is how long a client may take to receive one message or event.
 	writeTimeout = 10 * time.Second
 
 	// messageTimeout is how long a message may take to arrive once it has begun.
@@ -50,29 +50,29 @@ const messageExpired = "the bearer token has expired"
 // Codes with which a connection is closed: those of the graphql-transport-ws
 // protocol, and of RFC 6455.
 const (
-	closeGoingAway       = websocket.StatusGoingAway
-	closeTooSlow         = websocket.StatusTryAgainLater
-	closeInternal        = websocket.StatusInternalError
-	closeBadMessage      = websocket.StatusCode(4400)
-	closeUnauthorized    = websocket.StatusCode(4401)
-	closeForbidden       = websocket.StatusCode(4403)
-	closeBadProtocol     = websocket.StatusCode(4406)
-	closeInitTimeout     = websocket.StatusCode(4408)
-	closeDuplicate       = websocket.StatusCode(4409)
-	closeTooManyInits    = websocket.StatusCode(4429)
-	closeNormal          = websocket.StatusNormalClosure
-	closeVerifierTrouble = websocket.StatusTryAgainLater
+	closeGoingAway    = websocket.StatusGoingAway
+	closeTooSlow      = websocket.StatusTryAgainLater
+	closeInternal     = websocket.StatusInternalError
+	closeBadMessage   = websocket.StatusCode(4400)
+	closeUnauthorized = websocket.StatusCode(4401)
+	closeForbidden    = websocket.StatusCode(4403)
+	closeBadProtocol  = websocket.StatusCode(4406)
+	closeInitTimeout  = websocket.StatusCode(4408)
+	closeDuplicate    = websocket.StatusCode(4409)
+	closeTooManyInits = websocket.StatusCode(4429)
+	closeNormal       = websocket.StatusNormalClosure
+	closeVerifierDown = websocket.StatusTryAgainLater
 )
 
 // webSocketTransport is GraphQL over WebSocket, in the protocol graphql-transport-ws
 // of npm graphql-ws and in its predecessor graphql-ws of npm
-// subscriptions-transport-ws. A connection carries operations of every kind. It
-// belongs to the viewer that its first message authenticates.
+// subscriptions-transport-ws. A connection carries operations of every kind, of the
+// viewer that its first message authenticates.
 type webSocketTransport struct {
 	store     *store.Store
 	verifier  auth.Verifier
 	streams   context.Context // connections end when it does
-	open      *sync.WaitGroup // of the connections
+	open      *sync.WaitGroup // the open connections
 	requests  limit.Requests
 	memory    *limit.Memory
 	admission *limit.Admission
@@ -88,10 +88,10 @@ func (webSocketTransport) Supports(r *http.Request) bool {
 
 func isUpgrade(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") }
 
-// dialect is what the two protocols call the same things.
+// dialect has the message types that differ between the two protocols.
 type dialect struct {
-	subscribe, complete string // of the client
-	next                string // of the server
+	subscribe, complete string // from the client
+	next                string // from the server
 }
 
 var dialects = map[string]dialect{
@@ -99,20 +99,20 @@ var dialects = map[string]dialect{
 	"graphql-ws":           {subscribe: "start", complete: "stop", next: "data"},
 }
 
-// Do implements graphql.Transport. It leaves the connection to a goroutine of its own,
-// so that an idle one does not hold on to what the request needed.
+// Do implements graphql.Transport. It serves the connection in a new goroutine, so that an idle
+// connection does not retain the request.
 func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	if err := t.requests.AdmitAddress(requestFrom(r.Context()).address); err != nil {
 		prepare(w.Header(), r)
 		writeError(w, r, exec, mediaResponse, err) // no client reads more than the status
 		return
 	}
-	t.open.Add(1) // while the server still waits for the request
+	t.open.Add(1) // while the HTTP server still waits for the request
 	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
 		InsecureSkipVerify: t.origins.admits(r.Header.Get("Origin"))}) // of other origins, only the server's own passes
 	if err != nil {
 		t.open.Done()
-		return // it has answered: no upgrade, or another origin
+		return // Accept has responded: not an upgrade, or another origin
 	}
 	conn.SetReadLimit(limit.MaxBody)
 	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier, requests: t.requests, memory: t.memory, admission: t.admission, address: requestFrom(r.Context()).address,
@@ -123,11 +123,11 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 	}()
 }
 
-// leanWriter gives connections that are taken over small buffers: most of them wait,
-// and the server's own would be most of what they hold.
+// leanWriter gives hijacked connections small buffers: most connections are idle, and the buffers of
+// the HTTP server would be most of their memory.
 type leanWriter struct{ http.ResponseWriter }
 
-// Sizes of the buffers. What does not fit goes past them, but for its beginning.
+// Sizes of the buffers. Most of a longer read or write bypasses them.
 const (
 	socketReadBuffer  = 256
 	socketWriteBuffer = 512
@@ -139,7 +139,7 @@ func (w leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// What the client sent at once moves along.
+	// Keep what the client has already sent.
 	n := buffers.Reader.Buffered()
 	r := bufio.NewReaderSize(io.MultiReader(io.LimitReader(buffers, int64(n)), conn), max(n, socketReadBuffer))
 	if _, err := r.Peek(n); err != nil {
@@ -148,8 +148,8 @@ func (w leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, bufio.NewReadWriter(r, bufio.NewWriterSize(conn, socketWriteBuffer)), nil
 }
 
-// serve reads what the client sends until the connection is closed, and returns when
-// nothing is left of it.
+// serve reads messages until the connection is closed, and returns when its operations have
+// ended.
 func (s *socket) serve(streams context.Context) {
 	defer s.conn.CloseNow()
 	d, known := dialects[s.conn.Subprotocol()]
@@ -178,8 +178,8 @@ func (s *socket) serve(streams context.Context) {
 	}
 }
 
-// next waits for a message and has it handled, by another goroutine: what waits keeps a
-// small stack. It reports false when the connection has been closed.
+// next waits for a message and handles it in another goroutine, so that the goroutine that
+// waits has a small stack. It reports false when the connection has been closed.
 func (s *socket) next(ctx context.Context, late *time.Timer) bool {
 	_, r, err := s.conn.Reader(ctx)
 	if err != nil {
@@ -190,17 +190,17 @@ func (s *socket) next(ctx context.Context, late *time.Timer) bool {
 	return <-more
 }
 
-// handle reads the rest of a message and does what it says. It reports false when the
-// connection has been closed.
+// handle reads and handles a message. It reports false when the connection has been
+// closed.
 func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			_ = dispatchError(s.ctx, s.exec, caught(v)) // tells the operator
+			_ = dispatchError(s.ctx, s.exec, caught(v)) // logs it
 			more = s.refuse(closeInternal, messageInternal)
 		}
 	}()
 	slow := time.AfterFunc(messageTimeout, func() { s.conn.CloseNow() })
-	message, done, err := s.memory.ReadAll(r, -1)
+	message, release, err := s.memory.ReadAll(r, -1)
 	slow.Stop()
 	switch {
 	case errors.Is(err, limit.ErrTooManyBodies):
@@ -208,7 +208,7 @@ func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 	case err != nil:
 		return false
 	}
-	defer done()
+	defer release()
 	return s.receive(message, late)
 }
 
@@ -223,26 +223,26 @@ type socket struct {
 	memory    *limit.Memory
 	admission *limit.Admission
 	address   string          // see limit.ClientKey
-	upgrade   http.Header     // what the request that was upgraded said of its client
+	upgrade   http.Header     // headers of the upgrade request that authenticate the client
 	ctx       context.Context // ends with the connection
 
-	// Of the reading goroutine.
+	// Used by the reading goroutine alone.
 	acknowledged bool
 	viewer       string
 	session      *cosmos.Session
 	moderator    bool
-	expiry       *time.Timer // closes the connection when its token ends; nil: it does not
+	expiry       *time.Timer // closes the connection when its token expires; nil: it does not expire
 	cost         cost.Detail
 
 	operations sync.WaitGroup
 	mu         sync.Mutex
-	running    map[string]*operation // guarded by mu; by the client's id
+	running    map[string]*operation // guarded by mu; by the id that the client chose
 }
 
-// operation is one that is under way.
+// operation is an operation in progress.
 type operation struct{ cancel context.CancelFunc }
 
-// message is what a client sends, in either protocol.
+// message is a message of a client, in either protocol.
 type message struct {
 	ID      string          `json:"id"`
 	Type    string          `json:"type"`
@@ -252,8 +252,8 @@ type message struct {
 // close closes the connection, which ends the reading goroutine.
 func (s *socket) close(code websocket.StatusCode, reason string) { s.conn.Close(code, reason) }
 
-// keepAlive pings the client from time to time and closes the connection if there is
-// no answer. It occupies no goroutine in between.
+// keepAlive pings the client every pingInterval and closes the connection if there is no pong. It
+// needs no goroutine in between.
 func (s *socket) keepAlive() (stop func()) {
 	var timer *time.Timer
 	timer = time.AfterFunc(pingInterval, func() {
@@ -304,9 +304,8 @@ func (s *socket) refuse(code websocket.StatusCode, reason string) bool {
 	return false
 }
 
-// init signs the connection in, by the bearer token that the payload's Authorization
-// names, or else by the request's own; and opens its session, likewise. So it is with
-// what is to be told of costs.
+// init authenticates the connection, opens its session, and sets the detail of its cost reports.
+// Each header is read from the payload, or else from the upgrade request.
 func (s *socket) init(m message) bool {
 	if s.acknowledged {
 		return s.refuse(closeTooManyInits, "Too many initialisation requests")
@@ -332,11 +331,11 @@ func (s *socket) init(m message) bool {
 			s.cost = detail
 		}
 	}
-	who := &request{}
-	if err := who.authenticate(s.ctx, h, s.verifier); err != nil {
+	caller := &request{}
+	if err := caller.authenticate(s.ctx, h, s.verifier); err != nil {
 		code := closeForbidden
 		if c := blog.CodeOf(err); c == blog.Unavailable || c == blog.Canceled {
-			code = closeVerifierTrouble
+			code = closeVerifierDown
 		}
 		return s.refuse(code, refusal.Truncate(classify(err).message, 120))
 	}
@@ -345,9 +344,9 @@ func (s *socket) init(m message) bool {
 		return s.refuse(closeForbidden, refusal.Truncate(classify(err).message, 120))
 	}
 	s.upgrade = nil
-	s.viewer, s.moderator, s.acknowledged = who.viewer, who.moderator, true
-	if !who.expires.IsZero() {
-		s.expiry = time.AfterFunc(time.Until(who.expires), func() { s.close(closeForbidden, messageExpired) })
+	s.viewer, s.moderator, s.acknowledged = caller.viewer, caller.moderator, true
+	if !caller.expires.IsZero() {
+		s.expiry = time.AfterFunc(time.Until(caller.expires), func() { s.close(closeForbidden, messageExpired) })
 	}
 	return s.write("connection_ack", "") == nil
 }
@@ -362,8 +361,8 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	who := &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session, size: len(m.ID) + len(m.Payload), meter: cost.Meter{Detail: s.cost}}
-	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), who))
+	caller := &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session, size: len(m.ID) + len(m.Payload), meter: cost.Meter{Detail: s.cost}}
+	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), caller))
 	op := &operation{cancel}
 	s.mu.Lock()
 	_, taken := s.running[m.ID]
@@ -387,7 +386,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeDuplicate, "Subscriber for "+refusal.Truncate(m.ID, 80)+" already exists")
 	case refused != nil:
 		defer cancel()
-		if s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) != nil {
+		if s.respond(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) != nil {
 			return false
 		}
 		select {
@@ -400,11 +399,11 @@ func (s *socket) subscribe(m message) bool {
 	return true
 }
 
-// run sends the responses of an operation and tells the client when it is over, unless
-// the client has ended it. It does not wait for that.
+// run sends the responses of an operation, and then complete, unless the client has ended it. It
+// returns before that.
 func (s *socket) run(responses *responses, op *operation, id string) {
 	refused := false
-	forget := func() { // before the client hears of the end, and may use the id again
+	forget := func() { // before the client learns of the end, and may reuse the id
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.running[id] == op {
@@ -415,18 +414,18 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		if refused = r.Data == nil; refused {
 			forget()
 		}
-		taken, err := requestFrom(responses.ctx).hold(s.memory, len(r.Data), responses.kind == ast.Mutation)
+		release, err := requestFrom(responses.ctx).hold(s.memory, len(r.Data), responses.kind == ast.Mutation)
 		if responses.ctx.Err() != nil {
-			taken()
-			return nil // the client has ended it, and may use the id for another
+			release()
+			return nil // the client has ended it, and may reuse the id
 		}
 		if err != nil {
 			_ = dispatchError(responses.ctx, s.exec, err) // logs it
 			s.close(closeTooSlow, limit.ErrTooManyResponses.Message)
 			return err
 		}
-		defer taken()
-		return s.answer(id, r)
+		defer release()
+		return s.respond(id, r)
 	}, func(slow bool, err error) {
 		defer s.operations.Done()
 		done := responses.ctx.Err() != nil
@@ -445,12 +444,12 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 	})
 }
 
-// answer sends a response. One without data refuses the operation, and ends it.
-func (s *socket) answer(id string, r *graphql.Response) error {
+// respond sends a response. One without data refuses the operation, and ends it.
+func (s *socket) respond(id string, r *graphql.Response) error {
 	switch {
 	case r.Data != nil:
 		return s.write(s.dialect.next, id, pieces(r)...)
-	case s.dialect.next == "data": // has room for one error
+	case s.dialect.next == "data": // the older protocol sends one error
 		return s.write("error", id, appendJSON(nil, r.Errors[0]))
 	}
 	return s.write("error", id, appendJSON(nil, r.Errors))
@@ -458,8 +457,8 @@ func (s *socket) answer(id string, r *graphql.Response) error {
 
 var errNotWritten = errors.New("the message was not written in time")
 
-// write sends a message. id and payload, which may be in pieces, may be missing. A long message is a
-// frame for each piece, so that nothing is copied.
+// write sends a message. id may be "", and payload, which may be in pieces, may be missing. A long
+// message is sent as a frame for each piece, to avoid copying.
 func (s *socket) write(kind, id string, payload ...[]byte) error {
 	b := append(make([]byte, 0, 128), `{"type":"`...)
 	b = append(append(b, kind...), '"')

@@ -25,7 +25,7 @@ import (
 	"byline/store/blog"
 )
 
-// live serves a small blog whose change feed is followed.
+// live serves a small blog that runs the background work of its store.
 func live(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 	t.Helper()
 	return liveOn(t, o, smallBlog, httptest.NewServer)
@@ -119,7 +119,7 @@ func (p *peer) receive() string {
 	return string(b)
 }
 
-// expect receives a message, and compares it but for the token of a session that has written.
+// expect receives a message, and compares it without its session token.
 func (p *peer) expect(want string) {
 	p.t.Helper()
 	if got := withoutSession(p.receive()); got != want {
@@ -192,7 +192,7 @@ func TestWebSocket(t *testing.T) {
 				t.Errorf("%s", first)
 			}
 
-			// An operation that is ended says nothing more; its id is free again.
+			// A completed operation sends nothing more, and its id is free again.
 			p.send(`{"id":"s","type":%q}`, d.complete)
 			opened(t, b, 1)
 			b.comment(t, "grace", b.postID(t, "engines"), "nobody listens")
@@ -203,7 +203,7 @@ func TestWebSocket(t *testing.T) {
 			}
 			p.expect(`{"type":"complete","id":"s"}`)
 
-			// A post that is deleted ends what is about it.
+			// The deletion of a post completes its subscriptions.
 			if err := b.store.DeletePost(t.Context(), subjectID("grace"), b.postID(t, "moths")); err != nil {
 				t.Fatal(err)
 			}
@@ -216,15 +216,14 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// What goes wrong with an event is told as for any other operation: by a path from the
-// root, and without the object if that cannot be made.
-func TestErrorsOfEvents(t *testing.T) {
+// Errors of an event are those of any operation: they have a path from the root, and null propagates to nullable parents.
+func TestWebSocket_EventErrors(t *testing.T) {
 	b, server := live(t, Options{})
 	p := dial(t, server, modern, nil).init()
 	p.subscribe("subscribe", "1", `subscription { news: postPublished { title comments(first: 0) { edges { cursor } } } }`)
 	opened(t, b, 1)
 	b.post(t, "ada", "News", "Something.")
-	var m struct{ Payload answer }
+	var m struct{ Payload testResponse }
 	if err := json.Unmarshal([]byte(p.receive()), &m); err != nil {
 		t.Fatal(err)
 	}
@@ -245,18 +244,18 @@ func opened(t testing.TB, b *testBlog, n int) {
 	})
 }
 
-func TestWebSocketRefusals(t *testing.T) {
+func TestWebSocket_Refusals(t *testing.T) {
 	b, server := live(t, Options{})
 	for name, tt := range map[string]struct {
 		query, code string
 	}{
-		"a document that does not parse":     {`subscription {`, "GRAPHQL_PARSE_FAILED"},
-		"a document that is not valid":       {`subscription { nothing }`, "GRAPHQL_VALIDATION_FAILED"},
-		"two subscriptions in one":           {`subscription { a: postPublished { id } b: postPublished { id } }`, "GRAPHQL_VALIDATION_FAILED"},
-		"a malformed id":                     {`subscription { postChanged(id: "x") { id } }`, "BAD_USER_INPUT"},
-		"the id of a user":                   {b.fill(`subscription { postChanged(id: "<user:ada>") { id } }`), "BAD_USER_INPUT"},
-		"a post that does not exist":         {`subscription { commentAdded(postId: "` + postGlobalID("nothing") + `") { id } }`, "NOT_FOUND"},
-		"a mutation without being signed in": {b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), "UNAUTHENTICATED"},
+		"a document that does not parse": {`subscription {`, "GRAPHQL_PARSE_FAILED"},
+		"an invalid document":            {`subscription { nothing }`, "GRAPHQL_VALIDATION_FAILED"},
+		"two subscriptions in one":       {`subscription { a: postPublished { id } b: postPublished { id } }`, "GRAPHQL_VALIDATION_FAILED"},
+		"a malformed id":                 {`subscription { postChanged(id: "x") { id } }`, "BAD_USER_INPUT"},
+		"the id of a user":               {b.fill(`subscription { postChanged(id: "<user:ada>") { id } }`), "BAD_USER_INPUT"},
+		"a post that does not exist":     {`subscription { commentAdded(postId: "` + postGlobalID("nothing") + `") { id } }`, "NOT_FOUND"},
+		"an anonymous mutation":          {b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), "UNAUTHENTICATED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := dial(t, server, modern, nil).init()
@@ -274,19 +273,19 @@ func TestWebSocketRefusals(t *testing.T) {
 			if m.Type != "error" || m.ID != "1" || len(m.Payload) != 1 || m.Payload[0].Extensions.Code != tt.code || m.Payload[0].Extensions.RequestID == "" {
 				t.Errorf("%+v", m)
 			}
-			p.subscribe("subscribe", "1", "{__typename}") // the id is free, and the connection good
+			p.subscribe("subscribe", "1", "{__typename}") // the id is free, and the connection still open
 			p.expect(`{"type":"next","id":"1","payload":{"data":{"__typename":"Query"}}}`)
 
-			old := dial(t, server, legacy, nil).init()
-			old.subscribe("start", "1", tt.query)
-			if got := old.receive(); !strings.HasPrefix(got, `{"type":"error","id":"1","payload":{"message":`) {
+			legacyPeer := dial(t, server, legacy, nil).init()
+			legacyPeer.subscribe("start", "1", tt.query)
+			if got := legacyPeer.receive(); !strings.HasPrefix(got, `{"type":"error","id":"1","payload":{"message":`) {
 				t.Errorf("%s", got)
 			}
 		})
 	}
 }
 
-func TestWebSocketCloseCodes(t *testing.T) {
+func TestWebSocket_CloseCodes(t *testing.T) {
 	down := verifierFunc(func(string) (auth.Viewer, error) {
 		return auth.Viewer{}, &blog.Error{Code: blog.Unavailable, Op: "verify token"}
 	})
@@ -306,15 +305,15 @@ func TestWebSocketCloseCodes(t *testing.T) {
 		"subscribe before init":   {messages: []string{`{"type":"subscribe","id":"1","payload":{"query":"{__typename}"}}`}, code: 4401},
 		"a second init":           {messages: []string{`{"type":"connection_init"}`, `{"type":"connection_init"}`}, code: 4429},
 		"an init that is a list":  {messages: []string{`{"type":"connection_init","payload":[1]}`}, code: 4400},
-		"a bad token":             {messages: []string{`{"type":"connection_init","payload":{"authorization":"Bearer nobody"}}`}, code: 4403},
+		"an invalid token":        {messages: []string{`{"type":"connection_init","payload":{"authorization":"Bearer nobody"}}`}, code: 4403},
 		"a provider that is down": {server: trouble, messages: []string{`{"type":"connection_init","payload":{"authorization":"Bearer x"}}`}, code: 1013},
 		"no id":                   {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","payload":{"query":"{__typename}"}}`}, code: 4400},
 		"no query":                {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{}}`}, code: 4400},
 		"no payload":              {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1"}`}, code: 4400},
 		"an id twice": {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{"query":"subscription{postPublished{id}}"}}`,
 			`{"type":"subscribe","id":"1","payload":{"query":"{__typename}"}}`}, code: 4409},
-		"a message over the limit":    {messages: []string{`{"type":"ping","payload":{"a":"` + strings.Repeat("x", limit.MaxBody) + `"}}`}, code: 1009},
-		"the end, by the predecessor": {protocol: legacy, messages: []string{`{"type":"connection_init"}`, `{"type":"connection_terminate"}`}, code: 1000},
+		"a message over the limit":     {messages: []string{`{"type":"ping","payload":{"a":"` + strings.Repeat("x", limit.MaxBody) + `"}}`}, code: 1009},
+		"connection_terminate, legacy": {protocol: legacy, messages: []string{`{"type":"connection_init"}`, `{"type":"connection_terminate"}`}, code: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			protocol := tt.protocol
@@ -331,7 +330,7 @@ func TestWebSocketCloseCodes(t *testing.T) {
 			p := dial(t, s, protocol, nil)
 			for _, m := range tt.messages {
 				if err := p.Write(t.Context(), websocket.MessageText, []byte(m)); err != nil {
-					break // it has been closed already
+					break // the server has closed the connection
 				}
 			}
 			if got := p.closed(); got.Code != tt.code || got.Reason == "" && tt.code != 1000 && tt.code != 1009 {
@@ -341,7 +340,7 @@ func TestWebSocketCloseCodes(t *testing.T) {
 	}
 }
 
-func TestWebSocketPing(t *testing.T) {
+func TestWebSocket_Ping(t *testing.T) {
 	_, server := live(t, Options{})
 	p := dial(t, server, modern, nil)
 	p.send(`{"type":"ping","payload":{"n":1}}`) // even before init
@@ -352,14 +351,14 @@ func TestWebSocketPing(t *testing.T) {
 	p.init()
 }
 
-func TestWebSocketSignsInByHeader(t *testing.T) {
+func TestWebSocket_AuthorizationHeader(t *testing.T) {
 	_, server := live(t, Options{})
 	p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:ada"}}).init()
 	p.subscribe("subscribe", "1", "{ viewer { username } }")
 	p.expect(`{"type":"next","id":"1","payload":{"data":{"viewer":{"username":"ada"}}}}`)
 }
 
-func TestWebSocketOfAnotherOrigin(t *testing.T) {
+func TestWebSocket_CrossOriginIsRefused(t *testing.T) {
 	_, server := live(t, Options{})
 	_, res, err := websocket.Dial(t.Context(), server.URL+"/graphql", &websocket.DialOptions{
 		Subprotocols: []string{modern}, HTTPHeader: http.Header{"Origin": {"https://elsewhere.example"}}})
@@ -369,7 +368,7 @@ func TestWebSocketOfAnotherOrigin(t *testing.T) {
 	dial(t, server, modern, http.Header{"Origin": {server.URL}}).init()
 }
 
-func TestTooManyOperations(t *testing.T) {
+func TestWebSocket_TooManyOperations(t *testing.T) {
 	b, server := live(t, Options{})
 	p := dial(t, server, modern, nil).init()
 	for i := range maxOperations {
@@ -401,7 +400,7 @@ func TestWebSocket_ClosedWhenServerStops(t *testing.T) {
 	opened(t, b, 0)
 }
 
-// hijacking calls before when a connection is about to be taken over.
+// hijacking calls before just before a connection is hijacked.
 type hijacking struct {
 	http.ResponseWriter
 	before func()
@@ -412,8 +411,7 @@ func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(h.ResponseWriter).Hijack()
 }
 
-// Wait knows of a WebSocket while the server still knows of its request, so that none
-// is left when both have been waited for.
+// Wait counts a WebSocket before the server stops counting its request, so that none is left after waiting for both.
 func TestWait_WebSocketBeingAccepted(t *testing.T) {
 	streams, stop := context.WithCancel(t.Context())
 	b := smallBlog(t, Options{Streams: streams})
@@ -426,7 +424,7 @@ func TestWait_WebSocketBeingAccepted(t *testing.T) {
 			}()
 			select {
 			case <-waited:
-				t.Error("Wait has returned before the WebSocket begins")
+				t.Error("Wait returned before the WebSocket had started")
 			case <-time.After(50 * time.Millisecond):
 			}
 		}}, r)
@@ -438,18 +436,17 @@ func TestWait_WebSocketBeingAccepted(t *testing.T) {
 	<-waited
 }
 
-// A client that does not read is disconnected: with a code, if it reads on in time to
-// hear of it.
-func TestSlowWebSocket(t *testing.T) {
+// A client that does not read is disconnected, with a close code if it resumes reading in time.
+func TestWebSocket_SlowClientIsDisconnected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		comments int
-		late     time.Duration // after which it reads on
+		late     time.Duration // before it resumes reading
 		closed   bool          // with a code
 	}{
-		"events pile up, and it reads on -> closed with a code": {comments: 120, closed: true},
-		"events pile up, and it reads nothing -> cut off":       {comments: 120, late: writeTimeout},
-		"one event, within the time to write -> received":       {comments: 1, late: writeTimeout - time.Second},
-		"one event, after the time to write -> cut off":         {comments: 1, late: writeTimeout},
+		"backlog, resumes in time -> close code":     {comments: 120, closed: true},
+		"backlog, resumes too late -> cut off":       {comments: 120, late: writeTimeout},
+		"one event, within writeTimeout -> received": {comments: 1, late: writeTimeout - time.Second},
+		"one event, after writeTimeout -> cut off":   {comments: 1, late: writeTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -481,7 +478,7 @@ func TestSlowWebSocket(t *testing.T) {
 					var message []byte
 					if _, message, err = slow.Read(t.Context()); err == nil && tt.comments == 1 {
 						if tt.late >= writeTimeout {
-							t.Errorf("receives %s", message)
+							t.Errorf("received after the write timeout: %s", message)
 						}
 						return
 					}
@@ -521,7 +518,7 @@ func TestWebSocket_ReconnectsLeakNothing(t *testing.T) {
 	})
 }
 
-// An id is free as soon as its client has ended the operation.
+// An id is free as soon as its client has completed the operation.
 func TestWebSocket_OperationIDIsReusableAtOnce(t *testing.T) {
 	b, server := live(t, Options{})
 	p := dial(t, server, modern, nil).init()

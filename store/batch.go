@@ -9,7 +9,7 @@ import (
 	"byline/store/cosmos"
 )
 
-// batch executes the operations that add adds, as a transactional batch.
+// batch executes the operations that add appends as one transactional batch.
 func batch(ctx context.Context, c *cosmos.Container, partition string, add func(*cosmos.Batch)) (cosmos.BatchResult, error) {
 	var b cosmos.Batch
 	add(&b)
@@ -18,7 +18,7 @@ func batch(ctx context.Context, c *cosmos.Container, partition string, add func(
 
 // createCounted creates the item id in a post's partition and counts it on the post, in one
 // transactional batch. It returns the updated post. If the item exists, nothing changes and
-// exists is true. LimitReached if the post has as many as it can have.
+// exists is true. LimitReached if the counter is at its limit.
 func (s *Store) createCounted(ctx context.Context, op, postID, id, counter string, item []byte) (post *blog.Post, exists bool, err error) {
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(postID, count(counter, 1))
@@ -41,7 +41,8 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 	return post, false, err
 }
 
-// whyNotCounted reports whether an item that was not counted exists, and otherwise why not.
+// whyNotCounted explains why the counting patch failed: it reports whether the item exists, and returns the error
+// if it does not.
 func (s *Store) whyNotCounted(ctx context.Context, op, postID, id string) (exists bool, err error) {
 	post, err := s.readPost(ctx, postID)
 	if post == nil && err == nil {
@@ -57,7 +58,7 @@ func (s *Store) whyNotCounted(ctx context.Context, op, postID, id string) (exist
 	return false, &blog.Error{Code: blog.LimitReached, Op: op, Message: "this post has as many comments or likes as it can have"}
 }
 
-// count is a patch that adds to a counter of a post, up to its limit, and increments its
+// count returns a patch that adds to a counter of a post, up to its limit, and increments its
 // revision.
 func count(path string, by int64) cosmos.Patch {
 	var p cosmos.Patch

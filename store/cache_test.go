@@ -25,14 +25,14 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// remembering is an instance with a cache, beside others on one account.
-type remembering struct {
+// cachedStore is an instance with a cache; an account may have several.
+type cachedStore struct {
 	*store.Store
 	wire *storetest.Wire
 	stop func()
 }
 
-func newRemembering(t testing.TB, a *cosmostest.Account, bytes int) *remembering {
+func newCachedStore(t testing.TB, a *cosmostest.Account, bytes int) *cachedStore {
 	t.Helper()
 	wire := &storetest.Wire{To: a.Transport}
 	account, err := cosmos.Open(cosmos.Options{Endpoint: a.Endpoint, Key: a.Key, Credential: a.Credential, Transport: wire,
@@ -51,7 +51,7 @@ func newRemembering(t testing.TB, a *cosmostest.Account, bytes int) *remembering
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	r := &remembering{s, wire, sync.OnceFunc(func() {
+	r := &cachedStore{s, wire, sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -61,8 +61,8 @@ func newRemembering(t testing.TB, a *cosmostest.Account, bytes int) *remembering
 	return r
 }
 
-// requestsOf counts the requests that f makes with its context; the projections make others meanwhile.
-func (r *remembering) requestsOf(ctx context.Context, f func(context.Context)) int {
+// requestsOf counts the requests that f makes with its context, without those of the projections.
+func (r *cachedStore) requestsOf(ctx context.Context, f func(context.Context)) int {
 	type key struct{}
 	var n atomic.Int32
 	r.wire.After(func(resp *http.Response) {
@@ -75,8 +75,8 @@ func (r *remembering) requestsOf(ctx context.Context, f func(context.Context)) i
 	return int(n.Load())
 }
 
-// reads are the reads of the article, of one post and its author.
-func (r *remembering) reads(t testing.TB, ctx context.Context, author, post string) string {
+// reads does the article's reads of one post and its author.
+func (r *cachedStore) reads(t testing.TB, ctx context.Context, author, post string) string {
 	t.Helper()
 	u, err1 := r.User(ctx, author)
 	p, err2 := r.Post(ctx, post)
@@ -90,7 +90,7 @@ func (r *remembering) reads(t testing.TB, ctx context.Context, author, post stri
 	return fmt.Sprint(u.Username, " ", p.Title, " ", p.Version, " ", len(own.Items), len(comments.Items), len(likes.Items), len(feed.Items))
 }
 
-// untilTrue waits for check.
+// untilTrue waits until check holds. what describes the failure.
 func untilTrue(t testing.TB, what string, check func() bool) {
 	t.Helper()
 	waittest.Until(t, func() error {
@@ -101,10 +101,10 @@ func untilTrue(t testing.TB, what string, check func() bool) {
 	})
 }
 
-func newCachedBlog(t testing.TB) (account *cosmostest.Account, a, b *remembering, ada *blog.User, post *blog.Post) {
+func newCachedBlog(t testing.TB) (account *cosmostest.Account, a, b *cachedStore, ada *blog.User, post *blog.Post) {
 	t.Helper()
 	account = cosmostest.Open(t, emulator.Options{})
-	a, b = newRemembering(t, account, 1<<20), newRemembering(t, account, 1<<20)
+	a, b = newCachedStore(t, account, 1<<20), newCachedStore(t, account, 1<<20)
 	var err error
 	if ada, err = a.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("i", "ada"), Username: "ada"}); err != nil {
 		t.Fatal(err)
@@ -120,12 +120,12 @@ func newCachedBlog(t testing.TB) (account *cosmostest.Account, a, b *remembering
 	return account, a, b, ada, post
 }
 
-// What has not changed is not read again.
+// Unchanged items are read once.
 func TestCache_ReadsOnce(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		_, a, _, ada, post := newCachedBlog(t)
-		// Until the projections have come to rest, partitions change.
-		untilTrue(t, "everything is read again", func() bool {
+		// Partitions change until the projections have caught up.
+		untilTrue(t, "reads are still requests", func() bool {
 			a.reads(t, t.Context(), ada.ID, post.ID)
 			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
@@ -136,7 +136,7 @@ func TestCache_ReadsOnce(t *testing.T) {
 	})
 }
 
-// An instance's own writes show at once, those of others within moments.
+// An instance's own writes are visible at once, those of others soon.
 func TestCache_Writes(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		_, a, b, ada, post := newCachedBlog(t)
@@ -160,17 +160,17 @@ func TestCache_Writes(t *testing.T) {
 				"the feed": func() (string, error) { p, err := a.Feed(ctx, store.Paging{First: 1}); return p.Items[0].Title, err },
 			} {
 				if got, err := own(); err != nil || got != title {
-					t.Errorf("%s: %q after %q was written: %v", what, got, title, err)
+					t.Errorf("%s: got %q, %v, want %q", what, got, err, title)
 				}
 			}
 			if c, err := a.Comments(ctx, post.ID, store.Paging{First: 100}); err != nil || len(c.Items) != i+1 {
-				t.Errorf("%d comments after %d were written: %v", len(c.Items), i+1, err)
+				t.Errorf("got %d comments, %v, want %d", len(c.Items), err, i+1)
 			}
 			want := a.reads(t, ctx, ada.ID, post.ID)
 			got := ""
 			waittest.Until(t, func() error {
 				if got = b.reads(t, ctx, ada.ID, post.ID); got != want {
-					return fmt.Errorf("the other instance sees %s, not %s", got, want)
+					return fmt.Errorf("the other instance reads %s, want %s", got, want)
 				}
 				return nil
 			})
@@ -188,8 +188,7 @@ func TestCache_Writes(t *testing.T) {
 	})
 }
 
-// A session that another instance's write belongs to is not served from a memory that
-// does not know of it.
+// The cache does not serve a session with a write of another instance that the cached item does not include.
 func TestCache_Sessions(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		_, a, b, ada, post := newCachedBlog(t)
@@ -202,18 +201,18 @@ func TestCache_Sessions(t *testing.T) {
 			}
 			reading := b.NewSession(writing.Token())
 			if p, err := b.Post(cosmos.WithSession(t.Context(), reading), post.ID); err != nil || p.Title != title {
-				t.Fatalf("%v after %q was written: %v", p, title, err)
+				t.Fatalf("got %v, %v, want title %q", p, err, title)
 			}
 		}
 	})
 }
 
-// Who has just written elsewhere in a container still gets what is cached.
+// A session that has just written to another partition of a container still gets cached items.
 func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 	cosmostest.NeedsEngine(t, "16 ranges and a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		on := cosmostest.Open(t, emulator.Options{Partitions: 16})
-		a := newRemembering(t, on, 1<<20)
+		a := newCachedStore(t, on, 1<<20)
 		ada, err := a.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("i", "ada"), Username: "ada"})
 		if err != nil {
 			t.Fatal(err)
@@ -250,11 +249,11 @@ func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 				}
 			}
 		}
-		for range 3 { // the tail of each range is woken by a read, and sees that the posts were created
+		for range 3 { // a read wakes the tail of each range, which receives the creates
 			read(t.Context())
 			waittest.Advance(time.Second)
 		}
-		untilTrue(t, "everything is read again", func() bool {
+		untilTrue(t, "reads are still requests", func() bool {
 			read(t.Context())
 			return a.requestsOf(t.Context(), read) == 0
 		})
@@ -267,17 +266,17 @@ func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 		}
 		ctx := cosmos.WithSession(t.Context(), a.NewSession(session.Token()))
 		if n := a.requestsOf(ctx, read); n != 0 {
-			t.Errorf("%d of %d reads of other posts are requests", n, len(posts))
+			t.Errorf("%d of %d reads of other posts are requests, want 0", n, len(posts))
 		}
 	})
 }
 
-// While the change feed is throttled, what was just read is not read again.
-func TestCache_ServesWhileTailIsThrottled(t *testing.T) {
+// While the change feed is throttled, the cache still serves recently read items.
+func TestCache_TailThrottled(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it injects faults")
 		on, a, _, ada, post := newCachedBlog(t)
-		untilTrue(t, "everything is read again", func() bool {
+		untilTrue(t, "reads are still requests", func() bool {
 			a.reads(t, t.Context(), ada.ID, post.ID)
 			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
@@ -297,16 +296,16 @@ func TestCache_ServesWhileTailIsThrottled(t *testing.T) {
 			if p, err := a.Post(t.Context(), post.ID); p == nil || err != nil {
 				t.Fatalf("%v %v", p, err)
 			}
-			time.Sleep(100 * time.Millisecond) // of the bubble
+			time.Sleep(100 * time.Millisecond) // on the fake clock
 		}
-		if got := reads.Load(); got < 2 || got > 5 || polls.Load() == 0 { // one in two polls and a second
-			t.Errorf("%d of %d reads are requests, after %d polls", got, n, polls.Load())
+		if got := reads.Load(); got < 2 || got > 5 || polls.Load() == 0 { // one read in two polls and a second
+			t.Errorf("%d of %d reads are requests after %d polls, want 2 to 5", got, n, polls.Load())
 		}
 	})
 }
 
-// What keeps the caches valid is not throttled before the requests that they save.
-func TestCache_TailsHaveThePriorityOfRequests(t *testing.T) {
+// The tails of the cache have the same priority as the requests that it saves.
+func TestCache_TailPriority(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "its requests are watched")
 		on := cosmostest.Open(t, emulator.Options{})
@@ -324,7 +323,7 @@ func TestCache_TailsHaveThePriorityOfRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex
-		polls := map[string]bool{} // by container, those that are not of low priority
+		polls := map[string]bool{} // containers polled without low priority
 		wire.Intercept(func(r *http.Request) error {
 			if r.Header.Get("A-IM") != "" && r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" {
 				mu.Lock()
@@ -346,17 +345,17 @@ func TestCache_TailsHaveThePriorityOfRequests(t *testing.T) {
 	})
 }
 
-// While Cosmos DB throttles, what is still good is returned, and nothing else is.
+// While Cosmos DB throttles, cached items are served, and other reads and writes fail.
 func TestCache_Throttled(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it injects throttling")
 		account, a, _, ada, post := newCachedBlog(t)
 		ctx := t.Context()
-		for range 3 { // the tails are woken by reads, and see what was created
+		for range 3 { // reads wake the tails, which receive the creates
 			a.reads(t, ctx, ada.ID, post.ID)
 			waittest.Advance(time.Second)
 		}
-		untilTrue(t, "everything is read again", func() bool {
+		untilTrue(t, "reads are still requests", func() bool {
 			a.reads(t, ctx, ada.ID, post.ID)
 			return a.requestsOf(ctx, func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
@@ -364,27 +363,27 @@ func TestCache_Throttled(t *testing.T) {
 		account.Engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
 		for range 3 {
 			if got := a.reads(t, ctx, ada.ID, post.ID); got != want {
-				t.Errorf("%s, not %s", got, want)
+				t.Errorf("got %s, want %s", got, want)
 			}
 		}
 		if _, err := a.Post(ctx, "another"); blog.CodeOf(err) != blog.Throttled {
-			t.Errorf("what was never read: %v", err)
+			t.Errorf("an item that is not cached: got %v, want throttled", err)
 		}
 		title := "throttled"
 		if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); blog.CodeOf(err) != blog.Throttled {
-			t.Errorf("a write: %v", err)
+			t.Errorf("a write: got %v, want throttled", err)
 		}
 	})
 }
 
-// What changes while Cosmos DB is asked is not returned if it throttles.
+// A throttled read fails if the cached item has changed since the read began.
 func TestCache_ChangeWhileThrottled(t *testing.T) {
-	for name, read := range map[string]func(context.Context, *remembering, string) error{
-		"one": func(ctx context.Context, a *remembering, id string) error {
+	for name, read := range map[string]func(context.Context, *cachedStore, string) error{
+		"one": func(ctx context.Context, a *cachedStore, id string) error {
 			_, err := a.Post(ctx, id)
 			return err
 		},
-		"many": func(ctx context.Context, a *remembering, id string) error {
+		"many": func(ctx context.Context, a *cachedStore, id string) error {
 			_, err := a.Posts(ctx, []string{id})
 			return err
 		},
@@ -392,57 +391,57 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.NeedsEngine(t, "it injects throttling")
 			account, a, _, ada, post := newCachedBlog(t)
-			untilTrue(t, "everything is read again", func() bool {
+			untilTrue(t, "reads are still requests", func() bool {
 				a.reads(t, t.Context(), ada.ID, post.ID)
 				return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 			})
-			a.stop() // so that it reads
-			asked, goOn := make(chan struct{}), make(chan struct{})
+			a.stop() // without a tail every read is a request
+			received, proceed := make(chan struct{}), make(chan struct{})
 			account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 				if o.Kind != emulator.Read || o.Container != "posts" {
 					return emulator.Fault{}
 				}
-				close(asked)
-				<-goOn
-				return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute} // final
+				close(received)
+				<-proceed
+				return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute} // too long for a retry
 			})
 			done := make(chan error, 1)
 			go func() { done <- read(t.Context(), a, post.ID) }()
-			<-asked
+			<-received
 			title := "meanwhile"
 			if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
 				t.Error(err)
 			}
-			close(goOn)
+			close(proceed)
 			if err := <-done; blog.CodeOf(err) != blog.Throttled {
-				t.Errorf("what has changed since: %v", err)
+				t.Errorf("got %v, want throttled", err)
 			}
 		})
 	}
 }
 
-// Many who ask for the same at once are one read.
+// Concurrent reads of one item are one request.
 func TestCache_ConcurrentReads(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		cosmostest.NeedsEngine(t, "it holds its answers back on a fake clock")
+		cosmostest.NeedsEngine(t, "it delays responses on a fake clock")
 		account, a, _, ada, post := newCachedBlog(t)
-		untilTrue(t, "everything is read again", func() bool {
+		untilTrue(t, "reads are still requests", func() bool {
 			a.reads(t, t.Context(), ada.ID, post.ID)
 			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
 		const id = "not-there"
-		asked, go_ := make(chan struct{}, 100), make(chan struct{})
+		received, proceed := make(chan struct{}, 100), make(chan struct{})
 		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 			if o.Kind == emulator.Read && o.Container == "posts" {
-				asked <- struct{}{}
-				<-go_
+				received <- struct{}{}
+				<-proceed
 			}
 			return emulator.Fault{}
 		})
 		var wg sync.WaitGroup
 		first, cancel := context.WithCancel(t.Context())
 		wg.Go(func() { _, _ = a.Post(first, id) })
-		<-asked
+		<-received
 		for range 20 {
 			wg.Go(func() {
 				if p, err := a.Post(t.Context(), id); p != nil || err != nil {
@@ -451,46 +450,46 @@ func TestCache_ConcurrentReads(t *testing.T) {
 			})
 		}
 		synctest.Wait() // until all have started
-		cancel()        // who asked first leaves
-		close(go_)
+		cancel()        // the first caller leaves
+		close(proceed)
 		wg.Wait()
-		if n := len(asked); n > 3 {
-			t.Errorf("%d reads more", n)
+		if n := len(received); n > 3 {
+			t.Errorf("%d more requests, want at most 3", n)
 		}
 	})
 }
 
 // A session that no replica can serve delays only the requests that send it.
-func TestCache_SessionOfTheFuture(t *testing.T) {
+func TestCache_UnservableSession(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it injects faults")
 		on, a, _, _, _ := newCachedBlog(t)
-		future := a.NewSession(sessionOfTheFuture(t, on, cosmos.Options{}))
+		future := a.NewSession(futureSession(t, on, cosmos.Options{}))
 		const id = "not-there"
-		asked := make(chan struct{}, 100)
+		received := make(chan struct{}, 100)
 		on.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 			if o.Kind == emulator.Read && o.Container == "posts" {
-				asked <- struct{}{}
+				received <- struct{}{}
 			}
 			return emulator.Fault{}
 		})
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if p, err := a.Post(cosmos.WithSession(t.Context(), future), id); p != nil || err != nil {
-				t.Errorf("with the session: %v %v", p, err)
+				t.Errorf("with the session: got %v, %v, want nil", p, err)
 			}
 		})
-		<-asked
+		<-received
 		began := time.Now()
 		if p, err := a.Post(t.Context(), id); p != nil || err != nil || time.Since(began) > 100*time.Millisecond {
-			t.Errorf("beside it: %v %v after %v", p, err, time.Since(began))
+			t.Errorf("without the session: got %v, %v after %v, want nil within 100 ms", p, err, time.Since(began))
 		}
 		wg.Wait()
 	})
 }
 
-// Who pages through the feed while posts are created goes on behind those that memory has.
-func TestFeed_PagingBeyondTheCachedList(t *testing.T) {
+// Paging through the feed continues correctly when new posts have pushed the cursor out of the cached list.
+func TestFeed_PageBeyondCachedList(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		create := func(n int) {
@@ -511,14 +510,14 @@ func TestFeed_PagingBeyondTheCachedList(t *testing.T) {
 			t.Fatalf("%+v %v", rest, err)
 		}
 		if first, last := rest.Items[0], page.Items[89]; first.CreatedAt > last.CreatedAt {
-			t.Errorf("%v comes after %v", first.CreatedAt, last.CreatedAt)
+			t.Errorf("a post of %v follows one of %v", first.CreatedAt, last.CreatedAt)
 		}
 	})
 }
 
-// Who has paged to the end of the feed is not told of more, though deletes have brought older
-// posts into it since.
-func TestFeed_PagingToTheEnd(t *testing.T) {
+// The last page of the feed has no next page, although deletes have brought older posts into the feed since
+// the first page.
+func TestFeed_LastPageAfterDeletes(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		var posts []*blog.Post
@@ -545,17 +544,17 @@ func TestFeed_PagingToTheEnd(t *testing.T) {
 	})
 }
 
-// Who asks after a write does not wait for a read that was begun before it.
+// A read after a write does not join one that began before the write.
 func TestCache_SlowRead(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it injects slow responses on a fake clock")
 		account, a, _, ada, post := newCachedBlog(t)
-		asked := make(chan struct{})
+		received := make(chan struct{})
 		var once sync.Once
 		account.Engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
 			if o.Kind == emulator.Read && o.Container == "posts" {
 				once.Do(func() {
-					close(asked)
+					close(received)
 					f.SlowBody = 300 * time.Millisecond
 				})
 			}
@@ -567,42 +566,42 @@ func TestCache_SlowRead(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		<-asked
-		synctest.Wait() // until it is answered, not yet to the end
+		<-received
+		synctest.Wait() // until its response has begun
 		title := "edited"
 		if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
 			t.Fatal(err)
 		}
 		if p, err := a.Post(t.Context(), post.ID); err != nil || p.Title != title {
-			t.Errorf("%+v %v", p, err)
+			t.Errorf("got %+v, %v, want title %q", p, err, title)
 		}
 		wg.Wait()
 	})
 }
 
-// Who asks together with somebody whose time ends has the time of their own.
+// A read that joins another is not limited by the other's deadline.
 func TestCache_Deadline(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it injects latency")
 		account, a, _, _, _ := newCachedBlog(t)
 		const id = "not-there"
-		asked := make(chan struct{}, 100)
+		received := make(chan struct{}, 100)
 		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 			if o.Kind != emulator.Read || o.Container != "posts" {
 				return emulator.Fault{}
 			}
-			asked <- struct{}{}
+			received <- struct{}{}
 			return emulator.Fault{Latency: 100 * time.Millisecond}
 		})
 		var wg sync.WaitGroup
-		hasty, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		wg.Go(func() {
-			if _, err := a.Post(hasty, id); err == nil {
-				t.Error("it had the time")
+			if _, err := a.Post(short, id); err == nil {
+				t.Error("no error after the deadline")
 			}
 		})
-		<-asked
+		<-received
 		if p, err := a.Post(t.Context(), id); p != nil || err != nil {
 			t.Errorf("%v %v", p, err)
 		}
@@ -610,18 +609,18 @@ func TestCache_Deadline(t *testing.T) {
 	})
 }
 
-// The memory is bounded, whatever is read.
-func TestCache_IsBounded(t *testing.T) {
+// The cache stays within its size for any number of distinct reads.
+func TestCache_SizeLimit(t *testing.T) {
 	longtest.Heavy(t)
 	account, _, _, _, _ := newCachedBlog(t)
 	const bytes = 200_000
-	a := newRemembering(t, account, bytes)
+	a := newCachedStore(t, account, bytes)
 	for i := range 5_000 {
-		if _, err := a.Post(t.Context(), fmt.Sprint("nobody-", i)); err != nil {
+		if _, err := a.Post(t.Context(), fmt.Sprint("unknown-", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := store.CacheBytes(a.Store); got < bytes/2 || got > bytes*11/10 {
-		t.Errorf("%d of %d bytes", got, bytes)
+		t.Errorf("cached %d bytes, want about %d", got, bytes)
 	}
 }

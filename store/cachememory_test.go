@@ -15,13 +15,12 @@ import (
 	"byline/store/cosmos"
 )
 
-// cacheReads is a million where it matters:
+// cacheReads is a million for a full measurement:
 //
 //	go test ./store ./graph -run 'Cache_Memory|ResponseCache_Memory' -v -distinct 1000000
 var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCache_Memory makes")
 
-// Any number of distinct reads takes no more memory than the cache may have, and a tenth: of
-// small items, of large ones, and of pages.
+// Distinct reads of small items, large items and pages take at most the cache's limit and a tenth in memory.
 func TestCache_Memory(t *testing.T) {
 	longtest.Heavy(t)
 	const limit = 16 << 20
@@ -30,7 +29,7 @@ func TestCache_Memory(t *testing.T) {
 	likes := fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":100}`, strings.Join(slices.Repeat([]string{like}, 100), ","))
 	for name, tt := range map[string]struct {
 		reads int
-		bytes int // of the response
+		bytes int // size of the response
 		value func(ctx context.Context, n int) any
 	}{
 		"likes": {reads, 400, func(_ context.Context, n int) any {
@@ -48,7 +47,7 @@ func TestCache_Memory(t *testing.T) {
 			}
 			return p
 		}},
-		"nothing": {reads, 100, func(context.Context, int) any { return (*blog.Post)(nil) }},
+		"absent items": {reads, 100, func(context.Context, int) any { return (*blog.Post)(nil) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			heaptest.Bounded(t, limit, func() any {

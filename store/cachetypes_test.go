@@ -9,15 +9,14 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// What is called alike and of another type is not taken for one another: ids come from
-// clients.
+// Cached values of different types do not collide, although clients choose the ids.
 func TestCache_ItemsOfOtherTypes(t *testing.T) {
-	r := newRemembering(t, cosmostest.Open(t, emulator.Options{}), 1<<20)
+	r := newCachedStore(t, cosmostest.Open(t, emulator.Options{}), 1<<20)
 	const p = "p"
-	odd := []string{p, "like-u1", "post", "like u1", "comment p", "whole list", "user"}
+	colliding := []string{p, "like-u1", "post", "like u1", "comment p", "whole list", "user"}
 	deadline := time.Now().Add(300 * time.Millisecond) // long enough for items to be cached
 	for time.Now().Before(deadline) {
-		for _, id := range odd {
+		for _, id := range colliding {
 			if _, err := r.Comment(t.Context(), p, id); err != nil {
 				t.Fatal(err)
 			}

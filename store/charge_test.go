@@ -28,10 +28,10 @@ func TestCharges_AccountAndEngine(t *testing.T) {
 	for i, name := range operations {
 		out.AppendRow(table.Row{name, account[i], engine[i], math.Round(100*engine[i]/account[i]) / 100})
 		if account[i] <= 0 || engine[i] <= 0 {
-			t.Errorf("%s: %g and %g RU", name, account[i], engine[i])
+			t.Errorf("%s: got %g and %g RU, want more than 0", name, account[i], engine[i])
 		}
 		if !cosmostest.OnEndpoint() && account[i] != engine[i] {
-			t.Errorf("%s: %g RU, then %g", name, account[i], engine[i])
+			t.Errorf("%s: got %g RU, then %g, want the same", name, account[i], engine[i])
 		}
 	}
 	if cosmostest.OnEndpoint() {
@@ -39,8 +39,7 @@ func TestCharges_AccountAndEngine(t *testing.T) {
 	}
 }
 
-// charges executes operations on a store without projections. It returns their names, and their
-// charges in RU.
+// charges executes operations on a store without projections. It returns their names and their charges in RU.
 func charges(t *testing.T, w *storetest.World) (names []string, rus []float64) {
 	t.Helper()
 	do := func(name string, operation func(context.Context) error) {

@@ -13,8 +13,8 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// TestClock_TenMinutesAhead: what an instance with a wrong clock writes is dated by the account's time,
-// so it does not fill the feed, and its subscribers miss nothing.
+// An instance whose clock is ten minutes ahead dates its items by the account's time, so that its posts do not
+// stay at the top of the feed, and its subscribers miss no event.
 func TestClock_TenMinutesAhead(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it sets the clocks")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -50,19 +50,19 @@ func TestClock_TenMinutesAhead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if off := time.Until(created); off.Abs() > 2*time.Second {
-				t.Errorf("%s is dated %v off", p.Title, off)
+				t.Errorf("the date of %s is off by %v", p.Title, off)
 			}
 			if got, _ := next(t, published); got.ID != p.ID {
-				t.Errorf("%q is published, not %q", got.Title, p.Title)
+				t.Errorf("published %q, want %q", got.Title, p.Title)
 			}
 			want = append([]string{p.Title}, want...)
-			storetest.Pass(3 * time.Second) // more than the Date header is exact to
+			storetest.Pass(3 * time.Second) // longer than the precision of the Date header
 		}
 		if got := storetest.Titles(right.AllFeed()); !slices.Equal(got, want) {
-			t.Errorf("the feed is %q, not %q", got, want)
+			t.Errorf("got the feed %q, want %q", got, want)
 		}
 		if off := ahead.Account.ClockOffset(); off < -10*time.Minute || off > -10*time.Minute+2*time.Second {
-			t.Errorf("the offset is %v", off)
+			t.Errorf("got the offset %v, want -10m", off)
 		}
 		if off := right.Account.ClockOffset(); off != 0 {
 			t.Errorf("a right clock is corrected by %v", off)

@@ -33,8 +33,8 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comme
 	return c, err
 }
 
-// Comments is Q4: a post's comments, by one query of the post's partition. An unknown post has
-// none.
+// Comments is Q4: a post's comments, by one query of the post's partition. The page of an unknown post is
+// empty.
 func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*blog.Comment], error) {
 	ctx = s.beginRead(ctx, Q4)
 	switch p.Order {
@@ -68,7 +68,7 @@ func (n NewComment) Validate() error {
 // point read of the author's name. It returns the comment and the updated post. NotFound if
 // the post does not exist, Forbidden if the author has no user yet, Conflict if the
 // idempotency key was used for another comment on the post, LimitReached if the post or the
-// author has as many comments there as they can.
+// author on it has the maximum number of comments.
 func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment, *blog.Post, error) {
 	const op = "create comment"
 	ctx = s.account.Begin(ctx, C3)
@@ -174,7 +174,7 @@ func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*
 
 // RemoveComment is DeleteComment for moderators: it deletes the comments of all authors.
 func (s *Store) RemoveComment(ctx context.Context, postID, id string) (*blog.Post, error) {
-	return s.deleteComment(ctx, "remove comment", byAnybody, postID, id)
+	return s.deleteComment(ctx, "remove comment", byModerator, postID, id)
 }
 
 func (s *Store) deleteComment(ctx context.Context, op string, who authorship, postID, id string) (*blog.Post, error) {

@@ -12,31 +12,29 @@ import (
 	"byline/store/cosmos"
 )
 
-// The comments of an author on a post are limited to maxPerAuthor, including those deleted in
-// the last 30 days, whose tombstones fill the partition as well. Cosmos DB cannot check that in
-// a batch, and a query for each comment would make all of them more expensive. So an instance
-// counts by a query, and then allows up to recountAfter comments before it counts again. It
-// counts for the first time at an author's second comment on a post that was written
-// maxPerAuthor times, which the response to the first comment told. So an author can exceed the
-// limit by at most recountAfter comments for each instance, and by those in flight.
+// The comments of an author on a post are limited to maxPerAuthor, including those deleted in the last 30
+// days, whose tombstones also fill the partition. Cosmos DB cannot check that in a batch, and a query for
+// each comment would make every comment more expensive. So an instance counts by a query, and then allows
+// up to recountAfter comments before it counts again. It first counts at an author's second comment on a
+// post with at least maxPerAuthor writes, known from the response to the first comment. So an author can
+// exceed the limit by recountAfter comments for each instance, and by those in flight.
 const (
 	maxPerAuthor = 1000
 	recountAfter = 50
-	fullFor      = time.Minute // a refused author is not counted again; tombstones free room after days
+	fullFor      = time.Minute // a refused author is not counted again; tombstones expire only after days
 )
 
-// authorComments is how many comments authors may write on posts before they are counted. The
-// least recently used entries are dropped, which allows one comment more. It is safe for
-// concurrent use.
+// authorComments holds how many comments authors may write on posts before the next count. It evicts the
+// least recently used entries, each of which allows one more comment. It is safe for concurrent use.
 type authorComments struct {
 	mu      sync.Mutex
-	allowed *simplelru.LRU[authorOnPost, allowance] // guarded by mu; an unknown author is not counted
+	allowed *simplelru.LRU[authorOnPost, allowance] // guarded by mu; without an entry there is no count
 }
 
-// allowance is how many comments an author may write before they are counted.
+// allowance is how many comments an author may write before the next count.
 type allowance struct {
 	n    int
-	full time.Time // until then the author is known to have written maxPerAuthor
+	full time.Time // until then the author is known to be at the limit
 }
 
 type authorOnPost struct{ author, post string }
@@ -46,8 +44,8 @@ func newAuthorComments() *authorComments {
 	return &authorComments{allowed: allowed}
 }
 
-// take takes one of the comments that are allowed. It returns false if none is left: until full the
-// limit is known to be reached, and then they are to be counted.
+// take uses one allowed comment. It returns false if none is left: until full the limit is known to be
+// reached, after it the caller must count.
 func (a *authorComments) take(k authorOnPost) (ok bool, full time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,15 +56,15 @@ func (a *authorComments) take(k authorOnPost) (ok bool, full time.Time) {
 	return !known || have.n > 0, have.full
 }
 
-// allow sets what is allowed before the next count.
+// allow sets the allowance until the next count.
 func (a *authorComments) allow(k authorOnPost, what allowance) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.allowed.Add(k, what)
 }
 
-// written notes a comment. The next one is counted if the post, whose revision no author's
-// comments exceed, has so many writes, and the author is unknown.
+// written records a comment. If the author has no entry and the post has at least maxPerAuthor writes,
+// which bound the comments of an author, it has their next comment counted.
 func (a *authorComments) written(k authorOnPost, p *blog.Post) {
 	if max(p.Revision, int64(p.CommentCount)) < maxPerAuthor {
 		return

@@ -20,7 +20,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// bill sums request charges by what the requests were for.
+// bill sums request charges by the purpose of the requests.
 type bill struct {
 	mu    sync.Mutex
 	parts map[string]float64 // guarded by mu
@@ -33,13 +33,13 @@ func (b *bill) add(r *http.Response) {
 	b.parts[partOf(r.Request)] += ru
 }
 
-// Parts of a bill that come at times that no write changes.
+// Parts of a bill that no write affects.
 const (
 	listings = "listings" // of leases and jobs
 	metadata = "metadata"
 )
 
-// partOf tells what a request is for. Background work has low priority.
+// partOf returns the purpose of a request. Background work has low priority.
 func partOf(r *http.Request) string {
 	_, path, _ := strings.Cut(r.URL.Path, "/colls/")
 	switch {
@@ -77,7 +77,7 @@ func row(first string, instances int, sum float64, parts map[string]float64, col
 	return s
 }
 
-// fleet is a blog with a full feed, on which instances run as on an account, and their bill.
+// fleet returns a blog with a full feed and running instances, and their bill.
 func fleet(t *testing.T, instances int) (*storetest.World, *bill) {
 	t.Helper()
 	w := storetest.New(t)
@@ -96,12 +96,12 @@ func fleet(t *testing.T, instances int) (*storetest.World, *bill) {
 		w.Start()
 		waittest.Advance(time.Second)
 	}
-	waittest.Advance(10 * time.Minute) // until reservations of names are old, and leases have settled
+	waittest.Advance(10 * time.Minute) // until reservations have passed their grace period and leases are balanced
 	b.take()
 	return w, b
 }
 
-// The change feeds and leases of idle instances cost little.
+// The polls and leases of idle instances cost no more than a limit.
 func TestCost_Idle(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
@@ -126,8 +126,8 @@ func TestCost_Idle(t *testing.T) {
 	}
 }
 
-// A write costs little beside its request: what it costs in five minutes, less five that are idle, on any
-// number of instances.
+// A single write costs no more than a limit on any number of instances: the RU of five minutes with the write
+// less those of five idle minutes.
 func TestCost_LoneWrite(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
@@ -148,7 +148,7 @@ func TestCost_LoneWrite(t *testing.T) {
 				{"comment on one of the newest posts", func() { w.AddComment(grace, newest, "nice") }},
 				{"post", func() { w.AddPost(grace, "new") }},
 			} {
-				waittest.Advance(time.Minute) // until what the last write caused is done
+				waittest.Advance(time.Minute) // until the projections of the last write are done
 				b.take()
 				waittest.Advance(window)
 				idle, _ := b.take()

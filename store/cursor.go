@@ -17,7 +17,7 @@ const (
 	OldestFirst Order = "OLDEST_FIRST"
 )
 
-// Paging asks for a page of a list.
+// Paging selects a page of a list.
 type Paging struct {
 	First int    // 1 to 100
 	After string // a cursor of the same list in the same order, or ""
@@ -31,7 +31,7 @@ type Page[T any] struct {
 
 	list  string // the list's name
 	seen  int    // items before the page
-	copy  int    // index of the feed partition of the page
+	copy  int    // index of the feed partition that the page was read from
 	place func(T) (blog.Date, string)
 }
 
@@ -55,7 +55,7 @@ type cursor struct {
 
 const cursorVersion = "1"
 
-// appendTo appends the cursor as opaque text with a digest of it and the list, so that changed
+// appendTo appends the cursor as opaque text, with a digest of the cursor and the list, so that changed
 // cursors and those of other lists are rejected.
 func (c cursor) appendTo(dst []byte, list string) []byte {
 	seen := strconv.Itoa(c.Seen)
@@ -71,7 +71,7 @@ func (c cursor) appendTo(dst []byte, list string) []byte {
 	return base64.RawURLEncoding.AppendEncode(dst, b)
 }
 
-// decodeCursor decodes a cursor of the list. It returns nil for "": from the start.
+// decodeCursor decodes a cursor of the list. It returns nil for "", the start of the list.
 func decodeCursor(op, list, text string) (*cursor, error) {
 	if text == "" {
 		return nil, nil

@@ -21,7 +21,7 @@ import (
 	"byline/store/projection"
 )
 
-// remains counts the comments and likes in a post's partition, tombstones too.
+// remains counts the comments and likes in a post's partition, including tombstones.
 func (w *world) remains(p *blog.Post) int {
 	w.T.Helper()
 	posts, err := w.Client.NewContainer(w.Database, "posts")
@@ -43,7 +43,7 @@ func TestDeletePost(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
-		p, other := w.AddPost(ada, "goes"), w.AddPost(ada, "stays")
+		p, other := w.AddPost(ada, "deleted"), w.AddPost(ada, "stays")
 		c := w.AddComment(grace, p, "a comment")
 		w.AddLike(grace, p)
 		storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), blog.Forbidden, "")
@@ -52,9 +52,9 @@ func TestDeletePost(t *testing.T) {
 		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 			t.Fatal(err)
 		}
-		// At once, without the change feed: the post is gone, with all that hung on it.
+		// The post, its comments and likes are gone at once, without the projections.
 		if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil {
-			t.Errorf("the post: %v, %v", got, err)
+			t.Errorf("the deleted post: got %v, %v, want nil", got, err)
 		}
 		if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllFeed())); diff != "" {
 			t.Error(diff)
@@ -63,12 +63,12 @@ func TestDeletePost(t *testing.T) {
 			t.Error(diff)
 		}
 		if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil {
-			t.Errorf("its comment: %v, %v", got, err)
+			t.Errorf("its comment: got %v, %v, want nil", got, err)
 		}
 		if n := w.remains(p); n != 0 {
 			t.Errorf("%d items remain", n)
 		}
-		// And nothing can be done with it any more.
+		// Operations on the deleted post fail.
 		storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), blog.NotFound, "")
 		_, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("back")})
 		storetest.WantCode(t, err, blog.NotFound, "")
@@ -79,7 +79,7 @@ func TestDeletePost(t *testing.T) {
 		_, err = w.UnlikePost(t.Context(), grace.ID, p.ID)
 		storetest.WantCode(t, err, blog.NotFound, "")
 
-		// Nor does a process that read the change feed long ago bring it back.
+		// A process with an old page of the change feed does not restore it.
 		users, err := w.Account.Container(w.Database, blog.UsersContainer)
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestDeletePost(t *testing.T) {
 		w.AddLike(grace, other)
 		waittest.Until(t, func() error {
 			if w.AllFeed()[0].LikeCount != 1 {
-				return errors.New("not yet")
+				return errors.New("the feed does not have the like")
 			}
 			return nil
 		})
@@ -120,7 +120,7 @@ func TestDeletePost_ManyComments(t *testing.T) {
 			defer mu.Unlock()
 			if r.Header.Get("x-ms-cosmos-is-batch-request") != "" {
 				if batches++; batches > 1 {
-					return errors.New("gone")
+					return errors.New("killed")
 				}
 			}
 			return nil
@@ -129,7 +129,7 @@ func TestDeletePost_ManyComments(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := w.remains(p); n != 130 {
-			t.Errorf("%d items remain after the first batch", n)
+			t.Errorf("%d items remain after the first batch, want 130", n)
 		}
 		w.Wire.Intercept(nil)
 		defer w.Start()()
@@ -142,7 +142,7 @@ func TestDeletePost_ManyComments(t *testing.T) {
 	})
 }
 
-func TestDeletePost_FeedIsRefilled(t *testing.T) {
+func TestDeletePost_RefillsFeed(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.Start()()
@@ -163,11 +163,11 @@ func TestDeletePost_FeedIsRefilled(t *testing.T) {
 		}
 		waittest.Until(t, func() error {
 			if n := w.FeedLength(); n != 150 {
-				return fmt.Errorf("%d entries", n)
+				return fmt.Errorf("the feed container has %d posts, want 150", n)
 			}
 			return feedIs(259)
 		})
-		// More than the margin goes, one by one, and the feed never shows fewer than 100.
+		// Delete more posts than the margin, one by one: the feed always has 100.
 		for i := 259; i >= 160; i-- {
 			if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
 				t.Fatal(err)
@@ -176,7 +176,7 @@ func TestDeletePost_FeedIsRefilled(t *testing.T) {
 				waittest.Until(t, func() error { return feedIs(i - 1) })
 			}
 		}
-		// What is old comes in only where it belongs.
+		// A change of an old post does not bring it into the feed.
 		w.AddLike(ada, posts[3])
 		waittest.Until(t, func() error { return feedIs(159) })
 	})
@@ -198,7 +198,7 @@ func TestDeleteComment(t *testing.T) {
 		t.Fatalf("got %v, %v", after, err)
 	}
 	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil || len(w.AllComments(p)) != 0 {
-		t.Errorf("still there: %v, %v", got, err)
+		t.Errorf("the deleted comment: got %v, %v, want nil", got, err)
 	}
 	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
 	storetest.WantCode(t, err, blog.NotFound, "")
@@ -207,7 +207,7 @@ func TestDeleteComment(t *testing.T) {
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 {
 		t.Errorf("counted twice: %v, %v", got, err)
 	}
-	t.Run("many at once count once each", func(t *testing.T) {
+	t.Run("concurrent deletes -> counted once each", func(t *testing.T) {
 		var comments []*blog.Comment
 		for range 20 {
 			comments = append(comments, w.AddComment(grace, p, "x"))
@@ -225,7 +225,7 @@ func TestDeleteComment(t *testing.T) {
 		}
 		wg.Wait()
 		if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 5 || len(w.AllComments(p)) != 5 {
-			t.Errorf("%d counted, %d there: %v", got.CommentCount, len(w.AllComments(p)), err)
+			t.Errorf("got count %d and %d comments, %v, want 5", got.CommentCount, len(w.AllComments(p)), err)
 		}
 	})
 }
@@ -252,8 +252,8 @@ func TestEditComment(t *testing.T) {
 	}
 }
 
-// A create that is repeated after its item was deleted is told so, and makes nothing.
-func TestCreatePost_KeyOfADeletedPost(t *testing.T) {
+// A create that is repeated after its item was deleted returns Conflict and creates nothing.
+func TestCreatePost_KeyOfDeletedPost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "there")
@@ -285,11 +285,11 @@ func TestCreatePost_KeyOfADeletedPost(t *testing.T) {
 	_, _, err = w.CreateComment(t.Context(), newComment)
 	check(err)
 	if posts, comments := w.AllUserPosts(ada), w.AllComments(p); len(posts) != 1 || len(comments) != 0 {
-		t.Errorf("%d posts, %d comments", len(posts), len(comments))
+		t.Errorf("got %d posts and %d comments, want 1 and 0", len(posts), len(comments))
 	}
 }
 
-// Of what was deleted an item without its text stays, for a month.
+// A deleted post or comment leaves a tombstone without text for 30 days.
 func TestTombstones(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -311,7 +311,7 @@ func TestTombstones(t *testing.T) {
 			Title, Content string
 		}{Title: "?"}
 		if err := json.Unmarshal(r.Value, &have); err != nil || !have.Deleted || have.TTL != 30*24*60*60 || have.Content != "" || id == p.ID && have.Title != "" {
-			t.Errorf("%+v, %v", have, err)
+			t.Errorf("got %+v, %v, want a tombstone without text", have, err)
 		}
 	}
 	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {

@@ -19,34 +19,33 @@ import (
 )
 
 // The deletion of a user begins when the user item becomes a tombstone without TTL. The projections
-// then delete everything the user wrote, and last the item. In the meantime readers hide it: every
-// instance knows the users whose deletion has begun, by its own mutations, by the tokens of sessions,
-// by a tail of the users container, and from the start by the list of jobs.
+// then delete everything the user wrote, and the item last. In the meantime reads hide all of it: every
+// instance learns of the users being deleted from its own mutations, the session tokens, a tail of the users
+// container and, at the start, the list of jobs.
 
 const (
-	deletionPatience = 500 * time.Millisecond // for the first list of jobs, and the tail to catch up
-	deletionRetry    = 10 * time.Second       // after which reads wait for them again, and a failed list of jobs is repeated
-	deletionRecheck  = time.Minute            // interval of lists of jobs, and of checks whether deletions have ended
+	deletionWait    = 500 * time.Millisecond // longest wait of a read for the first list of jobs and for the tail
+	deletionRetry   = 10 * time.Second       // time until reads wait again after a timeout, and until a failed list is retried
+	deletionRecheck = time.Minute            // interval of lists of jobs and of checks for ended deletions
 )
 
-// deletions are the users whose deletion has begun, as far as this instance knows.
+// deletions are the users being deleted that this instance knows of.
 type deletions struct {
 	any    atomic.Bool // whether there are any
 	mu     sync.Mutex
-	hidden sync.Map // user id to blog.Date: what the user has created before is hidden; written under mu
+	hidden sync.Map // user id to blog.Date: items the user created before it are hidden; written under mu
 
-	starting atomic.Pointer[<-chan struct{}] // closed, or nil: those are known whose deletion had begun before Run
-	tail     atomic.Pointer[cosmos.Tail]     // nil: not followed, or by polls alone
-	waiting  atomic.Int64                    // Unix nanoseconds before which reads do not wait for either
+	starting atomic.Pointer[<-chan struct{}] // closed or nil once the deletions that began before Run are known
+	tail     atomic.Pointer[cosmos.Tail]     // nil: reads do not wait for the tail
+	waiting  atomic.Int64                    // reads wait for neither before this time, in Unix nanoseconds
 }
 
-// hides reports whether something that a user has created is hidden. The user may have begun anew
-// since.
+// hides reports whether an item that a user created is hidden. Items of a user created again later are not.
 func (d *deletions) hides(userID string, created blog.Date) bool {
 	return d.any.Load() && created < d.hiddenUntil(userID)
 }
 
-// hiddenUntil returns before when what a user has created is hidden, "" if nothing is.
+// hiddenUntil returns the date before which a user's items are hidden, "" if none are.
 func (d *deletions) hiddenUntil(userID string) blog.Date {
 	if until, ok := d.hidden.Load(userID); ok {
 		return until.(blog.Date)
@@ -54,7 +53,7 @@ func (d *deletions) hiddenUntil(userID string) blog.Date {
 	return ""
 }
 
-// add hides what a user has created before. It reports whether that is new.
+// add hides the items that a user created before a date. It returns false if they were hidden already.
 func (d *deletions) add(userID string, until blog.Date) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +65,7 @@ func (d *deletions) add(userID string, until blog.Date) bool {
 	return true
 }
 
-// remove is for deletions that have ended, of what users returned. A later one of the same user stays.
+// remove removes the ended deletions among those that users returned. A later deletion of the same user stays.
 func (d *deletions) remove(ended map[string]blog.Date) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,26 +77,26 @@ func (d *deletions) remove(ended map[string]blog.Date) {
 	d.any.Store(left)
 }
 
-// users returns their ids, with the date before which what they have created is hidden.
+// users returns the users by id, with the date before which their items are hidden.
 func (d *deletions) users() map[string]blog.Date {
 	all := map[string]blog.Date{}
 	d.hidden.Range(func(id, until any) bool { all[id.(string)] = until.(blog.Date); return true })
 	return all
 }
 
-// HidesUsers reports whether there are users whose posts are hidden.
+// HidesUsers reports whether any user's posts are hidden.
 func (s *Store) HidesUsers() bool { return s.deletions.any.Load() }
 
-// hide hides a user from readers from now on.
+// hide hides a deleted user, and what they wrote, from now on.
 func (s *Store) hide(userID string, deleted time.Time) {
 	if !s.deletions.add(userID, blog.NewDate(deleted.Add(blog.DeletionGrace))) {
 		return
 	}
-	s.account.Invalidate() // after they are known, so that nothing is cached with them
+	s.account.Invalidate() // after add, so that no read caches hidden items
 	s.events.endOf(userID)
 }
 
-// shown returns a post, nil if it is hidden.
+// shown returns a post, or nil if it is hidden.
 func (s *Store) shown(p *blog.Post) *blog.Post {
 	if p == nil || s.deletions.hides(p.AuthorID, p.CreatedAt) {
 		return nil
@@ -105,7 +104,7 @@ func (s *Store) shown(p *blog.Post) *blog.Post {
 	return p
 }
 
-// showPost, showComment and showLike prepare an item for readers. They return false if it is hidden.
+// showPost, showComment and showLike prepare an item for readers. They return false for a hidden item.
 func (s *Store) showPost(p *blog.Post) bool { return s.shown(p) != nil }
 
 func (s *Store) showComment(c *blog.Comment) bool {
@@ -122,7 +121,7 @@ func (s *Store) showLike(l *blog.Like) bool {
 	return true
 }
 
-// decodeUser is blog.DecodeUser. It returns nil for a deleted user also if a replica is behind.
+// decodeUser is blog.DecodeUser, but returns nil for a deleted user even if the replica is behind.
 func (s *Store) decodeUser(op string, raw []byte) (*blog.User, error) {
 	u, err := blog.DecodeUser(op, raw)
 	if u == nil || err != nil || s.deletions.hides(u.ID, u.CreatedAt) {
@@ -131,7 +130,7 @@ func (s *Store) decodeUser(op string, raw []byte) (*blog.User, error) {
 	return u, nil
 }
 
-// decodePost is blog.DecodePost of a post that was just written to. NotFound if it is hidden.
+// decodePost is blog.DecodePost for a post that was just written. NotFound if it is hidden.
 func (s *Store) decodePost(op string, raw []byte) (*blog.Post, error) {
 	p, err := blog.DecodePost(op, raw)
 	if p != nil && s.shown(p) == nil {
@@ -140,32 +139,32 @@ func (s *Store) decodePost(op string, raw []byte) (*blog.Post, error) {
 	return p, err
 }
 
-// beginRead begins an operation of a reader, who must not see what users wrote that were deleted through
-// another instance longer than a poll ago. A user item says itself that it is deleted.
+// beginRead begins a read, which must hide users that were deleted through another instance longer than
+// deletionLag ago. Reads of users do not need it: a user item itself says that it is deleted.
 func (s *Store) beginRead(ctx context.Context, p cosmos.Pattern) context.Context {
 	ctx = s.account.Begin(ctx, p)
 	s.awaitDeletions(ctx)
 	return ctx
 }
 
-// DeletionsKnown reports whether this instance knows of all deletions up to a poll ago, as far as Run
-// learns of any. If not, the tail is woken, and the next read waits for it.
+// DeletionsKnown reports whether this instance knows of all deletions up to deletionLag ago, as far as Run
+// follows them. If not, it wakes the tail, and the next read waits for it.
 func (s *Store) DeletionsKnown() bool {
 	tail := s.deletions.tail.Load()
 	return s.deletions.starting.Load() == nil && (tail == nil || tail.Within(s.deletionLag()))
 }
 
-// deletionLag is how long deletions of users may be unknown to other instances.
+// deletionLag returns how long deletions of users may be unknown to other instances.
 func (s *Store) deletionLag() time.Duration { return projection.IdleInterval(s.o.PollInterval) }
 
-// awaitDeletions waits until this instance knows of all deletions up to a poll ago: once Run begins, for
-// the first list of jobs; after a pause in which nobody has read, for one poll. It does not wait while the
-// tail fails, as when throttled, and gives up soon if Cosmos DB does not answer.
+// awaitDeletions waits until this instance knows of all deletions up to deletionLag ago: after Run begins,
+// for the first list of jobs; after a pause without reads, for one poll. It does not wait while the tail
+// fails, for example when throttled, and waits deletionWait at most.
 func (s *Store) awaitDeletions(ctx context.Context) {
 	if s.DeletionsKnown() || time.Now().UnixNano() < s.deletions.waiting.Load() {
 		return
 	}
-	within, cancel := context.WithTimeout(ctx, deletionPatience)
+	within, cancel := context.WithTimeout(ctx, deletionWait)
 	defer cancel()
 	if starting := s.deletions.starting.Load(); starting != nil {
 		select {
@@ -181,13 +180,13 @@ func (s *Store) awaitDeletions(ctx context.Context) {
 	}
 }
 
-// checkAuthor is for writes that do not read the acting user. Forbidden if they are deleted.
+// checkAuthor checks the acting user of writes that do not read it. Forbidden if the user is deleted.
 func (s *Store) checkAuthor(ctx context.Context, op, userID string) error {
 	s.awaitDeletions(ctx)
 	if s.deletions.hiddenUntil(userID) == "" {
 		return nil
 	}
-	_, err := s.author(ctx, op, userID) // who may have begun anew
+	_, err := s.author(ctx, op, userID) // the user may have been created again
 	return err
 }
 
@@ -206,14 +205,14 @@ func (s *Store) learnDeletions(_ context.Context, items [][]byte) error {
 	return nil
 }
 
-// runUsers follows the changes of users until ctx ends: for the cache, and for deletions.
+// runUsers follows the changes of users until ctx ends, for the item cache and for deletions.
 func (s *Store) runUsers(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	starting, started := context.WithCancel(ctx)
 	done := starting.Done()
 	s.deletions.starting.Store(&done)
 	defer s.deletions.starting.Store(nil)
-	o := changefeed.Options{OnDemand: func() bool { return true }} // readers wake it
+	o := changefeed.Options{Unwatched: func() bool { return true }} // readers wake it
 	tail := s.tail("cache-users", s.users, "userId", s.learnDeletions, o)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -238,9 +237,9 @@ func (s *Store) runUsers(ctx context.Context) error {
 	return err
 }
 
-// keepDeletions learns of the deletions that had begun before the tail, until ctx ends, and forgets
-// those that have ended. It lists the jobs again and again: projections that are behind enqueue one late.
-// It calls listed after each list.
+// keepDeletions learns of the deletions that began before the tail, and forgets those that have ended, until
+// ctx ends. It lists the jobs periodically, as projections that are behind enqueue jobs late. It calls listed
+// after each list.
 func (s *Store) keepDeletions(ctx context.Context, listed func()) {
 	for wait := deletionRetry; ; wait = deletionRecheck { // usually a job follows its mutation within seconds
 		err := s.listDeletions(ctx)
@@ -257,7 +256,7 @@ func (s *Store) keepDeletions(ctx context.Context, listed func()) {
 	}
 }
 
-// pause waits. It returns false if ctx ends first.
+// pause waits for d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -301,7 +300,7 @@ func (s *Store) listDeletions(ctx context.Context) error {
 	return nil
 }
 
-// forgetDeletions forgets the users whose deletion has ended: their items are gone, or new.
+// forgetDeletions forgets the users whose deletion has ended: the user item is gone, or was created again.
 func (s *Store) forgetDeletions(ctx context.Context) error {
 	ended := s.deletions.users()
 	ids := slices.Collect(maps.Keys(ended))
@@ -332,11 +331,11 @@ func (s *Store) usersOrTombstones(ctx context.Context, op string, ids []string) 
 		blog.DecodeUserOrTombstone, func(u *blog.UserItem) string { return u.ID })
 }
 
-// DeleteUser deletes the user of a caller, who repeats the username: one conditional patch makes the
-// user item a tombstone. Readers no longer see the user, nor what they wrote, but for their comments
-// and likes on the posts of others, which have no username. The projections then delete all of it.
-// Until that has ended a repetition changes nothing. NotFound if the user does not exist, Invalid
-// (Field is "username") if it is not the username.
+// DeleteUser deletes the caller's user, whose username the caller repeats: one conditional patch makes the
+// user item a tombstone. From then on readers see neither the user nor their posts, and comments and likes
+// on the posts of others without a username. The projections then delete all of it; until they have, a
+// repetition changes nothing. NotFound if the user does not exist, Invalid (Field is "username") if username
+// is not the user's.
 func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 	const op = "delete user"
 	ctx = s.account.Begin(ctx, DeleteUser)
@@ -347,7 +346,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 	for attempt := range 4 {
 		read := s.newestUserOrTombstone
 		if attempt == 0 {
-			read = s.userOrTombstone // which may be that of a replica that is behind
+			read = s.userOrTombstone // its replica may be behind
 		}
 		u, err := read(ctx, op, userID)
 		switch {
@@ -362,12 +361,12 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 		}
 		deleted := u.DeletedAt
 		if !u.Deleted {
-			deleted, err = s.buryUser(ctx, op, u)
+			deleted, err = s.markDeleted(ctx, op, u)
 		}
 		if err != nil {
 			return err
 		}
-		if deleted != "" { // else the user was changed meanwhile
+		if deleted != "" { // otherwise the user was changed meanwhile
 			s.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
 			s.hide(userID, deleted.Time())
 			return nil
@@ -385,7 +384,7 @@ func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.U
 	return blog.DecodeUserOrTombstone(op, raw)
 }
 
-// newestUserOrTombstone reads a user item where writes are.
+// newestUserOrTombstone is userOrTombstone from the primary replica.
 func (s *Store) newestUserOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
 	raw, err := s.newest(ctx, op, userID)
 	if raw == nil || err != nil {
@@ -394,8 +393,8 @@ func (s *Store) newestUserOrTombstone(ctx context.Context, op, userID string) (*
 	return blog.DecodeUserOrTombstone(op, raw)
 }
 
-// buryUser makes a user a tombstone, and returns its date: "" if the user was changed meanwhile.
-func (s *Store) buryUser(ctx context.Context, op string, u *blog.UserItem) (blog.Date, error) {
+// markDeleted makes a user a tombstone and returns its date, or "" if the user was changed meanwhile.
+func (s *Store) markDeleted(ctx context.Context, op string, u *blog.UserItem) (blog.Date, error) {
 	date := s.now()
 	var p cosmos.Patch
 	p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", u.Revision)
@@ -418,8 +417,8 @@ func noUser(op string) error {
 	return &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
 }
 
-// beingDeleted returns the Conflict of a user who is created anew too early. deleted is "" if the
-// item is gone, or of a replica that is behind.
+// beingDeleted returns the Conflict of a user that is created again too early. deleted is "" if the item is
+// gone, or if the replica that it was read from is behind.
 func (s *Store) beingDeleted(op, userID string, deleted blog.Date) error {
 	const atLeast = 5 * time.Second // between attempts
 	until := s.deletions.hiddenUntil(userID)

@@ -23,7 +23,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// openHeld opens an account on which the jobs of deletions make no progress.
+// openHeld opens an account on which jobs of deletions make no progress.
 func openHeld(t *testing.T) *cosmostest.Account {
 	t.Helper()
 	a := cosmostest.Open(t, emulator.Options{})
@@ -34,7 +34,7 @@ func openHeld(t *testing.T) *cosmostest.Account {
 // deletable is a blog of two users.
 type deletable struct {
 	ada, grace  *blog.User
-	mine, other *blog.Post    // of ada, and of grace
+	mine, other *blog.Post    // ada's and grace's
 	comment     *blog.Comment // ada's, on grace's post
 }
 
@@ -47,11 +47,11 @@ func (w *world) deletable() deletable {
 	return d
 }
 
-// seen describes what a store shows of ada.
-func (d deletable) seen(ctx context.Context, s *store.Store) string {
+// visible lists the reads of a store that show ada.
+func (d deletable) visible(ctx context.Context, s *store.Store) string {
 	var all []string
-	show := func(what string, there bool, err error) {
-		if there || err != nil {
+	show := func(what string, visible bool, err error) {
+		if visible || err != nil {
 			all = append(all, fmt.Sprint(what, " ", err))
 		}
 	}
@@ -82,21 +82,22 @@ func (d deletable) seen(ctx context.Context, s *store.Store) string {
 	return strings.Join(all, ", ")
 }
 
-// A deleted user and their posts are gone for readers at once; what they wrote elsewhere has no name.
-func TestDeleteUser_GoneForReaders(t *testing.T) {
+// A deleted user and their posts are hidden from readers at once; their comments and likes elsewhere have no
+// username.
+func TestDeleteUser_HiddenFromReaders(t *testing.T) {
 	w := newWorld(t)
 	d := w.deletable()
-	everything := d.seen(t.Context(), w.Store)
+	everything := d.visible(t.Context(), w.Store)
 	for _, what := range []string{"user", "name", "post ", "posts", "own posts", "feed", "comments", "comment ", "likes", "like ", "liked"} {
 		if !strings.Contains(everything, what) {
-			t.Fatalf("before, only %s is seen", everything)
+			t.Fatalf("before the deletion only %s is visible", everything)
 		}
 	}
 	if err := w.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	if left := d.seen(t.Context(), w.Store); left != "" {
-		t.Errorf("still seen: %s", left)
+	if left := d.visible(t.Context(), w.Store); left != "" {
+		t.Errorf("still visible: %s", left)
 	}
 	// A repetition succeeds and changes nothing.
 	before := w.userItem(d.ada.ID)
@@ -104,7 +105,7 @@ func TestDeleteUser_GoneForReaders(t *testing.T) {
 		t.Errorf("a repetition: %v", err)
 	}
 	if after := w.userItem(d.ada.ID); after != before {
-		t.Errorf("a repetition made %s\nof %s", after, before)
+		t.Errorf("after a repetition the item is %s\nwant %s", after, before)
 	}
 	for _, property := range []string{`"deleted":true`, `"deletionDate":"`, `"username":"ada"`, `"revision":2`} {
 		if !strings.Contains(before, property) {
@@ -116,7 +117,7 @@ func TestDeleteUser_GoneForReaders(t *testing.T) {
 	}
 }
 
-// userItem reads a user item as it is stored.
+// userItem returns the JSON of a user item.
 func (w *world) userItem(id string) string {
 	w.T.Helper()
 	c, err := w.Client.NewContainer(w.Database, "users")
@@ -136,7 +137,7 @@ func TestDeleteUser_Refused(t *testing.T) {
 	for _, name := range []string{"", "Ada", "grace", "ada "} {
 		storetest.WantCode(t, w.DeleteUser(t.Context(), d.ada.ID, name), blog.Invalid, "username")
 	}
-	for _, id := range []string{"", "a/b", blog.UserID("test", "nobody")} {
+	for _, id := range []string{"", "a/b", blog.UserID("test", "unknown")} {
 		storetest.WantCode(t, w.DeleteUser(t.Context(), id, "ada"), blog.NotFound, "")
 	}
 	if u, err := w.User(t.Context(), d.ada.ID); u == nil || err != nil {
@@ -148,7 +149,7 @@ func TestDeleteUser_Refused(t *testing.T) {
 	storetest.WantCode(t, w.DeleteUser(t.Context(), d.ada.ID, "countess"), blog.Invalid, "username")
 }
 
-// A deleted user can write nothing, and nobody can write to what is hidden.
+// A deleted user cannot write, and no user can write to hidden posts.
 func TestDeleteUser_Writes(t *testing.T) {
 	w := newWorld(t)
 	d := w.deletable()
@@ -183,7 +184,7 @@ func TestDeleteUser_Writes(t *testing.T) {
 		"unlikePost": func() error { _, err := w.UnlikePost(ctx, d.ada.ID, d.other.ID); return err },
 	} {
 		if err := write(); blog.CodeOf(err) != blog.Forbidden {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v, want forbidden", what, err)
 		}
 	}
 	_, err := w.RenameUser(ctx, d.ada.ID, "countess")
@@ -197,8 +198,8 @@ func TestDeleteUser_Writes(t *testing.T) {
 	storetest.WantCode(t, err, blog.NotFound, "")
 }
 
-// Until the deletion has ended, neither the subject nor the name is free. Then both are.
-func TestDeleteUser_BeginAnew(t *testing.T) {
+// The user can be created again, and the name reused, only after the deletion has ended.
+func TestDeleteUser_CreateAgain(t *testing.T) {
 	w := newWorld(t)
 	d := w.deletable()
 	ctx := t.Context()
@@ -209,7 +210,7 @@ func TestDeleteUser_BeginAnew(t *testing.T) {
 	_, err := w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "countess"})
 	storetest.WantCode(t, err, blog.Conflict, "")
 	if e := err.(*blog.Error); e.RetryAfter <= 30*time.Second || e.RetryAfter > blog.DeletionGrace {
-		t.Errorf("try again after %v", e.RetryAfter)
+		t.Errorf("got RetryAfter %v", e.RetryAfter)
 	}
 	w.Clock.Millis.Add((2 * blog.ReservationGrace).Milliseconds())
 	_, err = w.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "eve"), Username: "ada"})
@@ -217,13 +218,13 @@ func TestDeleteUser_BeginAnew(t *testing.T) {
 	_, err = w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "ada"})
 	storetest.WantCode(t, err, blog.Conflict, "")
 	if e := err.(*blog.Error); e.RetryAfter <= 0 {
-		t.Errorf("try again after %v", e.RetryAfter)
+		t.Errorf("got RetryAfter %v", e.RetryAfter)
 	}
 	if now := fmt.Sprint(w.Reservations()); now != reserved {
-		t.Errorf("reserved are %s, before %s", now, reserved)
+		t.Errorf("got reservations %s, want %s", now, reserved)
 	}
 
-	// As the job does last.
+	// Finish the deletion like the job.
 	c, err := w.Account.Container(w.Database, "users")
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +237,7 @@ func TestDeleteUser_BeginAnew(t *testing.T) {
 	if _, err := w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	p := w.AddPost(d.ada, "anew")
+	p := w.AddPost(d.ada, "new")
 	if u, err := w.User(ctx, d.ada.ID); u == nil || err != nil {
 		t.Errorf("%v %v", u, err)
 	}
@@ -251,8 +252,8 @@ func TestDeleteUser_BeginAnew(t *testing.T) {
 	}
 }
 
-// Once the item is gone, only what is left of the grace period is to be waited for.
-func TestDeleteUser_BeginAnewEarly(t *testing.T) {
+// Once the user item is deleted, RetryAfter is the rest of the grace period.
+func TestDeleteUser_CreateAgainEarly(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	if err := w.DeleteUser(t.Context(), ada.ID, "ada"); err != nil {
@@ -269,11 +270,11 @@ func TestDeleteUser_BeginAnewEarly(t *testing.T) {
 	_, err = w.CreateUser(t.Context(), store.NewUser{ID: ada.ID, Username: "countess"})
 	storetest.WantCode(t, err, blog.Conflict, "")
 	if e := err.(*blog.Error); e.RetryAfter < 30*time.Second || e.RetryAfter > blog.DeletionGrace-20*time.Second {
-		t.Errorf("try again after %v", e.RetryAfter)
+		t.Errorf("got RetryAfter %v", e.RetryAfter)
 	}
 }
 
-// Pages are as long as if the hidden posts were not there, and their cursors and ends right.
+// Pages of the feed have their full length without hidden posts, and correct cursors and ends.
 func TestDeleteUser_PagesOfFeed(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -299,7 +300,7 @@ func TestDeleteUser_PagesOfFeed(t *testing.T) {
 	}
 }
 
-// A user who is renamed at the same time is not deleted by the old name.
+// A user who is renamed at the same time is not deleted under the old name.
 func TestDeleteUser_RenamedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -318,7 +319,7 @@ func TestDeleteUser_RenamedMeanwhile(t *testing.T) {
 	}
 }
 
-// A name is compared with the newest, also where the replica is behind.
+// The username is compared with the newest one, even if the replica is behind.
 func TestDeleteUser_ReplicaBehind(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replica lag")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -341,13 +342,12 @@ func TestDeleteUser_ReplicaBehind(t *testing.T) {
 	})
 }
 
-// Other instances hide a deleted user within a poll, or from the first read after a pause; with a
-// session at once, and from their start.
+// Other instances hide a deleted user within a poll, or at the first read after a pause.
 func TestDeleteUser_OtherInstances(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cache int
-		idle  time.Duration // of the other instance, before
-		wait  time.Duration // after the mutation
+		idle  time.Duration // idle time of the other instance before the mutation
+		wait  time.Duration // time after the mutation
 	}{
 		"reading, with caches":       {1 << 20, 0, 1100 * time.Millisecond},
 		"after a pause, with caches": {1 << 20, time.Minute, 1100 * time.Millisecond},
@@ -357,31 +357,31 @@ func TestDeleteUser_OtherInstances(t *testing.T) {
 			cosmostest.NeedsEngine(t, "a fake clock")
 			cosmostest.Run(t, func(t *testing.T) {
 				on := openHeld(t)
-				a, b := newRemembering(t, on, tt.cache), newRemembering(t, on, tt.cache)
+				a, b := newCachedStore(t, on, tt.cache), newCachedStore(t, on, tt.cache)
 				w := &world{&storetest.World{Store: a.Store, T: t}}
 				d := w.deletable()
 				waittest.Advance(5 * time.Second)
-				d.seen(t.Context(), b.Store)
+				d.visible(t.Context(), b.Store)
 				waittest.Advance(tt.idle)
 				if err := a.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
 					t.Fatal(err)
 				}
-				if left := d.seen(t.Context(), a.Store); left != "" {
-					t.Errorf("where it was deleted, is still seen: %s", left)
+				if left := d.visible(t.Context(), a.Store); left != "" {
+					t.Errorf("still visible on the deleting instance: %s", left)
 				}
 				if tt.idle == 0 {
-					d.seen(t.Context(), b.Store) // wakes the tail
+					d.visible(t.Context(), b.Store) // wakes the tail
 				}
 				waittest.Advance(tt.wait)
-				if left := d.seen(t.Context(), b.Store); left != "" {
-					t.Errorf("still seen: %s", left)
+				if left := d.visible(t.Context(), b.Store); left != "" {
+					t.Errorf("still visible: %s", left)
 				}
 			})
 		})
 	}
 }
 
-// A session is enough for an instance that knows nothing yet, although its replica is behind.
+// A session token suffices for an instance to hide the user, although its replica is behind.
 func TestDeleteUser_Session(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replica lag")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -403,13 +403,13 @@ func TestDeleteUser_Session(t *testing.T) {
 			t.Error(err)
 		}
 		if renamed := two.Renamed(resumed); renamed != "" {
-			t.Errorf("%s is taken for renamed", renamed)
+			t.Errorf("got %s as renamed, want none", renamed)
 		}
 	})
 }
 
-// An instance that starts hides the users whose deletion has a job, and forgets them when it has ended.
-func TestDeleteUser_KnownFromTheStart(t *testing.T) {
+// An instance that starts hides the users whose deletion has a job, and forgets them after the deletion.
+func TestDeleteUser_HiddenAfterStart(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		on := openHeld(t)
@@ -420,7 +420,7 @@ func TestDeleteUser_KnownFromTheStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		leases, users := one.container(t, "leases"), one.container(t, "users")
-		for _, subject := range []string{d.ada.ID, d.grace.ID, "absent"} { // grace has begun anew
+		for _, subject := range []string{d.ada.ID, d.grace.ID, "absent"} { // grace was created again
 			id := "deleteUser." + subject
 			if err := leases.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"kind":"deleteUser","subject":%q}`, id, subject)); err != nil {
 				t.Fatal(err)
@@ -435,14 +435,14 @@ func TestDeleteUser_KnownFromTheStart(t *testing.T) {
 		})
 		on.Transport = slow
 		for _, cacheBytes := range []int{1 << 20, 0} {
-			b := newRemembering(t, on, cacheBytes)
-			synctest.Wait() // it lists the jobs
+			b := newCachedStore(t, on, cacheBytes)
+			synctest.Wait() // until it lists the jobs
 			began := time.Now()
 			if u, err := b.User(t.Context(), d.ada.ID); u != nil || err != nil || time.Since(began) > 0 {
-				t.Errorf("%v %v after %v, although the item says it", u, err, time.Since(began))
+				t.Errorf("got user %v, %v after %v, want nil at once, by the item alone", u, err, time.Since(began))
 			}
-			if left := d.seen(t.Context(), b.Store); left != "" {
-				t.Errorf("with a cache of %d bytes, still seen: %s", cacheBytes, left)
+			if left := d.visible(t.Context(), b.Store); left != "" {
+				t.Errorf("with a cache of %d bytes, still visible: %s", cacheBytes, left)
 			}
 			if u, err := b.User(t.Context(), d.grace.ID); u == nil || err != nil {
 				t.Errorf("%v %v", u, err)
@@ -466,7 +466,7 @@ func TestDeleteUser_KnownFromTheStart(t *testing.T) {
 }
 
 // An instance that starts while the projections are behind hides the user once there is a job.
-func TestDeleteUser_KnownFromLateJob(t *testing.T) {
+func TestDeleteUser_HiddenAfterLateJob(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		on := openHeld(t)
@@ -484,33 +484,33 @@ func TestDeleteUser_KnownFromLateJob(t *testing.T) {
 			return nil
 		})
 		on.Transport = late
-		b := newRemembering(t, on, 1<<20)
+		b := newCachedStore(t, on, 1<<20)
 		waittest.Advance(time.Minute)
 		if u, err := b.User(t.Context(), d.ada.ID); u != nil || err != nil {
 			t.Errorf("%v %v", u, err)
 		}
-		if !strings.Contains(d.seen(t.Context(), b.Store), "post ") {
+		if !strings.Contains(d.visible(t.Context(), b.Store), "post ") {
 			t.Fatal("hidden without a job")
 		}
 		late.Intercept(nil)
 		waittest.Advance(2 * time.Minute)
-		if left := d.seen(t.Context(), b.Store); left != "" {
-			t.Errorf("still seen: %s", left)
+		if left := d.visible(t.Context(), b.Store); left != "" {
+			t.Errorf("still visible: %s", left)
 		}
 	})
 }
 
-// What is by a deleted user is no event, and streams of their posts end.
+// Items of a deleted user cause no events, and the streams of their posts end.
 func TestDeleteUser_Streams(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		on := openHeld(t)
-		a, b := newRemembering(t, on, 1<<20), newRemembering(t, on, 1<<20)
+		a, b := newCachedStore(t, on, 1<<20), newCachedStore(t, on, 1<<20)
 		w := &world{&storetest.World{Store: a.Store, T: t}}
 		d := w.deletable()
 		ctx := t.Context()
 		var checks []func()
-		for name, s := range map[string]*store.Store{"where it is deleted": a.Store, "elsewhere": b.Store} {
+		for name, s := range map[string]*store.Store{"deleting instance": a.Store, "other instance": b.Store} {
 			changed, err := s.PostChanges(ctx, d.mine.ID)
 			open(t, changed, err)
 			comments, err := s.NewComments(ctx, d.mine.ID)
@@ -520,7 +520,7 @@ func TestDeleteUser_Streams(t *testing.T) {
 			published, err := s.PublishedPosts(ctx)
 			open(t, published, err)
 			checks = append(checks, func() {
-				for more := true; more; { // what happened before
+				for more := true; more; { // events before the deletion
 					_, more = next(t, changed)
 				}
 				for more := true; more; {
@@ -550,8 +550,8 @@ func TestDeleteUser_Streams(t *testing.T) {
 		if err := a.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(2 * time.Second) // until other instances know of it
-		// As if written by a request that had begun before.
+		waittest.Advance(2 * time.Second) // until the other instance knows of it
+		// Simulate a write that was in flight.
 		late := *d.mine
 		late.ID, late.Title = "late", "late"
 		item, _ := blog.NewPostItem(&late)

@@ -11,11 +11,11 @@ import (
 // ambiguous reports whether the outcome of a failed write is unknown.
 func ambiguous(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil {
-		return false // nobody reads the outcome
+		return false // the caller is gone
 	}
 	var known *blog.Error
 	if errors.As(err, &known) && known.Err == nil {
-		return false // an error that the store made from a response
+		return false // made from a response, so the outcome is known
 	}
 	return cosmos.ErrorOf(err).Ambiguous()
 }

@@ -1,7 +1,7 @@
 package store
 
-// CacheBytes is how many bytes a store's cache has counted.
+// CacheBytes returns the size of a store's item cache, in bytes.
 func CacheBytes(s *Store) int { return s.account.CachedBytes() }
 
-// MaxCounted is how many comments and likes a post can have, by counter.
+// MaxCounted is the most comments and likes of a post, by counter.
 var MaxCounted = maxCounted

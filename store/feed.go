@@ -6,8 +6,8 @@ import (
 	"byline/store/blog"
 )
 
-// Feed is Q6: the newest 100 posts in short form, newest first, by one query of one
-// of the feed's partitions.
+// Feed is Q6: the summaries of the newest 100 posts, newest first, by one query of one of the feed's
+// partitions.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q6)
 	l := list[blog.Post]{op: "list feed", container: s.feed, partition: blog.TypePost, copies: s.feedPartitions, limit: blog.FeedServed,

@@ -6,8 +6,8 @@ import (
 	"byline/store/blog"
 )
 
-// A user whose deletion has ended may begin anew, and be deleted again, while this is found out.
-func TestDeletions_ForgetsNoLaterOne(t *testing.T) {
+// A user may be created and deleted again while forgetDeletions finds that the first deletion has ended.
+func TestDeletions_RemoveKeepsLaterDeletion(t *testing.T) {
 	const first, second, between blog.Date = "2026-01-01T00:01:00.000Z", "2026-01-01T00:03:00.000Z", "2026-01-01T00:02:00.000Z"
 	var d deletions
 	d.add("ada", first)
@@ -19,7 +19,7 @@ func TestDeletions_ForgetsNoLaterOne(t *testing.T) {
 		t.Error("the later deletion is forgotten")
 	}
 	if d.hiddenUntil("grace") != "" {
-		t.Error("the deletion that has ended is not forgotten")
+		t.Error("the ended deletion is not forgotten")
 	}
 	if d.remove(d.users()); d.any.Load() {
 		t.Error("not all are forgotten")

@@ -13,7 +13,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// A post that has as many comments as it can have gets no more, until one is deleted.
+// A post with the maximum number of comments accepts no more until one is deleted.
 func TestCreateComment_FullPost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -55,15 +55,14 @@ func TestLikePost_FullPost(t *testing.T) {
 	storetest.WantCode(t, err, blog.NotFound, "")
 }
 
-// With all the comments and likes that a post can have, the longest there are, a logical
-// partition is less than half full.
+// The maximum number of comments and likes, all of maximum length, fill less than half a logical partition.
 func TestLimits_FitIntoALogicalPartition(t *testing.T) {
 	const partition = 20 << 30
 	id, name, date := strings.Repeat("x", 100), strings.Repeat("x", 30), blog.NewDate(storetest.Epoch())
 	comment := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: id, Comment: blog.Comment{ID: id, PostID: id, AuthorID: id,
 		AuthorUsername: name, CreatedAt: date, UpdatedAt: &date, Content: strings.Repeat("<", 10_000)}} // which JSON escapes
 	if err := store.ValidateComment(comment.Content + "<"); err == nil {
-		t.Error("a comment may be longer")
+		t.Error("longer comments are accepted")
 	}
 	like := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: id, Like: blog.Like{PostID: id, UserID: id, Username: name, CreatedAt: date}}
 	const system = 300 // bytes of Cosmos DB's own properties
@@ -71,12 +70,12 @@ func TestLimits_FitIntoALogicalPartition(t *testing.T) {
 	all := c*store.MaxCounted["/commentCount"] + l*store.MaxCounted["/likeCount"]
 	t.Logf("comments of %d bytes and likes of %d bytes: %.1f GB", c, l, float64(all)/(1<<30))
 	if all > partition/2 {
-		t.Errorf("%d bytes", all)
+		t.Errorf("got %d bytes, want at most %d", all, partition/2)
 	}
 }
 
-// A viewer writes a thousand comments on a post, deleted ones included, and no more. Counting
-// them costs nothing below that, and little above.
+// An author can write a thousand comments on a post, including deleted ones. Counting them is free below the
+// limit and costs little at it.
 func TestCreateComment_LimitPerAuthor(t *testing.T) {
 	const limit = 1000
 	w := newWorld(t)
@@ -109,13 +108,13 @@ func TestCreateComment_LimitPerAuthor(t *testing.T) {
 	}
 	t.Logf("%d comments of %.1f RU cost %.1f RU each, with %.2f requests", limit, each, ru/limit, float64(requests)/limit)
 	if ru > 1.02*limit*each {
-		t.Errorf("%.1f RU a comment, and %.1f the first", ru/limit, each)
+		t.Errorf("%.1f RU per comment, want at most 2%% more than %.1f", ru/limit, each)
 	}
 	counted := 0.0
 	for i := range 3 {
 		ru = 0
 		if _, err := comment(ada, ""); blog.CodeOf(err) != "LIMIT_REACHED" || ru > each {
-			t.Errorf("%v, for %.1f RU", err, ru)
+			t.Errorf("got %v for %.1f RU, want limit reached for at most %.1f", err, ru, each)
 		}
 		if counted = max(counted, ru); i > 0 && ru > counted-2 {
 			t.Errorf("counted again after a refusal: %.1f RU", ru)
@@ -127,13 +126,13 @@ func TestCreateComment_LimitPerAuthor(t *testing.T) {
 	}
 	for i := range 3 {
 		if _, err := comment(grace, fmt.Sprint(i)); err != nil {
-			t.Errorf("another viewer: %v", err)
+			t.Errorf("another author: %v", err)
 		}
 	}
 	w.AddLike(ada, p)
 }
 
-// Another instance, which has seen nothing of the comments, is one comment late.
+// Another instance, which does not know of the comments, accepts one more.
 func TestCreateComment_LimitPerAuthorOnAnotherInstance(t *testing.T) {
 	const limit = 1000
 	w := newWorld(t)
@@ -155,6 +154,6 @@ func TestCreateComment_LimitPerAuthorOnAnotherInstance(t *testing.T) {
 	}
 	var e *blog.Error
 	if accepted != 1 || !errors.As(err, &e) || e.Code != "LIMIT_REACHED" || e.Message == "" {
-		t.Errorf("%d more comments, then %v", accepted, err)
+		t.Errorf("got %d more comments, then %v, want 1, then limit reached", accepted, err)
 	}
 }

@@ -12,23 +12,23 @@ import (
 	"byline/store/projection"
 )
 
-// Thread is a post with its comments and likes. Counts and usernames must be correct: nothing
-// is looked up.
+// Thread is a post with its comments and likes. Counts and usernames must be correct: Import does not look
+// them up.
 type Thread struct {
 	Post     *blog.Post
 	Comments []*blog.Comment
 	Likes    []*blog.Like
 }
 
-// imports are the bulk loads of a process.
+// imports is the state of a process's bulk loads.
 type imports struct {
 	mu      sync.Mutex
 	begun   bool             // guarded by mu
 	running int              // guarded by mu; calls of Import
-	load    *projection.Load // guarded by mu; nil if the projections have to handle what is imported
+	load    *projection.Load // guarded by mu; nil if the projections must handle the imported items
 }
 
-// begin begins an Import. end must be called with its error.
+// begin begins an Import. The caller must call end with its error.
 func (i *imports) begin(ctx context.Context, v *projection.Views) (_ context.Context, end func(error), err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -46,14 +46,14 @@ func (i *imports) begin(ctx context.Context, v *projection.Views) (_ context.Con
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.running--
-		if err != nil { // there may be posts without views
+		if err != nil { // some posts may have no views yet
 			i.load = nil
 		}
 	}, nil
 }
 
-// handled has the projections begin after what was imported, if they can: that only saves them work.
-func (i *imports) handled(ctx context.Context, log *slog.Logger) {
+// skipImported has the projections start after the imported items if possible, which only saves work.
+func (i *imports) skipImported(ctx context.Context, log *slog.Logger) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.load == nil || i.running > 0 {
@@ -68,13 +68,12 @@ func (i *imports) handled(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// Import writes a user and the threads of the user's posts unchanged, with ids and dates, and
-// the posts' summaries in the user's partition: for bulk loads. Call ImportFeed afterwards.
+// Import is for bulk loads: it writes a user and the threads of the user's posts unchanged, with ids and
+// dates, and the posts' summaries in the user's partition. Call ImportFeed afterwards.
 //
-// The items of a partition go into as few transactional batches as possible. Items that exist
-// are kept, so an interrupted import can be repeated. The reservation of the name is written
-// last: once it exists, Import does nothing. Conflict (Field is "username") if another user
-// has the name.
+// The items of a partition go into as few transactional batches as possible. Existing items are kept, so an
+// interrupted import can be repeated. The reservation of the name is written last: once it exists, Import
+// does nothing. Conflict (Field is "username") if another user has the name.
 func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
 	ctx, end, err := s.imports.begin(ctx, s.views)
 	if err != nil {
@@ -179,13 +178,13 @@ func checkOwner(op string, r *blog.Reservation, u *blog.User) error {
 // blog.FeedKept of all imports must be among them. If the feed is not full, older posts are
 // added.
 //
-// Then all views of what was imported are there. If the database was empty, and nothing but this process's
-// imports has written to it, projections that start later begin after them. Otherwise they begin where
-// they would without.
+// Afterwards the views of the imported posts are complete. If the database was empty and only the imports
+// of this process have written to it, projections that start later begin after the imports. Otherwise the
+// imports do not change where they begin.
 func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
 	if err := s.views.ProjectFeed(ctx, posts); err != nil {
 		return err
 	}
-	s.imports.handled(ctx, s.o.Logger)
+	s.imports.skipImported(ctx, s.o.Logger)
 	return nil
 }

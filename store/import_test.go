@@ -17,15 +17,15 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// An import that was interrupted between the batches of a thread, and repeated after people
-// have met the post, leaves counts that are true.
+// An import that is interrupted between the batches of a thread, and repeated after other writes to the post,
+// leaves correct counts.
 func TestImport_Repeated(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, author *blog.User) error{
-		"a post has a new like": func(w *world, _ *blog.User) error {
+		"a new like": func(w *world, _ *blog.User) error {
 			_, _, err := w.LikePost(w.T.Context(), w.AddUser("fan80").ID, "imported") // whose like is in the second batch
 			return err
 		},
-		"the author has deleted": func(w *world, author *blog.User) error {
+		"the post is deleted": func(w *world, author *blog.User) error {
 			return w.DeletePost(w.T.Context(), author.ID, "imported")
 		},
 	} {
@@ -74,8 +74,7 @@ func TestImport_Repeated(t *testing.T) {
 	}
 }
 
-// Posts that are older than what deletes have left of the feed do not come into it before
-// those that lie between.
+// Imported posts do not enter a feed shortened by deletes before newer posts that it dropped.
 func TestImport_OlderPosts(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {

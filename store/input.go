@@ -18,10 +18,10 @@ const (
 	maxKey      = 100
 )
 
-// maxCounted is how many comments and likes a post can have. A logical partition has 20 GB,
-// and is full for ever then. A comment takes at most 60 KB (maxComment characters of up to 6
-// bytes in JSON) and 1 KB of other properties, a like less than 1 KB, so all of them together
-// at most 6.4 GB (TestLimits_FitIntoALogicalPartition).
+// maxCounted is the most comments and likes of a post. A logical partition holds 20 GB, and its limit cannot
+// be raised. A comment takes at most 60 KB (maxComment characters of up to 6 bytes in JSON) and 1 KB of
+// other properties, a like less than 1 KB, so all of them together at most 6.4 GB
+// (TestLimits_FitIntoALogicalPartition).
 var maxCounted = map[string]int{"/commentCount": 100_000, "/likeCount": 1_000_000}
 
 func checkUsername(op, name string) error {
@@ -36,8 +36,8 @@ func checkUsername(op, name string) error {
 	return nil
 }
 
-// checkText accepts 1 to limit characters, at least one of them visible, without control
-// characters, except newlines and tabs if lines is true.
+// checkText accepts 1 to limit characters with at least one visible one, and no control characters except
+// newlines and tabs if lines is true.
 func checkText(op, field, text string, limit int, lines bool) error {
 	if !utf8.ValidString(text) {
 		return blog.Invalidf(op, field, "%s is not valid UTF-8", field)
@@ -45,7 +45,7 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	if !strings.ContainsFunc(text, visible) {
 		return blog.Invalidf(op, field, "%s must not be empty", field)
 	}
-	// A character has at least one byte: most texts need no count.
+	// A text of at most limit bytes needs no count.
 	if len(text) > limit && utf8.RuneCountInString(text) > limit {
 		return blog.Invalidf(op, field, "%s must have at most %d characters", field, limit)
 	}
@@ -60,7 +60,7 @@ func checkText(op, field, text string, limit int, lines bool) error {
 // visible reports whether a character is neither space nor formatting.
 func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
 
-// ValidateComment returns the error of an invalid text of a comment.
+// ValidateComment returns an Error if the text of a comment is invalid.
 func ValidateComment(content string) error { return checkComment("edit comment", content) }
 
 func checkComment(op, content string) error {

@@ -49,8 +49,8 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 	return liked, nil
 }
 
-// Likes is Q5: a post's likes, newest first, by one query of the post's partition. An unknown
-// post has none.
+// Likes is Q5: a post's likes, newest first, by one query of the post's partition. The page of an unknown
+// post is empty.
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
 	ctx = s.beginRead(ctx, Q5)
 	l := list[blog.Like]{op: "list likes", container: s.posts, partition: postID, typ: blog.TypeLike,
@@ -63,7 +63,7 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog
 // LikePost is C4: one transactional batch that counts the like and creates it, after a point
 // read of the user's name. A repetition changes nothing. It returns the like and the updated
 // post. NotFound if the post does not exist, Forbidden if the caller has no user yet,
-// LimitReached if the post has as many likes as it can have.
+// LimitReached if the post has the maximum number of likes.
 func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
 	const op = "like post"
 	ctx = s.account.Begin(ctx, C4)
@@ -91,7 +91,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 	return &item.Like, post, nil
 }
 
-// firstLike returns the like that exists, and its post.
+// firstLike returns the existing like and its post.
 func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*blog.Like, *blog.Post, error) {
 	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {

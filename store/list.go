@@ -18,14 +18,14 @@ type list[T any] struct {
 	partition string
 	copies    []string // partitions that each hold the whole list; nil: only partition
 	typ       string   // "" if the partition has one type
-	limit     int      // longest length of the list; 0: none
+	limit     int      // longest length of the list; 0: unlimited
 	format    blog.Format[T]
 	blank     T // an item before it is decoded
 	place     func(*T) (blog.Date, string)
-	since     blog.Date // items before are hidden; "": none
+	since     blog.Date // items created before are hidden; "": no item
 
 	deletions *deletions
-	show      func(*T) bool // prepares an item while there are deletions; false: it is hidden
+	show      func(*T) bool // prepares an item while there are deletions; false if it is hidden
 }
 
 // page returns one page.
@@ -44,7 +44,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	}
 	partition, copy := l.partition, 0
 	if n := len(l.copies); n > 0 {
-		// Partitions may differ for a moment: later pages are read from the first one's.
+		// Partitions may differ for a moment: read later pages from the partition of the first page.
 		if copy = rand.IntN(n); after != nil {
 			copy = after.Copy % n
 		}
@@ -77,8 +77,8 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	})
 }
 
-// cut makes the page after a cursor from the first items of the list. It returns false if
-// these do not suffice.
+// cut makes the page after a cursor from the cached list. It returns false if the cached items do not
+// suffice.
 func (l *list[T]) cut(page, whole *Page[*T], after *cursor, first int) bool {
 	begin := 0
 	if after != nil {
@@ -98,11 +98,11 @@ func (l *list[T]) cut(page, whole *Page[*T], after *cursor, first int) bool {
 	return true
 }
 
-// read reads one page by keyset: one query of one partition, which the composite index of the
-// sort answers. A query needs a second request only if Cosmos DB ends a page early.
+// read reads one page by keyset pagination: one query of one partition, served by the composite index of
+// the sort. It takes a second request only if Cosmos DB ends a page early.
 func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, order Order, after *cursor, first int) error {
 	query := l.query(partition, order, after)
-	query.PageSize = int32(first + 1) // one more tells whether more follow
+	query.PageSize = int32(first + 1) // the extra item tells whether more follow
 	for body, err := range l.container.QueryBodies(ctx, query) {
 		if err != nil {
 			return blog.CosmosError(l.op, err)
@@ -110,7 +110,7 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 		room := first - len(to.Items)
 		most, hides := room+1, l.deletions.any.Load()
 		if hides {
-			most = blog.MaxPage + 2 // all: some may go
+			most = blog.MaxPage + 2 // all of them, as some may be hidden
 		}
 		items, err := l.format.Decode(body, l.blank, most)
 		if err != nil {
@@ -144,15 +144,15 @@ func (l *list[T]) visible(items []T) []T {
 	return items[:n]
 }
 
-// weight is the memory of a page beside its text: the items, the pointers to them, and up to
-// an eighth by which Go rounds large allocations up.
+// weight returns the memory of a page besides its text, in bytes: the items, the pointers to them, and up
+// to an eighth by which Go rounds large allocations up.
 func weight[T any](items, text int) int {
 	took := items * int(reflect.TypeFor[T]().Size()+reflect.TypeFor[*T]().Size())
 	return took + (took+text)/8
 }
 
-// query selects the items after the cursor. The index seeks the first bound on creationDate;
-// the rest decides among items of the same millisecond.
+// query selects the items after the cursor. The index seeks the first bound on creationDate; the second
+// condition orders items of the same millisecond.
 func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Query {
 	comparison, direction := "<", "DESC"
 	if order == OldestFirst {

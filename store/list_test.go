@@ -13,7 +13,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// lists names every list of a world that has items in all of them.
+// lists returns every list of a world, by name.
 func lists(w *world, u *blog.User, p *blog.Post) map[string]func(context.Context, store.Paging) ([]string, []string, bool, error) {
 	return map[string]func(context.Context, store.Paging) ([]string, []string, bool, error){
 		"feed": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
@@ -50,7 +50,7 @@ func ids[T any](page *store.Page[T], err error) func(func(T) string) ([]string, 
 
 func TestPages_ConcurrentWrites(t *testing.T) {
 	for _, sameDate := range []bool{false, true} {
-		t.Run(fmt.Sprintf("all of the same millisecond: %v", sameDate), func(t *testing.T) {
+		t.Run(fmt.Sprintf("same date: %v", sameDate), func(t *testing.T) {
 			w := newWorld(t)
 			w.Clock.Stopped.Store(sameDate)
 			ada := w.AddUser("ada")
@@ -98,7 +98,7 @@ func TestPages_ConcurrentWrites(t *testing.T) {
 							break
 						}
 						if len(got) != 7 {
-							t.Fatalf("a page of %d in the middle", len(got))
+							t.Fatalf("got a page of %d items before the end, want 7", len(got))
 						}
 						paging.After = cursors[len(cursors)-1]
 					}
@@ -112,7 +112,7 @@ func TestPages_ConcurrentWrites(t *testing.T) {
 					}
 					for id, n := range seen {
 						if n > 1 {
-							t.Errorf("%s came %d times", id, n)
+							t.Errorf("%s is in the pages %d times, want 1", id, n)
 						}
 					}
 				})
@@ -147,7 +147,7 @@ func TestPages(t *testing.T) {
 			}
 			rest, _, more, err := list(t.Context(), store.Paging{First: 100, After: c[9]})
 			if diff := cmp.Diff(whole[10:], rest); diff != "" || more || err != nil {
-				t.Errorf("rest: %s %v %v", diff, more, err)
+				t.Errorf("after the tenth: %s %v %v", diff, more, err)
 			}
 			if end, _, more, err := list(t.Context(), store.Paging{First: 5, After: c[13]}); err != nil || more || len(end) != 0 {
 				t.Errorf("after the end: %v, %v, %v", end, more, err)
@@ -176,7 +176,7 @@ func TestPages(t *testing.T) {
 	_, err = w.Comments(t.Context(), "absent", store.Paging{First: 5, Order: "oldest_first"})
 	storetest.WantCode(t, err, blog.Invalid, "order")
 	if page, err := w.Comments(t.Context(), "absent", store.Paging{First: 5}); err != nil || len(page.Items) != 0 || page.More {
-		t.Errorf("comments of no post: %v, %v", page, err)
+		t.Errorf("comments of an unknown post: got %v, %v, want an empty page", page, err)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"byline/store/projection"
 )
 
-// addLong creates a post with a text of some bytes.
+// addLong creates a post with a text of so many bytes.
 func (w *world) addLong(u *blog.User, bytes int, key string) *blog.Post {
 	w.T.Helper()
 	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.ID, Title: "long", Content: longText(bytes), Key: key})
@@ -35,7 +35,7 @@ func longText(bytes int) string {
 	return strings.Repeat(word, bytes/len(word)) + "engine"
 }
 
-// hasContent checks what reads of a post return: alone and among others.
+// hasContent checks the content of a post, read alone and with others.
 func (w *world) hasContent(id, content string) {
 	w.T.Helper()
 	p, err := w.Post(w.T.Context(), id)
@@ -48,7 +48,7 @@ func (w *world) hasContent(id, content string) {
 	}
 }
 
-// text returns the text item of a post, nil if it has no text item.
+// text returns the text item of a post, or nil.
 func (w *world) text(id string) *blog.TextItem {
 	w.T.Helper()
 	c, err := w.Account.Container(w.Database, blog.PostsContainer)
@@ -86,7 +86,7 @@ func (w *world) addInline(u *blog.User, content string) *blog.Post {
 	return p
 }
 
-// Reads of a post that was long when it was created are concurrent; those of others are one.
+// A post that was long when it was created takes two concurrent reads, others one.
 func TestPost_LongTextIsReadInOneRoundTrip(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replicas do not lag")
 	w := newWorld(t)
@@ -109,7 +109,7 @@ func TestPost_LongTextIsReadInOneRoundTrip(t *testing.T) {
 		case <-all:
 			return nil
 		case <-time.After(30 * time.Second):
-			return fmt.Errorf("nothing is read beside it")
+			return fmt.Errorf("no concurrent read")
 		}
 	})
 	p, err := w.Post(t.Context(), long.ID)
@@ -126,7 +126,7 @@ func TestPost_LongTextIsReadInOneRoundTrip(t *testing.T) {
 }
 
 func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
-	for _, first := range []int{10, blog.InlineText + 500} { // of a short id, and of a long one
+	for _, first := range []int{10, blog.InlineText + 500} { // without and with the id of a long post
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
 				w := newWorld(t)
@@ -143,7 +143,7 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 					version++
 					w.hasContent(p.ID, content)
 					if has := w.text(p.ID) != nil; has != blog.IsLong(content) {
-						t.Errorf("%d: the text is there: %t", size, has)
+						t.Errorf("%d: got a text item: %t, want %t", size, has, !has)
 					}
 					title := fmt.Sprint("title ", i)
 					if edited, err = w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Truncated != blog.IsLong(content) {
@@ -152,10 +152,10 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 					version++
 					w.hasContent(p.ID, content)
 					if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: new(int32)}); blog.CodeOf(err) != blog.Conflict {
-						t.Errorf("stale: %v", err)
+						t.Errorf("stale version: got %v, want conflict", err)
 					}
 					if _, err := w.EditPost(t.Context(), "grace", p.ID, store.PostEdit{Content: &content}); blog.CodeOf(err) != blog.Forbidden {
-						t.Errorf("another's: %v", err)
+						t.Errorf("another user: got %v, want forbidden", err)
 					}
 					summaries, err := w.UserPosts(t.Context(), ada.ID, store.Paging{First: 1})
 					if err != nil || summaries.Items[0].Truncated != (len(content) > 280) || summaries.Items[0].Title != title {
@@ -171,7 +171,7 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 	}
 }
 
-// A reader that meets an edit between its two reads gets one version or the other.
+// A reader gets a consistent version if an edit comes between its two reads.
 func TestPost_EditBetweenTwoReads(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replicas do not lag")
 	for _, size := range []int{5, 9000} {
@@ -217,9 +217,9 @@ type transporterFunc func(*http.Request) (*http.Response, error)
 
 func (f transporterFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// An edit of the title of a post whose long text is on the post does not move the text, and so does
-// not wait for that while background work is throttled.
-func TestEditPost_TitleOfALongInlinePost(t *testing.T) {
+// An edit of the title of a post with a long inline text does not move the text, and so does not wait while
+// background work is throttled.
+func TestEditPost_TitleOfLongInlinePost(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it throttles an account")
 		w := newWorld(t)
@@ -241,14 +241,14 @@ func TestEditPost_TitleOfALongInlinePost(t *testing.T) {
 			t.Errorf("%+.300v %v", got, err)
 		}
 		if took := time.Since(began); took > 0 {
-			t.Errorf("the edit took %v", took)
+			t.Errorf("the edit took %v, want 0", took)
 		}
 	})
 }
 
-// Posts whose long text is on the post are read, liked, edited and deleted as others; edits of the
-// text move it.
-func TestPost_LongInlineItemsOfBefore(t *testing.T) {
+// Posts with a long inline text, the old format, are read, liked, edited and deleted like others; edits of the
+// text move it to a text item.
+func TestPost_LongInlineText(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	content := longText(50_000)
@@ -273,7 +273,7 @@ func TestPost_LongInlineItemsOfBefore(t *testing.T) {
 		}
 		w.hasContent(q.ID, content)
 		if has := w.text(q.ID) != nil; has != blog.IsLong(content) {
-			t.Errorf("the text is there: %t", has)
+			t.Errorf("got a text item: %t, want %t", has, !has)
 		}
 	}
 	q := w.addInline(ada, content)
@@ -301,7 +301,7 @@ func TestDeletePost_LongText(t *testing.T) {
 	}
 }
 
-// A key creates one post, whatever the length of the text that it is used for next.
+// An idempotency key creates one post, even if it is used again with a text of another length.
 func TestCreatePost_LongTextAndIdempotencyKey(t *testing.T) {
 	for _, sizes := range [][]int{{5000, 10}, {10, 5000}, {5000, 6000}} {
 		w := newWorld(t)
@@ -318,8 +318,8 @@ func TestCreatePost_LongTextAndIdempotencyKey(t *testing.T) {
 	}
 }
 
-// A long post that a process of before has created with a key is found again.
-func TestCreatePost_LongInlineItemOfTheKey(t *testing.T) {
+// A repeated create finds a long post of the old format by its key.
+func TestCreatePost_KeyOfLongInlinePost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.addLong(ada, 5000, "key")
@@ -345,16 +345,16 @@ func TestCreatePost_LongInlineItemOfTheKey(t *testing.T) {
 	}
 }
 
-// A batch without an answer is a post, and one post.
+// A create or edit of a long post whose response is lost is applied once.
 func TestAmbiguousWrites_LongText(t *testing.T) {
-	for _, before := range []bool{false, true} {
+	for _, loseRequest := range []bool{false, true} {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		d := w.deaf(before)
+		d := w.lossy(loseRequest)
 		n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(5000), Key: "key"}
 		d.armed.Store(true)
 		p, err := w.CreatePost(t.Context(), n)
-		if before {
+		if loseRequest {
 			storetest.WantCode(t, err, blog.Unavailable, "")
 			p, err = w.CreatePost(t.Context(), n)
 		}
@@ -369,7 +369,7 @@ func TestAmbiguousWrites_LongText(t *testing.T) {
 		for i, content := range []string{longText(7000), "short"} {
 			d.writes.Store(0)
 			edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content})
-			if before {
+			if loseRequest {
 				storetest.WantCode(t, err, blog.Unavailable, "")
 				continue
 			}
@@ -381,7 +381,7 @@ func TestAmbiguousWrites_LongText(t *testing.T) {
 	}
 }
 
-// Verify finds, and Repair repairs, long texts on posts and texts that belong to none.
+// Verify finds, and Repair repairs, long inline texts, and text items without a post that has them.
 func TestVerify_LongTexts(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -405,7 +405,7 @@ func TestVerify_LongTexts(t *testing.T) {
 			return nil
 		})
 		if w.text(inline.ID) == nil {
-			t.Error("rebuild has not moved the text")
+			t.Error("Rebuild has not moved the text")
 		}
 		w.hasContent(inline.ID, content)
 		if err := w.DeletePost(t.Context(), ada.ID, deleted.ID); err != nil {
@@ -452,12 +452,12 @@ func TestVerify_LongTexts(t *testing.T) {
 			t.Errorf("still %+v", found)
 		}
 		if w.text(short.ID) != nil || w.text(deleted.ID) != nil || w.text("nothing") != nil {
-			t.Error("texts are left")
+			t.Error("orphaned text items remain")
 		}
 	})
 }
 
-// A rename has nothing to write on a text.
+// A rename works on a post with a text item, which has no username.
 func TestRename_LongText(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -481,7 +481,7 @@ func TestRename_LongText(t *testing.T) {
 	})
 }
 
-// An imported post has its long text in an item of its own.
+// The long text of an imported post is a text item.
 func TestImport_LongText(t *testing.T) {
 	w := newWorld(t)
 	u := &blog.User{ID: blog.UserID("test", "ada"), Username: "ada", CreatedAt: "2026-03-01T00:00:00.000Z", Revision: 1}
@@ -494,11 +494,11 @@ func TestImport_LongText(t *testing.T) {
 	}
 	w.hasContent(p.ID, p.Content)
 	if w.text(p.ID) == nil {
-		t.Error("no text")
+		t.Error("no text item")
 	}
 }
 
-// Both reads of a long post are of one partition: who has written gets it from the cache, too.
+// The cache serves a long post to the session that wrote it: both of its reads are of one partition.
 func TestCache_LongText(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	synctest.Test(t, func(t *testing.T) {
@@ -514,12 +514,12 @@ func TestCache_LongText(t *testing.T) {
 				t.Errorf("%+.300v %v", got, err)
 			}
 		}
-		storetest.Pass(time.Second) // the change of the post arrives
+		storetest.Pass(time.Second) // until the change of the post arrives
 		if n := a.requestsOf(ctx, read); n != 2 {
-			t.Errorf("%d reads", n)
+			t.Errorf("got %d reads, want 2", n)
 		}
 		if n := a.requestsOf(ctx, read); n != 0 {
-			t.Errorf("%d reads of what is cached", n)
+			t.Errorf("got %d reads of the cached post, want 0", n)
 		}
 	})
 }

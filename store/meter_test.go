@@ -21,14 +21,14 @@ import (
 	"byline/store/projection"
 )
 
-// metered is a world whose clients account to a meter.
+// metered is a world whose account records metrics.
 type metered struct {
 	*world
 	registry *prometheus.Registry
 
 	mu      sync.Mutex
-	charged float64 // guarded by mu; RU, by the engine's answers
-	sent    int     // guarded by mu; requests
+	charged float64 // guarded by mu; RU by the engine's responses
+	sent    int     // guarded by mu; requests sent
 }
 
 func newMetered(t testing.TB) *metered {
@@ -57,7 +57,7 @@ func newMetered(t testing.TB) *metered {
 	return m
 }
 
-// value adds up the series of a metric that have the label, if one is given.
+// value sums the series of a metric, or those with a label if one is given.
 func (m *metered) value(name string, label ...string) float64 {
 	m.T.Helper()
 	families, err := m.registry.Gather()
@@ -89,9 +89,8 @@ func (m *metered) is(want float64, name string, label ...string) {
 	}
 }
 
-// Whatever the engine charges is in the metrics, by pattern and by range: of what
-// succeeds, of what is throttled and tried again, of what fails, and of what happens
-// in the background.
+// The metrics count every request and its charge, by pattern and by range: successful, throttled and failed
+// ones, and those in the background.
 func TestMeter_CountsAllRequests(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it injects faults")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -140,7 +139,7 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 		m.is(0, "byline_cosmos_requests_total", "pattern", string(cosmos.Unnamed))
 		m.is(5, "byline_access_total", "pattern", "Q2")
 		if throttles := m.value("byline_cosmos_throttles_total", "pattern", "Q2"); throttles == 0 {
-			t.Error("no throttles")
+			t.Error("got no throttles for Q2")
 		} else {
 			m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "Q2")
 		}
@@ -153,7 +152,7 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 	})
 }
 
-// silent never answers.
+// silent never responds.
 type silent struct{}
 
 func (silent) Do(r *http.Request) (*http.Response, error) {
@@ -169,10 +168,10 @@ func TestMeter_CountsTimeouts(t *testing.T) {
 		end  func(context.Context) (context.Context, context.CancelFunc)
 		want float64
 	}{
-		"in time": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+		"deadline exceeded": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 100*time.Millisecond)
 		}, 1},
-		"to somebody who has left": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+		"canceled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(100*time.Millisecond, cancel)
 			return ctx, cancel
@@ -184,14 +183,14 @@ func TestMeter_CountsTimeouts(t *testing.T) {
 			ctx, cancel := tt.end(t.Context())
 			defer cancel()
 			if _, err := m.Post(ctx, post.ID); err == nil {
-				t.Fatal("answered")
+				t.Fatal("no error without a response")
 			}
 			m.is(before+tt.want, "byline_cosmos_errors_total")
 		})
 	}
 }
 
-// A recorder gets each operation once, with all of its tries.
+// A recorder gets each operation once, with all its tries.
 func TestRecorder_GetsAllTries(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it injects faults")
 	m := newMetered(t)
@@ -223,6 +222,6 @@ func TestRecorder_GetsAllTries(t *testing.T) {
 		tries += o.Tries
 	}
 	if len(got) != 3 || tries != m.sent || tries != 9 || math.Abs(ru-m.charged) > .005 {
-		t.Errorf("%d operations, %d tries, %.2f RU; %d requests were sent, which charged %.2f", len(got), tries, ru, m.sent, m.charged)
+		t.Errorf("got %d operations, %d tries, %.2f RU, want 3, %d, %.2f", len(got), tries, ru, m.sent, m.charged)
 	}
 }

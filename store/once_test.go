@@ -18,44 +18,44 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// deafTo passes requests on and loses what the engine answers to one write.
-type deafTo struct {
+// lossyTransport loses the first write once it is armed: its response, or the request itself.
+type lossyTransport struct {
 	policy.Transporter
-	armed  atomic.Bool
-	before bool // the write itself is lost
-	writes atomic.Int64
+	armed       atomic.Bool
+	loseRequest bool
+	writes      atomic.Int64 // since it was armed
 
-	meanwhile func() // happens once the write is done, if set
+	afterWrite func() // if set, called after the write whose response is lost
 }
 
-func (d *deafTo) Do(r *http.Request) (*http.Response, error) {
+func (d *lossyTransport) Do(r *http.Request) (*http.Response, error) {
 	if !d.armed.Load() || !changes(r) {
 		return d.Transporter.Do(r)
 	}
 	if d.writes.Add(1); d.writes.Load() > 1 {
 		return d.Transporter.Do(r)
 	}
-	if !d.before {
+	if !d.loseRequest {
 		resp, err := d.Transporter.Do(r)
 		if err != nil {
 			return nil, err
 		}
 		resp.Body.Close()
-		if d.meanwhile != nil {
-			d.meanwhile()
+		if d.afterWrite != nil {
+			d.afterWrite()
 		}
 	}
 	return nil, errors.New("connection reset by peer")
 }
 
-// deaf has the world's account go through a deafTo, which is not armed yet.
-func (w *world) deaf(before bool) *deafTo {
-	d := &deafTo{Transporter: w.Transport, before: before}
+// lossy makes the world's account use a lossyTransport, which is not armed yet.
+func (w *world) lossy(loseRequest bool) *lossyTransport {
+	d := &lossyTransport{Transporter: w.Transport, loseRequest: loseRequest}
 	w.Wire.To = d
 	return d
 }
 
-// changes reports whether a request is a write: not a query, and no batch of reads.
+// changes reports whether a request is a write, not a query or a batch of reads.
 func changes(r *http.Request) bool {
 	if r.Method == http.MethodGet || strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") {
 		return false
@@ -68,13 +68,13 @@ func changes(r *http.Request) bool {
 	return err != nil || !bytes.Contains(body, []byte(`"operationType":"Read"`))
 }
 
-// A write whose answer is lost has been done once, and the caller learns so. One that
-// was itself lost is not sent again: the caller may do that.
+// A write whose response is lost is executed once and succeeds. A lost request is not sent again: the caller
+// gets Unavailable.
 func TestAmbiguousWrites(t *testing.T) {
-	for _, before := range []bool{false, true} {
+	for _, loseRequest := range []bool{false, true} {
 		for name, tt := range map[string]struct {
 			do     func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error
-			writes int64 // of the whole operation, when it succeeds
+			writes int64 // writes of the successful operation
 		}{
 			"create post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				made, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: ada.ID, Title: "once", Content: "x"})
@@ -159,7 +159,7 @@ func TestAmbiguousWrites(t *testing.T) {
 				return expect(have != nil && have.ID == u.ID && have.Revision == ada.Revision+1, have, err)
 			}, 4},
 		} {
-			t.Run(fmt.Sprintf("%s/the write itself is lost: %t", name, before), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/request lost: %t", name, loseRequest), func(t *testing.T) {
 				w := newWorld(t)
 				ada, grace := w.AddUser("ada"), w.AddUser("grace")
 				p := w.AddPost(ada, "Post")
@@ -169,35 +169,35 @@ func TestAmbiguousWrites(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				d := w.deaf(before)
+				d := w.lossy(loseRequest)
 				d.armed.Store(true)
 				err = tt.do(w, ada, p, c)
-				if before {
+				if loseRequest {
 					if blog.CodeOf(err) != blog.Unavailable || d.writes.Load() != 1 {
-						t.Errorf("%d writes, %v", d.writes.Load(), err)
+						t.Errorf("got %d writes, %v, want 1, unavailable", d.writes.Load(), err)
 					}
 					return
 				}
 				if err != nil {
 					t.Error(err)
 				}
-				// A post is copied at once, too.
+				// Operations on posts also write the summaries.
 				if n := d.writes.Load(); n != tt.writes && !strings.HasSuffix(name, "post") {
-					t.Errorf("%d writes, want %d", n, tt.writes)
+					t.Errorf("got %d writes, want %d", n, tt.writes)
 				}
 			})
 		}
 	}
 }
 
-// A comment whose delete was not answered is on a post that is deleted a moment later.
-func TestAmbiguousDelete_CommentOfADeletedPost(t *testing.T) {
+// The response of a comment's delete is lost, and its post is deleted just after.
+func TestAmbiguousDelete_CommentOfDeletedPost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "Post")
 	c := w.AddComment(ada, p, "comment")
-	d := w.deaf(false)
-	d.meanwhile = func() { w.Corrupt("posts", p.ID, p.ID, "/deleted", true) }
+	d := w.lossy(false)
+	d.afterWrite = func() { w.Corrupt("posts", p.ID, p.ID, "/deleted", true) }
 	d.armed.Store(true)
 	post, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
 	if post != nil || blog.CodeOf(err) != blog.NotFound {
@@ -219,7 +219,7 @@ func TestAmbiguousCreate_RepeatedKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.deaf(false).armed.Store(true)
+	w.lossy(false).armed.Store(true)
 	again, err := w.CreatePost(t.Context(), n)
 	if diff := cmp.Diff(edited, again); err != nil || diff != "" {
 		t.Errorf("error %v, (-want +got):\n%s", err, diff)
@@ -262,19 +262,19 @@ func expect(ok bool, got any, err error) error {
 	return nil
 }
 
-// meeting has the writes of the world's account meet others.
-func (w *world) meeting(within bool) *storetest.Busy {
-	b := &storetest.Busy{Transporter: w.Transport, Meets: changes, InBatch: within}
+// busy makes writes of the world's account get 449 responses.
+func (w *world) busy(inBatch bool) *storetest.Busy {
+	b := &storetest.Busy{Transporter: w.Transport, Meets: changes, InBatch: inBatch}
 	w.Wire.To = b
 	return b
 }
 
-// A write that meets another of the same item is sent again, not for ever.
+// A write that gets 449 (RetryWith) is sent again, a limited number of times.
 func TestWrites_RetryWith(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
-	b := w.meeting(false)
+	b := w.busy(false)
 	b.Left.Store(2)
 	if _, liked, err := w.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
@@ -289,16 +289,16 @@ func TestWrites_RetryWith(t *testing.T) {
 		t.Errorf("rename: %v", err)
 	}
 	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
-		t.Errorf("sent %d times", n)
+		t.Errorf("sent %d times, want 2 to 20", n)
 	}
 }
 
-// The same where one operation of a batch meets another.
+// A batch is sent again if one of its operations gets 449 (RetryWith).
 func TestBatches_RetryWith(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
-	b := w.meeting(true)
+	b := w.busy(true)
 	b.Left.Store(2)
 	if _, liked, err := w.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
@@ -312,12 +312,12 @@ func TestBatches_RetryWith(t *testing.T) {
 		t.Errorf("comment: %v", err)
 	}
 	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
-		t.Errorf("sent %d times", n)
+		t.Errorf("sent %d times, want 2 to 20", n)
 	}
 }
 
-// What Cosmos DB has refused needs no look at what became of it.
-func TestAmbiguousWrites_RefusedIsNotAmbiguous(t *testing.T) {
+// After a write that Cosmos DB rejects, the store does not read the outcome.
+func TestAmbiguousWrites_RejectedWrite(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	var batches atomic.Int32
@@ -331,18 +331,18 @@ func TestAmbiguousWrites_RefusedIsNotAmbiguous(t *testing.T) {
 	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"})
 	storetest.WantCode(t, err, blog.NotFound, "")
 	if n := batches.Load(); n != 2 {
-		t.Errorf("%d batches", n)
+		t.Errorf("got %d batches, want 2", n)
 	}
 }
 
-// An edit whose request is lost is not taken for another that was made before it.
+// An edit whose request is lost does not pass for an earlier edit.
 func TestAmbiguousEdit_OfAnotherClient(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	one, two := "one", "two"
 	p := w.AddPost(ada, one)
 	c := w.AddComment(ada, p, one)
-	w.Clock.Stopped.Store(true) // so that both have one date
+	w.Clock.Stopped.Store(true) // so that the edits have the same date
 	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &one, Content: &one}); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestAmbiguousEdit_OfAnotherClient(t *testing.T) {
 	}
 	lost := func(edit func() error) {
 		t.Helper()
-		w.deaf(true).armed.Store(true)
+		w.lossy(true).armed.Store(true)
 		storetest.WantCode(t, edit(), blog.Unavailable, "")
 	}
 	editPost := func(e store.PostEdit) func() error {

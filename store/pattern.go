@@ -2,7 +2,7 @@ package store
 
 import "byline/store/cosmos"
 
-// The access patterns: the article's ten, and those that it leaves out. Projections have their own.
+// The access patterns: the article's ten, and those that it omits. Projections have their own.
 const (
 	Q1 cosmos.Pattern = "Q1" // a user
 	Q2 cosmos.Pattern = "Q2" // a post
@@ -21,18 +21,18 @@ const (
 	ManyLikes     cosmos.Pattern = "manyLikes"  // whether a user likes each of several posts
 	OneComment    cosmos.Pattern = "oneComment" // a comment
 	OneLike       cosmos.Pattern = "oneLike"    // a like
-	DeleteUser    cosmos.Pattern = "deleteUser" // without what they wrote
+	DeleteUser    cosmos.Pattern = "deleteUser" // without the user's items
 	DeletePost    cosmos.Pattern = "deletePost" // with its comments and likes
 	EditComment   cosmos.Pattern = "editComment"
 	DeleteComment cosmos.Pattern = "deleteComment"
 	UnlikePost    cosmos.Pattern = "unlikePost"
-	Subscribe     cosmos.Pattern = "subscribe" // whether the post to follow exists
+	Subscribe     cosmos.Pattern = "subscribe" // whether the post of a subscription exists
 
 	Export    cosmos.Pattern = "export"    // everything about a user
-	Readiness cosmos.Pattern = "readiness" // and whether there are users
+	Readiness cosmos.Pattern = "readiness" // readiness, and whether there are users
 )
 
-// patterns are all of them.
+// patterns lists all access patterns.
 var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
 	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike,

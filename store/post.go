@@ -50,7 +50,7 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 }
 
 // UserPosts is Q3: the summaries of a user's posts, newest first, by one query of the user's
-// partition. An unknown user has none.
+// partition. The page of an unknown user is empty.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q3)
 	l := list[blog.Post]{op: "list posts of user", container: s.users, partition: userID, typ: blog.TypePost,
@@ -113,9 +113,9 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	return post, nil
 }
 
-// authorAndOther reads the author of a new post and, if it has an idempotency key,
-// concurrently the post that an earlier use of the key has created with a text of the other
-// kind, long or short: it has another id. Of two such uses at the same time both succeed.
+// authorAndOther reads the author of a new post. If it has an idempotency key, authorAndOther concurrently
+// reads the post that an earlier request with the key may have created with a text of the other kind, long
+// or short, and hence with another id. Two such requests at the same time both succeed.
 func (s *Store) authorAndOther(ctx context.Context, op string, n NewPost, id string) (author *blog.User, other []byte, err error) {
 	var g errgroup.Group
 	if n.Key != "" {
@@ -149,9 +149,9 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 	return err
 }
 
-// firstPost returns the post of an earlier attempt with the same idempotency key, and writes the
-// summaries if that attempt may have been interrupted before it did. Those of an older post would
-// put it back into the feed.
+// firstPost returns the post of an earlier attempt with the same idempotency key. If the post is younger
+// than maxWriteTime, it writes the summaries, as that attempt may have been interrupted before; those of an
+// older post would put it back into the feed.
 func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
 	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "the post is being created by another request; try again"}
 	}
 	first, err := s.postOfKey(ctx, op, item, raw)
-	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-underWay)) {
+	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-maxWriteTime)) {
 		s.views.Show(ctx, first)
 	}
 	return first, err
@@ -184,11 +184,11 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 	return p, err
 }
 
-// keyUsed returns the Conflict of an idempotency key that was used for another item, or,
-// unless it still exists, for one that was deleted.
-func keyUsed(op string, there bool) error {
+// keyUsed returns the Conflict of an idempotency key that was used for another item or, if exists is false,
+// for a deleted one.
+func keyUsed(op string, exists bool) error {
 	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey", Message: "this idempotencyKey was already used with a different input"}
-	if !there {
+	if !exists {
 		e.Message = "the item that was created with this idempotencyKey has been deleted"
 	}
 	return e
@@ -216,9 +216,9 @@ func (e PostEdit) Validate() error {
 	return errors.Join(title, content)
 }
 
-// EditPost is the edit of C2: one conditional patch, so that likes and comments do not
-// conflict with it, in a transactional batch with what becomes of a long text. NotFound if the
-// post does not exist, Forbidden if it has another author, Conflict if Version is stale. The
+// EditPost is the edit of C2: one conditional patch, so that likes and comments do not conflict with it,
+// in a transactional batch with the write of a long text. NotFound if the post does not exist, Forbidden
+// if it has another author, Conflict if Version is stale. The
 // summaries are written as by CreatePost. If only the title of a long post is edited, the
 // result is Truncated.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
@@ -258,8 +258,8 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	return post, nil
 }
 
-// edit edits a post and returns the item. What becomes of its text depends on whether it has
-// one, which edit guesses by the id.
+// edit edits a post and returns the item. The write depends on whether the post has a text item, which edit
+// guesses from the id and corrects up to twice.
 func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (raw []byte, err error) {
 	hasText := blog.IsLongID(postID)
 	for range 3 {
@@ -276,8 +276,8 @@ func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, dat
 	return raw, err
 }
 
-// editGuessing is edit of a post that has a text item or not. An error of status 412 may say
-// that this is wrong; it matters only if the new text is short.
+// editGuessing is edit, given whether the post has a text item. If that is wrong and the new text is short, it
+// returns an error of status 412.
 func (s *Store) editGuessing(ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool) ([]byte, error) {
 	var p cosmos.Patch
 	p.Condition, p.ReturnItem = by(userID).live(blog.TypePost), true
@@ -355,7 +355,7 @@ func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
 
 // RemovePost is DeletePost for moderators: it deletes the posts of all authors.
 func (s *Store) RemovePost(ctx context.Context, postID string) error {
-	return s.deletePost(ctx, "remove post", byAnybody, postID)
+	return s.deletePost(ctx, "remove post", byModerator, postID)
 }
 
 func (s *Store) deletePost(ctx context.Context, op string, who authorship, postID string) error {
@@ -395,22 +395,23 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	return nil
 }
 
-// authorship is the author whose items a change may apply to, or any author.
+// authorship says whose items a change may apply to: those of one author, or of any.
 type authorship struct {
-	userID  string
-	anybody bool
+	userID string
+	any    bool
 }
 
 func by(userID string) authorship { return authorship{userID: userID} }
 
-var byAnybody = authorship{anybody: true}
+// byModerator allows changes of everyone's items.
+var byModerator = authorship{any: true}
 
-func (a authorship) includes(authorID string) bool { return a.anybody || a.userID == authorID }
+func (a authorship) includes(authorID string) bool { return a.any || a.userID == authorID }
 
-// live is the condition of a patch of such an item that is not deleted.
+// live returns the condition of a patch: the item has the type, is not deleted, and is included.
 func (a authorship) live(typ string) string {
 	condition := fmt.Sprintf("from c where c.type = '%s' AND NOT IS_DEFINED(c.deleted)", typ)
-	if !a.anybody {
+	if !a.any {
 		condition += fmt.Sprintf(" AND c.userId = '%s'", a.userID)
 	}
 	return condition

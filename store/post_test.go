@@ -30,7 +30,7 @@ func TestCreatePost(t *testing.T) {
 	}{
 		{"empty title", store.NewPost{Content: "x"}, blog.Invalid, "title"},
 		{"blank title", store.NewPost{Title: " \u00a0", Content: "x"}, blog.Invalid, "title"},
-		{"title that shows nothing", store.NewPost{Title: "\u200b\u202e", Content: "x"}, blog.Invalid, "title"},
+		{"invisible title", store.NewPost{Title: "\u200b\u202e", Content: "x"}, blog.Invalid, "title"},
 		{"long title", store.NewPost{Title: strings.Repeat("é", 201), Content: "x"}, blog.Invalid, "title"},
 		{"newline in title", store.NewPost{Title: "a\nb", Content: "x"}, blog.Invalid, "title"},
 		{"empty content", store.NewPost{Title: "x"}, blog.Invalid, "content"},
@@ -38,7 +38,7 @@ func TestCreatePost(t *testing.T) {
 		{"NUL in content", store.NewPost{Title: "x", Content: "a\x00b"}, blog.Invalid, "content"},
 		{"C1 control in content", store.NewPost{Title: "x", Content: "a\u0085b"}, blog.Invalid, "content"},
 		{"invalid UTF-8", store.NewPost{Title: "x", Content: "a\xffb"}, blog.Invalid, "content"},
-		{"author without a user", store.NewPost{AuthorID: "nobody", Title: "x", Content: "x"}, blog.Forbidden, ""},
+		{"author without a user", store.NewPost{AuthorID: "unknown", Title: "x", Content: "x"}, blog.Forbidden, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.in.AuthorID == "" {
@@ -49,9 +49,9 @@ func TestCreatePost(t *testing.T) {
 		})
 	}
 	if n := len(w.AllUserPosts(ada)); n != 0 {
-		t.Fatalf("%d posts were written by refused creates", n)
+		t.Fatalf("%d posts were written by rejected creates", n)
 	}
-	t.Run("limits are inclusive, and text is kept as it is", func(t *testing.T) {
+	t.Run("texts at the limits -> stored unchanged", func(t *testing.T) {
 		in := store.NewPost{AuthorID: ada.ID, Title: strings.Repeat("é", 200), Content: "tab\tnewline\n'; DROP TABLE c -- \" \\ 🦉" + strings.Repeat("x", 99_000)}
 		p, err := w.CreatePost(t.Context(), in)
 		if err != nil {
@@ -59,7 +59,7 @@ func TestCreatePost(t *testing.T) {
 		}
 		got, err := w.Post(t.Context(), p.ID)
 		if err != nil || got.Title != in.Title || got.Content != in.Content {
-			t.Fatalf("not verbatim: %v", err)
+			t.Fatalf("title or content has changed: %v", err)
 		}
 	})
 	t.Run("same key", func(t *testing.T) {
@@ -77,10 +77,10 @@ func TestCreatePost(t *testing.T) {
 		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 		in.AuthorID = w.AddUser("grace").ID
 		if other, err := w.CreatePost(t.Context(), in); err != nil || other.ID == first.ID {
-			t.Fatalf("another user's key: %v, %v", other, err)
+			t.Fatalf("same key of another user: %v, %v", other, err)
 		}
 	})
-	t.Run("shows at once, without the change feed", func(t *testing.T) {
+	t.Run("visible at once, without the projections", func(t *testing.T) {
 		p := w.AddPost(ada, "fresh")
 		if got := w.AllFeed()[0]; got.ID != p.ID {
 			t.Errorf("feed begins with %s", got.Title)
@@ -92,28 +92,28 @@ func TestCreatePost(t *testing.T) {
 			t.Fatal(err)
 		}
 		if w.AllFeed()[0].Title != "edited" || w.AllUserPosts(ada)[0].Title != "edited" {
-			t.Error("the edit does not show at once")
+			t.Error("the edit is not visible at once")
 		}
 	})
-	t.Run("is written although its copies are late", func(t *testing.T) {
+	t.Run("failed write of the summaries -> post created", func(t *testing.T) {
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/colls/posts/") {
 				return errors.New("no")
 			}
 			return nil
 		})
-		p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "late", Content: "copies"})
+		p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "late", Content: "summaries"})
 		w.Wire.Intercept(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if w.AllFeed()[0].ID == p.ID {
-			t.Fatal("the copy was not cut off")
+			t.Fatal("the summary was written")
 		}
 		defer w.Start()()
 		waittest.Until(t, func() error {
 			if w.AllFeed()[0].ID != p.ID || w.AllUserPosts(ada)[0].ID != p.ID {
-				return errors.New("the change feed did not catch up")
+				return errors.New("the projections have not written the summaries")
 			}
 			return nil
 		})
@@ -138,7 +138,7 @@ func TestEditPost(t *testing.T) {
 	c := w.AddComment(grace, p, "not a post")
 	storetest.WantCode(t, edit(grace.ID, c.ID, store.PostEdit{Title: new("x")}), blog.NotFound, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Title != "first" || got.Version != 1 {
-		t.Fatalf("a refused edit was written: %v, %v", got, err)
+		t.Fatalf("a rejected edit was written: %v, %v", got, err)
 	}
 	got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("second"), Version: new(int32(1))})
 	if err != nil || got.Title != "second" || got.Content != p.Content || got.Version != 2 || got.UpdatedAt == nil {
@@ -199,11 +199,11 @@ func TestReads_ItemsOfOtherTypes(t *testing.T) {
 func TestExcerpt(t *testing.T) {
 	words := strings.Repeat("word ", 100)
 	for _, c := range []struct{ name, content, want string }{
-		{"short text stays", "A short text.", "A short text."},
-		{"exactly the limit stays", strings.Repeat("x", 280), strings.Repeat("x", 280)},
+		{"short text", "A short text.", "A short text."},
+		{"text at the limit", strings.Repeat("x", 280), strings.Repeat("x", 280)},
 		{"cut between words", words, strings.TrimSpace(strings.Repeat("word ", 56))},
 		{"cut within a word", "abc " + strings.Repeat("x", 300), "abc"},
-		{"no space at all", strings.Repeat("x", 281), strings.Repeat("x", 280)},
+		{"no space", strings.Repeat("x", 281), strings.Repeat("x", 280)},
 		{"characters, not bytes", strings.Repeat("é", 281), strings.Repeat("é", 280)},
 		{"cut at a newline", strings.Repeat("y", 270) + "\n" + strings.Repeat("x", 30), strings.Repeat("y", 270)},
 	} {
@@ -216,7 +216,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// What a repeated create finds shows at once, whatever became of the attempt that made it.
+// A repeated create writes the summaries that the first attempt has not written.
 func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -235,13 +235,13 @@ func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(w.AllFeed()) != 1 || len(w.AllUserPosts(ada)) != 1 {
-		t.Errorf("%d in the feed, %d of the user", len(w.AllFeed()), len(w.AllUserPosts(ada)))
+		t.Errorf("got %d posts in the feed, %d of the user, want 1", len(w.AllFeed()), len(w.AllUserPosts(ada)))
 	}
 }
 
-// A create that is repeated much later does not bring its post back into the feed, which
-// would be filled up from there on, and lack what was published in between.
-func TestCreatePost_RepetitionOfAnOldPost(t *testing.T) {
+// A create that is repeated much later does not restore its post to the feed: later refills would continue
+// from it, and miss newer posts.
+func TestCreatePost_RepetitionOfOldPost(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)

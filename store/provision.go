@@ -14,9 +14,9 @@ func Containers() []string {
 	return []string{blog.UsersContainer, blog.PostsContainer, blog.FeedContainer}
 }
 
-// containerSpecs returns every container's partition key and indexed paths: only those that
-// queries use, because each path makes every write more expensive, and the partition key: without it,
-// a query in a logical partition costs as much as a scan of the physical one.
+// containerSpecs returns every container's partition key and indexed paths. Only the paths that queries use
+// are indexed, because each makes every write more expensive, and the partition key: without it, a query in
+// a logical partition costs as much as a scan of the physical one.
 func containerSpecs() []cosmos.ContainerSpec {
 	sort := []string{"/type", "/creationDate", "/id"}
 	return []cosmos.ContainerSpec{
@@ -29,15 +29,15 @@ func containerSpecs() []cosmos.ContainerSpec {
 	}
 }
 
-// DatabaseSpec returns what the blog's database has to be. For maxThroughput see cosmos.DatabaseSpec.
+// DatabaseSpec returns the spec of the blog's database. For maxThroughput see cosmos.DatabaseSpec.
 func DatabaseSpec(name string, maxThroughput int) cosmos.DatabaseSpec {
 	return cosmos.DatabaseSpec{Name: name, MaxThroughput: maxThroughput, Containers: containerSpecs()}
 }
 
-// Provision creates the database and the containers that are missing, and keeps those that
-// exist. Conflict if an existing one differs so that requests would break, or if the account has
-// multi-region writes; Unavailable if this identity may not create what is missing. It can be repeated, and run in several processes at
-// once.
+// Provision creates the database and the containers that are missing, and keeps those that exist. Conflict
+// if an existing one differs so that requests would break, or if the account has multi-region writes;
+// Unavailable if this identity may not create what is missing. It can be repeated, and run in several
+// processes at once.
 func (s *Store) Provision(ctx context.Context) error {
 	return Provision(ctx, s.account, DatabaseSpec(s.o.Database, 0))
 }

@@ -19,7 +19,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// existing is an account whose database has containers before Byline sees it.
+// existing is an account with a database and containers that Byline did not create.
 type existing struct {
 	*cosmostest.Account
 	t    *testing.T
@@ -45,7 +45,7 @@ func newExisting(t *testing.T, containers ...azcosmos.ContainerProperties) *exis
 	return e
 }
 
-// provision provisions the blog, through a transport if one is given.
+// provision provisions the blog, through another transport unless that is nil.
 func (e *existing) provision(through policy.Transporter) error {
 	e.t.Helper()
 	if through == nil {
@@ -64,8 +64,8 @@ func (e *existing) provision(through policy.Transporter) error {
 	return s.Provision(e.t.Context())
 }
 
-// container returns a container's properties; included are its indexed paths, and composite the
-// columns of its composite index.
+// container returns the properties of a container. included has its indexed paths, composite the columns of
+// its composite index.
 func container(id, key string, ttl *int32, included, composite []string) azcosmos.ContainerProperties {
 	p := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
 	for _, path := range included {
@@ -101,12 +101,12 @@ func wantParts(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// TestProvision_ContainersThatBreak: one error has all that would break later, and nothing is created.
-func TestProvision_ContainersThatBreak(t *testing.T) {
+// One error lists all differences that would break requests, and nothing is created.
+func TestProvision_IncompatibleContainers(t *testing.T) {
 	leases := container("leases", "/id", nil, nil, nil)
 	leases.IndexingPolicy = &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}
 	e := newExisting(t,
-		container("users", "/userId", nil, []string{"/*"}, nil), // as the portal creates it
+		container("users", "/userId", nil, []string{"/*"}, nil), // the portal's default
 		container("feed", "/id", ttlOfHour, []string{"/type/?"}, sorted[1:]),
 		leases)
 	var writes writes
@@ -124,12 +124,11 @@ func TestProvision_ContainersThatBreak(t *testing.T) {
 	}
 }
 
-// TestProvision_ContainersThatCost: what an older version or an administrator has created is used, with
-// warnings.
-func TestProvision_ContainersThatCost(t *testing.T) {
+// Containers of an older version or an administrator that only cost more are used, with warnings.
+func TestProvision_InefficientContainers(t *testing.T) {
 	e := newExisting(t,
 		container("users", "/userId", ttlOn, []string{"/*"}, sorted),
-		container("posts", "/postId", ttlOn, []string{"/type/?", "/userId/?"}, sorted), // of an older version
+		container("posts", "/postId", ttlOn, []string{"/type/?", "/userId/?"}, sorted), // an older version's
 		container("feed", "/type", ttlOn, []string{"/type/?"}, sorted[1:]),
 		container("leases", "/id", nil, nil, nil))
 	var writes writes
@@ -138,14 +137,14 @@ func TestProvision_ContainersThatCost(t *testing.T) {
 	}
 	wantParts(t, e.logs.String(), "container=users difference=\"/* is indexed", "container=posts difference=\"/postId is not indexed")
 	if n := strings.Count(e.logs.String(), "\n"); n != 2 {
-		t.Errorf("%d warnings, not 2:\n%s", n, &e.logs)
+		t.Errorf("got %d warnings, want 2:\n%s", n, &e.logs)
 	}
-	if len(writes.seen) > 0 { // which an Entra identity may not
-		t.Errorf("the control plane was asked to write: %q", writes.seen)
+	if len(writes.seen) > 0 { // an Entra identity may not do them
+		t.Errorf("got control plane writes: %q", writes.seen)
 	}
 }
 
-// TestProvision_OwnContainers: what Provision creates is as it should be.
+// Provision accepts the containers that it creates without warnings.
 func TestProvision_OwnContainers(t *testing.T) {
 	e := newExisting(t)
 	for range 2 {
@@ -158,7 +157,7 @@ func TestProvision_OwnContainers(t *testing.T) {
 	}
 }
 
-// TestProvision_EntraIdentity: the error says what is missing and why this identity does not create it.
+// The error of an Entra identity names the missing containers and how to create them.
 func TestProvision_EntraIdentity(t *testing.T) {
 	e := newExisting(t,
 		container("users", "/userId", ttlOn, []string{"/userId/?", "/type/?"}, sorted),
@@ -170,7 +169,7 @@ func TestProvision_EntraIdentity(t *testing.T) {
 		"--cosmos-database "+e.Database+`" with the account's key in COSMOS_KEY`)
 }
 
-// TestProvision_MultiRegionWrites: conditional writes and leases would hold within a region only.
+// Provision rejects multi-region writes, as conditional writes and leases would hold only within a region.
 func TestProvision_MultiRegionWrites(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it changes the account's properties")
 	e := newExisting(t)
@@ -189,13 +188,13 @@ func TestProvision_MultiRegionWrites(t *testing.T) {
 	storetest.WantCode(t, err, blog.Conflict, "")
 	wantParts(t, err.Error(), "multi-region writes", "single write region")
 	if len(writes.seen) > 0 {
-		t.Errorf("something was created: %q", writes.seen)
+		t.Errorf("got control plane writes: %q", writes.seen)
 	}
 }
 
-// writes are the requests that create or change databases and containers.
+// writes records the requests that create or change databases and containers.
 type writes struct {
-	refuse bool // as Cosmos DB refuses Entra identities
+	refuse bool // respond like Cosmos DB to Entra identities
 	seen   []string
 }
 

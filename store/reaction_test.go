@@ -74,7 +74,7 @@ func TestLikePost(t *testing.T) {
 		}
 	}
 	if l, err := w.Like(t.Context(), p.ID, ada.ID); l != nil || err != nil {
-		t.Fatalf("still there: %v, %v", l, err)
+		t.Fatalf("the removed like: got %v, %v, want nil", l, err)
 	}
 	if _, after, err = w.LikePost(t.Context(), ada.ID, p.ID); err != nil || after.LikeCount != 1 {
 		t.Fatalf("like after unlike: %v, %v", after, err)
@@ -83,10 +83,10 @@ func TestLikePost(t *testing.T) {
 	storetest.WantCode(t, err, blog.NotFound, "")
 	_, err = w.UnlikePost(t.Context(), ada.ID, "absent")
 	storetest.WantCode(t, err, blog.NotFound, "")
-	_, _, err = w.LikePost(t.Context(), "nobody", p.ID)
+	_, _, err = w.LikePost(t.Context(), "unknown", p.ID)
 	storetest.WantCode(t, err, blog.Forbidden, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.LikeCount != 1 {
-		t.Fatalf("after refused likes: %v, %v", got, err)
+		t.Fatalf("after rejected likes: %v, %v", got, err)
 	}
 }
 
@@ -100,9 +100,9 @@ func TestCreateComment(t *testing.T) {
 		code  blog.Code
 		field string
 	}{
-		{"no such post", store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"}, blog.NotFound, ""},
+		{"unknown post", store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"}, blog.NotFound, ""},
 		{"malformed post id", store.NewComment{AuthorID: ada.ID, PostID: "a/b", Content: "x"}, blog.NotFound, ""},
-		{"no user", store.NewComment{AuthorID: "nobody", PostID: p.ID, Content: "x"}, blog.Forbidden, ""},
+		{"author without a user", store.NewComment{AuthorID: "unknown", PostID: p.ID, Content: "x"}, blog.Forbidden, ""},
 		{"empty", store.NewComment{AuthorID: ada.ID, PostID: p.ID}, blog.Invalid, "content"},
 		{"too long", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: strings.Repeat("x", 10_001)}, blog.Invalid, "content"},
 		{"escape character", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "\x1b[31m"}, blog.Invalid, "content"},
@@ -128,6 +128,6 @@ func TestCreateComment(t *testing.T) {
 		t.Fatalf("got %v, %v", got, err)
 	}
 	if n := len(w.AllComments(p)); n != 1 {
-		t.Fatalf("%d comments", n)
+		t.Fatalf("got %d comments, want 1", n)
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// isRelease returns a function that recognizes the request that releases a user's old
-// name: the first replace after the user has changed.
+// isRelease returns a function that detects the request that releases a user's old name: the first replace
+// after the patch of the user.
 func isRelease() func(*http.Request) bool {
 	var changed atomic.Bool
 	return func(r *http.Request) bool {
@@ -35,9 +35,8 @@ func isRelease() func(*http.Request) bool {
 	}
 }
 
-// A rename is held up just before it releases the old name, and meanwhile the user
-// takes the old name back.
-func TestRenameUser_BackToTheOldName(t *testing.T) {
+// The user takes the old name back while a rename is about to release it.
+func TestRenameUser_BackToOldName(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	taken, releases := false, isRelease()
@@ -56,7 +55,7 @@ func TestRenameUser_BackToTheOldName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u, err := w.UserByUsername(t.Context(), "ada"); !taken || err != nil || u == nil {
-		t.Fatalf("no user is found by a current name: %v, %v", u, err)
+		t.Fatalf("the user is not found by the current name: %v, %v", u, err)
 	}
 	if diff := cmp.Diff(map[string]string{"ada": ada.ID, "countess": ada.ID + storetest.Released}, w.Reservations()); diff != "" {
 		t.Error(diff)
@@ -65,7 +64,7 @@ func TestRenameUser_BackToTheOldName(t *testing.T) {
 	storetest.WantCode(t, err, blog.Conflict, "username")
 }
 
-// A name that became free and was reserved by another user in the middle of a rename is theirs.
+// A name that expired and was reserved by another user during a rename stays theirs.
 func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), blog.UserID("test", "grace")
@@ -91,7 +90,7 @@ func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 	}
 }
 
-// A rename releases no name that is reserved for another user.
+// A rename does not release a name that is reserved for another user.
 func TestRenameUser_ReservationOfAnotherUser(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -101,12 +100,13 @@ func TestRenameUser_ReservationOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.Reservations()["ada"]; got != grace.ID {
-		t.Errorf("the name is reserved for %q", got)
+		t.Errorf("the name is reserved for %q, want grace", got)
 	}
 }
 
-// Who takes a name, or gives one up, does so within half the grace, and says when it began.
-func TestRenameUser_WithinTheGracePeriod(t *testing.T) {
+// Creating and renaming a user take at most half the grace period, and a rename first marks and dates the old
+// reservation.
+func TestRenameUser_Deadline(t *testing.T) {
 	w := newWorld(t)
 	users, err := w.Client.NewContainer(w.Database, "users")
 	if err != nil {
@@ -116,11 +116,11 @@ func TestRenameUser_WithinTheGracePeriod(t *testing.T) {
 	var began blog.Date
 	w.Wire.Intercept(func(r *http.Request) error {
 		if !strings.Contains(r.URL.Path, "/docs") {
-			return nil // of the client's own concerns
+			return nil // metadata
 		}
 		requests++
 		if end, ok := r.Context().Deadline(); !ok || time.Until(end) > 30*time.Second {
-			t.Errorf("%s %s may take longer", r.Method, r.URL.Path)
+			t.Errorf("%s %s has no deadline within 30 s", r.Method, r.URL.Path)
 		}
 		if r.Method == http.MethodPatch { // the user is about to be changed
 			var old struct {
@@ -132,7 +132,7 @@ func TestRenameUser_WithinTheGracePeriod(t *testing.T) {
 				err = json.Unmarshal(item.Value, &old)
 			}
 			if err != nil || !old.Leaving || old.CreationDate < began {
-				t.Errorf("the old name: %+v %v", old, err)
+				t.Errorf("got the old reservation %+v, %v, want it marked and dated", old, err)
 			}
 		}
 		return nil
@@ -145,31 +145,32 @@ func TestRenameUser_WithinTheGracePeriod(t *testing.T) {
 	}
 }
 
-// Whatever request of a rename or a creation is the last before a crash, whether
-// its answer still arrives or not: the user is found under the old or the new name, and
-// under a name released; the sweep leaves nothing else over; and the user can do it again.
+// After a crash at any request of a rename or create, with or without its response, the user is found under
+// the old or the new name, and under a released name. The sweep removes other reservations, and the operation
+// can be repeated.
 func TestRenameUser_CrashAtEveryStep(t *testing.T) {
 	longtest.Heavy(t)
 	for _, what := range []string{"create", "rename"} {
-		for _, answered := range []bool{true, false} {
+		for _, responded := range []bool{true, false} {
 			for k := range 20 {
 				finished := false
-				t.Run(fmt.Sprintf("%s, %d requests, last answered %v", what, k, answered), func(t *testing.T) {
-					cosmostest.Run(t, func(t *testing.T) { finished = crashInANameChange(t, what, k, answered) })
+				t.Run(fmt.Sprintf("%s, %d requests, response of the last %v", what, k, responded), func(t *testing.T) {
+					cosmostest.Run(t, func(t *testing.T) { finished = crashDuringNameChange(t, what, k, responded) })
 				})
 				if finished {
 					break
 				}
 				if k == 19 {
-					t.Error("it does not end")
+					t.Error("the operation takes more than 19 requests")
 				}
 			}
 		}
 	}
 }
 
-// crashInANameChange reports whether k requests were enough.
-func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
+// crashDuringNameChange crashes an operation after k requests, and after another without a response unless
+// responded. It reports whether k requests were enough.
+func crashDuringNameChange(t *testing.T, what string, k int, responded bool) bool {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.Clock.Millis.Add(61_000)
@@ -190,12 +191,12 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	requests := 0
 	w.Wire.Intercept(func(r *http.Request) error {
 		if !strings.HasSuffix(r.URL.Path, "/docs") && !strings.Contains(r.URL.Path, "/docs/") {
-			return nil // of the client's own concerns
+			return nil // metadata
 		}
 		if requests++; requests <= k {
 			return nil
 		}
-		if requests == k+1 && !answered {
+		if requests == k+1 && !responded {
 			if resp, err := w.Transport.Do(r); err == nil {
 				_ = resp.Body.Close()
 			}
@@ -204,13 +205,13 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	})
 	err := change()
 	w.Wire.Intercept(nil)
-	w.SeeNewest("users", owner, "username:ada", "username:wanted") // what was not answered, too
+	w.SeeNewest("users", owner, "username:ada", "username:wanted") // including the write without a response
 	if requests <= k && err != nil {
 		t.Fatal(err)
 	}
 	finished := requests <= k
 
-	found := map[string]string{"ada": ada.ID} // who is to be found by name, and nobody else
+	found := map[string]string{"ada": ada.ID} // ids of the users to be found, by name
 	reserved := map[string]string{"ada": ada.ID}
 	check := func(want ...string) {
 		t.Helper()
@@ -223,7 +224,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 			have = u.Username
 		}
 		if !slices.Contains(want, have) {
-			t.Fatalf("the user carries %q, not one of %q", have, want)
+			t.Fatalf("the user has the name %q, want one of %q", have, want)
 		}
 		if have != "" {
 			found[have], reserved[have] = owner, owner
@@ -237,7 +238,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 				t.Fatal(err)
 			}
 			if u == nil && found[name] != "" || u != nil && u.ID != found[name] {
-				t.Fatalf("under %s: %v, want %q", name, u, found[name])
+				t.Fatalf("user %s: got %v, want id %q", name, u, found[name])
 			}
 		}
 	}
@@ -245,7 +246,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	switch {
 	case finished:
 		check("wanted")
-	case k == 0 && answered:
+	case k == 0 && responded:
 		check(before)
 	default:
 		check(before, "wanted")
@@ -267,17 +268,17 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	check(before, "wanted")
 	err = change()
 	if u, _ := w.User(t.Context(), owner); err != nil && (what != "create" || u == nil) {
-		t.Fatal(err) // a user cannot be created again
+		t.Fatal(err) // if it was created, the error is a Conflict
 	}
 	check("wanted")
 	swept()
 	return finished
 }
 
-// Whatever step of a rename or a creation is the last before a crash: the user is
-// found under the name carried, and the other name becomes free.
+// After a crash between the writes of a rename or create, the user is found under its current name, and the
+// other name becomes free.
 func TestRenameUser_CrashBetweenSteps(t *testing.T) {
-	for step := range 3 { // writes that get through
+	for step := range 3 { // writes before the crash
 		for _, what := range []string{"rename", "create"} {
 			t.Run(fmt.Sprintf("%s, %d writes", what, step), func(t *testing.T) {
 				w := newWorld(t)
@@ -300,19 +301,19 @@ func TestRenameUser_CrashBetweenSteps(t *testing.T) {
 					_, _ = w.CreateUser(t.Context(), store.NewUser{ID: owner, Username: "wanted"})
 				}
 				w.Wire.Intercept(nil)
-				carried := ""
+				current := ""
 				if u, err := w.User(t.Context(), owner); err != nil {
 					t.Fatal(err)
 				} else if u != nil {
-					carried = u.Username
-					if found, err := w.UserByUsername(t.Context(), carried); err != nil || found == nil || found.ID != owner {
-						t.Fatalf("under %s: %v, %v", carried, found, err)
+					current = u.Username
+					if found, err := w.UserByUsername(t.Context(), current); err != nil || found == nil || found.ID != owner {
+						t.Fatalf("user %s: got %v, %v, want id %s", current, found, err, owner)
 					}
 				}
-				w.Clock.Millis.Add(61_000) // the grace passes
+				w.Clock.Millis.Add(61_000) // after the grace period
 				for i, name := range []string{"ada", "wanted"} {
 					_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", fmt.Sprint("next", i)), Username: name})
-					held := name == carried || what == "create" && name == "ada"
+					held := name == current || what == "create" && name == "ada"
 					if held {
 						storetest.WantCode(t, err, blog.Conflict, "username")
 					} else if err != nil {

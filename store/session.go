@@ -8,8 +8,8 @@ import (
 	"byline/store/cosmos"
 )
 
-// renameLag is how long usernames on views may be stale after a rename: longer than
-// projections take, unless they are stopped.
+// renameLag is how long usernames in views may be stale after a rename: longer than projections take,
+// unless they are stopped.
 const renameLag = time.Hour
 
 // NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
@@ -23,13 +23,13 @@ func (s *Store) NewSession(token string) *cosmos.Session {
 	case id == "":
 		session.SetNote("", time.Time{}) // later tokens need not carry it
 	case strings.HasPrefix(id, deletedPrefix):
-		s.hide(strings.TrimPrefix(id, deletedPrefix), at) // the change feed may not have told yet
+		s.hide(strings.TrimPrefix(id, deletedPrefix), at) // the change feed may not have delivered it yet
 	}
 	return session
 }
 
-// Renamed returns the id of the user whom a session has given another name so recently
-// that copies may lag behind, "" if the session renamed nobody. The user may have been deleted since.
+// Renamed returns the id of the user that a session renamed within renameLag, so that views may have the
+// old name, and "" if it renamed no user. The user may have been deleted since.
 func (s *Store) Renamed(session *cosmos.Session) string {
 	user, _ := s.note(session)
 	if strings.HasPrefix(user, deletedPrefix) {
@@ -38,7 +38,7 @@ func (s *Store) Renamed(session *cosmos.Session) string {
 	return user
 }
 
-// note returns the note of a session, "" if it is so old that it does not matter.
+// note returns the note of a session, "" if it is older than renameLag.
 func (s *Store) note(session *cosmos.Session) (text string, at time.Time) {
 	text, at = session.Note()
 	if text == "" || s.o.Clock().Sub(at).Abs() > renameLag { // clocks may differ
@@ -47,15 +47,15 @@ func (s *Store) note(session *cosmos.Session) (text string, at time.Time) {
 	return text, at
 }
 
-// deletedPrefix begins the note of a session that has deleted a user.
+// deletedPrefix starts the note of a session that has deleted a user.
 const deletedPrefix = "-"
 
-// noteDeletion notes that a user has been deleted.
+// noteDeletion records in a session that a user has been deleted.
 func (s *Store) noteDeletion(session *cosmos.Session, user string, at blog.Date) {
 	session.SetNote(deletedPrefix+user, at.Time())
 }
 
-// noteRename notes that a user is being given another name.
+// noteRename records in a session that a user is being renamed.
 func (s *Store) noteRename(session *cosmos.Session, user string) {
 	session.SetNote(user, s.o.Clock())
 }

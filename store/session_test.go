@@ -31,7 +31,7 @@ func openLagging(t testing.TB) *cosmostest.Account {
 	return cosmostest.Open(t, emulator.Options{ReplicaLag: time.Hour})
 }
 
-// instance is a store with a memory of its own, as another process has one.
+// instance is a store with its own account, like that of another process.
 type instance struct {
 	*store.Store
 	account  *cosmos.Account
@@ -64,7 +64,7 @@ func newInstanceWith(t testing.TB, a *cosmostest.Account, o cosmos.Options) *ins
 	return i
 }
 
-// within returns a context of a session that goes on from a token.
+// within returns a context with a session that continues from a token.
 func (i *instance) within(t testing.TB, token string) (context.Context, *cosmos.Session) {
 	t.Helper()
 	s := i.NewSession(token)
@@ -87,7 +87,7 @@ func (i *instance) count(t testing.TB, name string) int {
 	return 0
 }
 
-// sends counts the requests about items that f sends, and what they are charged.
+// sends counts the item requests that f sends, and their charge.
 func (i *instance) sends(f func()) (requests int, ru float64) {
 	var mu sync.Mutex
 	i.wire.After(func(r *http.Response) {
@@ -104,9 +104,9 @@ func (i *instance) sends(f func()) (requests int, ru float64) {
 	return requests, ru
 }
 
-// sessionOfTheFuture returns the token of a session that asks for more than Cosmos DB has, as after
-// a failover that has lost writes, made by an instance with these options.
-func sessionOfTheFuture(t testing.TB, a *cosmostest.Account, o cosmos.Options) string {
+// futureSession returns the token of a session that is ahead of all replicas, as after a failover that has
+// lost writes. An instance with the options o creates it.
+func futureSession(t testing.TB, a *cosmostest.Account, o cosmos.Options) string {
 	t.Helper()
 	i := newInstanceWith(t, a, o)
 	i.wire.After(func(r *http.Response) {
@@ -121,8 +121,7 @@ func sessionOfTheFuture(t testing.TB, a *cosmostest.Account, o cosmos.Options) s
 	return session.Token()
 }
 
-// A session that this account has not made changes nothing, not the cost of 100 reads either, and
-// is counted.
+// A session token that this account has not created changes neither reads nor their cost, and is counted.
 func TestSession_CraftedTokenIsIgnored(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replica lag")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -149,7 +148,7 @@ func TestSession_CraftedTokenIsIgnored(t *testing.T) {
 			})
 		}
 		requests, ru := reads("")
-		crafted := map[string]string{"with another key": sessionOfTheFuture(t, a, cosmos.Options{SessionKey: []byte("another")}), "rubbish": "rubbish!"}
+		crafted := map[string]string{"with another key": futureSession(t, a, cosmos.Options{SessionKey: []byte("another")}), "invalid characters": "rubbish!"}
 		for at := range raw {
 			b := slices.Clone(raw)
 			b[at] ^= 0x40
@@ -158,7 +157,7 @@ func TestSession_CraftedTokenIsIgnored(t *testing.T) {
 		n := two.count(t, "byline_session_invalid_total")
 		for name, token := range crafted {
 			if r, u := reads(token); r != requests || u != ru {
-				t.Errorf("%s: %d requests, %g RU, not %d and %g", name, r, u, requests, ru)
+				t.Errorf("%s: got %d requests, %g RU, want %d, %g", name, r, u, requests, ru)
 			}
 			if n++; two.count(t, "byline_session_invalid_total") != n {
 				t.Errorf("%s: not counted", name)
@@ -176,8 +175,8 @@ func (i *instance) container(t testing.TB, name string) *cosmos.Container {
 	return c
 }
 
-// see describes the blog as an instance shows it.
-func (i *instance) see(ctx context.Context, userID, postID string) (string, error) {
+// describe describes the blog as an instance reads it.
+func (i *instance) describe(ctx context.Context, userID, postID string) (string, error) {
 	u, err := i.User(ctx, userID)
 	if err != nil {
 		return "", err
@@ -209,12 +208,12 @@ func (i *instance) see(ctx context.Context, userID, postID string) (string, erro
 		return "", err
 	}
 	if many[0] == nil {
-		return "", fmt.Errorf("post %s is there, and not among many", postID)
+		return "", fmt.Errorf("Post finds %s, Posts does not", postID)
 	}
 	return fmt.Sprintf("%s %q %q comments=%d feed=%d own=%d", u.Username, p.Title, many[0].Title, len(comments.Items), len(feed.Items), len(own.Items)), nil
 }
 
-// A batch, too, asks for what was seen: it may be one of reads.
+// Batches also send a session token, as they may only read.
 func TestSession_Batches(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		i := newInstance(t, openLagging(t))
@@ -232,24 +231,23 @@ func TestSession_Batches(t *testing.T) {
 				return nil
 			}
 			if batches++; r.Header.Get("X-Ms-Session-Token") == "" {
-				t.Errorf("batch %d asks for nothing", batches)
+				t.Errorf("batch %d has no session token", batches)
 			}
 			return nil
 		})
-		for range 2 { // the second reads what the first has made
+		for range 2 { // the second reads the like of the first
 			if _, liked, err := i.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 				t.Errorf("%+v, %v", liked, err)
 			}
 		}
 		if batches != 3 {
-			t.Errorf("%d batches", batches)
+			t.Errorf("got %d batches, want 3", batches)
 		}
 	})
 }
 
-// Own writes are read back on the instance that wrote and, with the session's token,
-// on another one, however far the replicas lag; and without the token they are not,
-// so that the engine is seen to lag.
+// Writes are read back on the writing instance and, with the session token, on another one, even though the
+// replicas lag. Without the token they are not, which shows that the engine lags.
 func TestReadYourWrites(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		a := openLagging(t)
@@ -296,19 +294,19 @@ func TestReadYourWrites(t *testing.T) {
 			if post != nil {
 				postID = post.ID
 			}
-			if got, err := one.see(t.Context(), id, postID); got != step.want || err != nil {
-				t.Errorf("%s: on the instance that wrote: %s %v, want %s", step.name, got, err, step.want)
+			if got, err := one.describe(t.Context(), id, postID); got != step.want || err != nil {
+				t.Errorf("%s: on the writing instance: got %s, %v, want %s", step.name, got, err, step.want)
 			}
 			if a.Engine != nil { // an endpoint may lag or not
-				// A third instance for each step: two remembers what it saw.
+				// Use a third instance for each step, as two keeps its session tokens.
 				three := newInstance(t, a)
-				if got, err := three.see(t.Context(), id, postID); got != "no user" || err != nil {
-					t.Errorf("%s: on another, without the token: %s %v", step.name, got, err)
+				if got, err := three.describe(t.Context(), id, postID); got != "no user" || err != nil {
+					t.Errorf("%s: on another, without the token: got %s, %v, want no user", step.name, got, err)
 				}
 			}
 			ctx, _ = two.within(t, token)
-			if got, err := two.see(ctx, id, postID); got != step.want || err != nil {
-				t.Errorf("%s: on another, with the token: %s %v, want %s", step.name, got, err, step.want)
+			if got, err := two.describe(ctx, id, postID); got != step.want || err != nil {
+				t.Errorf("%s: on another, with the token: got %s, %v, want %s", step.name, got, err, step.want)
 			}
 		}
 		t.Logf("token of %d characters: %s", len(token), token)
@@ -316,46 +314,45 @@ func TestReadYourWrites(t *testing.T) {
 		if a.Engine == nil {
 			return
 		}
-		deaf := newInstance(t, a, withoutToken{})
-		if _, err := deaf.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil {
+		tokenless := newInstance(t, a, withoutToken{})
+		if _, err := tokenless.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil {
 			t.Fatal(err)
 		}
-		if u, err := deaf.User(t.Context(), blog.UserID("test", "grace")); u != nil || err != nil {
-			t.Errorf("without tokens a write is read back: %v %v", u, err)
+		if u, err := tokenless.User(t.Context(), blog.UserID("test", "grace")); u != nil || err != nil {
+			t.Errorf("without tokens: got %v, %v, want nil", u, err)
 		}
 	})
 }
 
-// What became of a write whose answer was lost is read where writes are, not from a replica that
-// may be behind it.
+// The outcome of a write whose response is lost is not read from a replica that is behind it.
 func TestAmbiguousWrites_ReplicaLag(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		a := openLagging(t)
 		i := newInstance(t, a)
-		loseAnswer := func() {
-			d := &deafTo{Transporter: a.Transport}
+		loseResponse := func() {
+			d := &lossyTransport{Transporter: a.Transport}
 			d.armed.Store(true)
 			i.wire.To = d
 		}
-		loseAnswer()
+		loseResponse()
 		ada, err := i.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		loseAnswer()
+		loseResponse()
 		p, err := i.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Post", Content: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		loseAnswer()
+		loseResponse()
 		if _, liked, err := i.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 			t.Error(err)
 		}
 	})
 }
 
-// A session's token tells whom the session has renamed within the last hour, also after
-// later writes, and also if the rename was only repeated.
+// A session token names the user that the session renamed within the last hour, even after later writes, and
+// even if the rename was only a repetition.
 func TestSession_Renamed(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		a := openLagging(t)
@@ -374,7 +371,7 @@ func TestSession_Renamed(t *testing.T) {
 		}
 		old := session.Token()
 		if _, err := one.RenameUser(ctx, id, "a b"); err == nil || one.Renamed(session) != "" {
-			t.Errorf("after a rename that is refused: %q", one.Renamed(session))
+			t.Errorf("after a rejected rename: got %q, want none", one.Renamed(session))
 		}
 		for _, what := range []string{"rename", "repetition, without the session"} {
 			token := ""
@@ -386,17 +383,17 @@ func TestSession_Renamed(t *testing.T) {
 				t.Errorf("%s: %q, %v", what, one.Renamed(session), err)
 			}
 			token = session.Token()
-			other := newInstance(t, a) // which has read nothing
+			other := newInstance(t, a) // has no session tokens yet
 			ctx, session = other.within(t, token)
 			if u, err := other.User(ctx, id); err != nil || u == nil || u.Username != "countess" || one.Renamed(session) != id || session.Token() != "" {
-				t.Errorf("%s, elsewhere: %q, %v, %v", what, one.Renamed(session), u, err)
+				t.Errorf("%s, on another instance: got %q, %v, %v", what, one.Renamed(session), u, err)
 			}
 			ctx, session = one.within(t, token)
 			if _, err := one.CreatePost(ctx, store.NewPost{AuthorID: id, Title: "t", Content: "c"}); err != nil {
 				t.Fatal(err)
 			}
 			if _, session = one.within(t, session.Token()); one.Renamed(session) != id || len(token) > 200 {
-				t.Errorf("%s, and a later write: %q, from %d characters", what, one.Renamed(session), len(token))
+				t.Errorf("%s, after a later write: got %q from a token of %d characters", what, one.Renamed(session), len(token))
 			}
 			for _, after := range []int64{-3601, -60, 3600, 3601} {
 				want := id
@@ -405,7 +402,7 @@ func TestSession_Renamed(t *testing.T) {
 				}
 				now.Add(after)
 				if got := one.Renamed(session); got != want {
-					t.Errorf("%s, after %d s: %q", what, after, got)
+					t.Errorf("%s, after %d s: got %q, want %q", what, after, got, want)
 				}
 				now.Add(-after)
 			}
@@ -413,8 +410,8 @@ func TestSession_Renamed(t *testing.T) {
 	})
 }
 
-// An instance that has seen what Cosmos DB has lost since waits for it once, and reads what there
-// is; what a client has seen makes nobody forget.
+// An instance whose session is ahead of all replicas, as Cosmos DB has lost writes, waits once and then reads
+// the newest items. A client's session that is ahead does not reset that of the instance.
 func TestSession_LostWrites(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it forges tokens of the only range")
@@ -424,16 +421,16 @@ func TestSession_LostWrites(t *testing.T) {
 		if _, err := one.CreateUser(t.Context(), store.NewUser{ID: id, Username: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, _ := one.within(t, sessionOfTheFuture(t, a, cosmos.Options{}))
+		ctx, _ := one.within(t, futureSession(t, a, cosmos.Options{}))
 		if _, err := one.User(ctx, id); err != nil {
-			t.Errorf("with a session of the future: %v", err)
+			t.Errorf("with a session ahead of all replicas: %v", err)
 		}
 		began := time.Now()
 		if u, err := one.User(t.Context(), id); u == nil || err != nil || time.Since(began) > 100*time.Millisecond {
-			t.Errorf("own writes, after that: %v %v, after %v", u, err, time.Since(began))
+			t.Errorf("own writes after that: got %v, %v after %v", u, err, time.Since(began))
 		}
 
-		// The instance itself has seen the future.
+		// The instance's own session is ahead.
 		one.wire.After(func(r *http.Response) {
 			if r.Header.Get("X-Ms-Session-Token") != "" && r.Request.Method == http.MethodPost {
 				r.Header.Set("X-Ms-Session-Token", "0:-1#1000000")
@@ -446,7 +443,7 @@ func TestSession_LostWrites(t *testing.T) {
 		for _, most := range []time.Duration{2 * time.Second, 0} {
 			began := time.Now()
 			if _, err := one.User(t.Context(), id); err != nil || time.Since(began) > most {
-				t.Errorf("on the instance that has seen it: %v after %v", err, time.Since(began))
+				t.Errorf("with the instance's session ahead: got %v after %v, want at most %v", err, time.Since(began), most)
 			}
 		}
 	})

@@ -23,8 +23,8 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// All reads of an operation wait together for what no replica has, and not each for itself. Then
-// they see what there is.
+// The reads of an operation whose session is ahead of all replicas share one wait, and then read the newest
+// items.
 func TestSession_OneWaitPerOperation(t *testing.T) {
 	const n = 100
 	read := func(t *testing.T, i *instance, ctx context.Context) {
@@ -36,12 +36,12 @@ func TestSession_OneWaitPerOperation(t *testing.T) {
 		most int // requests
 		read func(*testing.T, *instance, context.Context)
 	}{
-		"one after the other": {n + 15, func(t *testing.T, i *instance, ctx context.Context) {
+		"sequential": {n + 15, func(t *testing.T, i *instance, ctx context.Context) {
 			for range n {
 				read(t, i, ctx)
 			}
 		}},
-		"at once": {3*n + 15, func(t *testing.T, i *instance, ctx context.Context) {
+		"concurrent": {3*n + 15, func(t *testing.T, i *instance, ctx context.Context) {
 			var wg sync.WaitGroup
 			for range n {
 				wg.Go(func() { read(t, i, ctx) })
@@ -52,19 +52,19 @@ func TestSession_OneWaitPerOperation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
 				a := cosmostest.Open(t, emulator.Options{})
-				token := sessionOfTheFuture(t, a, cosmos.Options{})
+				token := futureSession(t, a, cosmos.Options{})
 				i := newInstance(t, a)
 				ctx, _ := i.within(t, token)
 				began := time.Now()
 				requests, ru := i.sends(func() { tt.read(t, i, ctx) })
 				if took := time.Since(began); took > time.Second {
-					t.Errorf("waited %v", took)
+					t.Errorf("took %v, want at most 1 s", took)
 				}
 				if requests > tt.most {
-					t.Errorf("%d requests, %g RU", requests, ru)
+					t.Errorf("got %d requests, %g RU, want at most %d requests", requests, ru, tt.most)
 				}
 				if got := i.count(t, "byline_session_unreached_total"); got < 1 || got > n {
-					t.Errorf("%d reads are counted", got)
+					t.Errorf("got %d unreached reads, want 1 to %d", got, n)
 				}
 				t.Logf("%d requests, %.1f RU", requests, ru)
 			})
@@ -72,8 +72,8 @@ func TestSession_OneWaitPerOperation(t *testing.T) {
 	}
 }
 
-// A read of a container with many ranges, in many regions, asks for that of its own range; before
-// the ranges are known for as many as the header has room for.
+// A read of a container with many ranges, in many regions, sends the session token of its own range. Before the
+// ranges are known it sends as many tokens as fit into the header.
 func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
@@ -96,11 +96,11 @@ func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
 		users := i.container(t, "users")
 		key := func(n int) cosmos.Key { return cosmos.Key{Partition: fmt.Sprint("user-", n), ID: "x"} }
 		ctx, session := i.within(t, "")
-		written := map[int]bool{} // by the first key in a range
+		written := map[int]bool{} // the first key of each range
 		ranges := map[string]bool{}
 		for n := 0; len(ranges) < 256; n++ {
 			if n == 10_000 {
-				t.Fatalf("%d ranges", len(ranges))
+				t.Fatalf("got keys in %d ranges, want 256", len(ranges))
 			}
 			op := func(_ context.Context, o *cosmos.Operation) {
 				if !ranges[o.Range] {
@@ -120,7 +120,7 @@ func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
 		}
 		token := session.Token()
 		if len(token) > 4096 {
-			t.Errorf("%d bytes of Byline-Session", len(token))
+			t.Errorf("the token has %d bytes, want at most 4096", len(token))
 		}
 
 		if _, err := users.ReadMany(t.Context(), []cosmos.Key{key(0), key(1)}); err != nil {
@@ -139,19 +139,19 @@ func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
 			}
 		}
 		if got := longest.Load(); got == 0 || got > 150 || ofOthers.Load() > 0 {
-			t.Errorf("%d requests have tokens of others, the longest header %d bytes", ofOthers.Load(), got)
+			t.Errorf("%d requests have tokens of other ranges, the longest header has %d bytes", ofOthers.Load(), got)
 		}
 
-		// Another instance takes the session, and sees what was written last.
+		// Another instance continues the session, and reads its last write.
 		two := newInstance(t, a)
 		ctx, _ = two.within(t, token)
 		for n := range written {
 			if item, err := two.container(t, "users").Read(ctx, key(n)); err != nil || item.Value == nil && n == slices.Max(slices.Collect(maps.Keys(written))) {
-				t.Errorf("elsewhere %v is missing: %v", key(n), err)
+				t.Errorf("on another instance %v is missing: %v", key(n), err)
 			}
 		}
 		if got := two.count(t, "byline_session_invalid_total"); got != 0 {
-			t.Errorf("%d sessions are ignored", got)
+			t.Errorf("got %d invalid sessions, want 0", got)
 		}
 	})
 }
@@ -164,8 +164,8 @@ func (withoutToken) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// A session's token is good for what a range was split into.
-func TestSession_AfterASplit(t *testing.T) {
+// A session token of a range stays valid for the ranges that it was split into.
+func TestSession_AfterSplit(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it splits a partition")
 		a := openLagging(t)
@@ -175,14 +175,14 @@ func TestSession_AfterASplit(t *testing.T) {
 		if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		// Which ranges there are one knows before the split, and again at the end.
-		learn := func() {
+		// readRanges makes one read the ranges: before the split, and again at the end.
+		readRanges := func() {
 			t.Helper()
 			if _, err := one.Users(t.Context(), []string{"a", "b"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		learn()
+		readRanges()
 		if err := a.Engine.Split("blog", "users", "0"); err != nil {
 			t.Fatal(err)
 		}
@@ -190,29 +190,29 @@ func TestSession_AfterASplit(t *testing.T) {
 		if _, err := one.RenameUser(ctx, id, "countess"); err != nil {
 			t.Fatal(err)
 		}
-		for _, ranges := range []string{"are forgotten", "are known again"} {
+		for _, ranges := range []string{"are unknown", "are known again"} {
 			if u, err := one.User(t.Context(), id); err != nil || u.Username != "countess" {
-				t.Errorf("on the same instance, when the ranges %s: %v %v", ranges, u, err)
+				t.Errorf("on the same instance, when the ranges %s: got %v, %v", ranges, u, err)
 			}
 			ctx, _ := one.within(t, before.Token())
 			if u, err := one.User(ctx, id); err != nil || u.Username != "countess" {
-				t.Errorf("with the token from before, when the ranges %s: %v %v", ranges, u, err)
+				t.Errorf("with the token from before the split, when the ranges %s: got %v, %v", ranges, u, err)
 			}
-			learn()
+			readRanges()
 		}
 		ctx, _ = two.within(t, before.Token())
 		if u, err := two.User(ctx, id); err != nil || u.Username != "ada" {
-			t.Errorf("with the token from before the split: %v %v", u, err)
+			t.Errorf("with the token from before the split: got %v, %v", u, err)
 		}
 		ctx, _ = two.within(t, after.Token())
 		if u, err := two.User(ctx, id); err != nil || u.Username != "countess" {
-			t.Errorf("with the token from after it: %v %v", u, err)
+			t.Errorf("with the token from after the split: got %v, %v", u, err)
 		}
 	})
 }
 
-// What no replica can serve yet is asked for again, a bounded number of times; then it
-// is Unavailable, never an item that does not exist.
+// A read that no replica can serve yet is retried a limited number of times. Then it fails with Unavailable; it
+// never reports that the item does not exist.
 func TestSession_ReadNotAvailable(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		a := openLagging(t)
@@ -221,9 +221,9 @@ func TestSession_ReadNotAvailable(t *testing.T) {
 		if _, err := one.CreateUser(t.Context(), store.NewUser{ID: id, Username: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		var refuse, asked atomic.Int64
-		two := newInstance(t, a, refusing{&refuse, &asked})
-		if _, err := two.see(t.Context(), id, ""); err != nil { // what two has seen it asks for
+		var refuse, received atomic.Int64
+		two := newInstance(t, a, behindSession{&refuse, &received})
+		if _, err := two.describe(t.Context(), id, ""); err != nil { // two then sends the session tokens of these reads
 			t.Fatal(err)
 		}
 		if _, err := two.Feed(t.Context(), store.Paging{First: 1}); err != nil {
@@ -235,20 +235,20 @@ func TestSession_ReadNotAvailable(t *testing.T) {
 			want   blog.Code
 		}{
 			{"four times", 4, ""},
-			{"for ever", 1 << 30, blog.Unavailable},
+			{"always", 1 << 30, blog.Unavailable},
 		} {
 			refuse.Store(tt.refuse)
-			asked.Store(0)
+			received.Store(0)
 			began := time.Now()
 			if _, err := two.User(t.Context(), id); blog.CodeOf(err) != tt.want {
-				t.Errorf("%s: point read: %v", tt.name, err)
+				t.Errorf("refused %s: point read: got %v, want code %q", tt.name, err, tt.want)
 			}
-			if n := asked.Load(); n < min(tt.refuse+1, 10) || n > 20 {
-				t.Errorf("%s: asked %d times in %v", tt.name, n, time.Since(began))
+			if n := received.Load(); n < min(tt.refuse+1, 10) || n > 20 {
+				t.Errorf("refused %s: got %d requests in %v", tt.name, n, time.Since(began))
 			}
 			refuse.Store(tt.refuse)
 			if _, err := two.Feed(t.Context(), store.Paging{First: 1}); blog.CodeOf(err) != tt.want {
-				t.Errorf("%s: query: %v", tt.name, err)
+				t.Errorf("refused %s: query: got %v, want code %q", tt.name, err, tt.want)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -259,15 +259,14 @@ func TestSession_ReadNotAvailable(t *testing.T) {
 	})
 }
 
-// refusing answers the next reads as a region does that has not come as far as the
-// session.
-type refusing struct{ next, asked *atomic.Int64 }
+// behindSession responds to the next requests like a region that is behind the session.
+type behindSession struct{ next, received *atomic.Int64 }
 
-func (r refusing) Do(req *policy.Request) (*http.Response, error) {
+func (r behindSession) Do(req *policy.Request) (*http.Response, error) {
 	if !strings.Contains(req.Raw().URL.Path, "/docs") {
 		return req.Next()
 	}
-	r.asked.Add(1)
+	r.received.Add(1)
 	if r.next.Add(-1) < 0 {
 		return req.Next()
 	}
@@ -275,7 +274,7 @@ func (r refusing) Do(req *policy.Request) (*http.Response, error) {
 		Header: http.Header{"X-Ms-Substatus": {"1002"}}, Request: req.Raw()}, nil
 }
 
-// Whatever is no token is ignored, as is one of another account, database or container.
+// Invalid session tokens are ignored, as are those of another account, database or container.
 func TestSessionTokens(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		a := openLagging(t)
@@ -301,15 +300,15 @@ func TestSessionTokens(t *testing.T) {
 		}
 		encode := base64.RawURLEncoding.EncodeToString
 		for name, bad := range map[string]string{
-			"characters":         "!" + token,
-			"padding":            token + "=",
-			"format":             encode(append([]byte{2}, raw[1:]...)),
-			"cut":                encode(raw[:len(raw)-1]),
-			"too much":           encode(append(raw, 0)),
-			"too short":          encode(raw[:8]),
-			"too long":           strings.Repeat("A", 10000),
-			"a Cosmos DB's":      "0:-1#3",
-			"nothing but spaces": "  ",
+			"invalid character": "!" + token,
+			"padding":           token + "=",
+			"unknown format":    encode(append([]byte{2}, raw[1:]...)),
+			"truncated":         encode(raw[:len(raw)-1]),
+			"extra byte":        encode(append(raw, 0)),
+			"too short":         encode(raw[:8]),
+			"too long":          strings.Repeat("A", 10000),
+			"Cosmos DB's":       "0:-1#3",
+			"spaces":            "  ",
 		} {
 			before := one.count(t, "byline_session_invalid_total")
 			session := one.NewSession(bad)
@@ -318,8 +317,7 @@ func TestSessionTokens(t *testing.T) {
 			}
 		}
 
-		// The same numbers in another account or, on an endpoint, another database, where nothing has
-		// got so far.
+		// Another account or, on an endpoint, another database, which has fewer writes.
 		other := newInstance(t, openLagging(t))
 		ctx, _ = other.within(t, token)
 		if u, err := other.User(ctx, id); u != nil || err != nil {
@@ -333,16 +331,16 @@ func TestSessionTokens(t *testing.T) {
 		if _, err := db.Delete(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		anew := newInstance(t, a)
-		if _, err := anew.User(t.Context(), id); err != nil {
+		recreated := newInstance(t, a)
+		if _, err := recreated.User(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		ctx, _ = anew.within(t, token)
-		if u, err := anew.User(ctx, id); u != nil || err != nil {
+		ctx, _ = recreated.within(t, token)
+		if u, err := recreated.User(ctx, id); u != nil || err != nil {
 			t.Errorf("in a container that was recreated: %v %v", u, err)
 		}
 		if u, err := one.User(t.Context(), id); u != nil || err != nil {
-			t.Errorf("on an instance that knew the container before: %v %v", u, err)
+			t.Errorf("on an instance with tokens of the deleted container: %v %v", u, err)
 		}
 	})
 }

@@ -40,7 +40,7 @@ type Options struct {
 	FeedPartitions int
 
 	// BackgroundRU is how many request units per second the jobs of this process may spend: renames, deletes
-	// of what belonged to posts, and deletions of users. Default: 0, and there is no limit.
+	// of the comments and likes of posts, and deletions of users. Default: 0, no limit.
 	BackgroundRU int
 
 	// RenameCooldown is the period in which a user can change their name three times. Default
@@ -66,7 +66,7 @@ type Store struct {
 	imports   imports
 
 	users, posts, feed *cosmos.Container
-	covered            []*cosmos.Container // by sessions, whose tokens depend on the order
+	covered            []*cosmos.Container // covered by sessions, whose tokens depend on the order
 	feedPartitions     []string            // partition keys of the feed
 }
 
@@ -124,20 +124,20 @@ func (s *Store) background(name string) (*cosmos.Container, error) {
 // Run maintains the views, and serves the streams and caches, until ctx ends. See
 // projection.Views.Run. It returns nil when ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	s.events.listenSince(s.o.Clock()) // by now, responses have corrected the clock
+	s.events.setSince(s.o.Clock()) // responses have corrected the clock by now
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.runEvents(ctx) })
 	g.Go(func() error { return s.runUsers(ctx) })
-	if s.feed.Caches() { // at request priority: without it every read is a request
-		o := changefeed.Options{OnDemand: func() bool { return true }} // what wants to use the cache wakes it
+	if s.feed.Caches() { // at request priority: without the tail every read is a request
+		o := changefeed.Options{Unwatched: func() bool { return true }} // reads wake it
 		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, o).Run(ctx) })
 	}
 	return blog.CosmosError("run store", g.Wait())
 }
 
-// tail follows the changes of a container and hands them to handle, unless that is nil.
-// partition is the property of the partition key. Of o, OnDemand and Observe count.
+// tail returns a tail of a container's changes, which calls handle unless that is nil. partition is the
+// property of the partition key. Of o, only Unwatched and Observe are used.
 func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, o changefeed.Options) *cosmos.Tail {
 	count, observe := s.views.Observer(name), o.Observe
 	o.PollInterval, o.IdleInterval, o.Logger = s.o.PollInterval, projection.IdleInterval(s.o.PollInterval), s.o.Logger
@@ -150,8 +150,8 @@ func (s *Store) tail(name string, source *cosmos.Container, partition string, ha
 	return source.Tail(partition, handle, o)
 }
 
-// Ready returns nil if Cosmos DB can serve. It costs about 1 RU. It does not wait while throttled: that
-// is Cosmos DB's response, too.
+// Ready returns nil if Cosmos DB can serve. It costs about 1 RU. It does not retry while throttled, but
+// returns Throttled.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx = s.account.Begin(cosmos.WithoutWaiting(ctx), Readiness)
 	_, err := s.posts.Read(ctx, blog.Key("ready", "ready"))

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { testmain.Run(m) }
 
-// world is a storetest.World with what only these tests need.
+// world is a storetest.World with helpers of this package's tests.
 type world struct{ *storetest.World }
 
 func newWorld(t testing.TB) *world {
@@ -27,12 +27,12 @@ func newWorld(t testing.TB) *world {
 	return &world{storetest.New(t)}
 }
 
-func openWorldWith(t testing.TB, dir string, c *storetest.Clock, ofEngine func() time.Time) *world {
+func openWorldWith(t testing.TB, dir string, c *storetest.Clock, engineClock func() time.Time) *world {
 	t.Helper()
-	return &world{storetest.OpenWith(t, dir, c, ofEngine)}
+	return &world{storetest.OpenWith(t, dir, c, engineClock)}
 }
 
-// another returns the name of a database beside the world's, which is deleted when the test ends.
+// another returns the name of another database, which is deleted when the test ends.
 func (w *world) another() string {
 	name := w.Database + "-another"
 	w.T.Cleanup(func() {
@@ -48,7 +48,7 @@ func (w *world) another() string {
 }
 
 func TestProvision(t *testing.T) {
-	t.Run("again changes nothing", func(t *testing.T) {
+	t.Run("repeated -> no change", func(t *testing.T) {
 		w := newWorld(t)
 		u := w.AddUser("ada")
 		if err := w.Provision(t.Context()); err != nil {
@@ -58,7 +58,7 @@ func TestProvision(t *testing.T) {
 			t.Fatalf("got %v, %v", got, err)
 		}
 	})
-	t.Run("two at once", func(t *testing.T) {
+	t.Run("concurrent", func(t *testing.T) {
 		w := newWorld(t)
 		other, err := store.New(w.Account, store.Options{Database: w.another()})
 		if err != nil {
@@ -74,7 +74,7 @@ func TestProvision(t *testing.T) {
 		}
 		wg.Wait()
 	})
-	t.Run("another partition key is refused", func(t *testing.T) {
+	t.Run("another partition key -> conflict", func(t *testing.T) {
 		w := newWorld(t)
 		wrong := w.another()
 		db, err := w.Client.NewDatabase(wrong)
@@ -95,7 +95,7 @@ func TestProvision(t *testing.T) {
 		err = other.Provision(t.Context())
 		storetest.WantCode(t, err, blog.Conflict, "database")
 		if !strings.Contains(err.Error(), "use another database") {
-			t.Errorf("%v does not say what to do", err)
+			t.Errorf("got %v, want the advice to use another database", err)
 		}
 	})
 }

@@ -18,49 +18,49 @@ import (
 )
 
 const (
-	streamBuffer   = 64               // events that wait for a stream's reader, at most
-	streamPatience = 10 * time.Second // for the tail to start
-	rememberedNew  = 1 << 14          // published items, to tell them from later changes
-	newFor         = 10 * time.Minute // age up to which an unseen item may be new
-	underWay       = time.Minute      // longest write, and largest difference of clocks
-	streamRest     = 100              // polls between checks for listeners
+	streamBuffer     = 64               // unread events of a stream
+	tailStartTimeout = 10 * time.Second // longest wait of a new stream for the tail
+	maxSeen          = 1 << 14          // published ids kept to tell creations from later changes
+	maxNewAge        = 10 * time.Minute // age up to which an unseen item may be new
+	maxWriteTime     = time.Minute      // longest write, and largest clock difference
+	idleCheckPolls   = 100              // poll intervals between checks for listeners
 )
 
-// ErrTooSlow ends a stream with more than 64 unread events, or with more than others once unread
-// events take too much memory.
+// ErrTooSlow ends a stream with more than 64 unread events, or with more than its share once all
+// unread events take too much memory.
 var ErrTooSlow = errors.New("the reader is too slow")
 
-// Stream delivers the events of one subject from the moment it was opened, caused by any
-// process, in order, while Run runs. Its reader must close it.
+// Stream delivers the events of one subject in order, from the moment it was opened, whichever process
+// caused them. Run must be running. The reader must close the stream.
 type Stream[T any] struct {
 	events  chan T
 	topics  *topics[T]
 	subject string
 	err     error // set before events is closed
 
-	author string // guarded by topics.mu; of the post that is the subject
-	over   bool   // guarded by topics.mu; it has ended or is closed
+	author string // guarded by topics.mu; author of the subject, a post
+	over   bool   // guarded by topics.mu; the stream has ended or is closed
 	wake   func() // guarded by topics.mu; see Await
 	sizes  sizes  // guarded by topics.mu
 }
 
-// Events delivers the events, which readers share and must not change. It is closed when the
-// stream ends: see Err.
+// Events returns the channel of events, which readers share and must not change. It is closed when
+// the stream ends: see Err.
 func (s *Stream[T]) Events() <-chan T { return s.events }
 
 // Err returns ErrTooSlow if the reader has missed events, and nil if the subject was deleted.
 // Call it only after Events is closed.
 func (s *Stream[T]) Err() error { return s.err }
 
-// Close ends the stream. It can be called again.
+// Close ends the stream. It can be called repeatedly.
 func (s *Stream[T]) Close() {
 	s.topics.mu.Lock()
 	defer s.topics.mu.Unlock()
 	s.topics.removeLocked(s)
 }
 
-// Await is for readers without a goroutine of their own. If no event is waiting it returns
-// true, and calls f in a goroutine once there is one or the stream has ended.
+// Await lets a reader wait without a goroutine. If no event is unread, it returns true, and calls f in a
+// goroutine when one arrives or the stream ends.
 func (s *Stream[T]) Await(f func()) bool {
 	s.topics.mu.Lock()
 	defer s.topics.mu.Unlock()
@@ -93,16 +93,16 @@ func newSubscribers(r prometheus.Registerer) (prometheus.Gauge, error) {
 // topics distributes events to the open streams of each subject.
 type topics[T any] struct {
 	subscribers prometheus.Gauge
-	most        int // bytes of unread events
+	maxUnread   int // bytes of unread events
 
 	mu       sync.Mutex
 	streams  map[string]map[*Stream[T]]struct{} // guarded by mu
-	unread   int                                // guarded by mu; bytes of events that wait, at most
-	unreadOf map[string]int                     // guarded by mu; of each subject
+	unread   int                                // guarded by mu; upper bound of the bytes of unread events
+	unreadOf map[string]int                     // guarded by mu; the same by subject
 }
 
-func newTopics[T any](subscribers prometheus.Gauge, most int) topics[T] {
-	return topics[T]{subscribers: subscribers, most: most, streams: map[string]map[*Stream[T]]struct{}{}, unreadOf: map[string]int{}}
+func newTopics[T any](subscribers prometheus.Gauge, maxUnread int) topics[T] {
+	return topics[T]{subscribers: subscribers, maxUnread: maxUnread, streams: map[string]map[*Stream[T]]struct{}{}, unreadOf: map[string]int{}}
 }
 
 func (t *topics[T]) open(subject string) *Stream[T] {
@@ -163,7 +163,7 @@ func (t *topics[T]) end(subject string) {
 	}
 }
 
-// endOf ends the streams of posts of an author.
+// endOf ends the streams of an author's posts.
 func (t *topics[T]) endOf(author string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +176,7 @@ func (t *topics[T]) endOf(author string) {
 	}
 }
 
-// setAuthor notes who the author of a stream's post is.
+// setAuthor records the author of a stream's post.
 func (t *topics[T]) setAuthor(s *Stream[T], author string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,10 +201,10 @@ type events struct {
 
 	mu      sync.Mutex
 	ready   chan struct{} // guarded by mu; closed while the tail runs
-	opening int           // guarded by mu; streams that are being opened
+	opening int           // guarded by mu; streams being opened
 
-	observed  changefeed.Signal // of what the tail has read, or could not
-	throttled error             // guarded by mu; why it could not, if that is Cosmos DB's throttling
+	observed  changefeed.Signal // set after each read of the tail
+	throttled error             // guarded by mu; the 429 error of the tail's last read, if it was throttled
 
 	since     time.Time                         // guarded by mu; see isNew
 	seen      *simplelru.LRU[string, blog.Date] // guarded by mu; published items and their dates
@@ -218,31 +218,31 @@ func newEvents(since time.Time, metrics prometheus.Registerer) (*events, error) 
 	}
 	e := &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since,
 		published: newTopics[*blog.Post](open, maxUnread), changed: newTopics[*blog.Post](open, maxUnread), comments: newTopics[*blog.Comment](open, maxUnread)}
-	e.seen, err = simplelru.NewLRU(rememberedNew, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
+	e.seen, err = simplelru.NewLRU(maxSeen, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
 	return e, err
 }
 
-// endOf ends the streams of posts of an author, who is deleted.
+// endOf ends the streams of a deleted author's posts.
 func (e *events) endOf(author string) {
 	e.changed.endOf(author)
 	e.comments.endOf(author)
 }
 
-// placeKnown returns a channel that is closed while the tail runs.
-func (e *events) placeKnown() chan struct{} {
+// tailReady returns a channel that is closed once the tail runs.
+func (e *events) tailReady() chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ready
 }
 
-// forgetPlace is called when the tail ends.
-func (e *events) forgetPlace() {
+// resetReady replaces the ready channel when the tail ends.
+func (e *events) resetReady() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.forgetPlaceLocked()
+	e.resetReadyLocked()
 }
 
-func (e *events) forgetPlaceLocked() {
+func (e *events) resetReadyLocked() {
 	select {
 	case <-e.ready:
 		e.ready = make(chan struct{})
@@ -250,14 +250,15 @@ func (e *events) forgetPlaceLocked() {
 	}
 }
 
-// rest reports whether nobody listens; then the tail must end.
-func (e *events) rest() bool {
+// stopIfIdle reports whether there are no listeners. If so, it resets the ready channel, and the caller must
+// stop the tail.
+func (e *events) stopIfIdle() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listenersLocked() > 0 {
 		return false
 	}
-	e.forgetPlaceLocked()
+	e.resetReadyLocked()
 	return true
 }
 
@@ -282,8 +283,8 @@ func (e *events) awaitListener(ctx context.Context) bool {
 	return true
 }
 
-// open starts the tail, or keeps it running, until the returned function is called.
-func (e *events) open() (opened func()) {
+// holdTail starts the tail, or keeps it running, until release is called.
+func (e *events) holdTail() (release func()) {
 	e.mu.Lock()
 	e.opening++
 	e.mu.Unlock()
@@ -298,29 +299,27 @@ func (e *events) open() (opened func()) {
 	}
 }
 
-// PublishedPosts streams the posts that are created. An event comes at most one
-// PollInterval after the write, or 20 (2 s at most) after the write of another process
-// if nothing has changed for a while, as do those of the other streams.
+// PublishedPosts streams new posts. In all streams an event arrives at most one PollInterval after the
+// write. If nothing has changed for a while and another process writes, it takes up to 20 intervals, at
+// most 2 s.
 func (s *Store) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error) {
 	return openStream(ctx, s, &s.events.published, "")
 }
 
-// PostChanges streams a post as it is after each change, likes and comments
-// included. Changes that follow each other within PollInterval may come as one. The
-// stream ends when the post is deleted.
+// PostChanges streams the state of a post after each change, including likes and comments. Changes
+// within one PollInterval may arrive as one event. The stream ends when the post is deleted.
 func (s *Store) PostChanges(ctx context.Context, postID string) (*Stream[*blog.Post], error) {
 	return openOfPost(ctx, s, &s.events.changed, postID)
 }
 
-// NewComments streams the comments that are written on a post. The stream ends when
-// the post is deleted.
+// NewComments streams the new comments of a post. The stream ends when the post is deleted.
 func (s *Store) NewComments(ctx context.Context, postID string) (*Stream[*blog.Comment], error) {
 	return openOfPost(ctx, s, &s.events.comments, postID)
 }
 
 // openStream opens a stream once the tail runs.
 func openStream[T any](ctx context.Context, s *Store, t *topics[T], subject string) (*Stream[T], error) {
-	defer s.events.open()()
+	defer s.events.holdTail()()
 	if err := s.awaitEvents(ctx); err != nil {
 		return nil, err
 	}
@@ -331,7 +330,7 @@ func openStream[T any](ctx context.Context, s *Store, t *topics[T], subject stri
 func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID string) (*Stream[T], error) {
 	const op = "follow post"
 	ctx = s.account.Begin(ctx, Subscribe)
-	stream, err := openStream(ctx, s, t, postID) // before the read, so that no delete is missed
+	stream, err := openStream(ctx, s, t, postID) // before the read, so as not to miss a delete
 	if err != nil {
 		return nil, err
 	}
@@ -351,12 +350,11 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 	return stream, nil
 }
 
-// awaitEvents waits for the tail to start, as it does soon after Run or after the first
-// listener, and for the changes that it has not polled for while nobody listened. Those who
-// listen already have waited for them. While Cosmos DB throttles the tail it waits no longer
-// than for a request.
+// awaitEvents waits until the tail runs, and until it has polled the changes from the time without
+// listeners; if there are streams, it already has. While Cosmos DB throttles the tail, the wait is limited to the
+// retry budget of a request.
 func (s *Store) awaitEvents(ctx context.Context) error {
-	started := s.events.placeKnown()
+	started := s.events.tailReady()
 	select {
 	case <-started:
 		if !s.posts.Caches() || s.events.streams() > 0 {
@@ -364,13 +362,13 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 		}
 	default:
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, streamPatience, &blog.Error{Code: blog.Unavailable, Op: followChanges, Err: errors.New("the change feed is not being followed")})
+	ctx, cancel := context.WithTimeoutCause(ctx, tailStartTimeout, &blog.Error{Code: blog.Unavailable, Op: followChanges, Err: errors.New("the change feed is not being followed")})
 	defer cancel()
 	ctx, giveUp := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer giveUp(nil)
-	watch.Go(func() { giveUp(s.events.refused(ctx, s.account.RetryBudget())) })
+	watch.Go(func() { giveUp(s.events.awaitThrottled(ctx, s.account.RetryBudget())) })
 	select {
 	case <-started:
 	case <-ctx.Done():
@@ -396,7 +394,7 @@ func whyNotFollowed(ctx context.Context) error {
 	return &blog.Error{Code: blog.Canceled, Op: followChanges, Err: err}
 }
 
-// observe notes what became of the tail's last read.
+// observe records the outcome of the tail's last read.
 func (e *events) observe(p changefeed.Progress) {
 	e.mu.Lock()
 	e.throttled = nil
@@ -407,9 +405,9 @@ func (e *events) observe(p changefeed.Progress) {
 	e.observed.Set()
 }
 
-// refused waits until the tail has been throttled when a budget is over, and returns its error; nil
-// if ctx ends first.
-func (e *events) refused(ctx context.Context, budget time.Duration) error {
+// awaitThrottled waits for the budget and then until the tail's last read was throttled. It returns the error of
+// that read, or nil if ctx ends first.
+func (e *events) awaitThrottled(ctx context.Context, budget time.Duration) error {
 	over := time.NewTimer(budget)
 	defer over.Stop()
 	select {
@@ -433,8 +431,8 @@ func (e *events) refused(ctx context.Context, budget time.Duration) error {
 	}
 }
 
-// runEvents follows the change feed of posts until ctx ends, while there are streams or a
-// cache.
+// runEvents follows the change feed of posts until ctx ends: always with a cache, otherwise only while there are
+// listeners.
 func (s *Store) runEvents(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !s.posts.Caches() && !s.events.awaitListener(ctx) {
@@ -447,28 +445,28 @@ func (s *Store) runEvents(ctx context.Context) error {
 	return nil
 }
 
-// followEvents follows the change feed of posts until ctx ends or nobody listens.
+// followEvents follows the change feed of posts until ctx ends or, without a cache, there are no listeners.
 func (s *Store) followEvents(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	s.events.observe(changefeed.Progress{}) // what stopped another tail does not count
+	s.events.observe(changefeed.Progress{}) // clear the error of the previous tail
 	tail := s.tail("events", s.posts, "postId", s.distribute,
-		changefeed.Options{OnDemand: func() bool { return s.events.listeners() == 0 }, Observe: s.events.observe})
+		changefeed.Options{Unwatched: func() bool { return s.events.listeners() == 0 }, Observe: s.events.observe})
 	s.events.tail.Store(tail)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-tail.Ready():
 			if !s.posts.Caches() { // the tail has just started
-				s.events.listenSince(s.o.Clock())
+				s.events.setSince(s.o.Clock())
 			}
-			close(s.events.placeKnown())
+			close(s.events.tailReady())
 		case <-ctx.Done():
 			return
 		}
 		for !s.posts.Caches() {
 			select {
-			case <-time.After(streamRest * s.o.PollInterval):
-				if s.events.rest() {
+			case <-time.After(idleCheckPolls * s.o.PollInterval):
+				if s.events.stopIfIdle() {
 					stop()
 				}
 			case <-ctx.Done():
@@ -479,11 +477,11 @@ func (s *Store) followEvents(ctx context.Context) error {
 	err := tail.Run(ctx)
 	stop()
 	watch.Wait()
-	s.events.forgetPlace()
+	s.events.resetReady()
 	return err
 }
 
-// distribute sends the changes of a page to the streams, but for what deleted users wrote. It skips
+// distribute sends the changes of a page to the streams, except items of deleted users. It skips
 // malformed items, which the projections report.
 func (s *Store) distribute(ctx context.Context, items [][]byte) error {
 	const op = "distribute changes"
@@ -524,28 +522,27 @@ func (s *Store) distribute(ctx context.Context, items [][]byte) error {
 	return nil
 }
 
-// isNew reports whether a change is the creation of an item. The change feed has only the
-// latest version of an item, so dates decide. An item that was never changed is also new if it
-// was created just before the tail started: its write may have been under way, or the writer's
-// clock may be behind. A changed item is not new if it is so old that it may have been evicted
-// from seen.
+// isNew reports whether a change is the creation of an item. The change feed has only the latest
+// version of an item, so dates decide. An unchanged item is also new if it was created up to
+// maxWriteTime before the tail started: its write may have been in flight, or the writer's clock may
+// be behind. A changed item is not new if it is so old that it may have been evicted from seen.
 func (e *events) isNew(n *blog.Change) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	since, written := e.since, time.Unix(n.Written, 0)
 	if n.Revision <= 1 && n.EditedAt == "" {
-		since = since.Add(-underWay)
+		since = since.Add(-maxWriteTime)
 	} else if n.CreatedAt <= e.forgotten {
 		return false
 	}
-	if n.CreatedAt < blog.NewDate(since) || n.CreatedAt < blog.NewDate(written.Add(-newFor)) || e.seen.Contains(n.ID) {
+	if n.CreatedAt < blog.NewDate(since) || n.CreatedAt < blog.NewDate(written.Add(-maxNewAge)) || e.seen.Contains(n.ID) {
 		return false
 	}
 	e.seen.Add(n.ID, min(n.CreatedAt, blog.NewDate(written.Add(time.Second)))) // a date may be wrong
 	return true
 }
 
-func (e *events) listenSince(t time.Time) {
+func (e *events) setSince(t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.since = t

@@ -10,36 +10,35 @@ import (
 	"byline/store/blog"
 )
 
-// The reader of the change feed rests when nobody listens, and not while a stream is
-// being opened: that would wait for a place that nobody looks for.
-func TestEvents_Rest(t *testing.T) {
+// The tail of the change feed stops when there are no listeners, but not while a stream is being opened:
+// openStream would then wait for a tail that does not start.
+func TestEvents_StopIfIdle(t *testing.T) {
 	e, err := newEvents(time.Time{}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	close(e.placeKnown())
-	opened := e.open()
-	if e.rest() {
-		t.Error("rests while a stream is being opened")
+	close(e.tailReady())
+	release := e.holdTail()
+	if e.stopIfIdle() {
+		t.Error("stops while a stream is being opened")
 	}
 	s := e.published.open("")
-	opened()
-	if e.rest() {
-		t.Error("rests while a stream is open")
+	release()
+	if e.stopIfIdle() {
+		t.Error("stops while a stream is open")
 	}
 	s.Close()
-	if !e.rest() {
-		t.Error("does not rest")
+	if !e.stopIfIdle() {
+		t.Error("does not stop without streams")
 	}
 	select {
-	case <-e.placeKnown():
-		t.Error("the place is still known")
+	case <-e.tailReady():
+		t.Error("the tail is still ready")
 	default:
 	}
 }
 
-// What was published once is not published again when it changes, however much was published
-// in between.
+// A published item is not new when it changes later, however many were published in between.
 func TestIsNew_Once(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	e, err := newEvents(start, prometheus.NewRegistry())
@@ -50,24 +49,24 @@ func TestIsNew_Once(t *testing.T) {
 		created := start.Add(time.Duration(n) * time.Millisecond)
 		return &blog.Change{Authored: blog.Authored{ID: fmt.Sprint(n), Written: created.Unix()}, CreatedAt: blog.NewDate(created), Revision: revision}
 	}
-	for n := range 2 * rememberedNew {
+	for n := range 2 * maxSeen {
 		if !e.isNew(item(n, 1)) {
 			t.Fatalf("item %d is not new", n)
 		}
 	}
 	if e.isNew(item(0, 2)) {
-		t.Error("the first is new again when it has changed")
+		t.Error("the first item is new again after a change")
 	}
-	if !e.isNew(item(2*rememberedNew, 2)) {
-		t.Error("an item that was changed right after its creation is not new")
+	if !e.isNew(item(2*maxSeen, 2)) {
+		t.Error("an item changed right after its creation is not new")
 	}
 }
 
-// An item is news soon after it was created, to those who listened by then, or nearly.
+// An item is new if it was created after the tail started or shortly before, and was written soon after.
 func TestIsNew(t *testing.T) {
-	const listened = time.Hour
+	const since = time.Hour // when the tail started
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	e, err := newEvents(start.Add(listened), prometheus.NewRegistry())
+	e, err := newEvents(start.Add(since), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,18 +77,18 @@ func TestIsNew(t *testing.T) {
 		edited           blog.Date
 		isNew            bool
 	}{
-		{"created since", listened, listened, 1, "", true},
-		{"created since and changed at once", listened, listened, 2, "", true},
-		{"created just before", listened - 30*time.Second, listened, 1, "", true},
-		{"a comment of just before", listened - 30*time.Second, listened, 0, "", true},
-		{"created just before and changed", listened - 30*time.Second, listened, 2, "", false},
-		{"a comment of just before, edited", listened - 30*time.Second, listened, 0, blog.NewDate(start), false},
-		{"created before", listened - 2*time.Minute, listened, 1, "", false},
-		{"written again much later", listened, listened + 11*time.Minute, 1, "", false},
+		{"post created after the start", since, since, 1, "", true},
+		{"post created after the start, changed at once", since, since, 2, "", true},
+		{"post created 30 s before", since - 30*time.Second, since, 1, "", true},
+		{"comment created 30 s before", since - 30*time.Second, since, 0, "", true},
+		{"post created 30 s before, changed", since - 30*time.Second, since, 2, "", false},
+		{"comment created 30 s before, edited", since - 30*time.Second, since, 0, blog.NewDate(start), false},
+		{"post created 2 min before", since - 2*time.Minute, since, 1, "", false},
+		{"post written 11 min after its creation", since, since + 11*time.Minute, 1, "", false},
 	} {
 		item := &blog.Change{Authored: blog.Authored{ID: tt.name, Written: start.Add(tt.written).Unix()}, CreatedAt: blog.NewDate(start.Add(tt.created)), Revision: tt.revision, EditedAt: tt.edited}
 		if got := e.isNew(item); got != tt.isNew {
-			t.Errorf("%s: new %t", tt.name, got)
+			t.Errorf("%s: got new %t, want %t", tt.name, got, tt.isNew)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestStreams(t *testing.T) {
 		if got, _ := next(t, published); got.ID != old.ID {
 			t.Errorf("published %+v", got)
 		}
-		other := w.AddPost(ada, "Other") // not before Old has arrived: they may be in two feed ranges
+		other := w.AddPost(ada, "Other") // after Old has arrived, as they may be in two feed ranges
 		if got, _ := next(t, published); got.ID != other.ID {
 			t.Errorf("published %+v", got)
 		}
@@ -65,7 +65,7 @@ func TestStreams(t *testing.T) {
 		comments, err := w.NewComments(ctx, old.ID)
 		open(t, comments, err)
 
-		// What happens on other posts, and to old ones, is not news.
+		// Changes of other posts are not in the streams of this one; changes of old posts are not new posts.
 		w.AddComment(grace, other, "elsewhere")
 		w.AddLike(grace, other)
 		p := w.AddPost(grace, "New")
@@ -98,7 +98,7 @@ func TestStreams(t *testing.T) {
 			}
 		}
 
-		// An edited comment, and one whose author has another name, are not new.
+		// Edited comments and comments of a renamed author are not new.
 		if _, err := w.EditComment(ctx, grace.ID, old.ID, want[0], "edited"); err != nil {
 			t.Fatal(err)
 		}
@@ -118,11 +118,11 @@ func TestStreams(t *testing.T) {
 			t.Errorf("comment %+v, want %s", got, c.ID)
 		}
 
-		// A delete ends what is about the post.
+		// A delete ends the streams of the post.
 		if err := w.DeletePost(ctx, ada.ID, old.ID); err != nil {
 			t.Fatal(err)
 		}
-		for range changes.Events() { // what happened before
+		for range changes.Events() { // the changes before the delete
 		}
 		if _, ok := next(t, comments); ok || comments.Err() != nil || changes.Err() != nil {
 			t.Errorf("%v %v %v", ok, comments.Err(), changes.Err())
@@ -166,7 +166,7 @@ func TestStreams_SlowReader(t *testing.T) {
 		open(t, idle, err)
 		busy, err := w.NewComments(t.Context(), p.ID)
 		open(t, busy, err)
-		const n = 80 // more than wait for a reader
+		const n = 80 // more than the 64 unread events of a stream
 		for i := range n {
 			w.AddComment(ada, p, fmt.Sprint(i))
 			if _, ok := next(t, busy); !ok {
@@ -191,17 +191,17 @@ func TestStreams_UnknownPost(t *testing.T) {
 			defer cancel()
 			return w.PublishedPosts(ctx)
 		}(); blog.CodeOf(err) != blog.Canceled {
-			t.Errorf("before anybody follows the feed: %v", err)
+			t.Errorf("before Run: %v", err)
 		}
 		w.Start()
-		if _, err := w.PostChanges(t.Context(), "nothing"); blog.CodeOf(err) != blog.NotFound {
+		if _, err := w.PostChanges(t.Context(), "unknown"); blog.CodeOf(err) != blog.NotFound {
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-// Await calls its function once, for an event, the end or the closing of the stream, and
-// reports waiting events at once.
+// Await calls its function once: for an event, the end or the closing of the stream. It returns false if
+// there are unread events.
 func TestStreams_Await(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -212,55 +212,55 @@ func TestStreams_Await(t *testing.T) {
 			s, err := w.NewComments(t.Context(), p.ID)
 			return open(t, s, err)
 		}
-		told := make(chan struct{}, 100)
-		tell := func() { told <- struct{}{} }
+		calls := make(chan struct{}, 100)
+		wake := func() { calls <- struct{}{} }
 		expect := func(what string) {
 			t.Helper()
 			select {
-			case <-told:
+			case <-calls:
 			case <-time.After(time.Minute):
-				t.Fatal("not told of", what)
+				t.Fatal("no call for", what)
 			}
 		}
 		s, closed := comments(), comments()
-		if !s.Await(tell) || !closed.Await(tell) {
-			t.Fatal("there is something")
+		if !s.Await(wake) || !closed.Await(wake) {
+			t.Fatal("Await returns false without an event")
 		}
 		closed.Close()
 		expect("the closing")
-		if closed.Await(tell) {
-			t.Error("there is nothing to await once it is closed")
+		if closed.Await(wake) {
+			t.Error("Await returns true on a closed stream")
 		}
 
 		first := w.AddComment(w.AddUser("grace"), p, "first")
 		expect("an event")
-		if s.Await(tell) {
-			t.Error("the event is there")
+		if s.Await(wake) {
+			t.Error("Await returns true with an unread event")
 		}
 		if got, _ := next(t, s); got.ID != first.ID {
 			t.Errorf("got %+v", got)
 		}
-		if !s.Await(tell) {
-			t.Fatal("there is something")
+		if !s.Await(wake) {
+			t.Fatal("Await returns false after the event was read")
 		}
 		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 			t.Fatal(err)
 		}
 		expect("the end")
-		if s.Await(tell) {
-			t.Error("the end is there")
+		if s.Await(wake) {
+			t.Error("Await returns true on an ended stream")
 		}
 		if _, ok := next(t, s); ok {
-			t.Error("an event")
+			t.Error("got an event after the delete")
 		}
-		if len(told) > 0 {
-			t.Error("told twice")
+		if len(calls) > 0 {
+			t.Error("called twice")
 		}
 	})
 }
 
-// TestStreams_TailOnlyWhileOpen: without a cache nobody reads the change feed for the
-// streams while there are none, and what happens meanwhile is not news afterwards.
+// Without a cache the change feed is not read for streams while there are none, and posts of that time
+// are not new afterwards.
 func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -277,11 +277,11 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 		w.AddPost(ada, "Before")
 		waittest.Until(t, w.CaughtUp)
 		if n := starts.Load(); n != 0 {
-			t.Errorf("the feed's end was looked for %d times, for nobody", n)
+			t.Errorf("the tail started %d times without a stream", n)
 		}
-		// rested opens a stream that the reader has to be woken for, and returns it with a post
-		// that was written before.
-		rested := func(times int) (*store.Stream[*blog.Post], *blog.Post) {
+		// openIdle opens a stream that starts a stopped tail. It also returns a post that was written
+		// before.
+		openIdle := func(times int) (*store.Stream[*blog.Post], *blog.Post) {
 			for range 100 {
 				old := w.AddPost(ada, "Old")
 				published, err := w.PublishedPosts(t.Context())
@@ -290,13 +290,13 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 					return published, old
 				}
 				published.Close()
-				storetest.Pass(250 * time.Millisecond) // the reader looks whether anybody listens every 100 ms
+				storetest.Pass(250 * time.Millisecond) // the tail checks for listeners every 100 ms
 			}
-			t.Fatal("the reader never rests")
+			t.Fatal("the tail never stops")
 			return nil, nil
 		}
 		for times := range 3 {
-			published, old := rested(times)
+			published, old := openIdle(times)
 			w.AddLike(ada, old)
 			for _, title := range []string{"New", "Newer"} {
 				p := w.AddPost(ada, title)
@@ -306,14 +306,14 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 				storetest.Pass(150 * time.Millisecond)
 			}
 			if n := starts.Load(); n != int64((times+1)*ranges) {
-				t.Errorf("the end of %d feed ranges was looked for %d times, %d times for somebody", ranges, n, times+1)
+				t.Errorf("the tail started %d times on %d feed ranges, want %d times on each", n, ranges, times+1)
 			}
 			published.Close()
 		}
 	})
 }
 
-// TestStreams_OpenedWhileThrottled: who subscribes while others do does not wait for the change feed.
+// A subscriber does not wait for the throttled change feed while others are subscribed.
 func TestStreams_OpenedWhileThrottled(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it injects throttling")
@@ -327,20 +327,20 @@ func TestStreams_OpenedWhileThrottled(t *testing.T) {
 			return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
 		})
 		storetest.Pass(time.Minute)
-		if _, err := a.Post(t.Context(), post.ID); err != nil { // waits once for deletions of users, if their tail was at rest
+		if _, err := a.Post(t.Context(), post.ID); err != nil { // waits once for deletions of users, if their tail is idle
 			t.Fatal(err)
 		}
 		began := time.Now()
 		comments, err := a.NewComments(t.Context(), post.ID)
 		open(t, comments, err)
 		if took := time.Since(began); took > 0 {
-			t.Errorf("it took %v", took)
+			t.Errorf("took %v, want 0", took)
 		}
 	})
 }
 
-// TestStreams_OpenedDuringWrites opens and closes streams as the reader comes to rest and
-// is woken: whatever happens after one was opened arrives.
+// Streams are opened and closed while the tail stops and starts: each delivers every event since it was
+// opened.
 func TestStreams_OpenedDuringWrites(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -366,7 +366,7 @@ func TestStreams_OpenedDuringWrites(t *testing.T) {
 								continue
 							}
 						case <-timeout:
-							return errors.New("a post does not arrive")
+							return errors.New("a post has not arrived")
 						}
 						break
 					}
@@ -381,9 +381,9 @@ func TestStreams_OpenedDuringWrites(t *testing.T) {
 	})
 }
 
-// TestStreams_PostsBeingWritten: a post whose write is under way as the first stream is opened is
-// news, and so is one of a process whose clock is behind.
-func TestStreams_PostsBeingWritten(t *testing.T) {
+// A post whose write is in flight while the first stream is opened is new, and so is one of a process
+// whose clock is behind.
+func TestStreams_WriteInFlight(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		behind := func() time.Time { return w.Clock.Now().Add(-2 * time.Second) }
@@ -402,7 +402,7 @@ func TestStreams_PostsBeingWritten(t *testing.T) {
 			return nil
 		})
 		done := make(chan *blog.Post, 1)
-		go func() { done <- w.AddPost(ada, "Under way") }()
+		go func() { done <- w.AddPost(ada, "In flight") }()
 		<-held
 		published, err := w.PublishedPosts(t.Context())
 		open(t, published, err)
@@ -410,7 +410,7 @@ func TestStreams_PostsBeingWritten(t *testing.T) {
 		expect := func(want *blog.Post) {
 			t.Helper()
 			if got, _ := next(t, published); got.ID != want.ID {
-				t.Errorf("%q is published, not %q", got.Title, want.Title)
+				t.Errorf("published %q, want %q", got.Title, want.Title)
 			}
 		}
 		expect(<-done)
@@ -423,9 +423,8 @@ func TestStreams_PostsBeingWritten(t *testing.T) {
 	})
 }
 
-// TestStreams_PostWhileTheTailStarts: a post that is created just before the place in the feed
-// is known, and liked just after that, is not news.
-func TestStreams_PostWhileTheTailStarts(t *testing.T) {
+// A post that is created just before the tail is ready, and liked just after, is not new.
+func TestStreams_PostWhileTailStarts(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
@@ -441,7 +440,7 @@ func TestStreams_PostWhileTheTailStarts(t *testing.T) {
 			if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
 				once.Do(func() {
 					old = w.AddPost(ada, "Old")
-					r.Header.Set("X-Ms-Session-Token", written.Load().(string)) // the end is not that of a replica without it
+					r.Header.Set("X-Ms-Session-Token", written.Load().(string)) // keep a replica without the post from serving the request
 				})
 			}
 			return nil
@@ -452,7 +451,7 @@ func TestStreams_PostWhileTheTailStarts(t *testing.T) {
 		w.AddLike(ada, old)
 		p := w.AddPost(ada, "New")
 		if got, _ := next(t, published); got.ID != p.ID {
-			t.Errorf("%q is published", got.Title)
+			t.Errorf("published %q, want %q", got.Title, p.Title)
 		}
 	})
 }

@@ -13,16 +13,16 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// TestStreams_FirstWhileThrottled: who is the first to subscribe while the change feed is throttled is
-// told so when the budget for retries is over, and when to try again.
+// The first subscriber while the change feed is throttled gets Throttled with RetryAfter once the retry
+// budget is used up.
 func TestStreams_FirstWhileThrottled(t *testing.T) {
-	for name, cacheBytes := range map[string]int{"with a cache": 1 << 20, "without": 0} {
+	for name, cacheBytes := range map[string]int{"with a cache": 1 << 20, "without a cache": 0} {
 		for _, retryAfter := range []time.Duration{300 * time.Millisecond, time.Second, 7 * time.Second} {
 			t.Run(name+", retry after "+retryAfter.String(), func(t *testing.T) {
 				cosmostest.Run(t, func(t *testing.T) {
 					cosmostest.NeedsEngine(t, "it injects throttling")
 					account := cosmostest.Open(t, emulator.Options{})
-					a := newRemembering(t, account, cacheBytes)
+					a := newCachedStore(t, account, cacheBytes)
 					storetest.Pass(45 * time.Second) // the cache is not up to date
 					account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 						if o.Kind != emulator.ChangeFeed {
@@ -37,10 +37,10 @@ func TestStreams_FirstWhileThrottled(t *testing.T) {
 							s.Close()
 						}
 						if e := (*blog.Error)(nil); !errors.As(err, &e) || e.Code != blog.Throttled || e.RetryAfter != retryAfter {
-							t.Errorf("%v", err)
+							t.Errorf("got %v, want throttled, retry after %v", err, retryAfter)
 						}
 						if took := time.Since(began); took > 2*time.Second+10*time.Millisecond {
-							t.Errorf("it took %v", took)
+							t.Errorf("took %v, want at most 2 s", took)
 						}
 					}
 					account.Engine.Inject(nil)

@@ -40,7 +40,7 @@ func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
 	return s.shown(p), err
 }
 
-// decodePostItem returns false for a tombstone, and for none.
+// decodePostItem decodes a post. It returns false for a tombstone and for nil.
 func decodePostItem(op string, raw []byte) (item blog.PostItem, ok bool, err error) {
 	if raw == nil {
 		return item, false, nil
@@ -48,8 +48,8 @@ func decodePostItem(op string, raw []byte) (item blog.PostItem, ok bool, err err
 	return blog.Decode[blog.PostItem](op, blog.TypePost, raw)
 }
 
-// whole returns a post with its text, which it reads unless text is that. text may be nil. The
-// post is Truncated if its text is lost.
+// whole returns a post with its text. It reads the text unless it is passed; text may be nil. The post is
+// Truncated if its text is lost.
 func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text []byte) (*blog.Post, error) {
 	p, ok := item.Whole(text)
 	if !ok && text == nil {
@@ -63,7 +63,7 @@ func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text [
 		if ok {
 			break
 		}
-		// One of the two was read before an edit, the other after it: read a snapshot.
+		// An edit came between the two reads: read a snapshot.
 		r, err := batch(ctx, s.posts, item.ID, func(b *cosmos.Batch) {
 			b.Read(item.ID)
 			b.Read(blog.TextID)
@@ -74,7 +74,7 @@ func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text [
 		switch {
 		case r.Failed == 0 && r.Status == http.StatusNotFound:
 			return nil, nil
-		case r.Failed == 1 && r.Status == http.StatusNotFound: // lost, or the post has become short
+		case r.Failed == 1 && r.Status == http.StatusNotFound: // the text is lost, or the post has become short
 			raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
 			if err != nil {
 				return nil, err
@@ -120,8 +120,6 @@ func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, err
 			}
 			if ok {
 				items[item.ID] = item
-			} else {
-				delete(items, item.ID)
 			}
 		}
 		return nil

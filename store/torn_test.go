@@ -13,10 +13,10 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// torn is the beginning of a body whose connection broke.
-type torn struct{ io.Reader }
+// truncatedBody is a body whose connection breaks at the end of the Reader.
+type truncatedBody struct{ io.Reader }
 
-func (t torn) Read(p []byte) (int, error) {
+func (t truncatedBody) Read(p []byte) (int, error) {
 	n, err := t.Reader.Read(p)
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -24,17 +24,16 @@ func (t torn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (torn) Close() error { return nil }
+func (truncatedBody) Close() error { return nil }
 
-// TestTornResponses: an answer that is cut off is asked for again, if it is of a read; of a write
-// the Store finds out what became of it.
-func TestTornResponses(t *testing.T) {
+// A read with a truncated response is repeated. After a write with one, the store reads the outcome.
+func TestTruncatedResponses(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
-		anna := w.AddUser("anna")
-		post := w.AddPost(anna, "first")
+		ada := w.AddUser("ada")
+		post := w.AddPost(ada, "first")
 		var tries atomic.Int32
-		var of atomic.Value // the method and the end of the path of what is cut off, once
+		var of atomic.Value // the method and the end of the path of the response to truncate once
 		of.Store("")
 		w.Wire.After(func(r *http.Response) {
 			method, end, _ := strings.Cut(of.Load().(string), " ")
@@ -43,32 +42,32 @@ func TestTornResponses(t *testing.T) {
 			}
 			if tries.Add(1) == 1 {
 				b, _ := io.ReadAll(r.Body)
-				r.Body = torn{bytes.NewReader(b[:len(b)/2])}
+				r.Body = truncatedBody{bytes.NewReader(b[:len(b)/2])}
 			}
 		})
 		for name, tt := range map[string]struct {
 			of string
 			do func() (any, error)
 		}{
-			"item":  {"GET /docs/" + anna.ID, func() (any, error) { return w.User(t.Context(), anna.ID) }},
+			"item":  {"GET /docs/" + ada.ID, func() (any, error) { return w.User(t.Context(), ada.ID) }},
 			"list":  {"POST /feed/docs", func() (any, error) { return w.Feed(t.Context(), store.Paging{First: 5}) }},
-			"write": {"POST /posts/docs", func() (any, error) { _, p, err := w.LikePost(t.Context(), anna.ID, post.ID); return p, err }},
+			"write": {"POST /posts/docs", func() (any, error) { _, p, err := w.LikePost(t.Context(), ada.ID, post.ID); return p, err }},
 		} {
 			of.Store(tt.of)
 			tries.Store(0)
 			got, err := tt.do()
 			if err != nil || tries.Load() == 0 {
-				t.Errorf("%s, %d tries: %v, %v", name, tries.Load(), got, err)
+				t.Errorf("%s: got %v, %v after %d requests", name, got, err, tries.Load())
 			}
 		}
 		if p, err := w.Post(t.Context(), post.ID); err != nil || p.LikeCount != 1 {
-			t.Errorf("%+v, %v", p, err)
+			t.Errorf("got %+v, %v, want one like", p, err)
 		}
 	})
 }
 
-// TestDatabaseCalledDocs: a name is a name.
-func TestDatabaseCalledDocs(t *testing.T) {
+// A database can be named like the docs segment of Cosmos DB's paths.
+func TestStore_DatabaseNamedDocs(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a database of that name, which an account may have for something else")
 	w := newWorld(t)
 	s, err := store.New(w.Account, store.Options{Database: "docs", Clock: w.Clock.Now})
@@ -78,11 +77,11 @@ func TestDatabaseCalledDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anna := blog.UserID("test", "a")
-	if _, err := s.CreateUser(t.Context(), store.NewUser{ID: anna, Username: "anna"}); err != nil {
+	ada := blog.UserID("test", "a")
+	if _, err := s.CreateUser(t.Context(), store.NewUser{ID: ada, Username: "ada"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.CreatePost(t.Context(), store.NewPost{AuthorID: anna, Title: "a", Content: "b"}); err != nil {
+	if _, err := s.CreatePost(t.Context(), store.NewPost{AuthorID: ada, Title: "a", Content: "b"}); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.Feed(t.Context(), store.Paging{First: 1}); err != nil {

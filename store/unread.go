@@ -1,10 +1,10 @@
 package store
 
-// maxUnread is how many bytes the events of each kind may take that wait for the readers of streams.
-// Streams of one subject share their events.
+// maxUnread is the limit on unread events of each kind, in bytes. Streams of one subject share their
+// events.
 const maxUnread = 32 << 20
 
-// sizes are those of the last events of a stream, in bytes.
+// sizes are the sizes of the last events of a stream, in bytes.
 type sizes struct {
 	last  [streamBuffer]int32
 	count int
@@ -15,42 +15,42 @@ func (s *sizes) add(n int) {
 	s.count++
 }
 
-// waiting returns the bytes of the last n events without the first of them, which any reader may
-// leave for a moment.
-func (s *sizes) waiting(n int) (bytes int) {
+// unread returns the bytes of the last n events except the oldest, which even a fast reader may not
+// have read yet.
+func (s *sizes) unread(n int) (bytes int) {
 	for i := 1; i < n; i++ {
 		bytes += int(s.last[(s.count-i)%streamBuffer])
 	}
 	return bytes
 }
 
-// unreadLocked returns the bytes of the events of a subject that wait.
+// unreadLocked returns the bytes of a subject's unread events.
 func (t *topics[T]) unreadLocked(subject string) (most int) {
 	for s := range t.streams[subject] {
-		most = max(most, s.sizes.waiting(len(s.events)))
+		most = max(most, s.sizes.unread(len(s.events)))
 	}
 	return most
 }
 
-// countLocked counts what waits for the readers of a subject, and ends streams if all events together
-// take too much: those for which more waits than half of an equal share of each subject. So afterwards
-// at most half waits. What was read since its last event is counted only then.
+// countLocked counts the unread events of a subject. If those of all subjects exceed maxUnread, it ends
+// the streams with more than half of an equal share per subject, so that at most half of maxUnread
+// remains. The count of a subject is updated only here: reads since its last event may still be in it.
 func (t *topics[T]) countLocked(subject string) {
 	t.setUnreadLocked(subject)
-	if t.unread <= t.most {
+	if t.unread <= t.maxUnread {
 		return
 	}
 	for of := range t.streams {
 		t.setUnreadLocked(of)
 	}
-	if t.unread <= t.most {
+	if t.unread <= t.maxUnread {
 		return
 	}
-	share := t.most / 2 / len(t.streams)
+	share := t.maxUnread / 2 / len(t.streams)
 	for of, streams := range t.streams {
 		for s := range streams {
-			if s.sizes.waiting(len(s.events)) > share {
-				s.discard()
+			if s.sizes.unread(len(s.events)) > share {
+				s.discardUnread()
 				t.endLocked(s, ErrTooSlow)
 			}
 		}
@@ -66,8 +66,8 @@ func (t *topics[T]) setUnreadLocked(subject string) {
 	}
 }
 
-// discard discards the events that wait.
-func (s *Stream[T]) discard() {
+// discardUnread discards the unread events.
+func (s *Stream[T]) discardUnread() {
 	for {
 		select {
 		case <-s.events:

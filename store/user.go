@@ -51,9 +51,9 @@ func (n NewUser) Validate() error {
 	return errors.Join(checkUsername(op, n.Username), checkKey(op, n.Key))
 }
 
-// CreateUser is C1: it reserves the name, then creates the user. Conflict if the name is taken
-// (Field is "username") or the id has a user already, or one whose deletion has not ended. After a crash between the two steps the
-// same user can try again.
+// CreateUser is C1: it reserves the name, then creates the user. Conflict if the name is taken (Field is
+// "username"), or the id already has a user or one whose deletion has not ended. After a crash between the
+// two steps the same user can try again.
 func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	const op = "create user"
 	ctx = s.account.Begin(ctx, C1)
@@ -64,7 +64,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	defer cancel()
 	item := blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: n.ID, InputDigest: inputDigest(n.Key, n.Key, n.Username),
 		User: blog.User{ID: n.ID, Username: n.Username, CreatedAt: s.now(), Revision: 1}}
-	// First, because a name must not be reserved for a user that exists.
+	// Check first, because a name must not be reserved for an existing user.
 	existing, err := s.existingUser(ctx, op, item)
 	if existing != nil || err != nil {
 		return existing, err
@@ -94,7 +94,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	return &item.User, nil
 }
 
-// uncreate deletes a user who has just been created and lost the name, and returns Conflict.
+// uncreate deletes a user that was just created and lost the name, and returns Conflict.
 func (s *Store) uncreate(ctx context.Context, op string, u *blog.User) error {
 	key := blog.Key(u.ID, u.ID)
 	r, err := s.users.Read(ctx, key)
@@ -116,8 +116,8 @@ func (s *Store) uncreate(ctx context.Context, op string, u *blog.User) error {
 	return blog.ErrTaken(op)
 }
 
-// existingUser returns the user of an earlier attempt with the same idempotency key, nil if
-// there is no user, and Conflict if there is another.
+// existingUser returns the user of an earlier attempt with the same idempotency key, nil if there is no
+// user, and Conflict if the user was created otherwise or is being deleted.
 func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem) (*blog.User, error) {
 	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(item.ID, item.ID))
 	if raw == nil && err == nil && s.deletions.hides(item.ID, item.CreatedAt) {
@@ -148,8 +148,8 @@ func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, erro
 	return u, err
 }
 
-// Empty reports whether there are no users. It queries all partitions: for the start of a
-// process, never on the request path.
+// Empty reports whether there are no users. It queries all partitions: call it when a process starts, never
+// on the request path.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
 	ctx = s.account.Begin(ctx, Readiness)
 	c, err := s.background(blog.UsersContainer)

@@ -41,12 +41,12 @@ func TestCreateUser(t *testing.T) {
 			storetest.WantCode(t, err, c.code, c.field)
 			if c.in.ID != ada.ID {
 				if u, err := w.User(t.Context(), c.in.ID); u != nil || err != nil {
-					t.Fatalf("written all the same: %v, %v", u, err)
+					t.Fatalf("a rejected user was written: %v, %v", u, err)
 				}
 			}
 		})
 	}
-	t.Run("the refused second name stays free", func(t *testing.T) {
+	t.Run("name of a rejected user -> free", func(t *testing.T) {
 		w.AddUser("other")
 	})
 	t.Run("same key, same input", func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestCreateUser(t *testing.T) {
 		_, err = w.CreateUser(t.Context(), in)
 		storetest.WantCode(t, err, blog.Conflict, "")
 	})
-	t.Run("goes on after a crash between reservation and user", func(t *testing.T) {
+	t.Run("repeated after a crash between reservation and user -> created", func(t *testing.T) {
 		w.Wire.Intercept(func(r *http.Request) error {
 			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), id("crash")) && r.Method == http.MethodPost {
 				return context.DeadlineExceeded
@@ -78,7 +78,7 @@ func TestCreateUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("of many who want a name one gets it", func(t *testing.T) {
+	t.Run("concurrent creates with one name -> one succeeds", func(t *testing.T) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		got := 0
@@ -96,7 +96,7 @@ func TestCreateUser(t *testing.T) {
 		}
 		wg.Wait()
 		if got != 1 {
-			t.Errorf("%d users have the name", got)
+			t.Errorf("%d users have the name, want 1", got)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestCreateUser(t *testing.T) {
 func TestUserByUsername(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("Ada")
-	for name, want := range map[string]*blog.User{"ada": ada, "ADA": ada, "nobody": nil, "": nil, "no such/name": nil} {
+	for name, want := range map[string]*blog.User{"ada": ada, "ADA": ada, "unknown": nil, "": nil, "no such/name": nil} {
 		got, err := w.UserByUsername(t.Context(), name)
 		if err != nil || (got == nil) != (want == nil) || got != nil && got.ID != want.ID {
 			t.Errorf("%q: got %v, %v", name, got, err)
@@ -119,7 +119,7 @@ func TestRenameUser(t *testing.T) {
 	storetest.WantCode(t, err, blog.Conflict, "username")
 	_, err = w.RenameUser(t.Context(), grace.ID, "a b")
 	storetest.WantCode(t, err, blog.Invalid, "username")
-	_, err = w.RenameUser(t.Context(), blog.UserID("test", "nobody"), "nobody")
+	_, err = w.RenameUser(t.Context(), blog.UserID("test", "unknown"), "unknown")
 	storetest.WantCode(t, err, blog.NotFound, "")
 
 	u, err := w.RenameUser(t.Context(), ada.ID, "Countess")
@@ -143,8 +143,8 @@ func TestRenameUser(t *testing.T) {
 	}
 }
 
-// A user has three renames in the period, of which a change of case is one and a repetition is
-// none; the oldest comes back when it is as old as the period.
+// A user has three renames in a period. A change of case counts, a repetition does not. A rename no longer
+// counts once it is older than the period.
 func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -162,11 +162,11 @@ func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
 		storetest.WantCode(t, err, blog.Throttled, "")
 		var refused *blog.Error
 		if errors.As(err, &refused); refused == nil || refused.RetryAfter.Round(time.Second) != 21*time.Hour {
-			t.Errorf("retry after %v", err)
+			t.Errorf("got %v, want RetryAfter of 21 h", err)
 		}
 	}
 	if diff := cmp.Diff(reserved, w.Reservations()); diff != "" {
-		t.Errorf("a refused rename has reserved a name: %s", diff)
+		t.Errorf("a throttled rename has reserved a name: %s", diff)
 	}
 	if u, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil || u.Revision != 4 {
 		t.Errorf("a repetition: %+v, %v", u, err)
@@ -210,7 +210,7 @@ func TestEmpty(t *testing.T) {
 	storetest.WantCode(t, err, blog.Unavailable, "")
 	w.Wire.Intercept(nil)
 	if empty, err := w.Empty(t.Context()); err != nil || !empty {
-		t.Fatalf("with a reservation alone: %v, %v", empty, err)
+		t.Fatalf("with only a reservation: got %v, %v, want true", empty, err)
 	}
 	w.AddUser("ada")
 	if empty, err := w.Empty(t.Context()); err != nil || empty {
@@ -218,11 +218,10 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// Issuer and subject are one user, without a look-up and for ever: the ids are in
-// everybody's data.
+// Issuer and subject determine the user id. It must never change, as stored items contain it.
 func TestUserID(t *testing.T) {
 	if got, want := blog.UserID("https://id.example", "ada"), "f80541fe6716f8e2d6f6df1bbf526d13"; got != want {
-		t.Errorf("the user id has become %s, was %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	seen := map[string]string{}
 	for _, v := range [][2]string{
@@ -232,7 +231,7 @@ func TestUserID(t *testing.T) {
 	} {
 		id := blog.UserID(v[0], v[1])
 		if other := seen[id]; other != "" {
-			t.Errorf("%q is %s, too", v, other)
+			t.Errorf("%q has the id of %s", v, other)
 		}
 		seen[id] = fmt.Sprintf("%q", v)
 	}

@@ -11,15 +11,15 @@ import (
 	"byline/store/cosmos"
 )
 
-// exportPageSize is the most items in a page of an export: few enough that a page is a small part
-// of a second's RU.
+// exportPageSize is the most items in a page of an export: few enough that a page takes a small part of
+// a second's RU.
 const exportPageSize = 100
 
 // ExportPage is a part of what is stored about a user.
 type ExportPage struct {
 	Container string
 	Items     [][]byte // JSON objects, without the system properties of Cosmos DB except _ts
-	Position  string   // where the export continues after this page
+	Position  string   // the position at which the export continues after this page
 }
 
 // exportPart is a query for items of a user.
@@ -32,7 +32,7 @@ type exportPart struct {
 const exportEnd = "end"
 
 // exportParts returns the queries that find everything about a user, in the order of an export.
-// Reservations are found by their owner rather than by the user's names: a crash may have left others.
+// Reservations are found by owner rather than by the user's names, as a crash may have left others.
 func exportParts(userID string) []exportPart {
 	all := func(text string) cosmos.Query {
 		return cosmos.Query{Text: text, AllPartitions: true, PageSize: exportPageSize}.With("@user", userID)
@@ -47,9 +47,9 @@ func exportParts(userID string) []exportPart {
 }
 
 // Export returns everything that is stored about a user, tombstones included, in pages that may be
-// empty. It begins after the page of a position, or at the beginning if that is "". An item that does
-// not change in the meantime is in exactly one page; one that was written in the last seconds may be
-// missing, as replicas lag. Requests have low priority and wait while throttled. Invalid (Field is
+// empty. It begins at a position, or at the beginning if that is "". An item that does not change in the
+// meantime is in exactly one page; one that was written in the last seconds may be missing, as replicas
+// lag. Requests have low priority and wait while throttled. Invalid (Field is
 // "position") if the position is not one of an export of this user, or is no longer valid.
 func (s *Store) Export(ctx context.Context, userID, position string) iter.Seq2[ExportPage, error] {
 	return func(yield func(ExportPage, error) bool) {
@@ -64,7 +64,7 @@ func (s *Store) Export(ctx context.Context, userID, position string) iter.Seq2[E
 	}
 }
 
-// exportPage returns the page after a position.
+// exportPage returns the page at a position.
 func (s *Store) exportPage(ctx context.Context, userID, position string) (ExportPage, error) {
 	const op = "export user"
 	parts := exportParts(userID)
@@ -105,8 +105,8 @@ func invalidPosition(op string, err error) error {
 	return &blog.Error{Code: blog.Invalid, Op: op, Field: "position", Message: "the position is not one of an export of this user, or is no longer valid", Err: err}
 }
 
-// withoutSystemProperties returns an item without what Cosmos DB adds to it, except _ts, the time
-// of the last write, from which a ttl counts.
+// withoutSystemProperties returns an item without Cosmos DB's system properties, except _ts, the time of the
+// last write, from which a ttl counts.
 func withoutSystemProperties(item []byte) []byte {
 	out := []byte{'{'}
 	for m := (jsonpart.Members{Text: item, At: jsonpart.SkipSpace(item, 0) + 1}); ; {
@@ -126,8 +126,8 @@ func withoutSystemProperties(item []byte) []byte {
 	}
 }
 
-// UserIDOf returns the id of the user who has a name or for whom it is kept, ignoring case: also of one
-// whose account is being deleted. It returns "" if no user has the name.
+// UserIDOf returns the id of the user who has a name or for whom a released name is kept, ignoring case,
+// even while the user is being deleted. It returns "" if no user has the name.
 func (s *Store) UserIDOf(ctx context.Context, username string) (string, error) {
 	const op = "find user by username"
 	ctx = s.account.Begin(ctx, Export)

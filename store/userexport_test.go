@@ -20,7 +20,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// exported is the items of an export, or of containers, in any order, each with its container.
+// exported counts the items of an export or of containers, by container and JSON.
 type exported map[string]int
 
 func (e exported) add(container string, item []byte) {
@@ -87,9 +87,8 @@ func mentioning(w *storetest.World, text string) exported {
 	return all
 }
 
-// TestExport_EverythingOfAUser compares an export with all items of all containers that have the
-// user's id.
-func TestExport_EverythingOfAUser(t *testing.T) {
+// An export has all items of all containers that contain the user's id.
+func TestExport_AllItems(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := storetest.NewWith(t, store.Options{FeedPartitions: 2, PollInterval: time.Millisecond})
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -114,7 +113,7 @@ func TestExport_EverythingOfAUser(t *testing.T) {
 		_, err = w.RenameUser(t.Context(), ada.ID, "Countess")
 		must(err)
 		waittest.Until(t, w.CaughtUp)
-		stop()                                                                                                                                    // also before the job of the rename has ended
+		stop()                                                                                                                                    // possibly before the job of the rename has ended
 		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q}`, ada.ID)) // of a crashed rename
 		w.Upsert("leases", "test."+ada.ID, fmt.Sprintf(`{"id":"test.%s","kind":"test","subject":%[1]q}`, ada.ID))
 
@@ -134,7 +133,7 @@ func TestExport_EverythingOfAUser(t *testing.T) {
 			if e.Deleted {
 				e.Type += ", deleted"
 			}
-			if container != "leases" { // of some jobs
+			if container != "leases" { // the number of jobs varies
 				kinds[container+" "+e.Type]++
 			}
 		}
@@ -144,7 +143,7 @@ func TestExport_EverythingOfAUser(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if last := positions[len(positions)-1]; last != "end" {
-			t.Errorf("the last position is %q", last)
+			t.Errorf("got the last position %q, want end", last)
 		}
 	})
 }
@@ -171,8 +170,8 @@ func importComments(t testing.TB, s *store.Store, ada string, n int) (posts []*b
 	return posts
 }
 
-// TestExport_ChangingUser edits, deletes and writes, and splits partitions, while another process exports
-// from replicas that lag: what was there before and does not change is exported once, and nothing twice.
+// While another process exports from replicas that lag, items are created, edited and deleted, and partitions
+// are split: unchanged items are exported once, and none twice.
 func TestExport_ChangingUser(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replicas")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -213,7 +212,7 @@ func TestExport_ChangingUser(t *testing.T) {
 				}
 				position = page.Position
 				pages++
-				break // by another query each: another process would continue so
+				break // resume with another query for each page, as another process would
 			}
 			if pages == 10 || pages == 15 {
 				must(nil, a.Engine.Split(a.Database, blog.PostsContainer, fmt.Sprint(pages/5)))
@@ -248,12 +247,12 @@ func TestExport_ChangingUser(t *testing.T) {
 		}
 		t.Logf("%d pages, %d items, %d touched", pages, len(exported), len(touched))
 		if pages < 8 || len(touched) < 10 {
-			t.Error("too few to tell")
+			t.Error("too few pages or changes for the test")
 		}
 	})
 }
 
-// TestExport_Positions continues from each position of an export, and refuses others.
+// An export resumes from each of its positions, and rejects others.
 func TestExport_Positions(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := storetest.New(t)
@@ -286,12 +285,12 @@ func TestExport_Positions(t *testing.T) {
 			}
 		}
 		for name, c := range map[string]struct{ user, position string }{
-			"no position":            {ada.ID, "somewhere"},
-			"of an unknown part":     {ada.ID, "somewhere:" + posts},
-			"changed":                {ada.ID, posts + "x"},
-			"of another part":        {ada.ID, "feed" + strings.TrimPrefix(posts, "posts")},
-			"of another user":        {blog.UserID("test", "grace"), posts},
-			"of the end, and beyond": {ada.ID, "end:"},
+			"unknown part":          {ada.ID, "unknown"},
+			"unknown part, token":   {ada.ID, "unknown:" + posts},
+			"changed token":         {ada.ID, posts + "x"},
+			"token of another part": {ada.ID, "feed" + strings.TrimPrefix(posts, "posts")},
+			"another user":          {blog.UserID("test", "grace"), posts},
+			"beyond the end":        {ada.ID, "end:"},
 		} {
 			for page, err := range w.Export(t.Context(), c.user, c.position) {
 				if len(page.Items) > 0 {
@@ -303,7 +302,7 @@ func TestExport_Positions(t *testing.T) {
 	})
 }
 
-// TestExport_Background: every request has low priority and waits while throttled.
+// Every request of an export has low priority and waits while throttled.
 func TestExport_Background(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its faults")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -320,7 +319,7 @@ func TestExport_Background(t *testing.T) {
 		w.Wire.Intercept(func(r *http.Request) error {
 			if strings.Contains(r.URL.Path, "/docs") {
 				if requests++; r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
-					t.Errorf("%s %s has no low priority", r.Method, r.URL)
+					t.Errorf("%s %s does not have low priority", r.Method, r.URL)
 				}
 			}
 			return nil
@@ -330,18 +329,18 @@ func TestExport_Background(t *testing.T) {
 			t.Fatal(id, err)
 		}
 		if all, _ := export(t, w.Store, id, ""); len(all) != 2 || requests < 4*7 {
-			t.Errorf("%d items by %d requests", len(all), requests)
+			t.Errorf("got %d items by %d requests, want 2 by at least 28", len(all), requests)
 		}
 	})
 }
 
-// TestUserIDOf_NotAUser: no user has the name.
+// UserIDOf returns "" for names without a user, and the id of a user being deleted.
 func TestUserIDOf_NotAUser(t *testing.T) {
 	w := storetest.New(t)
 	w.AddUser("ada")
 	deleted := w.AddUser("deleted")
 	w.Corrupt("users", deleted.ID, deleted.ID, "/deleted", true)
-	w.Upsert("users", "username:crashed", `{"id":"username:crashed","userId":"username:crashed","type":"username","ownerId":"nobody"}`)
+	w.Upsert("users", "username:crashed", `{"id":"username:crashed","userId":"username:crashed","type":"username","ownerId":"unknown"}`)
 	ids := map[string]string{}
 	for _, name := range []string{"grace", "crashed", "", "o'neil", "deleted"} {
 		id, err := w.UserIDOf(t.Context(), name)

@@ -16,35 +16,35 @@ import (
 // partitions, so creating and renaming take several steps: reserve the new name, mark the old
 // reservation as leaving, change the user, release the old name.
 //
-// A released name keeps its reservation for blog.ReleasedFor, by a TTL: until then only its
-// former owner can take it again, and is found by it. A reservation gets a TTL only after its
-// owner was seen with another name.
+// The reservation of a released name stays for blog.ReleasedFor, by a TTL: until then only its former owner
+// can take the name again, and lookups by it find that user. A reservation gets a TTL only after its owner
+// was seen with another name.
 //
-// A crash between the steps leaves a reservation whose owner does not have the name. The owner
-// may resume at any time. After blog.ReservationGrace the projections' sweep releases it if it
-// is leaving, and deletes it otherwise; then anybody else may take the name. The sweep follows
-// the change feed, which has every reservation: the mark is a change.
+// A crash between the steps leaves a reservation whose owner does not have the name. The owner may resume
+// at any time. After blog.ReservationGrace the projections' sweep releases it if it is marked as leaving,
+// and deletes it otherwise; then another user may take the name. The sweep finds every reservation in the
+// change feed, since marking one is a change.
 //
 // ETags separate concurrent writers: reserving a name again changes the ETag, and a name is
 // released or deleted only at the ETag that the reservation had before its owner was seen with
 // another name.
 //
-// The age of a reservation is that of its _ts. A process that pauses for longer than the grace
-// period may still change its user, after another user has taken the name. So each side writes
-// first and then reads what the other writes: who has changed a user reads the reservation, and
-// goes back to the old name if it is lost; who has taken an abandoned reservation reads its
-// former owner, and gives it back if they have the name. Both read where writes are, since a
-// replica may be behind what the other has written. Never do both keep it.
+// The age of a reservation counts from its _ts. A process that pauses for longer than the grace period may
+// still change its user after another user has taken the name. So each side writes first and then reads
+// what the other writes: after changing a user, a process reads the reservation, and reverts to the old
+// name if it is lost; after taking an abandoned reservation, it reads the former owner, and returns the
+// reservation if they have the name. Both read from the primary replica, since others may be behind. So
+// the two never both keep the name.
 
 // sagaTimeout bounds the steps of creating or renaming a user.
 const sagaTimeout = blog.ReservationGrace / 2
 
-// maxRenames is how many renames a user has in a period of Options.RenameCooldown. A rename
-// makes the projections rewrite everything the user wrote, even if only the case changes: of
-// 20,000 comments at 238,000 RU, three a day are 8 RU a second.
+// maxRenames is how many renames a user has in a period of Options.RenameCooldown. A rename makes the
+// projections rewrite everything the user wrote, even if only the case changes: 238,000 RU for 20,000
+// comments, so three a day are 8 RU/s.
 const maxRenames = 3
 
-// maxFormer is how many released names are kept for a user, so that nobody can hold many.
+// maxFormer is the most released names kept for a user, so that no user can hold many.
 const maxFormer = 5
 
 // UserByUsername finds a user by name, ignoring case, or by a released name that is still kept
@@ -117,7 +117,7 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 				break
 			}
 		}
-		mine.Leaving = have.Leaving && have.OwnerID == ownerID // after a crash, it is released again
+		mine.Leaving = have.Leaving && have.OwnerID == ownerID // keep the mark, so that the name is released after a crash
 		etag, err = s.users.Replace(ctx, blog.Key(k, k), blog.Encode(mine), etag)
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			continue
@@ -125,14 +125,14 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 		if err != nil || have.OwnerID == ownerID {
 			return blog.CosmosError(op, err)
 		}
-		return s.giveBack(ctx, op, have, etag)
+		return s.returnReservation(ctx, op, have, etag)
 	}
 	return blog.ErrTaken(op)
 }
 
-// giveBack gives a reservation that was abandoned, and is ours now, back to its former owner if
-// they have taken the name meanwhile, and then returns Conflict.
-func (s *Store) giveBack(ctx context.Context, op string, r *blog.Reservation, etag cosmos.ETag) error {
+// returnReservation returns an abandoned reservation that was just taken to its former owner if they have
+// the name by now, and then returns Conflict.
+func (s *Store) returnReservation(ctx context.Context, op string, r *blog.Reservation, etag cosmos.ETag) error {
 	raw, err := s.newest(ctx, op, r.OwnerID)
 	if raw == nil || err != nil {
 		return err
@@ -148,8 +148,8 @@ func (s *Store) giveBack(ctx context.Context, op string, r *blog.Reservation, et
 	return blog.ErrTaken(op)
 }
 
-// lost reports whether another user has reserved the name that a user has just got. A
-// reservation that was swept meanwhile is made again.
+// lost reports whether another user has taken the reservation of a name that a user just got. If the
+// reservation was swept meanwhile, it reserves the name again.
 func (s *Store) lost(ctx context.Context, op, ownerID, name string) (bool, error) {
 	have, err := s.newestReservation(ctx, op, name)
 	if err == nil && (have == nil || have.OwnerID != ownerID || have.TTL > 0) {
@@ -162,7 +162,7 @@ func (s *Store) lost(ctx context.Context, op, ownerID, name string) (bool, error
 	return have != nil && have.OwnerID != ownerID, err
 }
 
-// newestReservation reads the reservation of a name where writes are.
+// newestReservation is reservation from the primary replica.
 func (s *Store) newestReservation(ctx context.Context, op, name string) (*blog.Reservation, error) {
 	raw, err := s.newest(ctx, op, blog.UsernameKey(name))
 	if raw == nil || err != nil {
@@ -175,8 +175,8 @@ func (s *Store) newestReservation(ctx context.Context, op, name string) (*blog.R
 	return &item, nil
 }
 
-// newest reads an item of the users container where writes are, which is where batches are
-// executed. It returns nil if the item does not exist.
+// newest reads an item of the users container from the primary replica, which executes batches. It returns
+// nil if the item does not exist.
 func (s *Store) newest(ctx context.Context, op, id string) ([]byte, error) {
 	r, err := batch(ctx, s.users, id, func(b *cosmos.Batch) { b.Read(id) })
 	if err != nil {
@@ -302,15 +302,15 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 		}
 	}
 	for _, name := range freed {
-		if err := s.free(ctx, op, u.ID, name); err != nil { // it expires anyway
+		if err := s.free(ctx, op, u.ID, name); err != nil { // the reservation expires anyway
 			s.o.Logger.Warn("former username not freed", logUser, u.ID, logError, err)
 		}
 	}
 	return renamed, nil
 }
 
-// revert gives a user who lost the new name the one before, and returns Conflict. The attempt is
-// not one of the user's renames.
+// revert restores the previous name of a user who lost the new one, and returns Conflict. The attempt does
+// not count as a rename.
 func (s *Store) revert(ctx context.Context, op string, before *blog.UserItem, renamed *blog.User) error {
 	var p cosmos.Patch
 	p.Condition = fmt.Sprintf("from c where c.revision = %d", renamed.Revision)
@@ -325,8 +325,7 @@ func (s *Store) revert(ctx context.Context, op string, before *blog.UserItem, re
 	return blog.ErrTaken(op)
 }
 
-// formerUsernames returns the former names to keep for a user who takes another name, and
-// those to free.
+// formerUsernames returns the former names to keep for a user who is renamed, and those to free.
 func formerUsernames(u *blog.UserItem, username string) (kept, freed []string) {
 	taken := blog.UsernameKey(username)
 	if blog.UsernameKey(u.Username) == taken {

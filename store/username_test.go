@@ -18,7 +18,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// A name stays reserved for a user that cannot be read.
+// A name stays reserved for a user whose item is malformed.
 func TestReservation_MalformedOwner(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -36,12 +36,12 @@ func TestReservation_MalformedOwner(t *testing.T) {
 			return errors.Join(err, errors.New("the sweep has not run"))
 		})
 		if got := w.Reservations()["ada"]; got != ada.ID {
-			t.Errorf("the name is reserved for %q", got)
+			t.Errorf("the name is reserved for %q, want %q", got, ada.ID)
 		}
 	})
 }
 
-// A create that meets its own repetition returns what that has made.
+// A create that conflicts with its own repetition returns the user of the repetition.
 func TestCreateUser_ConcurrentRepetition(t *testing.T) {
 	w := newWorld(t)
 	in := store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada", Key: "k"}
@@ -63,10 +63,10 @@ func TestCreateUser_ConcurrentRepetition(t *testing.T) {
 	}
 }
 
-// A name that was reserved a moment ago is its owner's, who may be about to carry it.
+// A recent reservation holds its name, as the owner may be about to take it.
 func TestReservation_GracePeriod(t *testing.T) {
 	w := newWorld(t)
-	w.Upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"somebody","creationDate":%q}`, blog.NewDate(w.Clock.Now())))
+	w.Upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"other","creationDate":%q}`, blog.NewDate(w.Clock.Now())))
 	in := store.NewUser{ID: blog.UserID("test", "ada"), Username: "Wanted"}
 	_, err := w.CreateUser(t.Context(), in)
 	storetest.WantCode(t, err, blog.Conflict, "username")
@@ -76,9 +76,8 @@ func TestReservation_GracePeriod(t *testing.T) {
 	}
 }
 
-// newWorldInTime is newWorld with an engine whose clock is the store's, so that items
-// expire.
-func newWorldInTime(t *testing.T) *world {
+// newWorldWithOneClock is newWorld with the store's clock for the engine, so that items expire.
+func newWorldWithOneClock(t *testing.T) *world {
 	t.Helper()
 	c := &storetest.Clock{}
 	c.Stopped.Store(true)
@@ -88,7 +87,7 @@ func newWorldInTime(t *testing.T) *world {
 func TestReleasedUsername(t *testing.T) {
 	const kept = 30 * 24 * time.Hour
 	setup := func(t *testing.T) (w *world, ada, grace *blog.User) {
-		w = newWorldInTime(t)
+		w = newWorldWithOneClock(t)
 		ada, grace = w.AddUser("ada"), w.AddUser("grace")
 		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
 			t.Fatal(err)
@@ -101,11 +100,11 @@ func TestReleasedUsername(t *testing.T) {
 		case err != nil:
 			w.T.Fatal(err)
 		case u == nil && id != "", u != nil && (u.ID != id || u.Username != username):
-			w.T.Errorf("under %s: %+v, want %q %q", name, u, id, username)
+			w.T.Errorf("user %s: got %+v, want %q %q", name, u, id, username)
 		}
 	}
 	for _, after := range []time.Duration{0, kept - time.Second} {
-		t.Run(fmt.Sprint("is kept for its user, after ", after), func(t *testing.T) {
+		t.Run(fmt.Sprint("kept for its user after ", after), func(t *testing.T) {
 			w, ada, grace := setup(t)
 			w.Clock.Millis.Add(after.Milliseconds())
 			_, err := w.RenameUser(t.Context(), grace.ID, "ADA")
@@ -129,7 +128,7 @@ func TestReleasedUsername(t *testing.T) {
 			find(w, "countess", "", "")
 		})
 	}
-	t.Run("is free after 30 days", func(t *testing.T) {
+	t.Run("free after 30 days", func(t *testing.T) {
 		w, ada, grace := setup(t)
 		w.Clock.Millis.Add(kept.Milliseconds())
 		if diff := cmp.Diff(map[string]string{"countess": ada.ID, "grace": grace.ID}, w.Reservations()); diff != "" {
@@ -141,7 +140,7 @@ func TestReleasedUsername(t *testing.T) {
 		}
 		find(w, "ada", grace.ID, "ada")
 	})
-	t.Run("is free after 30 days where nothing expires", func(t *testing.T) {
+	t.Run("free after 30 days without TTL", func(t *testing.T) {
 		w := newWorld(t) // its engine's clock is fixed
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
@@ -154,7 +153,7 @@ func TestReleasedUsername(t *testing.T) {
 		}
 		find(w, "ada", grace.ID, "ada")
 	})
-	t.Run("stays kept when a rename back is interrupted", func(t *testing.T) {
+	t.Run("interrupted rename back -> still kept", func(t *testing.T) {
 		w, ada, grace := setup(t)
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPatch {
@@ -175,7 +174,7 @@ func TestReleasedUsername(t *testing.T) {
 		_, err = w.RenameUser(t.Context(), grace.ID, "ada")
 		storetest.WantCode(t, err, blog.Conflict, "username")
 	})
-	t.Run("the sixth frees the first", func(t *testing.T) {
+	t.Run("sixth released name -> first is free", func(t *testing.T) {
 		w, ada, grace := setup(t)
 		for i := range 5 {
 			if _, err := w.RenameUser(t.Context(), ada.ID, fmt.Sprint("name-", i)); err != nil {
@@ -194,7 +193,7 @@ func TestReleasedUsername(t *testing.T) {
 		_, err := w.RenameUser(t.Context(), grace.ID, "countess")
 		storetest.WantCode(t, err, blog.Conflict, "username")
 
-		// A name that is taken back is not kept any more, and frees no other.
+		// A name that is taken back is no longer among the released ones, and frees no other.
 		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
 			t.Fatal(err)
 		}
@@ -204,11 +203,11 @@ func TestReleasedUsername(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("is no difference", func(t *testing.T) {
+	t.Run("verify -> no difference", func(t *testing.T) {
 		w, _, _ := setup(t)
 		w.Clock.Millis.Add(time.Hour.Milliseconds())
 		if found := w.Differences(0); found != nil {
-			t.Errorf("verify finds %v", found)
+			t.Errorf("got differences %v, want none", found)
 		}
 	})
 }
@@ -220,7 +219,7 @@ func errorOf(diff string) error {
 	return errors.New(diff)
 }
 
-// A name that is carried must not expire, and one that a crash left must.
+// Verify and Repair clear the TTL of a name in use, and set that of a name left by a crash.
 func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -253,6 +252,6 @@ func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 		t.Error(diff)
 	}
 	if found := w.Differences(0); found != nil {
-		t.Errorf("verify still finds %v", found)
+		t.Errorf("after Repair: got differences %v, want none", found)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// A reservation is as old as Cosmos DB says, whatever the clock of the instance that wrote it.
-func TestReservation_AgeIsJudgedByTheAccount(t *testing.T) {
-	for name, off := range map[string]time.Duration{"written by a clock behind": -10 * time.Minute, "written by a clock ahead": 10 * time.Minute} {
+// The age of a reservation counts by Cosmos DB's clock, not by that of the instance that wrote it.
+func TestReservation_AgeByAccountClock(t *testing.T) {
+	for name, off := range map[string]time.Duration{"writer's clock behind": -10 * time.Minute, "writer's clock ahead": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorldInTime(t)
+			w := newWorldWithOneClock(t)
 			ada := w.AddUser("ada")
 			wrong, err := store.New(w.Account, store.Options{Database: w.Database, Clock: func() time.Time { return w.Clock.Now().Add(off) }})
 			if err != nil {
@@ -47,12 +47,12 @@ func TestReservation_AgeIsJudgedByTheAccount(t *testing.T) {
 	}
 }
 
-// A process pauses in the middle of a rename or a creation for longer than the grace period, and
-// meanwhile another user takes the name.
+// A process pauses during a rename or create for longer than the grace period, and another user takes the
+// name.
 func TestUsername_LostWhilePaused(t *testing.T) {
 	for _, what := range []string{"rename", "create"} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorldInTime(t)
+			w := newWorldWithOneClock(t)
 			ada, grace, id := w.AddUser("ada"), w.AddUser("grace"), blog.UserID("test", "new")
 			writes := 0
 			w.Wire.Intercept(func(r *http.Request) error {
@@ -84,16 +84,16 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 					have = u.Username
 				}
 				if have != want {
-					t.Errorf("%q instead of %q", have, want)
+					t.Errorf("got username %q, want %q", have, want)
 				}
 			}
 			if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil || u.ID != grace.ID {
 				t.Errorf("by name: %v, %v", u, err)
 			}
 			if u, err := w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.ID != ada.ID {
-				t.Errorf("by the name before: %v, %v", u, err)
+				t.Errorf("by the previous name: %v, %v", u, err)
 			}
-			if what == "rename" { // the attempt does not count
+			if what == "rename" { // the attempt does not count as a rename
 				for _, name := range []string{"one", "two", "three"} {
 					if _, err := w.RenameUser(t.Context(), ada.ID, name); err != nil {
 						t.Error(err)
@@ -107,11 +107,11 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 // actorKey is the key of the actor in the context of a request.
 type actorKey struct{}
 
-// race runs operations one request at a time, in a random order, with pauses longer than the
-// grace period in between.
+// race runs operations one request at a time, in a random order, with some pauses longer than the grace
+// period.
 func race(w *world, random *rand.Rand, operations ...func(context.Context) error) []error {
 	type actor struct {
-		arrived chan bool // true: at a request, false: ended
+		arrived chan bool // true at a request, false at the end
 		next    chan struct{}
 	}
 	actors := make([]actor, len(operations))
@@ -150,7 +150,7 @@ func race(w *world, random *rand.Rand, operations ...func(context.Context) error
 	return errs
 }
 
-// newRacers returns a world in time whose engine has the options, and the stores of two processes on it.
+// newRacers returns a world with one clock whose engine has the options o, and the stores of two processes.
 func newRacers(t *testing.T, o emulator.Options) (*world, [2]*store.Store) {
 	t.Helper()
 	clock := &storetest.Clock{}
@@ -180,19 +180,19 @@ func newRacers(t *testing.T, o emulator.Options) (*world, [2]*store.Store) {
 	return w, stores
 }
 
-// Two users who race for a name, while their reservations expire, never both keep it; and one
-// who is told that the name is theirs has it. Replicas that lag do not matter.
-func TestUsername_RaceForAName(t *testing.T) {
+// Of two users who race for a name while reservations expire at most one gets it, even if replicas lag. A user
+// whose operation succeeds has the name.
+func TestUsername_Race(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its clock and its replicas")
 	for name, o := range map[string]emulator.Options{
-		"one partition":                   {},
-		"replicas lag in four partitions": {ReplicaLag: time.Hour, Partitions: 4},
+		"one partition":                  {},
+		"lagging replicas, 4 partitions": {ReplicaLag: time.Hour, Partitions: 4},
 	} {
-		t.Run(name, func(t *testing.T) { cosmostest.Run(t, func(t *testing.T) { raceForAName(t, o) }) })
+		t.Run(name, func(t *testing.T) { cosmostest.Run(t, func(t *testing.T) { raceForName(t, o) }) })
 	}
 }
 
-func raceForAName(t *testing.T, o emulator.Options) {
+func raceForName(t *testing.T, o emulator.Options) {
 	won := 0
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -218,7 +218,7 @@ func raceForAName(t *testing.T, o emulator.Options) {
 		}
 		errs := race(w, random, operations...)
 		w.SeeNewest(blog.UsersContainer, ids[0], ids[1], blog.UsernameKey("wanted"))
-		var carriers []string
+		var winners []string
 		for i, id := range ids {
 			c, err := w.Account.Container(w.Database, blog.UsersContainer)
 			if err != nil {
@@ -228,26 +228,26 @@ func raceForAName(t *testing.T, o emulator.Options) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			carries := u != nil && blog.UsernameKey(u.Username) == blog.UsernameKey("wanted")
-			if carries {
-				carriers = append(carriers, id)
+			has := u != nil && blog.UsernameKey(u.Username) == blog.UsernameKey("wanted")
+			if has {
+				winners = append(winners, id)
 			}
-			if carries != (errs[i] == nil) {
-				t.Errorf("seed %d: user %d carries the name: %v, and was told %v", seed, i, carries, errs[i])
+			if has != (errs[i] == nil) {
+				t.Errorf("seed %d: user %d has the name: %v, but the error is %v", seed, i, has, errs[i])
 			}
 			if errs[i] != nil && blog.CodeOf(errs[i]) != blog.Conflict {
 				t.Errorf("seed %d: %v", seed, errs[i])
 			}
 		}
-		if won += len(carriers); len(carriers) > 1 {
-			t.Errorf("seed %d: both carry the name: %v", seed, errs)
+		if won += len(winners); len(winners) > 1 {
+			t.Errorf("seed %d: both users have the name: %v", seed, errs)
 		}
-		if owner := w.Reservations()["wanted"]; len(carriers) == 1 && owner != carriers[0] {
+		if owner := w.Reservations()["wanted"]; len(winners) == 1 && owner != winners[0] {
 			t.Errorf("seed %d: the name is reserved for %q", seed, owner)
 		}
 	}
 	t.Logf("150 races, %d won", won)
 	if won < 100 {
-		t.Errorf("only %d of 150 races were won", won)
+		t.Errorf("%d of 150 races were won, want at least 100", won)
 	}
 }

@@ -19,9 +19,8 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// In the grace period abandoned reservations stay, and so does what
-// verify finds.
-func TestSweep_YoungReservationsStay(t *testing.T) {
+// The sweep keeps abandoned reservations in the grace period, and Verify does not report them.
+func TestSweep_KeepsYoungReservations(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
@@ -34,7 +33,7 @@ func TestSweep_YoungReservationsStay(t *testing.T) {
 		storetest.WantCode(t, err, blog.Unavailable, "")
 		w.Wire.Intercept(nil)
 		if found := w.Differences(0); found != nil {
-			t.Errorf("verify finds %v", found)
+			t.Errorf("got differences %v, want none", found)
 		}
 		defer w.Start()()
 		w.AddUser("poke")
@@ -53,8 +52,7 @@ func TestSweep_YoungReservationsStay(t *testing.T) {
 	})
 }
 
-// The sweep is held up just before it removes a left-over name, and meanwhile its
-// owner goes on with it.
+// The owner resumes a rename while the sweep is about to remove the abandoned reservation.
 func TestSweep_NameInUse(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -93,23 +91,23 @@ func TestSweep_NameInUse(t *testing.T) {
 			return nil
 		})
 		if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil {
-			t.Fatalf("no user is found by a current name: %v, %v", u, err)
+			t.Fatalf("the user is not found by the current name: %v, %v", u, err)
 		}
 		_, err = w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "WANTED"})
 		storetest.WantCode(t, err, blog.Conflict, "username")
 	})
 }
 
-// The sweep runs in the middle of a rename, just before the user is changed: what
-// it sees then is not how it stays.
-func TestSweep_DuringARename(t *testing.T) {
+// The sweep runs during a rename or create, just before the write of the user, and handles the reservation
+// correctly afterwards.
+func TestSweep_DuringRename(t *testing.T) {
 	for what, want := range map[string]map[string]string{
 		"create": {"ada": "ada", "wanted": "new"},
-		"rename": {"ada": "ada" + storetest.Released, "wanted": "ada"}, // its last step is cut off
+		"rename": {"ada": "ada" + storetest.Released, "wanted": "ada"}, // the last step fails
 	} {
 		t.Run(what, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
-				w := newWorldInTime(t)
+				w := newWorldWithOneClock(t)
 				ada := w.AddUser("ada")
 				w.Clock.Millis.Add(61_000)
 				defer w.Start()()
@@ -146,7 +144,7 @@ func TestSweep_DuringARename(t *testing.T) {
 						expected[name] += storetest.Released
 					}
 				}
-				poke := w.AddUser("poke") // once the sweep has let this go, it has done the rest
+				poke := w.AddUser("poke") // once the sweep has removed this name, it has handled the others
 				w.Remove("users", poke.ID, poke.ID)
 				w.Clock.Millis.Add(61_000)
 				waittest.Until(t, func() error {
@@ -160,9 +158,9 @@ func TestSweep_DuringARename(t *testing.T) {
 	}
 }
 
-// A process pauses in the middle of a rename, for so long that the sweep removes
-// the new name, and then goes on; or the sweep removes it at the end.
-func TestSweep_SweptNameIsReservedAgain(t *testing.T) {
+// A rename reserves the new name again if the sweep removed it during a pause. The sweep restores the
+// reservation if it was removed after the rename.
+func TestRenameUser_SweptNameIsReservedAgain(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
@@ -177,7 +175,7 @@ func TestSweep_SweptNameIsReservedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if owner := w.Reservations()["wanted"]; owner != ada.ID {
-			t.Fatalf("reserved for %q", owner)
+			t.Fatalf("the name is reserved for %q, want %q", owner, ada.ID)
 		}
 		w.Remove("users", "username:wanted", "username:wanted")
 		defer w.Start()()
@@ -190,8 +188,8 @@ func TestSweep_SweptNameIsReservedAgain(t *testing.T) {
 	})
 }
 
-// The sweep has seen a reservation unused, and is held up; meanwhile the owner gets the name, and
-// the sweep deletes the reservation. It looks again, and makes another.
+// The owner gets the name between the sweep's check of the reservation and its delete: the sweep checks again,
+// and restores the reservation.
 func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -213,8 +211,8 @@ func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
 		})
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && held.CompareAndSwap(false, true) {
-				w.Corrupt("users", ada.ID, ada.ID, "/username", "wanted") // the change that was on its way
-				storetest.Pass(time.Second)                               // projected, while the name is reserved
+				w.Corrupt("users", ada.ID, ada.ID, "/username", "wanted") // the delayed write of the rename
+				storetest.Pass(time.Second)                               // the projections handle it while the name is reserved
 			}
 			return nil
 		})

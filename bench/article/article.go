@@ -2,19 +2,19 @@ package article
 
 import "strings"
 
-// figure is what the article measured.
+// figure is a latency and a request charge from the article.
 type figure struct {
 	ms, ru float64
 }
 
-// request is one of the article's ten.
+// request is one of the article's ten requests.
 type request struct {
 	id, what string
 	figures  [3]figure // by version, as published
 }
 
-// reads reports whether it writes nothing.
-func (r request) reads() bool { return strings.HasPrefix(r.id, "Q") }
+// readOnly reports whether the request writes nothing.
+func (r request) readOnly() bool { return strings.HasPrefix(r.id, "Q") }
 
 // requests are the article's, in its order. The figures are those of "How to model and
 // partition data on Azure Cosmos DB using a real-world example"

@@ -15,8 +15,8 @@ type charges struct {
 	all []cosmos.Operation // guarded by mu
 }
 
-// charged returns a context that records its operations.
-func charged(ctx context.Context) (context.Context, *charges) {
+// withCharges returns a context whose operations are recorded in the returned charges.
+func withCharges(ctx context.Context) (context.Context, *charges) {
 	c := &charges{}
 	return cosmos.WithRecorder(ctx, func(_ context.Context, o *cosmos.Operation) {
 		c.mu.Lock()
@@ -25,26 +25,26 @@ func charged(ctx context.Context) (context.Context, *charges) {
 	}), c
 }
 
-// of returns the RU of a request as the article has it, and the RU of all other operations.
-func (c *charges) of(request string) (ru, beside float64) {
+// split returns the RU of the operations that the article counts for a request, and the RU of all others.
+func (c *charges) split(request string) (ru, other float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.all {
-		if ofArticle(request, o) {
+		if countedByArticle(request, o) {
 			ru += o.RU
 		} else {
-			beside += o.RU
+			other += o.RU
 		}
 	}
-	return ru, beside
+	return ru, other
 }
 
-// readKinds are the kinds of operations that write nothing.
+// readKinds are the kinds of read operations.
 var readKinds = []cosmos.Kind{cosmos.KindPointRead, cosmos.KindQuery, cosmos.KindReadMany, cosmos.KindChangeFeed, cosmos.KindMetadata}
 
-// ofArticle reports whether an operation belongs to a request as the article has it: all
-// operations of a read, and the one of a write that creates the item.
-func ofArticle(request string, o cosmos.Operation) bool {
+// countedByArticle reports whether the article counts an operation for a request: every operation of a
+// read, and the one of a write that creates the item.
+func countedByArticle(request string, o cosmos.Operation) bool {
 	switch request {
 	case "C1":
 		return !slices.Contains(readKinds, o.Kind) && !strings.HasPrefix(o.PartitionKey, `["username:`)

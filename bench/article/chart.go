@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// colors are those of the versions.
+// colors are the colors of the versions.
 var colors = []color.Color{
 	color.RGBA{R: 0xc4, G: 0x4e, B: 0x52, A: 0xff}, color.RGBA{R: 0xdd, G: 0xa1, B: 0x4a, A: 0xff}, color.RGBA{R: 0x2f, G: 0x6f, B: 0x9f, A: 0xff},
 }
@@ -53,7 +53,7 @@ const floor = 0.5
 // height returns the height of a bar; the log scale of plot does not support bars.
 func height(ru float64) float64 { return math.Log10(max(ru, floor) / floor) }
 
-// decades are the ticks of heights.
+// decades has a labelled tick at each power of ten, in RU.
 type decades struct{}
 
 // Ticks names the powers of ten.

@@ -23,7 +23,7 @@ func (r *Report) cell(request, version string) Cell {
 	return Cell{}
 }
 
-// Write writes how the reads grow.
+// Write writes the RU and the median latency of each read, by size.
 func (g *Growth) Write(w io.Writer, f Format) error {
 	if f == JSON {
 		return json.NewEncoder(w).Encode(g)
@@ -39,7 +39,7 @@ func (g *Growth) Write(w io.Writer, f Format) error {
 	header = append(header, "times")
 	t := newTable(header...)
 	for _, request := range requests {
-		if !request.reads() {
+		if !request.readOnly() {
 			continue
 		}
 		for _, version := range Versions() {

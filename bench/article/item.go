@@ -44,7 +44,7 @@ func likeItem(l *blog.Like) item {
 	return item{ID: "like-" + l.UserID, Type: typeLike, PostID: l.PostID, UserID: l.UserID, CreatedAt: l.CreatedAt}
 }
 
-// named adds the name that V2 denormalizes.
+// named returns the item with the author's name, which V2 denormalizes.
 func (i item) named(username string) item {
 	i.Username = username
 	return i

@@ -18,7 +18,7 @@ type Latencies struct {
 	Reads []Latency `json:"reads"`
 }
 
-// Latency is a read on the small data set, and on the large one.
+// Latency is the measurement of a read on the small and on the large data set.
 type Latency struct {
 	Request string     `json:"request"`
 	What    string     `json:"what"`
@@ -27,18 +27,17 @@ type Latency struct {
 	P99     [2]float64 `json:"p99"`
 }
 
-// Reads returns how many steps the progress of Compare has. As many warm-ups as runs come
-// first, so that the caches are in a steady state.
+// Reads returns the number of progress steps of Compare: the runs, and before them as many warm-ups, which
+// bring the caches to a steady state.
 func Reads(runs int) int { return 2 * runs }
 
-// Compare runs the reads on V3 of two suites of the same seed, which are loaded. Users and
-// posts are drawn uniformly, except that the users' lists are as long on both: a hundred users
-// may be busier than a thousand by chance. progress, if set, is called with the number of
-// steps done.
+// Compare measures the reads on V3 of two loaded suites with the same seed. Users and posts are drawn
+// uniformly, except that the users' lists have the same lengths on both: a hundred users may be busier
+// than a thousand by chance. progress, if set, is called with the number of steps done.
 func Compare(ctx context.Context, small, large *Suite, progress func(done int)) (*Latencies, error) {
 	runs := small.o.Runs
 	l := &Latencies{Posts: [2]int{small.blog.TotalPosts(), large.blog.TotalPosts()}, Runs: runs}
-	reads := slices.DeleteFunc(slices.Clone(requests), func(r request) bool { return !r.reads() })
+	reads := slices.DeleteFunc(slices.Clone(requests), func(r request) bool { return !r.readOnly() })
 	work := small.workload(Reads(runs), nil)
 	subjects := []subject{
 		{small.models[2], work, fmt.Sprintf("%d posts", l.Posts[0])},
@@ -82,19 +81,19 @@ func (l *Latencies) Write(w io.Writer, f Format) error {
 	return err
 }
 
-// flat is the highest ratio of latencies on the large and the small data set.
-const flat = 1.2
+// maxRatio is the highest accepted ratio of the latencies on the large and the small data set.
+const maxRatio = 1.2
 
-// Check returns an error that names the reads with a higher ratio than flat.
+// Check returns an error that names the reads with a ratio over maxRatio.
 func (l *Latencies) Check() error {
 	var slow []string
 	for _, r := range l.Reads {
-		if times := r.P50[1] / r.P50[0]; times > flat {
+		if times := r.P50[1] / r.P50[0]; times > maxRatio {
 			slow = append(slow, fmt.Sprintf("%s takes %.2f times as long", r.Request, times))
 		}
 	}
 	if slow == nil {
 		return nil
 	}
-	return fmt.Errorf("over %v times as long with %d posts as with %d: %s", flat, l.Posts[1], l.Posts[0], strings.Join(slow, "; "))
+	return fmt.Errorf("over %v times as long with %d posts as with %d: %s", maxRatio, l.Posts[1], l.Posts[0], strings.Join(slow, "; "))
 }

@@ -10,10 +10,9 @@ import (
 
 // Measurement is the charge and latency of a request on one model with one data set.
 type Measurement struct {
-	// RU is the mean charge of the request as the article has it, in request units.
+	// RU is the mean charge of the operations that the article counts, in request units.
 	RU float64 `json:"ru"`
-	// BesideRU is the charge of the other operations of the request: in the article clients know the
-	// author's name, names are not unique, and views are written later.
+	// BesideRU is the mean charge of the other operations: in the article clients know the author's name, names are not unique, and views are written later.
 	BesideRU float64 `json:"besideRU"`
 	// P50 and P99 are latencies, in milliseconds, of everything the request does.
 	P50 float64 `json:"p50"`
@@ -27,10 +26,9 @@ type subject struct {
 	name string    // for errors
 }
 
-// measure runs requests on subjects, in turn, so that other load of the machine is shared by
-// all of them: first the warm-ups, which do not count, and then the runs that do. It calls
-// progress after each run of all requests on all subjects, and returns the measurements by
-// request and subject.
+// measure runs each request on all subjects alternately, so that other load on the machine affects all of them:
+// first the warm-ups, which are not counted, then the runs. It calls progress after each run of all requests on
+// all subjects, and returns the measurements by request and subject.
 func measure(ctx context.Context, requests []request, subjects []subject, warmUps, runs int, progress func()) ([][]Measurement, error) {
 	measured, took := make([][]Measurement, len(requests)), make([][][]time.Duration, len(requests))
 	for at := range requests {
@@ -39,9 +37,9 @@ func measure(ctx context.Context, requests []request, subjects []subject, warmUp
 	runtime.GC() // garbage of earlier measurements
 	for i := range warmUps + runs {
 		for at, r := range requests {
-			for turn := range subjects {
-				n := (turn + i) % len(subjects) // the first one alternates
-				rctx, charges := charged(ctx)
+			for offset := range subjects {
+				n := (offset + i) % len(subjects) // the first one alternates
+				rctx, charges := withCharges(ctx)
 				began := time.Now()
 				err := subjects[n].work.run(rctx, r.id, subjects[n].model, i)
 				d := time.Since(began)
@@ -49,9 +47,9 @@ func measure(ctx context.Context, requests []request, subjects []subject, warmUp
 					return nil, fmt.Errorf("%s of %s: %w", r.id, subjects[n].name, err)
 				}
 				if i >= warmUps {
-					ru, beside := charges.of(r.id)
+					ru, other := charges.split(r.id)
 					measured[at][n].RU += ru / float64(runs)
-					measured[at][n].BesideRU += beside / float64(runs)
+					measured[at][n].BesideRU += other / float64(runs)
 					took[at][n] = append(took[at][n], d)
 				}
 			}

@@ -62,8 +62,8 @@ func hasStatus(err error, status int) bool {
 	return errors.As(err, &r) && r.StatusCode == status
 }
 
-// provision creates a database and containers that are indexed by default, each with its
-// partition key, where they are missing.
+// provision creates the database and the containers that are missing, with the default indexing policy.
+// containers has the path of each partition key.
 func provision(ctx context.Context, client *azcosmos.Client, database string, containers map[string]string) error {
 	_, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil)
 	if err != nil && !hasStatus(err, http.StatusConflict) {

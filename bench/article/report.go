@@ -111,13 +111,13 @@ func (r *Report) notes() []string {
 // ordered are the requests that the article makes cheaper from version to version.
 var ordered = []string{"Q2", "Q3", "Q4", "Q5", "Q6"}
 
-// noise is the highest ratio of two latencies of the same requests.
+// noise is the highest ratio at which two latencies count as equal.
 const noise = 1.1
 
 func chargeOf(c Cell) float64 { return c.RU }
 
-// disorder returns which of the ordered requests do not cost less from version to version,
-// where V3 may seem to cost noise times as much as V2.
+// disorder returns the ordered requests that do not cost less from version to version. V3 may cost up to
+// noise times as much as V2.
 func (r *Report) disorder(of func(Cell) float64, noise float64) []string {
 	var wrong []string
 	for i, c := range r.Cells {
@@ -139,10 +139,9 @@ const tolerance = 0.2
 const keyIndex = 2 * 4.0 / 21
 
 // Check returns an error that names the requests that cost over 20 % more RU on V3 than in
-// the article, and those that do not cost less from version to version. Everything that a
-// request is charged counts, except for what the article has no request for: reserving a
-// username (C1), writing a new post's views at once (C2), and the index of the partition key
-// of a created comment or like (C3, C4).
+// the article, and those that do not cost less from version to version. All operations of a request count,
+// except those that the article does not have: reserving a username (C1), writing a new post's views at once
+// (C2), and indexing the partition key of a created comment or like (C3, C4).
 func (r *Report) Check() error {
 	var wrong []string
 	for _, c := range r.Cells {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// made returns a report with the article's figures times a factor.
-func made(posts int, factor float64) *Report {
+// articleReport returns a report with the article's figures times a factor.
+func articleReport(posts int, factor float64) *Report {
 	r := &Report{Users: posts / 25, Posts: posts, Runs: 1}
 	for _, request := range requests {
 		for i, version := range Versions() {
@@ -34,19 +34,19 @@ func TestCheck(t *testing.T) {
 	}{
 		"as in the article -> nil":              {"C3", V3, 10, 0, ""},
 		"20 % over -> nil":                      {"Q3", V3, 12, 0, ""},
-		"more than that -> an error":            {"Q3", V3, 12.1, 0, "Q3 costs 12.10 RU, in the article 10.00"},
+		"over 20 % -> error":                    {"Q3", V3, 12.1, 0, "Q3 costs 12.10 RU, in the article 10.00"},
 		"more with other operations -> error":   {"Q3", V3, 10, 2.1, "Q3 costs 12.10 RU, in the article 10.00"},
 		"more with a reserved name -> nil":      {"C1", V3, 10, 10, ""},
 		"more with immediate views -> nil":      {"C2", V3, 10, 10, ""},
 		"more without immediate views -> error": {"C2", V3, 12.1, 10, "C2 costs 12.10 RU"},
 		"an indexed partition key -> nil":       {"C3", V3, 12.38, 0, ""},
-		"more than that -> error":               {"C3", V3, 12.5, 0, "C3 costs 12.12 RU, in the article 10.00"},
+		"more than its index -> error":          {"C3", V3, 12.5, 0, "C3 costs 12.12 RU, in the article 10.00"},
 		"another version -> nil":                {"C3", V2, 100, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Report{Cells: []Cell{{Request: c.request, Version: c.version, Measurement: Measurement{RU: c.ru, BesideRU: c.beside}, ArticleRU: 10}}}
 			if err := r.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Error(err)
+				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
@@ -58,20 +58,20 @@ func TestDisorder(t *testing.T) {
 		ru    [3]float64
 		wrong bool
 	}{
-		"each cheaper -> in order":           {[3]float64{3, 2, 1}, false},
-		"V2 as V3 -> in order":               {[3]float64{3, 1, 1}, false},
-		"V2 as V3 but for noise -> in order": {[3]float64{3, 1, 1.05}, false},
-		"V1 as V2 -> not":                    {[3]float64{2, 2, 1}, true},
-		"V3 over V2 -> not":                  {[3]float64{3, 1, 2}, true},
+		"each cheaper -> in order":        {[3]float64{3, 2, 1}, false},
+		"V2 equal to V3 -> in order":      {[3]float64{3, 1, 1}, false},
+		"V3 over V2 by noise -> in order": {[3]float64{3, 1, 1.05}, false},
+		"V1 equal to V2 -> not in order":  {[3]float64{2, 2, 1}, true},
+		"V3 over V2 -> not in order":      {[3]float64{3, 1, 2}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := made(10, 1)
+			r := articleReport(10, 1)
 			at := 3 * 9 // Q6
 			for i := range 3 {
 				r.Cells[at+i].RU = c.ru[i]
 			}
 			if wrong := r.disorder(chargeOf, noise) != nil; wrong != c.wrong {
-				t.Error(wrong)
+				t.Errorf("not in order: %t, want %t", wrong, c.wrong)
 			}
 			if err := r.Check(); c.wrong != (err != nil) && c.ru[2] != 1.05 || err != nil && !strings.Contains(err.Error(), "Q6") {
 				t.Errorf("--check: %v", err)
@@ -80,7 +80,7 @@ func TestDisorder(t *testing.T) {
 	}
 }
 
-// TestPercentile is by nearest rank: of few measurements the 99th is the longest.
+// TestPercentile checks the nearest-rank method: of few measurements the 99th percentile is the longest.
 func TestPercentile(t *testing.T) {
 	up := func(n int) (took []time.Duration) {
 		for i := range n {
@@ -128,9 +128,9 @@ func TestLatencies(t *testing.T) {
 
 // TestGrowth tests the output of Growth.
 func TestGrowth(t *testing.T) {
-	small, large := made(100, 1), made(10_000, 1)
+	small, large := articleReport(100, 1), articleReport(10_000, 1)
 	large.Cells[3*9].RU *= 50
-	g := &Growth{Reports: []*Report{small, made(1000, 1), large}}
+	g := &Growth{Reports: []*Report{small, articleReport(1000, 1), large}}
 	for f, want := range map[Format]string{
 		Text:     "| Q6      | the newest 100 posts | V1 | 2063.54       | 2063.54        | 103177.00       | 50.00 |",
 		Markdown: "| Q6 | the newest 100 posts | V1 | 2063.54 | 2063.54 | 103177.00 | 50.00 | 306.00 | 306.00 | 306.00 | 1.00 |",
@@ -149,11 +149,11 @@ func TestGrowth(t *testing.T) {
 // TestCharts decodes each chart in the format of its extension.
 func TestCharts(t *testing.T) {
 	dir := t.TempDir()
-	r := made(100, 1)
+	r := articleReport(100, 1)
 	if err := r.Chart(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Growth{Reports: []*Report{r, made(1000, 2), made(10_000, 3)}}).Chart(dir); err != nil {
+	if err := (&Growth{Reports: []*Report{r, articleReport(1000, 2), articleReport(10_000, 3)}}).Chart(dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{

@@ -103,9 +103,8 @@ type Cell struct {
 // Requests returns the number of requests that Measure runs on each model.
 func (s *Suite) Requests() int { return len(requests) * (warmUps + s.o.Runs) }
 
-// Measure runs each request many times on each of the models, which are loaded, in turn.
-// progress, if set, is called with the number of requests done. Their writes are not
-// deleted.
+// Measure runs each request many times on the loaded models, alternating between them. progress, if set, is called
+// with the number of requests done. Their writes are not deleted.
 func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, error) {
 	work := s.workload(warmUps+s.o.Runs, nil)
 	var subjects []subject

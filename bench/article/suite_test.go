@@ -83,8 +83,8 @@ func TestArticle(t *testing.T) {
 	}
 }
 
-// TestModelsReturnTheSame compares the results of each request on the three versions.
-func TestModelsReturnTheSame(t *testing.T) {
+// TestModels_SameResults compares the results of each request on the three versions.
+func TestModels_SameResults(t *testing.T) {
 	longtest.Heavy(t)
 	s := newSuite(t, Options{Seed: 2, Users: 2}, Versions()...)
 	user, thread := s.blog.User(1), s.blog.Thread(1, 2)
@@ -96,15 +96,15 @@ func TestModelsReturnTheSame(t *testing.T) {
 		cmpopts.SortSlices(func(a, b *blog.Like) bool { return a.UserID < b.UserID }),
 	}
 	ctx := t.Context()
-	var answers [][]any
+	var results [][]any
 	for _, m := range s.models {
-		for _, act := range []error{
+		for _, err := range []error{
 			m.createUser(ctx, &blog.User{ID: "new", Username: "new"}),
 			m.createComment(ctx, &blog.Comment{ID: "comment", PostID: thread.Post.ID, AuthorID: "new", AuthorUsername: "new", Content: "!", CreatedAt: blog.NewDate(measuredAt)}),
 			m.like(ctx, &blog.Like{PostID: thread.Post.ID, UserID: "new", Username: "new", CreatedAt: blog.NewDate(measuredAt)}),
 		} {
-			if act != nil {
-				t.Fatal(act)
+			if err != nil {
+				t.Fatal(err)
 			}
 		}
 		u, err1 := m.user(ctx, user.ID)
@@ -139,10 +139,10 @@ func TestModelsReturnTheSame(t *testing.T) {
 				x.CommentCount, x.LikeCount = p.CommentCount, p.LikeCount
 			}
 		}
-		answers = append(answers, []any{u, p, posts, comments, likes, feed})
+		results = append(results, []any{u, p, posts, comments, likes, feed})
 	}
 	for i, version := range Versions()[:2] {
-		if diff := cmp.Diff(answers[2], answers[i], same); diff != "" {
+		if diff := cmp.Diff(results[2], results[i], same); diff != "" {
 			t.Errorf("V3 against %s: %s", version, diff)
 		}
 	}
@@ -158,7 +158,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last != Reads(3) || l.Runs != 3 || l.Posts != [2]int{small.blog.TotalPosts(), large.blog.TotalPosts()} {
-		t.Errorf("%d turns; %+v", last, l)
+		t.Errorf("%d steps; %+v", last, l)
 	}
 	var ids []string
 	for _, r := range l.Reads {
@@ -170,7 +170,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	if want := []string{"Q1", "Q2", "Q3", "Q4", "Q5", "Q6"}; !slices.Equal(ids, want) {
-		t.Errorf("%v", ids)
+		t.Errorf("requests %v, want %v", ids, want)
 	}
 	few := small.workload(20, nil)
 	if many := large.workload(20, few); !slices.Equal(few.wrote, many.wrote) || slices.Equal(few.authors, many.authors) {

@@ -170,8 +170,7 @@ func (m *v1) count(ctx context.Context, postID, typ string) (int32, error) {
 	return counts[0], nil
 }
 
-// addNames reads the names of the users that items refer to, each user once, and writes
-// them where of says.
+// addNames reads each user that items refer to once, and sets the names that of returns pointers to.
 func addNames[T any](ctx context.Context, m *v1, items []T, of func(T) (userID string, name *string)) error {
 	wanted := map[string][]*string{}
 	for _, i := range items {

@@ -14,8 +14,7 @@ import (
 
 // v2 is the article's second version: names and counts are on the items, so that nothing
 // is looked up. A comment or a like is written together with the count, in a batch, where
-// the article has a stored procedure. Lists of posts still query all
-// partitions.
+// the article has a stored procedure. Lists of posts still query all partitions.
 type v2 struct{ *v1 }
 
 func countedPostItem(p *blog.Post) item {

@@ -129,8 +129,8 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// work sends requests until limited ends, and waits for the last response as for any other: the
-// slowest are most likely to be in flight then. If ctx ends it does not wait.
+// work sends requests until limited ends, and waits for the response to the last: slow requests are most likely to
+// be in flight at the end. If ctx ends, it does not wait.
 func (w *worker) work(ctx, limited context.Context) {
 	for limited.Err() == nil {
 		p := w.pick()

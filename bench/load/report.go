@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Report is what was measured. Latencies are in milliseconds.
+// Report is the result of Run. Latencies are in milliseconds.
 type Report struct {
 	Seconds   float64 `json:"seconds"`
 	Requests  int64   `json:"requests"` // with a response

@@ -22,8 +22,8 @@ type template struct {
 	Resources []map[string]any
 	Outputs   map[string]struct{ Value any }
 
-	ids      map[string]string // resource ids -> API version; set by evaluate
-	declared map[string]bool   // values that the expressions use
+	ids  map[string]string // resource ids -> API version; set by evaluate
+	used map[string]bool   // parameters that the expressions use
 }
 
 func readFile(t *testing.T, name string) string {
@@ -37,7 +37,7 @@ func readFile(t *testing.T, name string) string {
 
 func readTemplate(t *testing.T) *template {
 	t.Helper()
-	a := &template{t: t, ids: map[string]string{}, declared: map[string]bool{}}
+	a := &template{t: t, ids: map[string]string{}, used: map[string]bool{}}
 	if err := json.Unmarshal([]byte(readFile(t, "azuredeploy.json")), a); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func readTemplate(t *testing.T) *template {
 }
 
 // evaluate replaces the expressions of the resources and outputs by their values, as far as they are
-// known before a deployment. The test fails if one names what the template does not declare.
+// known before a deployment. The test fails if one refers to an undeclared name.
 func (a *template) evaluate() {
 	for _, r := range a.Resources { // their names depend on parameters only
 		name := a.value(r["name"]).(string)
@@ -68,7 +68,7 @@ func (a *template) evaluate() {
 		a.value(o.Value)
 	}
 	for name := range a.Parameters {
-		if !a.declared[name] {
+		if !a.used[name] {
 			a.t.Errorf("the parameter %s is not used", name)
 		}
 	}
@@ -117,7 +117,7 @@ func (e *expression) next() string {
 	return token
 }
 
-// take removes the next token if it is this one.
+// take removes the next token if it equals token.
 func (e *expression) take(token string) bool {
 	if len(e.tokens) > 0 && e.tokens[0] == token {
 		e.tokens = e.tokens[1:]
@@ -149,7 +149,7 @@ func (e *expression) term() any {
 	return result
 }
 
-// call evaluates a function. What Azure knows alone is a text that names it.
+// call evaluates a function. A value that only Azure knows is represented by a text that names it.
 func (a *template) call(name string, args []any) any {
 	var words []string
 	for _, arg := range args {
@@ -161,7 +161,7 @@ func (a *template) call(name string, args []any) any {
 		if !ok {
 			a.t.Fatalf("there is no parameter %s", words[0])
 		}
-		a.declared[words[0]] = true
+		a.used[words[0]] = true
 		if p.DefaultValue == nil {
 			return "the " + words[0]
 		}

@@ -23,7 +23,7 @@ import (
 	"byline/internal/servertest"
 )
 
-// printed is what byline provision prints.
+// printed returns the output of byline provision --template.
 func printed(t *testing.T, format string) string {
 	t.Helper()
 	var out, log strings.Builder
@@ -63,7 +63,7 @@ var schemas = map[string]func() any{
 	"Microsoft.Insights/metricAlerts@2018-03-01":                               func() any { return new(armmonitor.MetricAlertResource) },
 }
 
-// TestSchemas_VersionOfTypes: each type is of the API version beside it, which is the one that its module's client requests.
+// TestSchemas_VersionOfTypes: the client of each type's module requests the API version that schemas names.
 func TestSchemas_VersionOfTypes(t *testing.T) {
 	requests := regexp.MustCompile(`urlPath := "[^"]*(/providers/[^"]+)"|"api-version", "([^"]+)"`)
 	ids := regexp.MustCompile(`/\{[^}]+\}`)
@@ -175,8 +175,8 @@ func init() {
 	enum(armmonitor.PossibleAggregationTypeEnumValues())
 }
 
-// checkValues fails the test if an enumerated value is unknown, or if a type has kept a property that it
-// does not declare.
+// checkValues fails the test if an enumerated value is unknown, or if AdditionalProperties has kept an undeclared
+// property.
 func checkValues(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
@@ -339,7 +339,7 @@ func TestTemplate_Bicep(t *testing.T) {
 
 const anExpression = "an expression"
 
-// plain returns a literal as it is.
+// plain returns a literal unchanged, and anExpression for an expression.
 func plain(v any) any {
 	if s, ok := v.(string); ok && strings.HasPrefix(s, "[") {
 		return anExpression

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// binary is a static byline for linux, and what the go command has recorded in it.
+// binary is a static byline for linux, with its recorded build information.
 type binary struct {
 	file, arch        string
 	version, revision string
@@ -46,7 +46,7 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	return nil
 }
 
-// inspect reads what is recorded in a binary.
+// inspect reads the build information of a binary.
 func inspect(file string) (binary, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {

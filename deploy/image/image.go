@@ -69,7 +69,7 @@ func newImage(b binary, source string) (image, error) {
 }
 
 // layer has the program and a directory for the data of the embedded engine, which the user may write and a volume
-// inherits. Their times are none, so that the layer changes with the program alone.
+// inherits. They have no timestamps, so that the layer depends on the program alone.
 func layer(program string) (v1.Layer, error) {
 	content, err := os.ReadFile(program)
 	if err != nil {
@@ -97,7 +97,7 @@ func layer(program string) (v1.Layer, error) {
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
 }
 
-// compressedSize is what a machine downloads, in bytes.
+// compressedSize returns the download size, in bytes.
 func (i image) compressedSize() (int64, error) {
 	layers, err := i.Layers()
 	if err != nil {
@@ -136,7 +136,7 @@ func writeLayout(dir string, all []image) (v1.Hash, error) {
 	return index.Digest()
 }
 
-// writeArchive writes what docker load and podman load take.
+// writeArchive writes an archive for docker load and podman load.
 func writeArchive(file string, i image) error {
 	tag, err := name.NewTag("byline:" + i.version)
 	if err != nil {

@@ -53,7 +53,7 @@ func config(t *testing.T, i v1.Image) *v1.ConfigFile {
 	return f
 }
 
-// entries returns the headers of what is in an image, by name.
+// entries returns the headers of the files in an image, by name.
 func entries(t *testing.T, i v1.Image) map[string]*tar.Header {
 	t.Helper()
 	all := map[string]*tar.Header{}
@@ -102,7 +102,7 @@ func TestLayout_SameProgramSameDigest(t *testing.T) {
 }
 
 // TestLayout_IsValid reads back what is written: one reference, the version, to an index of both platforms. A
-// layout that was there is replaced.
+// previous layout is replaced.
 func TestLayout_IsValid(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "oci")
 	for _, content := range []string{"before", "a program"} {
@@ -142,7 +142,7 @@ func TestLayout_IsValid(t *testing.T) {
 	}
 }
 
-func TestArchive_IsTheImage(t *testing.T) {
+func TestArchive_ContainsImage(t *testing.T) {
 	for _, i := range imagesOf(t, "a program") {
 		file := filepath.Join(t.TempDir(), "new", "byline.tar")
 		if err := writeArchive(file, i); err != nil {
@@ -165,7 +165,7 @@ func TestArchive_IsTheImage(t *testing.T) {
 	}
 }
 
-// TestDockerfile_SameImage compares what Dockerfile says with what this program makes.
+// TestDockerfile_SameImage compares the instructions of Dockerfile with the image of this program.
 func TestDockerfile_SameImage(t *testing.T) {
 	b, err := os.ReadFile("../../Dockerfile")
 	if err != nil {

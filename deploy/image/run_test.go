@@ -24,7 +24,7 @@ import (
 	"byline/internal/waittest"
 )
 
-// maxCompressed is how large an image may be, in bytes.
+// maxCompressed is the maximum compressed size of an image, in bytes.
 const maxCompressed = 35 << 20
 
 // built returns the images of the layout in $BYLINE_IMAGE, by architecture.
@@ -97,8 +97,8 @@ func unpack(t *testing.T, i v1.Image) string {
 	}
 }
 
-// TestBuiltImage_Static: each program is for its architecture, needs no library, and its image is small and says
-// where it is from.
+// TestBuiltImage_Static: each program is for its architecture and needs no library; its image is small and has
+// labels with its origin.
 func TestBuiltImage_Static(t *testing.T) {
 	all := built(t)
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
@@ -134,8 +134,7 @@ func TestBuiltImage_Static(t *testing.T) {
 	}
 }
 
-// start runs the image as its configuration says: its user, in a root that has nothing but its files and cannot be
-// written, with a volume at /data. Nothing but Debian's util-linux and coreutils is needed.
+// start runs the image by its configuration: with its user, in a read-only root that has only its files, with a volume at /data. It needs only Debian's util-linux and coreutils.
 const start = `
 set -e
 root=$1 data=$2 user=$3

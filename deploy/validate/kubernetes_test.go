@@ -1,5 +1,5 @@
 // Package validate decodes the manifests of deploy strictly into the types of their APIs. It is a module of its
-// own, so that these types are no dependency of Byline.
+// own, so that Byline does not depend on these types.
 package validate
 
 import (
@@ -81,8 +81,8 @@ func read(t *testing.T) manifests {
 	return m
 }
 
-// TestKubernetes_ObjectsFitTogether: selectors, names and ports are those of the objects that they are about.
-func TestKubernetes_ObjectsFitTogether(t *testing.T) {
+// TestKubernetes_ReferencesMatch: selectors, names and ports match the objects that they refer to.
+func TestKubernetes_ReferencesMatch(t *testing.T) {
 	m := read(t)
 	pods := labels.Set(m.deployment.Spec.Template.Labels)
 	for what, s := range map[string]*meta.LabelSelector{
@@ -127,8 +127,8 @@ func TestKubernetes_ObjectsFitTogether(t *testing.T) {
 	}
 }
 
-// TestKubernetes_TimeToStop: a pod that stops is given the time that docs/operations.md asks for, and drains for longer
-// than its probe takes to notice.
+// TestKubernetes_TimeToStop: a stopping pod has the grace period that docs/operations.md requires, and drains for
+// longer than its probe takes to fail.
 func TestKubernetes_TimeToStop(t *testing.T) {
 	m := read(t)
 	drain, err := time.ParseDuration(m.config.Data["BYLINE_DRAIN"])

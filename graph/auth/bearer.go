@@ -29,7 +29,7 @@ type Verifier interface {
 
 const (
 	MaxToken     = 8 << 10     // bytes of a bearer token
-	bearerOthers = "-._~+/=:@" // what bearer tokens have beside letters and digits (RFC 6750, and demo tokens)
+	bearerOthers = "-._~+/=:@" // characters of bearer tokens beside letters and digits (RFC 6750, and demo tokens)
 )
 
 // Authenticate returns the viewer whose bearer token is in a request's headers, nil for an
@@ -57,7 +57,7 @@ func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewe
 // DemoIssuer is the issuer of viewers with demo tokens.
 const DemoIssuer = "demo"
 
-// DemoUserID returns the id of the user who signs in with the token "demo:" and a username.
+// DemoUserID returns the id of the user whose token is "demo:" and the username.
 func DemoUserID(username string) string { return blog.UserID(DemoIssuer, username) }
 
 // DemoVerifier returns a verifier for development that checks no signature: the token
@@ -75,11 +75,11 @@ const (
 var errNotDemo = errors.New("not a demo token")
 
 func (demoVerifier) Verify(_ context.Context, token string) (Viewer, error) {
-	who, subject, _ := strings.Cut(token, ":")
-	if who != DemoIssuer && who != demoModerator || len(subject) > maxDemoSubject || !isToken(subject, "_.@-") {
+	prefix, subject, _ := strings.Cut(token, ":")
+	if prefix != DemoIssuer && prefix != demoModerator || len(subject) > maxDemoSubject || !isToken(subject, "_.@-") {
 		return Viewer{}, errNotDemo
 	}
-	return Viewer{Issuer: DemoIssuer, Subject: subject, Moderator: who == demoModerator}, nil
+	return Viewer{Issuer: DemoIssuer, Subject: subject, Moderator: prefix == demoModerator}, nil
 }
 
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -27,13 +27,13 @@ func TestDemoVerifier(t *testing.T) {
 		t.Run(token, func(t *testing.T) {
 			v, err := DemoVerifier().Verify(t.Context(), token)
 			if v.Subject != subject || (err == nil) != (subject != "") {
-				t.Errorf("%+v, %v", v, err)
+				t.Errorf("Verify = %+v, %v; want subject %q", v, err, subject)
 			}
 			if err == nil && v.Issuer != DemoIssuer {
-				t.Errorf("issuer %q", v.Issuer)
+				t.Errorf("issuer %q, want %q", v.Issuer, DemoIssuer)
 			}
 			if v.Moderator != (token == "demo-moderator:ada") {
-				t.Errorf("moderator: %t", v.Moderator)
+				t.Errorf("moderator %t, want %t", v.Moderator, token == "demo-moderator:ada")
 			}
 		})
 	}

@@ -19,14 +19,14 @@ import (
 
 // OIDCOptions say which tokens are valid. Issuer and Audience are required.
 type OIDCOptions struct {
-	Issuer   string // as in the iss claim, to the letter; its discovery document is below it
-	Audience string // must be one of the aud claim
+	Issuer   string // exactly as in the iss claim; the discovery document is below this URL
+	Audience string // must be in the aud claim
 
 	// ModeratorRole is the role of moderators. Default: there are none.
 	ModeratorRole string
 
-	// RoleClaim is the claim that holds the roles: its name or, below others, their
-	// names joined by dots. Its value is a string or a list of strings. Default: "roles".
+	// RoleClaim is the claim that holds the roles: its name or, if it is nested, the names
+	// on its path, joined by dots. Its value is a string or a list of strings. Default: "roles".
 	RoleClaim string
 
 	// Clock returns the time. Default: time.Now.
@@ -34,7 +34,7 @@ type OIDCOptions struct {
 }
 
 // OIDC accepts the tokens that an OpenID Connect provider has signed for an audience.
-// It is for use by many goroutines at once.
+// It is safe for concurrent use.
 type OIDC struct {
 	o        OIDCOptions
 	keys     *providerKeys
@@ -88,9 +88,9 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 // Run keeps the provider's keys up to date until ctx ends: keys that it no longer publishes
 // become invalid. While the provider is down, the cached keys stay valid.
 func (v *OIDC) Run(ctx context.Context) error {
-	for looked := (time.Time{}); ; {
-		if _, err := v.keys.current(); err != nil || time.Since(looked) >= providerRefresh {
-			looked = time.Now()
+	for fetched := (time.Time{}); ; {
+		if _, err := v.keys.current(); err != nil || time.Since(fetched) >= providerRefresh {
+			fetched = time.Now()
 			_ = v.keys.lookUp(ctx) // current returns the error
 		}
 		select {
@@ -164,8 +164,8 @@ func (v *OIDC) moderates(claims map[string]any) bool {
 	return false
 }
 
-// claimAt returns the claim with a name, or else at the path that the name is, of steps joined
-// by dots; nil if it is missing. The name comes first: names that are URLs have dots, too.
+// claimAt returns the claim with a name, or else the nested claim whose path is the name, split at
+// dots; nil if it is missing. A name that is a URL has dots, too, so the whole name takes precedence.
 func claimAt(claims map[string]any, name string) any {
 	if value, ok := claims[name]; ok {
 		return value
@@ -182,10 +182,10 @@ func claimAt(claims map[string]any, name string) any {
 }
 
 // outageKey is the context key of a *error in which providerKeys returns why it could not fetch
-// the provider's keys: the verifier in between flattens errors to text.
+// the provider's keys: the verifier in between converts errors to text.
 type outageKey struct{}
 
-func noteOutage(ctx context.Context, reason error) error {
+func recordOutage(ctx context.Context, reason error) error {
 	if outage, ok := ctx.Value(outageKey{}).(*error); ok {
 		*outage = reason
 	}

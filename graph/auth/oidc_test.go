@@ -27,49 +27,49 @@ func TestOIDC(t *testing.T) {
 	v.o.Clock = func() time.Time { return now }
 	for name, tt := range map[string]struct {
 		claims    map[string]any
-		good      bool
+		valid     bool
 		moderator bool
 	}{
-		"a good token":                       {nil, true, false},
-		"one of several audiences":           {map[string]any{"aud": []string{"other", "byline"}}, true, false},
-		"another audience":                   {map[string]any{"aud": "other"}, false, false},
-		"without an audience":                {map[string]any{"aud": nil}, false, false},
-		"another issuer":                     {map[string]any{"iss": "https://elsewhere.example"}, false, false},
-		"the issuer with a slash":            {map[string]any{"iss": p.URL + "/"}, false, false},
-		"expired within the skew of clocks":  {map[string]any{"exp": at(-ClockSkew + time.Second)}, true, false},
-		"expired before that":                {map[string]any{"exp": at(-ClockSkew - time.Second)}, false, false},
-		"without expiry":                     {map[string]any{"exp": nil}, false, false},
-		"not yet valid, within the skew":     {map[string]any{"nbf": at(ClockSkew - time.Second)}, true, false},
-		"not yet valid":                      {map[string]any{"nbf": at(ClockSkew + 2*time.Second)}, false, false},
-		"not before something":               {map[string]any{"nbf": "tomorrow"}, false, false},
-		"without a subject":                  {map[string]any{"sub": nil}, false, false},
-		"a subject that is no text":          {map[string]any{"sub": 1}, false, false},
-		"a subject by a name like it":        {map[string]any{"\u017fub": "mallory"}, false, false},
-		"an issuer by a name like it":        {map[string]any{"iss": "https://elsewhere.example", "i\u017fs": p.URL}, false, false},
-		"another claim of any name":          {map[string]any{"SUBJECT": "mallory"}, true, false},
-		"an expiry by a name like it":        {map[string]any{"EXP": at(time.Hour), "exp": nil}, false, false},
-		"a moderator":                        {map[string]any{"roles": []string{"writer", "moderator"}}, true, true},
-		"a moderator, with one role":         {map[string]any{"roles": "moderator"}, true, true},
-		"a role that only contains it":       {map[string]any{"roles": "moderators moderator"}, true, false},
-		"a role in another claim":            {map[string]any{"groups": []string{"moderator"}}, true, false},
-		"roles that are no texts":            {map[string]any{"roles": []any{1, nil, map[string]any{"moderator": true}}}, true, false},
-		"an object in the place of the role": {map[string]any{"roles": map[string]any{"moderator": true}}, true, false},
+		"valid token":                                      {nil, true, false},
+		"one of several audiences -> valid":                {map[string]any{"aud": []string{"other", "byline"}}, true, false},
+		"wrong audience":                                   {map[string]any{"aud": "other"}, false, false},
+		"missing audience":                                 {map[string]any{"aud": nil}, false, false},
+		"wrong issuer":                                     {map[string]any{"iss": "https://elsewhere.example"}, false, false},
+		"issuer with a trailing slash":                     {map[string]any{"iss": p.URL + "/"}, false, false},
+		"expired within the clock skew -> valid":           {map[string]any{"exp": at(-ClockSkew + time.Second)}, true, false},
+		"expired beyond the clock skew":                    {map[string]any{"exp": at(-ClockSkew - time.Second)}, false, false},
+		"missing expiry":                                   {map[string]any{"exp": nil}, false, false},
+		"not yet valid within the clock skew -> valid":     {map[string]any{"nbf": at(ClockSkew - time.Second)}, true, false},
+		"not yet valid beyond the clock skew":              {map[string]any{"nbf": at(ClockSkew + 2*time.Second)}, false, false},
+		"nbf is not a number":                              {map[string]any{"nbf": "tomorrow"}, false, false},
+		"missing subject":                                  {map[string]any{"sub": nil}, false, false},
+		"subject is not a string":                          {map[string]any{"sub": 1}, false, false},
+		"claim that case-folds to sub":                     {map[string]any{"\u017fub": "mallory"}, false, false},
+		"claim that case-folds to iss":                     {map[string]any{"iss": "https://elsewhere.example", "i\u017fs": p.URL}, false, false},
+		"unrelated claim -> valid":                         {map[string]any{"SUBJECT": "mallory"}, true, false},
+		"claim that case-folds to exp":                     {map[string]any{"EXP": at(time.Hour), "exp": nil}, false, false},
+		"list with the moderator role -> moderator":        {map[string]any{"roles": []string{"writer", "moderator"}}, true, true},
+		"string with the moderator role -> moderator":      {map[string]any{"roles": "moderator"}, true, true},
+		"string that contains the role -> not a moderator": {map[string]any{"roles": "moderators moderator"}, true, false},
+		"role in another claim -> not a moderator":         {map[string]any{"groups": []string{"moderator"}}, true, false},
+		"roles are not strings -> not a moderator":         {map[string]any{"roles": []any{1, nil, map[string]any{"moderator": true}}}, true, false},
+		"roles are an object -> not a moderator":           {map[string]any{"roles": map[string]any{"moderator": true}}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			viewer, err := v.Verify(t.Context(), p.Token(t, tt.claims))
-			if (err == nil) != tt.good {
-				t.Fatalf("%+v, %v", viewer, err)
+			if (err == nil) != tt.valid {
+				t.Fatalf("Verify = %+v, %v; want valid: %t", viewer, err, tt.valid)
 			}
-			if tt.good && (viewer.Issuer != p.URL || viewer.Subject != "ada" || viewer.Moderator != tt.moderator || viewer.Expires.IsZero()) {
-				t.Errorf("%+v", viewer)
+			if tt.valid && (viewer.Issuer != p.URL || viewer.Subject != "ada" || viewer.Moderator != tt.moderator || viewer.Expires.IsZero()) {
+				t.Errorf("viewer %+v, want ada of %s, moderator: %t, with an expiry", viewer, p.URL, tt.moderator)
 			}
-			if !tt.good && blog.CodeOf(err) == blog.Unavailable {
-				t.Errorf("taken for an outage: %v", err)
+			if !tt.valid && blog.CodeOf(err) == blog.Unavailable {
+				t.Errorf("an invalid token is reported as an outage: %v", err)
 			}
 		})
 	}
 	if discovery, keys := p.Discovery.Load(), p.Asked.Load(); discovery != 1 || keys != 1 {
-		t.Errorf("discovered %d times, keys asked for %d times", discovery, keys)
+		t.Errorf("%d discovery requests and %d key requests, want 1 each", discovery, keys)
 	}
 }
 
@@ -89,17 +89,17 @@ func TestRoleClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !v.moderates(claims) {
-			t.Errorf("%s does not lead to %s", name, role)
+			t.Errorf("claim %q: the role %q was not found", name, role)
 		}
 		v.o.ModeratorRole = ""
 		if v.moderates(claims) || v.moderates(map[string]any{name: ""}) {
-			t.Error("a moderator without a role for it")
+			t.Errorf("claim %q: a moderator without a moderator role", name)
 		}
 	}
 	for _, name := range []string{"", ".", "roles.x", "realm_access", "realm_access.", "none.roles"} {
 		v := &OIDC{o: OIDCOptions{RoleClaim: name, ModeratorRole: "nested"}}
 		if v.moderates(claims) {
-			t.Errorf("%q leads to a role", name)
+			t.Errorf("claim %q: found a role, want none", name)
 		}
 	}
 }
@@ -110,14 +110,14 @@ func TestOIDCOptions(t *testing.T) {
 		{Issuer: "https://user:password@id.example", Audience: "byline"}, {Issuer: "https://id.example?tenant=1", Audience: "byline"},
 	} {
 		if _, err := NewOIDC(o); err == nil || strings.Contains(err.Error(), "password") {
-			t.Errorf("%+v: %v", o, err)
+			t.Errorf("NewOIDC(%+v): %v, want an error without the password", o, err)
 		}
 	}
 }
 
-// A key that the provider rotates is picked up without a restart, and at once.
-func TestKeyRotation(t *testing.T) {
-	for name, next := range map[string]string{"under a new name": "k2", "under the same name": "k1", "without a name": ""} {
+// A rotated key is accepted at once, without a restart.
+func TestOIDC_KeyRotation(t *testing.T) {
+	for name, next := range map[string]string{"new key id": "k2", "same key id": "k1", "no key id": ""} {
 		t.Run(name, func(t *testing.T) {
 			p := oidctest.New(t)
 			v := verifierOf(t, p)
@@ -127,17 +127,17 @@ func TestKeyRotation(t *testing.T) {
 			}
 			p.Rotate(t, next)
 			if _, err := v.Verify(t.Context(), p.Token(t, nil)); err != nil {
-				t.Errorf("a token of the new key: %v", err)
+				t.Errorf("token of the new key: %v", err)
 			}
 			if _, err := v.Verify(t.Context(), old); err == nil || blog.CodeOf(err) == blog.Unavailable {
-				t.Errorf("a token of the old key: %v", err)
+				t.Errorf("token of the old key: %v, want invalid", err)
 			}
 		})
 	}
 }
 
-// A key that the provider withdraws is not good for long, though no new one is seen.
-func TestRunForgetsKeysThatAreWithdrawn(t *testing.T) {
+// A withdrawn key becomes invalid even if no token of a new key arrives.
+func TestOIDC_RunDropsWithdrawnKeys(t *testing.T) {
 	p := oidctest.New(t)
 	v := verifierOf(t, p)
 	if _, err := v.Verify(t.Context(), p.Token(t, nil)); err != nil {
@@ -151,7 +151,7 @@ func TestRunForgetsKeysThatAreWithdrawn(t *testing.T) {
 	waittest.For(t, func() bool { return p.Asked.Load() >= 2 })
 	waittest.For(t, func() bool { keys, _ := v.keys.current(); return len(keys) == 1 && keys[0].KeyID == "k2" })
 	if _, err := v.Verify(t.Context(), old); err == nil {
-		t.Error("the old key is still good")
+		t.Error("a token of the withdrawn key is still valid")
 	}
 	stop()
 	if err := <-done; err != nil {
@@ -159,9 +159,8 @@ func TestRunForgetsKeysThatAreWithdrawn(t *testing.T) {
 	}
 }
 
-// Anybody can make tokens of keys that nobody knows: they must not become as many
-// requests to the provider.
-func TestUnknownKeysDoNotFloodTheProvider(t *testing.T) {
+// Anyone can send tokens with unknown keys: the requests to the provider must be limited.
+func TestOIDC_UnknownKeysAreRateLimited(t *testing.T) {
 	p := oidctest.New(t)
 	v := verifierOf(t, p)
 	now := time.Now()
@@ -169,43 +168,43 @@ func TestUnknownKeysDoNotFloodTheProvider(t *testing.T) {
 	if _, err := v.Verify(t.Context(), p.Token(t, nil)); err != nil {
 		t.Fatal(err)
 	}
-	stranger := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "mine"}, nil)
+	unknown := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "mine"}, nil)
 	forged := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "k1"}, nil)
 	for range 100 {
-		for _, token := range []string{stranger, forged} {
+		for _, token := range []string{unknown, forged} {
 			if _, err := v.Verify(t.Context(), token); err == nil || blog.CodeOf(err) == blog.Unavailable {
-				t.Fatal(err)
+				t.Fatalf("got %v, want an invalid token", err)
 			}
 		}
 	}
 	if n := p.Asked.Load(); n != unknownKeyLookUps {
-		t.Errorf("the provider was asked %d times", n)
+		t.Errorf("%d key requests, want %d", n, unknownKeyLookUps)
 	}
 	now = now.Add(2 * unknownKeyInterval)
 	for range 10 {
-		_, _ = v.Verify(t.Context(), stranger)
+		_, _ = v.Verify(t.Context(), unknown)
 	}
 	if n := p.Asked.Load(); n != unknownKeyLookUps+2 {
-		t.Errorf("two intervals later the provider had been asked %d times", n)
+		t.Errorf("%d key requests two intervals later, want %d", n, unknownKeyLookUps+2)
 	}
 }
 
-func TestProviderDown(t *testing.T) {
-	t.Run("from the start -> unavailable, and found once it is back", func(t *testing.T) {
+func TestOIDC_ProviderDown(t *testing.T) {
+	t.Run("down at the start -> unavailable until it is back", func(t *testing.T) {
 		p := oidctest.New(t)
 		p.Down.Store(true)
 		v := verifierOf(t, p)
 		if known, err := v.Ready(); known || err == nil {
-			t.Errorf("ready before anybody has looked: %t, %v", known, err)
+			t.Errorf("before the first fetch: keys known %t, error %v; want false and an error", known, err)
 		}
-		good := p.Token(t, nil)
+		valid := p.Token(t, nil)
 		for range 2 * unknownKeyLookUps {
-			if _, err := v.Verify(t.Context(), good); blog.CodeOf(err) != blog.Unavailable {
-				t.Fatalf("%v", err)
+			if _, err := v.Verify(t.Context(), valid); blog.CodeOf(err) != blog.Unavailable {
+				t.Fatalf("got %v, want unavailable", err)
 			}
 		}
 		if known, err := v.Ready(); known || err == nil {
-			t.Errorf("ready: %t, %v", known, err)
+			t.Errorf("after failed fetches: keys known %t, error %v; want false and an error", known, err)
 		}
 		p.Down.Store(false)
 		ctx, stop := context.WithCancel(t.Context())
@@ -214,57 +213,56 @@ func TestProviderDown(t *testing.T) {
 		defer running.Wait()
 		defer stop()
 		waittest.For(t, func() bool { _, err := v.Ready(); return err == nil })
-		if _, err := v.Verify(t.Context(), good); err != nil {
+		if _, err := v.Verify(t.Context(), valid); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("with keys at hand -> known keys work, unknown ones are unavailable", func(t *testing.T) {
+	t.Run("down with cached keys -> known keys work, unknown ones are unavailable", func(t *testing.T) {
 		p := oidctest.New(t)
 		v := verifierOf(t, p)
-		good := p.Token(t, nil)
-		if _, err := v.Verify(t.Context(), good); err != nil {
+		valid := p.Token(t, nil)
+		if _, err := v.Verify(t.Context(), valid); err != nil {
 			t.Fatal(err)
 		}
 		if known, err := v.Ready(); !known || err != nil {
-			t.Errorf("not ready: %t, %v", known, err)
+			t.Errorf("before the outage: keys known %t, error %v; want true and none", known, err)
 		}
 		p.Down.Store(true)
 		unknown := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "k2"}, nil)
 		forged := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "k1"}, nil)
 		for range 2 * unknownKeyLookUps {
 			if _, err := v.Verify(t.Context(), unknown); blog.CodeOf(err) != blog.Unavailable {
-				t.Errorf("unknown: %v", err)
+				t.Errorf("unknown key: %v, want unavailable", err)
 			}
-			if _, err := v.Verify(t.Context(), good); err != nil {
-				t.Errorf("known: %v", err)
+			if _, err := v.Verify(t.Context(), valid); err != nil {
+				t.Errorf("known key: %v", err)
 			}
 			if _, err := v.Verify(t.Context(), forged); err == nil || blog.CodeOf(err) == blog.Unavailable {
-				t.Errorf("forged: %v", err)
+				t.Errorf("forged signature: %v, want invalid", err)
 			}
 		}
 		if known, err := v.Ready(); !known || err == nil {
-			t.Errorf("says nothing of the outage: %t, %v", known, err)
+			t.Errorf("during the outage: keys known %t, error %v; want true and an error", known, err)
 		}
 		expired := p.Token(t, map[string]any{"exp": 1})
 		if _, err := v.Verify(t.Context(), expired); err == nil || blog.CodeOf(err) == blog.Unavailable {
-			t.Errorf("%v", err)
+			t.Errorf("expired token: %v, want invalid", err)
 		}
 	})
 }
 
-// What the provider says of itself is no reason to ask anybody else over an address
-// that others can listen to or answer at.
-func TestProviderAddresses(t *testing.T) {
+// A provider's metadata cannot make the verifier fetch keys from an unsafe address or with another issuer.
+func TestOIDC_UnsafeProviderAddresses(t *testing.T) {
 	for name, tt := range map[string]struct {
-		discovery string // %s is the provider
+		discovery string // %s is the provider's URL
 		redirect  string
 	}{
-		"keys over plain HTTP":     {`{"issuer":"%s","jwks_uri":"http://id.example/keys"}`, ""},
-		"keys in a file":           {`{"issuer":"%s","jwks_uri":"file:///etc/passwd"}`, ""},
-		"no keys":                  {`{"issuer":"%s"}`, ""},
-		"another issuer":           {`{"issuer":"https://id.example","jwks_uri":"%s/keys"}`, ""},
-		"no discovery document":    {`hello`, ""},
-		"redirected to plain HTTP": {"", "http://id.example/"},
+		"keys over HTTP":                 {`{"issuer":"%s","jwks_uri":"http://id.example/keys"}`, ""},
+		"keys in a file":                 {`{"issuer":"%s","jwks_uri":"file:///etc/passwd"}`, ""},
+		"no keys URL":                    {`{"issuer":"%s"}`, ""},
+		"wrong issuer":                   {`{"issuer":"https://id.example","jwks_uri":"%s/keys"}`, ""},
+		"discovery document is not JSON": {`hello`, ""},
+		"redirect to HTTP":               {"", "http://id.example/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s *httptest.Server
@@ -283,15 +281,14 @@ func TestProviderAddresses(t *testing.T) {
 			}
 			v.keys.client.Transport = s.Client().Transport
 			if err := v.keys.lookUp(t.Context()); err == nil || strings.Contains(err.Error(), "no such host") {
-				t.Errorf("%v", err)
+				t.Errorf("got %v, want a refusal before any look-up", err)
 			}
 		})
 	}
 }
 
-// Of a provider's keys those for signatures by asymmetric algorithms count, by the
-// algorithm that they are for.
-func TestKeysAreForOneAlgorithm(t *testing.T) {
+// A key verifies only signatures of its own algorithm, and only asymmetric algorithms are accepted.
+func TestVerifyWith_Algorithms(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -304,24 +301,24 @@ func TestKeysAreForOneAlgorithm(t *testing.T) {
 	}}
 	for name, tt := range map[string]struct {
 		token string
-		good  bool
+		valid bool
 	}{
-		"its own":                 {p.Signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "r"}, nil), true},
-		"another of the same key": {p.Signed(t, jose.PS256, rsaKey, map[jose.HeaderKey]any{"kid": "r"}, nil), false},
-		"without a name":          {p.Signed(t, jose.RS256, rsaKey, nil, nil), true},
+		"algorithm of the key -> valid":              {p.Signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "r"}, nil), true},
+		"other algorithm of the same key -> invalid": {p.Signed(t, jose.PS256, rsaKey, map[jose.HeaderKey]any{"kid": "r"}, nil), false},
+		"no key id -> valid":                         {p.Signed(t, jose.RS256, rsaKey, nil, nil), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			signed, err := jose.ParseSigned(tt.token, asymmetric)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if payload, _ := verifyWith(set.Keys, signed); (payload != nil) != tt.good {
-				t.Errorf("%s", payload)
+			if payload, _ := verifyWith(set.Keys, signed); (payload != nil) != tt.valid {
+				t.Errorf("payload %q, want valid: %t", payload, tt.valid)
 			}
 		})
 	}
 	if _, err := jose.ParseSigned(p.Signed(t, jose.HS256, shared, map[jose.HeaderKey]any{"kid": "s"}, nil), asymmetric); err == nil {
-		t.Error("a shared key")
+		t.Error("a symmetric signature was accepted")
 	}
 }
 

@@ -16,21 +16,21 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// providerKeys caches the public keys of an OpenID Connect provider. They are fetched again for
-// a token that none of them has signed, but at a limited rate: anyone can make such tokens.
+// providerKeys caches the public keys of an OpenID Connect provider. It fetches them again for a
+// token that none of them has signed, at a limited rate: anyone can make such tokens.
 type providerKeys struct {
 	issuer *url.URL
 	text   string // the issuer as configured
 	client *http.Client
 	clock  func() time.Time
 
-	mu      sync.Mutex
-	keys    []jose.JSONWebKey // guarded by mu; nil until the first successful fetch
-	keysURL string            // guarded by mu; "": to be discovered
-	failed  error             // guarded by mu; error of the last fetch
-	looking chan struct{}     // guarded by mu; closed at the end of the fetch in progress; nil: no fetch is
-	spent   int               // guarded by mu; fetches for unknown keys that count against the limit
-	counted time.Time         // guarded by mu; when spent was last updated
+	mu       sync.Mutex
+	keys     []jose.JSONWebKey // guarded by mu; nil until the first successful fetch
+	keysURL  string            // guarded by mu; "": to be discovered
+	failed   error             // guarded by mu; error of the last fetch
+	fetching chan struct{}     // guarded by mu; closed when the fetch in progress ends; nil: none is
+	spent    int               // guarded by mu; fetches for unknown keys that count against the limit
+	counted  time.Time         // guarded by mu; when spent was last updated
 }
 
 var _ oidc.KeySet = (*providerKeys)(nil)
@@ -48,7 +48,7 @@ var (
 	errBadSignature = errors.New("the signature is not by a key of the provider")
 )
 
-// VerifySignature implements oidc.KeySet. It returns an outage by outageKey.
+// VerifySignature implements oidc.KeySet. It reports an outage by outageKey.
 func (k *providerKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSigned(token, asymmetric)
 	if err != nil {
@@ -59,7 +59,7 @@ func (k *providerKeys) VerifySignature(ctx context.Context, token string) ([]byt
 	}
 	switch kind, _ := signed.Signatures[0].Header.ExtraHeaders[jose.HeaderType].(string); strings.ToLower(kind) {
 	case "", "jwt", "at+jwt", "application/at+jwt":
-	default: // such as logout+jwt, which is no access token
+	default: // such as logout+jwt
 		return nil, errors.New("not an access token")
 	}
 	keys, _ := k.current()
@@ -67,19 +67,19 @@ func (k *providerKeys) VerifySignature(ctx context.Context, token string) ([]byt
 	if payload != nil {
 		return payload, nil
 	}
-	// The key may be new, even if its name is not.
-	keys, err = k.again(ctx)
+	// The key may be new, even if its id is known.
+	keys, err = k.refetch(ctx)
 	if payload, _ := verifyWith(keys, signed); payload != nil {
 		return payload, nil
 	}
 	if err != nil && !known {
-		return nil, noteOutage(ctx, err)
+		return nil, recordOutage(ctx, err)
 	}
 	return nil, errBadSignature
 }
 
-// verifyWith returns the payload if one of the keys has signed it. known reports whether the
-// key that the token names is one of them.
+// verifyWith returns the payload if one of the keys has signed it. known reports whether one of
+// the keys has the key id of the token.
 func verifyWith(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) (payload []byte, known bool) {
 	header := signed.Signatures[0].Header
 	for _, key := range keys {
@@ -94,11 +94,11 @@ func verifyWith(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) (payload 
 	return nil, known
 }
 
-// again fetches the keys for a token that none of the cached ones has signed, unless the rate
+// refetch fetches the keys for a token that none of the cached ones has signed, unless the rate
 // limit is exceeded. It may return cached keys with an error of the provider.
-func (k *providerKeys) again(ctx context.Context) ([]jose.JSONWebKey, error) {
+func (k *providerKeys) refetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	k.mu.Lock()
-	due := k.looking != nil || k.spend()
+	due := k.fetching != nil || k.spend()
 	k.mu.Unlock()
 	if due {
 		if err := k.lookUp(ctx); err != nil && ctx.Err() != nil {
@@ -128,16 +128,16 @@ func (k *providerKeys) spend() bool {
 // lookUp fetches the keys from the provider. Concurrent callers share the fetch.
 func (k *providerKeys) lookUp(ctx context.Context) error {
 	k.mu.Lock()
-	if k.looking == nil {
-		k.looking = make(chan struct{})
+	if k.fetching == nil {
+		k.fetching = make(chan struct{})
 		keysURL := k.keysURL
-		// Other requests wait for it, so it outlives the first one.
-		go k.fetch(context.WithoutCancel(ctx), keysURL, k.looking)
+		// Other requests wait for the fetch, so it outlives this one.
+		go k.fetch(context.WithoutCancel(ctx), keysURL, k.fetching)
 	}
-	looking := k.looking
+	fetching := k.fetching
 	k.mu.Unlock()
 	select {
-	case <-looking:
+	case <-fetching:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -158,7 +158,7 @@ func (k *providerKeys) fetch(ctx context.Context, keysURL string, done chan stru
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer close(done)
-	k.looking, k.failed = nil, err
+	k.fetching, k.failed = nil, err
 	if err != nil {
 		k.keysURL = "" // the provider may have moved them
 		return

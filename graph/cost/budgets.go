@@ -35,8 +35,8 @@ const (
 )
 
 // Budgets refuses operations that are predicted to charge more than the budget of one
-// operation, or more than their payer has left of the budget of this minute. Settle then
-// charges what each response has cost.
+// operation, or more than is left of their payer's budget per minute. Settle then charges the
+// actual cost of each response.
 type Budgets struct {
 	perRequest, perViewer Budget
 	feedPartitions        int
@@ -52,7 +52,7 @@ var _ graphql.OperationContextMutator = (*Budgets)(nil)
 type Options struct {
 	PerRequest     Budget // what an operation, or an event of a subscription, may be predicted to charge; default 400 RU
 	PerViewer      Budget // what a payer may spend in a minute; default: no limit
-	FeedPartitions int    // that the feed is spread over
+	FeedPartitions int    // number of the feed's partitions
 
 	// Meter returns the meter of the request that a context belongs to.
 	Meter func(context.Context) *Meter
@@ -61,7 +61,7 @@ type Options struct {
 	Metrics prometheus.Registerer
 }
 
-// NewBudgets returns budgets of which nothing is spent, and registers their metrics.
+// NewBudgets returns unspent budgets, and registers their metrics.
 func NewBudgets(o Options) *Budgets {
 	b := &Budgets{perRequest: o.PerRequest, perViewer: o.PerViewer, feedPartitions: o.FeedPartitions, meter: o.Meter, left: limit.NewRatePerMinute(100 * o.PerViewer.RU), log: o.Logger,
 		exceeded: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_budget_exceeded_total",
@@ -100,8 +100,8 @@ func (b *Budgets) MutateOperationContext(ctx context.Context, op *graphql.Operat
 	return nil
 }
 
-// refusal refuses an operation that is predicted to charge more than limit; nil for less.
-// Nested lists multiply, so a short document can select millions of items.
+// refusal returns an error if the operation is predicted to charge more than limit. Nested lists
+// multiply, so a short document can select millions of items.
 func (p Prediction) refusal(limit int) *refusal.Error {
 	if p.RU <= float64(limit) {
 		return nil
@@ -148,9 +148,8 @@ func (b *Budgets) reserve(m *Meter, p Prediction) *refusal.Error {
 	return nil
 }
 
-// ReserveEvent is for each response to a subscription: it takes the predicted charge from the payer's
-// budget, as before an operation. If that is not enough it returns a refusal. For the first response
-// that was done before the subscription was opened.
+// ReserveEvent takes the predicted charge of an event from the payer's budget. If that is not enough
+// it returns a refusal. The charge of the first event was taken when the subscription was opened.
 func (b *Budgets) ReserveEvent(ctx context.Context) *refusal.Error {
 	m := b.meter(ctx)
 	if b.left == nil || m.Payer == "" || ctx.Err() != nil || !m.settled() {
@@ -164,7 +163,7 @@ func (b *Budgets) ReserveEvent(ctx context.Context) *refusal.Error {
 	return nil
 }
 
-// Settle charges the payer for a response: its cost less what is reserved. An operation that
+// Settle charges the payer for a response: its cost minus what is reserved. An operation that
 // was canceled gets no refund: Cosmos DB charges requests whose responses are not read.
 func (b *Budgets) Settle(ctx context.Context, m *Meter, c Report) {
 	if b.left == nil || m.Payer == "" {

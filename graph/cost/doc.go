@@ -1,10 +1,9 @@
-// Package cost deals with the request units (RU) that an operation charges in Cosmos DB. It
-// predicts them before the operation executes, explains what they are spent on, refuses
-// operations over a budget, and meters what they have charged in the end, for the report in
-// extensions.cost.
+// Package cost predicts, explains, limits and meters the request units (RU) that operations
+// charge in Cosmos DB: it predicts them before an operation executes, refuses operations over a
+// budget, and meters the actual charge for the report in extensions.cost.
 //
-// Predictions are made from the table of package fields. What limits requests, rather than RU,
-// is package limit's.
+// Predictions are made from the table of package fields. Limits on requests, rather than RU,
+// are in package limit.
 //
 // Budgets are shared by all requests; a Meter belongs to one request, whose goroutines may
 // share it. Nothing here does I/O or starts goroutines.

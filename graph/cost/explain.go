@@ -28,29 +28,29 @@ type Explanation struct {
 	Type        string           `json:"type"`
 	PredictedRU float64          `json:"predictedRU"`
 	Fields      []ExplainedField `json:"fields"`            // that read or write
-	Missing     []string         `json:"missing,omitempty"` // variables that it needs and were not given
+	Missing     []string         `json:"missing,omitempty"` // required variables without a value
 	Wrong       string           `json:"wrong,omitempty"`   // the path of a field with an invalid page size or id, which reads nothing
-	Refused     string           `json:"refused,omitempty"` // why, by a server with the default limits
+	Refused     string           `json:"refused,omitempty"` // why a server with the default limits refuses it
 }
 
 // ExplainedField is a field that reads or writes.
 type ExplainedField struct {
-	Path     string             `json:"path"` // in the response, but for list indexes
+	Path     string             `json:"path"` // in the response, without list indexes
 	Pattern  string             `json:"pattern"`
-	Times    float64            `json:"times"` // or how many keys it needs, of which one batch reads up to 100
-	RU       float64            `json:"ru"`    // of all times
+	Times    float64            `json:"times"` // or the number of its keys, of which a batch reads up to 100
+	RU       float64            `json:"ru"`    // in total
 	Requests []ExplainedRequest `json:"requests"`
 }
 
-// ExplainedRequest is an operation on Cosmos DB that a field is made of.
+// ExplainedRequest is an operation on Cosmos DB that resolves a field.
 type ExplainedRequest struct {
 	Kind         string `json:"kind"`
 	Container    string `json:"container"`
-	PartitionKey string `json:"partitionKey"` // its value, or where it comes from
+	PartitionKey string `json:"partitionKey"` // the value, or its source
 }
 
 // Explain explains the operations of a document, with variables as JSON, or none, for a feed
-// with so many partitions. It reads nothing. An error names the line and column of the
+// with feedPartitions partitions. It reads nothing. An error names the line and column of the
 // document.
 func Explain(schema *ast.Schema, text string, variables []byte, feedPartitions int) ([]Explanation, error) {
 	given := document.Object{}
@@ -106,7 +106,7 @@ func Explain(schema *ast.Schema, text string, variables []byte, feedPartitions i
 	return all, nil
 }
 
-// located is what is wrong with a document, and where.
+// located returns the error of a document with its line and column.
 func located(err error) error {
 	var in *gqlerror.Error
 	if !errors.As(err, &in) {
@@ -148,19 +148,19 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 	for _, r := range a.Requests {
 		kind := r.Kind
 		if kind == cosmos.KindReadMany && f.times == 1 {
-			kind = cosmos.KindPointRead // which is what a batch of one is
+			kind = cosmos.KindPointRead // a batch of one key is a point read
 		}
 		out.Requests = append(out.Requests, ExplainedRequest{string(kind), r.Container, e.partition(f, r.Partition)})
 	}
 	return out
 }
 
-// objects explains node and nodes, which read whatever the ids are of.
+// objects explains node and nodes, whose reads depend on the kinds of the ids.
 func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmos.Pattern, ids ...any) {
 	of := map[globalid.Kind][]globalid.ID{}
 	for _, v := range ids {
 		text, given := v.(string)
-		if !given { // a variable has no value
+		if !given { // a variable without a value
 			out.Pattern = "Q1, Q2, oneComment or oneLike"
 			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users or posts", e.argument(f.field, "id")}}
 			return
@@ -193,7 +193,7 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 
 func partitionOf(id globalid.ID) string { return cmp.Or(id.Parent, id.Key) }
 
-// partition is the value of a partition key, or where it comes from.
+// partition returns the value of a partition key, or its source.
 func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 	switch {
 	case source == fields.OneFeed:
@@ -210,7 +210,7 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 	return string(source)
 }
 
-// feed names the feed's partitions.
+// feed describes the partition keys of the feed.
 func (e explainer) feed(which string) string {
 	all := blog.FeedPartitionKeys(e.feedPartitions)
 	if len(all) == 1 {
@@ -219,7 +219,7 @@ func (e explainer) feed(which string) string {
 	return "(" + which + all[0] + " to " + all[len(all)-1] + ")"
 }
 
-// partitionOfObject is the partition key of the object that a field yields.
+// partitionOfObject returns the partition key of a field's object, or its source.
 func (e explainer) partitionOfObject(f *fieldCost) string {
 	if f.field.ObjectDefinition.Name == "Query" {
 		switch f.field.Name {
@@ -232,8 +232,8 @@ func (e explainer) partitionOfObject(f *fieldCost) string {
 	return "(each of " + f.path() + ")"
 }
 
-// argument is the value of an argument, or of a field of it: the partition key if that
-// is an id; and the variable's name if it is not known.
+// argument returns the value of an argument, or of a member of it: if that is an id, its partition
+// key; if it has no value, the variable.
 func (e explainer) argument(f *ast.Field, path string) string {
 	name, member, nested := strings.Cut(path, ".")
 	value := f.ArgumentMap(e.variables)[name]
@@ -246,14 +246,14 @@ func (e explainer) argument(f *ast.Field, path string) string {
 		}
 		return text
 	}
-	written := f.Arguments.ForName(name).Value
-	if written.Kind == ast.ObjectValue {
-		written, member = written.Children.ForName(member), ""
+	literal := f.Arguments.ForName(name).Value
+	if literal.Kind == ast.ObjectValue {
+		literal, member = literal.Children.ForName(member), ""
 	}
-	if written == nil {
+	if literal == nil {
 		return "(" + path + ")"
 	}
-	text := written.String()
+	text := literal.String()
 	if nested && member != "" {
 		text += "." + member
 	}

@@ -11,7 +11,7 @@ import (
 	"byline/graph/fields"
 )
 
-// Every field with a price is explained.
+// Every field with a price has the requests that Explain lists.
 func TestFields_EveryPriceHasAnAccess(t *testing.T) {
 	want, got := map[string]bool{}, map[string]bool{}
 	for typ, rows := range fields.Table {
@@ -24,9 +24,9 @@ func TestFields_EveryPriceHasAnAccess(t *testing.T) {
 			}
 		}
 	}
-	delete(want, "Query.node") // by its id
+	delete(want, "Query.node") // explained by the kind of its id
 	if !maps.Equal(want, got) {
-		t.Error(cmp.Diff(want, got))
+		t.Errorf("fields with a price (-) and with requests (+):\n%s", cmp.Diff(want, got))
 	}
 }
 
@@ -35,42 +35,42 @@ func TestExplain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		document, variables string
 		want                []string // operation, RU, path, times, partition keys
-		says                string   // the error
+		wantErr             string   // part of the error
 	}{
-		"variables":             {`query F($n: Int!, $id: ID!) { feed(first: $n) { edges { cursor } } user(id: $id) { username } }`, `{"n": 10, "id": "` + ada + `"}`, []string{"F 3.78", "feed 1 post", "user 1 a"}, ""},
-		"their defaults":        {`query F($n: Int = 10) { feed(first: $n) { edges { cursor } } }`, "", []string{"F 2.78", "feed 1 post"}, ""},
-		"none":                  {`query F($id: ID!) { post(id: $id) { title } node(id: $id) { id } }`, "", []string{"F 2.03 $id", "post 1 $id", "node 1 $id"}, ""},
-		"of inputs":             {`mutation M($i: LikePostInput!) { likePost(input: $i) { post { title } } }`, "", []string{"M 19.6 $i", "likePost 1 (viewer) $i.postId"}, ""},
-		"inside inputs":         {`mutation M($p: ID!) { likePost(input: {postId: $p}) { post { title } } }`, "", []string{"M 19.6 $p", "likePost 1 (viewer) $p"}, ""},
-		"lists in lists":        {`{ feed(first: 2) { edges { node { comments(first: 10) { edges { cursor } } } } } }`, "", []string{" 7.81", "feed 1 post", "feed.edges.node.comments 2 (each of feed.edges.node)"}, ""},
-		"too large a page":      {`query F($n: Int) { viewer { posts(first: $n) { edges { cursor } } } }`, `{"n": 1000}`, []string{"F 0 !viewer.posts"}, ""},
-		"no page":               {`{ feed(first: 0) { edges { cursor } } viewer { username } }`, "", []string{" 1 !feed", "viewer 1 (viewer)"}, ""},
-		"a malformed post id":   {`query F($id: ID!) { post(id: $id) { title comments { edges { cursor } } } viewer { username } }`, `{"id": "x"}`, []string{"F 1 !post", "viewer 1 (viewer)"}, ""},
-		"a user that is a post": {`query F($id: ID!) { user(id: $id) { username } }`, `{"id": "` + postGlobalID("p") + `"}`, []string{"F 0 !user"}, ""},
-		"a post that is a user": {`query F($id: ID!) { post(id: $id) { title } }`, `{"id": "` + ada + `"}`, []string{"F 0 !post"}, ""},
-		"a malformed node id":   {`{ node(id: 1) { id } }`, "", []string{" 0 !node"}, ""},
-		"malformed node ids":    {`{ nodes(ids: "x") { id } }`, "", []string{" 0 !nodes"}, ""},
-		"nodes and nonsense":    {`{ nodes(ids: ["x", "` + ada + `"]) { id } }`, "", []string{" 1", "nodes 1 a"}, ""},
-		"nodes without a value": {`query F($id: ID!) { nodes(ids: [$id]) { id } }`, "", []string{"F 0 $id"}, ""},
-		"a text for a number":   {`query F($n: Int) { feed(first: $n) { edges { cursor } } }`, `{"n": "5"}`, nil, "$n: cannot use a String as Int"},
-		"a null in its way":     {`query F($s: Boolean = false) { feed @skip(if: $s) { edges { cursor } } }`, `{"s": null}`, nil, "$s: cannot be null"},
-		"no stream at all":      {`subscription F($s: Boolean!) { postPublished @skip(if: $s) { id } }`, `{"s": true}`, nil, "exactly one field"},
-		"several operations":    {`query A { viewer { username } } query B { __typename }`, "", []string{"A 1", "viewer 1 (viewer)", "B 0"}, ""},
-		"what is not the blog":  {`{ blog }`, "", nil, `line 1, column 3: Cannot query field "blog"`},
-		"no GraphQL":            {`{`, "", nil, "line 1, column 2: "},
-		"no document":           {``, "", nil, "no operations"},
-		"two streams":           {`subscription { a: postPublished { id } b: postPublished { id } }`, "", nil, "line 1, column 40: a subscription must select exactly one field"},
-		"an unpaired surrogate": {`{ userByUsername(username: "\ud83d") { id } }`, "", nil, "unpaired surrogate"},
-		"variables of no use":   {`query F($n: Int!) { feed(first: $n) { edges { cursor } } }`, `{"n": "x"}`, nil, "cannot use string as Int"},
-		"variables not JSON":    {`{ __typename }`, `n=1`, nil, "not a JSON object"},
-		"variables a list":      {`{ __typename }`, `[]`, nil, "the variables are not a JSON object"},
-		"more than is allowed":  {`{ ` + strings.Repeat("a: __typename ", 101) + `}`, "", nil, "101 aliases"},
+		"variables":                              {`query F($n: Int!, $id: ID!) { feed(first: $n) { edges { cursor } } user(id: $id) { username } }`, `{"n": 10, "id": "` + ada + `"}`, []string{"F 3.78", "feed 1 post", "user 1 a"}, ""},
+		"default values of variables":            {`query F($n: Int = 10) { feed(first: $n) { edges { cursor } } }`, "", []string{"F 2.78", "feed 1 post"}, ""},
+		"missing variables":                      {`query F($id: ID!) { post(id: $id) { title } node(id: $id) { id } }`, "", []string{"F 2.03 $id", "post 1 $id", "node 1 $id"}, ""},
+		"missing input variable":                 {`mutation M($i: LikePostInput!) { likePost(input: $i) { post { title } } }`, "", []string{"M 19.6 $i", "likePost 1 (viewer) $i.postId"}, ""},
+		"missing variable inside an input":       {`mutation M($p: ID!) { likePost(input: {postId: $p}) { post { title } } }`, "", []string{"M 19.6 $p", "likePost 1 (viewer) $p"}, ""},
+		"nested lists":                           {`{ feed(first: 2) { edges { node { comments(first: 10) { edges { cursor } } } } } }`, "", []string{" 7.81", "feed 1 post", "feed.edges.node.comments 2 (each of feed.edges.node)"}, ""},
+		"page too large":                         {`query F($n: Int) { viewer { posts(first: $n) { edges { cursor } } } }`, `{"n": 1000}`, []string{"F 0 !viewer.posts"}, ""},
+		"page of zero items":                     {`{ feed(first: 0) { edges { cursor } } viewer { username } }`, "", []string{" 1 !feed", "viewer 1 (viewer)"}, ""},
+		"malformed post id":                      {`query F($id: ID!) { post(id: $id) { title comments { edges { cursor } } } viewer { username } }`, `{"id": "x"}`, []string{"F 1 !post", "viewer 1 (viewer)"}, ""},
+		"post id for a user":                     {`query F($id: ID!) { user(id: $id) { username } }`, `{"id": "` + postGlobalID("p") + `"}`, []string{"F 0 !user"}, ""},
+		"user id for a post":                     {`query F($id: ID!) { post(id: $id) { title } }`, `{"id": "` + ada + `"}`, []string{"F 0 !post"}, ""},
+		"malformed node id":                      {`{ node(id: 1) { id } }`, "", []string{" 0 !node"}, ""},
+		"malformed node ids":                     {`{ nodes(ids: "x") { id } }`, "", []string{" 0 !nodes"}, ""},
+		"nodes with a malformed id":              {`{ nodes(ids: ["x", "` + ada + `"]) { id } }`, "", []string{" 1", "nodes 1 a"}, ""},
+		"nodes with a missing variable":          {`query F($id: ID!) { nodes(ids: [$id]) { id } }`, "", []string{"F 0 $id"}, ""},
+		"string for an Int variable":             {`query F($n: Int) { feed(first: $n) { edges { cursor } } }`, `{"n": "5"}`, nil, "$n: cannot use a String as Int"},
+		"null for a non-null position":           {`query F($s: Boolean = false) { feed @skip(if: $s) { edges { cursor } } }`, `{"s": null}`, nil, "$s: cannot be null"},
+		"subscription without a field":           {`subscription F($s: Boolean!) { postPublished @skip(if: $s) { id } }`, `{"s": true}`, nil, "exactly one field"},
+		"several operations":                     {`query A { viewer { username } } query B { __typename }`, "", []string{"A 1", "viewer 1 (viewer)", "B 0"}, ""},
+		"unknown field":                          {`{ blog }`, "", nil, `line 1, column 3: Cannot query field "blog"`},
+		"syntax error":                           {`{`, "", nil, "line 1, column 2: "},
+		"empty document":                         {``, "", nil, "no operations"},
+		"subscription with two fields":           {`subscription { a: postPublished { id } b: postPublished { id } }`, "", nil, "line 1, column 40: a subscription must select exactly one field"},
+		"unpaired surrogate":                     {`{ userByUsername(username: "\ud83d") { id } }`, "", nil, "unpaired surrogate"},
+		"non-numeric string for an Int variable": {`query F($n: Int!) { feed(first: $n) { edges { cursor } } }`, `{"n": "x"}`, nil, "cannot use string as Int"},
+		"variables are not JSON":                 {`{ __typename }`, `n=1`, nil, "not a JSON object"},
+		"variables are a list":                   {`{ __typename }`, `[]`, nil, "the variables are not a JSON object"},
+		"too many aliases":                       {`{ ` + strings.Repeat("a: __typename ", 101) + `}`, "", nil, "101 aliases"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, err := Explain(readSchema(t), tt.document, []byte(tt.variables), 0)
-			if tt.says != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.says) {
-					t.Errorf("%v, want %s", err, tt.says)
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Errorf("got error %v, want %s", err, tt.wantErr)
 				}
 				return
 			}
@@ -96,7 +96,7 @@ func TestExplain(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Error(diff)
+				t.Errorf("explanation (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -25,8 +25,8 @@ func FieldOf(ctx context.Context) any {
 	return graphql.GetFieldContext(ctx)
 }
 
-// pathOf is the path in the response, without list indexes, of the field that something is
-// read for.
+// pathOf returns the response path, without list indexes, of the field that something is read
+// for.
 func pathOf(ctx context.Context) string {
 	of := FieldOf(ctx)
 	if path, ok := of.(string); ok {

@@ -13,7 +13,7 @@ import (
 	"byline/store/cosmos"
 )
 
-// Header asks for the cost of an operation in extensions.cost.
+// Header requests the cost of an operation in extensions.cost.
 const Header = "Byline-Cost"
 
 // Detail is how much of the cost is reported.
@@ -42,15 +42,15 @@ func ParseDetail(text string) (Detail, error) {
 // zero value meters without reporting.
 type Meter struct {
 	Detail    Detail
-	Payer     string // whose budget is charged: a viewer or an address; "" is nobody's
+	Payer     string // whose budget is charged: a viewer or an address; "": none
 	SignedIn  bool   // the payer is a viewer
 	RequestID string // for the log
 
 	mu         sync.Mutex
 	kind       ast.Operation // guarded by mu; "" until it is known
 	predicted  float64       // guarded by mu; RU
-	reserved   int           // guarded by mu; hundredths of an RU, of the viewer's budget
-	charged    bool          // guarded by mu; to the viewer's budget
+	reserved   int           // guarded by mu; hundredths of an RU reserved from the payer's budget
+	charged    bool          // guarded by mu; the payer's budget is charged
 	response   Report        // guarded by mu; since the last response
 	operations []Operation   // guarded by mu; since the last response, if they are reported
 }
@@ -86,9 +86,9 @@ func (r Rounded) MarshalJSON() ([]byte, error) {
 
 // Record adds an operation on Cosmos DB. See cosmos.WithRecorder.
 func (t *Meter) Record(ctx context.Context, o *cosmos.Operation) {
-	var told Operation
+	var reported Operation
 	if t.Detail == Full {
-		told = Operation{Path: pathOf(ctx), Pattern: string(o.Pattern), Container: o.Container, Kind: string(o.Kind),
+		reported = Operation{Path: pathOf(ctx), Pattern: string(o.Pattern), Container: o.Container, Kind: string(o.Kind),
 			PartitionKey: json.RawMessage(o.PartitionKey), Range: o.Range,
 			RU: Rounded(o.RU), Ms: Rounded(o.Took.Seconds() * 1000), Retries: max(0, o.Tries-1)}
 	}
@@ -97,7 +97,7 @@ func (t *Meter) Record(ctx context.Context, o *cosmos.Operation) {
 	t.response.ActualRU += Rounded(o.RU)
 	t.response.Requests += o.Tries
 	if t.Detail == Full {
-		t.operations = append(t.operations, told)
+		t.operations = append(t.operations, reported)
 	}
 }
 
@@ -108,28 +108,28 @@ func (t *Meter) predict(kind ast.Operation, ru float64) {
 	t.kind, t.predicted = kind, ru
 }
 
-// Prediction is the predicted charge of the operation, in RU.
+// Prediction returns the predicted charge of the operation, in RU.
 func (t *Meter) Prediction() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.predicted
 }
 
-// Spent is what the operation has been charged since its last response, in RU to the hundredth.
+// Spent returns the charge since the operation's last response, in RU to the hundredth.
 func (t *Meter) Spent() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return math.Round(float64(t.response.ActualRU)*100) / 100
 }
 
-// reserve records what is taken from the budget in advance.
+// reserve records n hundredths of an RU that have been taken from the budget in advance.
 func (t *Meter) reserve(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reserved, t.charged = n, true
 }
 
-// settled reports whether the budget is charged, and nothing is reserved.
+// settled reports whether the budget is charged and nothing is reserved.
 func (t *Meter) settled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,18 +16,18 @@ import (
 // times is how often a selection is executed.
 type times struct {
 	all     float64
-	copies  float64 // of all: on a copy that lacks what the item itself has
-	parents float64 // on comments or likes of so many posts
+	copies  float64 // of all: on a summary, which lacks some fields of the item
+	parents float64 // of all: on comments or likes, counted by their posts
 }
 
 func (t times) plus(o times) times {
 	return times{clamp(t.all + o.all), clamp(t.copies + o.copies), clamp(t.parents + o.parents)}
 }
 
-// clamp keeps what grows without end a number that can be added and printed.
+// clamp limits a number that may grow exponentially, so that it can be added and printed.
 func clamp(n float64) float64 { return min(n, math.MaxInt32) }
 
-// keys is how many keys a field has a batch read.
+// keys returns how many keys a field loads.
 func (t times) keys(k fields.Keys) float64 {
 	switch k {
 	case fields.PerSummary:
@@ -38,29 +38,29 @@ func (t times) keys(k fields.Keys) float64 {
 	return t.all
 }
 
-// Prediction is what an operation, or each event of a subscription, charges at most: for full
+// Prediction is the maximum charge of an operation, or of each event of a subscription: for full
 // pages, and for each field as often as it is selected, although the executor merges equal
 // ones and a page is read once.
 type Prediction struct {
-	RU       float64      // RU
-	fields   []*fieldCost // that charge RU
+	RU       float64
+	fields   []*fieldCost // those that charge RU
 	response size
 	invalid  *fieldCost // a field with an invalid argument, which reads nothing; nil: none
 }
 
-// ResponseBytes is how long the response may be.
+// ResponseBytes returns the predicted maximum size of the response.
 func (p Prediction) ResponseBytes() float64 { return p.response.bytes }
 
-// fieldCost is a field of an operation.
+// fieldCost is the cost of a field of an operation.
 type fieldCost struct {
-	ru    float64    // of the field itself, wherever a fragment has brought it, without what is selected of it
-	times float64    // how often it reads or writes, or how many keys it has a loader read
-	in    *fieldCost // nil at the root
+	ru    float64    // of the field itself, wherever its fragment is spread, without its selections
+	times float64    // how often it reads or writes, or how many keys it loads
+	in    *fieldCost // the parent; nil at the root
 	field *ast.Field
 }
 
-// path is where the field's value is found in the response, but for list indexes: the
-// first place, if a fragment brings it to several.
+// path returns the response path of the field, without list indexes: the first one, if its
+// fragment is spread several times.
 func (f *fieldCost) path() string {
 	var keys []string
 	for ; f != nil; f = f.in {
@@ -70,7 +70,7 @@ func (f *fieldCost) path() string {
 	return strings.Join(keys, ".")
 }
 
-// mostExpensive returns the field with the highest charge, nil if none charges, whose path is "".
+// mostExpensive returns the field with the highest charge; if none charges, nil, whose path is "".
 func (p Prediction) mostExpensive() *fieldCost {
 	var top *fieldCost
 	for _, f := range p.fields {
@@ -81,8 +81,9 @@ func (p Prediction) mostExpensive() *fieldCost {
 	return top
 }
 
-// Predict predicts what an operation charges if the feed has so many partitions. It looks at each fragment once, when it has seen how often that is spread,
-// so that it takes time by the length of the document.
+// Predict predicts the charge of an operation if the feed has feedPartitions partitions. It walks each
+// fragment once, after it has counted how often the fragment is spread, so it takes time linear in
+// the length of the document.
 func Predict(operation *ast.OperationDefinition, variables map[string]any, signedIn bool, feedPartitions int) Prediction {
 	w := &costWalk{variables: variables, signedIn: signedIn, feedPartitions: feedPartitions}
 	w.findFragments(operation.SelectionSet)
@@ -108,14 +109,14 @@ type costWalk struct {
 
 	feedPartitions int
 
-	fragments []*spreadTimes // each before those that spread it
+	fragments []*spreadTimes // each before the fragments that spread it
 	known     map[*ast.FragmentDefinition]*spreadTimes
 
-	keys  map[*fields.Batch]float64 // that loaders are asked for
+	keys  map[*fields.Batch]float64 // that are loaded
 	loads []batchedField
 }
 
-// spreadTimes is how often a fragment is executed.
+// spreadTimes counts how often a fragment is executed.
 type spreadTimes struct {
 	definition *ast.FragmentDefinition
 	times      times
@@ -173,7 +174,7 @@ func (w *costWalk) selection(set ast.SelectionSet, in *fieldCost, t times) {
 	}
 }
 
-// included is what @skip and @include say.
+// included reports whether @skip and @include leave a selection in.
 func (w *costWalk) included(directives ast.DirectiveList) bool {
 	for _, d := range directives {
 		if d.Name == "skip" || d.Name == "include" {
@@ -250,14 +251,14 @@ func (w *costWalk) malformedID(f *ast.Field) bool {
 	return err != nil || f.Name == "user" && parsed.Kind != globalid.User || f.Name == "post" && parsed.Kind != globalid.Post
 }
 
-// isReference reports whether only the id and one list are selected of an object, so that the
+// isReference reports whether only the id and one list of an object are selected, so that the
 // object itself is not read: see parents.go in package graph.
 func (w *costWalk) isReference(f *ast.Field) bool {
 	list := ""
 	return w.soleList(f.SelectionSet, &list, map[*ast.FragmentDefinition]bool{}) && list != ""
 }
 
-// soleList reports whether there is nothing in set but the id and list, which it finds.
+// soleList reports whether a set selects nothing but the id and one list, and sets list to its alias.
 func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.FragmentDefinition]bool) bool {
 	for _, selected := range set {
 		inside := ast.SelectionSet(nil)
@@ -287,7 +288,7 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 	return true
 }
 
-// textOf is what a mutation charges for the text in its input, if that is long.
+// textOf returns what a mutation charges for a long text in its input.
 func (w *costWalk) textOf(f *ast.Field, p fields.Price) float64 {
 	if p.KB == 0 {
 		return 0
@@ -300,14 +301,14 @@ func (w *costWalk) textOf(f *ast.Field, p fields.Price) float64 {
 	return p.Long + p.KB*float64(len(content))/1024
 }
 
-// charge lists a field with what it charges itself, each of so many times.
+// charge adds a field with its own charge: times * each RU.
 func (w *costWalk) charge(f *fieldCost, times, each float64) {
 	f.ru, f.times = clamp(times*each), times
 	w.RU += f.ru
 	w.fields = append(w.fields, f)
 }
 
-// load has a batch read keys for a field that is listed.
+// load adds keys that a batch reads for a field that has been added.
 func (w *costWalk) load(f *fieldCost, batch *fields.Batch, keys float64) {
 	if keys == 0 {
 		return
@@ -320,8 +321,8 @@ func (w *costWalk) load(f *fieldCost, batch *fields.Batch, keys float64) {
 	w.loads = append(w.loads, batchedField{f, batch, keys})
 }
 
-// nodes charges for the field nodes, and returns how many are read; ok is false if the field is
-// refused or reads nothing.
+// nodes charges for the field nodes, and returns how many nodes it reads; ok is false if the field
+// is refused, or reads none because all ids are malformed.
 func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) (n float64, ok bool) {
 	ids := graphql.CoerceList(f.ArgumentMap(w.variables)["ids"]) // a single value is coerced to a list, as by the executor
 	if len(ids) > fields.MaxNodes {

@@ -16,14 +16,14 @@ const maxResponse = 32 << 20
 
 const defaultMaxBytes = 128 // of the value of a field: ids, cursors, names, numbers, and the braces of objects
 
-// size is how long a response may be.
+// size is the predicted maximum size of a response.
 type size struct {
-	bytes float64 // of all
-	most  float64 // of the longest field
-	field *fieldCost
+	bytes float64    // in total
+	most  float64    // of the largest field
+	field *fieldCost // the largest field
 }
 
-// add counts a field that is executed so many times.
+// add counts a field that is executed several times.
 func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
 	value := cmp.Or(fields.Lookup(f.ObjectDefinition.Name, f.Name).MaxBytes, defaultMaxBytes)
 	bytes := clamp(times * (float64(len(f.Alias)) + value))
@@ -33,7 +33,7 @@ func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
 	}
 }
 
-// refusal refuses an operation whose response may be too long; nil for all others.
+// refusal returns an error if the response may be too large.
 func (s *size) refusal() *refusal.Error {
 	if s.bytes <= maxResponse {
 		return nil

@@ -7,16 +7,16 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// cacheEntryBytes is about what an entry of a byteCache takes beside its key and value.
+// cacheEntryBytes is the approximate memory of an entry of a byteCache, without key and value.
 const cacheEntryBytes = 256
 
-// byteCache keeps as many values as its limit has room for, and of those the most
-// recently used. It may be used by any number of goroutines at once.
+// byteCache caches the most recently used values, within a limit in bytes. It is safe for
+// concurrent use.
 type byteCache[V any] struct {
 	limit int // bytes
 
 	mu      sync.Mutex
-	bytes   int                                   // guarded by mu; of all entries
+	bytes   int                                   // guarded by mu; the size of all entries
 	entries *simplelru.LRU[string, cacheEntry[V]] // guarded by mu
 }
 
@@ -27,7 +27,7 @@ type cacheEntry[V any] struct {
 
 func newByteCache[V any](limit int) *byteCache[V] {
 	c := &byteCache[V]{limit: limit}
-	// It fails for no number of entries; their bytes are what counts here.
+	// The cache is limited in bytes, not in entries, so NewLRU cannot fail.
 	c.entries, _ = simplelru.NewLRU(math.MaxInt, func(_ string, e cacheEntry[V]) { c.bytes -= e.bytes })
 	return c
 }
@@ -39,8 +39,8 @@ func (c *byteCache[V]) get(key string) (V, bool) {
 	return e.value, ok
 }
 
-// add keeps a value of so many bytes, in place of what has its key. One that has no
-// room even alone is not kept.
+// add caches a value of the given size, and replaces one with the same key. A value larger than the
+// limit is not cached.
 func (c *byteCache[V]) add(key string, value V, bytes int) {
 	bytes += len(key) + cacheEntryBytes
 	c.mu.Lock()

@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	maxCachedBytes = 12 << 20            // of memory, for all parsed documents
-	maxCachedQuery = maxCachedBytes / 16 // of memory, for one of them; larger ones are parsed each time
-	BytesPerToken  = 400                 // of memory that a parsed token takes at most, with its part in a plan
+	maxCachedBytes = 12 << 20            // of all parsed documents
+	maxCachedQuery = maxCachedBytes / 16 // of one document; larger ones are parsed each time
+	BytesPerToken  = 400                 // maximum memory of a parsed token, with its part of a plan
 )
 
 // Options of Documents. Schema is required.
 type Options struct {
 	Schema *ast.Schema
 
-	// Trusted, if set, are the only documents to execute. Default: all valid ones.
+	// Trusted, if set, are the only documents that are executed. Default: all valid ones.
 	Trusted *Trusted
 
 	// Suggestions has error messages suggest names of the schema.
 	Suggestions bool
 }
 
-// Documents is how a server reads documents: it parses, validates and limits them, caches what
-// it has parsed, and knows persisted and trusted documents by their hash or id.
+// Documents parses, validates and limits documents, caches parsed documents, and finds persisted and
+// trusted documents by their hash or id.
 type Documents struct {
 	options   Options
 	parsed    *byteCache[*parsedDocument] // by text
-	persisted *byteCache[string]          // texts by their SHA-256, all of which have passed every check
+	persisted *byteCache[string]          // by SHA-256; texts that have passed every check
 }
 
-// parsedDocument is a document and what Memo holds for its operations.
+// parsedDocument is a document and the memos of its operations.
 type parsedDocument struct {
 	*ast.QueryDocument
 	memo sync.Map // by *ast.OperationDefinition
@@ -48,14 +48,14 @@ func New(o Options) *Documents {
 	return &Documents{options: o, parsed: newByteCache[*parsedDocument](maxCachedBytes), persisted: newByteCache[string](PersistedBytes)}
 }
 
-// Install has an executor read documents. Install is called before other extensions are used.
+// Install installs the extensions in an executor, before all others.
 func (d *Documents) Install(exec *executor.Executor) {
 	exec.SetQueryCache(d)
 	exec.SetParserTokenLimit(MaxTokens)
 	exec.SetDefaultRulesFn(validationRules)
 	if !d.options.Suggestions {
 		exec.SetDisableSuggestion(true)
-		exec.SetDefaultRulesFn(reticentRules)
+		exec.SetDefaultRulesFn(rulesWithoutSuggestions)
 	}
 	exec.Use(persistedOperations{known: d.persisted, trusted: d.options.Trusted})
 	exec.Use(surrogatePairs{})
@@ -65,7 +65,7 @@ func (d *Documents) Install(exec *executor.Executor) {
 	exec.Use(singleRootField{})
 }
 
-// InstallRegistration has an executor register the documents that come with their hash. It is
+// InstallRegistration installs the extension that registers documents sent with their hash. It is
 // called last, so that a document is registered only if nothing refuses its operation.
 func (d *Documents) InstallRegistration(exec *executor.Executor) {
 	if d.options.Trusted == nil {
@@ -89,8 +89,8 @@ func (d *Documents) Add(_ context.Context, query string, document *ast.QueryDocu
 	}
 }
 
-// Memo returns what make returned for an operation the first time. It is cached with the
-// operation's document.
+// Memo returns the result of the first call of make for an operation. It is cached with the
+// document.
 func (d *Documents) Memo(op *graphql.OperationContext, make func(*graphql.OperationContext) any) any {
 	p, ok := d.parsed.get(op.RawQuery)
 	if !ok || p.QueryDocument != op.Doc { // too large to be cached, or cached again by another request
@@ -104,15 +104,15 @@ func (d *Documents) Memo(op *graphql.OperationContext, make func(*graphql.Operat
 	return made
 }
 
-// Cached is how many parsed documents are cached, and their memory.
+// Cached returns how many parsed documents are cached, and their memory in bytes.
 func (d *Documents) Cached() (documents, bytes int) {
 	d.parsed.mu.Lock()
 	defer d.parsed.mu.Unlock()
 	return d.parsed.entries.Len(), d.parsed.bytes
 }
 
-// Bytes is the memory that a document takes at most: its text, which its names are
-// parts of, and the nodes of its tokens.
+// Bytes returns the maximum memory of a parsed document: its text, which contains its names, and the
+// nodes of its tokens.
 func Bytes(query string) int {
 	size := len(query)
 	l := lexer.New(&ast.Source{Input: query})

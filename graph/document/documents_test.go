@@ -10,7 +10,7 @@ import (
 
 func TestDocuments_EvictLeastRecentlyUsed(t *testing.T) {
 	c := New(Options{})
-	kept := func(query string) bool {
+	cached := func(query string) bool {
 		_, ok := c.Get(t.Context(), query)
 		return ok
 	}
@@ -19,18 +19,18 @@ func TestDocuments_EvictLeastRecentlyUsed(t *testing.T) {
 	most := maxCachedBytes / size
 	long := "{ a" + strings.Repeat(" a", maxCachedQuery/BytesPerToken) + " }"
 	c.Add(t.Context(), long, &ast.QueryDocument{})
-	if kept(long) || c.parsed.bytes != 0 {
-		t.Error("a long document was kept")
+	if cached(long) || c.parsed.bytes != 0 {
+		t.Error("a document over the limit is cached")
 	}
 	for i := 1000; i < 1000+most; i++ {
 		c.Add(t.Context(), query(i), &ast.QueryDocument{})
 		c.Add(t.Context(), query(i), &ast.QueryDocument{}) // as by two requests at once
 	}
-	if !kept(query(1000)) || c.parsed.entries.Len() != most || c.parsed.bytes != most*size {
-		t.Errorf("%d documents of %d bytes are kept, want %d", c.parsed.entries.Len(), c.parsed.bytes, most)
+	if !cached(query(1000)) || c.parsed.entries.Len() != most || c.parsed.bytes != most*size {
+		t.Errorf("%d documents of %d bytes are cached, want %d of %d", c.parsed.entries.Len(), c.parsed.bytes, most, most*size)
 	}
 	c.Add(t.Context(), "{ a }", &ast.QueryDocument{})
-	if !kept("{ a }") || !kept(query(1000)) || kept(query(1001)) || c.parsed.bytes > maxCachedBytes {
-		t.Errorf("another document, which does not fit: %t, what was asked for last: %t, what was not: %t", kept("{ a }"), kept(query(1000)), kept(query(1001)))
+	if !cached("{ a }") || !cached(query(1000)) || cached(query(1001)) || c.parsed.bytes > maxCachedBytes {
+		t.Errorf("cached: new document %t, recently used %t, least recently used %t; want true, true, false", cached("{ a }"), cached(query(1000)), cached(query(1001)))
 	}
 }

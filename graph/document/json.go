@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decode reads one JSON value, and makes sure that nothing follows it. Of the members of
-// one name the last counts: a decoder that knew of the others would remember all names.
+// Decode decodes a text that is one JSON value. Of members with the same name the last counts: to
+// refuse duplicates, the decoder would have to store all names.
 func Decode(text string, into any) error {
 	if err := checkText(text); err != nil {
 		return err
@@ -17,8 +17,8 @@ func Decode(text string, into any) error {
 	return jsonv2.Unmarshal([]byte(text), into, jsontext.AllowDuplicateNames(true))
 }
 
-// Object are the members of a JSON object. A number is an int64, or a float64 if it is no
-// such integer, at most the largest: the executor would take a json.Number for a String.
+// Object is a JSON object. A number is an int64, or a float64 if it is not an integer of 64 bits,
+// and at most the largest float64: the executor would take a json.Number for a String.
 type Object map[string]any
 
 var ErrNoObject = errors.New("not a JSON object")
@@ -70,7 +70,7 @@ func readInput(d *jsontext.Decoder) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			key := name.String() // before the next token is read
+			key := name.String() // reading the next token invalidates name
 			if object[key], err = readInput(d); err != nil {
 				return nil, err
 			}

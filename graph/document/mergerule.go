@@ -11,12 +11,12 @@ import (
 
 // mergeRule is "Field Selection Merging" (GraphQL, section 5.3.2): fields with the
 // same response name must be mergeable into one. The specification compares them in
-// pairs, and again for each pair of their parents. What it asks of a pair is that
-// two things are equal, though, so comparing each with the first will do, and what
-// is below all of them can be compared at once.
+// pairs, and again for each pair of their parents. But a pair must be equal, so it is
+// enough to compare each field with the first, and the selections of all of them
+// together.
 //
-// It relies on documentLimit: there is no fragment within itself, and not much more
-// to visit than maxSpread. It reports one conflict of each operation.
+// It relies on documentLimit: no fragment spreads itself, and there are not many more
+// than MaxSpread selections. It reports one conflict of each operation.
 var mergeRule = core.Rule{
 	Name: rules.OverlappingFieldsCanBeMergedRule.Name,
 	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
@@ -36,7 +36,7 @@ var mergeRule = core.Rule{
 
 type merging struct {
 	schema   *ast.Schema
-	conflict *mergeConflict // the first that was found
+	conflict *mergeConflict // the first one; nil: none
 }
 
 type mergeConflict struct {
@@ -68,8 +68,8 @@ func (m *merging) sameFields(sets []ast.SelectionSet) {
 	}
 }
 
-// byParent divides fields into classes of those that may be of the same object: an
-// object has one type, while anything may have an interface or a union.
+// byParent groups fields that may belong to the same object: fields of the same object
+// type, with all fields of interfaces and unions.
 func byParent(fields []*ast.Field) [][]*ast.Field {
 	var classes [][]*ast.Field
 	var abstract []*ast.Field
@@ -99,8 +99,8 @@ func byParent(fields []*ast.Field) [][]*ast.Field {
 	return classes
 }
 
-// sameShapes finds fields with the same response name whose values look different,
-// so that a client could not tell what to expect there, even if no object has both.
+// sameShapes finds fields with the same response name whose values have different types,
+// even if no object has both.
 func (m *merging) sameShapes(sets []ast.SelectionSet) {
 	for _, fields := range byResponseName(sets) {
 		first := fields[0]
@@ -138,8 +138,8 @@ func (m *merging) found(f *ast.Field, format string, args ...any) {
 	}
 }
 
-// byResponseName collects the fields of selection sets, with the fragments in them
-// spread, each once. The groups are in the order of the document.
+// byResponseName groups the fields of selection sets by their response name, in the order of
+// the document. Each fragment is expanded once.
 func byResponseName(sets []ast.SelectionSet) [][]*ast.Field {
 	var groups [][]*ast.Field
 	at := map[string]int{}

@@ -23,39 +23,39 @@ func TestMergeRule(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query, conflict string // "" for none
 	}{
-		"the same field":                       {`{ viewer { id id } }`, ""},
-		"the same alias of the same field":     {`{ viewer { a: id a: id } }`, ""},
-		"an alias of two fields":               {`{ viewer { a: id a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"an alias that hides a field":          {`{ viewer { username: id username } }`, `Fields "username" conflict because "id" and "username" are different fields.`},
-		"the same arguments in another order":  {`{ feed(first: 1, after: "x") { __typename } feed(after: "x", first: 1) { __typename } }`, ""},
-		"other arguments":                      {`{ feed(first: 1) { __typename } feed(first: 2) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"an argument more":                     {`{ feed { __typename } feed(first: 2) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"other arguments of as many":           {`{ feed(first: 1) { __typename } feed(after: "1") { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"a number and a text":                  {`{ feed(first: 1) { __typename } feed(first: "1") { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"a variable and another":               {`query($a: Int, $b: Int) { feed(first: $a) { __typename } feed(first: $b) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"a variable and itself":                {`query($a: Int) { feed(first: $a) { __typename } feed(first: $a) { __typename } }`, ""},
-		"the same list":                        {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["a", "b"]) { id } }`, ""},
-		"a list in another order":              {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["b", "a"]) { id } }`, `Fields "nodes" conflict because they have differing arguments.`},
-		"a longer list":                        {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["a"]) { id } }`, `Fields "nodes" conflict because they have differing arguments.`},
-		"an object in another order":           {`mutation { likePost(input: {postId: "a", x: 1}) { __typename } likePost(input: {x: 1, postId: "a"}) { __typename } }`, ""},
-		"an object with another value":         {`mutation { likePost(input: {postId: "a"}) { __typename } likePost(input: {postId: "b"}) { __typename } }`, `Fields "likePost" conflict because they have differing arguments.`},
+		"same field":                           {`{ viewer { id id } }`, ""},
+		"same alias of the same field":         {`{ viewer { a: id a: id } }`, ""},
+		"same alias of two fields":             {`{ viewer { a: id a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
+		"alias equal to another field":         {`{ viewer { username: id username } }`, `Fields "username" conflict because "id" and "username" are different fields.`},
+		"same arguments in another order":      {`{ feed(first: 1, after: "x") { __typename } feed(after: "x", first: 1) { __typename } }`, ""},
+		"different arguments":                  {`{ feed(first: 1) { __typename } feed(first: 2) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
+		"additional argument":                  {`{ feed { __typename } feed(first: 2) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
+		"different argument names":             {`{ feed(first: 1) { __typename } feed(after: "1") { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
+		"number and string":                    {`{ feed(first: 1) { __typename } feed(first: "1") { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
+		"two variables":                        {`query($a: Int, $b: Int) { feed(first: $a) { __typename } feed(first: $b) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
+		"same variable":                        {`query($a: Int) { feed(first: $a) { __typename } feed(first: $a) { __typename } }`, ""},
+		"same list":                            {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["a", "b"]) { id } }`, ""},
+		"list in another order":                {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["b", "a"]) { id } }`, `Fields "nodes" conflict because they have differing arguments.`},
+		"longer list":                          {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["a"]) { id } }`, `Fields "nodes" conflict because they have differing arguments.`},
+		"object in another order":              {`mutation { likePost(input: {postId: "a", x: 1}) { __typename } likePost(input: {x: 1, postId: "a"}) { __typename } }`, ""},
+		"object with another value":            {`mutation { likePost(input: {postId: "a"}) { __typename } likePost(input: {postId: "b"}) { __typename } }`, `Fields "likePost" conflict because they have differing arguments.`},
 		"an object with another name":          {`mutation { likePost(input: {postId: "a"}) { __typename } likePost(input: {x: "a"}) { __typename } }`, `Fields "likePost" conflict because they have differing arguments.`},
 		"the third of three":                   {`{ viewer { a: id a: id a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
 		"below the same field":                 {`{ viewer { a: id } viewer { a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"below aliases apart":                  {`{ x: viewer { a: id } y: viewer { a: username } }`, ""},
+		"below different aliases":              {`{ x: viewer { a: id } y: viewer { a: username } }`, ""},
 		"in a fragment":                        {`{ viewer { a: id ...F } } fragment F on User { a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
 		"in two fragments":                     {`{ viewer { ...F ...G } } fragment F on User { a: id } fragment G on User { a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
 		"in a fragment of a fragment":          {`{ viewer { a: id ...F } } fragment F on User { ...G } fragment G on User { ... on Node { ...H } } fragment H on User { a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"in a fragment alone":                  {`{ viewer { ...F } } fragment F on User { a: id a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"of the second operation":              {`query A { viewer { id } } query B { viewer { a: id a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"of objects of two types":              {`{ node(id: "a") { ... on User { a: username } ... on Post { a: title } } }`, ""},
-		"of an object and an interface":        {`{ node(id: "a") { a: id ... on Post { a: title } } }`, `Fields "a" conflict because "id" and "title" are different fields.`},
-		"of an interface and itself":           {`{ node(id: "a") { a: id ... on Node { a: __typename } } }`, `Fields "a" conflict because "id" and "__typename" are different fields.`},
-		"other arguments, of two types":        {`{ node(id: "a") { ... on User { posts(first: 1) { __typename } } ... on Post { posts: likes(first: 2) { __typename } } } }`, ""},
-		"a number and a text, of two types":    {`{ node(id: "a") { ... on User { a: username } ... on Post { a: version } } }`, `Fields "a" conflict because they return conflicting types "String!" and "Int!".`},
-		"text that may be null, of two types":  {`{ node(id: "a") { ... on User { a: username } ... on Post { a: content } } }`, `Fields "a" conflict because they return conflicting types "String!" and "String".`},
-		"a list and an object, of two types":   {`{ node(id: "a") { ... on User { p: posts { a: edges { __typename } } } ... on Post { p: likes { a: pageInfo { __typename } } } } }`, `Fields "a" conflict because they return conflicting types "[PostEdge!]!" and "PageInfo!".`},
-		"an object and a text, of two types":   {`{ node(id: "a") { ... on User { a: username } ... on Post { a: author { id } } } }`, `Fields "a" conflict because they return conflicting types "String!" and "User!".`},
+		"in one fragment":                      {`{ viewer { ...F } } fragment F on User { a: id a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
+		"in the second operation":              {`query A { viewer { id } } query B { viewer { a: id a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
+		"of two object types":                  {`{ node(id: "a") { ... on User { a: username } ... on Post { a: title } } }`, ""},
+		"of an object type and an interface":   {`{ node(id: "a") { a: id ... on Post { a: title } } }`, `Fields "a" conflict because "id" and "title" are different fields.`},
+		"of the same interface":                {`{ node(id: "a") { a: id ... on Node { a: __typename } } }`, `Fields "a" conflict because "id" and "__typename" are different fields.`},
+		"different arguments, of two types":    {`{ node(id: "a") { ... on User { posts(first: 1) { __typename } } ... on Post { posts: likes(first: 2) { __typename } } } }`, ""},
+		"Int and String, of two types":         {`{ node(id: "a") { ... on User { a: username } ... on Post { a: version } } }`, `Fields "a" conflict because they return conflicting types "String!" and "Int!".`},
+		"nullable and non-null, of two types":  {`{ node(id: "a") { ... on User { a: username } ... on Post { a: content } } }`, `Fields "a" conflict because they return conflicting types "String!" and "String".`},
+		"list and object, of two types":        {`{ node(id: "a") { ... on User { p: posts { a: edges { __typename } } } ... on Post { p: likes { a: pageInfo { __typename } } } } }`, `Fields "a" conflict because they return conflicting types "[PostEdge!]!" and "PageInfo!".`},
+		"object and String, of two types":      {`{ node(id: "a") { ... on User { a: username } ... on Post { a: author { id } } } }`, `Fields "a" conflict because they return conflicting types "String!" and "User!".`},
 		"two objects, of two types":            {`{ node(id: "a") { ... on Like { a: user { id } } ... on Post { a: author { id } } } }`, ""},
 		"below objects of two types":           {`{ node(id: "a") { ... on Like { a: user { b: id } } ... on Post { a: author { b: username } } } }`, `Fields "b" conflict because they return conflicting types "ID!" and "String!".`},
 		"below objects of two types, the same": {`{ node(id: "a") { ... on Like { a: user { b: username } } ... on Post { a: author { b: username } } } }`, ""},
@@ -68,7 +68,7 @@ func TestMergeRule(t *testing.T) {
 				got, _, _ = strings.Cut(errs[0].Message, " Use different")
 			}
 			if got != tt.conflict || len(errs) > 1 {
-				t.Errorf("%q, want %q (%d)", got, tt.conflict, len(errs))
+				t.Errorf("got %d errors, the first %q; want %q", len(errs), got, tt.conflict)
 			}
 		})
 	}
@@ -83,9 +83,8 @@ func checkRule(t rapid.TB, schema *ast.Schema, query string, rule core.Rule) gql
 	return validator.ValidateWithRules(schema, document, rules.NewRules(rule))
 }
 
-// Random documents: the rule agrees with comparing in pairs, as the specification
-// puts it. Whatever the rule that it replaces finds, it finds, too; that one
-// overlooks a few.
+// For random documents, the rule agrees with the pairwise comparison of the specification. It finds
+// every conflict that the rule that it replaces finds; that rule misses some.
 func TestMergeRule_AgreesWithPairwiseComparison(t *testing.T) {
 	schema := readSchema(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,7 +93,7 @@ func TestMergeRule_AgreesWithPairwiseComparison(t *testing.T) {
 		want := len(checkRule(t, schema, query, pairRule)) > 0
 		replaced := len(checkRule(t, schema, query, rules.OverlappingFieldsCanBeMergedRule)) > 0
 		if got != want || replaced && !got {
-			t.Errorf("conflict %t, in pairs %t, by the rule it replaces %t: %s", got, want, replaced, query)
+			t.Errorf("got conflict %t, want %t (replaced rule: %t): %s", got, want, replaced, query)
 		}
 	})
 	const total = 300
@@ -105,12 +104,12 @@ func TestMergeRule_AgreesWithPairwiseComparison(t *testing.T) {
 		}
 	}
 	if conflicts == 0 || conflicts == total {
-		t.Errorf("%d of %d documents conflict", conflicts, total)
+		t.Errorf("%d of %d documents conflict, want some, but not all", conflicts, total)
 	}
 }
 
-// pairRule is FieldsInSetCanMerge and SameResponseShape of the specification, word
-// for word.
+// pairRule implements FieldsInSetCanMerge and SameResponseShape literally as the specification
+// defines them.
 var pairRule = core.Rule{Name: "Pairs", RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
 	observers.OnOperation(func(w *core.Walker, operation *ast.OperationDefinition) {
 		if !fieldsInSetCanMerge(w.Schema, operation.SelectionSet) {
@@ -120,7 +119,7 @@ var pairRule = core.Rule{Name: "Pairs", RuleFunc: func(observers *core.Events, a
 }}
 
 func fieldsInSetCanMerge(s *ast.Schema, set ast.SelectionSet) bool {
-	fields := collected(set)
+	fields := collectFields(set)
 	for i, a := range fields {
 		if !fieldsInSetCanMerge(s, a.SelectionSet) {
 			return false
@@ -152,7 +151,7 @@ func sameResponseShape(s *ast.Schema, a, b *ast.Field) bool {
 	if strings.ReplaceAll(x.String(), x.Name(), "") != strings.ReplaceAll(y.String(), y.Name(), "") {
 		return false
 	}
-	fields := collected(slices.Concat(a.SelectionSet, b.SelectionSet))
+	fields := collectFields(slices.Concat(a.SelectionSet, b.SelectionSet))
 	for i, a := range fields {
 		for _, b := range fields[i+1:] {
 			if a.Alias == b.Alias && !sameResponseShape(s, a, b) {
@@ -171,8 +170,8 @@ func argumentText(f *ast.Field) string {
 	return text
 }
 
-// collected are the distinct fields of a set, with its fragments spread.
-func collected(set ast.SelectionSet) []*ast.Field {
+// collectFields returns the distinct fields of a set, with its fragments expanded.
+func collectFields(set ast.SelectionSet) []*ast.Field {
 	var fields []*ast.Field
 	for _, selected := range set {
 		more := []*ast.Field{}
@@ -180,9 +179,9 @@ func collected(set ast.SelectionSet) []*ast.Field {
 		case *ast.Field:
 			more = append(more, s)
 		case *ast.InlineFragment:
-			more = collected(s.SelectionSet)
+			more = collectFields(s.SelectionSet)
 		case *ast.FragmentSpread:
-			more = collected(s.Definition.SelectionSet)
+			more = collectFields(s.Definition.SelectionSet)
 		}
 		for _, f := range more {
 			if !slices.Contains(fields, f) {
@@ -193,8 +192,8 @@ func collected(set ast.SelectionSet) []*ast.Field {
 	return fields
 }
 
-// randomDocument selects few response names, so that they often meet. Its fragments
-// are all used, and none is within itself.
+// randomDocument selects few response names, so that they often conflict. It uses all of its
+// fragments, and none spreads itself.
 func randomDocument(schema *ast.Schema, r *rand.Rand) string {
 	on := []string{"User", "Post", "Node", "Comment", "Like", "User", "Post"}
 	var definitions strings.Builder
@@ -232,7 +231,7 @@ func randomDocument(schema *ast.Schema, r *rand.Rand) string {
 	for i, kind := range on {
 		fmt.Fprintf(&definitions, "fragment F%d on %s %s", i, kind, selection(schema.Types[kind], i+1, 2))
 	}
-	// A fragment that no operation spreads is not checked, so all are, apart from each other.
+	// Fragments are checked only if an operation spreads them, so each has an operation of its own.
 	var use strings.Builder
 	for i := range on {
 		fmt.Fprintf(&use, "query Q%d { node(id: 1) { ...F%d } } ", i, i)

@@ -10,15 +10,15 @@ import (
 	"byline/graph/refusal"
 )
 
-// nullVariables refuses null for a variable that stands where nothing may be null. It may
-// stand there if it has a default, which is for when it is not given, though, and not for
-// when it is null (GraphQL, sections 5.8.5 and 6.4.1). The executor would panic at such a
-// null in @skip and @include, and take it for an empty text elsewhere.
+// nullVariables refuses null for a nullable variable in a non-null position. The position is valid
+// if the variable has a default, but the default is for a missing value, not for null (GraphQL,
+// sections 5.8.5 and 6.4.1). The executor would panic at such a null in @skip and @include, and
+// take it for an empty string elsewhere.
 type nullVariables struct{}
 
 var _ graphql.OperationContextMutator = nullVariables{}
 
-func (nullVariables) ExtensionName() string                   { return "NullsInPlace" }
+func (nullVariables) ExtensionName() string                   { return "NullVariables" }
 func (nullVariables) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (nullVariables) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
@@ -47,7 +47,7 @@ func findMisplacedNull(op *graphql.OperationContext) *gqlerror.Error {
 	return err
 }
 
-// nullSearch looks for a variable that is null where nothing may be.
+// nullSearch looks for a null variable in a non-null position.
 type nullSearch struct {
 	variables map[string]any
 	seen      map[*ast.FragmentDefinition]bool

@@ -6,7 +6,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 )
 
-// ReadParams reads an operation as JSON.
+// ReadParams decodes the JSON parameters of an operation.
 func ReadParams(text string, params *graphql.RawParams) error {
 	var body struct {
 		Query         string `json:"query"`

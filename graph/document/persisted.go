@@ -13,27 +13,26 @@ import (
 )
 
 const (
-	PersistedBytes = 4 << 20  // that all documents known by their hash may take
-	MaxPersisted   = 64 << 10 // bytes of one of them, so that a few do not displace all others
+	PersistedBytes = 4 << 20  // of all documents that are registered by hash
+	MaxPersisted   = 64 << 10 // of one document, so that a few do not evict all others
 )
 
 const (
 	PersistedKey  = "persistedQuery" // of the extension
-	documentIDKey = "documentId"     // of the extension that nameDocument makes
+	documentIDKey = "documentId"     // of the extension that SetID adds
 
 	persistedField = "extensions." + PersistedKey
 	hashField      = persistedField + ".sha256Hash"
 )
 
-// messagePersistedNotFound is the message by which clients know that they should send the text.
+// messagePersistedNotFound is the message after which clients send the text.
 const messagePersistedNotFound = "PersistedQueryNotFound"
 
-// documentID is the id that a request names its document by. It travels in the
-// parameters' extensions, whose values are never of this type when they come from a
-// client.
+// documentID is the id of the document that a request names. It is passed in the
+// parameters' extensions, where values from clients never have this type.
 type documentID string
 
-// SetID records the id that a request names its document by; "" is no id.
+// SetID records the id of the document that a request names; "" is no id.
 func SetID(params *graphql.RawParams, id string) {
 	if id == "" {
 		return
@@ -44,17 +43,17 @@ func SetID(params *graphql.RawParams, id string) {
 	params.Extensions[documentIDKey] = documentID(id)
 }
 
-// Present reports whether a request says what to execute: by text, hash or id.
+// Present reports whether a request has a document: its text, hash or id.
 func Present(params *graphql.RawParams) bool {
 	_, named := params.Extensions[documentIDKey].(documentID)
 	return named || params.Query != "" || params.Extensions[PersistedKey] != nil
 }
 
-// persistedOperations finds the text of a document that a request names by its hash or id. If
-// there are trusted documents it refuses all others.
+// persistedOperations finds the text of a document by its hash or id. If there are trusted documents
+// it refuses all others.
 type persistedOperations struct {
-	known   *byteCache[string] // texts by their SHA-256, all of which once passed every check
-	trusted *Trusted           // nil: all documents may be executed
+	known   *byteCache[string] // Documents.persisted
+	trusted *Trusted           // nil: all documents are executed
 }
 
 var _ graphql.OperationParameterMutator = persistedOperations{}
@@ -90,7 +89,7 @@ func (p persistedOperations) find(params *graphql.RawParams) error {
 	return nil
 }
 
-// persistedHash is the hash in the extension persistedQuery, "" without the extension.
+// persistedHash returns the hash in the extension persistedQuery, "" without the extension.
 func persistedHash(extensions map[string]any) (string, error) {
 	value := extensions[PersistedKey]
 	if value == nil {
@@ -110,18 +109,19 @@ func persistedHash(extensions map[string]any) (string, error) {
 	return hash, nil
 }
 
+// Hash returns the SHA-256 of a document, in hexadecimal.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// registerPersisted keeps the documents that come with their hash, once they have
-// passed every check: it must be the last to see an operation.
+// registerPersisted registers documents that are sent with their hash, once they have
+// passed every check: it must be the last extension.
 type registerPersisted struct{ known *byteCache[string] }
 
 var _ graphql.OperationContextMutator = registerPersisted{}
 
-func (registerPersisted) ExtensionName() string                   { return "RememberPersisted" }
+func (registerPersisted) ExtensionName() string                   { return "RegisterPersisted" }
 func (registerPersisted) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (r registerPersisted) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {

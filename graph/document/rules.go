@@ -21,18 +21,18 @@ import (
 
 const (
 	MaxTokens  = 4000   // of a document
-	MaxSpread  = 10_000 // selections and values of a document, fragments counted wherever they are spread
+	MaxSpread  = 10_000 // selections and values of a document, with its fragments expanded
 	MaxAliases = 100    // of a document, likewise
-	MaxAlias   = 200    // bytes of one, which is repeated for each item of a list and in the path of each error
-	MaxDepth   = 20     // fields inside fields
+	MaxAlias   = 200    // bytes of an alias, which is repeated for each item of a list and in the path of each error
+	MaxDepth   = 20     // levels of nested fields
 )
 
-// documentLimit refuses documents that grow when their fragments are spread, before
+// documentLimit refuses documents that are too large with their fragments expanded, before
 // they are validated: validation walks a fragment again for each operation and each
-// fragment that spreads it, and some rules for each spread, so that a kilobyte could
-// keep it busy for hours. Fragments that spread themselves, which would grow without
-// end, are refused on the way, and so are fields too deep inside others, and aliases,
-// by which an answer grows without costing Cosmos DB anything.
+// fragment that spreads it, and some rules for each spread, so that a document of a
+// kilobyte could keep it busy for hours. It also refuses fragments that spread themselves,
+// fields that are nested too deeply, and too many aliases, which make a response large
+// without any reads from Cosmos DB.
 type documentLimit struct{ validated *Documents }
 
 var _ graphql.OperationParameterMutator = documentLimit{}
@@ -46,12 +46,12 @@ func (l documentLimit) MutateOperationParameters(ctx context.Context, params *gr
 	}
 	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: params.Query}, MaxTokens)
 	if err != nil {
-		return nil // the executor parses it again, and says what is wrong
+		return nil // the executor parses it again, and reports the error
 	}
 	return checkFragments(document)
 }
 
-// Parse parses and validates a document as the executor does, whatever its variables.
+// Parse parses and validates a document as the executor does, except for its variables.
 func Parse(schema *ast.Schema, text string) (*ast.QueryDocument, error) {
 	text, err := joinSurrogates(text)
 	if err != nil {
@@ -73,8 +73,8 @@ func Parse(schema *ast.Schema, text string) (*ast.QueryDocument, error) {
 	return document, nil
 }
 
-// checkFragments refuses a document that is too large with its fragments spread, and one whose
-// fragments define variables, which are no GraphQL though the parser knows them.
+// checkFragments refuses a document that is too large with its fragments expanded, and one whose
+// fragments define variables: the parser accepts those, but they are not in the specification.
 func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	for _, f := range document.Fragments {
 		if len(f.VariableDefinition) > 0 {
@@ -111,24 +111,24 @@ func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	return nil
 }
 
-// expansion is what selections amount to with their fragments spread.
+// expansion is the size of selections with their fragments expanded.
 type expansion struct {
 	size    int // selections and values
-	depth   int // of fields inside fields
+	depth   int // of nested fields
 	aliases int
 }
 
-// plus is two selections side by side. It stops counting at the largest int32.
+// plus returns the size of two selections side by side, at most the largest int32.
 func (s expansion) plus(o expansion) expansion {
 	return expansion{min(s.size+o.size, math.MaxInt32), max(s.depth, o.depth), min(s.aliases+o.aliases, math.MaxInt32)}
 }
 
-// expansionCount counts selections and values as they are after spreading. It looks at
-// each fragment once, however often it is spread.
+// expansionCount counts selections and values with fragments expanded. It walks each
+// fragment once, however often it is spread.
 type expansionCount struct {
 	fragments map[string]*expandedFragment
-	cycle     *ast.FragmentSpread // a spread within its own fragment, if there is one
-	long      *ast.Field          // one whose alias is too long, if there is one
+	cycle     *ast.FragmentSpread // a spread within its own fragment; nil: none
+	long      *ast.Field          // a field whose alias is too long; nil: none
 }
 
 type expandedFragment struct {
@@ -151,8 +151,8 @@ func newExpansionCount(document *ast.QueryDocument) *expansionCount {
 	return c
 }
 
-// document counts all operations, and all fragments by themselves, which validation
-// walks, too, but nobody executes.
+// document counts all operations, and all fragments by themselves: validation walks
+// those, too, although they are not executed.
 func (c *expansionCount) document(document *ast.QueryDocument) expansion {
 	var total expansion
 	for _, operation := range document.Operations {
@@ -196,7 +196,7 @@ func (c *expansionCount) selection(set ast.SelectionSet) expansion {
 	return total
 }
 
-// fragment is the expanded size of a fragment; zero if it is unknown or being counted.
+// fragment returns the expanded size of a fragment; zero if it is unknown or being counted.
 func (c *expansionCount) fragment(name string) expansion {
 	f := c.fragments[name]
 	if f == nil {
@@ -234,9 +234,8 @@ func valueSize(v *ast.Value) int {
 	return total
 }
 
-// validationRules are those of the specification, with a mergeRule that takes time
-// by the length of the document rather than by its square, with oneStreamRule, with
-// noObjectRule, with shortIntsRule, and with ownDefaultsRule.
+// validationRules returns the rules of the specification, with a mergeRule that takes linear rather
+// than quadratic time, and with the rules below.
 func validationRules() *rules.Rules {
 	all := rules.NewDefaultRules()
 	all.ReplaceRule(mergeRule.Name, mergeRule.RuleFunc)
@@ -247,9 +246,9 @@ func validationRules() *rules.Rules {
 	return all
 }
 
-// reticentRules are validationRules whose errors suggest no names of the schema. Of those
-// that could, the others are the executor's to replace (SetDisableSuggestion).
-func reticentRules() *rules.Rules {
+// rulesWithoutSuggestions returns validationRules whose errors do not suggest names of the schema.
+// SetDisableSuggestion has the executor replace the other rules with suggestions.
+func rulesWithoutSuggestions() *rules.Rules {
 	all := validationRules()
 	all.ReplaceRule(rules.KnownArgumentNamesRule.Name, rules.KnownArgumentNamesRuleWithoutSuggestions.RuleFunc)
 	all.ReplaceRule(rules.KnownTypeNamesRule.Name, rules.KnownTypeNamesRuleWithoutSuggestions.RuleFunc)
@@ -257,8 +256,8 @@ func reticentRules() *rules.Rules {
 	return all
 }
 
-// singleRootFieldRule is "Single Root Field" (GraphQL, section 5.2.3.1), of fields that @skip and
-// @include may leave out, too. The rule that it replaces takes two of one name for one.
+// singleRootFieldRule is "Single Root Field" (GraphQL, section 5.2.3.1). It also counts fields with
+// @skip and @include. The rule that it replaces counts two fields with the same name as one.
 var singleRootFieldRule = core.Rule{
 	Name: rules.SingleFieldSubscriptionsRule.Name,
 	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
@@ -300,8 +299,8 @@ var singleRootFieldRule = core.Rule{
 	},
 }
 
-// emptyObjectRule refuses {} where no object may stand: of objects, "Values of Correct Type"
-// (GraphQL, section 5.6.1) is implemented as a rule on what is in them.
+// emptyObjectRule refuses {} for a type that is not an input object. The library's "Values of Correct
+// Type" (GraphQL, section 5.6.1) checks only the members of objects.
 var emptyObjectRule = core.Rule{
 	Name: "EmptyObjectsAreInputObjects",
 	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
@@ -313,8 +312,8 @@ var emptyObjectRule = core.Rule{
 	},
 }
 
-// int32Rule refuses an Int of more than 32 bits (GraphQL, section 3.5.1), of which "Values of
-// Correct Type" refuses only those of more than 64.
+// int32Rule refuses an Int of more than 32 bits (GraphQL, section 3.5.1). The library's "Values of
+// Correct Type" accepts 64 bits.
 var int32Rule = core.Rule{
 	Name: "IntsHave32Bits",
 	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
@@ -329,12 +328,12 @@ var int32Rule = core.Rule{
 	},
 }
 
-// variableDefaultsRule refuses nothing. It has the uses of variables forget the definitions that
-// the other rules have looked at. Those in a fragment would remember the last operation's, and
-// have its default, whichever operation is executed. The defaults of that one are among its
-// variables' values.
+// variableDefaultsRule refuses nothing. It removes the definitions from the uses of variables, after
+// the other rules have read them. A use in a fragment would otherwise have the definition, and the
+// default, of the last operation that was validated, whichever is executed. The values of the
+// variables already include the defaults.
 var variableDefaultsRule = core.Rule{
-	Name: "OwnDefaults",
+	Name: "VariableDefaults",
 	RuleFunc: func(observers *core.Events, _ core.AddErrFunc) {
 		var uses []*ast.Value
 		observers.OnValue(func(_ *core.Walker, v *ast.Value) {

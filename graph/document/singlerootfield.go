@@ -13,12 +13,12 @@ import (
 const messageSingleRootField = "a subscription must select exactly one field, and not an introspection field"
 
 // singleRootField refuses subscriptions whose only field is excluded by @skip or @include.
-// Subscriptions with several fields are invalid: see oneStreamRule.
+// Subscriptions with several fields are invalid: see singleRootFieldRule.
 type singleRootField struct{}
 
 var _ graphql.OperationContextMutator = singleRootField{}
 
-func (singleRootField) ExtensionName() string                   { return "OneStream" }
+func (singleRootField) ExtensionName() string                   { return "SingleRootField" }
 func (singleRootField) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (singleRootField) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
@@ -28,8 +28,8 @@ func (singleRootField) MutateOperationContext(_ context.Context, op *graphql.Ope
 	return nil
 }
 
-// CheckVariables refuses an operation whose variables have values that the executor would not
-// refuse, or only while it executes. Install has all operations checked.
+// CheckVariables refuses variables that the executor would accept, or refuse only while it executes.
+// Operations of an executor with Install are checked likewise.
 func CheckVariables(schema *ast.Schema, op *graphql.OperationContext) error {
 	for _, check := range []graphql.OperationContextMutator{nullVariables{}, strictVariables{schema}, singleRootField{}} {
 		if err := check.MutateOperationContext(context.Background(), op); err != nil {

@@ -14,16 +14,16 @@ import (
 	"byline/graph/refusal"
 )
 
-// Texts are stored and returned as they were sent, or refused. The decoder of JSON and
-// the parser of GraphQL put replacement characters where they find none, in UTF-8 and
-// in escapes, so these are looked at before.
+// Strings are stored and returned unchanged, or refused. The JSON decoder and the GraphQL parser
+// replace invalid UTF-8 and unpaired surrogates by replacement characters, so both are refused
+// before.
 
 var (
 	errNotUTF8           = errors.New("not valid UTF-8")
 	ErrUnpairedSurrogate = &refusal.Error{Code: refusal.BadUserInput, Message: `invalid \u escape: unpaired surrogate`}
 )
 
-// checkText refuses JSON that has something in it that is no character.
+// checkText refuses JSON with invalid UTF-8 or unpaired surrogates.
 func checkText(json string) error {
 	if !utf8.ValidString(json) {
 		return errNotUTF8
@@ -43,9 +43,8 @@ func checkText(json string) error {
 
 const maxEscape = len(`\ud83d\ude00`)
 
-// escape reads the escape that a text begins with: how long it is and, if it is two
-// that stand for one character (UTF-16 surrogates), which. It is not ok if it is half
-// of one.
+// escape reads the escape at the beginning of a text. n is its length. pair is the character of a
+// surrogate pair, 0 for another escape. ok is false for an unpaired surrogate.
 func escape(text string) (n int, pair rune, ok bool) {
 	unit := func(s string) rune {
 		if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
@@ -64,13 +63,13 @@ func escape(text string) (n int, pair rune, ok bool) {
 	return maxEscape, pair, true
 }
 
-// surrogatePairs has the strings of a document say what their escapes stand for
-// together, since the parser takes each of a pair for a character of its own.
+// surrogatePairs replaces escaped surrogate pairs in the strings of a document by their
+// characters: the parser takes each escape of a pair for a character.
 type surrogatePairs struct{}
 
 var _ graphql.OperationParameterMutator = surrogatePairs{}
 
-func (surrogatePairs) ExtensionName() string                   { return "WholeCharacters" }
+func (surrogatePairs) ExtensionName() string                   { return "SurrogatePairs" }
 func (surrogatePairs) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (surrogatePairs) MutateOperationParameters(_ context.Context, params *graphql.RawParams) *gqlerror.Error {
@@ -82,9 +81,8 @@ func (surrogatePairs) MutateOperationParameters(_ context.Context, params *graph
 	return nil
 }
 
-// joinSurrogates replaces pairs of escapes in the strings of a document by the characters
-// that they stand for (GraphQL, section 2.9.4). In comments and block strings there
-// are no such escapes.
+// joinSurrogates replaces escaped surrogate pairs in the strings of a document by their
+// characters (GraphQL, section 2.9.4). Comments and block strings have no escapes.
 func joinSurrogates(document string) (string, error) {
 	if !strings.Contains(document, `\ud`) && !strings.Contains(document, `\uD`) {
 		return document, nil
@@ -95,7 +93,7 @@ func joinSurrogates(document string) (string, error) {
 		n := 1
 		switch c := rest[0]; {
 		case c == '\n', c == '\r':
-			quoted = false // the parser will not have it
+			quoted = false // the parser refuses it
 		case quoted && c == '\\':
 			var pair rune
 			var ok bool
@@ -122,7 +120,7 @@ func joinSurrogates(document string) (string, error) {
 
 const blockQuote = `"""`
 
-// blockLength is how long the block string is that a text begins with.
+// blockLength returns the length of the block string at the beginning of a text.
 func blockLength(text string) int {
 	n := len(blockQuote)
 	for {

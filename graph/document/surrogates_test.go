@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// JSON is refused if it has something in it that the decoder would replace.
+// JSON is refused if the decoder would replace parts of it by replacement characters.
 func TestCheckText(t *testing.T) {
 	for text, want := range map[string]error{
 		`"plain"`: nil, `"日本語 👩"`: nil, `"\u0041\n\\\""`: nil, `"\ud83d\ude00"`: nil, `"\uD83D\uDE00\uD83D\uDE00"`: nil, `"\\ud83d"`: nil, `"\\\\ud83d"`: nil,
@@ -24,7 +24,7 @@ func TestCheckText(t *testing.T) {
 		"\"\xff\"": errNotUTF8, "\"\xc3": errNotUTF8, "\xed\xa0\x80": errNotUTF8, "\xc0\xaf": errNotUTF8, "\xf4\x90\x80\x80": errNotUTF8,
 	} {
 		if err := checkText(text); err != want {
-			t.Errorf("%q: %v, want %v", text, err, want)
+			t.Errorf("checkText(%q) = %v, want %v", text, err, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -34,36 +34,36 @@ func TestCheckText(t *testing.T) {
 			return
 		}
 		if err := checkText(text); (err != nil) != strings.ContainsRune(decoded, utf8.RuneError) {
-			t.Errorf("%q: %v, decoded %q", text, err, decoded)
+			t.Errorf("checkText(%q) = %v, but it decodes to %q", text, err, decoded)
 		}
 	})
 }
 
-// What the strings of a document say is what their escapes stand for, and nothing else
-// of the document changes.
-func TestJoinPairs(t *testing.T) {
-	const half = "half"
+// Escaped surrogate pairs in strings are replaced by their characters, and nothing else of the
+// document changes.
+func TestJoinSurrogates(t *testing.T) {
+	const unpaired = "unpaired"
 	for document, want := range map[string]string{
 		`{ a(b: "\ud83d\ude00") }`:                       `{ a(b: "😀") }`,
 		`{ a(b: "x\uD83D\uDE00y\"\\ud83d", c: "\u41") }`: `{ a(b: "x😀y\"\\ud83d", c: "\u41") }`,
-		`{ a(b: "\ud83d") }`:                             half,
-		`{ a(b: "\ude00\ud83d") }`:                       half,
-		"{ a # \"\\ud83d\n (b: \"\\ude00\") }":           half,
+		`{ a(b: "\ud83d") }`:                             unpaired,
+		`{ a(b: "\ude00\ud83d") }`:                       unpaired,
+		"{ a # \"\\ud83d\n (b: \"\\ude00\") }":           unpaired,
 		"{ a # \"\\ud83d\n (b: 1) }":                     "{ a # \"\\ud83d\n (b: 1) }",
 		"{ a # \"\\ud83d":                                "{ a # \"\\ud83d",
-		`{ a(b: """\ud83d \""" " """, c: "\ud83d") }`:    half,
+		`{ a(b: """\ud83d \""" " """, c: "\ud83d") }`:    unpaired,
 		`{ a(b: """\ud83d \""" " """, c: "d") }`:         `{ a(b: """\ud83d \""" " """, c: "d") }`,
-		`{ a(b: "", c: "#", d: "\ud83d") }`:              half,
-		`{ a(b: """""", c: "\ud83d") }`:                  half,
+		`{ a(b: "", c: "#", d: "\ud83d") }`:              unpaired,
+		`{ a(b: """""", c: "\ud83d") }`:                  unpaired,
 		`{ a(b: """\ud83d`:                               `{ a(b: """\ud83d`,
 		"{ a(b: \"\n\\ud83d":                             "{ a(b: \"\n\\ud83d",
 	} {
 		got, err := joinSurrogates(document)
 		if errors.Is(err, ErrUnpairedSurrogate) {
-			got = half
+			got = unpaired
 		}
 		if got != want {
-			t.Errorf("%s: %s, want %s", document, got, want)
+			t.Errorf("joinSurrogates(%s) = %s, want %s", document, got, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -81,7 +81,7 @@ func TestJoinPairs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := parsed.Operations[0].SelectionSet[0].(*ast.Field).Arguments.ForName("b").Value.Raw; got != text {
-			t.Errorf("%q, want %q", got, text)
+			t.Errorf("parsed %q, want %q", got, text)
 		}
 	})
 }

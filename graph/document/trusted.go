@@ -14,18 +14,17 @@ import (
 	"byline/graph/refusal"
 )
 
-// Trusted are the only documents to execute. They do not change, and may be
-// used by any number of requests at once.
+// Trusted is an allowlist of documents. It is immutable and safe for concurrent use.
 type Trusted struct {
-	byID  map[string]string // the text by the manifest's id, by its SHA-256, and by that with the prefix sha256:
+	byID  map[string]string // texts by the manifest's id, by SHA-256, and by SHA-256 with the prefix sha256:
 	texts map[string]bool
 }
 
 const apolloManifest = "apollo-persisted-query-manifest"
 
-// ParseTrusted reads a manifest: a JSON object of documents by their ids, as
+// ParseTrusted parses a manifest: a JSON object of documents by their ids, as
 // Relay and graphql-codegen write it, or Apollo's "apollo-persisted-query-manifest".
-// All of them must be valid; an error names the first that is not.
+// All documents must be valid; an error names the first invalid one.
 func ParseTrusted(manifest []byte, schema *ast.Schema) (*Trusted, error) {
 	documents, err := parseManifest(manifest)
 	if err != nil {
@@ -43,7 +42,7 @@ func ParseTrusted(manifest []byte, schema *ast.Schema) (*Trusted, error) {
 		hash := Hash(text)
 		d.byID[hash], d.byID["sha256:"+hash], d.texts[text] = text, text, true
 	}
-	maps.Copy(d.byID, documents) // which counts where an id is the hash of something else
+	maps.Copy(d.byID, documents) // an id takes precedence over the hash of another document
 	return d, nil
 }
 
@@ -103,8 +102,8 @@ func trustedError(id string, err error) error {
 	return fmt.Errorf("document %q: %s", id, refusal.Cause(err))
 }
 
-// find puts the text of the document in place that a request names by an id, or lets
-// it pass if its text is that of one. id may be "".
+// find sets the text of the document that a request names by its id or hash. Without one, it
+// accepts a text that is trusted. id may be "".
 func (d *Trusted) find(id string, params *graphql.RawParams) error {
 	text, known := d.byID[id]
 	switch {

@@ -31,7 +31,7 @@ func (s strictVariables) MutateOperationContext(_ context.Context, op *graphql.O
 	return nil
 }
 
-// VariableErrors returns an error for each value in the variables that is not of its type
+// VariableErrors returns an error for each value in the variables that has the wrong type
 // (GraphQL, sections 3.5, 3.9 to 3.11 and 6.1.2).
 func VariableErrors(schema *ast.Schema, op *ast.OperationDefinition, variables map[string]any) gqlerror.List {
 	v := variableChecker{schema: schema}
@@ -59,9 +59,9 @@ func (v *variableChecker) check(at string, t *ast.Type, value any, given bool) {
 			v.add(at, "must not be null")
 		}
 	case t.Elem != nil:
-		list := reflect.ValueOf(value) // the executor makes lists of other types than any
+		list := reflect.ValueOf(value) // the executor also makes lists of other types than []any
 		if list.Kind() != reflect.Slice {
-			v.check(at, t.Elem, value, true) // stands for a list of it
+			v.check(at, t.Elem, value, true) // coerced to a list
 			return
 		}
 		for i := range list.Len() {
@@ -108,8 +108,8 @@ func (v *variableChecker) checkFields(at string, d *ast.Definition, object map[s
 	}
 }
 
-// isScalar reports whether a value, as decode has it, is one of a scalar. The other scalars
-// are checked by their own unmarshalers.
+// isScalar reports whether a decoded value is valid for a scalar type. Custom scalars are checked
+// by their own unmarshalers.
 func isScalar(name string, value any) bool {
 	switch v := value.(type) {
 	case string:

@@ -1,7 +1,8 @@
-// Package fields describes the fields of the schema in one table: what each costs, which
-// operations on Cosmos DB it consists of, who may execute it, whether its object is a summary,
-// and how long its value may be. A field that is added to the schema gets its row here; tests
-// hold the table to the schema.
+// Package fields describes the fields of the schema in one table: the price of each, its
+// operations on Cosmos DB, who may execute it, whether its object is a summary, and the maximum
+// length of its value. A field that is added to the schema gets its row here; tests compare the
+// table with the schema.
 //
-// Package cost predicts from it, package graph authorizes by it. It is data: nothing changes it.
+// Package cost predicts charges from the table, package graph authorizes mutations by it. The
+// table is never modified.
 package fields

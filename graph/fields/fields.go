@@ -19,27 +19,27 @@ const BatchSize = 100
 // Field describes a field of the schema beyond its type.
 type Field struct {
 	Price    Price
-	Access   Access     // the operations on Cosmos DB that it consists of
+	Access   Access     // its operations on Cosmos DB
 	Rule     []Relation // who may execute a mutation: a viewer in one of these relations
 	Summary  bool       // its object is a denormalized copy, which lacks some fields
-	MaxBytes float64    // of its value, if that may be long: a text of ASCII characters
+	MaxBytes float64    // of its value, if that may be long, in ASCII characters
 }
 
 // Lookup returns the row of a field; a zero Field if it has none.
 func Lookup(typ, name string) Field { return Table[typ][name] }
 
-// Price is what a field charges, in RU.
+// Price is the charge of a field, in RU.
 type Price struct {
 	Each  float64 // each time it is resolved
 	Item  float64 // for each item of its page
-	Batch *Batch  // which reads its keys; nil: none
-	Keys  Keys    // how many keys those are
-	Copy  float64 // for each partition of the feed but the first
-	Long  float64 // for a text that is an item of its own
+	Batch *Batch  // the batch that reads its keys; nil: none
+	Keys  Keys    // for which objects it reads a key
+	Copy  float64 // for each partition of the feed except the first
+	Long  float64 // for a text that is stored as a separate item
 	KB    float64 // for each KB of such a text
 }
 
-// Of is what it charges each time if the feed has so many partitions.
+// Of returns the charge of one execution if the feed has feedPartitions partitions.
 func (p Price) Of(feedPartitions int) float64 {
 	return p.Each + p.Copy*float64(max(1, feedPartitions)-1)
 }
@@ -49,15 +49,15 @@ type Keys int
 
 const (
 	PerObject  Keys = iota // each
-	PerSummary             // each that is a summary
-	PerParent              // each post that the object is listed below
+	PerSummary             // each summary
+	PerParent              // each post whose list has the objects
 )
 
-// Batch is what a kind of batched read charges, in RU.
+// Batch is the price of a kind of batched read, in RU.
 type Batch struct {
 	One  float64 // a single key, which is a point read
-	Each float64 // a batch of more
-	Key  float64 // for each key in it
+	Each float64 // a batch of several keys
+	Key  float64 // for each key of such a batch
 }
 
 // The batches.
@@ -67,7 +67,7 @@ var (
 	Liked = Batch{One: 1, Each: 2.25, Key: .01}
 )
 
-// Of is what it charges to read so many keys.
+// Of returns the charge of reading the given number of keys.
 func (b *Batch) Of(keys float64) float64 {
 	if keys <= 1 {
 		return b.One * keys
@@ -75,7 +75,7 @@ func (b *Batch) Of(keys float64) float64 {
 	return b.Each*math.Ceil(keys/BatchSize) + b.Key*keys
 }
 
-// Access is what a field does in Cosmos DB each time.
+// Access is the operations on Cosmos DB of one execution of a field.
 type Access struct {
 	Pattern  cosmos.Pattern
 	Requests []Request
@@ -88,12 +88,12 @@ type Request struct {
 	Partition Partition
 }
 
-// Partition is where the value of a partition key comes from: the path of an argument, or one
-// of the constants.
+// Partition is the source of a partition key's value: the path of an argument, or one of the
+// constants.
 type Partition string
 
 const (
-	Object      Partition = "(object)" // that the field is selected of
+	Object      Partition = "(object)" // the object that has the field
 	Viewer      Partition = "(viewer)"
 	Owner       Partition = "(the name's owner)"
 	New         Partition = "(new)"
@@ -102,12 +102,12 @@ const (
 	OldUsername Partition = "(username:<old name>)"
 )
 
-// Relation is what an authenticated viewer must be to what a mutation writes.
+// Relation is the relation of an authenticated viewer to what a mutation writes.
 type Relation string
 
 const (
 	Anyone    Relation = "anyone signed in" // it creates something of the viewer's own
-	Self      Relation = "self"             // it writes what is the viewer's own by definition
+	Self      Relation = "self"             // it can only write what is the viewer's own
 	Author    Relation = "author"           // of the post or comment; a condition of the write itself
 	Moderator Relation = "moderator"        // by the role in the token
 )

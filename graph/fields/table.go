@@ -6,10 +6,10 @@ import (
 )
 
 // Table describes the fields of the schema, by type and name. A field that is missing costs
-// nothing: its value is part of its object. Nobody may execute a mutation without a rule.
+// nothing: its value is part of its object. A mutation without a rule cannot be executed.
 //
-// The prices are what the embedded engine charges for posts of 1,350 characters, comments of
-// 200 and full pages (BenchmarkAccessPattern); TestPredictedCost holds them to that.
+// The prices are the charges of the embedded engine for posts of 1,350 characters, comments of
+// 200 and full pages (BenchmarkAccessPattern); TestPredictedCost compares them.
 var Table = map[string]map[string]Field{
 	"Query": {
 		"user": { // Q1

@@ -998,13 +998,13 @@ for example ` + "`" + `2026-03-01T09:30:00.000Z` + "`" + `.
 """
 scalar DateTime @specifiedBy(url: "https://scalars.graphql.org/andimarek/date-time.html")
 
-"Anything that has a global id, and so can be fetched again by ` + "`" + `node` + "`" + `."
+"An object with a global id, which ` + "`" + `node` + "`" + ` fetches."
 interface Node {
   "An opaque id, unique across all types. It carries the partition key, so fetching by it is a point read."
   id: ID!
 }
 
-"Everything that can be read. Lists page forwards with ` + "`" + `first` + "`" + ` (1 to 100) and ` + "`" + `after` + "`" + `."
+"All reads. Lists page forwards with ` + "`" + `first` + "`" + ` (1 to 100) and ` + "`" + `after` + "`" + `."
 type Query {
   "The object with this global id; null if it does not exist."
   node(
@@ -1018,25 +1018,25 @@ type Query {
     ids: [ID!]!
   ): [Node]!
 
-  "The signed-in user; null if nobody is signed in, or if they have not called ` + "`" + `createUser` + "`" + ` yet."
+  "The signed-in user; null for anonymous requests, and until ` + "`" + `createUser` + "`" + ` has been called."
   viewer: User
 
-  "A user by global id; null if there is none."
+  "A user by global id; null if it does not exist."
   user(
     "A user's global id."
     id: ID!
   ): User
 
   """
-  A user by name, without regard to case; null if there is none. A name that was given up less than 30 days ago finds the
-  user who had it, with the name they have now.
+  A user by username, case-insensitive; null if it does not exist. A username that was given up less than 30 days ago finds
+  the user who had it, with their current username.
   """
   userByUsername(
-    "The name to look up."
+    "The username."
     username: String!
   ): User
 
-  "A post by global id; null if there is none."
+  "A post by global id; null if it does not exist."
   post(
     "A post's global id."
     id: ID!
@@ -1051,20 +1051,20 @@ type Query {
   ): PostConnection!
 }
 
-"Everything that can be written. The acting user is always the signed-in one."
+"All writes. They are made on behalf of the signed-in user."
 type Mutation {
-  "Gives the signed-in subject a user. Needed once, before anything else can be written."
+  "Creates the user of the signed-in subject. Required once, before all other writes."
   createUser(
     "The new user."
     input: CreateUserInput!
   ): CreateUserPayload!
 
   """
-  Renames the signed-in user. This response, and later requests with its ` + "`" + `Byline-Session` + "`" + `, show the new name everywhere; for
-  others the copies on posts, comments and likes follow within moments. The old name, with up to four before it, is kept for
-  30 days: only the same user can take it again, and ` + "`" + `userByUsername` + "`" + ` still finds them by it. A name that another user has,
-  or that is kept for them, is refused with ` + "`" + `CONFLICT` + "`" + `. A user can change their name, or its case, three times in 24 hours;
-  more is ` + "`" + `THROTTLED` + "`" + `.
+  Renames the signed-in user. This response, and later requests with its ` + "`" + `Byline-Session` + "`" + `, show the new username everywhere;
+  for other clients the copies on posts, comments and likes follow within moments. The old username, and up to four before
+  it, are reserved for 30 days: only the same user can take them again, and ` + "`" + `userByUsername` + "`" + ` still finds the user by them. A
+  username that belongs to another user, or is reserved for one, is refused with ` + "`" + `CONFLICT` + "`" + `. A user can change their
+  username, or its case, three times in 24 hours; more changes are refused with ` + "`" + `THROTTLED` + "`" + `.
   """
   updateUser(
     "The changes."
@@ -1072,10 +1072,10 @@ type Mutation {
   ): UpdateUserPayload!
 
   """
-  Deletes the signed-in user and everything they wrote; a moderator, any user. At once nobody finds the user or their posts
-  any more, and their comments and likes on the posts of others show an empty username. All of it is deleted in the
-  background, which takes a minute or more; then the username is free. Until that has ended a repetition changes nothing, and
-  ` + "`" + `createUser` + "`" + ` by the same subject is refused with ` + "`" + `CONFLICT` + "`" + ` and ` + "`" + `retryAfterMs` + "`" + `. It cannot be undone.
+  Deletes the signed-in user and everything they wrote. A moderator can delete any user. The user and their posts disappear
+  at once, and their comments and likes on the posts of others show an empty username. All data is deleted in the background,
+  which takes a minute or more; then the username is free. Until then, repeating the mutation changes nothing, and
+  ` + "`" + `createUser` + "`" + ` by the same subject is refused with ` + "`" + `CONFLICT` + "`" + ` and ` + "`" + `retryAfterMs` + "`" + `. Deletion cannot be undone.
   """
   deleteUser(
     "The user to delete."
@@ -1094,14 +1094,14 @@ type Mutation {
     input: UpdatePostInput!
   ): UpdatePostPayload!
 
-  "Deletes one of the signed-in user's own posts, with its comments and likes; a moderator, anybody's."
+  "Deletes one of the signed-in user's own posts, with its comments and likes. A moderator can delete any post."
   deletePost(
     "The post to delete."
     input: DeletePostInput!
   ): DeletePostPayload!
 
   """
-  Comments on a post. A post that has as many comments as it can have, or as many of the viewer's, refuses more with
+  Comments on a post. If the post has the maximum number of comments, or of the viewer's comments, the comment is refused with
   ` + "`" + `LIMIT_REACHED` + "`" + `.
   """
   createComment(
@@ -1115,7 +1115,7 @@ type Mutation {
     input: UpdateCommentInput!
   ): UpdateCommentPayload!
 
-  "Deletes one of the signed-in user's own comments; a moderator, anybody's."
+  "Deletes one of the signed-in user's own comments. A moderator can delete any comment."
   deleteComment(
     "The comment to delete."
     input: DeleteCommentInput!
@@ -1127,16 +1127,16 @@ type Mutation {
     input: LikePostInput!
   ): LikePostPayload!
 
-  "Takes a like back. Without a like to take back it changes nothing."
+  "Removes the signed-in user's like of a post. If there is none, it changes nothing."
   unlikePost(
-    "The post to stop liking."
+    "The post to unlike."
     input: UnlikePostInput!
   ): UnlikePostPayload!
 }
 
 """
-What happens from now on, whoever writes it and through whichever server. Over
-WebSocket (` + "`" + `graphql-transport-ws` + "`" + `, or the older ` + "`" + `graphql-ws` + "`" + `) or as an event stream
+Events from now on, of writes by any client through any server. Over WebSocket
+(` + "`" + `graphql-transport-ws` + "`" + `, or the older ` + "`" + `graphql-ws` + "`" + `) or as an event stream
 (` + "`" + `Accept: text/event-stream` + "`" + `). A subscriber that reads too slowly is disconnected.
 """
 type Subscription {
@@ -1144,32 +1144,32 @@ type Subscription {
   postPublished: Post!
 
   """
-  A post as it is after each change: edits, likes and comments. Changes that follow each
-  other closely may come as one. Ends when the post is deleted.
+  A post after each change: edits, likes and comments. Changes in quick succession may be
+  one event. Ends when the post is deleted.
   """
   postChanged(
     "The post's global id."
     id: ID!
   ): Post!
 
-  "Each comment as it is written on a post. Ends when the post is deleted."
+  "Each new comment on a post. Ends when the post is deleted."
   commentAdded(
     "The post's global id."
     postId: ID!
   ): Comment!
 }
 
-"Somebody who writes, comments and likes."
+"A user, who can write posts and comments and like posts."
 type User implements Node {
   "The global id."
   id: ID!
   """
-  The name, 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique without regard to case. Empty for the author of a comment or like who has been
-  deleted, until that is deleted, too.
+  The username: 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique case-insensitively. Empty if the user has been deleted and their comment
+  or like has not been yet.
   """
-  # eslint-disable-next-line @graphql-eslint/no-typename-prefix -- a word of its own
+  # eslint-disable-next-line @graphql-eslint/no-typename-prefix -- username is one word
   username: String!
-  "When the user joined; null, with an error, if it could not be read. It is not part of the copies on posts, comments and likes: asking for it there costs one batched read."
+  "When the user was created; null, with an error, if it could not be read. Posts, comments and likes have no copy of it: selecting it there costs one batched read."
   createdAt: DateTime
   "The user's posts, newest first."
   posts(
@@ -1188,32 +1188,32 @@ type Post implements Node {
   title: String!
   "The beginning of the content: at most 280 characters, cut between words."
   excerpt: String!
-  "The whole text. In lists of posts, where the copies hold the excerpt alone, texts longer than it cost one batched read; null if the post was deleted a moment ago."
+  "The whole text. In lists of posts, texts longer than the excerpt cost one batched read; null if the post was deleted a moment ago."
   content: String
-  "Who wrote it. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` travel with the post and cost nothing."
+  "The author. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` are stored with the post and cost nothing."
   author: User!
-  "How many comments it has."
+  "The number of comments."
   commentCount: Int!
-  "How many likes it has."
+  "The number of likes."
   likeCount: Int!
-  "Whether the signed-in user likes it; null if nobody is signed in."
+  "Whether the signed-in user likes the post; null for anonymous requests."
   viewerHasLiked: Boolean
-  "When it was published."
+  "When the post was published."
   createdAt: DateTime!
-  "When title or content were last edited; null if never."
+  "When the title or content was last edited; null if never."
   updatedAt: DateTime
-  "Raised by every edit of title or content, and by nothing else. Pass it to ` + "`" + `updatePost` + "`" + ` to refuse overwriting somebody's newer edit."
+  "Incremented by every edit of the title or content, and by nothing else. Pass it to ` + "`" + `updatePost` + "`" + ` to refuse the edit if there is a newer one."
   version: Int!
-  "Its comments."
+  "The comments on the post."
   comments(
     "How many comments, 1 to 100."
     first: Int = 20
     "Only comments after this cursor of the same list in the same order."
     after: String
-    "Which come first."
+    "The order of the comments."
     order: SortOrder = NEWEST_FIRST
   ): CommentConnection!
-  "Its likes, newest first."
+  "The likes of the post, newest first."
   likes(
     "How many likes, 1 to 100."
     first: Int = 20
@@ -1222,39 +1222,39 @@ type Post implements Node {
   ): LikeConnection!
 }
 
-"What somebody says under a post."
+"A user's comment on a post."
 type Comment implements Node {
   "The global id."
   id: ID!
-  "The post it belongs to; null once that is deleted. Costs one batched read."
+  "The post; null once it is deleted. Costs one batched read."
   post: Post
-  "Who wrote it. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` travel with the comment and cost nothing."
+  "The author. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` are stored with the comment and cost nothing."
   author: User!
   "The text, 1 to 10,000 characters."
   content: String!
-  "When it was written."
+  "When the comment was written."
   createdAt: DateTime!
-  "When it was last edited; null if never."
+  "When the comment was last edited; null if never."
   updatedAt: DateTime
 }
 
-"That somebody likes a post. A user likes a post at most once."
+"A user's like of a post. A user likes a post at most once."
 type Like implements Node {
   "The global id."
   id: ID!
-  "The post that is liked; null once that is deleted. Costs one batched read."
+  "The liked post; null once it is deleted. Costs one batched read."
   post: Post
-  "Who likes it. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` travel with the like and cost nothing."
+  "The user. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` are stored with the like and cost nothing."
   user: User!
-  "When it was liked."
+  "When the post was liked."
   createdAt: DateTime!
 }
 
 "The order of a list."
 enum SortOrder {
-  "The newest first."
+  "Newest first."
   NEWEST_FIRST
-  "The oldest first."
+  "Oldest first."
   OLDEST_FIRST
 }
 
@@ -1262,13 +1262,13 @@ enum SortOrder {
 type PostConnection {
   "The posts with their cursors."
   edges: [PostEdge!]!
-  "Where this page stands in the list."
+  "The position of this page in the list."
   pageInfo: PageInfo!
 }
 
 "A post in a list."
 type PostEdge {
-  "Where it stands in the list: pass it as ` + "`" + `after` + "`" + ` to go on from here."
+  "The position in the list. Pass it as ` + "`" + `after` + "`" + ` to get the items that follow."
   cursor: String!
   "The post."
   node: Post!
@@ -1278,13 +1278,13 @@ type PostEdge {
 type CommentConnection {
   "The comments with their cursors."
   edges: [CommentEdge!]!
-  "Where this page stands in the list."
+  "The position of this page in the list."
   pageInfo: PageInfo!
 }
 
 "A comment in a list."
 type CommentEdge {
-  "Where it stands in the list: pass it as ` + "`" + `after` + "`" + ` to go on from here."
+  "The position in the list. Pass it as ` + "`" + `after` + "`" + ` to get the items that follow."
   cursor: String!
   "The comment."
   node: Comment!
@@ -1294,21 +1294,21 @@ type CommentEdge {
 type LikeConnection {
   "The likes with their cursors."
   edges: [LikeEdge!]!
-  "Where this page stands in the list."
+  "The position of this page in the list."
   pageInfo: PageInfo!
 }
 
 "A like in a list."
 type LikeEdge {
-  "Where it stands in the list: pass it as ` + "`" + `after` + "`" + ` to go on from here."
+  "The position in the list. Pass it as ` + "`" + `after` + "`" + ` to get the items that follow."
   cursor: String!
   "The like."
   node: Like!
 }
 
-"Where a page stands in its list."
+"The position of a page in its list."
 type PageInfo {
-  "Whether more follow. Exact."
+  "Whether there are more items after this page. Exact."
   hasNextPage: Boolean!
   "Always false: lists page forwards only."
   hasPreviousPage: Boolean!
@@ -1320,13 +1320,13 @@ type PageInfo {
 
 "A new user."
 input CreateUserInput {
-  "3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique without regard to case."
+  "The username: 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique case-insensitively."
   username: String!
   "A retry with the same key and the same input returns the first result. 1 to 100 characters."
   idempotencyKey: String
 }
 
-"The user that was made."
+"The created user."
 type CreateUserPayload {
   "The user."
   user: User!
@@ -1334,11 +1334,11 @@ type CreateUserPayload {
 
 "Changes to the signed-in user."
 input UpdateUserInput {
-  "The new name: 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique without regard to case."
+  "The new username: 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique case-insensitively."
   username: String!
 }
 
-"The user as it is now."
+"The updated user."
 type UpdateUserPayload {
   "The user."
   user: User!
@@ -1346,15 +1346,15 @@ type UpdateUserPayload {
 
 "Which user to delete."
 input DeleteUserInput {
-  "To confirm it: the user's current name, with the same case."
+  "The user's current username, in the same case, as a confirmation."
   username: String!
-  "The user's global id, if a moderator deletes another user. Without it, the signed-in user."
+  "The global id of another user, for moderators. Default: the signed-in user."
   id: ID
 }
 
-"What was deleted."
+"The deleted user."
 type DeleteUserPayload {
-  "The global id that the user had."
+  "The global id of the deleted user."
   deletedUserId: ID!
 }
 
@@ -1368,13 +1368,13 @@ input CreatePostInput {
   idempotencyKey: String
 }
 
-"The post that was made."
+"The created post."
 type CreatePostPayload {
   "The post."
   post: Post!
 }
 
-"Changes to a post. What is left out stays as it is; at least one of title and content is needed."
+"Changes to a post. Omitted fields do not change; at least one of title and content is required."
 input UpdatePostInput {
   "The post's global id."
   id: ID!
@@ -1386,7 +1386,7 @@ input UpdatePostInput {
   version: Int
 }
 
-"The post as it is now."
+"The updated post."
 type UpdatePostPayload {
   "The post."
   post: Post!
@@ -1398,9 +1398,9 @@ input DeletePostInput {
   id: ID!
 }
 
-"What was deleted."
+"The deleted post."
 type DeletePostPayload {
-  "The global id that the post had."
+  "The global id of the deleted post."
   deletedPostId: ID!
 }
 
@@ -1414,7 +1414,7 @@ input CreateCommentInput {
   idempotencyKey: String
 }
 
-"The comment that was made, and its post with the new count."
+"The created comment, and its post with the new count."
 type CreateCommentPayload {
   "The comment."
   comment: Comment!
@@ -1430,7 +1430,7 @@ input UpdateCommentInput {
   content: String!
 }
 
-"The comment as it is now."
+"The updated comment."
 type UpdateCommentPayload {
   "The comment."
   comment: Comment!
@@ -1442,9 +1442,9 @@ input DeleteCommentInput {
   id: ID!
 }
 
-"What was deleted, and its post with the new count."
+"The deleted comment, and its post with the new count."
 type DeleteCommentPayload {
-  "The global id that the comment had."
+  "The global id of the deleted comment."
   deletedCommentId: ID!
   "The post."
   post: Post!
@@ -1464,7 +1464,7 @@ type LikePostPayload {
   post: Post!
 }
 
-"Which post to stop liking."
+"Which post to unlike."
 input UnlikePostInput {
   "The post's global id."
   postId: ID!

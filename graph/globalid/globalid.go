@@ -27,10 +27,10 @@ const (
 	separator = "/"
 )
 
-// encoding refuses stray bits in the last character, so that no two texts mean the same id.
+// encoding refuses trailing bits in the last character, so that every id has one text only.
 var encoding = base64.RawURLEncoding.Strict()
 
-// ID names one object. Parent is the id of the post for comments and likes and
+// ID identifies an object. Parent is the id of the post for comments and likes and
 // "" for users and posts; a like's Key is the id of the user.
 type ID struct {
 	Kind   Kind
@@ -38,10 +38,10 @@ type ID struct {
 	Key    string
 }
 
-// String returns the opaque form, as clients see it.
+// String returns the opaque id that clients see.
 func (id ID) String() string { return string(id.Append(nil)) }
 
-// Append appends what String returns.
+// Append appends the opaque id to dst.
 func (id ID) Append(dst []byte) []byte {
 	b := append(make([]byte, 0, maxText), id.Kind...)
 	if id.Kind.nested() {
@@ -50,14 +50,14 @@ func (id ID) Append(dst []byte) []byte {
 	return encoding.AppendEncode(dst, append(append(b, separator...), id.Key...))
 }
 
-// nested reports whether objects of the kind live in the partition of a post.
+// nested reports whether objects of the kind are in the partition of a post.
 func (k Kind) nested() bool { return k == Comment || k == Like }
 
 var errMalformed = errors.New("not a global id")
 
-// Parse reads an id that String made, and nothing else.
+// Parse parses an id that String returned. It refuses all other texts.
 func Parse(s string) (ID, error) {
-	// The decoder skips line ends, so they are looked for here.
+	// The decoder ignores line ends.
 	if len(s) > maxText || strings.ContainsAny(s, "\r\n") {
 		return ID{}, errMalformed
 	}
@@ -83,8 +83,8 @@ func Parse(s string) (ID, error) {
 	return id, nil
 }
 
-// alphabet is what the store's ids are made of. In particular it has no ":", which
-// sets the store's internal items apart.
+// alphabet has the characters of the store's ids. It has no ":", which only the ids of internal
+// items contain.
 const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 func validPart(s string) bool {

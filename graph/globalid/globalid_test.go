@@ -15,7 +15,7 @@ const (
 
 func encoded(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-func TestParseReadsWhatStringMade(t *testing.T) {
+func TestParse_RoundTrip(t *testing.T) {
 	for _, id := range []ID{
 		{Kind: User, Key: someOther},
 		{Kind: Post, Key: someKey},
@@ -34,37 +34,37 @@ func TestParseReadsWhatStringMade(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
-	good := ID{Kind: Post, Key: someKey}.String()
+func TestParse_InvalidIDs(t *testing.T) {
+	valid := ID{Kind: Post, Key: someKey}.String()
 	for name, text := range map[string]string{
-		"nothing":                 "",
-		"plain text":              "Post/" + someKey,
-		"a bare key":              someKey,
-		"padding":                 encoded("User/a") + "==",
-		"line ends":               good[:4] + "\n" + good[4:],
-		"standard base64":         base64.RawStdEncoding.EncodeToString([]byte("Post/\xff\xff")),
-		"stray bits at the end":   strings.TrimSuffix(encoded("User/a1"), "Q") + "R",
-		"an unknown kind":         encoded("Blog/" + someKey),
-		"another case":            encoded("post/" + someKey),
-		"a part too few":          encoded("Comment/" + someKey),
-		"a part too many":         encoded("Post/" + someKey + "/" + someOther),
-		"an empty part":           encoded("Post/"),
-		"an empty parent":         encoded("Comment//" + someKey),
-		"an internal item":        encoded("User/username:ada"),
-		"characters of no id":     encoded("Post/a b"),
-		"a quote":                 encoded("Post/a' OR '1'='1"),
-		"a part that is too long": encoded("Post/" + strings.Repeat("a", maxPart+1)),
-		"a megabyte":              strings.Repeat("A", 1<<20),
+		"empty":                  "",
+		"plain text":             "Post/" + someKey,
+		"key without encoding":   someKey,
+		"padding":                encoded("User/a") + "==",
+		"line ends":              valid[:4] + "\n" + valid[4:],
+		"standard base64":        base64.RawStdEncoding.EncodeToString([]byte("Post/\xff\xff")),
+		"trailing bits":          strings.TrimSuffix(encoded("User/a1"), "Q") + "R",
+		"unknown kind":           encoded("Blog/" + someKey),
+		"lower-case kind":        encoded("post/" + someKey),
+		"missing part":           encoded("Comment/" + someKey),
+		"extra part":             encoded("Post/" + someKey + "/" + someOther),
+		"empty part":             encoded("Post/"),
+		"empty parent":           encoded("Comment//" + someKey),
+		"id of an internal item": encoded("User/username:ada"),
+		"space in a key":         encoded("Post/a b"),
+		"quotes in a key":        encoded("Post/a' OR '1'='1"),
+		"key too long":           encoded("Post/" + strings.Repeat("a", maxPart+1)),
+		"one megabyte":           strings.Repeat("A", 1<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if id, err := Parse(text); err == nil {
-				t.Errorf("read as %+v", id)
+				t.Errorf("parsed as %+v, want an error", id)
 			}
 		})
 	}
 }
 
-// Whatever is accepted has one text only.
+// Every id has exactly one valid text.
 func FuzzParse(f *testing.F) {
 	f.Add(ID{Kind: User, Key: "a"}.String())
 	f.Add(ID{Kind: Like, Parent: someKey, Key: someOther}.String())
@@ -72,7 +72,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		id, err := Parse(text)
 		if err == nil && id.String() != text {
-			t.Errorf("%q is also %q", text, id.String())
+			t.Errorf("%q and %q are the same id", text, id.String())
 		}
 	})
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Unknown is what limits count requests as whose client a trusted proxy does not tell: all of them
-// together.
+// Unknown is the key of requests whose client address cannot be determined from a trusted proxy's
+// headers. They are all limited together.
 const Unknown = "unknown"
 
-// ClientKey returns what limits count a request's address as: see AddressKey. It is Unknown if
-// what a trusted proxy has sent is no address, or if its headers disagree: clients can bring about
-// either, so that the request must not count as the proxy's, which may be on loopback.
+// ClientKey returns the key by which a request's client address is limited: see AddressKey. It is
+// Unknown if a trusted proxy sent an invalid address, or if its headers disagree. Clients can cause
+// both, so the request must not count as the proxy's own, which may be on loopback.
 func ClientKey(r *http.Request, proxies []netip.Prefix) string {
 	if a, known := clientAddress(r, proxies); known {
 		return AddressKey(a)
@@ -21,11 +21,10 @@ func ClientKey(r *http.Request, proxies []netip.Prefix) string {
 	return Unknown
 }
 
-// clientAddress returns the address a request comes from, the zero Addr if its peer has none.
-// X-Forwarded-For and Forwarded (RFC 7239) are read from right to left, for as long as the
-// hops are trusted proxies: further left are entries that a client may have written. If a
-// request has both headers, one may be the client's own: unless they agree, the client is not
-// known.
+// clientAddress returns the address of a request's client, the zero Addr if the peer has none.
+// X-Forwarded-For and Forwarded (RFC 7239) are read from right to left, as long as the hops
+// are trusted proxies: entries further left may be the client's own. If a request has both
+// headers, the client may have sent one of them: unless they agree, the address is not known.
 func clientAddress(r *http.Request, proxies []netip.Prefix) (_ netip.Addr, known bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -60,7 +59,7 @@ func clientAddress(r *http.Request, proxies []netip.Prefix) (_ netip.Addr, known
 	return a, known
 }
 
-// hops splits a header that is a list.
+// hops splits the values of a list header.
 func hops(values []string) []string {
 	if len(values) == 0 {
 		return nil
@@ -68,7 +67,7 @@ func hops(values []string) []string {
 	return strings.Split(strings.Join(values, ","), ",")
 }
 
-// forwarded returns the for= parameters of Forwarded headers, "" where it is missing.
+// forwarded returns the for= parameter of each hop in Forwarded headers, "" if it is missing.
 func forwarded(values []string) []string {
 	all := hops(values)
 	for i, hop := range all {
@@ -92,9 +91,9 @@ func parseHop(s string) (netip.Addr, bool) {
 	return a.Unmap(), err == nil && a.Zone() == ""
 }
 
-// AddressKey returns what limits count an address as: an IPv6 address as its /64 network,
-// which one customer has all of. It returns "" for loopback, which may stand for every
-// client, and for an unknown address.
+// AddressKey returns the key by which an address is limited: an IPv6 address by its /64 network,
+// which usually belongs to one customer. It returns "" for a loopback address, from which all clients
+// may come, and for the zero Addr.
 func AddressKey(a netip.Addr) string {
 	if !a.IsValid() || a.IsLoopback() {
 		return ""
@@ -106,8 +105,8 @@ func AddressKey(a netip.Addr) string {
 	return a.String()
 }
 
-// Network returns the /48 network of the key of an IPv6 address, "" of another key. A site has up
-// to 65,536 networks of /64 in one.
+// Network returns the /48 network of the key of an IPv6 address, "" for other keys. A site may have
+// all of a /48, which has 65,536 networks of /64.
 func Network(key string) string {
 	a, err := netip.ParseAddr(key)
 	if err != nil || a.Is4() {

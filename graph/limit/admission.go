@@ -20,9 +20,9 @@ const (
 	manyRunnable, fewRunnable = 100, 2
 	growing, standing, calm   = 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond
 
-	// Clients that repeat at once what was refused keep the server busy with refusing. So after more
-	// than fewRunnable have been runnable for as long as starving, one of oneOf operations is admitted
-	// nevertheless. If that began sooner, or admitted more, it would prolong overloads that end by themselves.
+	// Clients that retry at once keep the server busy with refusals. So after more than fewRunnable
+	// have been runnable for as long as starving, one of oneOf operations is admitted nevertheless. If
+	// that began sooner, or admitted more, it would prolong overloads that end by themselves.
 	starving, oneOf = time.Second, 20
 
 	// sampleInterval is how often the runnable goroutines are counted.
@@ -31,35 +31,34 @@ const (
 	// maxWait is how long an operation waits for a slot.
 	maxWait = 2 * time.Second
 
-	// slowDelivery is how long the delivery of an event keeps others waiting.
+	// slowDelivery is how long the delivery of an event occupies its slot at most.
 	slowDelivery = 5 * time.Millisecond
 
 	logInterval = 10 * time.Second
 
-	// overloadedAfter is how long operations are refused, with pauses of refusalPause at most, until
-	// Overloaded reports it: other servers have the capacity that this one lacks for so long.
+	// Overloaded reports true once operations have been refused for as long as overloadedAfter, with
+	// pauses of at most refusalPause: after that time other servers should get the load.
 	overloadedAfter, refusalPause = 10 * time.Second, time.Second
 )
 
 // Admission refuses operations while the server is overloaded, and bounds how many execute
 // at a time. A nil Admission admits everything.
 //
-// All work is done by goroutines that first wait for a processor, requests not yet read
-// included. When many wait all the time, everything is slow, and fewer slots do not help:
-// most operations execute in one go once they have a processor. What helps is to refuse
-// operations, which takes about a tenth of the time, until few wait; those that come then are
-// served at once.
+// Every request, even one not yet read, needs a goroutine that first waits for a processor. When
+// many always wait, everything is slow, and fewer slots do not help: most operations execute
+// without interruption once they have a processor. Admission refuses operations, which takes
+// about a tenth of the time, until few goroutines wait; later operations are then served at once.
 type Admission struct {
 	capacity Capacity
 	log      *slog.Logger
-	slots    chan struct{} // one element for each operation that executes
+	slots    chan struct{} // has an element for each operation that executes
 	waiting  atomic.Int64  // operations that wait for a slot
-	delivery chan struct{} // one element for each event that is being delivered
+	delivery chan struct{} // has an element for each event that is being delivered
 
 	mu        sync.Mutex
 	sampledAt time.Time // guarded by mu, as all below
 	behind    time.Time // since when too many goroutines are runnable; zero if they are not
-	most      int       // runnable goroutines since then, at most
+	most      int       // maximum of runnable goroutines since then
 	shedding  bool      // the server is overloaded
 	shedAt    time.Time // when too many goroutines were last runnable while shedding
 	fewAt     time.Time // when few goroutines were runnable, or shedding began
@@ -67,7 +66,7 @@ type Admission struct {
 	refused   int       // since the last log line; if not 0, a line is due
 	loggedAt  time.Time // when that line was written
 	refusing  time.Time // since when operations are refused
-	refusedAt time.Time // when the last one was
+	refusedAt time.Time // when the last operation was refused
 }
 
 // NewAdmission returns the admission control of a server, which logs how many operations it
@@ -83,11 +82,11 @@ func countRunnable() int {
 	return int(sample[0].Value.Uint64())
 }
 
-// ErrOverloaded refuses an operation that the server has no capacity for.
+// ErrOverloaded refuses an operation for which the server has no capacity.
 var ErrOverloaded = &refusal.Error{Code: refusal.Unavailable, Message: "the server is overloaded; try again later", RetryAfter: time.Second}
 
 // Shed returns ErrOverloaded if an operation is to be refused. It is called as early as
-// possible: refusing many operations must not be what keeps the server busy.
+// possible, so that refusals take little time.
 func (a *Admission) Shed() error {
 	if a == nil || !a.overloaded(time.Now()) {
 		return nil
@@ -105,7 +104,7 @@ func (a *Admission) overloaded(now time.Time) bool {
 	if !a.shedding && since < sampleInterval {
 		return false
 	}
-	if a.sampledAt = now; since > calm { // too long ago to compare with
+	if a.sampledAt = now; since > calm { // the last sample is too old to compare
 		a.behind = time.Time{}
 	}
 	runnable := a.capacity.Runnable()
@@ -136,8 +135,8 @@ func (a *Admission) overloaded(now time.Time) bool {
 	return a.inRow != 0
 }
 
-// refuse returns ErrOverloaded and counts it for the log: the first is logged at once, and
-// then their number every logInterval.
+// refuse returns ErrOverloaded and counts it for the log: the first refusal is logged at once, and
+// then the number of refusals every logInterval.
 func (a *Admission) refuse() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,8 +169,8 @@ func (a *Admission) logRefused() {
 	a.log.Warn("overloaded", "refused", n, "executing", len(a.slots))
 }
 
-// Acquire waits for a slot to execute in, which is to be released by Release. It returns
-// ErrOverloaded if too many operations wait already, or if it takes too long.
+// Acquire waits for a slot, which the caller releases with Release. It returns ErrOverloaded if too
+// many operations wait already, or after maxWait.
 func (a *Admission) Acquire(ctx context.Context) error {
 	if a == nil {
 		return nil
@@ -204,16 +203,16 @@ func (a *Admission) Release() {
 	}
 }
 
-// Delivery limits how many events are delivered at a time. There is one for each subscription.
+// Delivery limits how many events are delivered at a time. Each subscription has its own.
 type Delivery struct {
 	*Admission      // nil: no limit
-	slow       bool // the last delivery was
+	slow       bool // the last delivery was slow
 }
 
-// Begin waits until events are being delivered on fewer than half of the processors, or on none if there
-// is one, so that an event with a thousand subscribers leaves processors to requests. The caller then
-// delivers an event and calls end. A slow client keeps others waiting for slowDelivery, and only once: after
-// a slow delivery the next one does not wait, and does not count.
+// Begin waits until fewer events are being delivered than half of the processors, but at least one, so
+// that an event with a thousand subscribers leaves processors to requests. The caller then delivers an
+// event and calls end. A slow client delays others by slowDelivery, and only once: after a slow
+// delivery the next one does not wait, and is not counted.
 func (d *Delivery) Begin(ctx context.Context) (end func()) {
 	began := time.Now()
 	done := func() { d.slow = time.Since(began) > slowDelivery }
@@ -235,5 +234,5 @@ func (d *Delivery) Begin(ctx context.Context) (end func()) {
 	}
 }
 
-// Occupied is how many operations execute.
+// Occupied returns how many operations execute.
 func (a *Admission) Occupied() int { return len(a.slots) }

@@ -16,8 +16,8 @@ import (
 	"byline/internal/waittest"
 )
 
-// machine executes operations on two processors, each from beginning to end, in the
-// order in which they come. Its time is that of a synctest bubble.
+// machine simulates a server with two processors, which execute operations without interruption, in
+// the order of their arrival. Its time is that of a synctest bubble.
 type machine struct {
 	*Admission
 	service time.Duration // of an operation, on average
@@ -26,7 +26,7 @@ type machine struct {
 	workers sync.WaitGroup
 
 	mu                sync.Mutex
-	answered, refused []time.Duration // guarded by mu; how long they took, with the time they waited
+	executed, refused []time.Duration // guarded by mu; latencies, including the wait for a processor
 }
 
 // arrival is an operation that waits for a processor.
@@ -36,10 +36,10 @@ type arrival struct {
 	done  *sync.WaitGroup
 }
 
-// processors is how many the machine has.
+// processors is the number of processors of the machine.
 const processors = 2
 
-// refusing takes the processor so many times shorter than executing.
+// refusing is how many times faster than an execution a refusal is.
 const refusing = 12
 
 func newMachine(t testing.TB, service time.Duration) *machine {
@@ -60,10 +60,10 @@ func (m *machine) stop() {
 	m.workers.Wait()
 }
 
-// capacity is how many operations it can answer in a second.
+// capacity returns how many operations the machine can execute per second.
 func (m *machine) capacity() float64 { return float64(processors) / m.service.Seconds() }
 
-// operation has a processor.
+// operation executes or refuses an operation, on a processor.
 func (m *machine) operation(t testing.TB, op arrival) {
 	defer op.done.Done()
 	if err := m.Shed(); err != nil {
@@ -80,10 +80,10 @@ func (m *machine) operation(t testing.TB, op arrival) {
 	m.Release()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.answered = append(m.answered, time.Since(op.at))
+	m.executed = append(m.executed, time.Since(op.at))
 }
 
-// send has so many operations come at once.
+// send sends n operations at once.
 func (m *machine) send(n int, done *sync.WaitGroup) {
 	done.Add(n)
 	for range n {
@@ -91,14 +91,14 @@ func (m *machine) send(n int, done *sync.WaitGroup) {
 	}
 }
 
-// load sends so many operations a second, whatever becomes of them. It returns how long
-// it took to answer or refuse those that came after the first tenth, sorted.
-func (m *machine) load(perSecond float64, d time.Duration) (answered, refused []time.Duration) {
+// load sends perSecond operations a second, without waiting for them. It returns the latencies of the
+// operations after the first tenth of d, sorted.
+func (m *machine) load(perSecond float64, d time.Duration) (executed, refused []time.Duration) {
 	var all sync.WaitGroup
-	notice := time.Now().Add(d / 10)
+	warm := time.Now().Add(d / 10)
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		if !notice.IsZero() && time.Now().After(notice) {
-			notice = time.Time{}
+		if !warm.IsZero() && time.Now().After(warm) {
+			warm = time.Time{}
 			m.take()
 		}
 		<-time.After(time.Duration(m.random.ExpFloat64() / perSecond * float64(time.Second)))
@@ -108,21 +108,22 @@ func (m *machine) load(perSecond float64, d time.Duration) (answered, refused []
 	return m.take()
 }
 
-func (m *machine) take() (answered, refused []time.Duration) {
+// take returns the latencies since the last call, sorted.
+func (m *machine) take() (executed, refused []time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	answered, refused = m.answered, m.refused
-	m.answered, m.refused = nil, nil
-	slices.Sort(answered)
+	executed, refused = m.executed, m.refused
+	m.executed, m.refused = nil, nil
+	slices.Sort(executed)
 	slices.Sort(refused)
-	return answered, refused
+	return executed, refused
 }
 
 func p99(sorted []time.Duration) time.Duration { return sorted[len(sorted)*99/100] }
 
-// At four times its capacity, what a machine answers is answered almost as fast as when
-// it has little to do, it answers most of what it can beside refusing the rest, and it
-// refuses soon; and when the load is over, all is as before.
+// At four times its capacity the machine executes operations almost as fast as at a tenth of it,
+// uses most of the time that refusals leave for executions, and refuses quickly. After the overload
+// it is as fast as before.
 func TestOverload(t *testing.T) {
 	for _, service := range []time.Duration{300 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond} {
 		t.Run(service.String(), func(t *testing.T) {
@@ -134,33 +135,33 @@ func TestOverload(t *testing.T) {
 				if len(refused) > 0 {
 					t.Errorf("%d refused at a tenth of the capacity", len(refused))
 				}
-				answered, refused := m.load(m.capacity()*4, span)
+				executed, refused := m.load(m.capacity()*4, span)
 				possible := m.capacity()*span.Seconds()*0.9 - float64(len(refused))/refusing
 				t.Logf("p99 %s at a tenth of the capacity, %s at four times; %.0f%% of what is possible; refused after %s (p99)",
-					p99(before), p99(answered), float64(len(answered))/possible*100, p99(refused))
-				if p99(answered) >= 4*p99(before) {
-					t.Errorf("p99 %s, and %s unloaded", p99(answered), p99(before))
+					p99(before), p99(executed), float64(len(executed))/possible*100, p99(refused))
+				if p99(executed) >= 4*p99(before) {
+					t.Errorf("p99 %s in overload, %s at a tenth of the capacity; want less than 4 times as much", p99(executed), p99(before))
 				}
-				if float64(len(answered)) < 0.8*possible {
-					t.Errorf("%d answered, %.0f are possible", len(answered), possible)
+				if float64(len(executed)) < 0.8*possible {
+					t.Errorf("%d executed of %.0f possible, want 80%%", len(executed), possible)
 				}
 				if p99(refused) >= 4*p99(before) {
-					t.Errorf("refused after %s", p99(refused))
+					t.Errorf("p99 of refusals is %s, want less than %s", p99(refused), 4*p99(before))
 				}
 				after, refused := m.load(m.capacity()/10, span)
 				if len(refused) > 0 || p99(after) > 2*p99(before) {
-					t.Errorf("after the load p99 %s, before it %s; %d refused", p99(after), p99(before), len(refused))
+					t.Errorf("after the overload p99 %s, before it %s; %d refused", p99(after), p99(before), len(refused))
 				}
 				if n := len(m.slots); n != 0 {
-					t.Errorf("%d execute", n)
+					t.Errorf("%d slots are not released", n)
 				}
 			})
 		})
 	}
 }
 
-// Clients that repeat at once what was refused keep the machine busy with refusing; some are answered nevertheless.
-func TestOverload_ClientsRepeatAtOnce(t *testing.T) {
+// Clients that retry at once keep the machine busy with refusals; some operations are executed nevertheless.
+func TestOverload_ClientsRetryAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t, 2*time.Millisecond)
 		defer m.stop()
@@ -179,17 +180,17 @@ func TestOverload_ClientsRepeatAtOnce(t *testing.T) {
 		<-time.After(2 * starving)
 		m.take()
 		clients.Wait()
-		answered, refused := m.take()
-		perSecond := float64(len(answered)) / 10
+		executed, refused := m.take()
+		perSecond := float64(len(executed)) / 10
 		if perSecond < m.capacity()/4 {
-			t.Fatalf("%.0f are answered a second, %d refused", perSecond, len(refused)/10)
+			t.Fatalf("%.0f operations per second executed, want %.0f; %d refused", perSecond, m.capacity()/4, len(refused)/10)
 		}
-		t.Logf("%.0f answered a second of %.0f, after %s (p99); %d refused", perSecond, m.capacity(), p99(answered), len(refused)/10)
+		t.Logf("%.0f operations per second executed of %.0f, after %s (p99); %d refused", perSecond, m.capacity(), p99(executed), len(refused)/10)
 	})
 }
 
-// A burst is no overload, nor are a few clients, however slow the machine is.
-func TestBurst(t *testing.T) {
+// A burst is not an overload, nor are a few clients, however slow the machine is.
+func TestOverload_BurstIsNotRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		service time.Duration
 		clients int
@@ -208,16 +209,16 @@ func TestBurst(t *testing.T) {
 					all.Wait()
 				}
 				if _, refused := m.take(); len(refused) > 0 {
-					t.Errorf("%d of %d are refused", len(refused), 10*test.clients)
+					t.Errorf("%d of %d are refused, want none", len(refused), 10*test.clients)
 				}
 			})
 		})
 	}
 }
 
-// No more than may execute do; so many wait for their turn, one who gives up is
-// forgotten, and the operator hears of the refused, but not of each.
-func TestAdmissionIsBounded(t *testing.T) {
+// The slots and the operations that wait for one are bounded, an operation that gives up no longer
+// counts, and the number of refused operations is logged, not each of them.
+func TestAdmission_SlotsAndQueueAreBounded(t *testing.T) {
 	const maxWaiting = 50
 	var log strings.Builder
 	synctest.Test(t, func(t *testing.T) {
@@ -238,11 +239,11 @@ func TestAdmissionIsBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if n, m := len(refused), int(a.waiting.Load()); n != maxWaiting || m != maxWaiting {
-			t.Errorf("%d are refused at once, %d wait", n, m)
+			t.Errorf("%d are refused at once and %d wait, want %d each", n, m, maxWaiting)
 		}
 		all.Wait()
 		if n := a.waiting.Load(); n != 0 {
-			t.Errorf("%d wait", n)
+			t.Errorf("%d operations wait, want 0", n)
 		}
 		all.Go(func() {
 			if err := a.Acquire(t.Context()); err != nil {
@@ -254,62 +255,62 @@ func TestAdmissionIsBounded(t *testing.T) {
 		a.Release()
 		all.Wait()
 		waittest.Advance(logInterval)
-		told, lines := 0, strings.Split(strings.TrimSpace(log.String()), "\n")
+		logged, lines := 0, strings.Split(strings.TrimSpace(log.String()), "\n")
 		for _, line := range lines {
 			n := 0
 			if _, err := fmt.Sscanf(line[strings.Index(line, "refused="):], "refused=%d", &n); err != nil {
 				t.Errorf("%v: %s", err, line)
 			}
-			told += n
+			logged += n
 		}
-		if len(lines) != 2 || told != 2*maxWaiting {
-			t.Errorf("told of %d refused, want %d: %s", told, 2*maxWaiting, log.String())
+		if len(lines) != 2 || logged != 2*maxWaiting {
+			t.Errorf("%d refusals in %d log lines, want %d in 2: %s", logged, len(lines), 2*maxWaiting, log.String())
 		}
 		if waittest.Advance(time.Hour); strings.Count(log.String(), "\n") != len(lines) {
-			t.Errorf("told of nothing: %s", log.String())
+			t.Errorf("logged without refusals: %s", log.String())
 		}
 	})
 }
 
-// Two bursts, with nothing known of the time between, are no overload; and an overload of which
-// nothing was seen for long is over.
+// Two bursts without samples in between are not an overload, and an overload without recent samples
+// is over.
 func TestOverload_OldSamplesDoNotCount(t *testing.T) {
 	runnable := manyRunnable
 	a := &Admission{capacity: Capacity{processors: 1, Runnable: func() int { return runnable }}}
 	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	look := func(later time.Duration) bool {
-		now = now.Add(later)
+	overloadedIn := func(d time.Duration) bool {
+		now = now.Add(d)
 		return a.overloaded(now)
 	}
-	if look(0) || look(time.Hour) || look(growing/2) {
+	if overloadedIn(0) || overloadedIn(time.Hour) || overloadedIn(growing/2) {
 		t.Error("a burst is refused")
 	}
-	if !look(growing) {
-		t.Error("what does not become less is not refused")
+	if !overloadedIn(growing) {
+		t.Error("a queue that does not shrink is not refused")
 	}
 	runnable = fewRunnable + 1
-	if !look(calm / 2) {
-		t.Error("the overload is over at once")
+	if !overloadedIn(calm / 2) {
+		t.Error("the overload ends before calm")
 	}
-	if look(time.Hour) {
-		t.Error("after an hour it still is not")
+	if overloadedIn(time.Hour) {
+		t.Error("the overload has not ended after an hour")
 	}
 	runnable = 2 * manyRunnable
-	if look(calm) {
-		t.Error("a burst is refused")
+	if overloadedIn(calm) {
+		t.Error("a second burst is refused")
 	}
-	if runnable *= 2; look(growing / 2) {
-		t.Error("a burst of which the first half has come is refused")
+	if runnable *= 2; overloadedIn(growing / 2) {
+		t.Error("a growing burst is refused too early")
 	}
-	if runnable--; look(growing / 2) {
-		t.Error("what becomes less is refused at once")
+	if runnable--; overloadedIn(growing / 2) {
+		t.Error("a shrinking queue is refused too early")
 	}
-	if !look(standing - growing) {
-		t.Error("what stands for long is not refused")
+	if !overloadedIn(standing - growing) {
+		t.Error("a standing queue is not refused")
 	}
 }
 
-func TestAdmission_OverloadedWhenItRefusesForLong(t *testing.T) {
+func TestAdmission_OverloadedAfterTenSecondsOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAdmission(Capacity{Executing: 1, Waiting: 1}, slog.New(slog.DiscardHandler))
 		refuse := func(d time.Duration) {
@@ -319,21 +320,21 @@ func TestAdmission_OverloadedWhenItRefusesForLong(t *testing.T) {
 		}
 		refuse(5 * time.Second)
 		if a.Overloaded() {
-			t.Error("after 5 s")
+			t.Error("overloaded after 5 s of refusals")
 		}
 		refuse(6 * time.Second)
 		if !a.Overloaded() {
-			t.Error("not after 11 s")
+			t.Error("not overloaded after 11 s of refusals")
 		}
 		waittest.Advance(2 * time.Second)
 		refuse(time.Second)
 		if a.Overloaded() {
-			t.Error("after a pause")
+			t.Error("overloaded 1 s after a pause of 2 s")
 		}
 	})
 }
 
-// Events are delivered on half of the processors, and slow clients keep others waiting once.
+// Events are delivered on half of the processors, and a slow client delays others only once.
 func TestDelivery_HalfOfTheProcessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ms = time.Millisecond
@@ -368,8 +369,8 @@ func TestDelivery_HalfOfTheProcessors(t *testing.T) {
 			{"after slow ones", ms, make([]time.Duration, 6)},
 			{"quick again", ms, []time.Duration{0, 0, ms, ms, 2 * ms, 2 * ms}},
 		} {
-			if have := began(event.take); !slices.Equal(have, event.want) {
-				t.Errorf("%s deliveries began after %v, want %v", event.what, have, event.want)
+			if got := began(event.take); !slices.Equal(got, event.want) {
+				t.Errorf("%s deliveries began after %v, want %v", event.what, got, event.want)
 			}
 		}
 

@@ -2,7 +2,7 @@ package limit
 
 import "runtime"
 
-// Capacity is how much a server executes and holds at a time. A zero field has its default.
+// Capacity limits what a server executes and holds at a time. Zero fields have their defaults.
 type Capacity struct {
 	Executing int // operations that execute; default 1000
 	Waiting   int // operations that wait for a slot; default 1000
@@ -13,7 +13,7 @@ type Capacity struct {
 	LargeBodies int64 // bytes of large request bodies and messages together; default 64 MiB
 	Responses   int64 // bytes of responses together; default 256 MiB
 
-	// Runnable counts the goroutines that wait for a processor. Default: asks the runtime.
+	// Runnable counts the goroutines that wait for a processor. Default: from runtime/metrics.
 	Runnable func() int
 
 	processors int

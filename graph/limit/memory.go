@@ -13,23 +13,23 @@ import (
 
 const (
 	MaxBody   = 1 << 20  // bytes of a request body or message
-	SmallBody = 16 << 10 // bytes; smaller ones are not limited in number
+	SmallBody = 16 << 10 // bytes; smaller bodies are not limited in number
 
-	// smallResponse is the length in bytes of responses that may take all memory of responses.
-	// Larger ones may take three quarters: pages of the usual length are small.
+	// smallResponse is the size in bytes below which responses may take all memory of responses.
+	// Larger ones may take three quarters. Usual pages are small.
 	smallResponse = 128 << 10
 )
 
-// Memory bounds the memory of request bodies and messages that have not arrived in full or
-// are being parsed, and of responses and events that clients have not yet taken: connections
-// are many, and a slow client holds either for long.
+// Memory bounds the memory of request bodies and messages that are being received or parsed, and of
+// responses and events that clients have not yet received: there are many connections, and a slow
+// client holds either for long.
 type Memory struct {
 	bodies       *semaphore.Weighted
 	responses    atomic.Int64 // bytes
 	maxResponses int64
 }
 
-// NewMemory returns a Memory of which nothing is taken.
+// NewMemory returns a Memory of which all is free.
 func NewMemory(c Capacity) *Memory {
 	c = c.withDefaults()
 	return &Memory{bodies: semaphore.NewWeighted(c.LargeBodies), maxResponses: c.Responses}
@@ -41,9 +41,8 @@ var (
 	ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable, Message: "too many responses in progress; request less data, or try again later", RetryAfter: refusal.DefaultRetryAfter}
 )
 
-// HoldResponse takes memory for a response of so many bytes, until release is called. It
-// returns ErrTooManyResponses if there is not enough, but not for a mutation, which has been
-// executed.
+// HoldResponse reserves memory for a response of size bytes until release is called. It returns
+// ErrTooManyResponses if there is not enough, except for a mutation, which has been executed.
 func (m *Memory) HoldResponse(size int, mutation bool) (release func(), err error) {
 	n, most := int64(size), m.maxResponses
 	if n >= smallResponse {
@@ -56,8 +55,8 @@ func (m *Memory) HoldResponse(size int, mutation bool) (release func(), err erro
 	return func() { m.responses.Add(-n) }, nil
 }
 
-// Shared is the memory of a response that several clients are sent, which counts once. The zero value
-// is held by none.
+// Shared is the memory of a response that is sent to several clients and counts once. The zero value
+// has no holders.
 type Shared struct {
 	mu      sync.Mutex
 	holders int    // guarded by mu
@@ -83,8 +82,8 @@ func (m *Memory) HoldShared(s *Shared, size int) (release func(), err error) {
 	}, nil
 }
 
-// ReadAll reads what has size bytes, -1 if that is unknown. release is to be called when they
-// are no longer needed. It returns ErrTooManyBodies if there is not enough memory.
+// ReadAll reads a body of size bytes, -1 if that is unknown. The caller calls release when it no
+// longer needs the body. ReadAll returns ErrTooManyBodies if there is not enough memory.
 func (m *Memory) ReadAll(r io.Reader, size int64) (body []byte, release func(), err error) {
 	if size >= 0 && size < SmallBody {
 		body = make([]byte, size)

@@ -11,7 +11,7 @@ func TestMemory_EveryResponseCounts(t *testing.T) {
 		t.Helper()
 		release, err := m.HoldResponse(size, mutation)
 		if !errors.Is(err, want) {
-			t.Errorf("%d bytes: %v", size, err)
+			t.Errorf("%d bytes: got %v, want %v", size, err, want)
 		}
 		return release
 	}
@@ -24,10 +24,10 @@ func TestMemory_EveryResponseCounts(t *testing.T) {
 	for _, release := range releases {
 		release()
 	}
-	hold(900<<10, false, ErrTooManyResponses)() // leaves no room for small ones
+	hold(900<<10, false, ErrTooManyResponses)() // a quarter is reserved for small ones
 	hold(700<<10, false, nil)()
 	if n := m.responses.Load(); n != 0 {
-		t.Errorf("%d bytes are held by nobody", n)
+		t.Errorf("%d bytes are held after all releases", n)
 	}
 }
 
@@ -41,10 +41,10 @@ func TestMemory_SharedResponseCountsOnce(t *testing.T) {
 	}
 	first()
 	if _, err := m.HoldResponse(900, false); !errors.Is(err, ErrTooManyResponses) {
-		t.Errorf("while the second holds it: %v", err)
+		t.Errorf("while the second holder has the response: got %v, want %v", err, ErrTooManyResponses)
 	}
 	second()
 	if n := m.responses.Load(); n != 0 {
-		t.Errorf("%d bytes are held by nobody", n)
+		t.Errorf("%d bytes are held after all releases", n)
 	}
 }

@@ -13,13 +13,13 @@ const (
 	// used one is evicted, and then has its full budget again.
 	maxKeys = 1 << 14
 
-	// BurstSeconds is for how many seconds a key may save what it does not use.
+	// BurstSeconds is the burst of a Rate, in seconds of its rate.
 	BurstSeconds = 10
 )
 
-// Rate is a token bucket for each key: so many units per second, and at once those of
-// BurstSeconds, or of a minute. Units and keys are up to its user: requests or RU, of viewers
-// or of addresses. A nil Rate has no limit. It is safe for concurrent use.
+// Rate is a token bucket for each key: a number of units per second, with a burst of BurstSeconds
+// or of a minute. Units and keys are up to the caller: requests or RU, of viewers or of
+// addresses. A nil Rate has no limit. It is safe for concurrent use.
 type Rate struct {
 	perSecond float64
 	burst     int
@@ -28,13 +28,12 @@ type Rate struct {
 	keys *simplelru.LRU[string, *rate.Limiter] // guarded by mu
 }
 
-// NewRate returns a rate of so many units per second; nil for 0, which is no limit.
+// NewRate returns a rate in units per second; nil, which is no limit, for 0.
 func NewRate(perSecond int) *Rate {
 	return newRate(float64(perSecond), perSecond*BurstSeconds)
 }
 
-// NewRatePerMinute returns a rate of so many units per minute, which may be spent at once;
-// nil for 0.
+// NewRatePerMinute returns a rate in units per minute, which may be spent at once; nil for 0.
 func NewRatePerMinute(units int) *Rate { return newRate(float64(units)/60, units) }
 
 func newRate(perSecond float64, burst int) *Rate {
@@ -45,7 +44,7 @@ func newRate(perSecond float64, burst int) *Rate {
 	return &Rate{perSecond: perSecond, burst: burst, keys: keys}
 }
 
-// Burst is how many units a key may spend at once.
+// Burst returns how many units a key may spend at once.
 func (l *Rate) Burst() int { return l.burst }
 
 // Take takes n units of the key's budget. If fewer are left it takes none and returns how long
@@ -64,8 +63,8 @@ func (l *Rate) Take(key string, n int) (wait time.Duration) {
 	return 0
 }
 
-// Charge takes n units, which may put the key into debt: for a cost that is known only when it
-// is spent. Nothing can be taken until the debt is paid by time. A negative n is a refund.
+// Charge takes n units, which may put the key into debt: for a cost that is known only afterwards.
+// Nothing can be taken until the debt has been refilled. A negative n is a refund.
 func (l *Rate) Charge(key string, n int) {
 	if l == nil {
 		return

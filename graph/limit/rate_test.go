@@ -17,40 +17,40 @@ func TestRate(t *testing.T) {
 			taken++
 		}
 		if taken != 2*BurstSeconds {
-			t.Errorf("%d at once", taken)
+			t.Errorf("burst of %d units, want %d", taken, 2*BurstSeconds)
 		}
 		if wait := l.Take("b", 2*BurstSeconds); wait != 0 {
-			t.Errorf("another key waits %s", wait)
+			t.Errorf("another key waits %s, want 0", wait)
 		}
 		wait := l.Take("a", 1)
 		if wait < 500*time.Millisecond || wait > 502*time.Millisecond {
-			t.Errorf("one more in %s", wait)
+			t.Errorf("wait of %s for one more unit, want about 500ms", wait)
 		}
 		waittest.Advance(wait)
 		if l.Take("a", 1) != 0 || l.Take("a", 1) == 0 {
-			t.Error("not one more after the time it said")
+			t.Error("after the returned wait, want exactly one unit")
 		}
 	})
 }
 
-func TestRate_DebtIsPaidByTime(t *testing.T) {
+func TestRate_DebtIsRefilledOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRate(10)
 		l.Charge("a", 100)
 		if wait := l.Take("a", 0); wait != 0 {
-			t.Errorf("waits %s when all is spent and nothing owed", wait)
+			t.Errorf("empty bucket without debt: wait %s, want 0", wait)
 		}
 		l.Charge("a", 250) // more than the burst
 		wait := l.Take("a", 0)
 		if wait < 25*time.Second || wait > 25*time.Second+2*time.Millisecond {
-			t.Errorf("250 units are paid back in %s", wait)
+			t.Errorf("debt of 250 units: wait %s, want about 25s", wait)
 		}
 		if wait := l.Take("b", 100); wait != 0 {
-			t.Errorf("another key waits %s", wait)
+			t.Errorf("another key waits %s, want 0", wait)
 		}
 		waittest.Advance(wait)
 		if wait := l.Take("a", 0); wait != 0 {
-			t.Errorf("still waits %s", wait)
+			t.Errorf("after the returned wait: wait %s, want 0", wait)
 		}
 	})
 }
@@ -61,12 +61,12 @@ func TestRate_KeysAreBounded(t *testing.T) {
 		l.Take(fmt.Sprint(n), 1)
 	}
 	if n := l.keys.Len(); n != maxKeys {
-		t.Errorf("%d keys", n)
+		t.Errorf("%d keys, want %d", n, maxKeys)
 	}
 	l = NewRate(0)
 	l.Charge("a", 1_000_000)
 	if wait := l.Take("a", 1_000_000); wait != 0 {
-		t.Errorf("without a limit, %s", wait)
+		t.Errorf("no limit: wait %s, want 0", wait)
 	}
 }
 
@@ -74,19 +74,19 @@ func TestRate_RefundAddsUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRatePerMinute(60)
 		if l.Take("a", 60) != 0 || l.Take("a", 1) == 0 {
-			t.Error("not a minute's at once")
+			t.Error("initial burst is not 60 units")
 		}
 		l.Charge("a", -40)
 		if l.Take("a", 40) != 0 || l.Take("a", 1) == 0 {
-			t.Error("not what was given back")
+			t.Error("a refund of 40 units did not add 40 units")
 		}
 		l.Charge("a", -1000)
 		if l.Take("a", 60) != 0 || l.Take("a", 1) == 0 {
-			t.Error("more than the budget was given back")
+			t.Error("a refund of 1000 units did not fill the bucket to 60")
 		}
 		waittest.Advance(30 * time.Second)
 		if l.Take("a", 30) != 0 || l.Take("a", 1) == 0 {
-			t.Error("not half of it in half a minute")
+			t.Error("half a minute did not add 30 units")
 		}
 	})
 }

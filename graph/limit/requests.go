@@ -4,15 +4,15 @@ import (
 	"byline/graph/refusal"
 )
 
-// PerNetwork is how many times the requests and subscriptions of an address its /48 network may have,
-// of IPv6.
+// PerNetwork is how many times the requests and subscriptions of an address an IPv6 /48 network may
+// have.
 const PerNetwork = 8
 
 // Requests limits the requests per second of viewers, of addresses, and of networks of addresses.
 // The zero value has no limits.
 type Requests struct{ viewers, addresses, networks *Rate }
 
-// NewRequests returns limits of so many requests per second; 0 is no limit.
+// NewRequests returns limits in requests per second; 0 is no limit.
 func NewRequests(perViewer, perAddress int) Requests {
 	return Requests{NewRate(perViewer), NewRate(perAddress), NewRate(PerNetwork * perAddress)}
 }

@@ -10,15 +10,16 @@ import (
 	"byline/graph/refusal"
 )
 
-// SubscriptionBytes is how much memory a subscription may hold, as long as it lasts, for its
-// document and the message that it came in, before it counts as one more.
+// SubscriptionBytes is how much memory a subscription may hold for its document and message. For each
+// further SubscriptionBytes it counts as one more subscription.
 const SubscriptionBytes = 64 << 10
 
-// After an event that took d, the slot stays taken for pause times d, and maxPause at most, so that the events of
-// one viewer take a quarter of a processor at most.
+// After an event that took d, the slot stays occupied for pause times d, and at most maxPause, so that
+// the events of one viewer take at most a quarter of a processor.
 const pause, maxPause = 3, 100 * time.Millisecond
 
-// Subscriptions limits how many subscriptions are open at a time, and how many events of a viewer execute.
+// Subscriptions limits how many subscriptions are open at a time, and how many events of a viewer
+// execute at a time.
 type Subscriptions struct {
 	all, each int
 
@@ -33,13 +34,13 @@ type subscriber struct {
 	slot EventSlot
 }
 
-// EventSlot is held while an event of a viewer, or of the anonymous clients of an address, executes, so that
-// their subscriptions, however many, execute one event at a time. The slot then stays taken for three times as long
-// as the event took, and 100 ms at most. A nil EventSlot does not limit them.
+// EventSlot is held while an event of a viewer, or of the anonymous clients of an address, executes, so
+// that all their subscriptions execute one event at a time. The slot then stays occupied for three
+// times as long as the event took, and at most 100 ms. A nil EventSlot is no limit.
 type EventSlot chan struct{}
 
-// Acquire waits for the slot until ctx ends. The caller calls release with the time that the event took: 0 if
-// it was not executed.
+// Acquire waits for the slot until ctx ends. The caller calls release with the time that the event
+// took: 0 if it was not executed.
 func (s EventSlot) Acquire(ctx context.Context) (release func(took time.Duration)) {
 	if s == nil {
 		return func(time.Duration) {}
@@ -64,9 +65,9 @@ func NewSubscriptions(c Capacity) *Subscriptions {
 	return &Subscriptions{all: c.Subscriptions, each: c.SubscriptionsEach, byKey: map[string]*subscriber{}}
 }
 
-// Admit counts a subscription of so many bytes until ctx ends. key is its viewer or address;
-// "" is limited by the total only. The addresses of an IPv6 network are limited together, too. It returns
-// the slot of key, nil for "".
+// Admit counts a subscription that holds the given number of bytes until ctx ends. key is its viewer or
+// address; "" is limited by the total only. The addresses of an IPv6 network are limited together,
+// too. Admit returns the slot of key, nil for "".
 func (l *Subscriptions) Admit(ctx context.Context, key string, bytes int) (EventSlot, error) {
 	n, network := 1+bytes/SubscriptionBytes, Network(key)
 	l.mu.Lock()

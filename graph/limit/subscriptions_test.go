@@ -19,7 +19,7 @@ func TestSubscriptions_NetworkIsLimited(t *testing.T) {
 		}
 	}
 	if want := 2 * PerNetwork; admitted != want {
-		t.Errorf("%d are admitted, want %d", admitted, want)
+		t.Errorf("%d subscriptions are admitted, want %d", admitted, want)
 	}
 	for _, other := range []string{"2001:db8:2::", "192.0.2.1", "viewer ada", ""} {
 		if _, err := l.Admit(t.Context(), other, 0); err != nil {
@@ -28,9 +28,9 @@ func TestSubscriptions_NetworkIsLimited(t *testing.T) {
 	}
 }
 
-// A viewer's slot stays taken after an event for three times as long as it took, and 100 ms at most. It delays
-// nobody else.
-func TestEventSlot_StaysTaken(t *testing.T) {
+// After an event, the viewer's slot stays occupied for three times as long as the event took, and at most
+// 100 ms. It does not delay other viewers.
+func TestEventSlot_PauseAfterEvent(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		0:                      0, // not executed
 		10 * time.Millisecond:  370 * time.Millisecond,
@@ -40,7 +40,8 @@ func TestEventSlot_StaysTaken(t *testing.T) {
 	}
 }
 
-// tenEvents has each of three keys execute ten events at once. Those of viewers have ended after want.
+// tenEvents starts ten events of each of three keys at once, and checks that the viewers' events end after
+// want.
 func tenEvents(t *testing.T, took, want time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewSubscriptions(Capacity{})
@@ -66,7 +67,7 @@ func tenEvents(t *testing.T, took, want time.Duration) {
 		}
 		all.Wait()
 		if want := map[string]time.Duration{"viewer ada": want, "viewer grace": want, "": took}; !maps.Equal(last, want) {
-			t.Errorf("the last events ended after %v, want %v", last, want)
+			t.Errorf("last events ended after %v, want %v", last, want)
 		}
 	})
 }

@@ -13,13 +13,13 @@ import (
 type CommentConnection struct {
 	// The comments with their cursors.
 	Edges []*CommentEdge `json:"edges"`
-	// Where this page stands in the list.
+	// The position of this page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
 // A comment in a list.
 type CommentEdge struct {
-	// Where it stands in the list: pass it as `after` to go on from here.
+	// The position in the list. Pass it as `after` to get the items that follow.
 	Cursor string `json:"cursor"`
 	// The comment.
 	Node *blog.Comment `json:"node"`
@@ -35,7 +35,7 @@ type CreateCommentInput struct {
 	IdempotencyKey graphql.Omittable[*string] `json:"idempotencyKey,omitzero"`
 }
 
-// The comment that was made, and its post with the new count.
+// The created comment, and its post with the new count.
 type CreateCommentPayload struct {
 	// The comment.
 	Comment *blog.Comment `json:"comment"`
@@ -53,7 +53,7 @@ type CreatePostInput struct {
 	IdempotencyKey graphql.Omittable[*string] `json:"idempotencyKey,omitzero"`
 }
 
-// The post that was made.
+// The created post.
 type CreatePostPayload struct {
 	// The post.
 	Post *blog.Post `json:"post"`
@@ -61,13 +61,13 @@ type CreatePostPayload struct {
 
 // A new user.
 type CreateUserInput struct {
-	// 3 to 30 of `A-Z a-z 0-9 _ -`, unique without regard to case.
+	// The username: 3 to 30 of `A-Z a-z 0-9 _ -`, unique case-insensitively.
 	Username string `json:"username"`
 	// A retry with the same key and the same input returns the first result. 1 to 100 characters.
 	IdempotencyKey graphql.Omittable[*string] `json:"idempotencyKey,omitzero"`
 }
 
-// The user that was made.
+// The created user.
 type CreateUserPayload struct {
 	// The user.
 	User *names.User `json:"user"`
@@ -79,9 +79,9 @@ type DeleteCommentInput struct {
 	ID string `json:"id"`
 }
 
-// What was deleted, and its post with the new count.
+// The deleted comment, and its post with the new count.
 type DeleteCommentPayload struct {
-	// The global id that the comment had.
+	// The global id of the deleted comment.
 	DeletedCommentID string `json:"deletedCommentId"`
 	// The post.
 	Post *blog.Post `json:"post"`
@@ -93,23 +93,23 @@ type DeletePostInput struct {
 	ID string `json:"id"`
 }
 
-// What was deleted.
+// The deleted post.
 type DeletePostPayload struct {
-	// The global id that the post had.
+	// The global id of the deleted post.
 	DeletedPostID string `json:"deletedPostId"`
 }
 
 // Which user to delete.
 type DeleteUserInput struct {
-	// To confirm it: the user's current name, with the same case.
+	// The user's current username, in the same case, as a confirmation.
 	Username string `json:"username"`
-	// The user's global id, if a moderator deletes another user. Without it, the signed-in user.
+	// The global id of another user, for moderators. Default: the signed-in user.
 	ID graphql.Omittable[*string] `json:"id,omitzero"`
 }
 
-// What was deleted.
+// The deleted user.
 type DeleteUserPayload struct {
-	// The global id that the user had.
+	// The global id of the deleted user.
 	DeletedUserID string `json:"deletedUserId"`
 }
 
@@ -117,13 +117,13 @@ type DeleteUserPayload struct {
 type LikeConnection struct {
 	// The likes with their cursors.
 	Edges []*LikeEdge `json:"edges"`
-	// Where this page stands in the list.
+	// The position of this page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
 // A like in a list.
 type LikeEdge struct {
-	// Where it stands in the list: pass it as `after` to go on from here.
+	// The position in the list. Pass it as `after` to get the items that follow.
 	Cursor string `json:"cursor"`
 	// The like.
 	Node *blog.Like `json:"node"`
@@ -143,9 +143,9 @@ type LikePostPayload struct {
 	Post *blog.Post `json:"post"`
 }
 
-// Where a page stands in its list.
+// The position of a page in its list.
 type PageInfo struct {
-	// Whether more follow. Exact.
+	// Whether there are more items after this page. Exact.
 	HasNextPage bool `json:"hasNextPage"`
 	// Always false: lists page forwards only.
 	HasPreviousPage bool `json:"hasPreviousPage"`
@@ -159,19 +159,19 @@ type PageInfo struct {
 type PostConnection struct {
 	// The posts with their cursors.
 	Edges []*PostEdge `json:"edges"`
-	// Where this page stands in the list.
+	// The position of this page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
 // A post in a list.
 type PostEdge struct {
-	// Where it stands in the list: pass it as `after` to go on from here.
+	// The position in the list. Pass it as `after` to get the items that follow.
 	Cursor string `json:"cursor"`
 	// The post.
 	Node *blog.Post `json:"node"`
 }
 
-// Which post to stop liking.
+// Which post to unlike.
 type UnlikePostInput struct {
 	// The post's global id.
 	PostID string `json:"postId"`
@@ -191,13 +191,13 @@ type UpdateCommentInput struct {
 	Content string `json:"content"`
 }
 
-// The comment as it is now.
+// The updated comment.
 type UpdateCommentPayload struct {
 	// The comment.
 	Comment *blog.Comment `json:"comment"`
 }
 
-// Changes to a post. What is left out stays as it is; at least one of title and content is needed.
+// Changes to a post. Omitted fields do not change; at least one of title and content is required.
 type UpdatePostInput struct {
 	// The post's global id.
 	ID string `json:"id"`
@@ -209,7 +209,7 @@ type UpdatePostInput struct {
 	Version graphql.Omittable[*int32] `json:"version,omitzero"`
 }
 
-// The post as it is now.
+// The updated post.
 type UpdatePostPayload struct {
 	// The post.
 	Post *blog.Post `json:"post"`
@@ -217,11 +217,11 @@ type UpdatePostPayload struct {
 
 // Changes to the signed-in user.
 type UpdateUserInput struct {
-	// The new name: 3 to 30 of `A-Z a-z 0-9 _ -`, unique without regard to case.
+	// The new username: 3 to 30 of `A-Z a-z 0-9 _ -`, unique case-insensitively.
 	Username string `json:"username"`
 }
 
-// The user as it is now.
+// The updated user.
 type UpdateUserPayload struct {
 	// The user.
 	User *names.User `json:"user"`

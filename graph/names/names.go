@@ -1,10 +1,9 @@
 // Package names makes a response show one username for each user.
 //
-// Posts, comments and likes carry copies of their authors' names, and copies lag behind
-// a rename. So the names that a response shows are recorded while its fields are
-// resolved, and decided when it is written, after the last of them: where the copies of
-// one user differ, or are known to be older than a rename, the user is read, with all
-// others of whom that is so. A response without such copies costs no read.
+// Posts, comments and likes have copies of their authors' usernames, and copies lag behind
+// a rename. So the usernames of a response are recorded while its fields are resolved, and
+// decided when it is written: users whose copies differ, or are known to be older than a
+// rename, are read in one batch. A response without such copies needs no read.
 package names
 
 import (
@@ -21,37 +20,37 @@ import (
 // Names are the usernames of one response. A nil *Names shows every copy as it is. It is
 // safe for concurrent use.
 type Names struct {
-	renamed string // a user whose copies may be old; "" for nobody
+	renamed string // a user whose copies may be stale; "": none
 	read    func(ids []string) ([]*blog.User, error)
 
 	mu      sync.Mutex
-	copies  map[string]string // guarded by mu; by user id, the first that was shown
-	differ  []string          // guarded by mu; users of whom another was shown, perhaps more than once
+	copies  map[string]string // guarded by mu; by user id, the first copy that was shown
+	differ  []string          // guarded by mu; users with differing copies, possibly repeated
 	names   map[string]string // guarded by mu; by user id, what is shown instead of copies
 	settled bool              // guarded by mu
 	changed bool              // guarded by mu; see Settle
 }
 
-// New returns the Names of a response. The copies of the user renamed are checked if any
-// is shown. read reads users: nil for who cannot be found.
+// New returns the Names of a response. If copies of the user renamed are shown, they are checked.
+// read returns the users with the ids, in their order; nil for an unknown id.
 func New(renamed string, read func(ids []string) ([]*blog.User, error)) *Names {
 	return &Names{renamed: renamed, read: read}
 }
 
 type namesKey struct{}
 
-// With returns a context of a response that shows the names n.
+// With returns a context of a response with the usernames n.
 func With(ctx context.Context, n *Names) context.Context {
 	return context.WithValue(ctx, namesKey{}, n)
 }
 
-// From returns the names of the response that ctx is of, nil if it is of none.
+// From returns the Names of the response that ctx belongs to, nil if there are none.
 func From(ctx context.Context) *Names {
 	n, _ := ctx.Value(namesKey{}).(*Names)
 	return n
 }
 
-// Set shows a name instead of all copies: the user has just been given it.
+// Set replaces all copies of a user's name: the user has just been renamed.
 func (n *Names) Set(id, name string) {
 	if n == nil {
 		return
@@ -68,8 +67,8 @@ func (n *Names) setLocked(id, name string) {
 	n.names[id] = name
 }
 
-// Show records that the name of a user is shown, of which there is a copy, and returns
-// the name as far as it is known: it is final once Settle has been called.
+// Show records that a copy of a user's name is shown, and returns the name as far as it is known. It
+// is final once Settle has been called.
 func (n *Names) Show(id, copied string) string {
 	if n == nil {
 		return copied
@@ -91,8 +90,8 @@ func (n *Names) Show(id, copied string) string {
 	return copied
 }
 
-// Settle decides which names are shown, and reports whether any that Show has returned is
-// another now. It is called when all fields have been resolved; only the first call reads.
+// Settle decides which names are shown, and reports whether one differs from what Show has
+// returned. It is called when all fields have been resolved; only the first call reads.
 func (n *Names) Settle() (changed bool) {
 	if n == nil {
 		return false
@@ -112,7 +111,7 @@ func (n *Names) Settle() (changed bool) {
 	return n.changed
 }
 
-// decideLocked names the users whose copies differ or may be old.
+// decideLocked reads the users whose copies differ or may be stale.
 func (n *Names) decideLocked() {
 	unsure := map[string]bool{}
 	for _, id := range n.differ {
@@ -135,7 +134,7 @@ func (n *Names) decideLocked() {
 		if err == nil && users[i] != nil {
 			n.setLocked(id, users[i].Username)
 		} else {
-			n.setLocked(id, n.copies[id]) // one of them, at least
+			n.setLocked(id, n.copies[id]) // the same copy everywhere, at least
 		}
 	}
 }
@@ -167,6 +166,6 @@ func (n Name) MarshalGQL(w io.Writer) {
 	graphql.MarshalString(n.names.Show(n.id, n.copied)).MarshalGQL(w)
 }
 
-// UnmarshalGQL implements graphql.Unmarshaler, which gqlgen asks for. A Name is never an
+// UnmarshalGQL implements graphql.Unmarshaler, which gqlgen requires. A Name is never an
 // input.
 func (*Name) UnmarshalGQL(any) error { return errors.New("a name is no input") }

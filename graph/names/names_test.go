@@ -7,7 +7,7 @@ import (
 	"byline/store/blog"
 )
 
-// BenchmarkShow shows as many names as a page of a hundred has, of so many users.
+// BenchmarkShow shows the names of a page of a hundred items, by 1, 10 or 100 users.
 func BenchmarkShow(b *testing.B) {
 	ids := make([]string, 100)
 	for i := range ids {
@@ -19,7 +19,7 @@ func BenchmarkShow(b *testing.B) {
 			for b.Loop() {
 				n := New("", nil)
 				for i := range ids {
-					n.Show(ids[i%users], "somebody")
+					n.Show(ids[i%users], "ada")
 				}
 				if n.Settle() {
 					b.Fatal("changed")

@@ -1,4 +1,4 @@
-// Starts GraphQL Playground, which is no longer maintained, and repairs what has aged.
+// Starts GraphQL Playground, with workarounds for what no longer works: it is not maintained.
 // The server puts `const prepared = {version, tabs, settings};` before this.
 "use strict";
 
@@ -23,7 +23,7 @@ const asTyped = (text) => {
   return JSON.stringify(message);
 };
 
-// What one tab wrote, the others read: each request continues the session of the last write.
+// Each request continues the session of the last write, so that tabs read each other's writes.
 let session;
 const originalFetch = window.fetch;
 window.fetch = async (url, init) => {

@@ -1,5 +1,4 @@
-// Package refusal is the error with which the GraphQL edge refuses an operation before
-// the store sees it: a code of the closed set that clients find in extensions.code, a
-// message that they may read, and the cause, which only the operator may. Package graph
-// turns it into a response; the packages below graph return it. It holds no state.
+// Package refusal has the error by which the GraphQL edge refuses an operation before it
+// reaches the store: with a code for extensions.code, a message for the client, and a cause for
+// the operator. Package graph converts it to a response; the packages below graph return it.
 package refusal

@@ -20,7 +20,7 @@ const (
 	NotFound          Code = "NOT_FOUND"
 	Conflict          Code = "CONFLICT"
 	LimitReached      Code = "LIMIT_REACHED" // a retry cannot help
-	Throttled         Code = "THROTTLED"     // retryAfterMs says when to come back
+	Throttled         Code = "THROTTLED"     // with retryAfterMs
 	QueryTooExpensive Code = "QUERY_TOO_EXPENSIVE"
 	Unavailable       Code = "UNAVAILABLE"
 	Internal          Code = "INTERNAL"
@@ -38,7 +38,7 @@ type Error struct {
 	Message string // for the client
 	Err     error  // the cause, for the operator; may be nil
 
-	RetryAfter time.Duration // with throttled, 0 for the default, and with unavailable, 0 for none
+	RetryAfter time.Duration // 0: DefaultRetryAfter for Throttled, none for other codes
 }
 
 func (r *Error) Error() string {
@@ -50,18 +50,19 @@ func (r *Error) Error() string {
 
 func (r *Error) Unwrap() error { return r.Err }
 
-// Input makes a refusal of bad input.
+// Input returns a refusal of bad input.
 func Input(field, format string, args ...any) error {
 	return &Error{Code: BadUserInput, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// DefaultRetryAfter is when clients are told to retry if nothing better is known.
+// DefaultRetryAfter is when clients should retry if no better time is known.
 const DefaultRetryAfter = time.Second
 
-// MaxMessage is how many bytes a message may have that quotes what the client sent.
+// MaxMessage is the maximum length in bytes of a message that quotes the request.
 const MaxMessage = 300
 
-// Truncate cuts s to at most end bytes, at the beginning of a character, and marks the cut.
+// Truncate cuts s to at most end bytes, at the beginning of a character, and appends "..." if it was
+// longer.
 func Truncate(s string, end int) string {
 	if len(s) <= end {
 		return s
@@ -72,7 +73,8 @@ func Truncate(s string, end int) string {
 	return s[:end] + "..."
 }
 
-// Cause is the text of an error for the operator, without the path and position that gqlerror puts before it.
+// Cause returns the text of an error for the operator, without the path and position that gqlerror
+// prepends.
 func Cause(err error) string {
 	var e *gqlerror.Error
 	if errors.As(err, &e) {

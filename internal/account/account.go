@@ -27,7 +27,7 @@ import (
 	"byline/store/emulator"
 )
 
-// Flags name the account and the database. They are flags, as go-flags reads them.
+// Flags are the go-flags that name the account and the database.
 type Flags struct {
 	Data           string       `long:"data" default:"./data" env:"BYLINE_DATA" description:"Directory of the embedded engine's data."`
 	CosmosEndpoint string       `long:"cosmos-endpoint" env:"COSMOS_ENDPOINT" value-name:"URL" description:"Azure Cosmos DB account. Its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. Without an endpoint, the embedded engine."`
@@ -36,7 +36,7 @@ type Flags struct {
 	FeedPartitions int          `long:"feed-partitions" env:"BYLINE_FEED_PARTITIONS" value-name:"K" description:"Partitions of the feed, 1 to 64, each with all of it. The same for every process on a database. Default: 1."`
 }
 
-// Check returns an error that names the flag that is wrong.
+// Check returns an error that names the invalid flag.
 func (c Flags) Check() error {
 	if c.Embedded() && c.Data == "" {
 		return ErrNoData
@@ -56,10 +56,10 @@ func (c Flags) Check() error {
 	return CheckEndpoint(c.CosmosEndpoint)
 }
 
-// ErrNoDatabase refuses an empty --cosmos-database.
+// ErrNoDatabase is the error of an empty --cosmos-database.
 var ErrNoDatabase = errors.New("--cosmos-database is empty: it must name the database")
 
-// ErrNoData refuses an empty --data, with which the engine would be in memory.
+// ErrNoData is the error of an empty --data, which would open the engine in memory.
 var ErrNoData = errors.New("--data is empty: it must name the directory of the data")
 
 // CheckFeedPartitions checks the value of --feed-partitions.
@@ -104,7 +104,7 @@ func sessionKey() ([]byte, error) {
 	return []byte(key), nil
 }
 
-// SharesSessions reports whether other instances on the data, if there can be any, take this one's
+// SharesSessions reports whether other instances on the same data, if there can be any, accept this instance's
 // sessions.
 func (c Flags) SharesSessions() bool {
 	return c.Embedded() || cosmosKey() != "" || os.Getenv("BYLINE_SESSION_KEY") != ""
@@ -208,7 +208,7 @@ func (a *Account) Close() error {
 	return a.close()
 }
 
-// Store returns the blog on an account. Of o it sets what the flags say, and the logger.
+// Store returns the blog on an account. It sets the fields of o that the flags determine, and the logger.
 func (c Flags) Store(db *Account, log *slog.Logger, o store.Options) (*store.Store, error) {
 	return c.store(db.Account, log, o)
 }

@@ -37,7 +37,7 @@ func program(schema string, listening Listening) console.Program {
 	}
 }
 
-// Listening is called with the address when a server accepts connections; nil is not called.
+// Listening is called with the address when a server accepts connections. It may be nil.
 type Listening func(net.Addr)
 
 // Run parses args, runs the command until it is done or ctx ends, and returns the

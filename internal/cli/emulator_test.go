@@ -15,7 +15,7 @@ import (
 	"byline/store/emulator"
 )
 
-// TestEmulator_GracePeriodEnds: requests that are still active are aborted, which is no error.
+// TestEmulator_GracePeriodEnds: requests that are still active are aborted, which is not an error.
 func TestEmulator_GracePeriodEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
@@ -47,7 +47,7 @@ func TestEmulator_GracePeriodEnds(t *testing.T) {
 	})
 }
 
-func TestEmulator_PublicKeyIsForLoopback(t *testing.T) {
+func TestEmulator_WellKnownKeyOnlyOnLoopback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		c       Emulator
 		refused bool

@@ -68,9 +68,9 @@ func (c *exportCommand) Run(ctx context.Context, s console.Streams) error {
 	})
 }
 
-// exportLine is a line of an export: an item, a position, or the end. The items before a position are
-// all that were exported up to it; those after the last position are exported again when the export is
-// resumed, so they are removed first. On stdout there are no positions.
+// exportLine is a line of an export: an item, a position, or the end. A position follows all items that were
+// exported up to it. The items after the last position are exported again when the export is resumed, so they
+// are removed first. On stdout there are no positions.
 type exportLine struct {
 	Container string         `json:"container,omitzero"`
 	Item      jsontext.Value `json:"item,omitzero"`
@@ -87,7 +87,7 @@ func (l exportLine) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// export is where an export is written.
+// export writes an export to a file or to stdout.
 type export struct {
 	w        io.Writer
 	file     *os.File // nil: stdout
@@ -96,7 +96,7 @@ type export struct {
 	complete bool
 }
 
-// all writes everything from the position on, and that it is complete.
+// all writes all items from the position on, and the line of a complete export.
 func (e *export) all(ctx context.Context, st *store.Store, userID string, progress func()) error {
 	for page, err := range st.Export(ctx, userID, e.position) {
 		if err != nil {
@@ -140,7 +140,7 @@ func (e *export) write(lines ...exportLine) error {
 	return err
 }
 
-// openExport opens the file of an export, new or interrupted. It refuses a file with anything else.
+// openExport opens the file of a new or an interrupted export. It refuses any other file.
 func openExport(name, userID string) (*export, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -153,7 +153,7 @@ func openExport(name, userID string) (*export, error) {
 	return e, nil
 }
 
-// resume reads what is in the file, and removes what is after the last position.
+// resume reads the file, and truncates it after the last position.
 func (e *export) resume(userID string) error {
 	beginning := exportLine{UserID: userID, Position: new(string)}
 	first, err := beginning.encode()

@@ -59,9 +59,9 @@ func exportTo(t *testing.T, st *store.Store, name, userID string) error {
 	return errors.Join(err, e.file.Close())
 }
 
-// TestExport_CutAnywhere cuts the file of an export at any byte, as a crash may leave it: resumed, it is
-// the same file again.
-func TestExport_CutAnywhere(t *testing.T) {
+// TestExport_TornFile truncates the file of an export at any byte, as a crash may: resuming restores the same
+// file.
+func TestExport_TornFile(t *testing.T) {
 	st, ada := openBlog(t, 3)
 	file := filepath.Join(t.TempDir(), "ada.jsonl")
 	if err := exportTo(t, st, file, ada); err != nil {
@@ -79,7 +79,7 @@ func TestExport_CutAnywhere(t *testing.T) {
 			continue
 		}
 		left := bytes.Clone(whole[:cut])
-		if cut > 0 && cut < len(whole) && whole[cut-1] == '\n' { // of an item that has been deleted since
+		if cut > 0 && cut < len(whole) && whole[cut-1] == '\n' { // a torn line of an item that has since been deleted
 			left = append(left, `{"container":"posts","item":{"content":"`+strings.Repeat("x", len(whole))...)
 		}
 		if err := os.WriteFile(file, left, 0o600); err != nil {
@@ -94,8 +94,8 @@ func TestExport_CutAnywhere(t *testing.T) {
 	}
 }
 
-// TestExport_Rubbish: what is not an export of the user is refused and left as it is.
-func TestExport_Rubbish(t *testing.T) {
+// TestExport_ForeignFile: a file that is not an export of the user is refused and left unchanged.
+func TestExport_ForeignFile(t *testing.T) {
 	st, ada := openBlog(t, 1)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "ada.jsonl")
@@ -110,21 +110,21 @@ func TestExport_Rubbish(t *testing.T) {
 	beginning, rest, _ := strings.Cut(whole, "\n")
 	interrupted := whole[:strings.LastIndex(whole, `{"complete"`)]
 	for name, c := range map[string]struct{ content, want string }{
-		"a text":                     {"Dear Ada,\n", "line 1 is not of an export"},
-		"a torn text":                {"Dear Ada", "the file is not an export"},
-		"other JSON lines":           {`{"type":"user"}` + "\n", "line 1 is not of an export"},
-		"no beginning":               {rest, "the file is not an export"},
-		"of another user":            {strings.ReplaceAll(interrupted, `"userId":"ada"`, `"userId":"grace"`), "the file is an export of another user"},
-		"a line of something else":   {beginning + "\nDear Ada,\n" + rest, "line 2 is not of an export"},
-		"a line without an item":     {beginning + "\n{}\n" + rest, "line 2 is not of an export"},
-		"something else at the end":  {interrupted + "Dear Ada,\n", fmt.Sprintf("line %d is not of an export", strings.Count(interrupted, "\n")+1)},
-		"an item too few":            {dropItem(whole), "is not of an export"},
-		"a torn line before the end": {strings.Replace(whole, `,"item":`, ``, 1), "line 2 is not of an export"},
-		"more than an export":        {whole + "\n", "the file has more than a complete export"},
-		"an unknown position":        {beginning + "\n" + `{"userId":"ada","position":"somewhere"}` + "\n", "the position is not one of an export of this user"},
+		"text":                    {"Dear Ada,\n", "line 1 is not of an export"},
+		"torn text":               {"Dear Ada", "the file is not an export"},
+		"other JSON lines":        {`{"type":"user"}` + "\n", "line 1 is not of an export"},
+		"no first position":       {rest, "the file is not an export"},
+		"export of another user":  {strings.ReplaceAll(interrupted, `"userId":"ada"`, `"userId":"grace"`), "the file is an export of another user"},
+		"text in the middle":      {beginning + "\nDear Ada,\n" + rest, "line 2 is not of an export"},
+		"line without an item":    {beginning + "\n{}\n" + rest, "line 2 is not of an export"},
+		"text at the end":         {interrupted + "Dear Ada,\n", fmt.Sprintf("line %d is not of an export", strings.Count(interrupted, "\n")+1)},
+		"missing item":            {dropItem(whole), "is not of an export"},
+		"torn line in the middle": {strings.Replace(whole, `,"item":`, ``, 1), "line 2 is not of an export"},
+		"line after the end":      {whole + "\n", "the file has more than a complete export"},
+		"unknown position":        {beginning + "\n" + `{"userId":"ada","position":"somewhere"}` + "\n", "the position is not one of an export of this user"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(dir, "rubbish")
+			file := filepath.Join(dir, "foreign")
 			if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func TestExport_Rubbish(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 			if left, err := os.ReadFile(file); err != nil || string(left) != c.content {
-				t.Errorf("%v, %s is left of %s", err, left, c.content)
+				t.Errorf("the file is %s, want %s unchanged: %v", left, c.content, err)
 			}
 		})
 	}

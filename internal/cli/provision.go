@@ -21,7 +21,7 @@ type provisionCommand struct {
 	MaxThroughput int    `long:"max-throughput" value-name:"RU/s" description:"Autoscale throughput that the containers of a new database share, at most. Default: each new container has the account's default, 400 RU/s, or none in a serverless account."`
 }
 
-// Run creates what is missing, compares it, or prints it.
+// Run creates the missing containers, compares the existing ones, or prints the definitions.
 func (c *provisionCommand) Run(ctx context.Context, s console.Streams) error {
 	if err := c.check(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (c *provisionCommand) Run(ctx context.Context, s console.Streams) error {
 	return errors.Join(err, db.Close())
 }
 
-// check returns an error that names the flag that is wrong.
+// check returns an error that names the invalid flag.
 func (c *provisionCommand) check() error {
 	switch n := c.MaxThroughput; {
 	case n < 0 || n%1000 != 0:

@@ -28,7 +28,7 @@ func (c *seedCommand) Run(ctx context.Context, s console.Streams) (err error) {
 	}
 	p := console.NewProgress(s.Log, s.Stderr)
 	defer p.Stop()
-	defer collector.Rarely()()
+	defer collector.SetForBulkLoad()()
 	db, err := c.Open(ctx, p.Log, account.Options{Engine: emulator.Options{NoSync: true}})
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
 package cli
 
-// What Go otherwise takes from files of the machine, for images that have nothing but the program: the
-// time zones, and Mozilla's CA certificates. They are used only where the machine has none of its own.
+// Time zones and Mozilla's CA certificates, for images that contain only the program. Go uses them only if the
+// machine has none.
 import (
 	_ "time/tzdata"
 

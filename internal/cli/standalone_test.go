@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStandalone_CertificatesOfTheProgram: where the machine has no CA certificates, the program has.
-func TestStandalone_CertificatesOfTheProgram(t *testing.T) {
+// TestStandalone_FallbackCertificates: on a machine without CA certificates, the program uses its own.
+func TestStandalone_FallbackCertificates(t *testing.T) {
 	if os.Getenv("SSL_CERT_DIR") != "/nonexistent" {
 		cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), "SSL_CERT_FILE=/nonexistent", "SSL_CERT_DIR=/nonexistent")

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// version describes a build by what the go command has recorded about it; nil: nothing. Built from a
-// checkout with the tag v0.1.0, that is the version.
+// version describes a build by its recorded build information, which may be nil. Built from a checkout with
+// the tag v0.1.0, that is the version.
 func version(info *debug.BuildInfo) string {
 	if info == nil {
 		info = &debug.BuildInfo{}

@@ -24,7 +24,7 @@ import (
 	"byline/store/projection"
 )
 
-// viewsFlags are the flags that these commands share.
+// viewsFlags are the flags that the views commands share.
 type viewsFlags struct {
 	account.Flags
 	JSON bool `long:"json" description:"One JSON object a line instead of a table."`
@@ -91,9 +91,9 @@ func withProjections(ctx context.Context, st *store.Store, do func() error) (err
 	return do()
 }
 
-// settled is withProjections for the embedded engine: no instance has it open, so nothing else would
-// apply the pending changes.
-func (c viewsFlags) settled(ctx context.Context, st *store.Store, do func() error) error {
+// withProjectionsIfEmbedded is withProjections if the data is in the embedded engine: no instance has it open,
+// so nothing else would apply the pending changes. Otherwise it calls do.
+func (c viewsFlags) withProjectionsIfEmbedded(ctx context.Context, st *store.Store, do func() error) error {
 	if c.Embedded() {
 		return withProjections(ctx, st, do)
 	}
@@ -150,7 +150,7 @@ type jobLine struct {
 	WaitSeconds   float64 `json:"waitSeconds"` // after the last save, before it continues
 }
 
-// printJobs prints the status of the jobs, the oldest first. It prints no table of none.
+// printJobs prints the status of the jobs, the oldest first. Without jobs it prints no table.
 func (c viewsFlags) printJobs(stdout io.Writer, all []jobs.Job) error {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"job", "subject", "items", "position", "RU", "age (seconds)", "owner", "wait (seconds)"})
@@ -220,7 +220,7 @@ func (v *viewsStatus) Run(ctx context.Context, s console.Streams) error {
 	})
 }
 
-// verify finds what differs.
+// verify returns the differences between the views and their sources.
 func (c viewsFlags) verify(ctx context.Context, st *store.Store, m *console.Progress, settle time.Duration) (found []projection.Difference, err error) {
 	err = st.Views().Verify(ctx, settle, func(done, total int) { m.Show("reading", int64(done), int64(total), 0) },
 		func(d projection.Difference) { found = append(found, d) })
@@ -233,7 +233,7 @@ func (c viewsFlags) verify(ctx context.Context, st *store.Store, m *console.Prog
 func (v *viewsVerify) Run(ctx context.Context, s console.Streams) error {
 	var found []projection.Difference
 	err := v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) error {
-		return v.settled(ctx, st, func() (err error) {
+		return v.withProjectionsIfEmbedded(ctx, st, func() (err error) {
 			found, err = v.verify(ctx, st, m, v.Settle)
 			return err
 		})
@@ -255,7 +255,7 @@ func (v *viewsRepair) Run(ctx context.Context, s console.Streams) error {
 	var found, repaired []projection.Difference
 	var failed error
 	err := v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) error {
-		return v.settled(ctx, st, func() (err error) {
+		return v.withProjectionsIfEmbedded(ctx, st, func() (err error) {
 			if found, err = v.verify(ctx, st, m, 5*time.Second); err != nil {
 				return err
 			}
@@ -284,7 +284,7 @@ func (v *viewsRepair) Run(ctx context.Context, s console.Streams) error {
 	return err
 }
 
-// followEvery is how often the status of a rebuild is read.
+// followEvery is the interval at which the status of a rebuild is read.
 const followEvery = 250 * time.Millisecond
 
 func (v *viewsRebuild) Run(ctx context.Context, s console.Streams) error {

@@ -9,23 +9,23 @@ import (
 	"sync"
 )
 
-// rarelyPercent is the GOGC of Rarely: garbage may grow to four times what is in use.
-const rarelyPercent = 400
+// bulkLoadPercent is the GOGC of SetForBulkLoad: garbage may grow to four times the live heap.
+const bulkLoadPercent = 400
 
-// configured reports whether the environment sets when Go collects garbage.
+// configured reports whether the environment configures the garbage collector.
 func configured() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
-// minHeap is the heap of MinHeap, in bytes. Go never collects at less than 4 MB times GOGC/100, so a GOGC over
+// minHeap is the heap of KeepMinHeap, in bytes. Go never collects at less than 4 MB times GOGC/100, so a GOGC over
 // maxPercent would make a small heap larger than minHeap.
 const (
 	minHeap    = 20 << 20
 	maxPercent = 100 * minHeap / (4 << 20)
 )
 
-// MinHeap makes collections of a small heap rarer until the returned function is called: Go collects when
-// the heap has 20 MB, or twice what is in use if that is more. It counts what was in use at the collection before.
-// Servers of one process share it.
-func MinHeap() (restore func()) {
+// KeepMinHeap makes collections of a small heap rarer until the returned function is called: Go collects when the
+// heap has 20 MB, or twice the live heap if that is more. The live heap is that of the previous collection. Servers
+// of one process share the setting.
+func KeepMinHeap() (restore func()) {
 	if configured() {
 		return func() {}
 	}
@@ -35,7 +35,7 @@ func MinHeap() (restore func()) {
 
 var shared tuner
 
-// tuner sets GOGC after each collection, by what is still in use.
+// tuner sets GOGC after each collection, depending on the live heap.
 type tuner struct {
 	mu       sync.Mutex
 	servers  int  // guarded by mu
@@ -81,17 +81,18 @@ func (t *tuner) setLocked() {
 	debug.SetGCPercent(percent)
 	if !t.pending {
 		t.pending = true
-		// Nothing refers to this object, so the next collection finds it. One without a pointer might share its memory.
+		// This object is unreachable, so the next collection frees it and calls tune. An object without pointers might
+		// share its memory block with others.
 		runtime.AddCleanup(new(*tuner), (*tuner).tune, t)
 	}
 }
 
-// Rarely makes collections rarer (debug.SetGCPercent, 400 instead of Go's 100) until the returned
-// function is called. It is for loads, whose live heap is always small.
-func Rarely() (restore func()) {
+// SetForBulkLoad makes collections rarer (debug.SetGCPercent, 400 instead of Go's 100) until the returned
+// function is called. It is for bulk loads, whose live heap is always small.
+func SetForBulkLoad() (restore func()) {
 	if configured() {
 		return func() {}
 	}
-	before := debug.SetGCPercent(rarelyPercent)
+	before := debug.SetGCPercent(bulkLoadPercent)
 	return func() { debug.SetGCPercent(before) }
 }

@@ -11,14 +11,14 @@ import (
 	"byline/internal/waittest"
 )
 
-// next returns GOGC and the heap in bytes at which Go collects next.
+// next returns GOGC, and the heap in bytes at which the next collection starts.
 func next() (percent, goal uint64) {
 	m := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/heap/goal:bytes"}}
 	metrics.Read(m)
 	return m[0].Value.Uint64(), m[1].Value.Uint64()
 }
 
-// TestCollector: servers and loads have a higher GOGC until they end, unless GOGC or GOMEMLIMIT is set.
+// TestCollector: servers and bulk loads have a higher GOGC until they end, unless GOGC or GOMEMLIMIT is set.
 func TestCollector(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	for _, variable := range []string{"", "GOGC", "GOMEMLIMIT"} {
@@ -30,16 +30,16 @@ func TestCollector(t *testing.T) {
 			}
 			check := func(of string, runs bool) {
 				t.Helper()
-				runtime.GC() // of the test before
+				runtime.GC() // collects the garbage of the previous test
 				if got, _ := next(); (got > 100) != (runs && variable == "") {
-					t.Errorf("%s: a GOGC of %d", of, got)
+					t.Errorf("%s: GOGC is %d", of, got)
 				}
 			}
-			end := collector.Rarely()
+			end := collector.SetForBulkLoad()
 			check("a load", true)
 			end()
 			check("after a load", false)
-			first, second := collector.MinHeap(), collector.MinHeap()
+			first, second := collector.KeepMinHeap(), collector.KeepMinHeap()
 			check("two servers", true)
 			first()
 			check("a server", true)
@@ -49,12 +49,12 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// TestMinHeap: a small heap may grow to 20 MB, and a larger one to twice what is in use, as that changes.
-func TestMinHeap(t *testing.T) {
+// TestKeepMinHeap: a small heap may grow to 20 MB, and a larger one to twice the live heap, as that changes.
+func TestKeepMinHeap(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
-	defer collector.MinHeap()()
+	defer collector.KeepMinHeap()()
 	const mb = 1 << 20
 	for _, used := range []int{0, 8, 40, 8, 0} {
 		memory := make([]byte, used*mb)

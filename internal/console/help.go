@@ -78,7 +78,7 @@ func usageOf(o *flags.Option) string {
 	return "--" + o.LongName + "=" + cmp.Or(strings.Join(o.Default, ","), o.ValueName)
 }
 
-// printEntry prints a name and, below it, what it is.
+// printEntry prints a name and, below it, its description.
 func printEntry(w io.Writer, name, about string) {
 	const indent = "      "
 	fmt.Fprintf(w, "  %s\n%s%s\n", name, indent, wrap(about, indent))

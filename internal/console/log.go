@@ -14,18 +14,18 @@ import (
 // OneLine returns the message of an error that ends the process.
 func OneLine(err error) string {
 	text := err.Error()
-	var answer *azcore.ResponseError
-	if errors.As(err, &answer) {
+	var response *azcore.ResponseError
+	if errors.As(err, &response) {
 		// azcore prints a page: before it is the operation, after it are other errors.
-		head, rest, _ := strings.Cut(text, answer.Error())
+		head, rest, _ := strings.Cut(text, response.Error())
 		hint := ""
-		switch answer.StatusCode {
+		switch response.StatusCode {
 		case http.StatusUnauthorized:
 			hint = " (is the key right?)"
 		case http.StatusForbidden:
 			hint = " (may this identity create databases and containers? if not, create them beforehand)"
 		}
-		text = head + strings.TrimSpace(answer.ErrorCode) + hint + "\n" + rest
+		text = head + strings.TrimSpace(response.ErrorCode) + hint + "\n" + rest
 	}
 	return onOneLine(text)
 }

@@ -14,31 +14,31 @@ import (
 )
 
 func TestOneLine(t *testing.T) {
-	answer := &azcore.ResponseError{StatusCode: http.StatusServiceUnavailable, ErrorCode: "503"}
+	response := &azcore.ResponseError{StatusCode: http.StatusServiceUnavailable, ErrorCode: "503"}
 	full := errors.New("no space\tleft")
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
-		{fmt.Errorf("import post: %w", answer), "import post: 503"},
-		{errors.Join(fmt.Errorf("import post: %w", answer), full), "import post: 503; no space left"},
+		{fmt.Errorf("import post: %w", response), "import post: 503"},
+		{errors.Join(fmt.Errorf("import post: %w", response), full), "import post: 503; no space left"},
 		{errors.Join(full, errors.New("closed")), "no space left; closed"},
 		{errors.Join(full, full), "no space left"},
 		{errors.New("no token.\nAttempted:\n\tnone\n-----\n\nSee there"), "no token.; Attempted:; none; See there"},
 	} {
 		if got := OneLine(c.err); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
+			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 }
 
-// TestErrorsInTheLog: the page that azcore makes of an error response is one line in the log.
-func TestErrorsInTheLog(t *testing.T) {
+// TestNewLog_ErrorOnOneLine: azcore formats an error response as a page, which is one line in the log.
+func TestNewLog_ErrorOnOneLine(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "https://account.example/dbs/blog", nil)
-	answer := runtime.NewResponseError(&http.Response{Status: "503 Unavailable", StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
+	response := runtime.NewResponseError(&http.Response{Status: "503 Unavailable", StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
 		Body: io.NopCloser(strings.NewReader(`{"message":"later"}`))})
 	var log strings.Builder
-	NewLog(&log).Warn("not read", "error", fmt.Errorf("read database: %w", answer))
+	NewLog(&log).Warn("not read", "error", fmt.Errorf("read database: %w", response))
 	want := `error="read database: GET https://account.example/dbs/blog; RESPONSE 503: 503 Unavailable; ERROR CODE UNAVAILABLE; {; \"message\": \"later\"; }"`
 	if line := log.String(); !strings.Contains(line, want) {
 		t.Errorf("%s is not in %s", want, line)

@@ -20,7 +20,7 @@ type Program struct {
 	Help     string // one line
 	Version  string // what --version prints; "" for no such flag
 	Commands []Command
-	Default  string // name of the command that runs if args name none; "" if they must
+	Default  string // name of the command that runs if args name none; "" if a command is required
 }
 
 // Command is a command, or a group of commands.
@@ -36,7 +36,7 @@ type Runner interface {
 	Run(context.Context, Streams) error
 }
 
-// Streams are what a command writes to: results go to Stdout, all else to Stderr, as Log does.
+// Streams are the outputs of a command: results go to Stdout, all else to Stderr, to which Log writes, too.
 type Streams struct {
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
@@ -77,13 +77,13 @@ func (p Program) run(ctx context.Context, args []string, s Streams) error {
 		command = command.Active
 		name += " " + command.Name
 	}
-	var wrong *flags.Error
+	var ferr *flags.Error
 	switch {
-	case errors.As(err, &wrong) && wrong.Type == flags.ErrHelp:
+	case errors.As(err, &ferr) && ferr.Type == flags.ErrHelp:
 		printCommand(s.Stdout, name, command)
 		return nil
-	case errors.As(err, &wrong) && wrong.Type == flags.ErrMarshal:
-		return wrongValue(wrong, parser.Command)
+	case errors.As(err, &ferr) && ferr.Type == flags.ErrMarshal:
+		return invalidValue(ferr, parser.Command)
 	case err != nil:
 		return err
 	case len(rest) > 0:
@@ -92,11 +92,12 @@ func (p Program) run(ctx context.Context, args []string, s Streams) error {
 	return runners[command].Run(ctx, s)
 }
 
-// marshalError is what go-flags says of a value that it cannot parse.
+// marshalError matches go-flags' message about a value that it cannot parse.
 var marshalError = regexp.MustCompile("^invalid argument for flag `--(.+?)'(?: \\(expected .+?\\))?: (?:strconv\\.\\w+: |time: )?(.*)$")
 
-// wrongValue says which flag or environment variable has a wrong value, without go-flags' names of Go types.
-func wrongValue(err *flags.Error, commands *flags.Command) error {
+// invalidValue returns an error that names the flag or environment variable with an invalid value, without
+// go-flags' names of Go types.
+func invalidValue(err *flags.Error, commands *flags.Command) error {
 	m := marshalError.FindStringSubmatch(err.Message)
 	if m == nil {
 		return err
@@ -107,8 +108,8 @@ func wrongValue(err *flags.Error, commands *flags.Command) error {
 	return fmt.Errorf("--%s: %s", m[1], m[2])
 }
 
-// variableOf returns the environment variable that an option was read from. go-flags reads those of all
-// commands, whichever runs, and none if an argument is wrong. It returns "" then.
+// variableOf returns the environment variable that an option was read from, or "". go-flags reads the variables
+// of all commands, whichever runs, and none if an argument is invalid.
 func variableOf(command *flags.Command, option string) string {
 	if o := command.FindOptionByLongName(option); o != nil && o.IsSetDefault() {
 		return "$" + o.EnvDefaultKey
@@ -184,7 +185,7 @@ type List []string
 
 // UnmarshalFlag implements flags.Unmarshaler.
 func (l *List) UnmarshalFlag(value string) error {
-	if value != "" { // of a variable of the environment
+	if value != "" { // an environment variable may be empty
 		*l = append(*l, strings.Split(value, ",")...)
 	}
 	return nil

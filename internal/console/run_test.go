@@ -42,7 +42,7 @@ func TestProgram(t *testing.T) {
 		args        string
 		environment string // NAME=value
 		out         string // of a program that succeeds
-		says        string // of one that fails
+		wantErr     string // of one that fails
 	}{
 		{args: "", out: `[] true 7`},
 		{args: "show --size=8", out: `[] true 8`},
@@ -59,28 +59,28 @@ func TestProgram(t *testing.T) {
 		{args: "group inner --light", out: `[] true 7`},
 		{args: "group inner --light --no-light", out: `[] false 7`},
 		{args: "--version", out: "v1\n"},
-		{args: "group", says: "inner"},
-		{args: "other", says: "other"},
-		{args: "show other", says: "unexpected argument other"},
-		{args: "show -- --no-light", says: "unexpected argument --no-light"},
-		{args: "--size=x", says: `test: --size: parsing "x": invalid syntax`},
-		{args: "--light=x", says: `test: --light: parsing "x": invalid syntax`},
-		{environment: "BYLINE_TEST_LIGHT=x", says: `test: $BYLINE_TEST_LIGHT: parsing "x": invalid syntax`},
-		{environment: "BYLINE_TEST_WAIT=x", says: `test: $BYLINE_TEST_WAIT: invalid duration "x"`},
-		{args: "wait --wait=5", says: `test: --wait: missing unit in duration "5"`},
-		{args: "--other", says: "other"},
-		{args: "--no-size", says: "no-size"},
+		{args: "group", wantErr: "inner"},
+		{args: "other", wantErr: "other"},
+		{args: "show other", wantErr: "unexpected argument other"},
+		{args: "show -- --no-light", wantErr: "unexpected argument --no-light"},
+		{args: "--size=x", wantErr: `test: --size: parsing "x": invalid syntax`},
+		{args: "--light=x", wantErr: `test: --light: parsing "x": invalid syntax`},
+		{environment: "BYLINE_TEST_LIGHT=x", wantErr: `test: $BYLINE_TEST_LIGHT: parsing "x": invalid syntax`},
+		{environment: "BYLINE_TEST_WAIT=x", wantErr: `test: $BYLINE_TEST_WAIT: invalid duration "x"`},
+		{args: "wait --wait=5", wantErr: `test: --wait: missing unit in duration "5"`},
+		{args: "--other", wantErr: "other"},
+		{args: "--no-size", wantErr: "no-size"},
 	} {
 		t.Run(strings.TrimSpace(tt.environment+" test "+tt.args), func(t *testing.T) {
 			if name, value, ok := strings.Cut(tt.environment, "="); ok {
 				t.Setenv(name, value)
 			}
 			out, log, status := run(strings.Fields(tt.args)...)
-			if tt.says == "" && (status != 0 || out != tt.out || log != "") {
+			if tt.wantErr == "" && (status != 0 || out != tt.out || log != "") {
 				t.Errorf("status %d, %s%s; want %s", status, out, log, tt.out)
 			}
-			if tt.says != "" && (status != 1 || !strings.Contains(log, tt.says) || strings.Count(log, "\n") != 1) {
-				t.Errorf("status %d: %s; want an error with %s", status, log, tt.says)
+			if tt.wantErr != "" && (status != 1 || !strings.Contains(log, tt.wantErr) || strings.Count(log, "\n") != 1) {
+				t.Errorf("status %d: %s; want an error with %s", status, log, tt.wantErr)
 			}
 		})
 	}

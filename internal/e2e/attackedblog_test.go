@@ -19,21 +19,21 @@ import (
 	"byline/store/blog"
 )
 
-// attackedBlog is a blog that two instances serve to others and to attackers.
+// attackedBlog is a blog that two instances serve to an attacker and to other viewers.
 type attackedBlog struct {
 	provider  *identityProvider
 	engine    string       // its URL
 	store     *store.Store // of the test
 	instances []*process
 	client    graphQLClient
-	others    []string // tokens
-	publisher string   // the token of one who publishes long posts
+	others    []string // tokens of the other viewers
+	publisher string   // the token of the author of long posts
 	posts     []string // global ids
 	longest   string   // the global id of the longest post
-	probed    string   // of one that the prober comments on
-	commented string   // of the post with the renamer's comments
-	comment   string   // the last of those
-	cursors   []string // of comments on it
+	probed    string   // the global id of the post that probes comment on
+	commented string   // the global id of the post with the renamer's comments
+	comment   string   // the global id of the last of those comments
+	cursors   []string // of comments on that post
 	probes    int
 	rows      []string
 }
@@ -150,9 +150,9 @@ func (w *attackedBlog) send(ctx context.Context, instance int, token, session, q
 	return w.client.send(ctx, w.instances[instance].Root, token, session, operation{query, variables})
 }
 
-// insist sends an operation to the first instance. In the short form it repeats, for a minute at most, an
-// operation that an overloaded instance refuses.
-func (w *attackedBlog) insist(ctx context.Context, token, query string, variables map[string]any) (reply, error) {
+// sendWithRetry sends an operation to the first instance. In the short form it retries, for a minute at most, if
+// the instance is overloaded.
+func (w *attackedBlog) sendWithRetry(ctx context.Context, token, query string, variables map[string]any) (reply, error) {
 	r, err := w.send(ctx, 0, token, "", query, variables)
 	for began := time.Now(); err == nil && r.code() == "UNAVAILABLE" && !longtest.Enabled() && time.Since(began) < time.Minute; {
 		<-time.After(100 * time.Millisecond)
@@ -161,17 +161,17 @@ func (w *attackedBlog) insist(ctx context.Context, token, query string, variable
 	return r, err
 }
 
-// must is insist for operations that have to succeed, and returns their data.
+// must is sendWithRetry for operations that have to succeed, and returns their data.
 func (w *attackedBlog) must(t *testing.T, token, query string, variables map[string]any) map[string]any {
 	t.Helper()
-	r, err := w.insist(t.Context(), token, query, variables)
+	r, err := w.sendWithRetry(t.Context(), token, query, variables)
 	if err != nil || r.code() != "" {
 		t.Fatalf("%s: %v %v", query, err, r.Errors)
 	}
 	return r.Data
 }
 
-// charges returns what the engine has charged.
+// charges returns the charges of the engine so far.
 func (w *attackedBlog) charges(t *testing.T) (sum charges) {
 	t.Helper()
 	r, err := w.client.Get(w.engine + "/charges")
@@ -193,8 +193,8 @@ func (w *attackedBlog) metric(t *testing.T, name string) (sum float64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, there := total(all, name, nil)
-		if !there {
+		n, ok := total(all, name, nil)
+		if !ok {
 			t.Fatalf("there is no %s", name)
 		}
 		sum += n

@@ -20,16 +20,16 @@ import (
 	"byline/internal/longtest"
 )
 
-// attackerProcess is the environment variable that makes this test binary an attacker, who reads an attack
-// from the standard input, carries it out until the input ends, and prints what came of it.
+// attackerProcess is the environment variable that makes this test binary an attacker, which reads an attack
+// from the standard input, executes it until the input ends, and prints the result.
 const attackerProcess = "BYLINE_ATTACKER"
 
-// attack is what one viewer does to the instances.
+// attack has the operations and subscriptions of an attack by one viewer.
 type attack struct {
 	Roots          []string // of the instances
 	Token, Session string
-	Operations     []operation // sent in turn, again and again
-	Subscriptions  [][]string  // opened, by connection
+	Operations     []operation // sent in a cycle
+	Subscriptions  [][]string  // documents, by connection
 }
 
 type operation struct {
@@ -37,16 +37,16 @@ type operation struct {
 	Variables map[string]any `json:"variables"`
 }
 
-// attacked is what came of an attack.
-type attacked struct {
+// attackResult is the result of an attack.
+type attackResult struct {
 	Codes                          map[string]int // of the operations
-	Subscribed, Refused, Delivered int64          // subscriptions asked for, and refused as too many; events
+	Subscribed, Refused, Delivered int64          // subscriptions requested, and refused as too many; events
 	Error                          string
 }
 
 // start starts an attack and returns a function that ends it. In the long form, which judges latency, the
 // attacker is a process of the lowest priority: a real one does not compute on the machines of the instances.
-func (a attack) start(t *testing.T) (end func() attacked) {
+func (a attack) start(t *testing.T) (end func() attackResult) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	if longtest.Enabled() {
@@ -62,7 +62,7 @@ func (a attack) start(t *testing.T) (end func() attacked) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := sync.OnceValue(func() (r attacked) {
+	result := sync.OnceValue(func() (r attackResult) {
 		in.Close()
 		if err := c.Wait(); err != nil {
 			t.Errorf("the attacker: %v", err)
@@ -78,7 +78,7 @@ func (a attack) start(t *testing.T) (end func() attacked) {
 	return result
 }
 
-// runAttacker is the attacker's process.
+// runAttacker is the main function of the attacker's process.
 func runAttacker() error {
 	in := json.NewDecoder(os.Stdin)
 	var a attack
@@ -90,7 +90,7 @@ func runAttacker() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel(nil)
 	}()
-	r := attacked{Codes: map[string]int{}}
+	r := attackResult{Codes: map[string]int{}}
 	var all sync.WaitGroup
 	all.Go(func() { a.subscribe(ctx, cancel, &r) })
 	if len(a.Operations) > 0 {
@@ -106,7 +106,7 @@ func runAttacker() error {
 
 // flood sends operations over several connections to each instance until ctx ends, and attackLeast over each of
 // them, even if a busy machine takes longer to start the attacker than the attack is to last.
-func (a attack) flood(ctx context.Context, cancel context.CancelCauseFunc, r *attacked) {
+func (a attack) flood(ctx context.Context, cancel context.CancelCauseFunc, r *attackResult) {
 	client := graphQLClient{&http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: attackConns}}}
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -133,7 +133,7 @@ func (a attack) flood(ctx context.Context, cancel context.CancelCauseFunc, r *at
 }
 
 // subscribe opens the subscriptions, and reads their events until ctx ends.
-func (a attack) subscribe(ctx context.Context, cancel context.CancelCauseFunc, r *attacked) {
+func (a attack) subscribe(ctx context.Context, cancel context.CancelCauseFunc, r *attackResult) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i, subscriptions := range a.Subscriptions {
@@ -179,7 +179,7 @@ func (a attack) subscribe(ctx context.Context, cancel context.CancelCauseFunc, r
 						atomic.AddInt64(&r.Refused, 1)
 						continue
 					}
-					var refused struct{ ID string } // for its rate or request units, or by an overloaded instance
+					var refused struct{ ID string } // by a rate or RU limit, or by an overloaded instance
 					if err := json.Unmarshal(m, &refused); err != nil {
 						cancel(err)
 						return
@@ -236,7 +236,7 @@ func (c graphQLClient) send(ctx context.Context, root, token, session string, o 
 	return r, nil
 }
 
-// reply is a response as far as it matters here.
+// reply has the fields of a response that the tests use.
 type reply struct {
 	Data   map[string]any
 	Errors []struct {

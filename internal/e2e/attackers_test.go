@@ -21,8 +21,8 @@ func (w *attackedBlog) roots() (roots []string) {
 	return roots
 }
 
-// flood sends operations by a viewer over several connections to each instance until ctx ends, and a few over
-// each of them at least. It returns their replies by code.
+// flood sends operations of a viewer over several connections to each instance until ctx ends, at least a few over
+// each. It returns the number of responses by code.
 func (w *attackedBlog) flood(t *testing.T, ctx context.Context, token, session string, operations ...operation) map[string]int {
 	t.Helper()
 	end := attack{Roots: w.roots(), Token: token, Session: session, Operations: operations}.start(t)
@@ -32,7 +32,8 @@ func (w *attackedBlog) flood(t *testing.T, ctx context.Context, token, session s
 	return codes
 }
 
-// outcomeOf checks that operations were accepted, or refused by a limit that is named.
+// outcomeOf counts the operations that were accepted, and those refused with UNAVAILABLE or a code of limits. Any other
+// code fails the test.
 func outcomeOf(t *testing.T, codes map[string]int, limits ...string) (o outcome) {
 	t.Helper()
 	for code, n := range codes {
@@ -61,7 +62,7 @@ func (w *attackedBlog) renames(t *testing.T, ctx context.Context) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.accepted = int(u.Revision - 1) // repeating the current name is no rename
+	o.accepted = int(u.Revision - 1) // setting the current name again is not a rename
 	if o.accepted != renamesADay {
 		t.Errorf("%d renames, want %d", o.accepted, renamesADay)
 	}
@@ -70,11 +71,11 @@ func (w *attackedBlog) renames(t *testing.T, ctx context.Context) outcome {
 	return o
 }
 
-// awaitSweeps waits until the renamer's last comment has the name and no job is left. One instance
-// executes the job, twice at most as the last rename may come in the middle.
+// awaitSweeps waits until the renamer's last comment has the name and no job is left. One instance executes the
+// job, at most twice: the last rename may arrive during the first execution.
 func (w *attackedBlog) awaitSweeps(t *testing.T, name string) {
 	t.Helper()
-	most := time.Minute + time.Duration(2*sweptRU*float64(renamersComments)/jobsRU*float64(time.Second))
+	limit := time.Minute + time.Duration(2*sweptRU*float64(renamersComments)/jobsRU*float64(time.Second))
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for began := time.Now(); ; <-again.C {
@@ -95,8 +96,8 @@ func (w *attackedBlog) awaitSweeps(t *testing.T, name string) {
 		if have == name && jobs == 0 {
 			return
 		}
-		if time.Since(began) > most {
-			t.Fatalf("after %v the name is %v, want %s; %.0f jobs", most, have, name, jobs)
+		if time.Since(began) > limit {
+			t.Fatalf("after %v the name is %v, want %s; %.0f jobs", limit, have, name, jobs)
 		}
 	}
 }
@@ -120,10 +121,10 @@ func (w *attackedBlog) attacker(t *testing.T, name string) (token string) {
 	return token
 }
 
-// sessions reads a hundred posts at a time in a session that asks for what no replica will ever have.
+// sessions reads a hundred posts at a time with a session token whose LSNs no replica will ever reach.
 func (w *attackedBlog) sessions(t *testing.T, ctx context.Context) outcome {
 	token := w.attacker(t, "crafter")
-	r, err := w.send(t.Context(), 0, token, "", likePost, map[string]any{"post": w.posts[0]}) // of the range that is read
+	r, err := w.send(t.Context(), 0, token, "", likePost, map[string]any{"post": w.posts[0]}) // a post in the range that is read
 	if err != nil || r.session == "" {
 		t.Fatalf("no session: %v %v", err, r.Errors)
 	}
@@ -144,7 +145,7 @@ func (w *attackedBlog) sessions(t *testing.T, ctx context.Context) outcome {
 	return o
 }
 
-// craftSession raises each LSN of a session token to 2^60. The MAC is no longer that of the token.
+// craftSession raises each LSN of a session token to 2^60, which makes its MAC invalid.
 func craftSession(t *testing.T, token string) string {
 	t.Helper()
 	b, err := base64.RawURLEncoding.DecodeString(token)
@@ -177,12 +178,12 @@ func craftSession(t *testing.T, token string) string {
 		}
 	}
 	if raised == 0 {
-		t.Fatal("a session of no range")
+		t.Fatal("the session has no ranges")
 	}
 	return base64.RawURLEncoding.EncodeToString(slices.Concat(crafted, rest, signature))
 }
 
-// comments writes comments on a post that has many.
+// comments writes comments on a post that has nearly as many as the limit.
 func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
 	token := w.provider.token(t, "commenter")
 	var query strings.Builder
@@ -196,8 +197,8 @@ func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
 		t.Fatal(err)
 	}
 	o.accepted = int(post.CommentCount) - renamersComments - commentersSeeded
-	if most := maxCommented - commentersSeeded + attackInstances*(uncounted+attackConns); o.accepted > most {
-		t.Errorf("%d comments of a viewer on a post; want at most %d", commentersSeeded+o.accepted, commentersSeeded+most)
+	if limit := maxCommented - commentersSeeded + attackInstances*(uncounted+attackConns); o.accepted > limit {
+		t.Errorf("%d comments of a viewer on a post; want at most %d", commentersSeeded+o.accepted, commentersSeeded+limit)
 	}
 	if codes["LIMIT_REACHED"] == 0 {
 		t.Error("the limit of comments was not reached")
@@ -205,7 +206,7 @@ func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
 	return o
 }
 
-// subscriptions opens as many subscriptions as a viewer can, and publishes posts of 99 KB.
+// subscriptions opens the maximum number of subscriptions of a viewer, and publishes posts of 99 KB.
 func (w *attackedBlog) subscriptions(t *testing.T, _ context.Context) outcome {
 	const perConn, expensive = 100, 20
 	a := attack{Roots: w.roots(), Token: w.attacker(t, "subscriber"), Subscriptions: make([][]string, openSubscriptions/perConn)}
@@ -232,7 +233,7 @@ func (w *attackedBlog) subscriptions(t *testing.T, _ context.Context) outcome {
 	tick := time.NewTicker(attackedFor / comments)
 	defer tick.Stop()
 	for n := range comments {
-		w.other(t, n%attackInstances, w.others[n%len(w.others)], createComment, map[string]any{"post": w.commented, "content": "for the subscribers"})
+		w.sendOther(t, n%attackInstances, w.others[n%len(w.others)], createComment, map[string]any{"post": w.commented, "content": "for the subscribers"})
 		<-tick.C
 	}
 	open := w.metric(t, "byline_subscribers")
@@ -240,14 +241,14 @@ func (w *attackedBlog) subscriptions(t *testing.T, _ context.Context) outcome {
 		t.Errorf("%.0f subscriptions of a viewer are open", open)
 	}
 	r := end()
-	t.Logf("%d subscriptions asked for, %.0f open, %d refused, %d events", r.Subscribed, open, r.Refused, r.Delivered)
+	t.Logf("%d subscriptions requested, %.0f open, %d refused, %d events", r.Subscribed, open, r.Refused, r.Delivered)
 	if r.Delivered == 0 {
-		t.Error("no event was delivered: this is no attack")
+		t.Error("no event was delivered: the attack is too weak")
 	}
 	return outcome{accepted: int(open), refused: int(r.Refused)}
 }
 
-// expensiveEvents is a subscription whose events read pages that those of no other number read.
+// expensiveEvents returns a subscription whose events read pages that the events of other numbers do not read.
 func (w *attackedBlog) expensiveEvents(number int) string {
 	var query strings.Builder
 	fmt.Fprintf(&query, `subscription { commentAdded(postId: %q) { post {`, w.commented)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// BenchmarkBackgroundRU measures how long requests take while a rename of many items runs in the
-// same instance, at several rates of --background-ru. x is the ratio to the time without a job.
+// BenchmarkBackgroundRU measures the latency of requests while a rename of many items runs in the same
+// instance, at several rates of --background-ru. x is the ratio to the latency without a job.
 //
 //	go test ./internal/e2e -run '^$' -bench BackgroundRU -benchtime 1x
 func BenchmarkBackgroundRU(b *testing.B) {
@@ -43,7 +43,7 @@ func BenchmarkBackgroundRU(b *testing.B) {
 			idle := c.engine.charged()
 			eventually(b, func() error { // the new instance has to list the jobs
 				if c.engine.charged() < idle+float64(rate)/4 {
-					return errors.New("the job does not go on")
+					return errors.New("the job has not resumed")
 				}
 				return nil
 			})
@@ -55,8 +55,7 @@ func BenchmarkBackgroundRU(b *testing.B) {
 	}
 }
 
-// latency sends 200 requests a second for d: nine reads, then a comment. It returns how long they took,
-// sorted.
+// latency sends 200 requests a second for d: nine reads, then a comment. It returns their latencies, sorted.
 func (c *jobCluster) latency(b *testing.B, d time.Duration) (took []time.Duration) {
 	b.Helper()
 	p := c.at(0)
@@ -81,8 +80,8 @@ func (c *jobCluster) latency(b *testing.B, d time.Duration) (took []time.Duratio
 	return took
 }
 
-// paced calls send 200 times a second for d, concurrently, with the number of the call, and returns how long each took
-// since it was due.
+// paced calls send 200 times a second for d, concurrently, with the number of the call. It returns the time of each
+// call from when it was due.
 func paced(d time.Duration, send func(n int)) (took []time.Duration) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

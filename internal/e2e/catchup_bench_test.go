@@ -77,6 +77,6 @@ func (s *cpuSide) paced(b *testing.B, blog *cpuBlog, d time.Duration) []time.Dur
 			p = like
 		}
 		user, body := blog.request(p, s, rand.IntN(1<<30))
-		s.ask(b, user, body)
+		s.do(b, user, body)
 	})
 }

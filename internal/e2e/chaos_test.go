@@ -24,8 +24,7 @@ var (
 // TestChaos writes to three instances on one engine, each in its own process, and kills and restarts
 // them every few seconds, while the engine injects chaosFault and splits partitions. Meanwhile no
 // projection is more than 30 s behind. When the load stops, every projection becomes equal to its
-// source, and every acknowledged write is stored exactly once. In the long form projections have 10 s
-// for that:
+// source, in the long form within 10 s, and every acknowledged write is stored exactly once:
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos -v
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos/engine -chaos.for=5m -v
@@ -43,7 +42,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// victim is what is killed.
+// victim is the kind of process that is killed.
 type victim int
 
 const (
@@ -54,7 +53,7 @@ const (
 
 const (
 	chaosSplits     = 3
-	chaosLag        = 30 * time.Second // the most that a projection may be behind during the load
+	chaosLag        = 30 * time.Second // the maximum lag of a projection during the load
 	chaosReplicaLag = 50 * time.Millisecond
 )
 
@@ -109,7 +108,7 @@ func runChaos(t *testing.T, kills []victim) {
 			splits[0]()
 			splits = splits[1:]
 		}
-		// What is killed is killed during the split or after it.
+		// The kill comes during the split or after it.
 		pause(random, 0, every/4)
 		switch kills[kill%len(kills)] {
 		case theEngine:
@@ -146,14 +145,15 @@ func runChaos(t *testing.T, kills []victim) {
 	if took > within {
 		t.Errorf("the projections caught up only after %v", took)
 	}
-	most := chaosLag
+	limit := chaosLag
 	if testing.Short() { // with the race detector, instances are killed soon after their start
-		most *= 2
+		limit *= 2
 	}
-	if lag.longest > most {
-		t.Errorf("the projections were %v behind", lag.longest)
+	if lag.longest > limit {
+		t.Errorf("the projections were %v behind, want at most %v", lag.longest, limit)
 	}
-	// Each range has one lease, each lease an owner, and no delete of a post is left: verify allows for what it will delete.
+	// Each range has one lease, each lease an owner, and no job that deletes a post is left: verify ignores items that
+	// such a job will delete.
 	eventually(t, func() error {
 		var out, log output
 		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {
@@ -180,9 +180,9 @@ func runChaos(t *testing.T, kills []victim) {
 	for _, w := range writers {
 		operations += w.operations
 		retries += w.retries
-		w.account()
+		w.checkStored()
 	}
-	accountAll(writers)
+	checkCounts(writers)
 	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind in %d samples, and verified %v after the load stopped",
 		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond), lag.samples, took.Round(time.Millisecond))
 	if operations < 20 || lag.samples == 0 && longtest.Enabled() { // a short load may end while the engine is down
@@ -197,11 +197,10 @@ func runChaos(t *testing.T, kills []victim) {
 
 // pause waits for a random time.
 func pause(random *rand.Rand, least, most time.Duration) {
-	time.Sleep(least + time.Duration(random.Int64N(int64(most-least)))) // what is tested is that the moment does not matter
+	time.Sleep(least + time.Duration(random.Int64N(int64(most-least)))) // the test needs random moments, so there is no event to wait for
 }
 
-// lagWatch reads again and again how far the projections are behind. While that cannot be read, it
-// counts them as making no progress.
+// lagWatch polls the lag of the projections. While the lag cannot be read, it assumes that they make no progress.
 type lagWatch struct {
 	longest time.Duration
 	samples int
@@ -227,7 +226,7 @@ func (l *lagWatch) run(ctx context.Context, engine *engineProcess) {
 	}
 }
 
-// lagOf returns how long the first change waits that a projection has not applied.
+// lagOf returns the age of the oldest change that a projection has not applied.
 func lagOf(ctx context.Context, engine *engineProcess) (longest time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -50,8 +50,8 @@ func chaosEngine() int {
 	return 1
 }
 
-// chaosFault throttles 2% of the requests, as a partition does whose budget is used up, and answers 449
-// to 1% of the writes. Of the batches, 2% fail by one operation.
+// chaosFault throttles 2% of the requests, as an exhausted partition does, and fails 1% of the writes with 449. Of
+// the batches, 2% fail because of one operation.
 func chaosFault(o emulator.Operation) emulator.Fault {
 	n, retryAfter := rand.N(1000), time.Duration(1+rand.N(300))*time.Millisecond
 	write := o.Kind != emulator.Read && o.Kind != emulator.Query && o.Kind != emulator.ChangeFeed && o.Kind != emulator.Metadata
@@ -133,8 +133,8 @@ func (e *engineProcess) split(container, id string) {
 	if _, err := fmt.Fprintln(e.in, container, id); err != nil {
 		e.t.Fatal(err)
 	}
-	if answer, err := e.out.ReadString('\n'); err != nil || answer != "<nil>\n" {
-		e.t.Fatalf("split %s %s: %v %s", container, id, err, answer)
+	if result, err := e.out.ReadString('\n'); err != nil || result != "<nil>\n" {
+		e.t.Fatalf("split %s %s: %v %s", container, id, err, result)
 	}
 }
 

@@ -25,7 +25,7 @@ type cluster struct {
 
 	mu        sync.Mutex
 	instances [3]*process // guarded by mu
-	kept      []string    // guarded by mu; posts that all writers comment on and like
+	shared    []string    // guarded by mu; posts that all writers comment on and like
 }
 
 func (c *cluster) start(t *testing.T, i int) {
@@ -47,20 +47,20 @@ func (c *cluster) at(i int) *process {
 	return c.instances[i]
 }
 
-func (c *cluster) keep(post string) {
+func (c *cluster) share(post string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept = append(c.kept, post)
+	c.shared = append(c.shared, post)
 }
 
 func (c *cluster) somePost(r *rand.Rand) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.kept[r.IntN(len(c.kept))]
+	return c.shared[r.IntN(len(c.shared))]
 }
 
-// writer is a client that writes and records every acknowledged write. It does not change an item again
-// after a retry: an earlier attempt may still be in flight.
+// writer is a client that writes and records every acknowledged write. After a retry it freezes the item, that is,
+// does not change it again: an earlier attempt may still be in flight.
 type writer struct {
 	t      *testing.T
 	c      *cluster
@@ -68,7 +68,7 @@ type writer struct {
 
 	subject, id, name  string
 	session            string // reads its own writes on every instance
-	settled            bool   // the name
+	frozen             bool   // the name; see writer
 	renamed            time.Time
 	renameEvery        time.Duration
 	posts              map[string]*chaosPost
@@ -79,9 +79,9 @@ type writer struct {
 }
 
 type chaosPost struct {
-	title, content         string
-	kept, deleted, settled bool
-	version                float64
+	title, content          string
+	shared, deleted, frozen bool
+	version                 float64
 }
 
 type chaosComment struct {
@@ -89,7 +89,7 @@ type chaosComment struct {
 	deleted       bool
 }
 
-type chaosLike struct{ takenBack, settled bool }
+type chaosLike struct{ removed, frozen bool }
 
 func newWriter(t *testing.T, c *cluster, name string, r *rand.Rand) *writer {
 	return &writer{t: t, c: c, random: r, subject: name, name: name, posts: map[string]*chaosPost{}, comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}}
@@ -177,7 +177,7 @@ func (w *writer) content(key string) string {
 	return key + strings.Repeat(" long", (blog.InlineText+w.random.IntN(20_000))/len(" long"))
 }
 
-func (w *writer) write(keep bool) {
+func (w *writer) write(share bool) {
 	key := w.key()
 	content := w.content(key)
 	data, refused, again := w.do(`mutation($title: String!, $content: String!, $key: String) { createPost(input: {title: $title, content: $content, idempotencyKey: $key}) { post { id version } } }`,
@@ -186,16 +186,16 @@ func (w *writer) write(keep bool) {
 		return
 	}
 	id := at(w.t, data, "createPost.post.id").(string)
-	w.posts[id] = &chaosPost{title: key, content: content, kept: keep, settled: again, version: at(w.t, data, "createPost.post.version").(float64)}
-	if keep {
-		w.c.keep(id)
+	w.posts[id] = &chaosPost{title: key, content: content, shared: share, frozen: again, version: at(w.t, data, "createPost.post.version").(float64)}
+	if share {
+		w.c.share(id)
 	}
 }
 
-// ownPost chooses a post that may be edited or deleted.
-func (w *writer) ownPost(keep bool) (string, *chaosPost) {
+// ownPost chooses a post of the writer that is neither deleted nor frozen, a shared one only if orShared is set.
+func (w *writer) ownPost(orShared bool) (string, *chaosPost) {
 	for id, p := range w.posts {
-		if !p.deleted && !p.settled && (keep || !p.kept) {
+		if !p.deleted && !p.frozen && (orShared || !p.shared) {
 			return id, p
 		}
 	}
@@ -214,7 +214,7 @@ func (w *writer) edit() {
 	if refused && !again {
 		w.t.Errorf("edit of %s at version %v is refused", id, p.version)
 	}
-	p.title, p.content, p.settled = title, content, again // after a retry, the conflict may be with the first attempt
+	p.title, p.content, p.frozen = title, content, again // after a retry, the conflict may be with the first attempt
 	if !refused {
 		p.version = at(w.t, data, "updatePost.post.version").(float64)
 	}
@@ -234,7 +234,7 @@ func (w *writer) deletePost() {
 func (w *writer) comment() {
 	post, key := w.c.somePost(w.random), w.key()
 	if own, p := w.ownPost(false); p != nil && w.random.IntN(3) == 0 {
-		post = own // which may be deleted with the comment
+		post = own // it may be deleted, and the comment with it
 	}
 	data, refused, _ := w.do(`mutation($post: ID!, $content: String!, $key: String) { createComment(input: {postId: $post, content: $content, idempotencyKey: $key}) { comment { id } } }`,
 		map[string]any{"post": post, "content": key, "key": key}, "")
@@ -262,35 +262,35 @@ func (w *writer) like() {
 		return
 	}
 	if _, refused, again := w.do(likePost, map[string]any{"post": post}, ""); !refused {
-		w.likes[post] = &chaosLike{settled: again}
+		w.likes[post] = &chaosLike{frozen: again}
 	}
 }
 
 func (w *writer) unlike() {
 	for post, l := range w.likes {
-		if l.takenBack || l.settled {
+		if l.removed || l.frozen {
 			continue
 		}
 		if _, refused, _ := w.do(unlikePost, map[string]any{"post": post}, ""); !refused {
-			l.takenBack = true
+			l.removed = true
 		}
 		return
 	}
 }
 
 func (w *writer) rename() {
-	if w.settled || time.Since(w.renamed) < w.renameEvery {
+	if w.frozen || time.Since(w.renamed) < w.renameEvery {
 		return
 	}
 	w.renamed = time.Now()
 	name := w.key()
 	if _, refused, again := w.do(updateUser, map[string]any{"name": name}, ""); !refused {
-		w.name, w.settled = name, again
+		w.name, w.frozen = name, again
 	}
 }
 
-// account compares the acknowledged writes with the stored items.
-func (w *writer) account() {
+// checkStored compares the acknowledged writes with the stored items.
+func (w *writer) checkStored() {
 	w.t.Helper()
 	if data, _, _ := w.do(q1, map[string]any{"id": w.id}, ""); find(data, "user.username") != w.name {
 		w.t.Errorf("%s is called %v, not %s", w.subject, find(data, "user.username"), w.name)
@@ -309,7 +309,7 @@ func (w *writer) account() {
 		}
 	}
 	for post, l := range w.likes {
-		if got := find(liked[post], "viewerHasLiked"); got != !l.takenBack {
+		if got := find(liked[post], "viewerHasLiked"); got != !l.removed {
 			w.t.Errorf("%s's like of %s exists: %v, should be %+v", w.subject, post, got, *l)
 		}
 	}
@@ -334,9 +334,9 @@ func (w *writer) gone(c *chaosComment) bool {
 	return c.deleted || p != nil && p.deleted
 }
 
-// accountAll finds writes that were stored twice: it compares the counts of the posts with the
+// checkCounts finds writes that were stored twice: it compares the counts of the posts with the
 // acknowledged writes of all writers.
-func accountAll(writers []*writer) {
+func checkCounts(writers []*writer) {
 	comments, likes := map[string]int{}, map[string]int{}
 	for _, w := range writers {
 		for _, c := range w.comments {
@@ -345,18 +345,18 @@ func accountAll(writers []*writer) {
 			}
 		}
 		for post, l := range w.likes {
-			if !l.takenBack {
+			if !l.removed {
 				likes[post]++
 			}
 		}
 	}
 	for _, w := range writers {
-		there := w.nodes(maps.Keys(w.posts))
+		stored := w.nodes(maps.Keys(w.posts))
 		for id, p := range w.posts {
 			if p.deleted {
 				continue
 			}
-			if c, l := find(there[id], "commentCount"), find(there[id], "likeCount"); c != float64(comments[id]) || l != float64(likes[id]) {
+			if c, l := find(stored[id], "commentCount"), find(stored[id], "likeCount"); c != float64(comments[id]) || l != float64(likes[id]) {
 				w.t.Errorf("post %s has %v comments and %v likes, of which %d and %d were acknowledged", id, c, l, comments[id], likes[id])
 			}
 		}

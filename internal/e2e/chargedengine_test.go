@@ -23,8 +23,8 @@ import (
 // folder, which sums its request charges. It prints its URL, and ends when the standard input does.
 const chargedEngineData = "BYLINE_CHARGED_ENGINE"
 
-// charges are those of the engine, in request units.
-type charges struct{ Answers, Background float64 }
+// charges are the request charges of the engine, in RU.
+type charges struct{ Requests, Background float64 }
 
 // chargedEngine is an engine that sums its request charges.
 type chargedEngine struct {
@@ -47,11 +47,11 @@ func (e *chargedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("x-ms-cosmos-priority-level") == "Low" || r.Header.Get("A-Im") != "" || strings.Contains(r.URL.Path, "/colls/leases/") {
 		e.sum.Background += ru
 	} else {
-		e.sum.Answers += ru
+		e.sum.Requests += ru
 	}
 }
 
-// runChargedEngine is the engine's process.
+// runChargedEngine is the main function of the engine's process.
 func runChargedEngine() error {
 	engine, err := emulator.Open(os.Getenv(chargedEngineData), emulator.Options{NoSync: true, Logger: secrettest.Logger()})
 	if err != nil {

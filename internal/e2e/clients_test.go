@@ -64,7 +64,7 @@ func TestClients(t *testing.T) {
 
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	for name, code := range documentedFiles(t, "docs/auth.md") {
-		code = strings.ReplaceAll(code, `"/graphql"`, `"`+s.Root+`/graphql"`) // there is no page whose URL it could be relative to
+		code = strings.ReplaceAll(code, `"/graphql"`, `"`+s.Root+`/graphql"`) // outside a page, a URL cannot be relative
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(code), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -103,9 +103,9 @@ func documentedFiles(t testing.TB, page string) map[string]string {
 	return files
 }
 
-// The documentation installs the versions that TestClients uses, and every package that the examples
-// import.
-func TestDocumentedPackages_AreThoseThatAreTested(t *testing.T) {
+// TestDocumentedPackages_TestedVersions: the documentation installs the versions that TestClients uses, and every
+// package that the examples import.
+func TestDocumentedPackages_TestedVersions(t *testing.T) {
 	var tested struct{ Dependencies, Overrides map[string]string }
 	b, err := os.ReadFile(servertest.Path(clientsFolder + "/package.json"))
 	if err == nil {

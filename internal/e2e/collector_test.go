@@ -6,7 +6,7 @@ import (
 	"byline/internal/servertest"
 )
 
-// A server collects garbage of a small heap rarely, unless GOGC is set.
+// TestServe_Collector: a server sets a higher GOGC while its heap is small, unless GOGC is set.
 func TestServe_Collector(t *testing.T) {
 	for _, set := range []string{"", "100"} {
 		cmd := servertest.Command("--listen", "localhost:0", "--data", t.TempDir(), "--no-demo")
@@ -17,7 +17,7 @@ func TestServe_Collector(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, ok := total(all, "go_gc_gogc_percent", nil); !ok || (got > 100) != (set == "") {
-			t.Errorf("with a GOGC of %q: %v", set, got)
+			t.Errorf("with GOGC=%q: GOGC is %v", set, got)
 		}
 		p.Kill()
 	}

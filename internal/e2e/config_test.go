@@ -21,7 +21,7 @@ import (
 	"byline/internal/servertest"
 )
 
-func TestRefusesToStart(t *testing.T) {
+func TestServe_InvalidConfiguration(t *testing.T) {
 	taken, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
@@ -41,9 +41,9 @@ func TestRefusesToStart(t *testing.T) {
 	defer other.Close()
 	const badKey = "an invalid key: %"
 	for _, c := range []struct {
-		name string
-		args []string
-		says string
+		name    string
+		args    []string
+		wantErr string
 	}{
 		{"data directory in use", []string{"--data", inUse}, inUse},
 		{"occupied port", []string{"--listen", taken.Addr().String(), "--data", t.TempDir()}, "address already in use"},
@@ -96,15 +96,15 @@ func TestRefusesToStart(t *testing.T) {
 			if c.name == "invalid key" {
 				t.Setenv("COSMOS_KEY", badKey)
 			}
-			if log := refuses(t, c.says, args...); strings.Contains(log, badKey) {
-				t.Errorf("shows the key: %s", log)
+			if log := checkRefused(t, c.wantErr, args...); strings.Contains(log, badKey) {
+				t.Errorf("the log shows the key: %s", log)
 			}
 		})
 	}
 }
 
-// refuses checks that the program refuses to start in one line that says why, and returns its log.
-func refuses(t *testing.T, says string, args ...string) string {
+// checkRefused checks that the program does not start and prints one line with wantErr. It returns its log.
+func checkRefused(t *testing.T, wantErr string, args ...string) string {
 	t.Helper()
 	var log output
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -115,27 +115,27 @@ func refuses(t *testing.T, says string, args ...string) string {
 		lines = lines[1:]
 	}
 	last := lines[len(lines)-1]
-	if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, says) {
+	if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, wantErr) {
 		t.Errorf("status %d: %s", status, log.String())
 	}
 	t.Log(last)
 	return log.String()
 }
 
-// TestRefusesToStart_NoListener waits for the retries of the client.
-func TestRefusesToStart_NoListener(t *testing.T) {
+// TestServe_UnreachableAccount waits for the retries of the client.
+func TestServe_UnreachableAccount(t *testing.T) {
 	t.Parallel()
-	refuses(t, "localhost:1", "--listen", "localhost:0", "--cosmos-endpoint", "http://localhost:1")
+	checkRefused(t, "localhost:1", "--listen", "localhost:0", "--cosmos-endpoint", "http://localhost:1")
 }
 
-// TestEmptyNames: an empty --data or --cosmos-database is refused. Nothing falls back to an engine in
+// TestCommands_EmptyName: an empty --data or --cosmos-database is refused. No command falls back to an engine in
 // memory or to another database.
-func TestEmptyNames(t *testing.T) {
+func TestCommands_EmptyName(t *testing.T) {
 	withData := []string{"serve --listen localhost:0", "seed --users 1", "views status", "views verify", "views repair", "views rebuild", "export --user ada"}
 	for _, c := range []struct {
 		flag, variable string
 		commands       []string
-		says           error
+		wantErr        error
 	}{
 		{"--data", "BYLINE_DATA", append(withData, "emulator --listen localhost:0 --http"), account.ErrNoData},
 		{"--cosmos-database", "COSMOS_DATABASE", withData, account.ErrNoDatabase},
@@ -153,11 +153,11 @@ func TestEmptyNames(t *testing.T) {
 					var log output
 					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 					defer cancel()
-					if status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() }); status != 1 || log.String() != "byline: "+c.says.Error()+"\n" {
+					if status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() }); status != 1 || log.String() != "byline: "+c.wantErr.Error()+"\n" {
 						t.Errorf("status %d: %s", status, log.String())
 					}
 					if left, err := os.ReadDir("."); len(left) > 0 || err != nil {
-						t.Errorf("leaves %v %v", left, err)
+						t.Errorf("files left: %v %v", left, err)
 					}
 				})
 			}
@@ -209,7 +209,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestFlagOverEnvironment(t *testing.T) {
+func TestServe_FlagOverridesEnvironment(t *testing.T) {
 	t.Setenv("BYLINE_DATA", filepath.Join(t.TempDir(), "environment"))
 	t.Setenv("BYLINE_DEMO", "false")
 	s := start(t)

@@ -57,22 +57,22 @@ const (
 // have compiled the code, and the heap has its final size, so that page faults are over.
 const warmUp = 20_000
 
-// alternateAfter is the number of requests after which the next server gets as many.
+// alternateAfter is the number of consecutive requests to one server.
 const alternateAfter = 2500
 
-// settled is how long after the last write the projections are done.
-const settled = 1500 * time.Millisecond
+// settleTime is the time that the projections need after the last write.
+const settleTime = 1500 * time.Millisecond
 
-// judged is the number of requests from which on a ratio may miss its target.
-const judged = 5000
+// minSamples is the number of requests below which a ratio is not compared with its target.
+const minSamples = 5000
 
-// The targets: the most that a request may take, relative to the ready-made server if it is hot, and
-// to the best peer if it is cold.
+// The targets: the maximum CPU or latency of a request, relative to the ready-made server if it is hot, and to the
+// best peer if it is cold.
 const (
-	mostHot       = 1.4
-	mostColdRead  = 0.6
-	mostColdWrite = 1.0
-	mostTail      = 1.0 // of the best peer's p99
+	maxHot       = 1.4
+	maxColdRead  = 0.6
+	maxColdWrite = 1.0
+	maxTail      = 1.0 // of the best peer's p99
 )
 
 // BenchmarkCPU measures the CPU that servers' processes take for a request over HTTP, alternating between them,
@@ -101,7 +101,7 @@ func BenchmarkCPU(b *testing.B) {
 			ready := startReadyMade(b, blog, p, byline)
 			b.Run(p.name, func(b *testing.B) {
 				took := measureCPU(b, p, blog, cpuConnections, byline, ready)
-				ratios.add(b, "CPU ÷ ready-made", "times-ready-made", mostHot, took[0].perRequest()/took[1].perRequest())
+				ratios.add(b, "CPU ÷ ready-made", "times-ready-made", maxHot, took[0].perRequest()/took[1].perRequest())
 			})
 			ready.process.Kill()
 		}
@@ -109,7 +109,7 @@ func BenchmarkCPU(b *testing.B) {
 	b.Run("cold", func(b *testing.B) {
 		sides := append([]*cpuSide{startByline(b, blog, data, "--cache", "0")}, peers...)
 		for _, p := range cpuPatterns {
-			compareAnswers(b, blog, p, sides)
+			compareResponses(b, blog, p, sides)
 			for _, connections := range []int{cpuConnections, manyConnections} {
 				b.Run(fmt.Sprintf("%s/%d", p.name, connections), func(b *testing.B) {
 					took := measureCPU(b, p, blog, connections, sides...)
@@ -123,13 +123,13 @@ func BenchmarkCPU(b *testing.B) {
 						cpu, tail = min(cpu, peer.perRequest()), min(tail, peer.latency(99))
 					}
 					if connections == cpuConnections {
-						most := mostColdRead
+						limit := maxColdRead
 						if p.writes {
-							most = mostColdWrite
+							limit = maxColdWrite
 						}
-						ratios.add(b, "CPU ÷ best peer", "times-best-peer", most, took[0].perRequest()/cpu)
+						ratios.add(b, "CPU ÷ best peer", "times-best-peer", limit, took[0].perRequest()/cpu)
 					}
-					ratios.add(b, "p99 ÷ best peer", "p99-times-best-peer", mostTail, took[0].latency(99)/tail)
+					ratios.add(b, "p99 ÷ best peer", "p99-times-best-peer", maxTail, took[0].latency(99)/tail)
 				})
 			}
 		}
@@ -163,8 +163,8 @@ func newCPUSide(name, root string, pid int, user, post func(int) string) *cpuSid
 	return s
 }
 
-// startByline starts Byline and waits until the projections have handled what was loaded, and the engine is
-// done with it, so that its CPU does not count as a request's.
+// startByline starts Byline and waits until the projections have applied the load, and the engine is idle, so that
+// the CPU of the load is not measured.
 func startByline(b *testing.B, blog *cpuBlog, data string, args ...string) *cpuSide {
 	p := servertest.StartCommand(b, bylineCommand(append([]string{"--listen", "localhost:0", "--data", data, "--no-demo"}, args...)...))
 	s := newCPUSide("", p.Root, p.Cmd.Process.Pid, blog.userID, blog.postID)
@@ -198,7 +198,7 @@ func (s *cpuSide) cpu(b *testing.B) time.Duration {
 	return took
 }
 
-// cpuTook is what a server took for the requests of a measurement.
+// cpuTook is the CPU and the latencies of a server in a measurement.
 type cpuTook struct {
 	cpu       time.Duration
 	latencies []time.Duration // sorted
@@ -225,14 +225,14 @@ func measureCPU(b *testing.B, p cpuPattern, blog *cpuBlog, connections int, side
 	took := make([]*cpuTook, len(sides))
 	for i, side := range sides {
 		took[i] = &cpuTook{}
-		if b.N >= judged && !side.warmed[p.name] {
+		if b.N >= minSamples && !side.warmed[p.name] {
 			side.send(b, p, blog, connections, warmUp)
 			side.warmed[p.name] = true
 		}
 	}
 	settle := func() {
-		if p.writes && b.N >= judged {
-			<-time.After(settled)
+		if p.writes && b.N >= minSamples {
+			<-time.After(settleTime)
 		}
 	}
 	settle()
@@ -246,7 +246,7 @@ func measureCPU(b *testing.B, p cpuPattern, blog *cpuBlog, connections int, side
 		}
 	}
 	stop()
-	b.ReportMetric(0, "ns/op") // of all sides together: it says nothing
+	b.ReportMetric(0, "ns/op") // meaningless: the time of all sides together
 	for i, side := range sides {
 		slices.Sort(took[i].latencies)
 		b.ReportMetric(took[i].perRequest(), strings.TrimPrefix(side.name+"-cpu-µs/op", "-"))
@@ -265,9 +265,9 @@ func (s *cpuSide) send(b *testing.B, p cpuPattern, blog *cpuBlog, connections, c
 			for left.Add(-1) >= 0 {
 				user, body := blog.request(p, s, int(s.sent[p.name].Add(1)))
 				began := time.Now()
-				answer := s.ask(b, user, body)
+				response := s.do(b, user, body)
 				took[i] = append(took[i], time.Since(began))
-				if answer == nil {
+				if response == nil {
 					return
 				}
 			}
@@ -292,8 +292,8 @@ var browser = http.Header{
 	"User-Agent":      {"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"},
 }
 
-// ask sends a request, and returns its response, or nil if the request failed.
-func (s *cpuSide) ask(t testing.TB, user string, body []byte) []byte {
+// do sends a request, and returns its response, or nil if the request failed.
+func (s *cpuSide) do(t testing.TB, user string, body []byte) []byte {
 	r, err := http.NewRequest(http.MethodPost, s.root+"/graphql", bytes.NewReader(body))
 	if err != nil {
 		t.Error(err)
@@ -309,13 +309,13 @@ func (s *cpuSide) ask(t testing.TB, user string, body []byte) []byte {
 		return nil
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	bad := res.StatusCode != http.StatusOK || res.Header.Get("Content-Encoding") != "" || bytes.Contains(answer, []byte(`"errors"`))
+	response, err := io.ReadAll(res.Body)
+	bad := res.StatusCode != http.StatusOK || res.Header.Get("Content-Encoding") != "" || bytes.Contains(response, []byte(`"errors"`))
 	if err != nil || bad {
-		t.Errorf("%s %v %v: %.500s", res.Status, err, res.Header, answer)
+		t.Errorf("%s %v %v: %.500s", res.Status, err, res.Header, response)
 		return nil
 	}
-	return answer
+	return response
 }
 
 // cpuOf returns the CPU that a process has used so far.
@@ -340,21 +340,21 @@ type cpuRatios []*cpuRatio
 
 type cpuRatio struct {
 	benchmark, what string
-	most            float64
+	limit           float64
 	measured        []float64 // once for each -count
 }
 
 // add reports a ratio, and adds it to the table if there were enough requests.
-func (r *cpuRatios) add(b *testing.B, what, metric string, most, ratio float64) {
+func (r *cpuRatios) add(b *testing.B, what, metric string, limit, ratio float64) {
 	b.ReportMetric(ratio, metric)
-	if b.N < judged {
+	if b.N < minSamples {
 		return
 	}
 	name := strings.TrimPrefix(b.Name(), "BenchmarkCPU/")
 	i := slices.IndexFunc(*r, func(have *cpuRatio) bool { return have.benchmark == name && have.what == what })
 	if i < 0 {
 		i = len(*r)
-		*r = append(*r, &cpuRatio{benchmark: name, what: what, most: most})
+		*r = append(*r, &cpuRatio{benchmark: name, what: what, limit: limit})
 	}
 	(*r)[i].measured = append((*r)[i].measured, ratio)
 }
@@ -371,12 +371,12 @@ func (r cpuRatios) print(b *testing.B) {
 		slices.Sort(ratio.measured)
 		n := len(ratio.measured)
 		median, verdict := (ratio.measured[(n-1)/2]+ratio.measured[n/2])/2, ""
-		if median > ratio.most {
+		if median > ratio.limit {
 			missed++
 			verdict = "MISSED"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%.2f\t%.2f to %.2f\t%.1f\t%s\n",
-			ratio.benchmark, ratio.what, median, ratio.measured[0], ratio.measured[n-1], ratio.most, verdict)
+			ratio.benchmark, ratio.what, median, ratio.measured[0], ratio.measured[n-1], ratio.limit, verdict)
 	}
 	if err := w.Flush(); err != nil {
 		b.Error(err)
@@ -392,13 +392,13 @@ const readyMade = "BYLINE_TEST_READY_MADE"
 
 // startReadyMade starts a server of a side's responses to the reads of a pattern.
 func startReadyMade(b *testing.B, blog *cpuBlog, p cpuPattern, of *cpuSide) *cpuSide {
-	answers := map[string]string{}
+	responses := map[string]string{}
 	for n := range blog.different(p) {
 		user, body := blog.request(p, of, n)
-		answers[string(body)] = string(of.ask(b, user, body))
+		responses[string(body)] = string(of.do(b, user, body))
 	}
-	file := filepath.Join(b.TempDir(), "answers")
-	text, err := json.Marshal(answers)
+	file := filepath.Join(b.TempDir(), "responses")
+	text, err := json.Marshal(responses)
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)
 	}
@@ -425,7 +425,7 @@ func startReadyMade(b *testing.B, blog *cpuBlog, p cpuPattern, of *cpuSide) *cpu
 	return s
 }
 
-// serveReadyMade is the process of startReadyMade.
+// serveReadyMade is the main function of the process that startReadyMade starts.
 func serveReadyMade() error {
 	text, err := os.ReadFile(os.Getenv(readyMade))
 	if err != nil {
@@ -435,9 +435,9 @@ func serveReadyMade() error {
 	if err := json.Unmarshal(text, &texts); err != nil {
 		return err
 	}
-	answers := map[string][]byte{}
-	for body, answer := range texts {
-		answers[body] = []byte(answer)
+	responses := map[string][]byte{}
+	for body, response := range texts {
+		responses[body] = []byte(response)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -446,13 +446,13 @@ func serveReadyMade() error {
 	fmt.Fprintln(os.Stderr, "listening", l.Addr())
 	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		answer, ok := answers[string(body)]
+		response, ok := responses[string(body)]
 		if err != nil || !ok {
 			http.NotFound(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-		_, _ = w.Write(answer)
+		w.Header().Set("Content-Length", strconv.Itoa(len(response)))
+		_, _ = w.Write(response)
 	}))
 }

@@ -46,13 +46,13 @@ const cpuSeed = 353
 // maxDifferent is the number of different sets of variables of a read.
 const maxDifferent = 1000
 
-// cpuBlog is the data set of BenchmarkCPU, which each server has under ids of its own.
+// cpuBlog is the data set of BenchmarkCPU. Each server assigns its own ids.
 type cpuBlog struct {
 	seed.Blog
-	users   []string // names
-	posts   []string // ids, oldest first
-	someone []int    // different users, in random order
-	some    []int    // different posts, in random order
+	users       []string // names
+	posts       []string // ids, oldest first
+	sampleUsers []int    // different users, in random order
+	samplePosts []int    // different posts, in random order
 }
 
 func newCPUBlog(users int) *cpuBlog {
@@ -75,8 +75,8 @@ func newCPUBlog(users int) *cpuBlog {
 		b.posts = append(b.posts, post.id)
 	}
 	random := rand.New(rand.NewPCG(cpuSeed, 0))
-	b.someone = random.Perm(users)[:min(users, maxDifferent)]
-	b.some = random.Perm(len(all))[:min(len(all), maxDifferent)]
+	b.sampleUsers = random.Perm(users)[:min(users, maxDifferent)]
+	b.samplePosts = random.Perm(len(all))[:min(len(all), maxDifferent)]
 	return b
 }
 
@@ -88,13 +88,13 @@ func (b *cpuBlog) postID(i int) string {
 	return globalid.ID{Kind: globalid.Post, Key: b.posts[i]}.String()
 }
 
-// different returns how many different sets of variables a read has.
+// different returns the number of different sets of variables of a read.
 func (b *cpuBlog) different(p cpuPattern) int {
 	switch p.on {
 	case globalid.User:
-		return len(b.someone)
+		return len(b.sampleUsers)
 	case globalid.Post:
-		return len(b.some)
+		return len(b.samplePosts)
 	}
 	return 1
 }
@@ -107,9 +107,9 @@ func (b *cpuBlog) request(p cpuPattern, to *cpuSide, n int) (user string, body [
 		random := rand.New(rand.NewPCG(cpuSeed, uint64(n)))
 		user, variables["id"] = b.users[random.IntN(len(b.users))], to.post(random.IntN(len(b.posts)))
 	} else if p.on == globalid.User {
-		variables["id"] = to.user(b.someone[n%len(b.someone)])
+		variables["id"] = to.user(b.sampleUsers[n%len(b.sampleUsers)])
 	} else if p.on == globalid.Post {
-		variables["id"] = to.post(b.some[n%len(b.some)])
+		variables["id"] = to.post(b.samplePosts[n%len(b.samplePosts)])
 	}
 	if p.name == "C3" {
 		variables["content"] = strings.Repeat("Every read of the front page is one request. ", 5)[:200]

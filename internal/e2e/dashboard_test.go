@@ -179,8 +179,8 @@ func matches(metric, label, op, value string, has map[string][]string) []string 
 	return nil
 }
 
-// The dashboard and the alert rules query existing metrics and labels, every alert is in the runbook, and
-// panels do not overlap and have a description.
+// TestDashboardAndAlerts: the dashboard and the alert rules query existing metrics and labels, every alert is in the
+// runbook, and panels do not overlap and have a description.
 func TestDashboardAndAlerts(t *testing.T) {
 	v := vocabularyOf(t)
 	for expr, want := range map[string]string{
@@ -206,10 +206,10 @@ func TestDashboardAndAlerts(t *testing.T) {
 			}
 			call := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(variable.Definition)
 			if call == nil || v[call[1]][call[2]] == nil {
-				t.Errorf("$%s is of %q", variable.Name, variable.Definition)
+				t.Errorf("$%s: unknown metric or label in %q", variable.Name, variable.Definition)
 			}
 		}
-		ids, taken, asked := map[int]bool{}, map[[2]int]string{}, map[string]bool{}
+		ids, taken, queried := map[int]bool{}, map[[2]int]string{}, map[string]bool{}
 		for _, p := range d.Panels {
 			if ids[p.ID] {
 				t.Errorf("%s: a second panel %d", p.Title, p.ID)
@@ -240,12 +240,12 @@ func TestDashboardAndAlerts(t *testing.T) {
 					}
 				}
 				for _, token := range promToken.FindAllString(target.Expr, -1) {
-					asked[regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(token, "")] = true
+					queried[regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(token, "")] = true
 				}
 			}
 		}
 		for metric := range v {
-			if name := regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(metric, ""); strings.HasPrefix(metric, "byline_") && !asked[name] {
+			if name := regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(metric, ""); strings.HasPrefix(metric, "byline_") && !queried[name] {
 				t.Errorf("no panel shows %s", name)
 			}
 		}

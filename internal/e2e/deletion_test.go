@@ -33,9 +33,9 @@ var (
 )
 
 // TestDeletion deletes a user by the mutation while others write to the same posts, instances are killed, and the
-// engine injects chaosFault. Until that has ended the user cannot begin anew. Afterwards it reads every item of
-// every container: none has the user's id or a name, every count is right, and nothing that others wrote is lost.
-// Then the user can. The sizes are parameters:
+// engine injects chaosFault. Until the deletion has ended, the user cannot be created again. Afterwards the test
+// reads every item of every container: none has the user's id or name, every count is right, and no write of others
+// is lost. Then it creates the user again. The sizes are parameters:
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestDeletion -v
 //	go test ./internal/e2e -run TestDeletion -deletion.posts 100 -deletion.comments 2000 -deletion.likes 5000 -v
@@ -53,8 +53,8 @@ func TestDeletion(t *testing.T) {
 		w.create()
 		writers = append(writers, w)
 	}
-	d := newDeletee(t, engine)
-	d.write(c.kept)
+	d := newDeletedUser(t, engine)
+	d.write(c.shared)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
@@ -70,13 +70,13 @@ func TestDeletion(t *testing.T) {
 	}
 	began := time.Now()
 	session := d.delete(c.at(0))
-	d.refused(c.at(0), session)
-	d.refused(c.at(1), session)
+	d.checkCreateRefused(c.at(0), session)
+	d.checkCreateRefused(c.at(1), session)
 	if !longtest.Enabled() {
-		// What the user wrote is of yesterday, so the minute in which requests may be under way may be nearly over.
+		// The user's items are a day old, so the grace period for requests in flight may be nearly over.
 		d.backdate(began.Add(-58 * time.Second))
 	}
-	for i := range c.instances { // those that know of the mutation
+	for i := range c.instances { // which have the mutation in memory
 		c.at(i).Kill()
 		c.start(t, i)
 	}
@@ -108,16 +108,16 @@ func TestDeletion(t *testing.T) {
 	read := d.check()
 	operations := 0
 	for _, w := range writers {
-		w.account()
+		w.checkStored()
 		operations += w.operations
 	}
-	accountAll(writers)
-	d.beginAnew(c.at(1))
-	t.Logf("deleted in %v, beside %d operations and %d kills; of %d items that are left, none is of the user", took.Round(time.Millisecond), operations, kills, read)
+	checkCounts(writers)
+	d.recreate(c.at(1))
+	t.Logf("deleted in %v, beside %d operations and %d kills; none of the %d remaining items has the user's id or name", took.Round(time.Millisecond), operations, kills, read)
 }
 
-// deletee is the user who is deleted, and a client of the engine.
-type deletee struct {
+// deletedUser is the user to delete, with a client of the engine.
+type deletedUser struct {
 	t          *testing.T
 	subject    string
 	id         string
@@ -125,7 +125,7 @@ type deletee struct {
 	containers map[string]*cosmos.Container
 }
 
-func newDeletee(t *testing.T, engine *engineProcess) *deletee {
+func newDeletedUser(t *testing.T, engine *engineProcess) *deletedUser {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -134,7 +134,7 @@ func newDeletee(t *testing.T, engine *engineProcess) *deletee {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	d := &deletee{t: t, subject: "zuleika", id: auth.DemoUserID("zuleika"), name: "zuleika-dobson", containers: map[string]*cosmos.Container{}}
+	d := &deletedUser{t: t, subject: "zuleika", id: auth.DemoUserID("zuleika"), name: "zuleika-dobson", containers: map[string]*cosmos.Container{}}
 	for _, name := range append(store.Containers(), blog.LeasesContainer) {
 		if d.containers[name], err = account.Background().Container("blog", name); err != nil {
 			t.Fatal(err)
@@ -143,9 +143,9 @@ func newDeletee(t *testing.T, engine *engineProcess) *deletee {
 	return d
 }
 
-// write writes the user, with all they wrote: posts with a like and comments by another user, likes and
-// comments on posts of that user, and on posts that others write to, whose global ids are given.
-func (d *deletee) write(shared []string) {
+// write stores the user, posts of the user with a like and comments by another user, and likes and comments of the
+// user on posts of that other user and on the shared posts, which are global ids.
+func (d *deletedUser) write(shared []string) {
 	d.t.Helper()
 	yesterday := time.Now().Add(-24 * time.Hour)
 	date := func(i int) blog.Date { return blog.NewDate(yesterday.Add(time.Duration(i) * time.Millisecond)) }
@@ -230,8 +230,8 @@ func (d *deletee) write(shared []string) {
 	}
 }
 
-// ask sends an operation of the user, again while a fault of Cosmos DB refuses it.
-func (d *deletee) ask(p *process, session, query string) (out servertest.Response) {
+// send sends an operation of the user, and retries it while an injected fault makes it fail.
+func (d *deletedUser) send(p *process, session, query string) (out servertest.Response) {
 	d.t.Helper()
 	waittest.Until(d.t, func() (err error) {
 		out, err = p.PostIn(d.t.Context(), session, d.subject, query, map[string]any{"name": d.name})
@@ -246,42 +246,42 @@ func (d *deletee) ask(p *process, session, query string) (out servertest.Respons
 }
 
 // delete deletes the user, and returns the session.
-func (d *deletee) delete(p *process) (session string) {
+func (d *deletedUser) delete(p *process) (session string) {
 	d.t.Helper()
-	out := d.ask(p, "", `mutation($name: String!) { deleteUser(input: {username: $name}) { deletedUserId } }`)
+	out := d.send(p, "", `mutation($name: String!) { deleteUser(input: {username: $name}) { deletedUserId } }`)
 	if len(out.Errors) > 0 {
 		d.t.Fatalf("deleteUser: %v", out.Errors)
 	}
 	return out.Session
 }
 
-// refused checks that the user cannot begin anew, and is told when to try again.
-func (d *deletee) refused(p *process, session string) {
+// checkCreateRefused checks that the user cannot be created again yet, and that the error has retryAfterMs.
+func (d *deletedUser) checkCreateRefused(p *process, session string) {
 	d.t.Helper()
-	out := d.ask(p, session, createUser)
+	out := d.send(p, session, createUser)
 	if len(out.Errors) == 0 || out.Errors[0].Extensions["code"] != "CONFLICT" {
 		d.t.Fatalf("createUser during the deletion: %v %v", out.Data, out.Errors)
 	}
 	if ms, _ := out.Errors[0].Extensions["retryAfterMs"].(float64); ms < 1 || ms > float64(blog.DeletionGrace.Milliseconds()) {
-		d.t.Errorf("try again after %v ms", ms)
+		d.t.Errorf("retryAfterMs is %v, want 1 to %d", ms, blog.DeletionGrace.Milliseconds())
 	}
 }
 
-// beginAnew creates the user again, with the same name, who has nothing.
-func (d *deletee) beginAnew(p *process) {
+// recreate creates the user again, with the same name and without posts.
+func (d *deletedUser) recreate(p *process) {
 	d.t.Helper()
-	out := d.ask(p, "", createUser)
+	out := d.send(p, "", createUser)
 	if len(out.Errors) > 0 {
 		d.t.Fatalf("createUser after the deletion: %v", out.Errors)
 	}
-	out = d.ask(p, out.Session, `{ viewer { username posts { edges { cursor } } } }`)
+	out = d.send(p, out.Session, `{ viewer { username posts { edges { cursor } } } }`)
 	if got := fmt.Sprint(out.Data["viewer"], out.Errors); got != fmt.Sprintf("map[posts:map[edges:[]] username:%s] []", d.name) {
-		d.t.Errorf("the user who begins anew: %s", got)
+		d.t.Errorf("the recreated user: %s", got)
 	}
 }
 
 // backdate changes the date of the deletion.
-func (d *deletee) backdate(to time.Time) {
+func (d *deletedUser) backdate(to time.Time) {
 	d.t.Helper()
 	var p cosmos.Patch
 	p.Set("/deletionDate", blog.NewDate(to))
@@ -292,7 +292,7 @@ func (d *deletee) backdate(to time.Time) {
 }
 
 // ended reports whether the user and the job are gone.
-func (d *deletee) ended() bool {
+func (d *deletedUser) ended() bool {
 	d.t.Helper()
 	job := "deleteUser." + d.id
 	for container, id := range map[string]string{blog.UsersContainer: d.id, blog.LeasesContainer: job} {
@@ -307,8 +307,8 @@ func (d *deletee) ended() bool {
 	return true
 }
 
-// check reads everything, and returns the number of items.
-func (d *deletee) check() (read int) {
+// check checks that no item has the user's id or name, and returns the number of items.
+func (d *deletedUser) check() (read int) {
 	d.t.Helper()
 	for name, c := range d.containers {
 		for page, err := range c.Query(d.t.Context(), cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {

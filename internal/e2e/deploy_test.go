@@ -18,15 +18,15 @@ import (
 	"byline/internal/servertest"
 )
 
-// TestServe_EntraIdentityOnTemplate: it serves on the containers of the template, and names what is missing if they
-// differ, as provision --check does.
+// TestServe_EntraIdentityOnTemplate: the server starts on the containers of the template; if they differ, it names
+// the missing property, as provision --check does.
 func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 	longtest.Heavy(t)
 	for name, tt := range map[string]struct {
 		change func(*azcosmos.ContainerProperties)
 		want   string // "" if it serves
 	}{
-		"as it is":             {func(*azcosmos.ContainerProperties) {}, ""},
+		"unchanged":            {func(*azcosmos.ContainerProperties) {}, ""},
 		"no composite indexes": {func(p *azcosmos.ContainerProperties) { p.IndexingPolicy.CompositeIndexes = nil }, "the composite index /type, /creationDate, /id is missing, so sorted queries would fail"},
 		"no time to live":      {func(p *azcosmos.ContainerProperties) { p.DefaultTimeToLive = nil }, "time to live is off, so deleted items would stay"},
 	} {
@@ -39,12 +39,12 @@ func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 					t.Fatalf("arguments %q", args)
 				}
 				i := a.serve(args[3:]...) // on a free port
-				answer, err := http.Post(i.Root+"/graphql", "application/json", strings.NewReader(`{"query":"{ feed { edges { node { id } } } }"}`))
+				response, err := http.Post(i.Root+"/graphql", "application/json", strings.NewReader(`{"query":"{ feed { edges { node { id } } } }"}`))
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer answer.Body.Close()
-				if body, err := io.ReadAll(answer.Body); err != nil || strings.TrimSpace(string(body)) != `{"data":{"feed":{"edges":[]}}}` {
+				defer response.Body.Close()
+				if body, err := io.ReadAll(response.Body); err != nil || strings.TrimSpace(string(body)) != `{"data":{"feed":{"edges":[]}}}` {
 					t.Errorf("the feed is %s: %v", body, err)
 				}
 				return
@@ -61,8 +61,8 @@ func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 }
 
 // deploy creates the database and the containers of the template, as Azure Resource Manager does. It returns
-// the arguments of the program, and adds its environment to that of later commands; what only
-// Azure knows is that of the account here.
+// the arguments of the program, and adds its environment to that of later commands, with the values of this account
+// where only Azure knows them.
 func (a *entraAccount) deploy(change func(*azcosmos.ContainerProperties)) (args []string) {
 	a.t.Helper()
 	client := a.client()

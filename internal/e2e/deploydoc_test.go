@@ -21,8 +21,8 @@ import (
 	"byline/store/emulator"
 )
 
-// deployStub stands for the programs that need Azure or a registry, and for the build of the image, which .ci/image runs. It
-// logs how it is called, and prints what the test knows.
+// deployStub replaces the programs that need Azure or a registry, and the build of the image, which .ci/image runs.
+// It logs its arguments, and prints values that the test has set.
 const deployStub = `#!/bin/sh
 echo "${0##*/} $*" >>"$TEST_STUBS"
 case "$*" in
@@ -62,7 +62,7 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 	sections := map[string]struct {
 		before func(*entraAccount) (root string)
 		prints string // the last line
-		stubs  int    // calls of them
+		stubs  int    // number of calls of stubs
 	}{
 		"From an empty subscription to a query": {deployed, `{"data":{"feed":{"edges":[]}}}`, 11},
 		"Signing in as an operator":             {deployed, "", 4},
@@ -107,7 +107,7 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 			}
 			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 			if last := lines[len(lines)-1]; s.prints != "" && (last != s.prints || !strings.Contains(body, "`"+last+"`")) {
-				t.Errorf("prints %s, not %s as the document says", last, s.prints)
+				t.Errorf("prints %s, want %s, as in the document", last, s.prints)
 			}
 			called, err := os.ReadFile(stubs)
 			if err != nil {
@@ -179,18 +179,18 @@ func checkDeployment(t *testing.T, call string) {
 	}
 }
 
-// restored makes an account what a restored one is, and serves it: it has the items of another account, the checkpoints of the
-// projections among them, and of the feed those of an earlier moment, here none.
+// restored makes an account like a restored one, and serves it: it has the items of another account, including the
+// checkpoints of the projections, but an earlier state of the feed, here an empty one.
 func restored(a *entraAccount) (root string) {
 	a.t.Helper()
 	unchanged := func(*azcosmos.ContainerProperties) {}
-	lost := newEntraAccount(a.t)
-	lost.deploy(unchanged)
-	lost.succeed(lost.command("seed", "--users", "1"))
-	lost.succeed(lost.command("views", "rebuild")) // saves checkpoints
+	original := newEntraAccount(a.t)
+	original.deploy(unchanged)
+	original.succeed(original.command("seed", "--users", "1"))
+	original.succeed(original.command("views", "rebuild")) // saves checkpoints
 	args := a.deploy(unchanged)
 	ctx := a.t.Context()
-	from, to := lost.client(), a.client()
+	from, to := original.client(), a.client()
 	for name, partition := range map[string]string{blog.UsersContainer: "userId", blog.PostsContainer: "postId", blog.LeasesContainer: "id"} {
 		source, err := from.NewContainer("blog", name)
 		if err != nil {

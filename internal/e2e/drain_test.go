@@ -11,7 +11,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// A server that is to stop says so to probes, and serves all the same until load balancers have noticed.
+// TestDrain: after the stop signal, /readyz responds 503, and the server keeps serving for the time of --drain, until
+// load balancers have noticed.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	const drain = 4 * time.Second

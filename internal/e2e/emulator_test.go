@@ -17,9 +17,9 @@ import (
 	"byline/store/emulator"
 )
 
-// TestEmulatorPartitions: the emulator does not start with an invalid number of partitions, and prints
+// TestEmulator_InvalidPartitions: the emulator does not start with an invalid number of partitions, and prints
 // one line.
-func TestEmulatorPartitions(t *testing.T) {
+func TestEmulator_InvalidPartitions(t *testing.T) {
 	for _, n := range []string{"0", "-1", "257", "many"} {
 		ctx, stop := context.WithCancel(context.Background())
 		var log output
@@ -32,9 +32,9 @@ func TestEmulatorPartitions(t *testing.T) {
 	}
 }
 
-// TestEmulatorFlags starts `byline emulator` with --partitions, --rus and --sync=false, and checks all
+// TestEmulator_Flags starts `byline emulator` with --partitions, --rus and --sync=false, and checks all
 // three over HTTP.
-func TestEmulatorFlags(t *testing.T) {
+func TestEmulator_Flags(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var log output
 	addresses, ended := make(chan net.Addr, 1), make(chan int, 1)
@@ -95,8 +95,8 @@ func TestEmulatorFlags(t *testing.T) {
 	}
 }
 
-// TestEmulatorKey: the emulator does not take the key of an Azure account from COSMOS_KEY.
-func TestEmulatorKey(t *testing.T) {
+// TestEmulator_Key: the emulator does not take the key of an Azure account from COSMOS_KEY.
+func TestEmulator_Key(t *testing.T) {
 	const wellKnown = "the well-known key"
 	other := secrettest.Secret("YW5vdGhlciBrZXkgb2YgYW4gYWNjb3VudA==")
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestEmulatorKey(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		"none":                            {want: wellKnown},
+		"none -> well-known key":          {want: wellKnown},
 		"COSMOS_KEY -> not read":          {environment: "COSMOS_KEY", want: wellKnown},
 		"BYLINE_EMULATOR_KEY -> that key": {environment: "BYLINE_EMULATOR_KEY", want: "set by --key or BYLINE_EMULATOR_KEY"},
 		"--key -> that key":               {args: []string{"--key", other}, want: "set by --key or BYLINE_EMULATOR_KEY"},

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The example in docs/cost.md is the output of the command for the document beside it.
-func TestExplainExample(t *testing.T) {
+// TestExplain_DocumentedExample: the example in docs/cost.md is the output of the command for the document above it.
+func TestExplain_DocumentedExample(t *testing.T) {
 	docs, err := os.ReadFile(servertest.Path("docs/cost.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -32,8 +32,8 @@ func TestExplainExample(t *testing.T) {
 	}
 }
 
-// `byline explain` needs no database and creates none.
-func TestExplainCommand(t *testing.T) {
+// TestExplain_NoDatabase: `byline explain` needs no database and creates none.
+func TestExplain_NoDatabase(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("front.graphql", []byte("query Front($n: Int) { feed(first: $n) { edges { node { author { createdAt } } } } }\nquery Me { viewer { username } }"), 0o600); err != nil {
 		t.Fatal(err)
@@ -44,9 +44,9 @@ func TestExplainCommand(t *testing.T) {
 		return status, out.String(), log.String()
 	}
 	status, table, _ := explain("front.graphql")
-	for _, says := range []string{"query Front: 5.90 RU predicted", "| feed ", "| Q6 ", "| ReadMany ", "query Me: 1.00 RU predicted"} {
-		if status != 0 || !strings.Contains(table, says) {
-			t.Errorf("status %d, does not say %q:\n%s", status, says, table)
+	for _, want := range []string{"query Front: 5.90 RU predicted", "| feed ", "| Q6 ", "| ReadMany ", "query Me: 1.00 RU predicted"} {
+		if status != 0 || !strings.Contains(table, want) {
+			t.Errorf("status %d, no %q in\n%s", status, want, table)
 		}
 	}
 	status, lines, _ := explain("--json", "--variables", `{"n": 100}`, "front.graphql")
@@ -66,22 +66,22 @@ func TestExplainCommand(t *testing.T) {
 	}
 	status, table, _ = explain("--feed-partitions", "4", "front.graphql")
 	if status != 0 || !strings.Contains(table, "(one of post.0 to post.3)") {
-		t.Errorf("status %d, of a feed that is spread:\n%s", status, table)
+		t.Errorf("status %d, a feed of 4 partitions:\n%s", status, table)
 	}
 	status, table, _ = explain("--variables", `{"n": 1000}`, "front.graphql")
 	if status != 0 || !strings.Contains(table, "query Front: 0.00 RU predicted\nrefused for its page size or its ids: feed\n") {
-		t.Errorf("status %d, of too large a page:\n%s", status, table)
+		t.Errorf("status %d, too large a page:\n%s", status, table)
 	}
-	if status, _, says := explain("--feed-partitions", "65", "front.graphql"); status != 1 || !strings.Contains(says, "1 to 64") {
-		t.Error(status, says)
+	if status, _, stderr := explain("--feed-partitions", "65", "front.graphql"); status != 1 || !strings.Contains(stderr, "1 to 64") {
+		t.Errorf("status %d, want 1: %s", status, stderr)
 	}
-	if status, _, says := explain("absent.graphql"); status != 1 || !strings.Contains(says, "absent.graphql") {
-		t.Error(status, says)
+	if status, _, stderr := explain("absent.graphql"); status != 1 || !strings.Contains(stderr, "absent.graphql") {
+		t.Errorf("status %d, want 1: %s", status, stderr)
 	}
-	if status, _, says := explain("--variables", "n", "front.graphql"); status != 1 || !strings.Contains(says, "not a JSON object") {
-		t.Error(status, says)
+	if status, _, stderr := explain("--variables", "n", "front.graphql"); status != 1 || !strings.Contains(stderr, "not a JSON object") {
+		t.Errorf("status %d, want 1: %s", status, stderr)
 	}
 	if entries, err := filepath.Glob("*"); len(entries) != 1 || err != nil {
-		t.Errorf("%v %v", entries, err)
+		t.Errorf("files %v, want front.graphql alone: %v", entries, err)
 	}
 }

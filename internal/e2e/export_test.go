@@ -72,7 +72,7 @@ func TestExport(t *testing.T) {
 	all := strings.Join(items, "")
 	for what, want := range map[string]int{`"type":"user"`: 1, `"type":"username"`: 2, `"type":"text"`: 1, `"container":"posts"`: 3, `"container":"feed"`: 1, "by ada": 1, "by grace": 0, "_etag": 0} {
 		if n := strings.Count(all, what); n != want {
-			t.Errorf("%s is there %d times, not %d", what, n, want)
+			t.Errorf("%s occurs %d times, want %d", what, n, want)
 		}
 	}
 	if !complete {
@@ -101,11 +101,11 @@ func TestExport(t *testing.T) {
 	for want, args := range map[string][]string{
 		`--user "nobody": no user has this name`: {"nobody"},
 		"export of another user":                 {"grace", "--to", file},
-		"not of an export":                       {"grace", "--to", filepath.Join(data, "../rubbish")},
+		"not of an export":                       {"grace", "--to", filepath.Join(data, "../foreign")},
 		"no such file or directory":              {"grace", "--to", filepath.Join(data, "missing/file")},
 		"--background-ru must be at least 0":     {"grace", "--background-ru=-1"},
 	} {
-		if err := os.WriteFile(filepath.Join(data, "../rubbish"), []byte("Dear Ada,\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(data, "../foreign"), []byte("Dear Ada,\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if stdout, log := export(1, args...); stdout != "" || !strings.Contains(log, want) || strings.Count(log, "\n") != 1 {
@@ -125,12 +125,11 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// exportAccount is an emulator with a user, ada, who has written many comments. Each export stops at a
-// query.
+// exportAccount is an emulator with a user, ada, who has written many comments. It can stop an export at a query.
 type exportAccount struct {
 	url     string
-	queries atomic.Int64  // until the one that gets no response; negative: all get one
-	stopped chan struct{} // receives when a query gets none
+	queries atomic.Int64  // number of the next query without a response; negative: every query gets one
+	stopped chan struct{} // receives when a query gets no response
 }
 
 func newExportAccount(t *testing.T, comments int) *exportAccount {
@@ -185,7 +184,7 @@ func newExportAccount(t *testing.T, comments int) *exportAccount {
 	return a
 }
 
-// TestExport_Killed kills an export again and again, and its file has what an undisturbed one has.
+// TestExport_Killed kills an export repeatedly: resumed, it has the same items as an uninterrupted one.
 func TestExport_Killed(t *testing.T) {
 	t.Parallel()
 	a := newExportAccount(t, 650)
@@ -194,7 +193,7 @@ func TestExport_Killed(t *testing.T) {
 	if status := run(t.Context(), []string{"export", "--cosmos-endpoint", a.url, "--user", "ada", "--background-ru", "20"}, &stdout, &log, nil); status != 0 {
 		t.Fatalf("status %d: %s", status, &log)
 	}
-	if took := time.Since(began); took < 500*time.Millisecond { // 40 RU, of which a second's are there at the beginning
+	if took := time.Since(began); took < 500*time.Millisecond { // 40 RU, of which the first 20 are available at once
 		t.Errorf("with 20 RU a second it took %v", took)
 	}
 	want, _ := exportedItems(t, stdout.String())
@@ -227,7 +226,7 @@ func TestExport_Killed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if size := int64(len(written)); size <= before {
-				t.Fatalf("after %d kills nothing is added to %d bytes", kills, before)
+				t.Fatalf("after %d kills the file still has %d bytes", kills, before)
 			} else if before = size; kills%2 == 1 { // in the middle of a write
 				if err := os.Truncate(file, size-size%50-1); err != nil {
 					t.Fatal(err)
@@ -243,15 +242,15 @@ func TestExport_Killed(t *testing.T) {
 	}
 	got, complete := exportedItems(t, string(written))
 	if !complete || !slices.Equal(got, want) {
-		t.Errorf("complete: %v, %d items, undisturbed %d, of which equal: %v", complete, len(got), len(want), slices.Equal(got, want))
+		t.Errorf("complete: %v, %d items; uninterrupted %d; equal: %v", complete, len(got), len(want), slices.Equal(got, want))
 	}
 	t.Logf("killed %d times", kills)
 	if kills < 4 {
-		t.Error("too few to tell")
+		t.Error("fewer than 4 kills")
 	}
 }
 
-// TestExport_Interrupted: a signal ends an export with status 1 and says how to go on.
+// TestExport_Interrupted: a signal ends an export with status 1 and a hint how to resume.
 func TestExport_Interrupted(t *testing.T) {
 	t.Parallel()
 	a := newExportAccount(t, 200)
@@ -270,7 +269,7 @@ func TestExport_Interrupted(t *testing.T) {
 	}
 }
 
-// TestExport_BrokenPipe: the process ends without a word when its reader does.
+// TestExport_BrokenPipe: the process ends by SIGPIPE, without a message, when the reader of its output closes.
 func TestExport_BrokenPipe(t *testing.T) {
 	t.Parallel()
 	a := newExportAccount(t, 3_000) // more than a pipe holds

@@ -57,17 +57,17 @@ func (e *jobEngine) charged() float64 {
 	return e.sum
 }
 
-// jobCluster is a blog that two instances serve, with a user who has written much, and two posts with
-// many comments and likes.
+// jobCluster is a blog that two instances serve, with a user who has many comments, and two posts with many comments
+// and likes.
 type jobCluster struct {
-	t         testing.TB // ends the instances
+	t         testing.TB // its end stops the instances
 	rate      string     // --background-ru of the instances
 	engine    *jobEngine
 	endpoint  string
 	store     *store.Store // of the test
 	leases    *cosmos.Container
 	posts     *cosmos.Container
-	written   []any // posts of the others
+	written   []any // posts of the other writers, by writer
 	mu        sync.Mutex
 	instances [2]*process // guarded by mu
 }
@@ -108,7 +108,7 @@ func do(t testing.TB, p *process, user, query string, variables map[string]any) 
 	}
 }
 
-// awaitProjections waits until the projections have read what was imported.
+// awaitProjections waits until the projections have applied the import.
 func (c *jobCluster) awaitProjections(t testing.TB) {
 	t.Helper()
 	for tick, began := time.NewTicker(200*time.Millisecond), time.Now(); ; <-tick.C {
@@ -130,7 +130,7 @@ func (c *jobCluster) awaitProjections(t testing.TB) {
 	}
 }
 
-// start starts an instance, or starts it again.
+// start starts or restarts an instance.
 func (c *jobCluster) start(i int) {
 	p := startProcess(c.t, "--cosmos-endpoint", c.endpoint, "--no-demo", "--background-ru", c.rate)
 	c.mu.Lock()
@@ -181,7 +181,7 @@ func (c *jobCluster) seed(t testing.TB) {
 			CommentCount: int32(comments), LikeCount: int32(likes), CreatedAt: date(n), Version: 1, Revision: int64(1 + comments + likes)}}
 		for i := range comments {
 			by := busy
-			if likes > 0 { // renames do not concern the posts that are deleted
+			if likes > 0 { // the renamed user has no comments on the posts to delete
 				by = author
 			}
 			th.Comments = append(th.Comments, &blog.Comment{ID: fmt.Sprintf("%s-%06d", id, i), PostID: id, AuthorID: by.ID, AuthorUsername: by.Username,
@@ -226,15 +226,14 @@ func (c *jobCluster) post(i int) string {
 	return globalid.ID{Kind: globalid.Post, Key: fmt.Sprint("post", i)}.String()
 }
 
-// run causes a job, and returns its request charge and how long it took. meanwhile runs until it has
-// ended.
-func (c *jobCluster) run(t *testing.T, job string, cause func(), meanwhile func(context.Context)) (ru float64, took time.Duration) {
+// run enqueues a job, runs meanwhile until the job has ended, and returns the job's request charge and duration.
+func (c *jobCluster) run(t *testing.T, job string, enqueue func(), meanwhile func(context.Context)) (ru float64, took time.Duration) {
 	t.Helper()
 	before, began := c.engine.charged(), time.Now()
 	ctx, ended := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	defer func() { ended(); all.Wait() }()
-	cause()
+	enqueue()
 	all.Go(func() { meanwhile(ctx) })
 	seen := false
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
@@ -271,9 +270,9 @@ func (c *jobCluster) kill(t *testing.T, ctx context.Context) {
 	}
 }
 
-// others has many users comment on posts of their own until ctx ends. Some wait until the other instance
-// shows what they wrote in the summary of their post; it returns how long that took.
-func (c *jobCluster) others(t *testing.T, ctx context.Context) (lags []time.Duration) {
+// writeAsOthers comments as many users, each on a post of their own, until ctx ends. Some wait until the other
+// instance shows the new count in the summary of their post; it returns these delays.
+func (c *jobCluster) writeAsOthers(t *testing.T, ctx context.Context) (lags []time.Duration) {
 	background := context.WithoutCancel(ctx)
 	send := func(instance int, user, query string, variables map[string]any) (map[string]any, error) {
 		out, err := c.at(instance).PostIn(background, "", user, query, variables)
@@ -326,7 +325,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// checkNone checks that a query finds nothing.
+// checkNone checks that a query has no results.
 func (c *jobCluster) checkNone(t *testing.T, q cosmos.Query) {
 	t.Helper()
 	for page, err := range c.posts.Query(t.Context(), q) {

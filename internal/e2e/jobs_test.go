@@ -25,15 +25,15 @@ var (
 	jobKills    = longtest.Pick(1, 10)
 	jobRU       = longtest.Pick("5000", "20000")
 	jobLongest  = longtest.Pick(time.Minute, 10*time.Minute)
-	jobProbes   = 4 // writers at a time who wait for their summaries
+	jobProbes   = 4 // writers who wait for their summaries
 	jobPostIDs  = []string{"deleted-undisturbed", "deleted-killed"}
 	jobHosts    = 8                                                  // authors of the posts
 	jobInterval = longtest.Pick(300*time.Millisecond, 2*time.Second) // from one write of a writer to the next, half of it at random
 )
 
-// TestJobs renames a user who has written much, and deletes posts with much under them, while others
-// write: their summaries follow within a second. With instances that are killed again and again
-// meanwhile it costs the same, within 5 %. The long form has 100,000 items and 200 writers:
+// TestJobs renames a user with many comments, and deletes posts with many comments and likes, while other users
+// write: the summaries of their posts follow within a second. If instances are killed repeatedly meanwhile, a job
+// costs the same, within 5 %. The long form has 100,000 items and 200 writers:
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestJobs -v
 func TestJobs(t *testing.T) {
@@ -68,12 +68,12 @@ func TestJobs(t *testing.T) {
 		{"post", "deletePost." + jobPostIDs[0], remove(jobPostIDs[0]), remove(jobPostIDs[1]), gone(jobPostIDs[0]), gone(jobPostIDs[1]), "deletePost." + jobPostIDs[1]},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			if !longtest.Enabled() { // the long form measures how long others wait
+			if !longtest.Enabled() { // the long form measures the lag of other users
 				t.Parallel()
 			}
 			c := newJobCluster(t)
 			var lags []time.Duration
-			undisturbed, took := c.run(t, kind.job, func() { kind.first(t, c) }, func(ctx context.Context) { lags = c.others(t, ctx) })
+			undisturbed, took := c.run(t, kind.job, func() { kind.first(t, c) }, func(ctx context.Context) { lags = c.writeAsOthers(t, ctx) })
 			kind.checkFirst(t, c)
 			killed, tookKilled := c.run(t, kind.secondJob, func() { kind.second(t, c) }, func(ctx context.Context) { c.kill(t, ctx) })
 			kind.checkSecond(t, c)
@@ -93,8 +93,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestJobs_Stop stops the instance that works on a job by SIGTERM: it exits within two seconds and releases
-// the job, and the other continues within the time after which a claim would expire.
+// TestJobs_Stop sends SIGTERM to the instance that runs a job: it exits within two seconds and releases the job, and
+// the other instance resumes it before the claim would have expired.
 func TestJobs_Stop(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestJobs_Stop(t *testing.T) {
 		}
 		return j
 	}
-	for i := range c.instances { // one of them works on the job until it is stopped
+	for i := range c.instances { // instance 0 alone runs the job until it is stopped
 		c.at(i).Kill()
 	}
 	c.rate = "500"

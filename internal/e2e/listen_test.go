@@ -41,7 +41,7 @@ func certificate(t testing.TB, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
-// A renewed certificate is used without a restart, once both its files have changed.
+// TestTLS: a renewed certificate is used without a restart, once both its files have changed.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -87,12 +87,12 @@ func TestTLS(t *testing.T) {
 		want int64
 	}{
 		{"at the start", func() {}, 1},
-		{"the certificate alone is new", func() { write(cert, second) }, 1},
-		{"the key, too", func() { write(key, secondKey) }, 2},
-		{"again", func() {}, 2},
-		{"nonsense", func() { write(cert, []byte("x")) }, 2},
-		{"gone", func() { _ = os.Remove(cert) }, 2},
-		{"another", func() { write(cert, first); write(key, firstKey) }, 1},
+		{"only the certificate is new", func() { write(cert, second) }, 1},
+		{"the key is new, too", func() { write(key, secondKey) }, 2},
+		{"unchanged", func() {}, 2},
+		{"invalid certificate", func() { write(cert, []byte("x")) }, 2},
+		{"missing certificate", func() { _ = os.Remove(cert) }, 2},
+		{"both files replaced", func() { write(cert, first); write(key, firstKey) }, 1},
 	} {
 		step.do()
 		if got := serial(); got != step.want {
@@ -129,7 +129,8 @@ func get(i *instance, header http.Header) (*http.Response, string) {
 	return response, string(body)
 }
 
-// Behind a proxy rates are limited per client: one over the limit gets Retry-After, others are served.
+// TestBehindProxy: rates are limited per client behind the proxy: one over the limit gets Retry-After, others are
+// served.
 func TestBehindProxy(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--auth-issuer", "https://localhost:1", "--auth-audience", "x",
 		"--behind-proxy", "127.0.0.1,::1,10.0.0.0/8", "--requests-per-address", "1")
@@ -147,14 +148,14 @@ func TestBehindProxy(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Error("nothing is refused")
+		t.Error("no request is refused")
 	}
 	if r, body := get(s, client("198.51.100.8")); r.StatusCode != http.StatusOK {
 		t.Errorf("another client: %s %s", r.Status, body)
 	}
 }
 
-// By default pages of other origins may only send a GET; --cors-origins allows more.
+// TestCORSOrigins: by default pages of other origins may only send a GET; --cors-origins allows more.
 func TestCORSOrigins(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		args := []string{"--data", t.TempDir(), "--no-demo"}
@@ -170,8 +171,8 @@ func TestCORSOrigins(t *testing.T) {
 
 const plainGet = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-// A connection over the limit is refused, open ones are served, and after one is closed the next is
-// accepted.
+// TestMaxConnections: a connection over the limit is refused, open ones are served, and after one is closed the next
+// is accepted.
 func TestMaxConnections(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--max-connections", "3")
 	var open []net.Conn
@@ -205,13 +206,13 @@ func TestMaxConnections(t *testing.T) {
 	})
 }
 
-// Headers may be as long as tokens and URLs need.
+// TestLongHeader: a header of 32 KB is accepted, one of 200 KB is refused.
 func TestLongHeader(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	if code, _ := servertest.Status(t, s.Dial("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 200<<10)+"\r\n\r\n")); code != http.StatusRequestHeaderFieldsTooLarge && code != 0 {
-		t.Errorf("%d", code)
+		t.Errorf("a header of 200 KB: status %d", code)
 	}
 	if r, body := get(s, http.Header{"X-Long": {strings.Repeat("x", 32<<10)}}); r.StatusCode != http.StatusOK {
-		t.Errorf("%s %s", r.Status, body)
+		t.Errorf("a header of 32 KB: %s %s", r.Status, body)
 	}
 }

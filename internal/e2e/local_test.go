@@ -14,7 +14,7 @@ import (
 	"byline/internal/servertest"
 )
 
-// service is what the tests read of a service in compose.yaml.
+// service has the tested fields of a service in compose.yaml.
 type service struct {
 	Command     []string
 	Environment map[string]string
@@ -72,8 +72,8 @@ func TestLocal_ServicesServe(t *testing.T) {
 	}
 }
 
-// TestLocal_EverythingIsScraped: Prometheus scrapes the instances, evaluates the alerts, and is Grafana's source.
-func TestLocal_EverythingIsScraped(t *testing.T) {
+// TestLocal_Monitoring: Prometheus scrapes the instances, evaluates the alerts, and is Grafana's data source.
+func TestLocal_Monitoring(t *testing.T) {
 	all := services(t)
 	var prometheus struct {
 		ScrapeConfigs []struct {
@@ -123,9 +123,9 @@ func TestLocal_EverythingIsScraped(t *testing.T) {
 
 var variables = regexp.MustCompile(`\b(COSMOS|BYLINE)_[A-Z_]+|\bGOMEMLIMIT\b`)
 
-// TestKubernetes_VariablesAreRead: the variables in the manifest are those of docs/configuration.md, which
+// TestKubernetes_DocumentedVariables: the variables in the manifest are those of docs/configuration.md, which
 // TestHelp compares with the flags.
-func TestKubernetes_VariablesAreRead(t *testing.T) {
+func TestKubernetes_DocumentedVariables(t *testing.T) {
 	manifest, err := os.ReadFile(servertest.Path("deploy/kubernetes/byline.yaml"))
 	if err != nil {
 		t.Fatal(err)

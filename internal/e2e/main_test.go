@@ -16,8 +16,8 @@ import (
 	"byline/store/emulator"
 )
 
-// TestMain lets the test binary be the byline program, for tests that kill it, and the other
-// processes that tests here need.
+// TestMain makes the test binary the byline program, or another process that the tests need, if an environment
+// variable says so.
 func TestMain(m *testing.M) {
 	if servertest.IsProgram() {
 		if dir := os.Getenv(profiled); dir != "" {
@@ -56,14 +56,14 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	// Of the engines that tests reach over HTTP; a test that needs another key sets it.
+	// The key of the engines that tests reach over HTTP; a test that needs another key sets it.
 	if err := os.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey)); err != nil {
 		panic(err)
 	}
 	secrettest.Exit(m.Run())
 }
 
-// Short names of what nearly every test here uses.
+// Short names that nearly every test here uses.
 type (
 	instance = servertest.Instance
 	process  = servertest.Process

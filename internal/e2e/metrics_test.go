@@ -49,59 +49,59 @@ func scrape(root string) ([]series, error) {
 }
 
 // total returns the sum of the series of a metric; the second result reports whether there are any.
-func total(all []series, name string, counts func(map[string]string) bool) (sum float64, there bool) {
+func total(all []series, name string, counts func(map[string]string) bool) (sum float64, ok bool) {
 	for _, s := range all {
 		if s.name == name {
-			there = true
+			ok = true
 			if counts == nil || counts(s.labels) {
 				sum += s.value
 			}
 		}
 	}
-	return sum, there
+	return sum, ok
 }
 
-// Responses and metrics report the same request charges, and background work is separate. Labels have
+// TestMetrics: responses and metrics report the same request charges, and background work is separate. Labels have
 // closed sets of values.
 func TestMetrics(t *testing.T) {
 	i := start(t, "--data", t.TempDir(), "--no-demo")
 	i.Cost = "summary"
-	told := 0.0
-	ask := func(user, query string, variables map[string]any) map[string]any {
+	reported := 0.0
+	send := func(user, query string, variables map[string]any) map[string]any {
 		out, err := i.Post(user, query, variables)
 		if err != nil {
 			t.Fatal(err)
 		}
-		told += at(t, out.Extensions, "cost.actualRU").(float64)
+		reported += at(t, out.Extensions, "cost.actualRU").(float64)
 		return out.Data
 	}
-	ask("ada", createUser, map[string]any{"name": "ada"})
-	post := at(t, ask("ada", createPost, map[string]any{"title": "t", "content": "c"}), "createPost.post.id")
-	ask("", `query($id: ID!) { post(id: $id) { title comments { edges { node { content } } } } }`, map[string]any{"id": post})
-	ask("ada", q6, nil)
-	ask("", `{ post(id: "nonsense") { title } }`, nil)
-	ask("", `{ nonsense }`, nil)
+	send("ada", createUser, map[string]any{"name": "ada"})
+	post := at(t, send("ada", createPost, map[string]any{"title": "t", "content": "c"}), "createPost.post.id")
+	send("", `query($id: ID!) { post(id: $id) { title comments { edges { node { content } } } } }`, map[string]any{"id": post})
+	send("ada", q6, nil)
+	send("", `{ post(id: "nonsense") { title } }`, nil)
+	send("", `{ nonsense }`, nil)
 	probeReadiness(t, i.Root)
 
 	all, err := scrape(i.Root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ru, _ := total(all, "byline_graphql_request_units_total", nil); math.Abs(ru-told) > .005 {
-		t.Errorf("responses report %.2f RU, the metric %.2f", told, ru)
+	if ru, _ := total(all, "byline_graphql_request_units_total", nil); math.Abs(ru-reported) > .005 {
+		t.Errorf("responses report %.2f RU, the metric %.2f", reported, ru)
 	}
 	ofRequests := func(labels map[string]string) bool {
 		return regexp.MustCompile(`^[QC]\d$`).MatchString(labels["pattern"])
 	}
-	if ru, _ := total(all, "byline_cosmos_request_units_total", ofRequests); math.Abs(ru-told) > .005 {
-		t.Errorf("responses report %.2f RU, the metric of the patterns %.2f", told, ru)
+	if ru, _ := total(all, "byline_cosmos_request_units_total", ofRequests); math.Abs(ru-reported) > .005 {
+		t.Errorf("responses report %.2f RU, the metric of the patterns %.2f", reported, ru)
 	}
 	for _, name := range []string{"byline_access_total", "byline_cosmos_requests_total", "byline_cosmos_errors_total", "byline_cosmos_throttles_total",
 		"byline_cosmos_request_seconds_bucket", "byline_cosmos_range_request_units_total", "byline_projection_lag_transactions", "byline_projection_stalled_seconds",
 		"byline_projection_changes_total", "byline_projection_failures_total", "byline_projection_skipped_total",
 		"byline_subscribers", "byline_graphql_seconds_bucket", "byline_graphql_predicted_request_units_total", "go_goroutines", "process_cpu_seconds_total"} {
-		if _, there := total(all, name, nil); !there {
-			t.Errorf("there is no %s", name)
+		if _, ok := total(all, name, nil); !ok {
+			t.Errorf("no metric %s", name)
 		}
 	}
 	for _, code := range []string{"OK", "BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"} {
@@ -159,7 +159,7 @@ func probeReadiness(t testing.TB, root string) {
 	r.Body.Close()
 }
 
-// Metrics are for operators: beyond loopback and behind a proxy they need --metrics-listen.
+// TestMetricsListen: metrics are for operators: beyond loopback and behind a proxy they need --metrics-listen.
 func TestMetricsListen(t *testing.T) {
 	for name, listen := range map[string]string{"beyond loopback": "0.0.0.0:0", "behind a proxy on this machine": "localhost:0"} {
 		t.Run(name, func(t *testing.T) {

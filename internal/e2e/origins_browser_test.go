@@ -72,7 +72,7 @@ const application = `(async (root) => {
   });
 })`
 
-// used has the results of the application.
+// used has the results of application.
 type used struct{ Query, Exposed, Get, Mutation, Socket, Stream string }
 
 var (
@@ -113,7 +113,8 @@ func pages(t testing.TB) (root, port string) {
 	return s.URL, port
 }
 
-func TestOriginsInBrowser_LoopbackPageOnAnotherPortUsesEverything(t *testing.T) {
+// TestOriginsInBrowser_LoopbackPage: a page of a loopback origin on another port may use every transport.
+func TestOriginsInBrowser_LoopbackPage(t *testing.T) {
 	path := browserPath(t)
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
@@ -129,7 +130,8 @@ func TestOriginsInBrowser_LoopbackPageOnAnotherPortUsesEverything(t *testing.T) 
 	}
 }
 
-func TestOriginsInBrowser_OtherPageIsRefusedUntilTheFlagInTheLogIsSet(t *testing.T) {
+// TestOriginsInBrowser_OtherPage: a page of another origin is refused until the flag that the log names is set.
+func TestOriginsInBrowser_OtherPage(t *testing.T) {
 	path := browserPath(t)
 	root, port := pages(t)
 	origin := "http://app.example:" + port
@@ -146,7 +148,7 @@ func TestOriginsInBrowser_OtherPageIsRefusedUntilTheFlagInTheLogIsSet(t *testing
 		t.Errorf("%d lines, want one %s: %s", n, want, s.Log)
 	}
 	p.mu.Lock()
-	console := strings.Join(p.troubles, "\n")
+	console := strings.Join(p.pageErrors, "\n")
 	p.mu.Unlock()
 	for _, text := range []string{"blocked by CORS policy", "Unexpected response code: 403"} { // which docs/graphql.md quotes
 		if !strings.Contains(console, text) {
@@ -154,7 +156,7 @@ func TestOriginsInBrowser_OtherPageIsRefusedUntilTheFlagInTheLogIsSet(t *testing
 		}
 	}
 	if feed := at(t, s.Do("", q6, nil), "feed.edges").([]any); len(feed) != 0 {
-		t.Errorf("written: %v", feed)
+		t.Errorf("the refused page has written %v", feed)
 	}
 	s.Stop()
 

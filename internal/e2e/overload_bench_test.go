@@ -25,8 +25,8 @@ import (
 
 // BenchmarkOverload sends the article's reads, and one comment in ten requests, to a server in its own
 // process, with the demo blog and without caches. A closed load finds the capacity; open loads follow
-// with a tenth of it, four times as much, and a tenth again; then 500 clients repeat at once what was
-// refused. It reports the latency of requests that were not refused, from when they were sent (also
+// with a tenth of it, four times as much, and a tenth again; then 500 clients repeat refused requests at
+// once. It reports the latency of requests that were not refused, from when they were sent (also
 // without the first half second, in which hundreds of connections are opened) and from when they were
 // due; the peak memory of the server; and the CPU use of the sender at four times the capacity: near
 // 100%, the sender limits the latency.
@@ -37,7 +37,7 @@ import (
 //	go test ./internal/e2e -run '^$' -bench Overload -benchtime 1x
 func BenchmarkOverload(b *testing.B) {
 	short, long := 2*time.Second, 12*time.Second
-	if testing.Short() { // whether it works, not how fast
+	if testing.Short() { // checks that it works, not how fast
 		short, long = time.Second, 2*time.Second
 	}
 	b.Setenv("GOMAXPROCS", "1") // of the server
@@ -48,7 +48,7 @@ func BenchmarkOverload(b *testing.B) {
 		s.WaitReady()
 		l := newSenders(b, &s.Instance)
 		l.closed(4, time.Second) // warm-up
-		capacity := float64(len(l.closed(4, short).answered)) / short.Seconds()
+		capacity := float64(len(l.closed(4, short).accepted)) / short.Seconds()
 		idle := memory(b, s)
 
 		before := l.open(capacity/10, short)
@@ -79,25 +79,25 @@ func BenchmarkOverload(b *testing.B) {
 
 		ms := func(d []time.Duration) float64 { return float64(percentile(d, 99).Microseconds()) / 1000 }
 		b.ReportMetric(capacity, "capacity/s")
-		b.ReportMetric(float64(len(over.answered))/long.Seconds(), "answered/s")
+		b.ReportMetric(float64(len(over.accepted))/long.Seconds(), "answered/s")
 		b.ReportMetric(float64(over.refused)/long.Seconds(), "refused/s")
 		b.ReportMetric(float64(over.unsent)/long.Seconds(), "unsent/s")
 		b.ReportMetric(100*sending.Seconds()/long.Seconds(), "%-busy-sending")
-		b.ReportMetric(ms(before.answered), "p99-ms-before")
-		b.ReportMetric(ms(over.answered), "p99-ms-overloaded")
+		b.ReportMetric(ms(before.accepted), "p99-ms-before")
+		b.ReportMetric(ms(over.accepted), "p99-ms-overloaded")
 		b.ReportMetric(ms(over.later), "p99-ms-later")
-		b.ReportMetric(ms(over.answered)/ms(before.answered), "times-before")
+		b.ReportMetric(ms(over.accepted)/ms(before.accepted), "times-before")
 		b.ReportMetric(ms(over.later)/ms(before.later), "times-before-later")
-		b.ReportMetric(ms(after.answered), "p99-ms-after")
+		b.ReportMetric(ms(after.accepted), "p99-ms-after")
 		b.ReportMetric(ms(over.fromDue)/ms(before.fromDue), "times-before-from-due")
-		b.ReportMetric(float64(len(repeated.answered))/long.Seconds(), "answered/s-of-500-clients")
+		b.ReportMetric(float64(len(repeated.accepted))/long.Seconds(), "answered/s-of-500-clients")
 		b.ReportMetric(idle, "MB-idle")
 		b.ReportMetric(peak, "MB-peak")
 		if before.refused+after.refused > 0 {
 			b.Errorf("%d requests are refused before the load, %d after it", before.refused, after.refused)
 		}
-		if len(over.answered) == 0 || len(repeated.answered) == 0 {
-			b.Error("while overloaded, the server answers nothing")
+		if len(over.accepted) == 0 || len(repeated.accepted) == 0 {
+			b.Error("the overloaded server accepts no requests")
 		}
 		s.Kill()
 		unpin()
@@ -153,10 +153,10 @@ type senders struct {
 }
 
 type loadResult struct {
-	answered []time.Duration // from when they were sent; sorted
-	fromDue  []time.Duration // from when they were due; sorted, of open loads
-	settled  time.Time       // half a second after the first
-	later    []time.Duration // as answered, of those due after settled
+	accepted []time.Duration // latencies from when requests were sent; sorted
+	fromDue  []time.Duration // latencies from when requests were due; sorted, of open loads
+	settled  time.Time       // half a second after the first request
+	later    []time.Duration // as accepted, of requests due after settled
 	refused  int
 	unsent   int // because maxInFlight requests were in flight
 }
@@ -223,7 +223,7 @@ func (l *senders) closed(clients int, d time.Duration) loadResult {
 	all.Wait()
 	var sum loadResult
 	for _, r := range results {
-		sum.answered, sum.refused = append(sum.answered, r.answered...), sum.refused+r.refused
+		sum.accepted, sum.refused = append(sum.accepted, r.accepted...), sum.refused+r.refused
 	}
 	return sum
 }
@@ -255,7 +255,7 @@ func (l *senders) open(perSecond float64, d time.Duration) loadResult {
 		})
 	}
 	all.Wait()
-	slices.Sort(result.answered)
+	slices.Sort(result.accepted)
 	slices.Sort(result.fromDue)
 	slices.Sort(result.later)
 	return result
@@ -285,7 +285,7 @@ func (l *senders) send(n int, due time.Time, result *loadResult, mu *sync.Mutex)
 	}
 	switch status {
 	case http.StatusOK:
-		result.answered = append(result.answered, took)
+		result.accepted = append(result.accepted, took)
 		result.fromDue = append(result.fromDue, fromDue)
 		if due.After(result.settled) {
 			result.later = append(result.later, took)

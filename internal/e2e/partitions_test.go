@@ -33,12 +33,12 @@ func TestFeedPartitions(t *testing.T) {
 	shows(2, "After")
 	s.Stop()
 
-	byline := func(want int, says string, args ...string) {
+	byline := func(status int, want string, args ...string) {
 		t.Helper()
 		var log output
-		status := run(t.Context(), append(args, "--data", data), &log, &log, nil)
-		if status != want || !strings.Contains(log.String(), says) {
-			t.Fatalf("%v: status %d: %s", args, status, log.String())
+		got := run(t.Context(), append(args, "--data", data), &log, &log, nil)
+		if got != status || !strings.Contains(log.String(), want) {
+			t.Fatalf("%v: status %d, want %d and %q: %s", args, got, status, want, log.String())
 		}
 	}
 	byline(1, "--feed-partitions 4", "serve", "--listen", "localhost:0")

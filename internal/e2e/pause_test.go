@@ -16,21 +16,21 @@ import (
 	"testing"
 )
 
-// hold is a proxy of the engine that holds one write of a projection, and records the status of every
+// holdingProxy is a proxy of the engine that holds one write of a projection, and records the status of every
 // write.
-type hold struct {
+type holdingProxy struct {
 	mu       sync.Mutex
 	armed    bool          // guarded by mu; the next write of a projection is held
 	watching bool          // guarded by mu
 	held     chan struct{} // closed when a write is held
 	release  chan struct{} // closed to forward it
 	released sync.Once
-	writes   []string // guarded by mu; with the status of the response, while watching
-	lists    int      // guarded by mu; of leases, while watching
+	writes   []string // guarded by mu; while watching: method, path and status
+	lists    int      // guarded by mu; while watching: queries of leases
 }
 
-// through starts the proxy of the engine at the address.
-func (h *hold) through(t *testing.T, address string) (root string) {
+// start starts the proxy of the engine at the address.
+func (h *holdingProxy) start(t *testing.T, address string) (root string) {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
 	proxy.ErrorLog = log.New(io.Discard, "", 0) // requests that are aborted when the test ends
 	proxy.ModifyResponse = func(r *http.Response) error {
@@ -52,12 +52,12 @@ func (h *hold) through(t *testing.T, address string) (root string) {
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
-		keep := h.armed && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/users/docs/")
-		if keep {
+		hold := h.armed && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/users/docs/")
+		if hold {
 			h.armed = false
 		}
 		h.mu.Unlock()
-		if keep {
+		if hold {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)
@@ -74,21 +74,21 @@ func (h *hold) through(t *testing.T, address string) (root string) {
 }
 
 // forward forwards the held write.
-func (h *hold) forward() { h.released.Do(func() { close(h.release) }) }
+func (h *holdingProxy) forward() { h.released.Do(func() { close(h.release) }) }
 
-func (h *hold) set(armed, watching bool) {
+func (h *holdingProxy) set(armed, watching bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.armed, h.watching = armed, watching
 }
 
-// TestPausedInstanceChangesNothing pauses an instance (SIGSTOP) while its write of a projection is in
-// flight, waits until another has acquired its leases and made progress, and resumes it.
-func TestPausedInstanceChangesNothing(t *testing.T) {
+// TestPausedInstance_WritesNothing pauses an instance (SIGSTOP) while its write of a projection is in flight, waits
+// until another has acquired its leases and made progress, and resumes it: none of its writes succeeds.
+func TestPausedInstance_WritesNothing(t *testing.T) {
 	t.Parallel()
 	engine := startEngine(t)
-	h := &hold{held: make(chan struct{}), release: make(chan struct{})}
-	paused := startProcess(t, "--cosmos-endpoint", h.through(t, engine.address))
+	h := &holdingProxy{held: make(chan struct{}), release: make(chan struct{})}
+	paused := startProcess(t, "--cosmos-endpoint", h.start(t, engine.address))
 	ada := at(t, paused.Do("ada", createUser, map[string]any{"name": "ada"}), "createUser.user.id")
 	post := at(t, paused.Do("ada", createPost, map[string]any{"title": "Notes", "content": "x"}), "createPost.post.id")
 	paused.Do("ada", likePost, map[string]any{"post": post})
@@ -110,9 +110,9 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 	}
 	const ownerColumn, generationColumn = 4, 5
 	likes := func(i *process, want float64) error {
-		copies := []any{find(i.Do("", q6, nil), "feed.edges.0.node.likeCount"), find(i.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.likeCount")}
-		if copies[0] != want || copies[1] != want {
-			return fmt.Errorf("the projections count %v likes, not %v", copies, want)
+		counts := []any{find(i.Do("", q6, nil), "feed.edges.0.node.likeCount"), find(i.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.likeCount")}
+		if counts[0] != want || counts[1] != want {
+			return fmt.Errorf("the projections count %v likes, want %v", counts, want)
 		}
 		return nil
 	}

@@ -18,9 +18,8 @@ import (
 	"byline/store/blog"
 )
 
-// peersVariable is the environment variable with the peers of BenchmarkCPU that `.ci/peer` has started, one
-// a line: its name, which is its database's, too, its address, and the processes of itself and of the
-// database server.
+// peersVariable is the environment variable with the peers of BenchmarkCPU that `.ci/peer` has started, one a line:
+// its name, which is also the name of its database, its address, its process id and that of the database server.
 const peersVariable = "BYLINE_PEERS"
 
 // startedPeers returns the peers, with the blog in their databases.
@@ -40,7 +39,7 @@ func startedPeers(b *testing.B, blog *cpuBlog) (peers []*cpuSide) {
 	return peers
 }
 
-// copyTo fills a database, which the environment tells psql how to reach. Ids are numbers: those of posts
+// copyTo fills a database, to which psql connects by its environment variables. Ids are numbers: those of posts
 // rise with their dates; those of comments and likes, with the dates of the comments and likes of a post,
 // so that the rows of a post lie together.
 func (b *cpuBlog) copyTo(t *testing.B, database string) {
@@ -124,9 +123,9 @@ func (b *cpuBlog) writeCopies(w io.Writer) {
 // escapeCopy escapes a value of COPY.
 var escapeCopy = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
 
-// compareAnswers fails unless all sides answer the reads of a pattern alike, or a write. Ids and cursors
-// differ.
-func compareAnswers(b *testing.B, blog *cpuBlog, p cpuPattern, sides []*cpuSide) {
+// compareResponses fails unless all servers return the same responses to the reads of a pattern, or to one write.
+// Ids and cursors may differ.
+func compareResponses(b *testing.B, blog *cpuBlog, p cpuPattern, sides []*cpuSide) {
 	if len(sides) == 1 {
 		return
 	}
@@ -139,23 +138,23 @@ func compareAnswers(b *testing.B, blog *cpuBlog, p cpuPattern, sides []*cpuSide)
 		for i, side := range sides {
 			user, body := blog.request(p, side, n)
 			var value any
-			if err := json.Unmarshal(side.ask(b, user, body), &value); err != nil {
+			if err := json.Unmarshal(side.do(b, user, body), &value); err != nil {
 				b.Fatal(err)
 			}
-			answer, err := json.Marshal(withoutIDs(value))
+			response, err := json.Marshal(withoutIDs(value))
 			if err != nil {
 				b.Fatal(err)
 			}
 			if i == 0 {
-				first = string(answer)
-			} else if string(answer) != first {
-				b.Fatalf("Byline answers\n%s\nand %s\n%s", first, side.name, answer)
+				first = string(response)
+			} else if string(response) != first {
+				b.Fatalf("Byline responds\n%s\nand %s\n%s", first, side.name, response)
 			}
 		}
 	}
 }
 
-// withoutIDs replaces ids and cursors in JSON with the kinds of values that they are.
+// withoutIDs replaces ids and cursors in JSON with the types of their values.
 func withoutIDs(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -130,13 +130,13 @@ func readAndWrite(t *testing.T, s *process, began time.Time) {
 	}
 	var clients sync.WaitGroup
 	defer clients.Wait()
-	every := func(pause time.Duration, from time.Duration, ask func() (user, query string, variables map[string]any)) {
+	every := func(pause time.Duration, from time.Duration, next func() (user, query string, variables map[string]any)) {
 		clients.Go(func() {
 			<-time.After(time.Until(began.Add(from)))
 			tick := time.NewTicker(pause)
 			defer tick.Stop()
 			for time.Since(began) < pictured {
-				user, query, variables := ask()
+				user, query, variables := next()
 				_, _ = s.Post(user, query, variables) // refusals are part of the picture
 				<-tick.C
 			}
@@ -197,13 +197,13 @@ func startPrometheus(t *testing.T, target string) (root string) {
 	return root
 }
 
-// answered is a series in a response of Prometheus.
-type answered struct {
+// querySeries is a series in the result of a range query.
+type querySeries struct {
 	Metric map[string]string
 	Values [][2]any // seconds, and a number as text
 }
 
-func queryRange(t *testing.T, root, expr string, began, ended time.Time) []answered {
+func queryRange(t *testing.T, root, expr string, began, ended time.Time) []querySeries {
 	t.Helper()
 	expr = strings.NewReplacer("$__rate_interval", "5s", "$instance", ".*").Replace(expr)
 	r, err := http.Get(root + "/api/v1/query_range?" + url.Values{"query": {expr}, "step": {"1"},
@@ -214,7 +214,7 @@ func queryRange(t *testing.T, root, expr string, began, ended time.Time) []answe
 	defer r.Body.Close()
 	var out struct {
 		Status, Error string
-		Data          struct{ Result []answered }
+		Data          struct{ Result []querySeries }
 	}
 	if err := json.NewDecoder(r.Body).Decode(&out); err != nil || out.Status != "success" {
 		t.Fatalf("%s: %v %s", expr, err, out.Error)

@@ -30,7 +30,7 @@ func TestPlayground(t *testing.T) {
 	created := s.Do("ada", createPost, map[string]any{"title": "Written before", "content": "x"})
 	id := at(t, created, "createPost.post.id").(string)
 	s.Do("ada", `mutation($id: ID!) { createComment(input: {postId: $id, content: "First."}) { comment { id } } likePost(input: {postId: $id}) { like { id } } }`, map[string]any{"id": id})
-	p.settled("POST_ID")
+	p.waitStored("POST_ID")
 	p.do("reload", chromedp.Reload()) // now there is a post to name
 	p.tab("Post")
 	p.sees(p.query, `post(id: "`+id+`")`)
@@ -145,7 +145,7 @@ func TestPlayground(t *testing.T) {
 
 	p.tab("Live")
 	p.execute()
-	// The page does not show when the subscription has begun, so posts are written until one arrives.
+	// The page does not show when the subscription has begun, so write posts until one arrives.
 	written := 0
 	next := time.Now()
 	eventually(t, func() error {
@@ -166,7 +166,7 @@ func TestPlayground(t *testing.T) {
 	p.tab("Feed")
 	p.paste("{ viewer { username } } # mine")
 	p.uncovered(0)
-	p.settled("# mine")
+	p.waitStored("# mine")
 	p.do("resize", chromedp.EmulateViewport(600, 800))
 	p.do("reload", chromedp.Reload())
 	eventually(t, func() error {
@@ -207,10 +207,10 @@ type page struct {
 	ctx  context.Context
 	root string
 
-	mu       sync.Mutex
-	requests []string // guarded by mu
-	troubles []string // guarded by mu; errors of the page
-	shots    int
+	mu         sync.Mutex
+	requests   []string // guarded by mu
+	pageErrors []string // guarded by mu
+	shots      int
 }
 
 // openPage opens the server's page in a browser that resolves only the hosts of the rules
@@ -238,9 +238,9 @@ func openPage(t testing.TB, path, root string, rules ...string) *page {
 		case *network.EventWebSocketCreated:
 			p.requests = append(p.requests, e.URL)
 		case *runtime.EventExceptionThrown:
-			p.troubles = append(p.troubles, fmt.Sprintf("%+v", e.ExceptionDetails))
+			p.pageErrors = append(p.pageErrors, fmt.Sprintf("%+v", e.ExceptionDetails))
 		case *log.EventEntryAdded:
-			p.troubles = append(p.troubles, fmt.Sprintf("%+v", e.Entry))
+			p.pageErrors = append(p.pageErrors, fmt.Sprintf("%+v", e.Entry))
 		}
 	})
 	if err != nil {
@@ -267,7 +267,7 @@ func (p *page) tab(name string) {
 	p.click(`//div[text()="` + name + `"]`)
 }
 
-// execute presses the button.
+// execute clicks the button Execute Query.
 func (p *page) execute() {
 	p.t.Helper()
 	p.click(`//div[starts-with(@title, "Execute Query")]`)
@@ -295,8 +295,8 @@ func (p *page) frame() {
 	p.eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(""))))`)
 }
 
-// settled waits until the page has stored a text, 300 ms after a change.
-func (p *page) settled(text string) {
+// waitStored waits until the page has stored a text, 300 ms after a change.
+func (p *page) waitStored(text string) {
 	p.t.Helper()
 	p.sees(func() string { return p.eval(`localStorage.getItem("graphql-playground") ?? ""`) }, text)
 }
@@ -396,7 +396,7 @@ func (p *page) screenshot() {
 func (p *page) done() {
 	p.t.Helper()
 	p.mu.Lock()
-	requests, troubles := p.requests, p.troubles
+	requests, pageErrors := p.requests, p.pageErrors
 	p.mu.Unlock()
 	sockets := 0
 	for _, url := range requests {
@@ -410,8 +410,8 @@ func (p *page) done() {
 	if len(requests) < 5 || sockets == 0 {
 		p.t.Errorf("%d sockets among %v", sockets, requests)
 	}
-	if len(troubles) > 0 {
-		p.t.Errorf("errors of the page: %s", strings.Join(troubles, "\n"))
+	if len(pageErrors) > 0 {
+		p.t.Errorf("errors of the page: %s", strings.Join(pageErrors, "\n"))
 	}
 	if err := chromedp.Do(p.ctx, chromedp.Navigate("http://example.com/")); err == nil {
 		p.t.Error("the browser reaches other servers")

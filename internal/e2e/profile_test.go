@@ -65,10 +65,10 @@ func profileOnSignal(dir string) {
 	}
 }
 
-// traceSecond is how long an execution trace is: a second of a busy server is some 20 MB.
-const traceSecond = time.Second
+// traceDuration is the length of an execution trace: a second of a busy server is about 20 MB.
+const traceDuration = time.Second
 
-// profileTrace has benchmarks record execution traces, which profiles would disturb.
+// profileTrace makes benchmarks record execution traces instead of profiles, which would disturb them.
 //
 //	go test ./internal/e2e -run '^$' -bench CPU/cold/C4/16 -benchtime 20000x -profile /tmp/profiles -profile.trace
 //	go tool trace -pprof=sched /tmp/profiles/cold-C4-16.trace >/tmp/sched && go tool pprof -top /tmp/sched
@@ -84,7 +84,7 @@ func traceOnSignal(dir string) {
 			err = trace.Start(f)
 		}
 		if err == nil {
-			<-time.After(traceSecond)
+			<-time.After(traceDuration)
 			trace.Stop()
 			err = f.Close()
 		}
@@ -119,7 +119,7 @@ func profileTo(p *process, name string) func() {
 	if *profileTrace {
 		return traceTo(p, name)
 	}
-	tell := func() {
+	toggle := func() {
 		if err := p.Cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 			p.T.Fatal(err)
 		}
@@ -128,11 +128,11 @@ func profileTo(p *process, name string) func() {
 		p.T.Helper()
 		eventually(p.T, func() error { return os.Remove(filepath.Join(*profileDir, name)) })
 	}
-	tell()
+	toggle()
 	await("started")
 	return func() {
 		p.T.Helper()
-		tell()
+		toggle()
 		await("done")
 		for _, kind := range []string{"cpu", "allocs-before", "allocs"} {
 			if err := os.Rename(filepath.Join(*profileDir, kind), filepath.Join(*profileDir, name+"."+kind)); err != nil {

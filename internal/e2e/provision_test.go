@@ -42,7 +42,7 @@ func newEntraAccount(t *testing.T) *entraAccount {
 	}
 	t.Cleanup(func() { _ = engine.Close() })
 	account := httptest.NewUnstartedServer(engine)
-	account.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that a program has left
+	account.Config.ErrorLog = log.New(io.Discard, "", 0) // discards errors of connections that a program has closed
 	account.StartTLS()
 	t.Cleanup(account.Close)
 	token, err := engine.Credential().GetToken(t.Context(), policy.TokenRequestOptions{})
@@ -127,8 +127,8 @@ func (a *entraAccount) serve(args ...string) *process {
 	return p
 }
 
-// TestServe_EntraIdentityWithoutContainers: the one line names the command that creates them, with which it then
-// serves.
+// TestServe_EntraIdentityWithoutContainers: the one-line error names the command that creates the containers; after
+// that the server starts.
 func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
 	longtest.Heavy(t)
 	a := newEntraAccount(t)

@@ -11,8 +11,8 @@ import (
 	"byline/internal/servertest"
 )
 
-// TestWrongKeyIsNotShown: commands do not print a key that the account rejects.
-func TestWrongKeyIsNotShown(t *testing.T) {
+// TestWrongKey_NotPrinted: commands do not print a key that the account rejects.
+func TestWrongKey_NotPrinted(t *testing.T) {
 	emulator := startEmulator(t, "--key", secrettest.Secret("cmlnaHQga2V5IG9mIHRoZSBhY2NvdW50"))
 	t.Setenv("COSMOS_KEY", secrettest.Secret("d3Jvbmcga2V5IG9mIHRoZSBhY2NvdW50"))
 	for _, args := range [][]string{{"--listen", "localhost:0"}, {"views", "status"}} {
@@ -21,7 +21,7 @@ func TestWrongKeyIsNotShown(t *testing.T) {
 			t.Errorf("status %d: %s", status, log.String())
 		}
 		if found := secrettest.Find([]byte(out.String() + log.String())); found != "" {
-			t.Errorf("shows %s", found)
+			t.Errorf("prints the secret %s", found)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"byline/internal/servertest"
 )
 
-// TestSeedResumes kills a seed, runs it again, and compares the data with those of an uninterrupted seed,
+// TestSeed_ResumesAfterKill kills a seed, runs it again, and compares the data with those of an uninterrupted seed,
 // and the projections with their sources.
-func TestSeedResumes(t *testing.T) {
+func TestSeed_ResumesAfterKill(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
 	whole, killed := t.TempDir(), t.TempDir()
@@ -63,8 +63,8 @@ func TestSeedResumes(t *testing.T) {
 	}
 }
 
-// TestSeedRefuses has invalid flags, which are refused before a data directory is created.
-func TestSeedRefuses(t *testing.T) {
+// TestSeed_InvalidFlags: invalid flags are refused before a data directory is created.
+func TestSeed_InvalidFlags(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--seed=-1"}, {"--feed-partitions", "65"}} {
 		var log output

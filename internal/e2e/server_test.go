@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestStopsWhileProvisioning: a signal during provisioning stops the server with exit status 0.
-func TestStopsWhileProvisioning(t *testing.T) {
+// TestStop_WhileProvisioning: a signal during provisioning stops the server with exit status 0.
+func TestStop_WhileProvisioning(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	account := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		stop()
@@ -31,7 +31,7 @@ func TestStopsWhileProvisioning(t *testing.T) {
 	}
 }
 
-// With a manifest only its documents are executed, and there is no playground.
+// TestTrustedDocuments: with a manifest only its documents are executed, and there is no playground.
 func TestTrustedDocuments(t *testing.T) {
 	manifest := filepath.Join(t.TempDir(), "manifest.json")
 	if err := os.WriteFile(manifest, []byte(`{"feed":"query Feed { feed { edges { node { title } } } }"}`), 0o600); err != nil {
@@ -83,9 +83,9 @@ const (
 	q6 = `{ feed(first: 100) { edges { node { id title author { username } likeCount commentCount } } pageInfo { hasNextPage } } }`
 )
 
-// TestWalk sends the article's requests over HTTP, restarts the server on its data, and compares the
+// TestServe_ArticleRequests sends the article's requests over HTTP, restarts the server on its data, and compares the
 // responses.
-func TestWalk(t *testing.T) {
+func TestServe_ArticleRequests(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
 
@@ -163,7 +163,7 @@ func TestDemo(t *testing.T) {
 	}
 	for _, name := range []string{"ada", "grace"} {
 		if got := at(t, s.Do(name, `{ viewer { username } }`, nil), "viewer.username"); got != name {
-			t.Errorf("demo:%s is %v", name, got)
+			t.Errorf("the viewer with demo:%s is %v", name, got)
 		}
 	}
 	if got := at(t, s.Do("", `{ userByUsername(username: "zelda") { posts { edges { cursor } } } }`, nil), "userByUsername.posts.edges").([]any); len(got) != 10 {
@@ -275,8 +275,8 @@ func TestGracefulShutdown(t *testing.T) {
 	}
 }
 
-// With the default flags the server responds from the response cache, with the same bytes as to a client
-// that sends Byline-Cost: none.
+// TestHotResponse_DefaultServer: with the default flags the server responds from the response cache, with the same
+// bytes as to a client that sends Byline-Cost: none.
 func TestHotResponse_DefaultServer(t *testing.T) {
 	s := start(t, "--data", t.TempDir())
 	s.WaitReady()
@@ -328,7 +328,7 @@ func TestHotResponse_DefaultServer(t *testing.T) {
 		}
 		return nil
 	})
-	if told := post("summary"); !strings.Contains(told, `"actualRU"`) {
-		t.Errorf("with Byline-Cost: summary: %s", told)
+	if got := post("summary"); !strings.Contains(got, `"actualRU"`) {
+		t.Errorf("with Byline-Cost: summary: %s", got)
 	}
 }

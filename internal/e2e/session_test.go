@@ -17,8 +17,8 @@ import (
 	"byline/internal/secrettest"
 )
 
-// A client reads its own writes on the same instance and, with the session of the response, on another
-// one, although the replicas lag; without the session it does not. Over HTTP, as event streams, and over
+// TestSessions: a client reads its own writes on the same instance and, with the session of the response, on another
+// one, although the replicas lag; without the session it does not. The transports are HTTP, event streams and
 // WebSocket.
 func TestSessions(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestSessions(t *testing.T) {
 		t.Helper()
 		return string(sendAsAda(t, i, "application/json", session, `{ viewer { username } }`).body)
 	}
-	const nobody, ada, countess = `{"data":{"viewer":null}}`, `{"data":{"viewer":{"username":"ada"}}}`, `{"data":{"viewer":{"username":"countess"}}}`
+	const noViewer, ada, countess = `{"data":{"viewer":null}}`, `{"data":{"viewer":{"username":"ada"}}}`, `{"data":{"viewer":{"username":"countess"}}}`
 	expect := func(what, got, want string) {
 		t.Helper()
 		if got = strings.TrimSpace(got); got != want {
@@ -54,7 +54,7 @@ func TestSessions(t *testing.T) {
 		t.Fatalf("session %q of %s", first, wrote.body)
 	}
 	expect("on the same instance", viewer(one, ""), ada)
-	expect("on another, without the session", viewer(two, ""), nobody)
+	expect("on another, without the session", viewer(two, ""), noViewer)
 	read := sendAsAda(t, two, "application/json", first, `{ viewer { username } }`)
 	expect("on another, with it", string(read.body), ada)
 	if read.header.Get("Byline-Session") != "" {
@@ -70,7 +70,7 @@ func TestSessions(t *testing.T) {
 
 	// A third instance has no session yet.
 	three := start(t, cosmos...)
-	expect("WebSocket, without the session", overWebSocket(t, three, "", `{ viewer { username } }`), nobody)
+	expect("WebSocket, without the session", overWebSocket(t, three, "", `{ viewer { username } }`), noViewer)
 	expect("WebSocket, with it", overWebSocket(t, three, second, `{ viewer { username } }`), countess)
 	third := sessionIn(t, untilAccepted(func() string {
 		return overWebSocket(t, one, "", `mutation { updateUser(input: {username: "lovelace"}) { user { id } } }`)
@@ -78,13 +78,13 @@ func TestSessions(t *testing.T) {
 	expect("after a WebSocket", viewer(two, third), `{"data":{"viewer":{"username":"lovelace"}}}`)
 
 	const lovelace = `{"data":{"viewer":{"username":"lovelace"}}}` // which two has seen
-	expect("rubbish", viewer(two, "rubbish!"), lovelace)
-	expect("WebSocket, rubbish", overWebSocket(t, two, "rubbish!", `{ viewer { username } }`), lovelace)
+	expect("invalid session", viewer(two, "rubbish!"), lovelace)
+	expect("WebSocket, invalid session", overWebSocket(t, two, "rubbish!", `{ viewer { username } }`), lovelace)
 	foreign := start(t, startEmulator(t, "--replica-lag", "1h")...)
-	expect("with the session of another account", viewer(foreign, third), nobody)
+	expect("with the session of another account", viewer(foreign, third), noViewer)
 }
 
-// Instances take each other's sessions if they have the same BYLINE_SESSION_KEY.
+// TestSessions_Key: instances accept each other's sessions if they have the same BYLINE_SESSION_KEY.
 func TestSessions_Key(t *testing.T) {
 	cosmos := startEmulator(t, "--replica-lag", "1h")
 	startWith := func(key string) *instance {
@@ -132,15 +132,15 @@ func startEmulator(t testing.TB, args ...string) []string {
 	return nil
 }
 
-// answer is an HTTP response with its body.
-type answer struct {
+// httpResponse is an HTTP response with its body.
+type httpResponse struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
 // sendAsAda sends an operation as ada, with a session if there is one.
-func sendAsAda(t testing.TB, i *instance, accept, session, query string) answer {
+func sendAsAda(t testing.TB, i *instance, accept, session, query string) httpResponse {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {
@@ -164,7 +164,7 @@ func sendAsAda(t testing.TB, i *instance, accept, session, query string) answer 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{response.StatusCode, response.Header, b}
+	return httpResponse{response.StatusCode, response.Header, b}
 }
 
 // sessionIn returns the session in the body of a response.

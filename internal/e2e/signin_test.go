@@ -32,16 +32,16 @@ func startProvider(t testing.TB) *identityProvider {
 	p := &identityProvider{}
 	p.rotate(t, "first")
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var answer any = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{p.key.Load().Public()}}
+		var body any = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{p.key.Load().Public()}}
 		if strings.HasSuffix(r.URL.Path, "/.well-known/openid-configuration") {
-			answer = map[string]string{"issuer": p.URL, "jwks_uri": p.URL + "/keys"}
+			body = map[string]string{"issuer": p.URL, "jwks_uri": p.URL + "/keys"}
 		}
 		if p.down.Load() {
 			http.Error(w, "down", http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer)
+		_ = json.NewEncoder(w).Encode(body)
 	}))
 	t.Cleanup(p.Close)
 	return p
@@ -92,17 +92,17 @@ func withToken(i *instance, token, query string) (data, code string) {
 		i.T.Fatal(err)
 	}
 	defer res.Body.Close()
-	var answer struct {
+	var response struct {
 		Data   json.RawMessage
 		Errors []struct{ Extensions struct{ Code string } }
 	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+	if err := json.NewDecoder(res.Body).Decode(&response); err != nil {
 		i.T.Fatal(err)
 	}
-	if len(answer.Errors) > 0 {
-		return "", answer.Errors[0].Extensions.Code
+	if len(response.Errors) > 0 {
+		return "", response.Errors[0].Extensions.Code
 	}
-	return string(answer.Data), ""
+	return string(response.Data), ""
 }
 
 // check is a check in a response of /readyz.
@@ -120,11 +120,11 @@ func identityCheck(i *instance) check {
 		i.T.Fatal(err)
 	}
 	defer res.Body.Close()
-	var answer struct{ Checks []check }
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+	var response struct{ Checks []check }
+	if err := json.NewDecoder(res.Body).Decode(&response); err != nil {
 		i.T.Fatal(err)
 	}
-	for _, c := range answer.Checks {
+	for _, c := range response.Checks {
 		if c.Name == "identity" {
 			if !c.OK && res.StatusCode != http.StatusServiceUnavailable {
 				i.T.Errorf("status %d", res.StatusCode)
@@ -136,9 +136,9 @@ func identityCheck(i *instance) check {
 	return check{}
 }
 
-// With an issuer its tokens are accepted and demo tokens are not, also after its key is rotated and while
-// it is down; moderators may delete posts of others.
-func TestSignInWithAProvider(t *testing.T) {
+// TestProvider_SignIn: with an issuer its tokens are accepted and demo tokens are not, also after its key is rotated
+// and while it is down; moderators may delete posts of others.
+func TestProvider_SignIn(t *testing.T) {
 	t.Parallel()
 	p := startProvider(t)
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--auth-issuer", p.URL, "--auth-audience", "byline",
@@ -179,7 +179,7 @@ func TestSignInWithAProvider(t *testing.T) {
 		t.Errorf("an unknown key while the provider is down: %q", code)
 	}
 	if c := identityCheck(s); !c.OK || !strings.Contains(c.Detail, "does not respond") {
-		t.Errorf("/readyz does not report it: %+v", c)
+		t.Errorf("/readyz does not report that the provider is down: %+v", c)
 	}
 	remove := `mutation { deletePost(input: {id: "` + id + `"}) { deletedPostId } }`
 	if _, code := withToken(s, known, remove); code != "FORBIDDEN" {
@@ -192,9 +192,9 @@ func TestSignInWithAProvider(t *testing.T) {
 	eventually(t, ready)
 }
 
-// Without a flag, a viewer can spend the default of --ru-per-viewer in a minute, and then is told when to
-// come back; with demo tokens there is no limit.
-func TestRUPerViewer_LimitedByDefaultOutsideDevelopment(t *testing.T) {
+// TestRUPerViewer_DefaultLimit: with a provider and without a flag, a viewer can spend the default of --ru-per-viewer
+// in a minute, and is then throttled; with demo tokens there is no limit.
+func TestRUPerViewer_DefaultLimit(t *testing.T) {
 	t.Parallel()
 	p := startProvider(t)
 	for name, tt := range map[string]struct {
@@ -227,26 +227,26 @@ func TestRUPerViewer_LimitedByDefaultOutsideDevelopment(t *testing.T) {
 			for i := range 10 {
 				fmt.Fprintf(&toggles, `l%d: likePost(input: {postId: %q}) { post { id } } u%[1]d: unlikePost(input: {postId: %[2]q}) { post { id } } `, i, id)
 			}
-			spent, began := 0, time.Now() // operations that were accepted
-			// On a busy machine they take so long that much of the budget comes back.
-			for code = ""; code == "" && (spent < 30 || tt.limited) && time.Since(began) < 2*time.Minute; {
+			accepted, began := 0, time.Now()
+			// On a busy machine operations take so long that much of the budget is refilled.
+			for code = ""; code == "" && (accepted < 30 || tt.limited) && time.Since(began) < 2*time.Minute; {
 				switch _, code = withToken(s, tt.token, "mutation { "+toggles.String()+"}"); code {
 				case "":
-					spent++
+					accepted++
 				case "UNAVAILABLE": // the server is overloaded
 					code = ""
 				}
 			}
-			if want := map[bool]string{true: "THROTTLED", false: ""}[tt.limited]; code != want || spent < map[bool]int{true: 15, false: 30}[tt.limited] {
-				t.Errorf("%q after %d operations", code, spent)
+			if want := map[bool]string{true: "THROTTLED", false: ""}[tt.limited]; code != want || accepted < map[bool]int{true: 15, false: 30}[tt.limited] {
+				t.Errorf("%q after %d operations", code, accepted)
 			}
-			t.Logf("%q after %d operations", code, spent)
+			t.Logf("%q after %d operations", code, accepted)
 		})
 	}
 }
 
-// A server that has never reached its provider is not ready, and serves anonymous clients.
-func TestProviderDownAtTheStart(t *testing.T) {
+// TestProvider_DownAtStart: a server that has never reached its provider is not ready, and serves anonymous clients.
+func TestProvider_DownAtStart(t *testing.T) {
 	t.Parallel()
 	p := startProvider(t)
 	p.down.Store(true)
@@ -269,8 +269,8 @@ func TestProviderDownAtTheStart(t *testing.T) {
 	})
 }
 
-// With demo tokens, requests with a Host other than loopback are refused.
-func TestDemoTokensAreForThisMachine(t *testing.T) {
+// TestDemoTokens_HostOtherThanLoopback: with demo tokens, requests with a Host other than loopback are refused.
+func TestDemoTokens_HostOtherThanLoopback(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	for host, want := range map[string]int{
 		"": 200, "localhost": 200, "localhost:1234": 200, "127.0.0.1": 200, "[::1]:8080": 200,

@@ -82,9 +82,8 @@ func attributesOf(s *otlp.Span) map[string]string {
 	return all
 }
 
-// Each operation is a trace: the operation, the resolvers that read or write, and their requests by
-// azcosmos. It continues the client's trace and contains nothing that the client sent but the operation's
-// name.
+// TestTraces: each operation is a trace with the operation, the resolvers that read or write, and their requests by
+// azcosmos. It continues the client's trace, and of the request it contains only the operation's name.
 func TestTraces(t *testing.T) {
 	collecting := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collecting.URL)
@@ -163,7 +162,7 @@ func TestTraces(t *testing.T) {
 			}
 		case s.Name == "query" && bytes.Equal(s.TraceId, id("05")):
 			if !strings.Contains(a["error.type"], "BAD_USER_INPUT") || s.Status.GetCode() == otlp.Status_STATUS_CODE_ERROR {
-				t.Errorf("a mistake of the client: %v %v", s.Status, a)
+				t.Errorf("a client error: %v %v", s.Status, a)
 			}
 		}
 	}
@@ -181,8 +180,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// An unsupported protocol is refused at the start.
-func TestTracesByOtherProtocols(t *testing.T) {
+// TestTraces_UnsupportedProtocol: an unsupported protocol is refused at the start.
+func TestTraces_UnsupportedProtocol(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	log := &output{}

@@ -80,7 +80,7 @@ func TestViews(t *testing.T) {
 	}
 	views(0, "verify", "--settle", "0s")
 
-	// Without the projections, and with the revision that they have written.
+	// While no projection runs, change the title but not the revision that the projections have written.
 	db, err = account.Flags{Data: data}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestViewsStatus_Jobs(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
 	likedPost(t, s)
-	eventually(t, func() error { // the leases of all processors are made
+	eventually(t, func() error { // the leases of all processors exist
 		all, err := scrape(s.Root)
 		if n, _ := total(all, "byline_projection_leases", nil); err == nil && n != 3 {
 			err = fmt.Errorf("%v leases", n)
@@ -132,7 +132,7 @@ func TestViewsStatus_Jobs(t *testing.T) {
 		return out.String()
 	}
 	if out := status(); strings.Contains(out, "SUBJECT") {
-		t.Errorf("without jobs it prints %s", out)
+		t.Errorf("without jobs, status prints %s", out)
 	}
 	db, err := account.Flags{Data: data}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
 	if err != nil {
@@ -150,7 +150,7 @@ func TestViewsStatus_Jobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	created := time.Now().Add(-time.Hour)
-	anHourOld := func(printed, age string) {
+	checkHourOld := func(printed, age string) {
 		t.Helper()
 		m := regexp.MustCompile(age).FindStringSubmatch(printed)
 		if m == nil {
@@ -174,14 +174,14 @@ func TestViewsStatus_Jobs(t *testing.T) {
 			t.Errorf("%s is not row %d of\n%s", want, i, table)
 		}
 	}
-	anHourOld(table, `12345.68 \| +(\d+) \|`)
+	checkHourOld(table, `12345.68 \| +(\d+) \|`)
 	lines := strings.Split(strings.TrimSpace(status("--json")), "\n")
 	if len(lines) != 3+2 {
 		t.Fatalf("--json prints %q", lines)
 	}
 	want := regexp.MustCompile(`^{"kind":"rename","subject":"some-user","items":1200,"positionSaved":true,"requestCharge":12345.68,"ageSeconds":36\d\d,"owner":"an-instance","waitSeconds":3}
 {"kind":"deletePost","subject":"some-post","items":0,"positionSaved":false,"requestCharge":0,"ageSeconds":\d+,"owner":"","waitSeconds":0}$`)
-	anHourOld(lines[3], `"ageSeconds":(\d+)`)
+	checkHourOld(lines[3], `"ageSeconds":(\d+)`)
 	if got := strings.Join(lines[3:], "\n"); !want.MatchString(got) {
 		t.Errorf("--json prints %s", got)
 	}
@@ -205,8 +205,8 @@ func corruptFeedTitle(t *testing.T, db *account.Account) {
 	}
 }
 
-// TestViewsOfNoData: the commands refuse a missing directory and do not create it.
-func TestViewsOfNoData(t *testing.T) {
+// TestViews_MissingDirectory: the commands refuse a missing directory and do not create it.
+func TestViews_MissingDirectory(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "typo")
 	for _, command := range []string{"status", "verify", "repair", "rebuild"} {
 		var out, log output
@@ -217,8 +217,8 @@ func TestViewsOfNoData(t *testing.T) {
 	}
 }
 
-// TestRebuildBesideAnInstance rebuilds in one process while another serves, both on an emulator.
-func TestRebuildBesideAnInstance(t *testing.T) {
+// TestViewsRebuild_WhileServing rebuilds in one process while another serves, both on an emulator.
+func TestViewsRebuild_WhileServing(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(context.Background())
 	addresses, ended := make(chan net.Addr, 1), make(chan int, 1)
@@ -259,8 +259,8 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 	s.Do("ada", likePost, map[string]any{"post": id})
 }
 
-// TestInterruptedRebuild: an interrupted rebuild reports that the instances resume it.
-func TestInterruptedRebuild(t *testing.T) {
+// TestViewsRebuild_Interrupted: an interrupted rebuild reports that the instances resume it.
+func TestViewsRebuild_Interrupted(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
@@ -296,9 +296,9 @@ func (o onFirst) Write(b []byte) (int, error) {
 	return o.Writer.Write(b)
 }
 
-// Background requests have low priority. While throttled they retry until they succeed; other errors fail
-// at once.
-func TestViewsWaitWhileThrottled(t *testing.T) {
+// TestViewsVerify_Throttled: background requests have low priority. While throttled they retry until they succeed;
+// other errors fail at once.
+func TestViewsVerify_Throttled(t *testing.T) {
 	engine, err := emulator.Open(t.TempDir(), emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +306,7 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 	defer engine.Close()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Content-Type") == "application/query+json" && r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
-			t.Error("a scan has no low priority")
+			t.Error("a background query does not have low priority")
 		}
 		engine.ServeHTTP(w, r)
 	}))

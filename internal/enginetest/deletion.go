@@ -9,8 +9,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// HoldDeletions answers the first query of every deleteUser job with 503, so that tests see what is stored
-// between the mutation and the job.
+// HoldDeletions fails the first query of every deleteUser job with 503, so that tests see the items that are
+// stored between the mutation and the job.
 func HoldDeletions(t policy.Transporter) policy.Transporter { return heldDeletions{t} }
 
 type heldDeletions struct{ policy.Transporter }

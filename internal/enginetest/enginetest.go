@@ -1,4 +1,3 @@
-// Package enginetest gives tests embedded engines, and accounts on them.
 package enginetest
 
 import (
@@ -41,8 +40,8 @@ func Account(t testing.TB, engine *emulator.Engine, o cosmos.Options) *cosmos.Ac
 	return account
 }
 
-// Undated removes the Date of responses, which accounts correct their clocks by: tests set the clocks
-// of stores and engines apart.
+// Undated removes the Date of responses, by which accounts correct their clocks: in tests, stores and engines
+// have different clocks.
 func Undated(t policy.Transporter) policy.Transporter { return undated{t} }
 
 type undated struct{ policy.Transporter }

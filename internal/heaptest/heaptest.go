@@ -8,19 +8,19 @@ import (
 
 // Bounded fails unless the value that fill returns retains between a quarter of limit, in bytes, and
 // limit plus a tenth.
-func Bounded(t *testing.T, limit int64, fill func() (kept any)) {
+func Bounded(t *testing.T, limit int64, fill func() (value any)) {
 	t.Helper()
 	before := used()
-	kept := fill()
-	took := used() - before
-	t.Logf("%.1f MB", float64(took)/(1<<20))
-	if took > limit*11/10 || took < limit/4 {
-		t.Errorf("%.1f MB, limit %d", float64(took)/(1<<20), limit>>20)
+	value := fill()
+	retained := used() - before
+	t.Logf("%.1f MB", float64(retained)/(1<<20))
+	if retained > limit*11/10 || retained < limit/4 {
+		t.Errorf("%.1f MB, limit %d", float64(retained)/(1<<20), limit>>20)
 	}
-	runtime.KeepAlive(kept)
+	runtime.KeepAlive(value)
 }
 
-// used is how much of the heap is in use.
+// used returns the size of the heap in use, in bytes.
 func used() int64 {
 	runtime.GC()
 	runtime.GC() // the second frees what finalizers and pools held

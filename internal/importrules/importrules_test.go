@@ -1,4 +1,4 @@
-// Package importrules holds the rules of which package may import which.
+// Package importrules tests which packages may import which.
 package importrules
 
 import (

@@ -54,13 +54,13 @@ func TestClosed(t *testing.T) {
 			got = s.Closed()
 		}
 		if got != want {
-			t.Errorf("%s: %t", text, got)
+			t.Errorf("%s: closed %t, want %t", text, got, want)
 		}
 	}
 }
 
-// TestChildrenOfAny compares Children with encoding/json.
-func TestChildrenOfAny(t *testing.T) {
+// TestChildren_LikeEncodingJSON compares Children with encoding/json.
+func TestChildren_LikeEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		space := rapid.StringMatching(`[ \t\r\n]{0,2}`)
 		value := rapid.SampledFrom([]string{`1`, `-2.5e3`, `""`, `"a,b: c"`, `"\""`, `"\\"`, `[]`, `[ 1 , 2 ]`, `{"a" : [ {} ]}`, `true`, `null`})

@@ -1,5 +1,4 @@
-// Package oidctest is an OpenID Connect provider for tests. All of it may be used from any
-// goroutine.
+// Package oidctest is an OpenID Connect provider for tests. It is safe for concurrent use.
 package oidctest
 
 import (
@@ -86,15 +85,15 @@ func (p *Provider) SigningKey() (key *ecdsa.PrivateKey, name string) {
 	return p.key, p.name
 }
 
-// Token is signed by the provider's key. claims go over the default ones; a nil value
-// leaves one out.
+// Token returns a token that is signed with the provider's key. claims override the default ones; a nil value
+// removes one.
 func (p *Provider) Token(t testing.TB, claims map[string]any) string {
 	t.Helper()
 	key, name := p.SigningKey()
 	return p.Signed(t, jose.ES256, key, map[jose.HeaderKey]any{"kid": name}, claims)
 }
 
-// Signed is a token like the provider's.
+// Signed returns a token with the claims of Token, signed with key.
 func (p *Provider) Signed(t testing.TB, alg jose.SignatureAlgorithm, key any, header map[jose.HeaderKey]any, claims map[string]any) string {
 	t.Helper()
 	all := map[string]any{"iss": p.URL, "aud": "byline", "sub": "ada", "exp": time.Now().Add(time.Hour).Unix()}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestSecretIsNotShown(t *testing.T) {
+func TestText_Redacted(t *testing.T) {
 	const text = "the key of an account"
 	c := struct {
 		Key  Text
@@ -27,9 +27,9 @@ func TestSecretIsNotShown(t *testing.T) {
 		shown += fmt.Sprintf("%"+string(verb)+" %+"+string(verb)+" %#"+string(verb), c.Key, c, &c)
 	}
 	if strings.Contains(shown, text) || strings.Contains(shown, fmt.Sprintf("%x", text)) {
-		t.Errorf("shown: %s", shown)
+		t.Errorf("not redacted: %s", shown)
 	}
 	if c.Key.Reveal() != text {
-		t.Errorf("reveals %q", c.Key.Reveal())
+		t.Errorf("Reveal: got %q, want %q", c.Key.Reveal(), text)
 	}
 }

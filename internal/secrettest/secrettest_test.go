@@ -32,13 +32,13 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestLoggerFindsSecretsInAttributesAndErrors(t *testing.T) {
+func TestLogger_SecretInError(t *testing.T) {
 	key := Secret("another key of an account")
 	Logger().With("key", "harmless").Debug("message")
 	before := len(leaks)
 	Logger().Debug("message", "error", fmt.Errorf("the key %s is wrong", key))
 	if len(leaks) != before+1 || !strings.Contains(leaks[before], key) {
-		t.Errorf("%q", leaks)
+		t.Errorf("leaks %q, want one with the key", leaks)
 	}
 	leaks = nil
 }

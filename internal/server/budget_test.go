@@ -7,7 +7,7 @@ import (
 	"byline/graph/cost"
 )
 
-// heavySession is what a viewer does who never rests, and how often a minute.
+// heavySession has the operations of a continuously active viewer, and their numbers per minute.
 var heavySession = []struct {
 	what, document string
 	perMinute      float64
@@ -20,9 +20,9 @@ var heavySession = []struct {
 	{"a post, every minute", `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`, 1},
 }
 
-// The default of --ru-per-viewer is at least five times what a heavy session is predicted to cost,
-// and a small part of the 14,755 RU a second that one viewer can spend without it. docs/cost.md
-// has the figures.
+// TestRUPerViewer_DefaultIsFiveHeavySessions: the default of --ru-per-viewer is at least five times the predicted
+// cost of a heavy session, and a small part of the 14,755 RU a second that one viewer can spend without it.
+// docs/cost.md has the figures.
 func TestRUPerViewer_DefaultIsFiveHeavySessions(t *testing.T) {
 	total := 0.0
 	for _, s := range heavySession {
@@ -36,7 +36,7 @@ func TestRUPerViewer_DefaultIsFiveHeavySessions(t *testing.T) {
 	}
 	t.Logf("in all %.0f RU a minute; the default is %d, %.1f times as much, %d RU/s", total, ruPerViewer, ruPerViewer/total, ruPerViewer/60)
 	if ruPerViewer < 5*total || ruPerViewer > 10*total {
-		t.Errorf("the default is %d RU", ruPerViewer)
+		t.Errorf("the default is %d RU, want 5 to 10 times %.0f", ruPerViewer, total)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestRUPerViewer_Default(t *testing.T) {
 	} {
 		tt.c.Listen, tt.c.RUPerViewer = "localhost:0", tt.flag
 		if got := tt.c.budgetPerViewer(); got != (cost.Budget{RU: tt.want}) {
-			t.Errorf("%s: %+v, want %d", name, got, tt.want)
+			t.Errorf("%s: got %+v, want %d", name, got, tt.want)
 		}
 	}
 }

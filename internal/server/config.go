@@ -13,8 +13,8 @@ import (
 	"byline/internal/console"
 )
 
-// Config is the configuration of Run. Its fields are flags, as go-flags reads them, with their environment
-// variables and defaults; the zero value is not valid.
+// Config is the configuration of Run. Its fields are go-flags with their environment variables and defaults; the
+// zero value is not valid.
 type Config struct {
 	listenFlags
 	account.Flags
@@ -44,14 +44,14 @@ const (
 	measure = "measure" // refuses nothing
 )
 
-// ruPerViewer is the default of --ru-per-viewer without demo tokens: six times what
-// a viewer who never rests is predicted to cost.
+// ruPerViewer is the default of --ru-per-viewer without demo tokens: six times the predicted cost of a
+// continuously active viewer, see heavySession in the tests.
 const ruPerViewer = 6000
 
 // maxCache is a terabyte, in megabytes.
 const maxCache = 1 << 20
 
-// check returns an error that names the flag that is wrong.
+// check returns an error that names the invalid flag.
 func (c Config) check() error {
 	if err := c.Flags.Check(); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"byline/graph/limit"
 )
 
-// boundedListener limits the open connections: to all in total, to each per address, loopback
-// and trusted proxies excepted, and to half of all per IPv6 /48 network. It closes a connection over a limit, over plain HTTP after a
+// boundedListener limits the open connections: to all in total, to each per address, loopback and trusted proxies
+// excepted, and to half of all per IPv6 /48 network. It closes a connection over a limit, over plain HTTP after a
 // response 503.
 type boundedListener struct {
 	net.Listener
@@ -22,7 +22,7 @@ type boundedListener struct {
 
 	mu   sync.Mutex
 	open int            // guarded by mu
-	by   map[string]int // guarded by mu; by address
+	by   map[string]int // guarded by mu; by address or network
 }
 
 const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: text/plain; charset=utf-8\r\n" +
@@ -66,8 +66,11 @@ func (l *boundedListener) add(key string) bool {
 		return false
 	}
 	l.open++
-	l.by[key]++
-	l.by[network]++
+	for _, k := range []string{key, network} {
+		if k != "" {
+			l.by[k]++
+		}
+	}
 	return true
 }
 
@@ -76,6 +79,9 @@ func (l *boundedListener) remove(key string) {
 	defer l.mu.Unlock()
 	l.open--
 	for _, k := range []string{key, limit.Network(key)} {
+		if k == "" {
+			continue
+		}
 		if l.by[k]--; l.by[k] == 0 {
 			delete(l.by, k)
 		}

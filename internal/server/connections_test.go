@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// TestConnectionsOfAnAddress: one address gets at most its share of the connections.
-func TestConnectionsOfAnAddress(t *testing.T) {
+// TestConnections_PerAddress: one address gets at most its share of the connections.
+func TestConnections_PerAddress(t *testing.T) {
 	l := &boundedListener{all: 20, each: 2, by: map[string]int{}}
 	key := func(s string) string { return l.key(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s))) }
 	for n := range 3 {
 		if ok := l.add(key("192.0.2.1:1")); ok != (n < 2) {
-			t.Errorf("connection %d: %t", n, ok)
+			t.Errorf("connection %d accepted: %t", n, ok)
 		}
 		if ok := l.add(key("[2001:db8::" + fmt.Sprint(n+1) + "]:1")); ok != (n < 2) {
-			t.Errorf("connection %d of a network: %t", n, ok)
+			t.Errorf("connection %d of a network accepted: %t", n, ok)
 		}
 	}
 	l.trusted = []netip.Prefix{netip.MustParsePrefix("192.0.2.128/25")}
@@ -34,7 +34,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	}
 }
 
-func TestConnectionsOfANetwork(t *testing.T) {
+func TestConnections_PerNetwork(t *testing.T) {
 	l := &boundedListener{all: 20, each: 2, by: map[string]int{}}
 	key := func(n int) string {
 		return l.key(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("[2001:db8:1:%x::1]:1", n))))
@@ -46,7 +46,7 @@ func TestConnectionsOfANetwork(t *testing.T) {
 		}
 	}
 	if accepted != 10 {
-		t.Errorf("%d of 20 connections", accepted)
+		t.Errorf("%d of 20 connections accepted, want 10", accepted)
 	}
 	l.remove(key(0))
 	if !l.add(key(30)) {

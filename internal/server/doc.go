@@ -4,7 +4,7 @@
 //
 // When its context ends, Run
 //
-//  1. makes /readyz respond 503, and goes on serving for the time of --drain,
+//  1. makes /readyz respond 503, and keeps serving for the time of --drain,
 //  2. ends subscriptions,
 //  3. accepts no more connections and waits up to ten seconds for active requests,
 //  4. stops /metrics,
@@ -14,5 +14,6 @@
 //
 // Package byline/internal/account opens the account, byline/graph executes operations.
 // ShutDown and Address are for other servers of the program. Instances of Run are independent of
-// each other, except that each sets the garbage collector of the process.
+// each other, except for two globals of the process: each tunes the garbage collector, and with
+// traces sets the error handler of OpenTelemetry (otel.SetErrorHandler), which logs to the last one's log.
 package server

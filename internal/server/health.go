@@ -20,10 +20,10 @@ const (
 	checkTTL     = time.Second     // how long the result about Cosmos DB is cached
 )
 
-// health is the handler of /readyz. Its checks are about this instance alone: what concerns all of
-// them, such as the lag of the projections, is for alerts, since to take instances out of service would
-// not help. It checks when it is probed, and caches what makes a request: any number of probes cost
-// about 1 RU a second.
+// health is the handler of /readyz. Its checks are about this instance alone: problems of all instances, such as
+// the lag of the projections, are for alerts, since taking instances out of service would not help. Checks run
+// when /readyz is probed; those that make requests are cached, so that any number of probes costs about 1 RU a
+// second.
 type health struct {
 	checks []func(context.Context) check
 	metric *prometheus.GaugeVec // by check
@@ -85,8 +85,8 @@ func checkCosmos(err error) check {
 	return c
 }
 
-// checkOverload is OK unless the instance has refused operations for some time, which others may have
-// the capacity for.
+// checkOverload is OK unless the instance has refused operations for some time: other instances may have the
+// capacity for them.
 func checkOverload(overloaded bool) check {
 	c := check{Name: "overload", OK: !overloaded}
 	if overloaded {
@@ -95,11 +95,11 @@ func checkOverload(overloaded bool) check {
 	return c
 }
 
-// maxClockOffset is how wrong the clock of an instance that serves may be.
+// maxClockOffset is the maximum offset of a ready instance's clock from the account's time.
 const maxClockOffset = 30 * time.Second
 
-// checkClock is OK unless the clock is so far from the account's time that what is judged by the clock
-// alone, such as the expiry of tokens, is wrong.
+// checkClock is OK unless the clock is so far from the account's time that decisions by the local clock alone,
+// such as the expiry of tokens, are wrong.
 func checkClock(offset time.Duration) check {
 	c := check{Name: "clock", OK: offset.Abs() <= maxClockOffset}
 	if !c.OK {

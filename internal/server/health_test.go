@@ -59,17 +59,17 @@ func probeReady(t testing.TB, h http.Handler) readiness {
 	return r
 }
 
-// interceptor forwards requests to an engine, counts them, and answers some itself.
+// interceptor counts requests, and forwards them to an engine unless respond returns a status.
 type interceptor struct {
 	policy.Transporter
-	n      atomic.Int64
-	answer atomic.Pointer[func(*http.Request) (status int, substatus string)] // status 0: the engine answers
+	n       atomic.Int64
+	respond atomic.Pointer[func(*http.Request) (status int, substatus string)] // status 0: forward to the engine
 }
 
 func (i *interceptor) Do(r *http.Request) (*http.Response, error) {
 	i.n.Add(1)
-	if answer := i.answer.Load(); answer != nil {
-		if status, substatus := (*answer)(r); status != 0 {
+	if respond := i.respond.Load(); respond != nil {
+		if status, substatus := (*respond)(r); status != 0 {
 			return &http.Response{StatusCode: status, Request: r, Body: http.NoBody,
 				Header: http.Header{"X-Ms-Substatus": {substatus}, "X-Ms-Retry-After-Ms": {"1000"}}}, nil
 		}
@@ -115,17 +115,17 @@ func (p probed) run(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProbed(t)
-		fails := func(want map[string]string) {
+		expectFailing := func(want map[string]string) {
 			t.Helper()
 			if got := probeReady(t, newHealth(p.Store, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
 				t.Error(cmp.Diff(want, got))
 			}
 		}
-		fails(map[string]string{"cosmos": "the containers do not exist"})
+		expectFailing(map[string]string{"cosmos": "the containers do not exist"})
 		if err := p.Provision(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		fails(map[string]string{})
+		expectFailing(map[string]string{})
 
 		h := newHealth(p.Store, prometheus.NewRegistry())
 		demo := &demoBlog{blog: p.Store, log: secrettest.Logger()}
@@ -158,9 +158,9 @@ func TestReadiness(t *testing.T) {
 		}
 
 		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
-		fails(map[string]string{})
+		expectFailing(map[string]string{})
 		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusServiceUnavailable} })
-		fails(map[string]string{"cosmos": "Cosmos DB does not answer"})
+		expectFailing(map[string]string{"cosmos": "Cosmos DB does not answer"})
 		h.stop()
 		if got := probeReady(t, h).failing(); got["process"] != "stopping" {
 			t.Error(got)
@@ -168,7 +168,8 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
-// A throttled probe does not wait until it fails: the response proves that Cosmos DB is there.
+// TestReadiness_ThrottledWithRetries: a throttled probe does not wait for retries, since the response proves that
+// Cosmos DB is reachable.
 func TestReadiness_ThrottledWithRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProbed(t)
@@ -189,12 +190,12 @@ func TestReadiness_ThrottledWithRetries(t *testing.T) {
 	})
 }
 
-// What is wrong with the account for all instances alike, or with one author's data, takes none out of
-// service.
-func TestReadiness_IsOfThisInstance(t *testing.T) {
+// TestReadiness_SharedFaults: faults of the account, which affect all instances, or of one author's data leave the
+// instance ready.
+func TestReadiness_SharedFaults(t *testing.T) {
 	const stalled = 6 * time.Minute
 	partition := func(r *http.Request) string { return r.Header.Get("X-Ms-Documentdb-Partitionkey") }
-	for name, answer := range map[string]func(r *http.Request, author string) (int, string){
+	for name, respond := range map[string]func(r *http.Request, author string) (int, string){
 		"leases throttled": func(r *http.Request, _ string) (int, string) {
 			if strings.Contains(r.URL.Path, "/colls/leases/") {
 				return http.StatusTooManyRequests, "3200"
@@ -225,8 +226,8 @@ func TestReadiness_IsOfThisInstance(t *testing.T) {
 					t.Fatal(err)
 				}
 				h := newHealth(p.Store, prometheus.NewRegistry())
-				fault := func(r *http.Request) (int, string) { return answer(r, author.ID) }
-				p.wire.answer.Store(&fault)
+				fault := func(r *http.Request) (int, string) { return respond(r, author.ID) }
+				p.wire.respond.Store(&fault)
 				_, _ = p.CreatePost(t.Context(), store.NewPost{AuthorID: author.ID, Title: "t", Content: "c"}) // its summary may be refused
 				p.run(t)
 				before := p.wire.n.Load()
@@ -245,7 +246,7 @@ func TestReadiness_IsOfThisInstance(t *testing.T) {
 func TestCheckClock(t *testing.T) {
 	for offset, ok := range map[time.Duration]bool{0: true, 29 * time.Second: true, -31 * time.Second: false, 10 * time.Minute: false} {
 		if c := checkClock(offset); c.OK != ok || ok != (c.Detail == "") {
-			t.Errorf("%v: %+v", offset, c)
+			t.Errorf("offset %v: got %+v, want OK %t", offset, c, ok)
 		}
 	}
 }

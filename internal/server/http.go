@@ -34,17 +34,17 @@ func (g *gateway) newServer(handler http.Handler) *http.Server {
 	}
 }
 
-// yieldAfterResponse lets other connections go first after each response. A client on the same machine has often sent
-// its next request by then. Nothing in a request waits for the network if its response is cached or comes
-// from the embedded engine, so the goroutine of the connection would keep its processor until the runtime
-// preempts it, after 10 ms, and then the next one would.
+// yieldAfterResponse lets the goroutines of other connections run after each response. A client on the same machine
+// has often sent its next request by then. A request whose response is cached or comes from the embedded engine does
+// not block on the network, so the goroutine of the connection would keep its processor until the runtime preempts
+// it, after 10 ms, and so would the next one.
 func yieldAfterResponse(_ net.Conn, s http.ConnState) {
 	if s == http.StateIdle {
 		runtime.Gosched()
 	}
 }
 
-// ShutDown stops servers, also after ctx has ended. Active requests have ten seconds to finish
+// ShutDown stops servers, even if ctx has ended. Active requests have ten seconds to finish
 // and are then aborted, which is not an error.
 func ShutDown(ctx context.Context, log *slog.Logger, servers ...*http.Server) (err error) {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)

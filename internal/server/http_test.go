@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Others run before a connection has its next request.
-func TestConnections_YieldAfterResponses(t *testing.T) {
+// TestConnections_YieldAfterResponse: other goroutines run before a connection reads its next request.
+func TestConnections_YieldAfterResponse(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	server := (&gateway{log: slog.New(slog.DiscardHandler)}).newServer(nil)
 	var ran atomic.Bool

@@ -28,7 +28,7 @@ type listenFlags struct {
 	Drain *time.Duration `long:"drain" env:"BYLINE_DRAIN" value-name:"DURATION" description:"How long to go on serving after SIGTERM while /readyz answers 503, so that load balancers send no more requests. Default: 5s, and 0s on loopback."`
 }
 
-// drain is the default of --drain beyond loopback: some probes of a load balancer.
+// drain is the default of --drain beyond loopback: long enough for several probes of a load balancer.
 const drain = 5 * time.Second
 
 // Defaults without demo tokens, in requests a second.
@@ -88,12 +88,12 @@ func (c listenFlags) checkListen() error {
 	return nil
 }
 
-// limit sets the origins, proxies and request rates of the handler. public reports whether clients
-// on other machines can reach the server.
-func (c listenFlags) limit(o *graph.Options, public bool) {
-	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, !public, true
+// setLimits sets the origins, trusted proxies, request rates and load shedding of the handler. With demo tokens,
+// which are for this machine only, loopback origins are allowed, and by default request rates are not limited.
+func (c listenFlags) setLimits(o *graph.Options, demoTokens bool) {
+	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, demoTokens, true
 	o.TrustedProxies = c.BehindProxy
-	if public {
+	if !demoTokens {
 		o.RequestsPerViewer, o.RequestsPerAddress = requestsPerViewer, requestsPerAddress
 	}
 	if c.RequestsPerViewer != nil {
@@ -104,7 +104,7 @@ func (c listenFlags) limit(o *graph.Options, public bool) {
 	}
 }
 
-// drainTime returns how long to go on serving when the server is to stop.
+// drainTime returns how long the server keeps serving after it is told to stop.
 func (c listenFlags) drainTime() time.Duration {
 	switch {
 	case c.Drain != nil:
@@ -134,7 +134,7 @@ func (c listenFlags) strictTransport(next http.Handler) http.Handler {
 	})
 }
 
-// accept is server.Serve with a limit of connections, and with TLS if there is a certificate.
+// accept serves a listener with a limit of connections, and with TLS if there is a certificate.
 func (c listenFlags) accept(server *http.Server, l net.Listener) error {
 	l = &boundedListener{Listener: l, all: c.MaxConnections, each: max(c.MaxConnections/10, 1), by: map[string]int{},
 		plain: server.TLSConfig == nil, trusted: c.BehindProxy}

@@ -18,18 +18,18 @@ func metricsHandler(registry *prometheus.Registry) http.Handler {
 }
 
 // serveMetrics serves /metrics until the returned function is called: on the metrics listener or,
-// without one, on beside if that is on loopback and there is no proxy.
-func (g *gateway) serveMetrics(beside *http.ServeMux) (stop func()) {
+// without one, on mux, if --listen is on loopback and there is no proxy.
+func (g *gateway) serveMetrics(mux *http.ServeMux) (stop func()) {
 	metrics, listener := metricsHandler(g.account.Metrics), g.metricsListener
 	if listener == nil {
 		if account.Loopback(g.listener.Addr().String()) && g.BehindProxy == nil {
-			beside.Handle("GET /metrics", g.hosts(metrics))
+			mux.Handle("GET /metrics", g.hosts(metrics))
 		}
 		return func() {}
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout}
+	own := http.NewServeMux()
+	own.Handle("GET /metrics", metrics)
+	server := &http.Server{Handler: own, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -20,17 +20,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// otlpClient sends traces by OTLP over HTTP (https://opentelemetry.io/docs/specs/otlp/#otlphttp) as the
-// environment variables of OpenTelemetry say. OpenTelemetry's own client would link gRPC, 2 MB, and
+// otlpClient sends traces by OTLP over HTTP (https://opentelemetry.io/docs/specs/otlp/#otlphttp), configured by
+// the environment variables of OpenTelemetry. OpenTelemetry's own client would link gRPC, 2 MB, and
 // html/template (packageFiles of graph).
 type otlpClient struct {
 	url     *url.URL
 	headers http.Header
 	timeout time.Duration
-	http    azruntime.Pipeline // retries transient failures, as Retry-After says
+	http    azruntime.Pipeline // retries transient failures after Retry-After
 }
 
-// defaultExportTimeout is that of the specification.
+// defaultExportTimeout is the default of the specification.
 const defaultExportTimeout = 10 * time.Second
 
 // newOTLPClient returns nil without an endpoint.

@@ -17,8 +17,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// An upload is repeated while the receiver is not available, with the headers of the environment.
-func TestOTLPClient_Repeats(t *testing.T) {
+// TestOTLPClient_Retries: an upload is retried while the receiver is unavailable, with the headers of the
+// environment.
+func TestOTLPClient_Retries(t *testing.T) {
 	var mu sync.Mutex
 	var names []string // guarded by mu; of the spans of each request
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,11 +50,11 @@ func TestOTLPClient_Repeats(t *testing.T) {
 		t.Error(err)
 	}
 	if got := strings.Join(names, " "); got != "query query" {
-		t.Errorf("the receiver got %s", got)
+		t.Errorf("the receiver got the spans %s, want query twice", got)
 	}
 }
 
-// An upload that the receiver refuses is not repeated, and the error names the host alone.
+// TestOTLPClient_Refused: an upload that the receiver refuses is not retried, and the error names only the host.
 func TestOTLPClient_Refused(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusInternalServerError} {
 		var requests atomic.Int64
@@ -84,7 +85,7 @@ func TestOTLPClient_Environment(t *testing.T) {
 	for name, tt := range map[string]struct {
 		environment map[string]string
 		url         string // "" for no client
-		says        string // of an error
+		wantErr     string // "" for none
 	}{
 		"no endpoint":            {nil, "", ""},
 		"endpoint":               {map[string]string{all + "ENDPOINT": "http://localhost:4318"}, "http://localhost:4318/v1/traces", ""},
@@ -101,15 +102,15 @@ func TestOTLPClient_Environment(t *testing.T) {
 				t.Setenv(name, value)
 			}
 			c, err := newOTLPClient()
-			if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
-				t.Errorf("%v, want %q", err, tt.says)
+			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+				t.Errorf("got %v, want %q", err, tt.wantErr)
 			}
 			got := ""
 			if c != nil {
 				got = c.url.String()
 			}
 			if got != tt.url {
-				t.Errorf("%s, want %s", got, tt.url)
+				t.Errorf("got the URL %s, want %s", got, tt.url)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v quotes a secret", err)

@@ -32,7 +32,7 @@ const (
 	logDatabase = "database"
 )
 
-// startTimeout is for reaching and provisioning Cosmos DB.
+// startTimeout limits the provisioning of Cosmos DB at the start.
 const startTimeout = 30 * time.Second
 
 // gateway is the state of Run. Each step sets the fields below its name.
@@ -68,7 +68,7 @@ type gateway struct {
 // accepted.
 func Run(ctx context.Context, c Config, log *slog.Logger, listening func(net.Addr)) (err error) {
 	g := &gateway{Config: c, log: log, listening: listening}
-	defer collector.MinHeap()()
+	defer collector.KeepMinHeap()()
 	defer func() { err = errors.Join(err, g.close()) }()
 	for _, step := range []func(context.Context) error{
 		g.configure,
@@ -159,7 +159,7 @@ func (g *gateway) openHandler(ctx context.Context) (err error) {
 	if g.provider != nil {
 		o.Verifier = g.provider
 	}
-	g.limit(&o, !g.demoTokens())
+	g.setLimits(&o, g.demoTokens())
 	g.handler, err = graph.NewHandler(o)
 	return err
 }
@@ -237,7 +237,7 @@ func (g *gateway) serve(ctx context.Context) error {
 		return err
 	case <-time.After(g.drainTime()):
 	}
-	g.endStreams() // now that clients who connect again get to another instance
+	g.endStreams() // clients that reconnect now reach another instance
 	err := ShutDown(ctx, g.log, server)
 	endRequests() // of aborted requests
 	g.handler.Wait()

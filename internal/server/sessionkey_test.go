@@ -11,7 +11,7 @@ import (
 	"byline/internal/secrettest"
 )
 
-// An instance whose sessions no other one takes says so at the start.
+// TestSessionKey_Missing: an instance whose sessions other instances do not accept logs a warning at the start.
 func TestSessionKey_Missing(t *testing.T) {
 	const endpoint = "https://byline.documents.azure.com"
 	for name, tt := range map[string]struct {

@@ -78,8 +78,8 @@ func (s *served) dial(text string) net.Conn {
 	return c
 }
 
-// as sends an operation as ada, on a connection of its own, and returns the response.
-func (s *served) as(query string) string {
+// sendAsAda sends an operation as ada, on a connection of its own, and returns the response.
+func (s *served) sendAsAda(query string) string {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {
@@ -103,18 +103,18 @@ func (s *served) as(query string) string {
 	return string(text)
 }
 
-// answers checks that other clients are served.
-func (s *served) answers() {
+// checkServing checks that other clients are served.
+func (s *served) checkServing() {
 	s.t.Helper()
-	if got := s.as(`{ viewer { username } }`); !strings.Contains(got, `"username":"ada"`) {
+	if got := s.sendAsAda(`{ viewer { username } }`); !strings.Contains(got, `"username":"ada"`) {
 		s.t.Errorf("another client gets %s", got)
 	}
 }
 
 const createAda = `mutation { createUser(input: {username: "ada"}) { user { id } } }`
 
-// closed reads a connection until the server closes it; if it never does, the bubble is at a deadlock.
-func closed(t testing.TB, c net.Conn) string {
+// readUntilClosed reads a connection until the server closes it; if it never does, synctest reports a deadlock.
+func readUntilClosed(t testing.TB, c net.Conn) string {
 	t.Helper()
 	rest, err := io.ReadAll(c)
 	if err != nil {
@@ -123,7 +123,7 @@ func closed(t testing.TB, c net.Conn) string {
 	return string(rest)
 }
 
-// TestShutdown_GracePeriodEnds: requests that are still active are aborted, which is no error.
+// TestShutdown_GracePeriodEnds: requests that are still active are aborted, which is not an error.
 func TestShutdown_GracePeriodEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
@@ -136,9 +136,9 @@ func TestShutdown_GracePeriodEnds(t *testing.T) {
 			t.Errorf("%v: %s", err, &s.log)
 		}
 		if took := time.Since(began); took < shutdownTimeout || took > shutdownTimeout+time.Second {
-			t.Errorf("took %v", took)
+			t.Errorf("the shutdown took %v, want about %v", took, shutdownTimeout)
 		}
-		closed(t, c)
+		readUntilClosed(t, c)
 	})
 }
 
@@ -147,7 +147,7 @@ func TestShutdown_GracePeriodEnds(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
-		s.as(createAda)
+		s.sendAsAda(createAda)
 		const slow = 50
 		began, done := time.Now(), make(chan string, slow)
 		var conns []net.Conn
@@ -166,7 +166,7 @@ func TestSlowBodies(t *testing.T) {
 					<-tick.C
 				}
 			})
-			go func() { done <- closed(t, c) }()
+			go func() { done <- readUntilClosed(t, c) }()
 		}
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
@@ -178,12 +178,12 @@ func TestSlowBodies(t *testing.T) {
 					t.Errorf("closed after %.300q", response)
 				}
 			case <-tick.C:
-				s.answers()
+				s.checkServing()
 				if time.Since(began) > 2*readTimeout {
 					for _, c := range conns {
 						c.Close()
 					}
-					t.Fatal("not closed")
+					t.Fatalf("%d connections are still open", left)
 				}
 			}
 		}
@@ -201,8 +201,8 @@ func TestSlowBodies(t *testing.T) {
 func TestSlowClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
-		s.as(createAda)
-		created := s.as(fmt.Sprintf(`mutation { createPost(input: {title: "long", content: %q}) { post { id } } }`, strings.Repeat("\U0001F40C", 100_000)))
+		s.sendAsAda(createAda)
+		created := s.sendAsAda(fmt.Sprintf(`mutation { createPost(input: {title: "long", content: %q}) { post { id } } }`, strings.Repeat("\U0001F40C", 100_000)))
 		_, id, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(created), `"}}}}`), `"id":"`)
 		id, _, _ = strings.Cut(id, `"`)
 		var same strings.Builder
@@ -214,7 +214,7 @@ func TestSlowClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		long := fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(query), query)
-		if n := len(closed(t, s.dial(long))); n < 20_000_000 {
+		if n := len(readUntilClosed(t, s.dial(long))); n < 20_000_000 {
 			t.Fatalf("the long response has %d bytes", n)
 		}
 
@@ -227,8 +227,8 @@ func TestSlowClients(t *testing.T) {
 		} {
 			began := time.Now()
 			c := s.dial(tt.text)
-			s.answers()
-			response := closed(t, c)
+			s.checkServing()
+			response := readUntilClosed(t, c)
 			if took := time.Since(began); took < tt.after || took > tt.after+5*time.Second {
 				t.Errorf("%s: closed after %v: %s", name, took, response)
 			}
@@ -239,8 +239,8 @@ func TestSlowClients(t *testing.T) {
 
 		unread := s.dial(long)
 		waittest.Advance(writeTimeout) // without reading
-		s.answers()
-		if got := len(closed(t, unread)); got > 20_000_000 {
+		s.checkServing()
+		if got := len(readUntilClosed(t, unread)); got > 20_000_000 {
 			t.Errorf("%d bytes of a response of 24 MB", got)
 		}
 		if err := s.stop(); err != nil {

@@ -29,7 +29,7 @@ type keyPair struct {
 
 	mu     sync.Mutex
 	loaded *tls.Certificate // guarded by mu
-	of     [2]time.Time     // guarded by mu; modification times of the files loaded last
+	times  [2]time.Time     // guarded by mu; modification times of the files loaded last
 }
 
 // current implements tls.Config.GetCertificate. While the files do not match, since certificate and
@@ -37,8 +37,8 @@ type keyPair struct {
 func (k *keyPair) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	of, err := k.changed()
-	if err == nil && k.loaded != nil && of == k.of {
+	times, err := k.modTimes()
+	if err == nil && k.loaded != nil && times == k.times {
 		return k.loaded, nil
 	}
 	if err == nil {
@@ -47,28 +47,28 @@ func (k *keyPair) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if k.loaded != nil {
 				k.log.Info("certificate renewed", logExpires, pair.Leaf.NotAfter)
 			}
-			k.loaded, k.of = &pair, of
+			k.loaded, k.times = &pair, times
 			return k.loaded, nil
 		}
 	}
 	if k.loaded == nil {
 		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
 	}
-	if of != k.of {
+	if times != k.times {
 		k.log.Warn("certificate not renewed", logError, err, logExpires, k.loaded.Leaf.NotAfter)
-		k.of = of
+		k.times = times
 	}
 	return k.loaded, nil
 }
 
-// changed returns the modification times of the files.
-func (k *keyPair) changed() (of [2]time.Time, err error) {
+// modTimes returns the modification times of the files.
+func (k *keyPair) modTimes() (times [2]time.Time, err error) {
 	for i, name := range []string{k.cert, k.key} {
 		info, err := os.Stat(name)
 		if err != nil {
 			return [2]time.Time{}, err
 		}
-		of[i] = info.ModTime()
+		times[i] = info.ModTime()
 	}
-	return of, nil
+	return times, nil
 }

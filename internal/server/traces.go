@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// flushTimeout is for sending the last traces at shutdown.
+// flushTimeout limits sending the last traces at shutdown.
 const flushTimeout = 5 * time.Second
 
 // traces has the provider of tracers, nil if tracing is off; flush sends the last traces.
@@ -67,8 +67,8 @@ func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 	}}, nil
 }
 
-// azure returns the tracing provider of azcosmos. It records requests of a sampled operation, and not
-// those of background work, which polls all the time.
+// azure returns the tracing provider of azcosmos. It records the requests of sampled operations, but not those of
+// background work, which polls continuously.
 func (t traces) azure() tracing.Provider {
 	if t.provider == nil {
 		return tracing.Provider{}
@@ -102,7 +102,7 @@ var spanKinds = map[tracing.SpanKind]trace.SpanKind{
 	tracing.SpanKindClient:   trace.SpanKindClient,
 }
 
-// azureRecorded are the attributes that are recorded. The URL is excluded: it contains ids, and so
+// azureRecorded are the recorded attributes of azcosmos. The URL is excluded: it contains ids, and so
 // usernames.
 var azureRecorded = map[string]bool{
 	"db.system": true, "db.namespace": true, "db.collection.name": true, "db.operation.name": true,

@@ -12,16 +12,16 @@ import (
 	"byline/internal/secrettest"
 )
 
-// mostMemory is the heap in bytes from which on garbage is collected as often as needed.
-const mostMemory = 1 << 30
+// memoryLimit is the soft memory limit of tests, in bytes: near it, garbage is collected as often as needed.
+const memoryLimit = 1 << 30
 
 // Run is the TestMain of a package. It fails if goroutines are left at the end, or if secrets have leaked
 // (secrettest.Exit). Tests collect garbage rarely, which saves a sixth of their CPU; benchmarks do not.
 func Run(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
-		collector.Rarely()
-		debug.SetMemoryLimit(mostMemory)
+		collector.SetForBulkLoad()
+		debug.SetMemoryLimit(memoryLimit)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit))
 }

@@ -1,5 +1,5 @@
-// Package waittest waits in tests: for what has no event to wait for, and in the time of a synctest
-// bubble. It is the only place that polls.
+// Package waittest waits in tests: for conditions without an event to wait for, and in the time of a synctest
+// bubble. No other package polls.
 package waittest
 
 import (

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Date is a time in the form of the items: RFC 3339, UTC, exactly three digits of
-// milliseconds, so that dates sort as strings.
+// Date is a time as items store it: RFC 3339, UTC, exactly three digits of milliseconds, so that dates sort
+// as strings.
 type Date string
 
 // DateLayout is the layout of Date for package time.
@@ -21,7 +21,7 @@ func (d Date) Time() time.Time {
 	return t
 }
 
-// UnmarshalJSON rejects any other form, which would sort wrongly.
+// UnmarshalJSON rejects dates in any other form, which would sort wrongly.
 func (d *Date) UnmarshalJSON(b []byte) error {
 	if len(b) != len(DateLayout)+2 || !ValidDate(string(b[1:len(b)-1])) {
 		return fmt.Errorf("%.40s is not a date in the form %s", b, DateLayout)
@@ -44,6 +44,6 @@ func ValidDate(s string) bool {
 	if s[5:7] >= "01" && s[5:7] <= "12" && s[8:10] >= "01" && s[8:10] <= "28" && s[11:13] <= "23" && s[14:16] <= "59" && s[17:19] <= "59" {
 		return true
 	}
-	_, err := time.Parse(DateLayout, s) // knows how long months are
+	_, err := time.Parse(DateLayout, s) // checks the length of the month
 	return err == nil
 }

@@ -29,6 +29,6 @@ func TestFastPath_PagesOfTheEngine(t *testing.T) {
 	}
 	page, err := runtime.Payload(r.RawResponse)
 	if posts, ok := blog.FastPosts(page); err != nil || !ok || len(posts) != 2 {
-		t.Errorf("%s: %v %v", page, posts, err)
+		t.Errorf("got %v, %v from %s, want 2 posts by the fast path", posts, err, page)
 	}
 }

@@ -17,22 +17,21 @@ type Code string
 const (
 	Invalid      Code = "INVALID"       // the input is invalid; Field names the part
 	Forbidden    Code = "FORBIDDEN"     // the target has another owner, or the caller has no user yet
-	NotFound     Code = "NOT_FOUND"     // the target does not exist, or no longer
-	Conflict     Code = "CONFLICT"      // the state has moved on, or a unique name is taken
-	LimitReached Code = "LIMIT_REACHED" // the target has as much as it may have; a retry cannot help
+	NotFound     Code = "NOT_FOUND"     // the target does not exist, or no longer exists
+	Conflict     Code = "CONFLICT"      // the target has changed, or a unique name is taken
+	LimitReached Code = "LIMIT_REACHED" // the target is at its limit; a retry cannot help
 	Throttled    Code = "THROTTLED"     // out of request units; RetryAfter says when to retry
 	Unavailable  Code = "UNAVAILABLE"   // Cosmos DB cannot be reached or cannot serve
-	Canceled     Code = "CANCELED"      // the caller has gone
-	Internal     Code = "INTERNAL"      // a bug, here or there
+	Canceled     Code = "CANCELED"      // the caller is gone
+	Internal     Code = "INTERNAL"      // a bug, in Byline or in Cosmos DB
 )
 
-// Error is the only error type of store and projection. Input with several invalid fields has
-// several, joined by errors.Join. Message may be shown to the client; Op and Err are for the
-// operator.
+// Error is the only error type of store and projection. Input with several invalid fields has one for
+// each, joined by errors.Join. Message may be shown to the client; Op and Err are for the operator.
 type Error struct {
 	Code       Code
 	Op         string        // the operation, such as "create post"
-	Field      string        // the input that is at fault, if one is
+	Field      string        // the invalid or conflicting input, or ""
 	Message    string        // safe for the client
 	RetryAfter time.Duration // with Throttled and Conflict: when a retry makes sense; zero if unknown
 	Err        error         // the cause, never for the client
@@ -81,18 +80,18 @@ func CosmosError(op string, err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	e, answer := &Error{Code: Internal, Op: op, Err: err}, cosmos.ErrorOf(err)
+	e, response := &Error{Code: Internal, Op: op, Err: err}, cosmos.ErrorOf(err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		e.Code = Canceled
-	case answer.PartitionFull():
+	case response.PartitionFull():
 		e.Code, e.Message = LimitReached, "no more can be stored here; a retry does not help"
-	case answer.Unavailable():
+	case response.Unavailable():
 		e.Code = Unavailable
 	default:
-		e.Code = CodeOfStatus(answer.Status)
+		e.Code = CodeOfStatus(response.Status)
 		if e.Code == Throttled {
-			e.RetryAfter = answer.RetryAfter
+			e.RetryAfter = response.RetryAfter
 		}
 	}
 	return e

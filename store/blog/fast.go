@@ -10,21 +10,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// fastReader is the fast path for JSON as Cosmos DB writes it: a page of a query, with the
-// properties in the order of the SELECT clause, or a whole item, with them in any order; both
-// without white space. Any other input sets fallback: the result is then invalid, and the
-// input is decoded as any JSON, which takes several times as long. Strings share one copy of
-// the input; short strings of whole items are cloned, so that keeping an id does not keep the
-// item.
+// fastReader is the fast path for JSON as Cosmos DB writes it, without white space: a page of a query,
+// with the properties in the order of the SELECT clause, or a whole item, with its properties in any order.
+// Any other input sets fallback: the result is then invalid, and the input is decoded by package json, which
+// takes several times as long. Strings share one copy of the input; short strings of whole items are
+// cloned, so that a kept id does not keep the item in memory.
 type fastReader struct {
 	rest     string
-	whole    bool // an item is read, not a page
-	before   byte // the next property: '{', or ',' if it is not the first
+	whole    bool // the input is an item, not a page
+	before   byte // the byte before the next property: '{' before the first, otherwise ','
 	fallback bool
 }
 
-// fastItems decodes the items of a page, each of which starts as a copy of blank. It returns
-// false for the fallback.
+// fastItems decodes the items of a page, each of which starts as a copy of blank. It returns false if
+// the caller must use the fallback.
 func fastItems[T any](body []byte, blank T, read func(*fastReader, *T)) (items []T, ok bool) {
 	if !utf8.Valid(body) || hasControls(body) {
 		return nil, false
@@ -55,8 +54,8 @@ type fastReadable interface {
 	readProperty(p *fastReader, name string) bool
 }
 
-// fastItem decodes an item. It returns false for the fallback. Of repeated properties the last
-// counts.
+// fastItem decodes an item. It returns false if the caller must use the fallback. The last of repeated
+// properties counts.
 func fastItem(raw []byte, item fastReadable) bool {
 	if !utf8.Valid(raw) || hasControls(raw) {
 		return false
@@ -67,7 +66,7 @@ func fastItem(raw []byte, item fastReadable) bool {
 		if !first {
 			p.take(",")
 		}
-		name := p.part()
+		name := p.stringRef()
 		p.take(":")
 		if !item.readProperty(p, name) {
 			p.skip()
@@ -87,12 +86,13 @@ func hasControls(b []byte) bool {
 	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
 }
 
+// take consumes next.
 func (p *fastReader) take(next string) {
 	rest, ok := strings.CutPrefix(p.rest, next)
 	p.rest, p.fallback = rest, p.fallback || !ok
 }
 
-// has consumes the name of the next property, if it is this one.
+// has consumes the name of the next property if that is name, and reports whether it is.
 func (p *fastReader) has(name string) bool {
 	s, n := p.rest, len(name)+4
 	if len(s) < n || s[0] != p.before || s[1] != '"' || s[2:n-2] != name || s[n-2:n] != `":` {
@@ -106,23 +106,23 @@ func (p *fastReader) must(name string) { p.fallback = !p.has(name) || p.fallback
 
 func (p *fastReader) text(name string) string {
 	p.must(name)
-	return p.quoted()
+	return p.stringValue()
 }
 
-func (p *fastReader) quoted() string {
-	text := p.part()
-	if p.whole && len(text) <= ownText {
+// stringValue consumes a string.
+func (p *fastReader) stringValue() string {
+	text := p.stringRef()
+	if p.whole && len(text) <= maxCloned {
 		return strings.Clone(text)
 	}
 	return text
 }
 
-// ownText is the length of the longest string that is cloned, in bytes: an id, a name or a
-// date.
-const ownText = 64
+// maxCloned is the length of the longest cloned strings, in bytes: ids, names and dates.
+const maxCloned = 64
 
-// part consumes a string, and returns it without quotes.
-func (p *fastReader) part() string {
+// stringRef consumes a string. The result may share the memory of the input.
+func (p *fastReader) stringRef() string {
 	p.take(`"`)
 	end := strings.IndexByte(p.rest, '"')
 	if end < 0 {
@@ -137,9 +137,9 @@ func (p *fastReader) part() string {
 	return text
 }
 
-// escaped consumes a string with escapes, after its first quote.
+// escaped consumes a string with escapes, from after its opening quote.
 func (p *fastReader) escaped() string {
-	end := textEnd(p.rest)
+	end := stringEnd(p.rest)
 	text := p.rest[:end]
 	p.rest = p.rest[end:]
 	p.take(`"`)
@@ -151,8 +151,8 @@ func (p *fastReader) escaped() string {
 	return string(plain)
 }
 
-// textEnd returns the index of the quote that ends a string, the length of s if none does.
-func textEnd(s string) int {
+// stringEnd returns the index of the quote that ends a string, or the length of s if there is none.
+func stringEnd(s string) int {
 	for end := 0; ; end++ {
 		quote := strings.IndexByte(s[end:], '"')
 		if quote < 0 {
@@ -169,8 +169,7 @@ func textEnd(s string) int {
 	}
 }
 
-// unescape resolves the escapes of a string, which have two characters each. It reports false if one
-// is longer.
+// unescape resolves two-character escapes. It returns false if text has any other.
 func unescape(text string) (plain string, ok bool) {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -195,7 +194,7 @@ func unescape(text string) (plain string, ok bool) {
 
 func (p *fastReader) date(name string) Date {
 	p.must(name)
-	return p.day()
+	return p.dateValue()
 }
 
 // dateOrNil consumes an optional date.
@@ -203,30 +202,32 @@ func (p *fastReader) dateOrNil(name string) *Date {
 	if !p.has(name) {
 		return nil
 	}
-	d := p.day()
+	d := p.dateValue()
 	return &d
 }
 
-func (p *fastReader) day() Date {
+// dateValue consumes a date.
+func (p *fastReader) dateValue() Date {
 	escaped := strings.IndexByte(p.rest[:min(len(p.rest), len(DateLayout)+2)], '\\') >= 0
-	text := p.quoted()
+	text := p.stringValue()
 	p.fallback = p.fallback || escaped || !ValidDate(text)
 	return Date(text)
 }
 
 func (p *fastReader) number(name string, bits int) int64 {
 	p.must(name)
-	return p.integer(bits)
+	return p.intValue(bits)
 }
 
-func (p *fastReader) integer(bits int) int64 {
+// intValue consumes a non-negative integer of at most so many bits, including the sign.
+func (p *fastReader) intValue(bits int) int64 {
 	end, n := 0, int64(0)
 	for end < len(p.rest) && '0' <= p.rest[end] && p.rest[end] <= '9' {
-		n = 10*n + int64(p.rest[end]-'0') // which may overflow
+		n = 10*n + int64(p.rest[end]-'0') // may overflow
 		end++
 	}
 	ok := end > 0 && n>>(bits-1) == 0
-	if end > 18 { // the length of the longest numbers that cannot
+	if end > 18 { // longer numbers may overflow
 		var err error
 		n, err = strconv.ParseInt(p.rest[:end], 10, bits)
 		ok = err == nil
@@ -238,23 +239,25 @@ func (p *fastReader) integer(bits int) int64 {
 
 func (p *fastReader) flag(name string) bool {
 	p.must(name)
-	return p.truth()
+	return p.boolValue()
 }
 
-func (p *fastReader) truth() bool {
+// boolValue consumes a boolean.
+func (p *fastReader) boolValue() bool {
 	is := strings.HasPrefix(p.rest, "true")
 	p.take(strconv.FormatBool(is))
 	return is
 }
 
-func (p *fastReader) skipText() {
+// skipString consumes a string without decoding it.
+func (p *fastReader) skipString() {
 	end := 1
 	for ; end < len(p.rest) && p.rest[end] != '"'; end++ {
 		if p.rest[end] != '\\' {
 			continue
 		}
 		if end++; end == len(p.rest) || strings.IndexByte(`"\/bfnrt`, p.rest[end]) < 0 {
-			p.part()
+			p.stringRef()
 			return
 		}
 	}
@@ -266,10 +269,10 @@ func (p *fastReader) skipText() {
 func (p *fastReader) skip() {
 	switch {
 	case strings.HasPrefix(p.rest, `"`):
-		p.skipText()
+		p.skipString()
 	case strings.HasPrefix(p.rest, "t"), strings.HasPrefix(p.rest, "f"):
-		p.truth()
+		p.boolValue()
 	default:
-		p.integer(64)
+		p.intValue(64)
 	}
 }

@@ -15,47 +15,47 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is read as plain JSON is what it is as any JSON; and a page as Cosmos DB writes
-// it is plain, whatever the texts in it.
+// The fast path reads every page that Cosmos DB writes, whatever its texts. What it accepts it decodes like
+// the fallback.
 func TestFastPath_Pages(t *testing.T) {
 	t.Run("likes", func(t *testing.T) {
-		checkPlain(t, Likes, Like{PostID: "p"})
+		checkPage(t, Likes, Like{PostID: "p"})
 	})
 	t.Run("comments", func(t *testing.T) {
-		checkPlain(t, Comments, Comment{PostID: "p"})
+		checkPage(t, Comments, Comment{PostID: "p"})
 	})
 	t.Run("posts", func(t *testing.T) {
-		checkPlain(t, Summaries, Post{})
+		checkPage(t, Summaries, Post{})
 	})
 }
 
-// The same of whole items.
+// The fast path reads every item that Cosmos DB writes. What it accepts it decodes like the fallback.
 func TestFastPath_Items(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
-		checkWhole[UserItem](t, "id, type, userId, username, creationDate, revision, inputDigest")
+		checkItem[UserItem](t, "id, type, userId, username, creationDate, revision, inputDigest")
 	})
 	t.Run("texts", func(t *testing.T) {
-		checkWhole[TextItem](t, "id, type, postId, userId, content, textDigest, deleted, ttl")
+		checkItem[TextItem](t, "id, type, postId, userId, content, textDigest, deleted, ttl")
 	})
 	t.Run("posts", func(t *testing.T) {
-		checkWhole[PostItem](t, "id, type, postId, userId, userUsername, title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, deleted, ttl")
+		checkItem[PostItem](t, "id, type, postId, userId, userUsername, title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, deleted, ttl")
 	})
-	t.Run("copies", func(t *testing.T) {
-		checkWhole[SummaryItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, ttl")
+	t.Run("summaries", func(t *testing.T) {
+		checkItem[SummaryItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, ttl")
 	})
 	t.Run("changes", func(t *testing.T) {
-		checkWhole[Change](t, "type, id, postId, userId, userUsername, creationDate, deleted, content, ttl, other")
+		checkItem[Change](t, "type, id, postId, userId, userUsername, creationDate, deleted, content, ttl, other")
 	})
 }
 
-func checkWhole[T any, P interface {
+func checkItem[T any, P interface {
 	*T
 	fastReadable
 }](t *testing.T, fields string) {
 	rapid.Check(t, func(t *rapid.T) {
-		item := "{" + strings.Join(rapid.Permutation(plainMembers(t, fields+systemFields)).Draw(t, "members"), ",") + "}"
+		item := "{" + strings.Join(rapid.Permutation(members(t, fields+systemFields)).Draw(t, "members"), ",") + "}"
 		if !fastItem([]byte(item), P(new(T))) {
-			t.Fatalf("%s is odd", item)
+			t.Fatalf("the fast path rejects %s", item)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "faults") {
 			item = fault(t, item)
@@ -65,21 +65,21 @@ func checkWhole[T any, P interface {
 			return
 		}
 		if err := jsonv2.Unmarshal([]byte(item), &want, jsontext.AllowDuplicateNames(true)); err != nil {
-			t.Fatalf("%s is read: %v", item, err)
+			t.Fatalf("the fast path reads %s, the fallback fails: %v", item, err)
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}, PostItem{}, TextItem{}, SummaryItem{}, UserItem{}, Change{}, Authored{}, Envelope{})); diff != "" {
-			t.Fatalf("%s: %s", item, diff)
+			t.Fatalf("%s (-fallback +fast):\n%s", item, diff)
 		}
 	})
 }
 
 const systemFields = ", _rid, _self, _etag, _attachments, _ts, _lsn"
 
-func checkPlain[T any](t *testing.T, l Format[T], blank T) {
+func checkPage[T any](t *testing.T, l Format[T], blank T) {
 	rapid.Check(t, func(t *rapid.T) {
-		page := plainPage(t, l.Fields)
+		page := generatePage(t, l.Fields)
 		if _, ok := fastItems([]byte(page), blank, l.fast); !ok {
-			t.Fatalf("%s is odd", page)
+			t.Fatalf("the fast path rejects %s", page)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "faults") {
 			page = fault(t, page)
@@ -90,28 +90,28 @@ func checkPlain[T any](t *testing.T, l Format[T], blank T) {
 		}
 		want, err := l.decodeAny([]byte(page), blank, MaxPage)
 		if err != nil {
-			t.Fatalf("%s is read: %v", page, err)
+			t.Fatalf("the fast path reads %s, the fallback fails: %v", page, err)
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}), cmpEmpty); diff != "" {
-			t.Fatalf("%s: %s", page, diff)
+			t.Fatalf("%s (-fallback +fast):\n%s", page, diff)
 		}
 	})
 }
 
-// cmpEmpty has no items equal none.
+// cmpEmpty makes nil equal to an empty slice.
 var cmpEmpty = cmp.FilterValues(func(a, b any) bool { return fmt.Sprint(a) == "[]" && fmt.Sprint(b) == "[]" }, cmp.Ignore())
 
-// plainPage is a page of items that have the fields.
-func plainPage(t *rapid.T, fields string) string {
+// generatePage returns a page of items with the fields.
+func generatePage(t *rapid.T, fields string) string {
 	var items []string
 	for range rapid.IntRange(0, 3).Draw(t, "items") {
-		items = append(items, "{"+strings.Join(plainMembers(t, fields), ",")+"}")
+		items = append(items, "{"+strings.Join(members(t, fields), ",")+"}")
 	}
 	return fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":%d}`, strings.Join(items, ","), len(items))
 }
 
-// plainMembers are members with the names, and values such as they have.
-func plainMembers(t *rapid.T, fields string) (members []string) {
+// members returns JSON members with the names and values of their types.
+func members(t *rapid.T, fields string) (members []string) {
 	text := rapid.OneOf(rapid.StringOf(rapid.SampledFrom([]rune("a\"\\/\n\x00\x1f\x7fü€𝄞<"))), rapid.String())
 	date := rapid.Map(rapid.Int64Range(-62135596800, 253402300799), func(s int64) string { return string(NewDate(time.Unix(s, 0))) })
 	for field := range strings.SplitSeq(fields, ", ") {
@@ -142,7 +142,7 @@ func plainMembers(t *rapid.T, fields string) (members []string) {
 	return members
 }
 
-// fault returns a corrupted page.
+// fault returns a page or an item with one fault.
 func fault(t *rapid.T, page string) string {
 	if page == "" {
 		return page
@@ -152,15 +152,15 @@ func fault(t *rapid.T, page string) string {
 	members := []string{`,"id":"b"`, `,"userId":"b"`, `,"other":1`, ",", " ", `"`, `\`, "}", "]", "\x00", "\xc3"}
 	at := rapid.IntRange(0, len(page)-1).Draw(t, "at")
 	switch rapid.IntRange(0, 4).Draw(t, "fault") {
-	case 0: // ends early
+	case 0: // truncate
 		return page[:at]
-	case 1: // a part is gone or there twice
+	case 1: // remove or repeat a part
 		to := rapid.IntRange(at, min(len(page), at+40)).Draw(t, "to")
 		if rapid.Bool().Draw(t, "twice") {
 			return page[:to] + page[at:]
 		}
 		return page[:at] + page[to:]
-	case 2: // another value
+	case 2: // replace a value
 		if i := strings.IndexByte(page[at:], ':'); i >= 0 {
 			at += i + 1
 			if end := strings.IndexAny(page[at:], ",}"); end >= 0 {
@@ -168,7 +168,7 @@ func fault(t *rapid.T, page string) string {
 			}
 		}
 		return page
-	case 3: // members in another order
+	case 3: // swap members
 		members := strings.Split(page, ",")
 		i, j := rapid.IntRange(0, len(members)-1).Draw(t, "i"), rapid.IntRange(0, len(members)-1).Draw(t, "j")
 		members[i], members[j] = members[j], members[i]
@@ -183,14 +183,14 @@ func TestValidDate(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "changes") {
 			s[rapid.IntRange(0, len(s)-1).Draw(t, "i")] = rapid.SampledFrom([]byte("0123459-:TZ. ")).Draw(t, "to")
 		}
-		at, err := time.Parse(DateLayout, string(s)) // takes "05.-00" and "05,000", too
+		at, err := time.Parse(DateLayout, string(s)) // also accepts "05.-00" and "05,000"
 		if got, want := ValidDate(string(s)), err == nil && NewDate(at) == Date(s); got != want {
-			t.Errorf("%s: %v, want %v", s, got, want)
+			t.Errorf("%s: got %v, want %v", s, got, want)
 		}
 	})
 }
 
-// TestFastPath_IDsDoNotKeepItems: who keeps the id of an item does not keep the item.
+// A kept id does not keep its item in memory.
 func TestFastPath_IDsDoNotKeepItems(t *testing.T) {
 	const items, content = 100, 100_000
 	ids := make([]string, 0, 3*items)
@@ -206,7 +206,7 @@ func TestFastPath_IDsDoNotKeepItems(t *testing.T) {
 		var n Change
 		var p PostItem
 		if !fastItem(raw, &n) || !fastItem(raw, &p) {
-			t.Fatal("odd")
+			t.Fatal("the fast path rejects the item")
 		}
 		ids = append(ids, n.ID, p.ID, p.AuthorID, p.AuthorUsername)
 	}

@@ -2,11 +2,11 @@ package blog
 
 import "fmt"
 
-// FeedServed is the length of the feed for readers. The feed container has the summaries of
-// the newest posts, in one partition or in each of several.
+// FeedServed is the length of the feed for readers. The feed container holds the summaries of the newest
+// posts, in one partition or in each of several.
 const FeedServed = 100
 
-// FeedKept is how many posts the feed keeps, so that deletes leave no gap.
+// FeedKept is how many posts the feed container keeps: more than are served, so that deletes leave no gap.
 const FeedKept = 150
 
 // MaxFeedPartitions is the most partitions that the feed can have: publishing a post writes to

@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Format is the fields that a list selects of an item, and how a page of them is decoded.
+// Format defines the fields that a list selects, and how a page of them is decoded.
 type Format[T any] struct {
-	Fields string // of the SELECT clause
+	Fields string // the SELECT clause
 	fast   func(*fastReader, *T)
 	into   func(*T) any // the target of the fallback; nil: the item itself
 }
@@ -23,8 +23,8 @@ var (
 	Likes     = Format[Like]{likeFields, readLike, nil}
 )
 
-// Decode decodes the items of a query response, each of which starts as a copy of blank. Item
-// number most, and no later one, may be left undecoded.
+// Decode decodes the items of a query response, each of which starts as a copy of blank. It may leave item
+// number most undecoded, and omit all after it.
 func (f Format[T]) Decode(body []byte, blank T, most int) (items []T, err error) {
 	items, ok := fastItems(body, blank, f.fast)
 	if !ok {
@@ -33,7 +33,7 @@ func (f Format[T]) Decode(body []byte, blank T, most int) (items []T, err error)
 	return items, err
 }
 
-// decodeAny is decode for any JSON, as the fallback of the fast path.
+// decodeAny is Decode for any JSON, the fallback of the fast path.
 func (f Format[T]) decodeAny(body []byte, blank T, most int) (items []T, err error) {
 	err = eachItem(body, func(d *jsontext.Decoder) error {
 		if items = append(items, blank); len(items) == most {
@@ -130,5 +130,5 @@ func readComment(p *fastReader, c *Comment) {
 	c.Content, c.CreatedAt, c.UpdatedAt = p.text("content"), p.date("creationDate"), p.dateOrNil("editDate")
 }
 
-// maxPage is the largest page of any list.
+// MaxPage is the largest page of any list.
 const MaxPage = 100

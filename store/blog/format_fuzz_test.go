@@ -28,24 +28,24 @@ func FuzzBodies(f *testing.F) {
 			return nil
 		})
 		if err != nil {
-			return // what is refused is never a part
+			return // an error discards all items
 		}
 		var members map[string]json.RawMessage
 		if err := json.NewDecoder(strings.NewReader(body)).Decode(&members); err != nil {
-			t.Fatalf("%q is accepted: %v", body, err)
+			t.Fatalf("eachItem accepts %q, package json fails: %v", body, err)
 		}
 		var want []map[string]any
 		if documents := members["Documents"]; len(documents) > 0 && documents[0] == '[' {
 			if err := json.Unmarshal(documents, &want); err != nil {
-				t.Fatalf("%q is accepted: %v", body, err)
+				t.Fatalf("eachItem accepts %q, package json fails: %v", body, err)
 			}
 		}
 		if len(got) != len(want) {
-			t.Fatalf("%q: %v, want %v", body, got, want)
+			t.Fatalf("%q: got %v, want %v", body, got, want)
 		}
 		for i, item := range want {
 			if got[i] != fmt.Sprint(item) {
-				t.Errorf("%q: %v, want %v", body, got, want)
+				t.Errorf("%q: got %v, want %v", body, got, want)
 			}
 		}
 	})

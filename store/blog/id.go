@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// UserID returns the id of the user for a subject of an identity provider. It is a digest: no
-// lookup is needed, and the subject stays private.
+// UserID returns the id of the user for a subject of an identity provider. The id is a digest, so it needs no
+// lookup and keeps the subject private.
 func UserID(issuer, subject string) string {
 	sum := Digest(issuer, subject)
 	return hex.EncodeToString(sum[:16])
@@ -24,8 +24,8 @@ func Digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// ValidID reports whether id has the form of our ids. Others, among them everything with a
-// meaning in URLs or SQL, are treated as unknown.
+// ValidID reports whether id has the form of the blog's ids. Other ids, such as all with a meaning in
+// URLs or SQL, are treated as unknown.
 func ValidID(id string) bool {
 	if id == "" || len(id) > 64 {
 		return false
@@ -43,9 +43,8 @@ func IsIDByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// Addressable reports whether an id or partition key can be used in a request: one of ours,
-// "post.2" or "username:ada". Cosmos DB and azcosmos do not accept all ids that other programs
-// may have written.
+// Addressable reports whether an id or partition key can be used in a request: a valid id, "post.2" or
+// "username:ada". Cosmos DB and azcosmos do not accept all ids that other programs may have written.
 func Addressable(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !IsIDByte(c) && c != '.' && c != ':' {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Authored is what all items of the posts container share.
+// Authored has the properties that all items of the posts container share.
 type Authored struct {
 	Envelope
 	ID       string `json:"id"`
@@ -24,28 +24,28 @@ type Authored struct {
 func (a *Authored) readProperty(p *fastReader, name string) bool {
 	switch name {
 	case "id":
-		a.ID = p.quoted()
+		a.ID = p.stringValue()
 	case "postId":
-		a.PostID = p.quoted()
+		a.PostID = p.stringValue()
 	case "userId":
-		a.UserID = p.quoted()
+		a.UserID = p.stringValue()
 	case "userUsername":
-		a.Username = p.quoted()
+		a.Username = p.stringValue()
 	case "_etag":
-		a.ETag = p.quoted()
+		a.ETag = p.stringValue()
 	case "_ts":
-		a.Written = p.integer(64)
+		a.Written = p.intValue(64)
 	default:
 		return a.readEnvelope(p, name)
 	}
 	return true
 }
 
-// Lenient are the options for items that other programs may have written: only the fields that
-// are decoded have to be valid.
+// Lenient is the option for items that other programs may have written: only the decoded fields must be
+// valid.
 var Lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// AnyItem is what all items share.
+// AnyItem has the properties that all items share.
 type AnyItem struct{ Envelope }
 
 func (e *AnyItem) readProperty(p *fastReader, name string) bool { return e.readEnvelope(p, name) }
@@ -60,15 +60,15 @@ const (
 	TypeText     = "text"
 )
 
-// Envelope is the properties that every item has beside those of its type.
+// Envelope has the properties that every item has besides those of its type.
 type Envelope struct {
 	Type    string `json:"type"`
-	Deleted bool   `json:"deleted,omitempty"` // a tombstone: absent to every reader
-	TTL     int    `json:"ttl,omitempty"`     // of a tombstone or a released username: seconds
+	Deleted bool   `json:"deleted,omitempty"` // a tombstone, which readers do not see
+	TTL     int    `json:"ttl,omitempty"`     // seconds; of a tombstone or a released username
 }
 
-// TombstoneTTL is the TTL of a tombstone in seconds: longer than any reader of the change feed
-// may be stopped.
+// TombstoneTTL is the TTL of a tombstone in seconds: the longest that a reader of the change feed may be
+// stopped without missing a delete.
 const TombstoneTTL = 30 * 24 * 60 * 60
 
 func (e Envelope) envelopeOf() Envelope { return e }
@@ -76,19 +76,19 @@ func (e Envelope) envelopeOf() Envelope { return e }
 func (e *Envelope) readEnvelope(p *fastReader, name string) bool {
 	switch name {
 	case "type":
-		e.Type = p.quoted()
+		e.Type = p.stringValue()
 	case "deleted":
-		e.Deleted = p.truth()
+		e.Deleted = p.boolValue()
 	case "ttl":
-		e.TTL = int(p.integer(strconv.IntSize))
+		e.TTL = int(p.intValue(strconv.IntSize))
 	default:
 		return false
 	}
 	return true
 }
 
-// ErrMalformed says that an item does not have the form of its type: another program has
-// written it.
+// ErrMalformed is the error of an item without the form of its type, which another program must have
+// written.
 var ErrMalformed = errors.New("malformed")
 
 // Decode decodes an item of a type. It returns false for an item of another type and for a
@@ -101,7 +101,7 @@ func Decode[T interface{ envelopeOf() Envelope }](op, wantType string, raw []byt
 	return item, e.Type == wantType && !e.Deleted, nil
 }
 
-// Unmarshal decodes an item, by the fast path if it can.
+// Unmarshal decodes an item, by the fast path if possible.
 func Unmarshal[T any](raw []byte, item *T, o ...jsonv2.Options) error {
 	if whole, ok := any(item).(fastReadable); ok {
 		if fastItem(raw, whole) {
@@ -131,17 +131,17 @@ type Change struct {
 	Authored
 	CreatedAt Date  `json:"creationDate"`
 	EditedAt  Date  `json:"editDate"` // "" if never edited
-	Revision  int64 `json:"revision"` // of posts
+	Revision  int64 `json:"revision"` // of posts; 0 for other items
 }
 
 func (n *Change) readProperty(p *fastReader, name string) bool {
 	switch name {
 	case "creationDate":
-		n.CreatedAt = p.day()
+		n.CreatedAt = p.dateValue()
 	case "editDate":
-		n.EditedAt = p.day()
+		n.EditedAt = p.dateValue()
 	case "revision":
-		n.Revision = p.integer(64)
+		n.Revision = p.intValue(64)
 	default:
 		return n.Authored.readProperty(p, name)
 	}

@@ -1,7 +1,6 @@
 package blog
 
-// Like is a user's like of a post. A user likes a post at most once, so the two ids identify
-// it.
+// Like is a user's like of a post. A user likes a post at most once, so the ids of the two identify it.
 type Like struct {
 	PostID    string `json:"postId"`
 	UserID    string `json:"userId"`

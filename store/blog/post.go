@@ -16,12 +16,12 @@ type Post struct {
 	LikeCount      int32  `json:"likeCount"`
 	CreatedAt      Date   `json:"creationDate"`
 	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
-	Version        int32  `json:"version"`            // raised by edits of title and content
-	Revision       int64  `json:"revision"`           // raised by every write; orders views
+	Version        int32  `json:"version"`            // incremented by edits of title and content
+	Revision       int64  `json:"revision"`           // incremented by every write; orders the writes of views
 
 	Truncated bool `json:"-"` // Content is shorter than the post's: a summary, or a long post without its TextItem
 
-	Tombstone bool `json:"-"` // deleted; only DecodePostOrTombstone returns any
+	Tombstone bool `json:"-"` // deleted; only DecodePostOrTombstone returns tombstones
 }
 
 // PostItem is a post in the posts container.
@@ -29,41 +29,41 @@ type PostItem struct {
 	Envelope
 	PostID string `json:"postId"` // == id
 	Post
-	TextDigest  string `json:"textDigest,omitempty"` // of the TextItem; "": Content is whole
+	TextDigest  string `json:"textDigest,omitempty"` // of the TextItem; "": there is none, and Content is complete
 	InputDigest string `json:"inputDigest,omitempty"`
 }
 
 func (i *PostItem) readProperty(p *fastReader, name string) bool {
 	switch name {
 	case "id":
-		i.ID = p.quoted()
+		i.ID = p.stringValue()
 	case "postId":
-		i.PostID = p.quoted()
+		i.PostID = p.stringValue()
 	case "userId":
-		i.AuthorID = p.quoted()
+		i.AuthorID = p.stringValue()
 	case "userUsername":
-		i.AuthorUsername = p.quoted()
+		i.AuthorUsername = p.stringValue()
 	case "title":
-		i.Title = p.quoted()
+		i.Title = p.stringValue()
 	case "content":
-		i.Content = p.quoted()
+		i.Content = p.stringValue()
 	case "commentCount":
-		i.CommentCount = int32(p.integer(32))
+		i.CommentCount = int32(p.intValue(32))
 	case "likeCount":
-		i.LikeCount = int32(p.integer(32))
+		i.LikeCount = int32(p.intValue(32))
 	case "creationDate":
-		i.CreatedAt = p.day()
+		i.CreatedAt = p.dateValue()
 	case "editDate":
-		d := p.day()
+		d := p.dateValue()
 		i.UpdatedAt = &d
 	case "version":
-		i.Version = int32(p.integer(32))
+		i.Version = int32(p.intValue(32))
 	case "revision":
-		i.Revision = p.integer(64)
+		i.Revision = p.intValue(64)
 	case "textDigest":
-		i.TextDigest = p.quoted()
+		i.TextDigest = p.stringValue()
 	case "inputDigest":
-		i.InputDigest = p.quoted()
+		i.InputDigest = p.stringValue()
 	default:
 		return i.readEnvelope(p, name)
 	}
@@ -78,7 +78,7 @@ type SummaryItem struct {
 
 func (i *SummaryItem) readProperty(p *fastReader, name string) bool {
 	if name == "truncated" {
-		i.Truncated = p.truth()
+		i.Truncated = p.boolValue()
 		return true
 	}
 	return i.PostItem.readProperty(p, name)
@@ -86,7 +86,7 @@ func (i *SummaryItem) readProperty(p *fastReader, name string) bool {
 
 const excerptLength = 280 // characters
 
-// Excerpt returns the first 280 characters of the content, cut at a space if there is one.
+// Excerpt returns the first 280 characters of the content, cut at a space if possible.
 func (p *Post) Excerpt() string {
 	excerpt, _ := excerpt(p.Content)
 	return excerpt

@@ -24,7 +24,7 @@ func ReadUser(ctx context.Context, op string, c *cosmos.Container, id string) (*
 	return &item.User, nil
 }
 
-// ReadUserItem is ReadUser with the properties that only the container has.
+// ReadUserItem is ReadUser with the properties that only the item has.
 func ReadUserItem(ctx context.Context, op string, c *cosmos.Container, id string) (*UserItem, error) {
 	if !ValidID(id) {
 		return nil, nil

@@ -16,22 +16,22 @@ type Reservation struct {
 	ID        string `json:"id"`
 	Partition string `json:"userId"`
 	OwnerID   string `json:"ownerId"`
-	CreatedAt Date   `json:"creationDate"`      // or when it was last written, by the clock of the writer
-	Leaving   bool   `json:"leaving,omitempty"` // its owner is about to take another name, or has; stays if they come back
-	Written   int64  `json:"_ts,omitempty"`     // seconds, by the clock of Cosmos DB; 0 in what is to be written
+	CreatedAt Date   `json:"creationDate"`      // time of the last write, by the writer's clock
+	Leaving   bool   `json:"leaving,omitempty"` // the owner is taking, or has taken, another name; stays true if they return
+	Written   int64  `json:"_ts,omitempty"`     // seconds, by Cosmos DB's clock; 0 before it is written
 }
 
-// Mark returns the reservation of an owner who is about to take another name.
+// Mark returns the reservation marked as leaving: its owner is about to take another name.
 func (r Reservation) Mark(date Date) *Reservation {
 	r.Leaving, r.CreatedAt, r.Written = true, date, 0
 	return &r
 }
 
-// releasing returns the reservation as it is once its owner has another name.
-func (r Reservation) releasing(date Date) *Reservation {
-	released := r.Mark(date)
-	released.TTL = int(ReleasedFor / time.Second)
-	return released
+// released returns the reservation to write once its owner has another name.
+func (r Reservation) released(date Date) *Reservation {
+	marked := r.Mark(date)
+	marked.TTL = int(ReleasedFor / time.Second)
+	return marked
 }
 
 // NewReservation returns the reservation of a name.
@@ -55,8 +55,8 @@ func ErrTaken(op string) error {
 	return &Error{Code: Conflict, Op: op, Field: "username", Message: "this username is taken"}
 }
 
-// Held reports whether nobody else may take the name: the owner has it, may be about to, or
-// has released it and may come back.
+// Held reports whether no other user may take the name: the owner has it, may be about to take it, or has
+// released it and may still return to it.
 func (r *Reservation) Held(ctx context.Context, users *cosmos.Container, now time.Time) (bool, error) {
 	if r.Young(now) || r.Kept(now) {
 		return true, nil
@@ -73,19 +73,18 @@ func (r *Reservation) Held(ctx context.Context, users *cosmos.Container, now tim
 	return owner != nil && UsernameKey(owner.Username) == r.ID, err
 }
 
-// Kept reports whether a released name is kept for its former owner. The TTL does not suffice:
-// Cosmos DB does not count it where a container has TTL disabled.
+// Kept reports whether a released name is kept for its former owner. The TTL alone does not suffice, as
+// Cosmos DB ignores it in a container with TTL disabled.
 func (r *Reservation) Kept(now time.Time) bool {
 	return r.Leaving && r.age(now) < ReleasedFor
 }
 
-// Release keeps the name of an owner with another name for ReleasedFor, or deletes the
-// reservation if the owner never had the name. It returns false, and changes nothing, if the
-// ETag is stale.
+// Release releases the name of an owner with another name: it keeps the reservation for ReleasedFor, or
+// deletes it if the owner never had the name. It returns false, and changes nothing, if the ETag is stale.
 func (r *Reservation) Release(ctx context.Context, users *cosmos.Container, etag cosmos.ETag, now time.Time) (bool, error) {
 	var err error
 	if r.Leaving {
-		_, err = users.Replace(ctx, Key(r.ID, r.ID), Encode(r.releasing(NewDate(now))), etag)
+		_, err = users.Replace(ctx, Key(r.ID, r.ID), Encode(r.released(NewDate(now))), etag)
 	} else {
 		err = users.Delete(ctx, Key(r.ID, r.ID), etag)
 	}
@@ -98,6 +97,5 @@ func (r *Reservation) Release(ctx context.Context, users *cosmos.Container, etag
 // Young reports whether the reservation is in its grace period.
 func (r *Reservation) Young(now time.Time) bool { return r.age(now) < ReservationGrace }
 
-// age is how long ago the reservation was written. The clock of the instance that wrote it does
-// not matter.
+// age returns how long ago the reservation was written, independently of the writer's clock.
 func (r *Reservation) age(now time.Time) time.Duration { return now.Sub(time.Unix(r.Written, 0)) }

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// InlineText is the length of the longest text that is stored on its post, in bytes of JSON.
-// The counters of likes and comments are on the post, too, and a write costs RU by the size of
-// the whole item.
+// InlineText is the length of the longest text that the post item itself holds, in bytes of JSON. That item
+// also has the counters of likes and comments, and a write costs RU by the size of the whole item.
 const InlineText = 2048
 
-// IsLong reports whether the text of a post is an item of its own.
+// IsLong reports whether the text of a post is stored as a TextItem.
 func IsLong(content string) bool {
-	const quotes, escaped = 2, 6 // the most bytes for one
+	const quotes, escaped = 2, 6 // bytes of the quotes, and at most of an escaped byte
 	return len(content) > InlineText || escaped*len(content) > InlineText && len(Encode(content)) > InlineText+quotes
 }
 
 // TextItem is the text of a long post, in the posts container. It is written in one
-// transactional batch with the post, whose TextDigest says that it has one, and which.
+// transactional batch with the post, whose TextDigest identifies it.
 type TextItem struct {
 	Envelope
 	ID       string `json:"id"` // TextID
@@ -33,23 +32,23 @@ const TextID = "text"
 func (i *TextItem) readProperty(p *fastReader, name string) bool {
 	switch name {
 	case "id":
-		i.ID = p.quoted()
+		i.ID = p.stringValue()
 	case "postId":
-		i.PostID = p.quoted()
+		i.PostID = p.stringValue()
 	case "userId":
-		i.AuthorID = p.quoted()
+		i.AuthorID = p.stringValue()
 	case "content":
-		i.Content = p.quoted()
+		i.Content = p.stringValue()
 	case "textDigest":
-		i.Digest = p.quoted()
+		i.Digest = p.stringValue()
 	default:
 		return i.readEnvelope(p, name)
 	}
 	return true
 }
 
-// NewPostItem returns a post, which is not Truncated, as it is stored. text is nil unless the
-// post is long.
+// NewPostItem returns the items that store a post, which must not be Truncated. text is nil unless the post is
+// long.
 func NewPostItem(p *Post) (item PostItem, text *TextItem) {
 	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}
 	if IsLong(p.Content) {
@@ -66,7 +65,7 @@ func NewText(postID, authorID, content string) *TextItem {
 		Content: content, Digest: hex.EncodeToString(sum[:8])}
 }
 
-// NewTextTombstone returns what becomes of the text of a post that is long no more.
+// NewTextTombstone returns the tombstone of the text of a post that is no longer long.
 func NewTextTombstone(postID, authorID string) *TextItem {
 	return &TextItem{Envelope: Envelope{Type: TypeText, Deleted: true, TTL: TombstoneTTL}, ID: TextID, PostID: postID, AuthorID: authorID}
 }
@@ -85,8 +84,8 @@ func (i *PostItem) Whole(text []byte) (p *Post, ok bool) {
 	return p, !p.Truncated
 }
 
-// longSuffix marks the ids of posts that were long when they were created, so that readers
-// know that there is a text to read, too. Edits may have shortened them, or made others long.
+// longSuffix marks the ids of posts that were long when they were created, so that readers also read the
+// text. Edits may have shortened them, or made others long.
 const longSuffix = "-long"
 
 // LongID returns the id of a post that is long when it is created.
@@ -95,7 +94,7 @@ func LongID(id string) string { return id + longSuffix }
 // IsLongID reports whether an id is one of LongID.
 func IsLongID(id string) bool { return strings.HasSuffix(id, longSuffix) }
 
-// OtherID returns the id that the post would have if it had been long, or short.
+// OtherID returns the id that the post would have with a text of the other kind, long or short.
 func OtherID(id string) string {
 	if short, ok := strings.CutSuffix(id, longSuffix); ok {
 		return short

@@ -7,7 +7,7 @@ type User struct {
 	ID        string `json:"userId"`
 	Username  string `json:"username"`
 	CreatedAt Date   `json:"creationDate"` // "" where only the id and the name are known
-	Revision  int64  `json:"revision"`     // raised by every write
+	Revision  int64  `json:"revision"`     // incremented by every write
 }
 
 // UserItem is a user in the users container.
@@ -18,34 +18,34 @@ type UserItem struct {
 	InputDigest string `json:"inputDigest,omitempty"`
 
 	FormerUsernames []string `json:"formerUsernames,omitempty"` // kept for the user, oldest first
-	Renames         []Date   `json:"renames,omitempty"`         // when the name was changed, the last few times, oldest first
+	Renames         []Date   `json:"renames,omitempty"`         // dates of the last renames, oldest first
 
-	DeletedAt Date `json:"deletionDate,omitempty"` // of a tombstone, which has no TTL: the deletion of all they wrote ends with it
+	DeletedAt Date `json:"deletionDate,omitempty"` // of a tombstone, which has no TTL: the deletion job deletes it last
 }
 
 func (u *UserItem) readProperty(p *fastReader, name string) bool {
 	switch name {
 	case "id":
-		u.ItemID = p.quoted()
+		u.ItemID = p.stringValue()
 	case "userId":
-		u.ID = p.quoted()
+		u.ID = p.stringValue()
 	case "username":
-		u.Username = p.quoted()
+		u.Username = p.stringValue()
 	case "creationDate":
-		u.CreatedAt = p.day()
+		u.CreatedAt = p.dateValue()
 	case "revision":
-		u.Revision = p.integer(64)
+		u.Revision = p.intValue(64)
 	case "inputDigest":
-		u.InputDigest = p.quoted()
+		u.InputDigest = p.stringValue()
 	case "deletionDate":
-		u.DeletedAt = p.day()
+		u.DeletedAt = p.dateValue()
 	default:
 		return u.readEnvelope(p, name)
 	}
 	return true
 }
 
-// DecodeUser decodes a user. It returns nil for another type.
+// DecodeUser decodes a user. It returns nil for a tombstone and for other types.
 func DecodeUser(op string, raw []byte) (*User, error) {
 	item, ok, err := Decode[UserItem](op, TypeUser, raw)
 	if !ok {
@@ -54,8 +54,8 @@ func DecodeUser(op string, raw []byte) (*User, error) {
 	return &item.User, nil
 }
 
-// DecodeUserOrTombstone is DecodeUser for users that may be deleted, with the properties that only
-// the container has.
+// DecodeUserOrTombstone is DecodeUser for users that may be deleted, with the properties that only the item
+// has.
 func DecodeUserOrTombstone(op string, raw []byte) (*UserItem, error) {
 	item, _, err := Decode[UserItem](op, TypeUser, raw)
 	if err != nil || item.Type != TypeUser {
@@ -64,7 +64,7 @@ func DecodeUserOrTombstone(op string, raw []byte) (*UserItem, error) {
 	return &item, nil
 }
 
-// DeletionGrace is how long after the deletion of a user something of theirs may still arrive, from
-// requests that had begun, cached authors and delayed handlers: the deletion lasts at least as long, and
-// so nothing newer is of it.
+// DeletionGrace is how long after the deletion of a user more of their items may be written, by requests in
+// flight, cached authors and delayed handlers. The deletion takes at least as long, so newer items are not of
+// the deleted user.
 const DeletionGrace = time.Minute

@@ -8,27 +8,27 @@ import (
 
 func TestBalance(t *testing.T) {
 	for name, c := range map[string]struct {
-		leases string // owner of each: A and B live, X dead, - free, m this process in an earlier run, M this process
+		leases string // owner of each: A and B live, X dead, - free, m this process in an earlier run, M this process now
 		take   int
 		steal  string
 	}{
-		"alone -> everything":                              {"----", 4, ""},
-		"nothing to do":                                    {"MMMM", 0, ""},
-		"own from an earlier life, then free ones":         {"mm--AA", 3, ""},
-		"own from an earlier life, beyond the share":       {"mmmA", 3, ""},
-		"free ones up to the share":                        {"--AA", 2, ""},
-		"a dead owner's, up to the share":                  {"XXXXAA", 3, ""},
-		"free ones before stealing":                        {"-AAAAA", 1, ""},
-		"one from the busiest":                             {"AAAB", 0, "A"},
-		"one from who has the share, if two are missing":   {"AABB", 0, "AB"},
-		"none from who has the share, if one is missing":   {"AABBM", 0, ""},
-		"none if there are fewer leases than processes":    {"AB", 0, ""},
-		"none from who has as many":                        {"AM", 0, ""},
-		"enough with the share though others have more":    {"AAAMM", 0, ""},
-		"two more than the share of three -> one":          {"AAAAAMM", 0, "A"},
-		"dead owners do not count among who shares":        {"XXAM", 1, ""},
-		"nothing at all":                                   {"", 0, ""},
-		"a single lease of another that lives stays there": {"A", 0, ""},
+		"only process -> takes all":                             {"----", 4, ""},
+		"holds all -> nothing":                                  {"MMMM", 0, ""},
+		"own of an earlier run -> first, then free ones":        {"mm--AA", 3, ""},
+		"own of an earlier run -> beyond the share":             {"mmmA", 3, ""},
+		"free -> up to the share":                               {"--AA", 2, ""},
+		"dead owner -> up to the share":                         {"XXXXAA", 3, ""},
+		"free -> no stealing":                                   {"-AAAAA", 1, ""},
+		"none free -> steals one from the busiest":              {"AAAB", 0, "A"},
+		"others at their share, two missing -> steals one":      {"AABB", 0, "AB"},
+		"others at their share, one missing -> nothing":         {"AABBM", 0, ""},
+		"fewer leases than processes -> nothing":                {"AB", 0, ""},
+		"equal shares -> nothing":                               {"AM", 0, ""},
+		"at the share, another has more -> nothing":             {"AAAMM", 0, ""},
+		"another has two more than the share of three -> steal": {"AAAAAMM", 0, "A"},
+		"dead owners -> not counted as processes":               {"XXAM", 1, ""},
+		"no leases -> nothing":                                  {"", 0, ""},
+		"single lease of a live process -> nothing":             {"A", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []*lease
@@ -46,7 +46,7 @@ func TestBalance(t *testing.T) {
 			}
 			take, steal := balance(all, "M", live)
 			if len(take) != c.take {
-				t.Errorf("takes %d, want %d", len(take), c.take)
+				t.Errorf("takes %d leases, want %d", len(take), c.take)
 			}
 			if steal == nil && c.steal != "" || steal != nil && !contains(c.steal, steal.Owner) {
 				t.Errorf("steals %+v, want one of %q", steal, c.steal)
@@ -65,7 +65,7 @@ func contains(owners, owner string) bool {
 }
 
 // Whatever the initial owners, rebalancing in random order makes the shares equal, and then stops.
-func TestBalanceSettles(t *testing.T) {
+func TestBalance_Converges(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 500 {
@@ -74,7 +74,7 @@ func TestBalanceSettles(t *testing.T) {
 		for i := range n {
 			all = append(all, &lease{ID: fmt.Sprint(i), Owner: string(rune('A' + r.IntN(owners+1)))}) // the last is dead
 		}
-		turn := func(me string) bool {
+		rebalance := func(me string) bool {
 			r.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
 			take, steal := balance(all, me, func(v *lease) bool { return v.Owner < string(rune('A'+owners)) })
 			if steal != nil {
@@ -85,15 +85,15 @@ func TestBalanceSettles(t *testing.T) {
 			}
 			return len(take) > 0
 		}
-		for range 20 { // rounds: each has its turn, in any order
+		for range 20 { // rounds: each process rebalances once, in any order
 			for _, i := range r.Perm(owners) {
-				turn(string(rune('A' + i)))
+				rebalance(string(rune('A' + i)))
 			}
 		}
 		count := map[string]int{}
 		for i := range owners {
 			me := string(rune('A' + i))
-			if turn(me) {
+			if rebalance(me) {
 				t.Fatalf("seed %d: leases still move", seed)
 			}
 			count[me] = 0

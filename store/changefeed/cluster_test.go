@@ -47,7 +47,7 @@ func (w *world) leaseItems() (all []leaseItem) {
 	return all
 }
 
-// owners says how many leases each owner has.
+// owners returns the number of leases of each owner.
 func (w *world) owners() map[string]int {
 	count := map[string]int{}
 	for _, v := range w.leaseItems() {
@@ -90,7 +90,7 @@ func (w *world) waitRanges(n int) {
 	})
 }
 
-// fences checks that no range is worked on by two processes in one generation.
+// fences checks that no two processes work on a range in the same generation.
 type fences struct {
 	t     testing.TB
 	mu    sync.Mutex
@@ -101,7 +101,7 @@ func (f *fences) handle(next changefeed.Handler) changefeed.Handler {
 	return func(ctx context.Context, items [][]byte) error {
 		l, ok := changefeed.LeaseOf(ctx)
 		if !ok {
-			f.t.Error("the handler is not told of its lease")
+			f.t.Error("the handler's context has no lease")
 		}
 		f.mu.Lock()
 		key := fmt.Sprint(l.Range, l.Generation)
@@ -117,7 +117,7 @@ func (f *fences) handle(next changefeed.Handler) changefeed.Handler {
 	}
 }
 
-// all reports whether everything was handled at least once.
+// all reports whether all items were handled at least once.
 func (w *world) all(ids []string) bool {
 	have := map[string]bool{}
 	for _, id := range strings.Fields(w.have()) {
@@ -133,13 +133,13 @@ func ids(prefix string, n int) (all []string) {
 	return all
 }
 
-func dead(*http.Request) *http.Response {
+func unavailable(*http.Request) *http.Response {
 	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}}
 }
 
 const clusterExpiry = 400 * time.Millisecond
 
-func TestProcessorsShareTheRanges(t *testing.T) {
+func TestProcessors_ShareRanges(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRanges(8, 4)
@@ -174,7 +174,7 @@ func TestProcessorsShareTheRanges(t *testing.T) {
 		write("a")
 		evenly("one", "two", "three")
 
-		process["two"].answer(dead) // it releases nothing
+		process["two"].intercept(unavailable) // it releases nothing
 		stop["two"]()
 		write("b")
 		evenly("one", "three")
@@ -189,7 +189,7 @@ func TestProcessorsShareTheRanges(t *testing.T) {
 	})
 }
 
-func TestPausedOwnerChangesNothing(t *testing.T) {
+func TestPausedOwner_WritesRefused(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -204,7 +204,7 @@ func TestPausedOwnerChangesNothing(t *testing.T) {
 		}), clusterExpiry)
 		<-begun
 		resume := make(chan struct{})
-		paused.answer(func(r *http.Request) *http.Response {
+		paused.intercept(func(r *http.Request) *http.Response {
 			select {
 			case <-resume:
 			case <-r.Context().Done():
@@ -217,17 +217,17 @@ func TestPausedOwnerChangesNothing(t *testing.T) {
 		before := w.leaseItems()[0]
 		close(resume)
 		if cause := <-ended; !errors.Is(cause, changefeed.ErrLeaseLost) {
-			t.Errorf("the handler's context ended with %v", cause)
+			t.Errorf("the handler's context ended with %v, want %v", cause, changefeed.ErrLeaseLost)
 		}
 		pass(clusterExpiry)
 		if after := w.leaseItems()[0]; after != before || after.Owner != "two" {
-			t.Errorf("the lease was %+v and is %+v", before, after)
+			t.Errorf("got lease %+v, want it unchanged: %+v", after, before)
 		}
 	})
 }
 
 // A lease expires after its owner's Expiry, not after that of the process that wants it.
-func TestTake_SlowerOwner(t *testing.T) {
+func TestTake_OwnerWithLongerExpiry(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -237,7 +237,7 @@ func TestTake_SlowerOwner(t *testing.T) {
 		before := w.checkpoint()
 		fast := w.process()
 		var lists atomic.Int32
-		fast.answer(func(r *http.Request) *http.Response {
+		fast.intercept(func(r *http.Request) *http.Response {
 			if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && strings.Contains(r.Header.Get("Content-Type"), "query") {
 				lists.Add(1)
 			}
@@ -246,13 +246,13 @@ func TestTake_SlowerOwner(t *testing.T) {
 		w.runOn(fast, "fast", w.handle, 30*time.Millisecond)
 		w.wait(func() bool { return lists.Load() > 20 })
 		if after := w.checkpoint(); after["owner"] != "slow" || after["generation"] != before["generation"] {
-			t.Errorf("the lease was %v and is %v", before, after)
+			t.Errorf("got lease %v, want it unchanged: %v", after, before)
 		}
 	})
 }
 
 // The handler's context ends with the next renewal.
-func TestStolenLeaseEndsTheHandler(t *testing.T) {
+func TestStolenLease_CancelsHandler(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -276,20 +276,20 @@ func TestStolenLeaseEndsTheHandler(t *testing.T) {
 		select {
 		case cause := <-ended:
 			if !errors.Is(cause, changefeed.ErrLeaseLost) {
-				t.Errorf("the handler's context ended with %v", cause)
+				t.Errorf("the handler's context ended with %v, want %v", cause, changefeed.ErrLeaseLost)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatal("the handler goes on without its lease")
+			t.Fatal("the handler was not canceled after its lease was stolen")
 		}
 		if v := w.leaseItems()[0]; v.Continuation != "" {
-			t.Errorf("its checkpoint was accepted: %+v", v)
+			t.Errorf("the checkpoint of the old owner was accepted: %+v", v)
 		}
 	})
 }
 
-// An ambiguous lease write does not lose the lease, nor does a replica that has not seen it.
-func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
-	for name, ahead := range map[string]int32{"it is read": 0, "and replicas are behind": 2} {
+// An ambiguous lease write does not lose the lease, not even if replicas do not have it yet.
+func TestAmbiguousLeaseWrite_KeepsLease(t *testing.T) {
+	for name, ahead := range map[string]int32{"replicas current": 0, "replicas behind": 2} {
 		run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			w.needRange()
@@ -301,15 +301,15 @@ func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 			var once sync.Once
 			var behind atomic.Int32
 			behind.Store(ahead)
-			process.answer(func(r *http.Request) (lost *http.Response) {
+			process.intercept(func(r *http.Request) (lost *http.Response) {
 				switch {
 				case !strings.Contains(r.URL.Path, "/colls/leases/"):
 				case r.Method == http.MethodPut:
 					once.Do(func() {
-						if answer, err := w.account.Transport.Do(r); err == nil {
-							_ = answer.Body.Close()
+						if resp, err := w.account.Transport.Do(r); err == nil {
+							_ = resp.Body.Close()
 						}
-						lost = dead(r)
+						lost = unavailable(r)
 					})
 				case r.Method == http.MethodGet && behind.Add(-1) >= 0:
 					return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Header: http.Header{"X-Ms-Substatus": {"1002"}}}
@@ -324,14 +324,14 @@ func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 				return err == nil && w.all([]string{"c", "d"}) && status[0].Lag == 0
 			})
 			if v := w.leaseItems()[0]; v.Generation != 1 || v.Owner != "one" {
-				t.Errorf("the lease was given up: %+v", v)
+				t.Errorf("got lease %+v, want owner one in generation 1", v)
 			}
 		})
 	}
 }
 
 // A lease that its owner renews just before it is taken stays with its owner.
-func TestTake_RenewedMeanwhile(t *testing.T) {
+func TestTake_ConcurrentRenewal(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -344,19 +344,19 @@ func TestTake_RenewedMeanwhile(t *testing.T) {
 		renew(1)
 		process := w.process()
 		var mu sync.Mutex
-		renewed, looked := false, false // guarded by mu
-		process.answer(func(r *http.Request) *http.Response {
+		renewed, listed := false, false // guarded by mu; listed: after the renewal
+		process.intercept(func(r *http.Request) *http.Response {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case !strings.Contains(r.URL.Path, "/colls/leases/"):
 			case r.Method == http.MethodPost: // the leases are listed
-				looked = renewed
+				listed = renewed
 			case r.Method == http.MethodPut && !renewed:
 				renew(2)
 				renewed = true
-			case r.Method == http.MethodPut && !looked:
-				t.Error("taken although it was renewed")
+			case r.Method == http.MethodPut && !listed:
+				t.Error("the lease was taken although it was renewed")
 			}
 			return nil
 		})

@@ -8,7 +8,7 @@ import (
 )
 
 // Container is a container whose change feed is read, or that holds leases:
-// *azcosmos.ContainerClient, or what stands in for it.
+// *azcosmos.ContainerClient, or a wrapper or fake of it.
 type Container interface {
 	Read(context.Context, *azcosmos.ReadContainerOptions) (azcosmos.ContainerResponse, error)
 	ReadFeedRanges(context.Context, *azcosmos.FeedRangesOptions) ([]azcosmos.FeedRange, error)

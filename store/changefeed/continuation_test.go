@@ -6,7 +6,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-func TestContinuationWithin(t *testing.T) {
+func TestContinuation_Within(t *testing.T) {
 	c, err := parseContinuation(`{"version":1,"resourceId":"r","continuation":[` +
 		`{"minInclusive":"","maxExclusive":"10","continuationToken":"\"9\""},{"minInclusive":"10","maxExclusive":"20","continuationToken":"\"11\""},` +
 		`{"minInclusive":"20","maxExclusive":"30","continuationToken":"\"7\""},{"minInclusive":"30","maxExclusive":"FF"}]}`)
@@ -14,12 +14,12 @@ func TestContinuationWithin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, x := range map[string]struct{ min, max, want string }{
-		"one of the ranges -> its position":                  {"10", "20", `,"continuationToken":"\"11\""`},
-		"a part of one -> inherited":                         {"12", "14", `,"continuationToken":"\"11\""`},
-		"merged -> the earliest as a number, first or not":   {"", "20", `,"continuationToken":"\"9\""`},
-		"merged -> the earliest, last":                       {"", "30", `,"continuationToken":"\"7\""`},
-		"merged with one at the beginning -> the beginning":  {"", "FF", ``},
-		"zeros at the end of a bound make it no other bound": {"1000", "2000", `,"continuationToken":"\"11\""`},
+		"one of the ranges -> its position":                 {"10", "20", `,"continuationToken":"\"11\""`},
+		"part of a range -> its position":                   {"12", "14", `,"continuationToken":"\"11\""`},
+		"merged -> numerically lowest, first or not":        {"", "20", `,"continuationToken":"\"9\""`},
+		"merged -> lowest, last":                            {"", "30", `,"continuationToken":"\"7\""`},
+		"merged with one at the beginning -> the beginning": {"", "FF", ``},
+		"trailing zeros of a bound -> same range":           {"1000", "2000", `,"continuationToken":"\"11\""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := `{"version":1,"resourceId":"r","continuation":[{"minInclusive":"` + x.min + `","maxExclusive":"` + x.max + `"` + x.want + `}]}`
@@ -38,15 +38,15 @@ func TestUncovered(t *testing.T) {
 		others []azcosmos.FeedRange
 		want   int
 	}{
-		"nothing covers it":         {nil, 1},
-		"its parts cover it":        {[]azcosmos.FeedRange{r("20", "FF"), r("", "20")}, 0},
-		"a hole and an end":         {[]azcosmos.FeedRange{r("", "10"), r("20", "30")}, 2},
-		"a wide one and its part":   {[]azcosmos.FeedRange{r("", "FF"), r("10", "20")}, 0},
-		"a part within a wider one": {[]azcosmos.FeedRange{r("", "30"), r("10", "20"), r("30", "FF")}, 0},
+		"no others -> whole":        {nil, 1},
+		"covered by its parts":      {[]azcosmos.FeedRange{r("20", "FF"), r("", "20")}, 0},
+		"gap in the middle and end": {[]azcosmos.FeedRange{r("", "10"), r("20", "30")}, 2},
+		"covered, and a part again": {[]azcosmos.FeedRange{r("", "FF"), r("10", "20")}, 0},
+		"overlapping others":        {[]azcosmos.FeedRange{r("", "30"), r("10", "20"), r("30", "FF")}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if left := uncovered(r("", "FF"), x.others); len(left) != x.want {
-				t.Errorf("left: %v", left)
+				t.Errorf("got %v, want %d parts", left, x.want)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"byline/store/changefeed"
 )
 
-// Processors of one name in any number of processes: together they print every change of a
+// Any number of processes run a Processor with the same name: together they print every change of a
 // container at least once, until they are interrupted.
 func Example() {
 	var source, leases *azcosmos.ContainerClient // leases has the partition key /id
@@ -50,7 +50,7 @@ func Example() {
 	}
 }
 
-// Every process that runs a Tail sees every change from now on.
+// Every process that runs a Tail receives every change from now on.
 func ExampleTail() {
 	var source *azcosmos.ContainerClient
 	tail := changefeed.NewTail(source, func(_ context.Context, items [][]byte) error {

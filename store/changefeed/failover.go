@@ -13,13 +13,13 @@ import (
 )
 
 // A forced failover to another region loses the writes that had not reached it. Its LSNs are then
-// behind the continuations, and would pass them with new changes that nobody has handled. A region
+// behind the continuations, and pass them again with new changes, which would be skipped. A region
 // that only lags is behind, too, perhaps for minutes. A failover raises the version of session
 // tokens, so leases keep the version with the continuation.
 
-// behindFor is how long a region must be behind a continuation after a failover until writes count as
+// lostAfter is how long a region must be behind a continuation after a failover until writes count as
 // lost: its replicas may lag, too.
-const behindFor = 10 * time.Second
+const lostAfter = 10 * time.Second
 
 // behindError reports that a continuation is ahead of the region that was read.
 type behindError struct{ end feedEnd } // of the region
@@ -28,13 +28,13 @@ func (e behindError) Error() string {
 	return fmt.Sprintf("change feed ends at LSN %d, before the continuation", e.end.lsn)
 }
 
-// since is a container whose change feed, without a continuation, begins at a time.
-type since struct {
+// startAtContainer is a container whose change feed, without a continuation, begins at a time.
+type startAtContainer struct {
 	Container
 	time time.Time
 }
 
-func (c since) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+func (c startAtContainer) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
 	if o.Continuation == nil {
 		begin := *o
 		begin.StartFrom = &c.time
@@ -43,31 +43,31 @@ func (c since) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions
 	return c.Container.ReadChangeFeed(ctx, o)
 }
 
-// lostFor is how much of its latest writes a failover loses, at most: the recovery point objective
-// that Microsoft states for accounts with one write region.
-const lostFor = 15 * time.Minute
+// maxLoss bounds the age of the writes that a failover loses: the recovery point objective that
+// Microsoft states for accounts with one write region.
+const maxLoss = 15 * time.Minute
 
-// rewind has the range read again what was written from shortly before a failover on. A region that
+// rewind makes the worker read again the changes since maxLoss before the failover. A region that
 // has lost writes, and has overtaken the continuation since, has other changes before it.
 func (p *Processor) rewind(h *held, w *worker) {
 	h.mu.Lock()
-	w.rewound = time.Unix(h.until, 0).Add(-lostFor)
+	w.rereadFrom = time.Unix(h.until, 0).Add(-maxLoss)
 	h.mu.Unlock()
 	w.pages = newPages(p.o.MaxItems)
 	p.o.Logger.Info("the account has failed over: reading its last changes again", logRange, spanOf(h.r))
 }
 
-// checked is a container that fails with a behindError where a page is empty because the
-// continuation is ahead.
-type checked struct{ Container }
+// strictContainer is a container that returns a behindError if a page is empty because the
+// continuation is ahead of the region.
+type strictContainer struct{ Container }
 
-func (c checked) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+func (c strictContainer) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
 	page, err := c.Container.ReadChangeFeed(ctx, o)
 	if err != nil || o.Continuation == nil || len(page.Items) > 0 {
 		return page, err
 	}
 	at, err := parseContinuation(*o.Continuation)
-	if err != nil || len(at.Positions) > 1 { // of several ranges, one has answered
+	if err != nil || len(at.Positions) > 1 { // the page is of one of several ranges
 		return page, nil
 	}
 	if end, ok := endOf(page); ok && end.lsn < at.firstLSN() {
@@ -76,12 +76,12 @@ func (c checked) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptio
 	return page, nil
 }
 
-// rewound is a container that reads on from its end where a continuation is ahead: changes may come
-// twice, and those between the failover and the first read do not come.
-type rewound struct{ Container }
+// tolerantContainer is a container that continues at the end of the region if a continuation is ahead
+// of it: changes may be repeated, and those between the failover and the first read are skipped.
+type tolerantContainer struct{ Container }
 
-func (c rewound) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-	page, err := checked(c).ReadChangeFeed(ctx, o)
+func (c tolerantContainer) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+	page, err := strictContainer(c).ReadChangeFeed(ctx, o)
 	var behind behindError
 	if !errors.As(err, &behind) {
 		return page, err
@@ -100,7 +100,7 @@ func (c rewound) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptio
 // feedEnd is the end of a range in the region that was read.
 type feedEnd struct {
 	id      string // of the partition key range
-	version int64  // counts failovers; 0 of an account with one region, which says -1
+	version int64  // counts failovers; 0 in an account with one region, which sends -1
 	lsn     uint64
 }
 
@@ -123,9 +123,8 @@ func endOf(page azcosmos.ChangeFeedResponse) (feedEnd, bool) {
 	return feedEnd{id, max(0, version), lsn}, err == nil
 }
 
-// replayLost replays the range from the beginning, as Reset does, once a region to which the account
-// has failed over since the continuation has been behind it for behindFor. Otherwise the range is
-// idle.
+// replayLost replays the range from the beginning, as Reset does, if the account has failed over
+// since the continuation and its region has been behind it for lostAfter. Otherwise the range is idle.
 func (p *Processor) replayLost(ctx context.Context, h *held, w *worker, end feedEnd) (idle bool, err error) {
 	if end.version <= w.version {
 		w.behind = time.Time{}
@@ -135,7 +134,7 @@ func (p *Processor) replayLost(ctx context.Context, h *held, w *worker, end feed
 	if w.behind.IsZero() {
 		w.behind = now
 	}
-	if now.Sub(w.behind) < behindFor {
+	if now.Sub(w.behind) < lostAfter {
 		return true, nil
 	}
 	v := h.get()
@@ -144,5 +143,5 @@ func (p *Processor) replayLost(ctx context.Context, h *held, w *worker, end feed
 	if err := p.leases.reset(ctx, &lease{ID: v.ID, Resets: v.Resets + 1, ReplayTo: end.lsn}); err != nil {
 		return false, err
 	}
-	return false, errLeaseLost // and taken again, from the beginning
+	return false, errLeaseLost // the lease is taken again, at the beginning
 }

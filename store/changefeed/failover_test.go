@@ -16,17 +16,18 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// lost is how many transactions the region lacks after a failover.
+// lost is the number of transactions that a failover loses.
 const lost = 1000
 
-// region answers for the account: at first its LSNs are those of the engine and lost more.
+// region is an account whose LSNs are those of the engine plus lost. After a failover, or from a lagging
+// region, they are those of the engine.
 type region struct {
 	*world
-	failedOver atomic.Bool
-	raised     atomic.Bool  // nothing was lost in a failover
-	lagging    atomic.Bool  // another region is read, which lacks as many but has lost nothing
-	behind     atomic.Int64 // reads since then whose continuation is ahead of the region
-	level      atomic.Int64 // and those whose continuation is not
+	failedOver atomic.Bool  // the failover lost transactions
+	raised     atomic.Bool  // the account failed over without a loss
+	lagging    atomic.Bool  // reads go to a region that lags
+	behind     atomic.Int64 // reads then with a continuation ahead of the region
+	level      atomic.Int64 // reads then with another continuation
 }
 
 func (g *region) wire(r *http.Request) *http.Response {
@@ -69,7 +70,7 @@ func (g *region) wire(r *http.Request) *http.Response {
 func newRegion(t *testing.T) *region {
 	cosmostest.NeedsEngine(t, "it changes LSNs")
 	g := &region{world: newWorld(t)}
-	g.client.answer(g.wire)
+	g.client.intercept(g.wire)
 	return g
 }
 
@@ -78,7 +79,7 @@ func (g *region) process(owner string, handle changefeed.Handler) (stop func()) 
 	return g.runWith(g.client, handle, changefeed.Options{Name: "test", Owner: owner, PollInterval: time.Second, Expiry: 3 * time.Second})
 }
 
-// newReadRegion returns a region of which a process, which runs until stop is called, has handled a and b.
+// newReadRegion returns a region with items a and b, which a process has handled. It runs until stop is called.
 func newReadRegion(t *testing.T) (g *region, stop func()) {
 	t.Helper()
 	g = newRegion(t)
@@ -89,8 +90,8 @@ func newReadRegion(t *testing.T) (g *region, stop func()) {
 	return g, stop
 }
 
-// TestFailover_LostWrites: if the region has lost writes that were handled, new changes are not skipped
-// until it has as many again: the range is replayed.
+// TestFailover_LostWrites: if the region has lost handled writes, the range is replayed, so that new changes
+// with the same LSNs are not skipped.
 func TestFailover_LostWrites(t *testing.T) {
 	run(t, "while the processor runs", func(t *testing.T) {
 		g, _ := newReadRegion(t)
@@ -112,17 +113,17 @@ func TestFailover_LostWrites(t *testing.T) {
 		})
 		g.waitFor("a b a b c")
 		if !replaying.Load() {
-			t.Error("the handler is not told that changes are repeated")
+			t.Error("Replaying is false during the replay")
 		}
 		if resets := g.checkpoint()["resets"]; resets != 1.0 {
-			t.Errorf("%v resets", resets)
+			t.Errorf("got %v resets, want 1", resets)
 		}
 		g.wait(func() bool { return g.checkpoint()["replayTo"] == nil }) // the replay has ended
 	})
 }
 
-// TestFailover_LaggingReplica: a region that is behind the checkpoint is no reason to replay, however
-// long it lags, unless the account has failed over.
+// TestFailover_LaggingReplica: a region behind the checkpoint, however long it lags, causes no replay unless
+// the account has failed over.
 func TestFailover_LaggingReplica(t *testing.T) {
 	lag := func(g *region, d time.Duration) {
 		g.t.Helper()
@@ -131,7 +132,7 @@ func TestFailover_LaggingReplica(t *testing.T) {
 		pass(d)
 		g.lagging.Store(false)
 		if g.behind.Load() == before {
-			g.t.Error("nothing was read from the region: this test shows nothing")
+			g.t.Error("nothing was read from the lagging region: the test is void")
 		}
 	}
 	run(t, "while the processor runs", func(t *testing.T) {
@@ -151,7 +152,7 @@ func TestFailover_LaggingReplica(t *testing.T) {
 		g.write("c")
 		g.waitFor("a b c")
 	})
-	run(t, "and then a failover", func(t *testing.T) {
+	run(t, "followed by a failover", func(t *testing.T) {
 		g, _ := newReadRegion(t)
 		lag(g, time.Minute)
 		g.failedOver.Store(true)
@@ -160,8 +161,8 @@ func TestFailover_LaggingReplica(t *testing.T) {
 	})
 }
 
-// TestFailover_Engine: the engine's failover is one that lost writes. The leases are in an account that
-// lost none.
+// TestFailover_Engine uses a failover of the engine, which loses writes. The leases are in another account,
+// which loses none.
 func TestFailover_Engine(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
@@ -189,7 +190,7 @@ func TestFailover_Engine(t *testing.T) {
 	})
 }
 
-// TestTail_LostWrites: a tail goes on at the end of the region that is read.
+// TestTail_LostWrites: after a failover a Tail continues at the end of the region.
 func TestTail_LostWrites(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		g := newRegion(t)

@@ -17,8 +17,8 @@ import (
 // lease is an item of the leases container: owner and progress of one feed range.
 //
 // Invariant: all changes of the range before the continuation have been handled. It holds for every
-// lease by itself. So leases that cover a range together lose nothing, however they overlap, and a
-// lease that others cover can be removed.
+// lease by itself. So no change is lost while leases together cover the range, even if they overlap,
+// and a lease that others cover can be removed.
 type lease struct {
 	ID           string `json:"id"`
 	MinInclusive string `json:"minInclusive"`
@@ -44,10 +44,10 @@ type lease struct {
 	// replayed up to it; then 0.
 	ReplayTo uint64 `json:"replayTo,omitempty"`
 
-	// Version is that of the session token that came with the continuation. A failover raises it.
+	// Version is the version of the session token that came with the continuation. A failover raises it.
 	Version int64 `json:"version,omitempty"`
 
-	// Until is when the changes before the continuation were made, at the latest, in Unix seconds.
+	// Until bounds the times of the changes before the continuation, in Unix seconds: none is later.
 	Until int64 `json:"until,omitempty"`
 
 	etag    azcore.ETag
@@ -59,8 +59,8 @@ func (v *lease) feedRange() azcosmos.FeedRange {
 	return azcosmos.FeedRange{MinInclusive: v.MinInclusive, MaxExclusive: v.MaxExclusive}
 }
 
-// errLeaseLost is the cause of the cancellation of a handler's context when another process has
-// taken the lease, or may have because it was not renewed in time.
+// errLeaseLost is the cause of the cancellation of a handler's context if another process has taken
+// the lease, or may have taken it because it was not renewed in time.
 var errLeaseLost = errors.New("lease lost")
 
 // leases reads and writes the leases of one processor.
@@ -74,8 +74,8 @@ func (l leases) id(r azcosmos.FeedRange) string {
 	return l.prefix + "." + spanOf(r)
 }
 
-// list returns all leases. It is no snapshot: while leases are replaced, it may miss both the old
-// and the new ones.
+// list returns all leases. The result is not a snapshot: while leases are replaced, it may miss both
+// the old and the new ones.
 func (l leases) list(ctx context.Context) ([]*lease, error) {
 	pager := l.container.NewQueryItemsPager("SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)", azcosmos.NewPartitionKey(),
 		&azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@prefix", Value: l.prefix + "."}}})
@@ -219,42 +219,42 @@ func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time
 // final listing shows to be replaced is removed again.
 func (l leases) complete(ctx context.Context, ranges []azcosmos.FeedRange) ([]*lease, error) {
 	all, err := l.list(ctx)
-	missing := without(ranges, all)
+	missing := missingRanges(ranges, all)
 	if err == nil && len(missing) > 0 && len(all) > 0 {
 		// A listing may have missed both a lease and its replacement: list again.
 		all, err = l.list(ctx)
-		missing = without(ranges, all)
+		missing = missingRanges(ranges, all)
 	}
 	if err != nil || len(missing) == 0 {
 		return all, err
 	}
-	made := map[string]azcore.ETag{}
+	created := map[string]azcore.ETag{}
 	for _, r := range missing {
 		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive}
 		if ok, err := l.create(ctx, v); err != nil {
 			return nil, err
 		} else if ok {
-			made[v.ID] = v.etag
+			created[v.ID] = v.etag
 		}
 	}
 	if all, err = l.list(ctx); err != nil {
 		return nil, err
 	}
-	isMade := func(v *lease) bool { return made[v.ID] == v.etag }
-	others := feedRanges(slices.DeleteFunc(slices.Clone(all), isMade))
-	var rest []*lease
+	isCreated := func(v *lease) bool { return created[v.ID] == v.etag }
+	others := feedRanges(slices.DeleteFunc(slices.Clone(all), isCreated))
+	var kept []*lease
 	for _, v := range all {
-		if !isMade(v) || len(uncovered(v.feedRange(), others)) > 0 {
-			rest = append(rest, v)
+		if !isCreated(v) || len(uncovered(v.feedRange(), others)) > 0 {
+			kept = append(kept, v)
 		} else if err := l.remove(ctx, v); err != nil && !errors.Is(err, errLeaseLost) {
 			return nil, err
 		}
 	}
-	return rest, nil
+	return kept, nil
 }
 
-// without returns the parts of the ranges that no lease covers.
-func without(ranges []azcosmos.FeedRange, all []*lease) (missing []azcosmos.FeedRange) {
+// missingRanges returns the parts of the ranges that no lease covers.
+func missingRanges(ranges []azcosmos.FeedRange, all []*lease) (missing []azcosmos.FeedRange) {
 	for _, r := range ranges {
 		missing = append(missing, uncovered(r, feedRanges(all))...)
 	}
@@ -291,8 +291,8 @@ func (h *held) get() lease {
 	return h.lease
 }
 
-// remains returns how long the lease is valid without another write. The caller holds mu, or is the
-// only one who knows h.
+// remains returns how long the lease is valid without another write. The caller holds mu, or has not
+// shared h yet.
 func (h *held) remains() time.Duration { return h.expiry - h.leases.clock().Sub(h.lease.written) }
 
 // write changes the lease. An ambiguous earlier write may have changed the ETag: if owner and
@@ -331,8 +331,9 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 	return nil
 }
 
-// handled notes how far the range was handled, for the next write. It returns the time of the last.
-func (h *held) handled(page handled) (written time.Time) {
+// record sets the position that the next write saves: after the page. It returns the time of the last
+// write.
+func (h *held) record(page pageResult) (written time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.at, h.version, h.until = page.at, page.end.version, page.until
@@ -354,13 +355,13 @@ func (h *held) checkpoint(ctx context.Context, continuation string) error {
 	return h.write(ctx, func(v *lease) { v.Continuation = continuation })
 }
 
-// release saves the continuation and gives the lease up.
+// release saves the continuation and frees the lease.
 func (h *held) release(ctx context.Context, continuation string) error {
 	return h.write(ctx, func(v *lease) { v.Owner, v.Continuation = "", continuation })
 }
 
-// sighting records when a lease was first seen with its present ETag, by this process's clock.
-// Expiry is judged by that alone, never by another machine's time.
+// sighting records when a lease was first seen with its present ETag, by this process's clock. Expiry
+// is measured from then, never by another machine's clock.
 type sighting struct {
 	etag  azcore.ETag
 	since time.Time

@@ -51,8 +51,9 @@ func Empty(ctx context.Context, source Container) ([]Mark, error) {
 	return marks, nil
 }
 
-// Skip has the processor called name begin after the marks. All changes before them must have been handled.
-// A lease that has an owner, is to be replayed or merged, or has come as far, stays as it is.
+// Skip makes the processor called name begin after the marks. All changes before them must have been
+// handled. It leaves unchanged a lease that has an owner, is being replayed or merged, or has reached
+// its mark.
 func Skip(ctx context.Context, leaseContainer Container, name string, clock func() time.Time, marks []Mark) error {
 	l := leases{leaseContainer, name, clock}
 	for _, m := range marks {
@@ -86,7 +87,7 @@ func (m Mark) lease(now time.Time) *lease {
 	return &lease{MinInclusive: m.Range.MinInclusive, MaxExclusive: m.Range.MaxExclusive, Continuation: at.String(), Version: m.Version, Until: now.Unix()}
 }
 
-// before reports whether the lease, whose range is the mark's, has not come as far as the mark.
+// before reports whether the lease, whose range is the mark's, has not reached the mark.
 func (v *lease) before(m Mark) bool {
 	if v.Continuation == "" {
 		return true

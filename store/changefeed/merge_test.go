@@ -11,17 +11,17 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// named is mergeable's wire, whose pages of changes also have the session token of the range.
-func (m mergeable) named(w *world) func(*http.Request) *http.Response {
+// wireWithIDs is mergeable.wire, but the session tokens of change feed pages have the id of the shown range.
+func (m mergeable) wireWithIDs(w *world) func(*http.Request) *http.Response {
 	wire := m.wire(w, nil)
 	return func(r *http.Request) *http.Response {
 		id := r.Header.Get("x-ms-documentdb-partitionkeyrangeid")
-		if answer := wire(r); answer != nil || id == "" {
-			return answer
+		if resp := wire(r); resp != nil || id == "" {
+			return resp
 		}
 		resp, err := w.account.Transport.Do(r)
 		if err != nil {
-			return dead(r)
+			return unavailable(r)
 		}
 		if _, at, ok := strings.Cut(resp.Header.Get("X-Ms-Session-Token"), ":"); ok {
 			resp.Header.Set("X-Ms-Session-Token", id+":"+at)
@@ -30,18 +30,18 @@ func (m mergeable) named(w *world) func(*http.Request) *http.Response {
 	}
 }
 
-// A split or a merge is followed within seconds, by a process that holds all leases and by two that
-// share them, and not only when the leases are rebalanced.
-func TestChangedRanges_NoticedByPages(t *testing.T) {
+// A split or a merge is processed within seconds, without waiting for the next rebalance: by a process that
+// holds all leases, and by two that share them.
+func TestChangedRanges_DetectedByPages(t *testing.T) {
 	options := func(owner string) changefeed.Options {
 		return changefeed.Options{Name: "test", Owner: owner, PollInterval: time.Second, Expiry: time.Minute}
 	}
-	inSeconds := func(w *world, n int) {
+	inFiveSeconds := func(w *world, n int) {
 		w.t.Helper()
 		began := time.Now()
 		w.waitRanges(n)
 		if took := time.Since(began); took > 5*time.Second {
-			w.t.Errorf("after %v", took)
+			w.t.Errorf("the leases changed after %v, want at most 5 s", took)
 		}
 		more := ids(time.Now().Format("150405-"), 20)
 		w.write(more...)
@@ -55,16 +55,16 @@ func TestChangedRanges_NoticedByPages(t *testing.T) {
 			w.write(ids("a", 20)...)
 			for _, owner := range []string{"one", "two"}[:processes] {
 				c := w.process()
-				c.answer(m.named(w))
+				c.intercept(m.wireWithIDs(w))
 				w.runWith(c, f.handle(w.handle), options(owner))
 				w.wait(func() bool { return w.all(ids("a", 20)) })
 			}
 			pass(4 * time.Minute)
 			if n := len(w.owners()); n != processes {
-				t.Fatalf("%d processes have leases", n)
+				t.Fatalf("%d processes have leases, want %d", n, processes)
 			}
 			m.merged.Store(true)
-			inSeconds(w, 1)
+			inFiveSeconds(w, 1)
 		})
 		run(t, "split, "+name, func(t *testing.T) {
 			cosmostest.NeedsEngine(t, whySplit)
@@ -78,10 +78,10 @@ func TestChangedRanges_NoticedByPages(t *testing.T) {
 			}
 			pass(4 * time.Minute)
 			if n := len(w.owners()); n != processes {
-				t.Fatalf("%d processes have leases", n)
+				t.Fatalf("%d processes have leases, want %d", n, processes)
 			}
 			w.split()
-			inSeconds(w, 4)
+			inFiveSeconds(w, 4)
 		})
 	}
 }

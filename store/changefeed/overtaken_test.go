@@ -11,9 +11,9 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// A region that has lost writes in a failover, and has overtaken the continuation before it is read for
-// the first time, has changes before it that nobody has handled: those since the last read before the
-// failover are read again, but not older ones.
+// A region that has lost writes in a failover may overtake the continuation before its first read. Then it
+// has unhandled changes before the continuation: those since the last read before the failover are read
+// again, but not older ones.
 func TestFailover_Overtaken(t *testing.T) {
 	for name, running := range map[string]bool{"between two processes": false, "while the processor waits": true} {
 		run(t, name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestFailover_Overtaken(t *testing.T) {
 			}
 			w.waitFor("a b c f d e f")
 			if !repeated[len(repeated)-1] {
-				t.Error("the handler is not told that changes may be repeated")
+				t.Error("Repeated is false after a failover")
 			}
 			pass(10 * time.Minute)
 			w.write("g")
@@ -64,7 +64,7 @@ func TestFailover_Overtaken(t *testing.T) {
 	}
 }
 
-// A processor that is hours behind when the account fails over skips nothing of that.
+// A processor that is hours behind when the account fails over skips none of the changes.
 func TestFailover_Backlog(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it fails over")
@@ -96,7 +96,7 @@ func TestFailover_Backlog(t *testing.T) {
 	})
 }
 
-// An account whose regions change without a loss has nothing repeated but the last changes, once.
+// A failover without lost writes repeats only the last changes, once.
 func TestFailover_NothingLost(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		g := newRegion(t)

@@ -9,10 +9,10 @@ import (
 // Signal wakes readers that wait for changes. The zero value is ready to use.
 type Signal struct {
 	mu   sync.Mutex
-	next chan struct{} // guarded by mu; nil while nobody waits
+	next chan struct{} // guarded by mu; nil without waiters
 }
 
-// Set wakes all who wait.
+// Set wakes all waiters.
 func (s *Signal) Set() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,20 +35,20 @@ func (s *Signal) Next() <-chan struct{} {
 	return s.next
 }
 
-// signals are those of Options, taken before a page is read, so that none is missed.
+// signals are the channels of Wake and Hurry, taken before a page is read, so that no Set is missed.
 type signals struct{ wake, hurry <-chan struct{} }
 
 func (o Options) signals() signals { return signals{o.Wake.Next(), o.Hurry.Next()} }
 
-// onDemandPoll is the interval of polls while nobody waits for changes.
-const onDemandPoll = 30 * time.Second
+// unwatchedPoll is the poll interval of a Tail that no reader needs.
+const unwatchedPoll = 30 * time.Second
 
-// pace is how long a range waits between polls.
+// pace chooses the wait between polls of a range.
 type pace struct{ idle time.Duration }
 
-// wait waits before the next poll: Settle after a page with changes, so that the next one has more of
-// them. After pages without changes the wait doubles, from PollInterval up to IdleInterval. Once
-// PollInterval has passed, Hurry ends the one and Wake the other.
+// wait waits before the next poll: Settle after a page with changes, so that the next page has more
+// changes; otherwise from PollInterval, doubling up to IdleInterval. Once PollInterval has passed,
+// Hurry ends the wait after changes, and Wake the wait without changes.
 func (p *pace) wait(ctx context.Context, o Options, changes bool, next signals) {
 	p.idle = min(max(2*p.idle, o.PollInterval), o.IdleInterval)
 	d, woken := p.idle, next.wake
@@ -56,8 +56,8 @@ func (p *pace) wait(ctx context.Context, o Options, changes bool, next signals) 
 		p.idle = o.PollInterval
 		d, woken = o.Settle, next.hurry
 	}
-	if o.OnDemand != nil && o.OnDemand() {
-		d, woken = max(d, onDemandPoll), next.wake
+	if o.Unwatched != nil && o.Unwatched() {
+		d, woken = max(d, unwatchedPoll), next.wake
 	}
 	if !sleep(ctx, o.PollInterval) || d <= o.PollInterval {
 		return

@@ -34,19 +34,19 @@ type Options struct {
 	// PollInterval.
 	IdleInterval time.Duration
 
-	// Wake ends a wait while nothing changes, as soon as PollInterval has passed. Default: nothing does.
+	// Wake ends a wait while nothing changes, as soon as PollInterval has passed. Default: none.
 	Wake *Signal
 
-	// Settle is the wait after a page with changes: further changes of the same items are handled at
-	// once then. Default PollInterval.
+	// Settle is the wait after a page with changes, so that repeated changes of an item are handled
+	// together. Default PollInterval.
 	Settle time.Duration
 
-	// Hurry ends that wait as soon as PollInterval has passed. Default: nothing does.
+	// Hurry ends that wait as soon as PollInterval has passed. Default: none.
 	Hurry *Signal
 
-	// OnDemand reports whether nobody waits for changes: then a Tail waits for Wake, for at most
-	// 30 s. It must not block. Default: somebody does.
-	OnDemand func() bool
+	// Unwatched reports that no reader needs changes now: a Tail then polls every 30 s or on Wake. It
+	// must not block. Default: always false.
+	Unwatched func() bool
 
 	// MaxItems is the largest number of changes in a page. A Processor begins with pages of 100.
 	// Default 100.
@@ -54,8 +54,8 @@ type Options struct {
 
 	// Expiry is how long a lease stays valid without a write. It is renewed at half of that, also
 	// while a handler runs; work whose lease could not be renewed in time is canceled. Leases are
-	// rebalanced as often as they are renewed, and by a process that holds all of them a quarter as
-	// often, and as soon as pages come from another physical partition. Default 15 s.
+	// rebalanced as often as they are renewed (a quarter as often by a process that holds all of
+	// them), and as soon as pages come from another physical partition. Default 15 s.
 	Expiry time.Duration
 
 	// Clock returns the current time. Default time.Now.
@@ -117,18 +117,17 @@ const (
 // Processor delivers the change feed of a container to a Handler, sharing the feed ranges with all
 // processors of the same name.
 //
-// A checkpoint is written with each renewal of the lease, and before that once 100 changes or a
-// quarter of a second of work are unsaved, at most once a second, or after 10 s: a crash repeats what was handled
-// since. A failed page is retried with backoff, as smaller pages, until it succeeds; nothing is
-// skipped, so a handler
-// must itself skip items that it can never handle. A throttled range (429) pauses for as long as
-// Cosmos DB asks.
+// A checkpoint is written with each renewal of the lease. It is written earlier if 100 changes or
+// 250 ms of work are unsaved, at most once a second, and if any change is unsaved for 10 s. A crash
+// repeats the changes since the last checkpoint. A failed page is retried with backoff, as smaller
+// pages, until it succeeds: a handler must itself skip items that it can never handle. A throttled
+// range (429) pauses for the retry-after interval.
 //
 // A lease is created if it does not exist, and changed or removed only by a conditional write on
 // its ETag. Every change of owner raises its generation. It has expired if it has not changed for
 // its owner's Options.Expiry, measured by the clock of the process that wants it, so that clocks
 // need not agree. An owner that finds its lease changed, or cannot renew it in time, stops working
-// on the range and can save nothing.
+// on the range, and its checkpoints are refused.
 type Processor struct {
 	reader reader
 	leases leases
@@ -151,7 +150,7 @@ func New(source, leaseContainer Container, handle Handler, o Options) (*Processo
 	}
 	o = o.withDefaults()
 	o.Logger = o.Logger.With(logProcessor, o.Name)
-	return &Processor{reader: reader{checked{source}, o}, leases: leases{leaseContainer, o.Name, o.Clock}, handle: handle, o: o,
+	return &Processor{reader: reader{strictContainer{source}, o}, leases: leases{leaseContainer, o.Name, o.Clock}, handle: handle, o: o,
 		workers: map[string]*worker{}, stale: make(chan struct{}, 1), sightings: map[string]*sighting{}}, nil
 }
 
@@ -164,7 +163,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		expiry, all, err := p.rebalance(ctx)
 		wait := p.o.Expiry / 2
 		if all {
-			wait *= 4 // another process steals what it wants
+			wait *= 4 // other processes steal their share
 		}
 		wait -= rand.N(wait/4 + 1) // jitter
 		if err == nil {

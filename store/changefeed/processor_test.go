@@ -36,13 +36,13 @@ type world struct {
 	seen []string // guarded by mu; items passed to handlers
 }
 
-// client is one process's way to the account.
+// client is the connection of one process to the account.
 type client struct {
 	source, leases *azcosmos.ContainerClient
 
 	account *cosmostest.Account
 	mu      sync.Mutex
-	wire    func(*http.Request) *http.Response // guarded by mu; answers instead of the account if not nil
+	wire    func(*http.Request) *http.Response // guarded by mu; its response, unless nil, replaces that of the account
 }
 
 func (c *client) Do(r *http.Request) (*http.Response, error) {
@@ -50,18 +50,18 @@ func (c *client) Do(r *http.Request) (*http.Response, error) {
 	wire := c.wire
 	c.mu.Unlock()
 	if wire != nil {
-		if answer := wire(r); answer != nil {
+		if resp := wire(r); resp != nil {
 			if err := r.Context().Err(); err != nil {
 				return nil, err
 			}
-			answer.Request = r
-			return answer, nil
+			resp.Request = r
+			return resp, nil
 		}
 	}
 	return c.account.Transport.Do(r)
 }
 
-func (c *client) answer(f func(*http.Request) *http.Response) {
+func (c *client) intercept(f func(*http.Request) *http.Response) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wire = f
@@ -122,7 +122,7 @@ func (w *world) process() *client {
 	return c
 }
 
-// connect returns a client as the store has one for its processors.
+// connect returns a client like that of the store's processors.
 func (w *world) connect(transport policy.Transporter) *azcosmos.Client {
 	w.t.Helper()
 	account, err := cosmos.Open(cosmos.Options{Endpoint: w.account.Endpoint, Key: w.account.Key, Credential: w.account.Credential, Transport: transport})
@@ -251,8 +251,8 @@ func (w *world) wait(check func() bool) {
 	}
 }
 
-// pass lets time pass: on the fake clock none of ours, on an endpoint there is no other way to see
-// that something does not happen.
+// pass waits: in synctest on the fake clock, on an endpoint in real time, where nothing else can show that
+// something does not happen.
 func pass(d time.Duration) { time.Sleep(d) }
 
 func (w *world) waitFor(want string) {
@@ -279,7 +279,7 @@ func (w *world) checkpoint() (lease map[string]any) {
 	return lease
 }
 
-func TestEveryChangeInOrder(t *testing.T) {
+func TestProcessor_DeliversInOrder(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.same = true
@@ -320,7 +320,7 @@ func TestCrash_PageRepeated(t *testing.T) {
 		ctx, crash := context.WithCancel(t.Context())
 		p, err := changefeed.New(w.source, w.leases, func(ctx context.Context, items [][]byte) error {
 			defer crash()
-			w.answer(func(*http.Request) *http.Response { // from now on all requests fail
+			w.intercept(func(*http.Request) *http.Response { // from now on all requests fail
 				return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
 			})
 			return w.handle(ctx, items)
@@ -331,17 +331,17 @@ func TestCrash_PageRepeated(t *testing.T) {
 		if err := p.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		w.answer(nil)
+		w.intercept(nil)
 		w.run("one", w.handle, 0)
 		w.waitFor("a b a b c")
 	})
 }
 
-// A page can also be full by its bytes. The next poll is an hour away.
-func TestFullPagesFollowEachOther(t *testing.T) {
+// After a page that is full by items or by bytes, the next is read at once. The poll interval is an hour.
+func TestFullPages_ReadWithoutWait(t *testing.T) {
 	for name, c := range map[string]struct{ items, bytes int }{
-		"by changes": {200, 10},
-		"by bytes":   {8, 1_500_000},
+		"full by changes": {200, 10},
+		"full by bytes":   {8, 1_500_000},
 	} {
 		run(t, name, func(t *testing.T) {
 			w := newWorld(t)
@@ -358,14 +358,14 @@ func TestFullPagesFollowEachOther(t *testing.T) {
 			}, changefeed.Options{Name: "test", Owner: "one", PollInterval: time.Hour})
 			w.wait(func() bool { return w.all(written) })
 			if n := pages.Load(); n < 2 {
-				t.Errorf("%d pages", n)
+				t.Errorf("got %d pages, want at least 2", n)
 			}
 		})
 	}
 }
 
 // The last of several full pages gets a checkpoint as soon as the feed ends.
-func TestFullPagesAreCheckpointed(t *testing.T) {
+func TestFullPages_Checkpointed(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -379,8 +379,8 @@ func TestFullPagesAreCheckpointed(t *testing.T) {
 	})
 }
 
-// A processor that stops saves its position, even if it is past the last checkpoint.
-func TestReleasedLeaseHasTheLastCheckpoint(t *testing.T) {
+// A processor that stops saves its position with the release, even past the last checkpoint.
+func TestRelease_SavesPosition(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.same = true
@@ -402,7 +402,7 @@ func TestReleasedLeaseHasTheLastCheckpoint(t *testing.T) {
 	})
 }
 
-func TestOnlyOneOwnerWorks(t *testing.T) {
+func TestLease_SingleOwner(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -418,7 +418,7 @@ func TestOnlyOneOwnerWorks(t *testing.T) {
 	})
 }
 
-func TestLeaseOfADeadOwnerIsTaken(t *testing.T) {
+func TestLease_DeadOwner(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -426,21 +426,21 @@ func TestLeaseOfADeadOwnerIsTaken(t *testing.T) {
 		stop := w.run("one", w.handle, 0)
 		w.waitFor("a")
 		w.checkpoint()
-		w.answer(func(r *http.Request) *http.Response { // it dies: its release does not get through
+		w.intercept(func(r *http.Request) *http.Response { // it dies: its release does not get through
 			if r.Method == http.MethodPut {
 				return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
 			}
 			return nil
 		})
 		stop()
-		w.answer(nil)
+		w.intercept(nil)
 		w.write("b")
 		w.run("two", w.handle, 200*time.Millisecond)
 		w.waitFor("a b")
 	})
 }
 
-func TestLeaseIsRenewedWhileTheHandlerWorks(t *testing.T) {
+func TestLease_RenewedDuringHandler(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -468,7 +468,7 @@ func TestLeaseIsRenewedWhileTheHandlerWorks(t *testing.T) {
 	})
 }
 
-func TestLostLeaseEndsTheWork(t *testing.T) {
+func TestLostLease_StopsWorker(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
@@ -476,7 +476,7 @@ func TestLostLeaseEndsTheWork(t *testing.T) {
 		w.run("one", w.handle, time.Hour)
 		w.waitFor("a")
 		lease := w.checkpoint() // then another process takes the lease
-		lease["owner"] = "somebody"
+		lease["owner"] = "other"
 		raw, err := json.Marshal(lease)
 		if err != nil {
 			t.Fatal(err)
@@ -484,20 +484,20 @@ func TestLostLeaseEndsTheWork(t *testing.T) {
 		if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, raw, nil); err != nil {
 			t.Fatal(err)
 		}
-		// It may finish its page, but its checkpoint is refused, and then it stops.
+		// The old owner may finish its page, but its checkpoint is refused, and then it stops.
 		w.write("b")
 		w.waitFor("a b")
-		pass(11 * time.Second) // the latest moment of the checkpoint
+		pass(11 * time.Second) // until after the checkpoint is due
 		w.write("c", "d")
 		pass(50 * time.Millisecond)
 		if have := w.have(); have != "a b" {
-			t.Errorf("works on without a lease: %s", have)
+			t.Errorf("handled %q, want %q: the old owner continues without the lease", have, "a b")
 		}
 	})
 }
 
-// conditional is a wire on which no lease is changed or removed without If-Match,
-// nor overwritten. It counts requests by method.
+// conditional checks that no lease is changed or removed without If-Match, nor overwritten. It counts
+// requests by method.
 type conditional struct {
 	t  testing.TB
 	mu sync.Mutex
@@ -535,11 +535,11 @@ func (c *conditional) count(method string) int {
 	return c.n[method]
 }
 
-func TestEveryLeaseWriteIsConditional(t *testing.T) {
+func TestLeaseWrites_Conditional(t *testing.T) {
 	run(t, "taking, checkpoints and release", func(t *testing.T) {
 		w, c := newWorld(t), &conditional{t: t}
 		w.needRange()
-		w.answer(c.wire)
+		w.intercept(c.wire)
 		stop := w.run("one", w.handle, 300*time.Millisecond)
 		for i := range 5 {
 			w.write(fmt.Sprint(i))
@@ -551,16 +551,16 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 			t.Errorf("%v still owns the lease", owner)
 		}
 		if n := c.count(http.MethodPut); n < 3 {
-			t.Errorf("only %d writes: acquire, checkpoint and release are at least three", n)
+			t.Errorf("got %d writes, want at least three: acquire, checkpoint and release", n)
 		}
 		if n := c.count(http.MethodDelete); n != 0 {
-			t.Errorf("%d leases were removed", n)
+			t.Errorf("%d leases were removed, want 0", n)
 		}
 	})
 	run(t, "a split", func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
 		w, c := newWorld(t), &conditional{t: t}
-		w.answer(c.wire)
+		w.intercept(c.wire)
 		w.run("one", w.handle, clusterExpiry)
 		w.write("a")
 		w.waitFor("a")
@@ -574,14 +574,14 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 	run(t, "a merge", func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whyMerge)
 		w, c, m := newWorld(t), &conditional{t: t}, mergeable{new(atomic.Bool)}
-		w.answer(m.wire(w, c.wire))
+		w.intercept(m.wire(w, c.wire))
 		w.run("one", w.handle, clusterExpiry)
 		w.waitRanges(2)
 		m.merged.Store(true)
 		w.write("a")
 		w.waitRanges(1)
 		if n := c.count(http.MethodDelete); n < 2 {
-			t.Errorf("%d leases were removed", n)
+			t.Errorf("%d leases were removed, want at least 2", n)
 		}
 	})
 	run(t, "stealing", func(t *testing.T) {
@@ -591,7 +591,7 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 		w.run("one", w.handle, clusterExpiry)
 		w.wait(func() bool { return w.owners()["one"] == n })
 		process := w.process()
-		process.answer(c.wire)
+		process.intercept(c.wire)
 		w.runOn(process, "two", w.handle, clusterExpiry)
 		w.wait(func() bool { return w.owners()["two"] == n/2 })
 		if c.count(http.MethodPut) == 0 {
@@ -600,12 +600,12 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 	})
 }
 
-func TestNewRefusesMissingNames(t *testing.T) {
+func TestNew_MissingNames(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		for _, o := range []changefeed.Options{{}, {Name: "x"}, {Owner: "x"}} {
 			if _, err := changefeed.New(w.source, w.leases, w.handle, o); err == nil {
-				t.Errorf("%+v is accepted", o)
+				t.Errorf("%+v: no error", o)
 			}
 		}
 	})

@@ -15,8 +15,8 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// A process that is killed a second after it took the lease, again and again, makes progress each
-// time, although a page takes longer than that.
+// A process that is repeatedly killed a second after it took the lease makes progress each time, although
+// a page takes longer than that.
 func TestProcessor_ProgressesWhileKilled(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestProcessor_ProgressesWhileKilled(t *testing.T) {
 			process := w.process()
 			ctx, kill := context.WithCancel(t.Context())
 			p, err := changefeed.New(process.source, process.leases, func(ctx context.Context, items [][]byte) error {
-				for _, item := range items { // 5 ms each: a page of 1,000 takes longer than a life
+				for _, item := range items { // 5 ms each: a page of 1,000 takes longer than a process lives
 					select {
 					case <-ctx.Done():
 						return ctx.Err()
@@ -52,7 +52,7 @@ func TestProcessor_ProgressesWhileKilled(t *testing.T) {
 				}
 			})
 			pass(4 * time.Second)
-			process.answer(dead) // so that it cannot release its lease
+			process.intercept(unavailable) // so that it cannot release its lease
 			kill()
 			wg.Wait()
 			status, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
@@ -60,17 +60,17 @@ func TestProcessor_ProgressesWhileKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if lag := status[0].Lag; lag > max(0, left-100) {
-				t.Fatalf("after life %d, %d changes are left, and %d before", life, lag, left)
+				t.Fatalf("after process %d, %d changes are left, %d before it", life, lag, left)
 			}
 			left = status[0].Lag
 		}
 		if n := len(w.handled()); n != changes {
-			t.Errorf("%d of %d changes were handled", n, changes)
+			t.Errorf("got %d handled changes, want %d", n, changes)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if n := len(w.seen); n > 2*changes {
-			t.Errorf("%d changes were handled %d times", changes, n)
+			t.Errorf("%d changes were handled %d times, want at most twice each", changes, n)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func (w *world) handled() map[string]bool {
 	return all
 }
 
-// A page that fails is retried in smaller ones, which grow again.
+// A failed page is retried in smaller pages, which grow again.
 func TestProcessor_SmallerPagesAfterAFailure(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -112,15 +112,15 @@ func TestProcessor_SmallerPagesAfterAFailure(t *testing.T) {
 		defer mu.Unlock()
 		want := []int{100, 200, 20, 40, 80, 160, 300}
 		if fmt.Sprint(sizes) != fmt.Sprint(want) {
-			t.Errorf("pages of %v, want %v", sizes, want)
+			t.Errorf("got pages of %v, want %v", sizes, want)
 		}
 		if !repeated {
-			t.Error("the handler is not told that changes may be repeated")
+			t.Error("Repeated is false after a failed page")
 		}
 	})
 }
 
-// A read that fails says nothing about the size of pages: they stay as large, and repeat nothing.
+// A failed read, unlike a failed handler, does not change the size of pages.
 func TestProcessor_SamePagesAfterAFailedRead(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -130,7 +130,7 @@ func TestProcessor_SamePagesAfterAFailedRead(t *testing.T) {
 		var sizes []int // guarded by mu
 		var reads atomic.Int64
 		process := w.process()
-		process.answer(func(r *http.Request) *http.Response {
+		process.intercept(func(r *http.Request) *http.Response {
 			if r.Header.Get("A-IM") != "" && strings.HasSuffix(r.URL.Path, "/docs") && reads.Add(1) == 2 {
 				return &http.Response{StatusCode: http.StatusBadRequest, Body: http.NoBody, Header: http.Header{}}
 			}
@@ -146,12 +146,13 @@ func TestProcessor_SamePagesAfterAFailedRead(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if want := []int{100, 200}; fmt.Sprint(sizes) != fmt.Sprint(want) {
-			t.Errorf("pages of %v, want %v", sizes, want)
+			t.Errorf("got pages of %v, want %v", sizes, want)
 		}
 	})
 }
 
-// TestProcessor_Settle: changes that follow a page wait for Settle, unless Hurry is set. Wake does not count then.
+// TestProcessor_Settle: after a page with changes, the next waits for Settle, unless Hurry is set. Wake has no
+// effect then.
 func TestProcessor_Settle(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestProcessor_Settle(t *testing.T) {
 			t.Helper()
 			pass(after)
 			if have := w.have(); have != want {
-				t.Errorf("handled %q, not %q", have, want)
+				t.Errorf("handled %q, want %q", have, want)
 			}
 		}
 		pass(time.Minute)
@@ -188,7 +189,7 @@ func TestProcessor_ShortPages(t *testing.T) {
 		w.same = true
 		written := ids("a", 20)
 		w.write(written...)
-		w.client.answer(func(r *http.Request) *http.Response {
+		w.client.intercept(func(r *http.Request) *http.Response {
 			if r.Header.Get("A-Im") != "" {
 				r.Header.Set("X-Ms-Max-Item-Count", "1")
 			}
@@ -197,7 +198,7 @@ func TestProcessor_ShortPages(t *testing.T) {
 		w.runWith(w.client, w.handle, changefeed.Options{Name: "test", Owner: "one", PollInterval: time.Second})
 		pass(3 * time.Second)
 		if !w.all(written) {
-			t.Errorf("handled %s in three seconds", w.have())
+			t.Errorf("handled only %s in three seconds", w.have())
 		}
 	})
 }

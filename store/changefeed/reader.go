@@ -54,36 +54,36 @@ func (r reader) end(ctx context.Context) (continuation, error) {
 }
 
 // fullPage is the number of bytes that make a page full. Cosmos DB ends a page at 4 MB and an item
-// has at most 2 MB, so every page that it cut has more than this.
+// has at most 2 MB, so every page that ends there has at least this.
 const fullPage = 2 << 20
 
-// handled is the result of a page that was handled.
-type handled struct {
+// pageResult is the result of a page that was handled.
+type pageResult struct {
 	Progress
 	at    string  // continuation after the page
-	until int64   // of the continuation, see lease
-	end   feedEnd // of the range when it was read, if that is known
+	until int64   // see lease.Until
+	end   feedEnd // of the range when it was read; zero if unknown
 	full  bool    // the next page can be read at once
 }
 
-// step reads a page of so many changes and calls the handler.
-func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, size int32, handle Handler) (handled, error) {
+// step reads a page of at most size changes and calls the handler.
+func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, size int32, handle Handler) (pageResult, error) {
 	progress := Progress{Range: of, Asked: r.o.Clock()}
 	page, err := r.read(ctx, of, continuation, size)
 	if err != nil {
 		if r.recreated(ctx, continuation, err) {
 			err = errRecreated
 		}
-		return handled{}, err
+		return pageResult{}, err
 	}
 	if r.foreign(ctx, continuation, page) {
-		return handled{}, errRecreated
+		return pageResult{}, errRecreated
 	}
 	progress.Items = len(page.Items)
 	if progress.Items > 0 {
 		began := r.o.Clock()
 		if err := handle(ctx, page.Items); err != nil {
-			return handled{}, err
+			return pageResult{}, err
 		}
 		progress.Took = r.o.Clock().Sub(began)
 		progress.Lag = lag(page, page.Items[progress.Items-1])
@@ -96,7 +96,7 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 	}
 	r.o.Observe(progress)
 	end, _ := endOf(page)
-	done := handled{progress, page.ContinuationToken, progress.Asked.Unix(), end, full(page.Items, size)}
+	done := pageResult{progress, page.ContinuationToken, progress.Asked.Unix(), end, full(page.Items, size)}
 	if done.full || done.Lag > 0 {
 		done.until = min(done.until, systemOf(page.Items[progress.Items-1]).TS)
 	}
@@ -107,20 +107,20 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 // again under the same name.
 var errRecreated = errors.New("container was recreated")
 
-// recreated reports whether that is why a page could not be read. azcosmos itself refuses such a
-// continuation, with an untyped error.
+// recreated reports whether the container was recreated since the continuation, given the error of a
+// read. azcosmos itself refuses such a continuation, with an untyped error.
 func (r reader) recreated(ctx context.Context, at string, err error) bool {
-	var answered *azcore.ResponseError
+	var response *azcore.ResponseError
 	c, malformed := parseContinuation(at)
-	if malformed != nil || c.ResourceID == "" || errors.As(err, &answered) {
+	if malformed != nil || c.ResourceID == "" || errors.As(err, &response) {
 		return false
 	}
 	now, err := r.source.Read(ctx, nil)
 	return err == nil && now.ContainerProperties.ResourceID != c.ResourceID
 }
 
-// foreign reports whether a page came from another container than its continuation. azcosmos, which
-// keeps the ids of containers, does not notice while the feed ranges have the same ids.
+// foreign reports whether a page came from another container than its continuation. azcosmos caches
+// the ids of containers, and does not detect a new container whose feed ranges have the same ids.
 func (r reader) foreign(ctx context.Context, at string, page azcosmos.ChangeFeedResponse) bool {
 	c, malformed := parseContinuation(at)
 	if malformed != nil || page.RawResponse == nil {
@@ -139,8 +139,8 @@ func full(items [][]byte, most int32) bool {
 	return len(items) >= int(most) || size >= fullPage
 }
 
-// failed logs an error and waits for the backoff. It reports false if ctx has ended.
-func (r reader) failed(ctx context.Context, retry *backoff, of azcosmos.FeedRange, err error) bool {
+// awaitRetry logs an error and waits for the backoff. It reports false if ctx has ended.
+func (r reader) awaitRetry(ctx context.Context, retry *backoff, of azcosmos.FeedRange, err error) bool {
 	if ctx.Err() != nil {
 		return false
 	}
@@ -154,7 +154,7 @@ func (r reader) failed(ctx context.Context, retry *backoff, of azcosmos.FeedRang
 	return sleep(ctx, d)
 }
 
-// system has the system properties of an item in the change feed.
+// system holds the system properties of an item in the change feed.
 type system struct {
 	LSN int64 `json:"_lsn"`
 	TS  int64 `json:"_ts"`

@@ -6,9 +6,8 @@ import (
 )
 
 // Reset makes the processors called name replay the change feed of source from the beginning. It
-// writes every lease, so that an owner loses it, and takes it again in a new generation; idle
-// owners notice within half of Options.Expiry. If no processor runs, the next one begins at the
-// beginning.
+// writes every lease, so that the owner loses it and takes it again in a new generation; idle owners
+// notice within half of Options.Expiry. If no processor runs, the next one starts at the beginning.
 //
 // During the replay, Replaying is true in handlers, and Status reports the remaining transactions.
 // Reset may run at any time and concurrently. After an error some ranges may have been reset;

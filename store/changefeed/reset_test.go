@@ -19,31 +19,31 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// handled remembers what came in which generation of which range, and whether it
-// was said to come again.
-type handled struct {
+// replayLog records which changes were handled in which generation of which range, and which of them were
+// replayed. A change must not be handled twice in a generation.
+type replayLog struct {
 	t  testing.TB
 	mu sync.Mutex
 
-	count    map[string]int  // guarded by mu; by range, generation and item
-	again    map[string]bool // guarded by mu; items that came with Replaying
-	replayed int             // guarded by mu; pages with Replaying
+	count         map[string]int  // guarded by mu; by range, generation and item
+	replayed      map[string]bool // guarded by mu; items handled while Replaying
+	replayedPages int             // guarded by mu; pages handled while Replaying
 }
 
-func newHandled(t testing.TB) *handled {
-	return &handled{t: t, count: map[string]int{}, again: map[string]bool{}}
+func newReplayLog(t testing.TB) *replayLog {
+	return &replayLog{t: t, count: map[string]int{}, replayed: map[string]bool{}}
 }
 
-func (h *handled) handle(ctx context.Context, items [][]byte) error {
+func (h *replayLog) handle(ctx context.Context, items [][]byte) error {
 	l, ok := changefeed.LeaseOf(ctx)
 	if !ok {
-		h.t.Error("the handler is not told of its lease")
+		h.t.Error("the handler's context has no lease")
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	replaying := changefeed.Replaying(ctx)
 	if replaying {
-		h.replayed++
+		h.replayedPages++
 	}
 	for _, raw := range items {
 		var item struct {
@@ -58,17 +58,17 @@ func (h *handled) handle(ctx context.Context, items [][]byte) error {
 			h.t.Errorf("%s was handled twice", change)
 		}
 		if replaying {
-			h.again[item.ID] = true
+			h.replayed[item.ID] = true
 		}
 	}
 	return nil
 }
 
-// came reports whether all of the items came again.
-func (h *handled) came(ids []string) bool {
+// hasReplayed reports whether all of the items were replayed.
+func (h *replayLog) hasReplayed(ids []string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !slices.ContainsFunc(ids, func(id string) bool { return !h.again[id] })
+	return !slices.ContainsFunc(ids, func(id string) bool { return !h.replayed[id] })
 }
 
 func (w *world) reset() {
@@ -91,11 +91,11 @@ func (w *world) toReplay() (n int64) {
 	return n
 }
 
-func TestResetWhileProcessorsRun(t *testing.T) {
+func TestReset_RunningProcessors(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRanges(2, 2)
-		h, n := newHandled(t), w.ranges()
+		h, n := newReplayLog(t), w.ranges()
 		one, two := w.process(), w.process()
 		w.runOn(one, "one", h.handle, clusterExpiry)
 		w.runOn(two, "two", h.handle, clusterExpiry)
@@ -108,7 +108,7 @@ func TestResetWhileProcessorsRun(t *testing.T) {
 			}
 			return nil
 		}
-		w.answer(unconditional)
+		w.intercept(unconditional)
 		var stop atomic.Bool
 		var writing sync.WaitGroup
 		defer writing.Wait()
@@ -123,20 +123,20 @@ func TestResetWhileProcessorsRun(t *testing.T) {
 				}
 			}
 		})
-		for range 2 { // a second time, from wherever it has come
+		for range 2 { // the second reset finds other positions
 			w.reset()
 			w.wait(func() bool { return w.toReplay() == 0 })
-			if !h.came(old) {
-				t.Fatal("it is over before everything has come again")
+			if !h.hasReplayed(old) {
+				t.Fatal("the replay ended before all items were replayed")
 			}
 			h.mu.Lock()
-			clear(h.again)
+			clear(h.replayed)
 			h.mu.Unlock()
 		}
 		stop.Store(true)
 		writing.Wait()
 		h.mu.Lock()
-		before := h.replayed
+		before := h.replayedPages
 		h.mu.Unlock()
 		w.write("new")
 		w.wait(func() bool {
@@ -146,31 +146,31 @@ func TestResetWhileProcessorsRun(t *testing.T) {
 		})
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.replayed != before {
-			t.Error("what is new is said to come again")
+		if h.replayedPages != before {
+			t.Error("Replaying is true for a new change")
 		}
 		for _, v := range w.leaseItems() {
 			if v.Generation < 5 { // taken, reset and taken, twice
-				t.Errorf("reset twice: %+v", v)
+				t.Errorf("got lease %+v, want generation 5 or higher after two resets", v)
 			}
 		}
 	})
 }
 
-// If no processor runs, the next one starts from the beginning. The replay also ends if the feed
-// ends with a delete, which it does not show.
-func TestResetWhileNobodyRuns(t *testing.T) {
+// If no processor runs, the next one starts at the beginning. The replay also ends if the last change is a
+// delete, which the feed does not show.
+func TestReset_NoProcessor(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
-		w.reset() // before there is anything
-		h := newHandled(t)
+		w.reset() // of an empty feed without leases
+		h := newReplayLog(t)
 		stop := w.run("one", h.handle, clusterExpiry)
 		w.write(ids("a", 5)...)
 		w.wait(func() bool { all := w.leaseItems(); return len(all) == 1 && all[0].Continuation != "" })
 		stop()
-		if len(h.again) > 0 {
-			t.Errorf("new changes came as if again: %v", h.again)
+		if len(h.replayed) > 0 {
+			t.Errorf("Replaying was true for new changes: %v", h.replayed)
 		}
 		w.remove("a4")
 		w.reset()
@@ -179,20 +179,20 @@ func TestResetWhileNobodyRuns(t *testing.T) {
 		}
 		w.run("two", h.handle, clusterExpiry)
 		w.wait(func() bool { return w.toReplay() == 0 })
-		if !h.came(ids("a", 4)) {
-			t.Errorf("only these came again: %v", h.again)
+		if !h.hasReplayed(ids("a", 4)) {
+			t.Errorf("only these were replayed: %v", h.replayed)
 		}
 	})
 }
 
-// Reset runs just before the owner of a range creates the leases of its parts, or just before it
-// removes that of the whole.
-func TestResetDuringASplit(t *testing.T) {
+// Reset runs just before the owner of a range creates the leases of its parts, or just before it removes
+// the lease of the whole.
+func TestReset_DuringSplit(t *testing.T) {
 	cosmostest.NeedsEngine(t, whySplit)
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {
 		run(t, method, func(t *testing.T) {
 			w := newWorld(t)
-			h := newHandled(t)
+			h := newReplayLog(t)
 			process := w.process()
 			w.runOn(process, "one", h.handle, clusterExpiry)
 			old := ids("old", 20)
@@ -200,7 +200,7 @@ func TestResetDuringASplit(t *testing.T) {
 			w.wait(func() bool { all := w.leaseItems(); return len(all) == 1 && all[0].Continuation != "" })
 			var once sync.Once
 			var reset atomic.Bool
-			process.answer(func(r *http.Request) *http.Response {
+			process.intercept(func(r *http.Request) *http.Response {
 				query := strings.Contains(r.Header.Get("Content-Type"), "query")
 				if r.Method == method && !query && strings.Contains(r.URL.Path, "/colls/leases/") {
 					once.Do(func() { w.reset(); reset.Store(true) })
@@ -212,16 +212,16 @@ func TestResetDuringASplit(t *testing.T) {
 			w.wait(reset.Load)
 			w.waitRanges(2)
 			w.wait(func() bool { return w.toReplay() == 0 })
-			if !h.came(old) {
-				t.Error("the split has undone the reset")
+			if !h.hasReplayed(old) {
+				t.Error("the split undid the reset: not all items were replayed")
 			}
 		})
 	}
 }
 
-// Reset runs just before the owner of merged ranges lists their leases, creates that of the whole,
-// or removes one of a part.
-func TestResetDuringAMerge(t *testing.T) {
+// Reset runs just before the owner of merged ranges lists their leases, creates the lease of the whole, or
+// removes the lease of a part.
+func TestReset_DuringMerge(t *testing.T) {
 	cosmostest.NeedsEngine(t, whyMerge)
 	for name, moment := range map[string]func(method string, query bool) bool{
 		"before the listing":      func(_ string, query bool) bool { return query },
@@ -230,11 +230,11 @@ func TestResetDuringAMerge(t *testing.T) {
 	} {
 		run(t, name, func(t *testing.T) {
 			w := newWorld(t)
-			h := newHandled(t)
+			h := newReplayLog(t)
 			m := mergeable{merged: new(atomic.Bool)}
 			process := w.process()
-			process.answer(m.wire(w, nil))
-			w.answer(m.wire(w, nil))
+			process.intercept(m.wire(w, nil))
+			w.intercept(m.wire(w, nil))
 			w.runOn(process, "one", h.handle, clusterExpiry)
 			old := ids("old", 20)
 			w.write(old...)
@@ -244,7 +244,7 @@ func TestResetDuringAMerge(t *testing.T) {
 			})
 			var once sync.Once
 			var reset atomic.Bool
-			process.answer(m.wire(w, func(r *http.Request) *http.Response {
+			process.intercept(m.wire(w, func(r *http.Request) *http.Response {
 				query := strings.Contains(r.Header.Get("Content-Type"), "query")
 				if m.merged.Load() && strings.Contains(r.URL.Path, "/colls/leases/") && moment(r.Method, query) {
 					once.Do(func() { w.reset(); reset.Store(true) })
@@ -255,8 +255,8 @@ func TestResetDuringAMerge(t *testing.T) {
 			w.wait(reset.Load)
 			w.waitRanges(1)
 			w.wait(func() bool { return w.toReplay() == 0 })
-			if !h.came(old) {
-				t.Error("the merge has undone the reset")
+			if !h.hasReplayed(old) {
+				t.Error("the merge undid the reset: not all items were replayed")
 			}
 		})
 	}
@@ -264,11 +264,11 @@ func TestResetDuringAMerge(t *testing.T) {
 
 // An owner whose handler is running cannot save its page: the handler's context ends, and the page
 // is repeated from the beginning.
-func TestResetEndsTheHandler(t *testing.T) {
+func TestReset_CancelsHandler(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.write("a")
-		h := newHandled(t)
+		h := newReplayLog(t)
 		begun, ended := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		w.run("one", func(ctx context.Context, items [][]byte) error {
@@ -278,7 +278,7 @@ func TestResetEndsTheHandler(t *testing.T) {
 				close(begun)
 				<-ctx.Done()
 				close(ended)
-				return nil // as if it had not noticed
+				return nil // ignores the cancellation
 			}
 			return h.handle(ctx, items)
 		}, clusterExpiry)
@@ -287,8 +287,8 @@ func TestResetEndsTheHandler(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(time.Minute):
-			t.Fatal("the handler goes on")
+			t.Fatal("the handler was not canceled")
 		}
-		w.wait(func() bool { return h.came([]string{"a"}) })
+		w.wait(func() bool { return h.hasReplayed([]string{"a"}) })
 	})
 }

@@ -23,8 +23,8 @@ func (b *backoff) next() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// after returns the wait after an error. A 429 waits for as long as Cosmos DB asks, and does not
-// lengthen later waits.
+// after returns the wait after an error. After a 429 it is the retry-after interval, and later waits
+// do not grow.
 func (b *backoff) after(err error) (d time.Duration, throttled bool) {
 	if d, throttled = retryAfter(err); throttled {
 		return d + rand.N(d/4+1), true
@@ -32,7 +32,7 @@ func (b *backoff) after(err error) (d time.Duration, throttled bool) {
 	return b.next(), false
 }
 
-// retryAfter returns the wait that a 429 asks for, which may be any of the errors that err wraps.
+// retryAfter returns the retry-after interval of a 429 that err is or wraps; 100 ms if it has none.
 func retryAfter(err error) (time.Duration, bool) {
 	if r, ok := err.(*azcore.ResponseError); ok && r.StatusCode == http.StatusTooManyRequests {
 		d := 100 * time.Millisecond

@@ -29,7 +29,7 @@ func TestThrottling_RetryAfter(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if calls = append(calls, time.Now()); len(calls) <= 10 {
-				return fmt.Errorf("copy: %w", errors.Join(errors.New("and more"), busy))
+				return fmt.Errorf("handle: %w", errors.Join(errors.New("and more"), busy))
 			}
 			return w.handle(ctx, items)
 		}, changefeed.Options{Name: "test", Owner: "one", PollInterval: time.Millisecond, Observe: func(p changefeed.Progress) {
@@ -51,21 +51,21 @@ func TestThrottling_RetryAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 		if failures != 10 {
-			t.Errorf("%d failures were observed", failures)
+			t.Errorf("observed %d failures, want 10", failures)
 		}
-		for i := 1; i <= 10; i++ { // then pages are smaller, and come at once
+		for i := 1; i <= 10; i++ { // later pages are smaller, and not delayed
 			if d := calls[i].Sub(calls[i-1]); d < 20*time.Millisecond {
-				t.Errorf("call %d came after %v", i, d)
+				t.Errorf("call %d came after %v, want at least 20 ms", i, d)
 			}
 		}
 		// With growing waits, ten failures would take more than ten seconds.
 		if d := calls[len(calls)-1].Sub(calls[0]); d > 5*time.Second {
-			t.Errorf("ten pauses of 20 ms took %v", d)
+			t.Errorf("ten pauses of 20 ms took %v, want at most 5 s", d)
 		}
 	})
 }
 
-// A page whose handler always fails stops its range and nothing else, and is never skipped.
+// A page whose handler always fails blocks only its own range, and is never skipped.
 func TestHandler_PoisonItem(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -89,7 +89,7 @@ func TestHandler_PoisonItem(t *testing.T) {
 		w.wait(func() bool { mu.Lock(); defer mu.Unlock(); return tries >= 3 && w.have() != "" })
 		for _, v := range w.leaseItems() {
 			if v.MinInclusive+"-" == poison && v.Continuation != "" {
-				t.Errorf("a page that was not handled is behind the checkpoint: %+v", v)
+				t.Errorf("the checkpoint is past an unhandled page: %+v", v)
 			}
 		}
 	})

@@ -9,10 +9,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// A lease covers one feed range. When the container splits a range, the owner of its lease replaces
-// that by a lease for each part, which inherits the position. When the container merges ranges, the
-// owner of the first lease replaces all of them by one at the lowest position. The process may
-// crash between any two writes:
+// A lease covers one feed range, the whole. When the container splits it, the owner replaces the
+// lease by one for each part, at the same position. When the container merges ranges, the owner of
+// the first lease replaces all of them by one at the lowest position. The process may crash between
+// any two writes:
 //
 //   - A split creates the leases of the parts first, if they do not exist, and removes the whole
 //     last. Until then, the next owner of the whole splits it again. Once the parts cover it, it is
@@ -26,8 +26,8 @@ import (
 // and are reset when it is split again. A whole created from parts before their Reset is reset with
 // them.
 
-// split replaces the lease by one for each feed range that its own has become. They inherit its
-// continuation, which has a position for each.
+// split replaces the lease by one for each part of its range. They inherit the continuation, which
+// has a position for each part.
 func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuation) error {
 	ranges, err := p.reader.source.ReadFeedRanges(ctx, nil)
 	if err != nil {
@@ -80,8 +80,8 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 }
 
 // removeReplaced removes the leases that a split left behind: narrower ones cover them, and no
-// process works on them. It returns the leases that remain to be worked on.
-func (p *Processor) removeReplaced(ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool) (rest []*lease, err error) {
+// process works on them. It returns the leases to work on.
+func (p *Processor) removeReplaced(ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool) (kept []*lease, err error) {
 	for _, v := range all {
 		var parts []*lease
 		replaced := false
@@ -94,9 +94,9 @@ func (p *Processor) removeReplaced(ctx context.Context, ranges []azcosmos.FeedRa
 		switch {
 		case replaced: // removed by the owner of the lease that replaces it
 		case v.Merging || len(uncovered(v.feedRange(), feedRanges(parts))) > 0:
-			rest = append(rest, v)
+			kept = append(kept, v)
 		case live[v.ID] && slices.Contains(ranges, v.feedRange()): // the split was undone: the owner is about to merge
-			rest = append(rest, v)
+			kept = append(kept, v)
 		case live[v.ID]: // the owner is about to remove it
 		default:
 			if err := p.leases.remove(ctx, v); err != nil && !errors.Is(err, errLeaseLost) {
@@ -104,18 +104,17 @@ func (p *Processor) removeReplaced(ctx context.Context, ranges []azcosmos.FeedRa
 			}
 		}
 	}
-	return rest, nil
+	return kept, nil
 }
 
-// merge replaces leases by one if their ranges have become one range and this process works on the
-// first.
+// merge replaces leases by one if their ranges were merged and this process works on the first.
 func (p *Processor) merge(ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool) error {
 	for _, r := range ranges {
 		parts := slices.DeleteFunc(slices.Clone(all), func(v *lease) bool { return !inside(v.feedRange(), r) })
 		if len(parts) < 2 || len(uncovered(r, feedRanges(parts))) > 0 {
 			continue
 		}
-		slices.SortFunc(parts, func(a, b *lease) int { // the widest first of those with one start
+		slices.SortFunc(parts, func(a, b *lease) int { // by start, wider ones first
 			return cmp.Or(compareKeys(a.MinInclusive, b.MinInclusive), compareKeys(b.MaxExclusive, a.MaxExclusive))
 		})
 		if p.works(parts[0].ID) {
@@ -186,7 +185,7 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 	return nil
 }
 
-// mergeExisting marks an existing lease as the one that replaces all within it.
+// mergeExisting marks an existing lease as the replacement of all leases within its range.
 func (p *Processor) mergeExisting(ctx context.Context, whole *lease) error {
 	v, err := p.leases.read(ctx, whole.ID)
 	if v == nil || err != nil || v.Owner != p.o.Owner {

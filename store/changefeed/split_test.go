@@ -18,7 +18,7 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-func TestSplitsAreFollowed(t *testing.T) {
+func TestSplit_PartsProcessed(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
@@ -35,25 +35,25 @@ func TestSplitsAreFollowed(t *testing.T) {
 			w.waitRanges(2 << round)
 		}
 		if n := len(strings.Fields(w.have())); n > 2*len(written) {
-			t.Errorf("%d changes were handled %d times: the continuations are not inherited", len(written), n)
+			t.Errorf("%d changes were handled %d times: the parts do not inherit the continuation", len(written), n)
 		}
 	})
 }
 
-// lateProcess runs a processor that finds no lease, and makes the first that it
-// misses after goOn is called.
-func (w *world) lateProcess(wire func(*http.Request) *http.Response, handle changefeed.Handler) (goOn func()) {
+// lateProcess runs a processor that lists no leases, and pauses before it creates the first one until resume
+// is called.
+func (w *world) lateProcess(wire func(*http.Request) *http.Response, handle changefeed.Handler) (resume func()) {
 	w.t.Helper()
 	late := w.process()
-	makes, made := make(chan struct{}), make(chan struct{})
+	creates, resumed := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	late.answer(func(r *http.Request) *http.Response {
+	late.intercept(func(r *http.Request) *http.Response {
 		query := strings.Contains(r.Header.Get("Content-Type"), "query")
 		if r.Method == http.MethodPost && !query && strings.Contains(r.URL.Path, "/colls/leases/") {
 			once.Do(func() {
-				close(makes)
+				close(creates)
 				select {
-				case <-made:
+				case <-resumed:
 				case <-r.Context().Done():
 				}
 			})
@@ -64,12 +64,12 @@ func (w *world) lateProcess(wire func(*http.Request) *http.Response, handle chan
 		return nil
 	})
 	w.runOn(late, "late", handle, clusterExpiry)
-	<-makes
-	return func() { close(made) }
+	<-creates
+	return func() { close(resumed) }
 }
 
-// A process creates a lease after another has created, processed and split it: no process works on
-// it again in its old generation.
+// A process creates a lease after another has created, processed and split the same one: no process works on
+// it again in the old generation.
 func TestComplete_SplitMeanwhile(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
@@ -77,18 +77,18 @@ func TestComplete_SplitMeanwhile(t *testing.T) {
 		f := fences{t: t}
 		first := ids("a", 20)
 		w.write(first...)
-		goOn := w.lateProcess(nil, f.handle(w.handle))
+		resume := w.lateProcess(nil, f.handle(w.handle))
 		w.run("one", f.handle(w.handle), clusterExpiry)
 		w.wait(func() bool { return w.all(first) })
 		w.checkpoint()
 		w.split()
 		w.waitRanges(2)
 		before := len(strings.Fields(w.have()))
-		goOn()
+		resume()
 		w.wait(func() bool { return w.owners()["late"] == 1 })
 		w.waitRanges(2)
 		if n := len(strings.Fields(w.have())) - before; n > 4 {
-			t.Errorf("%d changes were handled again", n)
+			t.Errorf("%d changes were handled again, want at most 4", n)
 		}
 		more := ids("b", 20)
 		w.write(more...)
@@ -96,7 +96,7 @@ func TestComplete_SplitMeanwhile(t *testing.T) {
 	})
 }
 
-// The same for leases that were merged.
+// A process creates a lease after another has merged it with others.
 func TestComplete_MergedMeanwhile(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whyMerge)
@@ -104,9 +104,9 @@ func TestComplete_MergedMeanwhile(t *testing.T) {
 		f, m := fences{t: t}, mergeable{new(atomic.Bool)}
 		first := ids("a", 20)
 		w.write(first...)
-		goOn := w.lateProcess(m.wire(w, nil), f.handle(w.handle))
+		resume := w.lateProcess(m.wire(w, nil), f.handle(w.handle))
 		one := w.process()
-		one.answer(m.wire(w, nil))
+		one.intercept(m.wire(w, nil))
 		w.runOn(one, "one", f.handle(w.handle), clusterExpiry)
 		w.wait(func() bool { return w.all(first) && len(w.leaseItems()) == 2 })
 		w.wait(func() bool {
@@ -115,39 +115,38 @@ func TestComplete_MergedMeanwhile(t *testing.T) {
 		m.merged.Store(true)
 		w.waitRanges(1)
 		before := len(strings.Fields(w.have()))
-		goOn()
+		resume()
 		more := ids("b", 20)
 		w.write(more...)
 		w.wait(func() bool { return w.all(more) })
 		pass(2 * clusterExpiry) // about six rebalances
 		w.waitRanges(1)
 		if n := len(strings.Fields(w.have())) - before; n > 24 {
-			t.Errorf("20 changes, and %d were handled", n)
+			t.Errorf("20 changes were handled %d times, want at most 24", n)
 		}
 	})
 }
 
-// crashAfter lets a number of lease creations and removals through, and fails every request after
-// that: the process has crashed.
+// crashAfter simulates a crash: after n lease creations and removals all requests fail.
 func (c *client) crashAfter(n int64) (crashed *atomic.Bool) {
 	crashed = new(atomic.Bool)
 	var count atomic.Int64
-	c.answer(func(r *http.Request) *http.Response {
+	c.intercept(func(r *http.Request) *http.Response {
 		if crashed.Load() {
-			return dead(r)
+			return unavailable(r)
 		}
 		query := strings.Contains(r.Header.Get("Content-Type"), "query")
-		makes := r.Method == http.MethodPost && !query || r.Method == http.MethodDelete
-		if makes && strings.Contains(r.URL.Path, "/colls/leases/") && count.Add(1) > n {
+		step := r.Method == http.MethodPost && !query || r.Method == http.MethodDelete
+		if step && strings.Contains(r.URL.Path, "/colls/leases/") && count.Add(1) > n {
 			crashed.Store(true)
-			return dead(r)
+			return unavailable(r)
 		}
 		return nil
 	})
 	return crashed
 }
 
-func TestCrashDuringASplit(t *testing.T) {
+func TestSplit_CrashAtEachStep(t *testing.T) {
 	cosmostest.NeedsEngine(t, whySplit)
 	// The leases of two parts are created, then that of the whole is removed.
 	for n := range int64(3) {
@@ -165,7 +164,7 @@ func TestCrashDuringASplit(t *testing.T) {
 			w.wait(crashed.Load)
 			stop()
 			if have := len(w.leaseItems()); have != int(n)+1 {
-				t.Fatalf("%d leases after the crash", have)
+				t.Fatalf("got %d leases after the crash, want %d", have, n+1)
 			}
 			more := ids("b", 20)
 			w.write(more...)
@@ -173,27 +172,26 @@ func TestCrashDuringASplit(t *testing.T) {
 			w.wait(func() bool { return w.all(more) })
 			w.waitRanges(2)
 			if n := len(strings.Fields(w.have())); n > 80 {
-				t.Errorf("40 changes were handled %d times", n)
+				t.Errorf("40 changes were handled %d times, want at most 80", n)
 			}
 		})
 	}
 }
 
-// mergeable shows the one range of the source as two, each with all of its items,
-// until it is merged.
+// mergeable shows the only range of the source as two, each with all items, until it is merged.
 type mergeable struct{ merged *atomic.Bool }
 
 func (m mergeable) wire(w *world, next func(*http.Request) *http.Response) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if next != nil {
-			if answer := next(r); answer != nil {
-				return answer
+			if resp := next(r); resp != nil {
+				return resp
 			}
 		}
 		if !strings.Contains(r.URL.Path, "/colls/source/") {
 			return nil
 		}
-		answer := func(status int, body string, header ...string) *http.Response {
+		respond := func(status int, body string, header ...string) *http.Response {
 			h := http.Header{}
 			for i := 0; i < len(header); i += 2 {
 				h.Set(header[i], header[i+1])
@@ -207,13 +205,13 @@ func (m mergeable) wire(w *world, next func(*http.Request) *http.Response) func(
 				etag, rows = `"whole"`, `{"id":"9","minInclusive":"","maxExclusive":"FF","parents":["7","8"]}`
 			}
 			if r.Header.Get("If-None-Match") == etag {
-				return answer(http.StatusNotModified, "", "Etag", etag)
+				return respond(http.StatusNotModified, "", "Etag", etag)
 			}
-			return answer(http.StatusOK, `{"_rid":"x","PartitionKeyRanges":[`+rows+`],"_count":1}`, "Etag", etag)
+			return respond(http.StatusOK, `{"_rid":"x","PartitionKeyRanges":[`+rows+`],"_count":1}`, "Etag", etag)
 		}
 		if id := r.Header.Get("x-ms-documentdb-partitionkeyrangeid"); id != "" {
 			if merged != (id == "9") {
-				return answer(http.StatusGone, `{"code":"Gone","message":"gone"}`, "x-ms-substatus", "1002")
+				return respond(http.StatusGone, `{"code":"Gone","message":"gone"}`, "x-ms-substatus", "1002")
 			}
 			r.Header.Set("x-ms-documentdb-partitionkeyrangeid", "0")
 		}
@@ -221,7 +219,7 @@ func (m mergeable) wire(w *world, next func(*http.Request) *http.Response) func(
 	}
 }
 
-func TestMergesAreFollowed(t *testing.T) {
+func TestMerge_CrashAtEachStep(t *testing.T) {
 	cosmostest.NeedsEngine(t, whyMerge)
 	// The lease of the whole is created, then those of two parts are removed.
 	for n := range int64(4) {
@@ -231,15 +229,15 @@ func TestMergesAreFollowed(t *testing.T) {
 			first := ids("a", 20)
 			w.write(first...)
 			process, other := w.process(), w.process()
-			process.answer(m.wire(w, nil))
-			other.answer(m.wire(w, nil))
+			process.intercept(m.wire(w, nil))
+			other.intercept(m.wire(w, nil))
 			stop := w.runOn(process, "one", f.handle(w.handle), clusterExpiry)
 			w.wait(func() bool { return w.all(first) && len(w.leaseItems()) == 2 })
 			crashed := process.crashAfter(n)
 			process.mu.Lock()
 			crash := process.wire
 			process.mu.Unlock()
-			process.answer(m.wire(w, crash))
+			process.intercept(m.wire(w, crash))
 			m.merged.Store(true)
 			more := ids("b", 20)
 			w.write(more...)
@@ -258,14 +256,14 @@ func TestMergesAreFollowed(t *testing.T) {
 }
 
 // Two processes hold the parts: the owner of the first takes the other.
-func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
+func TestMerge_TwoOwners(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whyMerge)
 		w := newWorld(t)
 		f, m := fences{t: t}, mergeable{new(atomic.Bool)}
 		one, two := w.process(), w.process()
-		one.answer(m.wire(w, nil))
-		two.answer(m.wire(w, nil))
+		one.intercept(m.wire(w, nil))
+		two.intercept(m.wire(w, nil))
 		w.runOn(one, "one", f.handle(w.handle), clusterExpiry)
 		w.runOn(two, "two", f.handle(w.handle), clusterExpiry)
 		w.wait(func() bool { owners := w.owners(); return owners["one"] == 1 && owners["two"] == 1 })
@@ -277,8 +275,8 @@ func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
 	})
 }
 
-// A range was split, its lease was not removed, and its parts were merged again: their leases are
-// removed, for any owner, and changes are handled once.
+// A range was split, its lease was not removed, and its parts were merged again: the leases of the parts are
+// removed, whoever owns them, and changes are handled once.
 func TestMerge_LiveLease(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -304,12 +302,12 @@ func TestMerge_LiveLease(t *testing.T) {
 		w.wait(func() bool { return w.all(ids("b", 20)) })
 		pass(clusterExpiry)
 		if n := len(strings.Fields(w.have())) - before; n > 24 {
-			t.Errorf("20 changes, and %d were handled", n)
+			t.Errorf("20 changes were handled %d times, want at most 24", n)
 		}
 	})
 }
 
-// As many ranges as a container has from 80,000 RU/s on.
+// 16 ranges, as a container with more than 80,000 RU/s has.
 func TestManyRanges(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
@@ -318,18 +316,18 @@ func TestManyRanges(t *testing.T) {
 		for range 4 {
 			w.split()
 		}
-		tailed, h := &world{t: t}, newHandled(t)
+		tailed, h := &world{t: t}, newReplayLog(t)
 		w.tail(w.process(), tailed.handle)
 		w.run("one", h.handle, clusterExpiry)
 		w.write(ids("a", 50)...)
 		tailed.wait(func() bool { return tailed.all(ids("a", 50)) })
 		w.waitRanges(16)
 		w.reset()
-		w.wait(func() bool { return h.came(ids("a", 50)) && w.toReplay() == 0 })
+		w.wait(func() bool { return h.hasReplayed(ids("a", 50)) && w.toReplay() == 0 })
 	})
 }
 
-// A range that was split and merged again before its lease is replaced keeps the lease.
+// A range that is merged again before its lease is split keeps the lease.
 func TestSplit_Undone(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -364,9 +362,9 @@ func TestSplit_LastStepFails(t *testing.T) {
 		w := newWorld(t)
 		process := w.process()
 		var failed atomic.Bool
-		process.answer(func(r *http.Request) *http.Response {
+		process.intercept(func(r *http.Request) *http.Response {
 			if r.Method == http.MethodDelete && failed.CompareAndSwap(false, true) {
-				return dead(r)
+				return unavailable(r)
 			}
 			return nil
 		})
@@ -380,7 +378,7 @@ func TestSplit_LastStepFails(t *testing.T) {
 		w.write(ids("c", 10)...)
 		w.wait(func() bool { return w.all(ids("c", 10)) })
 		if !failed.Load() {
-			t.Error("nothing has failed")
+			t.Error("no removal failed: the test is void")
 		}
 	})
 }

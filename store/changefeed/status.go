@@ -14,8 +14,8 @@ type RangeStatus struct {
 	Lease
 	Continuation string // azcosmos token; "" at the beginning of the feed
 
-	// Lag is how many transactions of the range are still to be handled. It is an estimate of the
-	// changes: a transaction can have several, and an item changed repeatedly appears once.
+	// Lag is the number of transactions of the range that are not handled yet. It estimates the number
+	// of changes: a transaction can have several, and an item changed repeatedly appears once.
 	Lag int64
 
 	// Since is the time of the first unhandled change, in whole seconds, or zero.

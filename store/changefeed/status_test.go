@@ -22,13 +22,13 @@ func TestStatus(t *testing.T) {
 			for _, s := range all {
 				lag += s.Lag
 				if time.Since(s.Renewed).Abs() > time.Minute {
-					t.Errorf("renewed at %v", s.Renewed)
+					t.Errorf("got Renewed %v, want a time within a minute", s.Renewed)
 				}
 				if (s.Lag == 0) != s.Since.IsZero() {
-					t.Errorf("%d changes since %v", s.Lag, s.Since)
+					t.Errorf("got Lag %d and Since %v", s.Lag, s.Since)
 				}
 				if !s.Since.IsZero() && time.Since(s.Since).Abs() > time.Minute {
-					t.Errorf("the first change is of %v", s.Since)
+					t.Errorf("got Since %v, want a time within a minute", s.Since)
 				}
 			}
 			return all, lag
@@ -60,7 +60,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// A processor whose name has this one's as a prefix has leases of its own.
+// A name that is a prefix of another has its own leases.
 func TestStatus_NamePrefix(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -76,8 +76,7 @@ func TestStatus_NamePrefix(t *testing.T) {
 	})
 }
 
-// TestProcessor_HeldAndStalled: a processor reports its leases, and how long its handler has not
-// returned.
+// TestProcessor_HeldAndStalled: a processor reports its leases, and for how long its handler has been running.
 func TestProcessor_HeldAndStalled(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Tail delivers every change of a container from now on to its Handler, without leases: every Tail
-// sees every change. It persists nothing.
+// receives every change. It persists nothing.
 type Tail struct {
 	reader reader
 	handle Handler
@@ -18,16 +18,16 @@ type Tail struct {
 }
 
 // NewTail returns a Tail of source. It uses the Options PollInterval, IdleInterval, Wake,
-// OnDemand, MaxItems, Expiry, Clock, Logger and Observe.
+// Unwatched, MaxItems, Expiry, Clock, Logger and Observe.
 //
-// A feed range waits for its handler. A handler that feeds several consumers must not wait for the
+// A slow handler delays its feed range. A handler that feeds several consumers must not wait for the
 // slowest: it should queue for each, and drop consumers that fall too far behind.
 func NewTail(source Container, handle Handler, o Options) *Tail {
-	return &Tail{reader: reader{rewound{source}, o.withDefaults()}, handle: handle, ready: make(chan struct{})}
+	return &Tail{reader: reader{tolerantContainer{source}, o.withDefaults()}, handle: handle, ready: make(chan struct{})}
 }
 
-// Ready is closed once Run knows the end of every feed range: it will see every change written
-// after that.
+// Ready is closed once Run knows the end of every feed range: it delivers every change written after
+// that.
 func (t *Tail) Ready() <-chan struct{} { return t.ready }
 
 // Run delivers changes until ctx ends, and then returns nil. Failures are logged and retried from
@@ -39,8 +39,8 @@ func (t *Tail) Run(ctx context.Context) error {
 		return nil
 	}
 	close(t.ready)
-	// Ranges are read concurrently. After a split or merge all readers stop, and start again with
-	// one for each range.
+	// Ranges are read concurrently. After a split or merge all readers stop, and new ones start, one
+	// for each range.
 	for ctx.Err() == nil {
 		at = t.followAll(ctx, at)
 		if ranges, err := t.reader.source.ReadFeedRanges(ctx, nil); err == nil {
@@ -67,7 +67,7 @@ func (t *Tail) now(ctx context.Context) (continuation, bool) {
 		if err == nil {
 			return at, true
 		}
-		if !t.reader.failed(ctx, &retry, fullRange, err) {
+		if !t.reader.awaitRetry(ctx, &retry, fullRange, err) {
 			return continuation{}, false
 		}
 	}
@@ -123,7 +123,7 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 			return continuation{}
 		}
 		if err != nil {
-			t.reader.failed(same, &retry, r, err)
+			t.reader.awaitRetry(same, &retry, r, err)
 			continue
 		}
 		if len(at.Positions) > 1 {

@@ -43,7 +43,7 @@ func (w *world) tailWith(source changefeed.Container, handle changefeed.Handler,
 	}
 }
 
-// readBy is a container whose change feed is read by a function.
+// readBy is a container whose change feed a function reads.
 type readBy struct {
 	changefeed.Container
 	read func(context.Context, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)
@@ -53,7 +53,7 @@ func (r readBy) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOption
 	return r.read(ctx, o)
 }
 
-func TestTailBeginsNow(t *testing.T) {
+func TestTail_StartsAtEnd(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.same = true
@@ -67,8 +67,7 @@ func TestTailBeginsNow(t *testing.T) {
 	})
 }
 
-// TestTail_PollInterval: changes that arrive one by one are collected, with one read per
-// PollInterval.
+// TestTail_PollInterval: changes that arrive one by one are read together, once per PollInterval.
 func TestTail_PollInterval(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		const poll = 50 * time.Millisecond
@@ -84,7 +83,7 @@ func TestTail_PollInterval(t *testing.T) {
 		}
 		w.wait(func() bool { return w.all(written) })
 		if n, most := reads.Load(), int64(time.Since(began)/poll)+2; n > most {
-			t.Errorf("%d reads, at most %d", n, most)
+			t.Errorf("got %d reads, want at most %d", n, most)
 		}
 	})
 }
@@ -100,35 +99,35 @@ func TestTail_IdleInterval(t *testing.T) {
 			Observe: func(changefeed.Progress) { reads.Add(1) }})
 		pass(time.Minute)
 		if n := reads.Load(); n < 10 || n > 15 { // 0.1 s, 0.2 s, ..., 6.4 s, and then 10 s
-			t.Errorf("%d reads in a minute", n)
+			t.Errorf("got %d reads in a minute, want 10 to 15", n)
 		}
 		w.write("a")
 		wake.Set()
 		pass(100 * time.Millisecond)
 		if have := w.have(); have != "a" {
-			t.Errorf("handled %q after it was woken", have)
+			t.Errorf("handled %q after Wake, want a", have)
 		}
 		w.write("b") // soon after a change polls are frequent again
 		pass(time.Second)
 		if have := w.have(); have != "a b" {
-			t.Errorf("handled %q soon after a change", have)
+			t.Errorf("handled %q a second after a change, want %q", have, "a b")
 		}
 	})
 }
 
-// TestTail_OnDemand: while nobody waits for changes, a Tail polls when it is woken, and every 30 s.
-func TestTail_OnDemand(t *testing.T) {
+// TestTail_Unwatched: while it is unwatched, a Tail polls on Wake, and every 30 s.
+func TestTail_Unwatched(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		var wake changefeed.Signal
-		var wanted atomic.Bool
-		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: 100 * time.Millisecond, Wake: &wake, OnDemand: func() bool { return !wanted.Load() }})
+		var watched atomic.Bool
+		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: 100 * time.Millisecond, Wake: &wake, Unwatched: func() bool { return !watched.Load() }})
 		handled := func(after time.Duration, want string) {
 			t.Helper()
 			pass(after)
 			if have := w.have(); have != want {
-				t.Errorf("handled %q, not %q", have, want)
+				t.Errorf("handled %q, want %q", have, want)
 			}
 		}
 		handled(time.Second, "")
@@ -139,7 +138,7 @@ func TestTail_OnDemand(t *testing.T) {
 		w.write("b")
 		handled(25*time.Second, "a")
 		handled(6*time.Second, "a b")
-		wanted.Store(true)
+		watched.Store(true)
 		wake.Set()
 		pass(time.Second)
 		w.write("c")
@@ -147,7 +146,7 @@ func TestTail_OnDemand(t *testing.T) {
 	})
 }
 
-func TestEveryTailSeesEveryChange(t *testing.T) {
+func TestTails_ReceiveEveryChange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.needRanges(2, 1)
@@ -162,7 +161,7 @@ func TestEveryTailSeesEveryChange(t *testing.T) {
 	})
 }
 
-func TestTailFollowsSplitsWithoutRepeats(t *testing.T) {
+func TestTail_SplitWithoutRepeats(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
@@ -177,27 +176,27 @@ func TestTailFollowsSplitsWithoutRepeats(t *testing.T) {
 			w.wait(func() bool { return w.all(written) })
 		}
 		if n := len(strings.Fields(w.have())); n != len(written) {
-			t.Errorf("%d changes were handled %d times", len(written), n)
+			t.Errorf("%d changes were handled %d times, want once each", len(written), n)
 		}
 	})
 }
 
-// While a full page is handled, its range is split, and both parts are written to. The Tail does
-// not report a part as read before it was, and neither part waits for the next poll, which is an
-// hour away.
+// While a full page is handled, its range is split, and both parts are written to. The Tail does not report
+// progress of a part before it has read it, and both parts are read without waiting for the next poll, which
+// is in an hour.
 func TestTail_ProgressOfSplitRange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
-		read, handling, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		read, handling, resume := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		var reads, handled atomic.Int64
 		var mu sync.Mutex
-		var written time.Time                 // guarded by mu
-		told := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges reported as read
+		var written time.Time                     // guarded by mu
+		reported := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges reported without a lag
 		before, after := ids("a", 20), ids("b", 20)
 		whole := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
 		source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-			if reads.Add(1) == 2 { // the first asks where the feed ends
+			if reads.Add(1) == 2 { // the first reads the end of the feed
 				<-read
 			}
 			return w.client.source.ReadChangeFeed(ctx, o)
@@ -205,7 +204,7 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 		w.tailWith(source, func(ctx context.Context, items [][]byte) error {
 			if handled.Add(1) == 1 {
 				close(handling)
-				<-goOn
+				<-resume
 			}
 			return w.handle(ctx, items)
 		}, changefeed.Options{PollInterval: time.Hour, Expiry: time.Hour, MaxItems: int32(len(before)),
@@ -215,8 +214,8 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 				if p.Err != nil || p.Lag > 0 || written.IsZero() || !p.Asked.After(written) {
 					return
 				}
-				if told[p.Range] = true; p.Range == whole && !w.all(after) {
-					t.Error("all is said to be known, and a part has not been read")
+				if reported[p.Range] = true; p.Range == whole && !w.all(after) {
+					t.Error("the whole range is reported, but a part has not been read")
 				}
 			}})
 		w.write(before...)
@@ -228,17 +227,17 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 		written = time.Now()
 		mu.Unlock()
 		pass(time.Millisecond) // reads after it have a later time
-		close(goOn)
+		close(resume)
 		w.wait(func() bool { return w.all(after) })
 		w.wait(func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return len(told) == 2 && !told[whole]
+			return len(reported) == 2 && !reported[whole]
 		})
 	})
 }
 
-// A range in a long backoff does not delay the parts of another range that is split meanwhile.
+// A range in a long backoff does not delay the parts of another range that is split.
 func TestTail_SplitBesideWaitingRange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
@@ -266,20 +265,20 @@ func TestTail_SplitBesideWaitingRange(t *testing.T) {
 	})
 }
 
-func TestTailFollowsMerges(t *testing.T) {
+func TestTail_Merge(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whyMerge)
 		w := newWorld(t)
 		m := mergeable{new(atomic.Bool)}
 		process := w.process()
-		process.answer(m.wire(w, nil))
+		process.intercept(m.wire(w, nil))
 		w.tail(process, w.handle)
 		w.write(ids("a", 5)...)
 		w.wait(func() bool { return w.all(ids("a", 5)) })
 		m.merged.Store(true)
 		w.write(ids("b", 5)...)
 		w.wait(func() bool { return w.all(ids("b", 5)) })
-		once := func() bool { // each of two readers sees all of the range that is now one
+		once := func() bool { // while there are two readers, each of them reads the item
 			id := fmt.Sprint("c", time.Now().UnixNano())
 			w.write(id)
 			w.wait(func() bool { return w.all([]string{id}) })
@@ -303,10 +302,10 @@ func TestTail_Errors(t *testing.T) {
 			return w.handle(ctx, items)
 		})
 		w.write("a", "b", "c")
-		process.answer(func(r *http.Request) *http.Response { return dead(r) })
+		process.intercept(func(r *http.Request) *http.Response { return unavailable(r) })
 		w.write("d", "e")
 		pass(50 * time.Millisecond)
-		process.answer(nil)
+		process.intercept(nil)
 		w.waitFor("a b c d e")
 	})
 }
@@ -324,15 +323,15 @@ func TestTail_RecreatedContainer(t *testing.T) {
 		if _, err := w.source.Delete(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		pass(20 * time.Millisecond) // in which it is asked for some times
+		pass(20 * time.Millisecond) // some polls
 		w.makeContainers("source")
 		w.write(ids("c", 5)...)
 		w.wait(func() bool { return w.all(ids("c", 5)) })
 	})
 }
 
-// TestTail_RecreatedContainerOfOneRange: also if the feed range of the new one has the id and the
-// bounds of the old one.
+// TestTail_RecreatedContainerOfOneRange: the feed range of the new container has the id and the bounds of the
+// old one.
 func TestTail_RecreatedContainerOfOneRange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -13,54 +13,54 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// A process whose lease writes fail stops working before another can consider its lease expired,
-// and the other continues as soon as it can.
+// A process whose lease writes fail stops working before its lease expires for others, and another process
+// takes it over soon after the expiry.
 func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	const expiry = 3 * time.Second
 	for name, c := range map[string]struct {
-		after time.Duration // the first write after it is the last that succeeds
-		slow  time.Duration // and its answer takes so long
+		after time.Duration // the first write after this is the last that succeeds
+		slow  time.Duration // delay of its response
 	}{
-		"last is a renewal":                      {after: 10 * expiry},
-		"last is a renewal with a slow answer":   {after: 10 * expiry, slow: 2 * time.Second},
-		"last is the taking":                     {},
-		"last is the taking, with a slow answer": {slow: 2 * time.Second},
+		"last write renews":                         {after: 10 * expiry},
+		"last write renews, slow response":          {after: 10 * expiry, slow: 2 * time.Second},
+		"last write takes the lease":                {},
+		"last write takes the lease, slow response": {slow: 2 * time.Second},
 	} {
 		run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			w.write("a")
 			began := time.Now()
 			var mu sync.Mutex
-			var last time.Time // guarded by mu; when the last write got through
+			var last time.Time // guarded by mu; time of the last successful write
 			cut, f := w.process(), fences{t: t}
-			cut.answer(func(r *http.Request) *http.Response {
+			cut.intercept(func(r *http.Request) *http.Response {
 				if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/colls/leases/") || time.Since(began) < c.after {
 					return nil
 				}
 				mu.Lock()
 				defer mu.Unlock()
 				if !last.IsZero() {
-					return dead(r)
+					return unavailable(r)
 				}
 				last = time.Now()
-				answer, err := w.account.Transport.Do(r)
+				resp, err := w.account.Transport.Do(r)
 				if err != nil {
-					return dead(r)
+					return unavailable(r)
 				}
 				pass(c.slow)
-				return answer
+				return resp
 			})
 			ended, taken := make(chan time.Time, 1), make(chan time.Time, 1)
 			w.runOn(cut, "one", f.handle(func(ctx context.Context, items [][]byte) error {
 				<-ctx.Done()
 				ended <- time.Now()
 				if cause := context.Cause(ctx); !errors.Is(cause, changefeed.ErrLeaseLost) {
-					t.Errorf("the handler's context ended with %v", cause)
+					t.Errorf("the handler's context ended with %v, want %v", cause, changefeed.ErrLeaseLost)
 				}
 				return nil
 			}), expiry)
-			pass(time.Millisecond) // it has the lease, and another has not
+			pass(time.Millisecond) // so that one takes the lease first
 			w.runOn(w.process(), "two", f.handle(func(ctx context.Context, items [][]byte) error {
 				taken <- time.Now()
 				return w.handle(ctx, items)
@@ -70,19 +70,19 @@ func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 			select {
 			case stopped = <-ended:
 			case <-time.After(10 * expiry):
-				t.Fatal("the work goes on without the lease")
+				t.Fatal("the handler was not canceled without the lease")
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			t.Logf("renewed at %v, stopped after %v, taken after %v", last.Sub(began), stopped.Sub(last), took.Sub(last))
 			if stopped.Sub(last) > expiry {
-				t.Errorf("works on for %v after the last write of the lease", stopped.Sub(last))
+				t.Errorf("stopped %v after the last write of the lease, want at most %v", stopped.Sub(last), expiry)
 			}
 			if took.Before(stopped) {
-				t.Errorf("taken %v before the other stopped", stopped.Sub(took))
+				t.Errorf("taken %v before the old owner stopped", stopped.Sub(took))
 			}
 			if took.Sub(last) > expiry+expiry/2 {
-				t.Errorf("taken only %v after the last write of the lease", took.Sub(last))
+				t.Errorf("taken %v after the last write of the lease, want at most %v", took.Sub(last), expiry+expiry/2)
 			}
 		})
 	}

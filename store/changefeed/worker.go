@@ -15,7 +15,7 @@ type worker struct {
 	stop context.CancelCauseFunc // guarded by Processor.mu; nil until launched
 	done chan struct{}           // closed when the worker has ended
 	lag  atomic.Int64            // transactions left after the last page
-	page atomic.Int64            // when that page was handled, or the worker launched, in Unix nanoseconds
+	page atomic.Int64            // time of that page, or of the launch before the first, in Unix nanoseconds
 
 	// Owned by the worker's goroutine until done:
 	resets  int64         // of the lease at launch
@@ -29,8 +29,11 @@ type worker struct {
 	pace    pace          // of polls
 	pages   pages
 	parts   []part    // of the range, after a split
-	behind  time.Time // since when the region has been behind the continuation after a failover; zero: it is not
-	rewound time.Time // when the next page begins, in place of the continuation; zero: it does not
+	behind  time.Time // since then the region has been behind the continuation after a failover; zero: it is not
+
+	// rereadFrom is where the next page starts after a failover, in place of the continuation; zero:
+	// at the continuation.
+	rereadFrom time.Time
 }
 
 // part is a worker reserved for a new lease.
@@ -45,9 +48,9 @@ var (
 	errMerged = errors.New("the range is being merged")
 )
 
-// Work that is worth a checkpoint of its own, at most once in checkpointEvery. Less work waits for the
-// next renewal, which saves it, too, but no longer than checkpointLate or 100 polls: repeating it costs
-// less than a write.
+// A checkpoint of its own is written, at most once in checkpointEvery, for checkpointItems changes or
+// checkpointWork of work. Less work costs less to repeat than a write: it waits for the next renewal,
+// which saves it, too, but no longer than checkpointLate or 100 polls.
 const (
 	checkpointItems = 100
 	checkpointWork  = 250 * time.Millisecond
@@ -55,8 +58,8 @@ const (
 	checkpointLate  = 10 * time.Second
 )
 
-// due reports whether the work must be saved. A young worker saves more often, so that processes
-// that are killed soon after they start make progress, too.
+// due reports whether a checkpoint is due. A new worker saves more often, so that processes that are
+// killed soon after they start make progress, too.
 func (w *worker) due(now time.Time, o Options) bool {
 	age := now.Sub(w.saved)
 	return (w.unsaved >= checkpointItems || w.spent >= checkpointWork) && age >= min(checkpointEvery, now.Sub(w.began)/2) ||
@@ -80,20 +83,12 @@ type replayKey struct{}
 type repeatKey struct{}
 
 // Repeated reports whether a Processor called the handler with changes that may have been handled
-// before: those after the last checkpoint of a lease that was taken, those of a failed page, and those
-// from shortly before a failover.
+// before: after a lease was taken, after a failed page, or from shortly before a failover.
 func Repeated(ctx context.Context) bool { return ctx.Value(repeatKey{}) != nil }
 
 // Replaying reports whether a Processor called the handler with changes that are repeated because
 // of Reset. The last such page may contain new ones, too.
 func Replaying(ctx context.Context) bool { return ctx.Value(replayKey{}) != nil }
-
-// LeaseOf returns the lease under which a Processor called the handler whose context ctx is. It reports
-// false for other contexts.
-func LeaseOf(ctx context.Context) (Lease, bool) {
-	v, ok := ctx.Value(leaseKey{}).(Lease)
-	return v, ok
-}
 
 // works reports whether this process works on a lease or has reserved it.
 func (p *Processor) works(id string) bool {
@@ -102,8 +97,8 @@ func (p *Processor) works(id string) bool {
 	return p.workers[id] != nil
 }
 
-// Held returns the number of leases that this process holds, and how many transactions their ranges
-// had left after the last page of each.
+// Held returns the number of leases that this process holds, and the number of transactions that
+// their ranges had left after the last page of each.
 func (p *Processor) Held() (leases int, lag int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,8 +111,8 @@ func (p *Processor) Held() (leases int, lag int64) {
 	return leases, lag
 }
 
-// Stalled returns how long ago a page was last handled, of the range that this process owns for which
-// it is longest; 0 if it owns none. A page without changes counts, too.
+// Stalled returns the longest time since the last page of a range that this process owns; 0 if it
+// owns none. Pages without changes count, too.
 func (p *Processor) Stalled() (longest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +166,7 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	p.wg.Go(func() {
 		defer func() {
 			if context.Cause(ctx) == errLeaseLost {
-				p.signalRebalance() // after Reset it is free to be taken again
+				p.signalRebalance() // after Reset the lease can be taken again
 			}
 		}()
 		defer close(w.done)
@@ -201,7 +196,7 @@ func (p *Processor) signalRebalance() {
 func (p *Processor) end(ctx context.Context, h *held, w *worker) {
 	switch cause := context.Cause(ctx); cause {
 	case errSplit, errMerged:
-		return // the lease was removed, or stays taken
+		return // the lease was removed, or this process keeps it
 	case errLeaseLost:
 		p.o.Logger.Info("lease lost", logRange, spanOf(h.r), logGeneration, h.get().Generation)
 		return
@@ -245,7 +240,7 @@ func (p *Processor) process(ctx context.Context, h *held, w *worker) error {
 		case errors.Is(err, errLeaseLost), errors.Is(err, errSplit):
 			return err
 		case err != nil:
-			p.reader.failed(ctx, &retry, h.r, err)
+			p.reader.awaitRetry(ctx, &retry, h.r, err)
 			continue
 		}
 		retry.reset()
@@ -273,52 +268,73 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 			return false, false, p.split(ctx, h, w, c)
 		}
 	}
-	replayTo := h.get().ReplayTo
-	if replayTo > 0 {
+	replayTo, reread := h.get().ReplayTo, !w.rereadFrom.IsZero()
+	done, handling, err := p.readPage(ctx, h, w, replayTo > 0)
+	if err != nil {
+		idle, err = p.pageFailed(ctx, h, w, handling, err)
+		return idle, false, err
+	}
+	w.behind = time.Time{}
+	w.pages.adapt(done)
+	if w.at != "" && !reread && done.end.version > w.version {
+		p.rewind(h, w)
+		return false, true, nil
+	}
+	if err := p.savePage(ctx, h, w, done, replayTo); err != nil {
+		return false, false, err
+	}
+	idle = !done.full && (done.Items == 0 || done.Lag == 0) // Cosmos DB may end a page early
+	return idle, done.Items > 0, nil
+}
+
+// readPage reads the next page and calls the handler. It reports whether the handler was called.
+func (p *Processor) readPage(ctx context.Context, h *held, w *worker, replaying bool) (done pageResult, handling bool, err error) {
+	if replaying {
 		ctx = context.WithValue(ctx, replayKey{}, true)
 	}
 	if w.pages.repeats > 0 {
 		ctx = context.WithValue(ctx, repeatKey{}, true)
 	}
 	from, at := p.reader, w.at
-	if !w.rewound.IsZero() {
-		from, at = reader{since{p.reader.source, w.rewound}, p.o}, ""
+	if !w.rereadFrom.IsZero() {
+		from, at = reader{startAtContainer{p.reader.source, w.rereadFrom}, p.o}, ""
 	}
-	handling := false
-	done, err := from.step(ctx, h.r, at, w.pages.size, func(ctx context.Context, items [][]byte) error {
+	done, err = from.step(ctx, h.r, at, w.pages.size, func(ctx context.Context, items [][]byte) error {
 		handling = true
 		return p.handle(ctx, items)
 	})
+	return done, handling, err
+}
+
+// pageFailed handles an error of readPage. It returns the error to retry after, if any, and reports
+// whether the range is idle.
+func (p *Processor) pageFailed(ctx context.Context, h *held, w *worker, handling bool, err error) (idle bool, _ error) {
 	if behind := (behindError{}); errors.As(err, &behind) {
-		idle, err := p.replayLost(ctx, h, w, behind.end)
-		return idle, false, err
+		return p.replayLost(ctx, h, w, behind.end)
 	}
 	w.behind = time.Time{}
 	if errors.Is(err, errRecreated) {
 		p.o.Logger.Warn("container was recreated, reading its change feed from the beginning", logRange, spanOf(h.r))
 		w.at, w.version = "", 0
-		return false, false, h.checkpoint(ctx, "")
+		return false, h.checkpoint(ctx, "")
 	}
-	if err != nil {
-		if handling || errors.Is(err, context.DeadlineExceeded) { // other failures of a read are not for its size
-			w.pages.failed()
-		}
-		return false, false, err
+	if handling || errors.Is(err, context.DeadlineExceeded) { // other failures of a read are not due to its size
+		w.pages.shrink()
 	}
-	w.pages.handled(done)
-	if at != "" && done.end.version > w.version {
-		p.rewind(h, w)
-		return false, true, nil
-	}
-	w.rewound = time.Time{}
-	done.end.version = max(done.end.version, w.version) // of another region, which does not know yet
+	return false, err
+}
+
+// savePage records the position after a page, and writes a checkpoint if it is due or ends a replay.
+func (p *Processor) savePage(ctx context.Context, h *held, w *worker, done pageResult, replayTo uint64) error {
+	w.rereadFrom = time.Time{}
+	done.end.version = max(done.end.version, w.version) // a region may not know of the failover yet
 	if w.at, w.version = done.at, done.end.version; done.end.id != w.rangeID {
-		if w.rangeID != "" { // it was merged, which rebalance deals with, or split
+		if w.rangeID != "" { // the range was split, or merged, which rebalance handles
 			p.signalRebalance()
 		}
 		w.rangeID = done.end.id
 	}
-	if saved := h.handled(done); saved.After(w.saved) { // by a renewal
+	if saved := h.record(done); saved.After(w.saved) { // a renewal has saved earlier work
 		w.saved, w.unsaved, w.spent = saved, 0, 0
 	}
 	w.lag.Store(done.Lag)
@@ -326,16 +342,16 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 	w.unsaved += done.Items
 	w.spent += done.Took
 	replayed := replayTo > 0 && (done.Items == 0 || reached(w.at, replayTo))
-	if replayed || w.due(p.o.Clock(), p.o) {
-		if err := h.write(ctx, func(v *lease) {
-			if replayed {
-				v.ReplayTo = 0
-			}
-		}); err != nil {
-			return false, false, err
-		}
-		w.saved, w.unsaved, w.spent = p.o.Clock(), 0, 0
+	if !replayed && !w.due(p.o.Clock(), p.o) {
+		return nil
 	}
-	idle = !done.full && (done.Items == 0 || done.Lag == 0) // Cosmos DB may end a page early
-	return idle, done.Items > 0, nil
+	if err := h.write(ctx, func(v *lease) {
+		if replayed {
+			v.ReplayTo = 0
+		}
+	}); err != nil {
+		return err
+	}
+	w.saved, w.unsaved, w.spent = p.o.Clock(), 0, 0
+	return nil
 }

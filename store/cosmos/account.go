@@ -24,27 +24,25 @@ type Options struct {
 	Key        string                 // of the account, in base64
 	Credential azcore.TokenCredential // used if there is no Key
 
-	// Regions are where to read, the preferred one first; if a region cannot serve a read, the
-	// next one is asked. Default: the first region of the account, and no other.
+	// Regions are the regions to read from, the preferred one first; if a region cannot serve a
+	// read, the next one does. Default: the first region of the account, and no other.
 	Regions []string
 
-	// SessionKey authenticates the tokens of Sessions: accounts that share it take each other's.
-	// Default: derived from Key, or a random one if there is no Key.
+	// SessionKey authenticates the tokens of Sessions: accounts that share it accept each other's.
+	// Default: derived from Key, or random without a Key.
 	SessionKey []byte
 
-	// Transport sends the requests; the embedded engine is one. Default: HTTPS.
+	// Transport sends the requests; the embedded engine implements it. Default: HTTPS.
 	Transport policy.Transporter
 
-	// CacheBytes is how much memory the item cache may take, about. Default: 0, and
-	// nothing is cached.
+	// CacheBytes is the approximate size of the item cache in memory. Default: 0, no cache.
 	CacheBytes int
 
-	// Metrics is where the metrics that docs/cost.md lists are registered. Accounts may
-	// share it, and count together then. Default: a registry that nobody reads.
+	// Metrics registers the metrics that docs/cost.md lists. Accounts that share it share the
+	// metrics. Default: a new registry.
 	Metrics prometheus.Registerer
 
-	// Clock is the clock of this process, which is compared with the account's time. Default
-	// time.Now.
+	// Clock is this process's clock; see ClockOffset. Default time.Now.
 	Clock func() time.Time
 
 	// Logger gets warnings about the account. Default: none.
@@ -53,28 +51,28 @@ type Options struct {
 	// Tracing makes spans of requests. Default: none.
 	Tracing tracing.Provider
 
-	// Policies see every try of a request. Those of background work are not among them.
+	// Policies see every try of a request, except those of background work.
 	Policies []policy.Policy
 
-	// Retry says how often, and how fast, azcore repeats a failed request that is neither
-	// throttled nor an ambiguous write. Background work is not subject to it: it waits while it is
-	// throttled, and repeats only writes that met another of the same item. Default: azcore's.
+	// Retry limits how often, and how fast, azcore repeats a failed request that is neither
+	// throttled nor an ambiguous write. It does not apply to background work, which waits while
+	// throttled and repeats only conflicting concurrent writes (449). Default: azcore's.
 	Retry policy.RetryOptions
 
-	// RetryBudget is how long the requests of an operation may wait, all in all, from the first pause
-	// on: while they are throttled, for writes that they met, and for replicas that are behind.
-	// Default 2 s.
+	// RetryBudget limits the time that the requests of an operation together spend waiting, from the
+	// first pause on: while throttled (429), after conflicting concurrent writes (449), and for
+	// replicas behind the session token. Default 2 s.
 	RetryBudget time.Duration
 
-	// TryTimeout is how long each try may take. Default 1 minute.
+	// TryTimeout limits each try. Default 1 minute.
 	TryTimeout time.Duration
 
-	// Done, once closed, ends the wait for the account's properties, which azcosmos asks
-	// for before its first request and waits a minute for. Default: never.
+	// Done, once closed, ends the wait for the account's properties, which azcosmos requests before
+	// its first request, for up to a minute. Default: never.
 	Done <-chan struct{}
 }
 
-// propertiesTimeout is how long the account's properties may take.
+// propertiesTimeout limits the request for the account's properties.
 const propertiesTimeout = 30 * time.Second
 
 func (o Options) withDefaults() Options {
@@ -105,7 +103,7 @@ type Account struct {
 	client *azcosmos.Client // of shared
 }
 
-// shared is what requests and background work have in common.
+// shared is the state that requests and background work share.
 type shared struct {
 	requests, background *azcosmos.Client
 	registerer           prometheus.Registerer
@@ -134,35 +132,35 @@ func Open(o Options) (*Account, error) {
 	if s.clock, err = newClock(o.Clock, o.Logger, o.Metrics); err != nil {
 		return nil, err
 	}
-	calls := []policy.Policy{s.askProperties(o), policyFunc(setHeaders)}
+	calls := []policy.Policy{s.propertiesPolicy(o), policyFunc(setHeaders)}
 	if o.CacheBytes > 0 {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
 		calls = append(calls, s.cache)
 	}
 	calls = append(calls, meterCalls{})
-	// The order counts. A write that is repeated goes through the sessions again; the caller's
-	// policies see requests with their tokens; the meter and the clock are last and see what is sent.
+	// The order matters. A repeated write passes the sessions again; the caller's policies see
+	// requests with their session tokens; the meter and the clock are last and see each request sent.
 	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
-	tries := []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
+	tries := []policy.Policy{bodyPolicy{}, meterTries{s.meter}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
-	s.requests, err = open(nil, withSomeRetries, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{o.RetryBudget}, retryWrites{}, retryMet{o.RetryBudget}, s.sessions}, o.Policies, tries)})
+	s.requests, err = open(nil, withRetryBudget, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{o.RetryBudget}, retryWrites{}, retryContended{o.RetryBudget}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
-	patient, low := waitWhileThrottled, azcosmos.PriorityLevelLow
-	patient.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, withEndlessRetries, azcore.ClientOptions{Retry: patient, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryMet{o.RetryBudget}, s.sessions}, tries...)})
+	retry, low := waitWhileThrottled, azcosmos.PriorityLevelLow
+	retry.TryTimeout = o.TryTimeout
+	s.background, err = open(&low, withUnlimitedRetries, azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions}, tries...)})
 	if err != nil {
 		return nil, err
 	}
 	return &Account{s, s.requests}, nil
 }
 
-// errKey does not quote the key.
+// errKey reports an invalid key. It does not quote the key.
 var errKey = errors.New("the key of a Cosmos DB account must be base64")
 
 func (o Options) newClient(client *azcosmos.ClientOptions) (*azcosmos.Client, error) {
@@ -176,24 +174,24 @@ func (o Options) newClient(client *azcosmos.ClientOptions) (*azcosmos.Client, er
 	return azcosmos.NewClientWithKey(o.Endpoint, key, client)
 }
 
-// Close closes connections that are idle.
+// Close closes idle connections.
 func (a *Account) Close() {
 	a.requests.Close()
 	a.background.Close()
 }
 
-// Background returns the account for work that nobody waits for: with low priority, and
-// with patience while it is throttled.
+// Background returns the account for background work: its requests have low priority, and wait while
+// throttled until their context ends.
 func (a *Account) Background() *Account { return &Account{a.shared, a.shared.background} }
 
-// Client returns azcosmos's client of the account, for what this package does not cover.
-// Its requests take the same way.
+// Client returns the azcosmos client of the account, for what this package does not cover. Its
+// requests pass the same policies.
 func (a *Account) Client() *azcosmos.Client { return a.client }
 
-// Registerer returns where the account's metrics are registered.
+// Registerer returns the registerer of the account's metrics.
 func (a *Account) Registerer() prometheus.Registerer { return a.registerer }
 
-// RetryBudget returns how long the requests of an operation may wait; see Options.
+// RetryBudget returns Options.RetryBudget, or its default.
 func (a *Account) RetryBudget() time.Duration { return a.retryBudget }
 
 // Container returns a container, which need not exist. It does no I/O.
@@ -204,7 +202,7 @@ func (a *Account) Container(database, name string) (*Container, error) {
 	}
 	path := pathOf(database, name)
 	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path),
-		patient: a.client == a.background}, nil
+		isBackground: a.client == a.background}, nil
 }
 
 func (s *shared) followingOf(path string) *following {
@@ -218,36 +216,37 @@ func (s *shared) followingOf(path string) *following {
 	return f
 }
 
-// policyFunc is a policy.
+// policyFunc is a function as a policy.
 type policyFunc func(*policy.Request) (*http.Response, error)
 
 // Do implements policy.Policy.
 func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
 
-// askProperties returns a policy, per call, that learns the account's properties. The first request of a
-// client waits for them; azcosmos requests them for up to a minute, even if that request's context has
-// ended, and reports a failure to all requests for five minutes. So also the background client retries
-// them as Options.Retry says. The policy gives up when Options.Done is closed, and after
+// propertiesPolicy returns a policy, per call, that stores the account's properties. The first request
+// of a client waits for them; azcosmos requests them for up to a minute, even if that request's context
+// has ended, and reports a failure to all requests for five minutes. So the background client, too,
+// retries them as in Options.Retry. The policy gives up when Options.Done is closed, and after
 // propertiesTimeout.
-func (s *shared) askProperties(o Options) policyFunc {
+func (s *shared) propertiesPolicy(o Options) policyFunc {
 	return func(req *policy.Request) (*http.Response, error) {
-		if !asksForProperties(req.Raw()) {
+		if !isPropertiesRequest(req.Raw()) {
 			return req.Next()
 		}
-		asking, cancel := context.WithTimeout(policy.WithRetryOptions(req.Raw().Context(), o.Retry), propertiesTimeout)
+		ctx, cancel := context.WithTimeout(policy.WithRetryOptions(req.Raw().Context(), o.Retry), propertiesTimeout)
 		defer cancel()
 		go func() {
 			select {
 			case <-o.Done:
 				cancel()
-			case <-asking.Done():
+			case <-ctx.Done():
 			}
 		}()
-		return s.learnProperties(req.WithContext(asking))
+		return s.fetchProperties(req.WithContext(ctx))
 	}
 }
 
-// withContext is a policy, per call, that sends requests in the context that it returns of theirs.
+// withContext is a policy, per call, that replaces the context of requests by the one that the function
+// returns.
 type withContext func(context.Context) context.Context
 
 // Do implements policy.Policy.
@@ -255,9 +254,8 @@ func (f withContext) Do(req *policy.Request) (*http.Response, error) {
 	return req.WithContext(withoutDiagnostics{f(req.Raw().Context())}).Next()
 }
 
-// withoutDiagnostics is a context in which azcosmos finds nothing of its own: all of that is
-// for diagnostics, which nobody reads. To keep them takes azcosmos a tenth of what it allocates, and of
-// its time: it finds no place for them.
+// withoutDiagnostics hides the values of azcosmos in a context, so that it records no diagnostics.
+// Unused, they cost a tenth of its allocations and time.
 type withoutDiagnostics struct{ context.Context }
 
 var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()

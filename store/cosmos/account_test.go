@@ -13,33 +13,32 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// options are those of a test's account.
+// options returns the options of a test's account.
 func options(a *cosmostest.Account) Options {
 	return Options{Endpoint: a.Endpoint, Key: a.Key, Credential: a.Credential, Transport: a.Transport}
 }
 
-// silence is a Cosmos DB that takes requests about items and never answers.
-type silence struct {
+// unresponsive is a transport that never responds to requests for items.
+type unresponsive struct {
 	policy.Transporter
-	left chan struct{} // gets one for each request that nobody waits for any more
+	canceled chan struct{} // receives a value for each canceled request
 }
 
-func (s silence) Do(r *http.Request) (*http.Response, error) {
+func (u unresponsive) Do(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("X-Ms-Documentdb-Partitionkey") == "" {
-		return s.Transporter.Do(r)
+		return u.Transporter.Do(r)
 	}
 	<-r.Context().Done()
-	s.left <- struct{}{}
+	u.canceled <- struct{}{}
 	return nil, r.Context().Err()
 }
 
-// What happens in the background has no deadline of its own: what hangs ends all the
-// same, and is tried again.
-func TestBackgroundDoesNotHang(t *testing.T) {
+// A request without a response ends after TryTimeout, also in a context with a later deadline.
+func TestTryTimeout_UnresponsiveServer(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it lets requests take 10 ms")
-	left := make(chan struct{}, 100)
+	canceled := make(chan struct{}, 100)
 	o := options(cosmostest.Open(t, emulator.Options{}))
-	o.Transport, o.TryTimeout = silence{o.Transport, left}, 10*time.Millisecond
+	o.Transport, o.TryTimeout = unresponsive{o.Transport, canceled}, 10*time.Millisecond
 	account, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -57,18 +56,18 @@ func TestBackgroundDoesNotHang(t *testing.T) {
 			_, _ = posts.Read(ctx, Key{"a", "a"})
 		}()
 		select {
-		case <-left:
-		case <-done: // it did not come that far
+		case <-canceled:
+		case <-done: // not even sent
 		}
 		if ctx.Err() != nil {
-			t.Errorf("%s wait as long as they may", name)
+			t.Errorf("%s: the request lasted until the deadline of its context", name)
 		}
 		cancel()
 		<-done
 	}
 }
 
-// TestNoDiagnostics: azcosmos keeps none of what is answered to the clients of a gateway.
+// TestNoDiagnostics: azcosmos records no diagnostics for the clients of an Account.
 func TestNoDiagnostics(t *testing.T) {
 	on := cosmostest.Open(t, emulator.Options{})
 	account, err := Open(options(on))
@@ -80,8 +79,8 @@ func TestNoDiagnostics(t *testing.T) {
 		client *azcosmos.Client
 		kept   bool
 	}{
-		"by itself": {on.Client(t, nil), true},
-		"here":      {account.Client(), false},
+		"azcosmos alone": {on.Client(t, nil), true},
+		"Account":        {account.Client(), false},
 	} {
 		db, err := tt.client.NewDatabase(on.Database)
 		if err != nil {
@@ -89,7 +88,7 @@ func TestNoDiagnostics(t *testing.T) {
 		}
 		_, err = db.Read(t.Context(), nil)
 		if _, kept := azcosmos.DiagnosticsFromError(err); err == nil || kept != tt.kept {
-			t.Errorf("%s: diagnostics %v, %v", name, kept, err)
+			t.Errorf("%s: got diagnostics %v, error %v", name, kept, err)
 		}
 	}
 }

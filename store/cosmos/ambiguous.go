@@ -12,14 +12,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// retryWrites is a policy, per try, for requests. A write that may have been done without
-// an answer to say so (a connection that broke, a gateway that gave up) is ambiguous: it is
-// not sent again, as azcore would, since an increment would count twice, and a condition
-// that held the first time would fail. The caller reads instead what became of it (see
-// Error.Ambiguous).
+// retryWrites is a policy, per try, for requests. A write whose outcome is unknown (a broken
+// connection, a gateway timeout) is ambiguous. azcore would repeat it; this policy does not: an
+// increment could count twice, and a condition that held the first time could fail. The caller reads
+// the outcome instead (see Error.Ambiguous).
 type retryWrites struct{}
 
-// ambiguous are the statuses after which a write may have been done.
+// ambiguous are the statuses after which the outcome of a write is unknown.
 var ambiguous = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 // Do implements policy.Policy.
@@ -37,18 +36,18 @@ func (retryWrites) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// retryMet is a policy, per try, for requests and background work. A write that was not done, since it
-// met another of the same item (449), is sent again, as azcosmos would not.
-type retryMet struct{ budget time.Duration }
+// retryContended is a policy, per try, for requests and background work. It repeats a write that was
+// not executed because of a conflicting concurrent write (449), which azcosmos does not repeat.
+type retryContended struct{ budget time.Duration }
 
-// The pauses before a write that met another is sent again: each is twice the one before.
+// The first and the last pause of retryContended; each is twice the one before.
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 32 * firstPause
 )
 
 // Do implements policy.Policy.
-func (r retryMet) Do(req *policy.Request) (*http.Response, error) {
+func (r retryContended) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	for pause := firstPause; err == nil && resp.StatusCode == statusRetryWith && pause <= lastPause; pause *= 2 {
 		wait := jittered(pause)
@@ -67,7 +66,7 @@ func (r retryMet) Do(req *policy.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// jittered is half a pause to a whole one, so that those that met do not meet again.
+// jittered returns between half and all of a pause, so that conflicting writes do not conflict again.
 func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
 
 // isWrite reports whether a request changes items; a POST may also be a query.
@@ -81,7 +80,7 @@ func isWrite(r *http.Request) bool {
 	return false
 }
 
-// finalError is an error after which azcore does not try again.
+// finalError is an error after which azcore does not retry.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
@@ -89,19 +88,18 @@ func (e finalError) Unwrap() error { return e.error }
 // NonRetriable marks the error for azcore.
 func (finalError) NonRetriable() {}
 
-// written returns what a write has ended with. If that is ambiguous, the session token that tells
-// how new a read must be to show the write has not arrived, so it asks for the partition's newest:
-// a batch is executed where writes are. A later read of the outcome does not meet
-// a replica that is behind it.
-func (c *Container) written(ctx context.Context, partition string, err error) error {
+// writeError returns the error of a write as an *Error. After an ambiguous write, the session token of
+// the write is missing, so writeError fetches the partition's newest with a batch, which is executed
+// where writes are. A later read of the outcome then waits for a replica that has the write.
+func (c *Container) writeError(ctx context.Context, partition string, err error) error {
 	if err == nil {
 		return nil
 	}
 	e := ErrorOf(err)
 	if e.Ambiguous() && ctx.Err() == nil {
 		b := Batch{NoItems: true}
-		b.Read(partition)                                        // whether there is such an item does not matter
-		_, _, _ = c.execute(WithWrites(ctx, nil), partition, &b) // it is no write
+		b.Read(partition)                                        // the item need not exist
+		_, _, _ = c.execute(WithWrites(ctx, nil), partition, &b) // not counted as a write
 	}
 	return e
 }

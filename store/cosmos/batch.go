@@ -14,15 +14,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// MaxBatch is how many operations a transactional batch may have.
+// MaxBatch is the largest number of operations in a transactional batch.
 const MaxBatch = 100
 
-// Batch is a transactional batch of operations on one partition, as "Transactional batch
-// operations in Azure Cosmos DB" has them. The zero value has none.
+// Batch is a transactional batch of operations on one partition, as in "Transactional batch
+// operations in Azure Cosmos DB". The zero value has none.
 type Batch struct {
-	NoItems bool // the items that are read or written are not returned
+	NoItems bool // do not return the items read or written
 
-	json  []byte // without the last bracket
+	json  []byte // without the closing bracket
 	count int
 }
 
@@ -38,7 +38,7 @@ func (b *Batch) write(what string, item []byte) {
 	b.end()
 }
 
-// Patch changes an item. IfMatch and ReturnItem of the patch do not count.
+// Patch changes an item. It ignores IfMatch and ReturnItem of the patch.
 func (b *Batch) Patch(id string, p Patch) {
 	b.begin("Patch")
 	b.json = appendString(append(b.json, `,"id":`...), id)
@@ -47,12 +47,12 @@ func (b *Batch) Patch(id string, p Patch) {
 }
 
 // Read reads an item.
-func (b *Batch) Read(id string) { b.on("Read", id) }
+func (b *Batch) Read(id string) { b.byID("Read", id) }
 
 // Delete deletes an item.
-func (b *Batch) Delete(id string) { b.on("Delete", id) }
+func (b *Batch) Delete(id string) { b.byID("Delete", id) }
 
-// DeleteIf deletes an item that has the ETag. One with another fails with 412.
+// DeleteIf deletes an item if it has the ETag, and fails with 412 otherwise.
 func (b *Batch) DeleteIf(id string, etag ETag) {
 	b.begin("Delete")
 	b.json = appendString(append(b.json, `,"id":`...), id)
@@ -60,7 +60,7 @@ func (b *Batch) DeleteIf(id string, etag ETag) {
 	b.end()
 }
 
-func (b *Batch) on(what, id string) {
+func (b *Batch) byID(what, id string) {
 	b.begin(what)
 	b.json = appendString(append(b.json, `,"id":`...), id)
 	b.end()
@@ -78,14 +78,14 @@ func (b *Batch) begin(what string) {
 
 func (b *Batch) end() { b.json = append(b.json, '}') }
 
-// BatchResult says what became of a batch: all of it took effect, or nothing.
+// BatchResult is the outcome of a batch: all of its operations took effect, or none.
 type BatchResult struct {
-	Items  [][]byte // of each operation, nil of one that returns none; nil if nothing took effect
-	Failed int      // the operation that could not be applied; -1 if all took effect
-	Status int      // why: 404, 409 or 412
+	Items  [][]byte // by operation, nil for one that returns none; nil if the batch failed
+	Failed int      // index of the operation that failed; -1 if the batch took effect
+	Status int      // of the operation that failed: 404, 409 or 412
 }
 
-// Err returns why nothing took effect, nil if all did.
+// Err returns the error of a failed batch, and nil if the batch took effect.
 func (r BatchResult) Err() error {
 	if r.Failed < 0 {
 		return nil
@@ -93,24 +93,24 @@ func (r BatchResult) Err() error {
 	return &Error{Status: r.Status, Err: fmt.Errorf("operation %d of a batch: status %d", r.Failed, r.Status)}
 }
 
-// Batch executes a batch. An operation that is refused for another reason than the state of its
-// item is an error of the batch. One that met another write of the same item, or was throttled,
-// is executed again, as single writes are.
+// Batch executes a batch. An operation that fails for another reason than the state of its item (404,
+// 409, 412) is an error of the batch. A batch that was throttled (429) or conflicted with a concurrent
+// write (449) is repeated, as single writes are.
 func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (BatchResult, error) {
-	if c.patient {
-		ctx = withRetries(ctx, withoutEnd)
+	if c.isBackground {
+		ctx = withRetries(ctx, unlimitedRetries)
 	} else {
-		ctx = withSomeRetries(ctx)
+		ctx = withRetryBudget(ctx)
 	}
 	for contended, throttled := firstPause, firstPause; ; {
 		r, x, err := c.execute(ctx, partition, b)
 		if err != nil {
-			return BatchResult{}, c.written(ctx, partition, err)
+			return BatchResult{}, c.writeError(ctx, partition, err)
 		}
 		result, refused := resultOf(r)
 		if refused == nil {
 			if !b.NoItems {
-				result.Items, err = x.bodies(b.count)
+				result.Items, err = x.batchItems(b.count)
 			}
 			return result, wrap(err)
 		}
@@ -133,22 +133,22 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 	}
 }
 
-// execute executes the operations once. In their place azcosmos is given one that is of no
-// consequence, since it does not execute none.
-func (c *Container) execute(ctx context.Context, partition string, b *Batch) (azcosmos.TransactionalBatchResponse, *exchange, error) {
-	none := c.client.NewTransactionalBatch(partitionKey(partition))
-	none.DeleteItem("", nil)
+// execute executes the operations once. azcosmos refuses an empty batch, so it gets a placeholder,
+// which withRequestBody replaces.
+func (c *Container) execute(ctx context.Context, partition string, b *Batch) (azcosmos.TransactionalBatchResponse, *rawBodies, error) {
+	placeholder := c.client.NewTransactionalBatch(partitionKey(partition))
+	placeholder.DeleteItem("", nil)
 	var o *azcosmos.TransactionalBatchOptions
 	if !b.NoItems {
 		o = &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true}
 	}
-	within, x := sending(ctx, append(b.json, ']'))
-	r, err := c.client.ExecuteTransactionalBatch(within, none, o)
+	ctx, x := withRequestBody(ctx, append(b.json, ']'))
+	r, err := c.client.ExecuteTransactionalBatch(ctx, placeholder, o)
 	return r, x, err
 }
 
-// resultOf returns the result of a batch, or why Cosmos DB did not apply it. azcosmos leaves the
-// substatus and the retry-after of an operation out.
+// resultOf returns the result of a batch, or the error with which Cosmos DB refused it. azcosmos omits
+// the substatus and the retry-after of an operation.
 func resultOf(r azcosmos.TransactionalBatchResponse) (BatchResult, *Error) {
 	if r.Success {
 		return BatchResult{Failed: -1, Status: http.StatusOK}, nil
@@ -181,10 +181,10 @@ func resultOf(r azcosmos.TransactionalBatchResponse) (BatchResult, *Error) {
 	return BatchResult{}, &Error{Status: http.StatusInternalServerError, Err: errors.New("a batch failed without the status of an operation")}
 }
 
-// CreateAll creates the items of one partition, which are JSON objects, in transactional
-// batches. A batch whose first item exists was executed before: it is skipped, and there is
-// true. conflict is true if another of its items exists, and nothing of the batch was created.
-func (c *Container) CreateAll(ctx context.Context, partition string, items [][]byte) (there, conflict bool, err error) {
+// CreateAll creates the items of one partition, which are JSON objects, in transactional batches. A
+// batch whose first item exists was executed before: it is skipped, and exists is true. conflict is
+// true if another item of a batch exists; nothing of that batch was created.
+func (c *Container) CreateAll(ctx context.Context, partition string, items [][]byte) (exists, conflict bool, err error) {
 	for some := range slices.Chunk(items, MaxBatch) {
 		b := Batch{NoItems: true}
 		for _, item := range some {
@@ -194,8 +194,8 @@ func (c *Container) CreateAll(ctx context.Context, partition string, items [][]b
 		if err != nil {
 			return false, false, err
 		}
-		there = there || r.Failed == 0
-		conflict = conflict || r.Failed > 0 // a create is refused for nothing else
+		exists = exists || r.Failed == 0
+		conflict = conflict || r.Failed > 0 // a create fails for no other reason
 	}
-	return there, conflict, nil
+	return exists, conflict, nil
 }

@@ -8,7 +8,7 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// A batch deletes an item that has changed since it was read only without its ETag.
+// DeleteIf deletes an item only if it has the ETag.
 func TestBatch_DeleteIf(t *testing.T) {
 	on := cosmostest.Open(t, emulator.Options{})
 	account, err := Open(options(on))
@@ -41,7 +41,7 @@ func TestBatch_DeleteIf(t *testing.T) {
 		var b Batch
 		b.DeleteIf("c", tt.etag)
 		if r, err := posts.Batch(t.Context(), "p", &b); err != nil || r.Status != tt.want {
-			t.Errorf("with %s: %+v %v, want %d", tt.etag, r, err, tt.want)
+			t.Errorf("etag %s: got %+v, %v, want status %d", tt.etag, r, err, tt.want)
 		}
 	}
 }

@@ -17,48 +17,50 @@ import (
 	"byline/internal/jsonpart"
 )
 
-// bodies is a policy, per try, after those that decide whether to try again: a response
-// that is cut off is an error. It sends batches and patches as this package encodes them, and hands
-// pages of queries and of the change feed and results of batches on as they arrive. azcosmos
-// would encode the operations of a batch each for itself, and copy and check them twice more;
-// azcore would collect what arrives in memory that it enlarges again and again, and azcosmos
-// copy and check every item of it three times before it is decoded.
-type bodies struct{}
+// bodyPolicy is a policy, per try, after the retry policies, so that a truncated response is an error
+// that they see. It sends batches and patches as this package encodes them, and passes on the raw
+// pages of queries and of the change feed, and the raw results of batches. azcosmos would encode the
+// operations of a batch one by one, and copy and check them twice more; azcore would grow a buffer
+// for the response repeatedly, and azcosmos copy and check every item three times before it is decoded.
+type bodyPolicy struct{}
 
-// exchange is a request and its response, as far as this package encodes and decodes them.
-type exchange struct {
-	request []byte // sent instead of what azcosmos encoded; nil: that is sent
-	paged   bool   // a response is a page, of which the items are wanted
-	body    []byte // as it arrived; nil if azcosmos has it, or if it is paged
+// rawBodies are the bodies of a request and its responses that this package encodes and decodes itself.
+type rawBodies struct {
+	request []byte // replaces the body that azcosmos encoded, unless nil
+	paged   bool   // responses are pages, whose items are collected
+	body    []byte // of the response; nil if azcosmos decodes it, or if it is paged
 
-	mu    sync.Mutex // azcosmos asks for many items side by side
-	items [][]byte   // guarded by mu; of the pages, whose bytes they share
+	mu    sync.Mutex // azcosmos reads many items concurrently
+	items [][]byte   // guarded by mu; they share the bytes of their pages
 }
 
-type exchangeKey struct{}
+type rawBodiesKey struct{}
 
-// receiving has the body of a successful response in ctx arrive in the exchange.
-func receiving(ctx context.Context) (context.Context, *exchange) { return sending(ctx, nil) }
-
-// receivingItems has the items of pages, of the change feed or of a query, arrive in the
-// exchange, in the order in which the pages arrive: azcosmos asks for some side by side, and
-// when a physical partition has been split, for some again.
-func receivingItems(ctx context.Context) (context.Context, *exchange) {
-	x := &exchange{paged: true}
-	return context.WithValue(ctx, exchangeKey{}, x), x
+// withResponseBody returns a context in which the body of a successful response is stored in the
+// rawBodies.
+func withResponseBody(ctx context.Context) (context.Context, *rawBodies) {
+	return withRequestBody(ctx, nil)
 }
 
-// sending has body sent in ctx, too.
-func sending(ctx context.Context, body []byte) (context.Context, *exchange) {
-	x := &exchange{request: body}
-	return context.WithValue(ctx, exchangeKey{}, x), x
+// withPageItems returns a context in which the items of pages, of the change feed or of a query, are
+// collected in the rawBodies, in the order of the responses: azcosmos requests some pages concurrently,
+// and repeats some after a split of a physical partition.
+func withPageItems(ctx context.Context) (context.Context, *rawBodies) {
+	x := &rawBodies{paged: true}
+	return context.WithValue(ctx, rawBodiesKey{}, x), x
+}
+
+// withRequestBody is withResponseBody, and also replaces the body of the request.
+func withRequestBody(ctx context.Context, body []byte) (context.Context, *rawBodies) {
+	x := &rawBodies{request: body}
+	return context.WithValue(ctx, rawBodiesKey{}, x), x
 }
 
 // Do implements policy.Policy.
-func (bodies) Do(req *policy.Request) (*http.Response, error) {
+func (bodyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
-	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
-	// azcosmos reads accounts and containers in the context of what needs them.
+	x, ok := r.Context().Value(rawBodiesKey{}).(*rawBodies)
+	// azcosmos also reads accounts and containers in this context.
 	if !ok || containerPath(r.URL.EscapedPath()) == "" {
 		return req.Next()
 	}
@@ -79,7 +81,7 @@ func (bodies) Do(req *policy.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The cache counts what arrived.
+	// The cache counts the bytes.
 	resp.Body, resp.ContentLength = http.NoBody, int64(len(body))
 	if !x.paged {
 		x.body = body
@@ -92,14 +94,14 @@ func (bodies) Do(req *policy.Request) (*http.Response, error) {
 	x.mu.Lock()
 	x.items = append(x.items, items...)
 	x.mu.Unlock()
-	// Of the change feed azcosmos goes on to the next physical partition if there are none.
+	// azcosmos continues the change feed with the next physical partition if _count is 0.
 	resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%s,"_count":%d}`, rid, len(items))))
 	return resp, nil
 }
 
 // readBody reads a body to its end and closes it.
 func readBody(resp *http.Response) (body []byte, err error) {
-	if held, ok := resp.Body.(interface{ Bytes() []byte }); ok { // of the engine, in this process
+	if held, ok := resp.Body.(interface{ Bytes() []byte }); ok { // from the engine, in this process
 		return held.Bytes(), resp.Body.Close()
 	}
 	if resp.ContentLength < 0 {
@@ -111,8 +113,8 @@ func readBody(resp *http.Response) (body []byte, err error) {
 	return body, errors.Join(err, resp.Body.Close())
 }
 
-// parsePage returns the items of a page, which share its bytes, if it is not cut off. Whether
-// they are JSON is seen when they are decoded.
+// parsePage returns the items of a page, which share its bytes. It reports false for a truncated page.
+// It does not check the JSON of the items.
 func parsePage(body []byte) (rid []byte, items [][]byte, ok bool) {
 	page := jsonpart.Members{Text: bytes.TrimSpace(body), At: 1}
 	list := []byte(nil)
@@ -144,9 +146,9 @@ var errNotPage = errors.New("not a page of a list")
 
 var errNotResults = errors.New("not the results of a batch, or not all")
 
-// bodies returns what a batch of n operations that succeeded returned of each of them, nil of
-// those that return nothing; none if it did not succeed.
-func (x *exchange) bodies(n int) ([][]byte, error) {
+// batchItems returns the items that a successful batch of n operations returned, nil for operations
+// that return none; and nil for a batch that failed.
+func (x *rawBodies) batchItems(n int) ([][]byte, error) {
 	if x.body == nil {
 		return nil, nil
 	}

@@ -20,9 +20,9 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// TestPagesArrive: pages of the change feed of several physical partitions, some
-// without news, are those that azcosmos reads. So are those of many items at once.
-func TestPagesArrive(t *testing.T) {
+// TestPages_MatchAzcosmos: change feed pages of several physical partitions, some without changes, are the
+// same as those that azcosmos reads, and so are the items of ReadMany.
+func TestPages_MatchAzcosmos(t *testing.T) {
 	on := cosmostest.Open(t, emulator.Options{Partitions: 4})
 	account, err := Open(options(on))
 	if err != nil {
@@ -32,7 +32,7 @@ func TestPagesArrive(t *testing.T) {
 	if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 		t.Fatal(err)
 	}
-	arriving, err := account.Container(on.Database, "posts")
+	raw, err := account.Container(on.Database, "posts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestPagesArrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 5 { // some of the partitions have none
+	for i := range 5 { // some partitions have no item
 		item := fmt.Appendf(nil, `{"id":"%d","postId":"p%[1]d","text":"\u00e9 \"]"}`, i)
 		if _, err := plain.CreateItem(t.Context(), partitionKey(fmt.Sprint("p", i)), item, nil); err != nil {
 			t.Fatal(err)
@@ -72,15 +72,15 @@ func TestPagesArrive(t *testing.T) {
 		}
 		return n
 	}
-	for deadline := time.Now().Add(time.Minute); count(read(plain)) < 5 || count(read(arriving.ChangeFeed())) < 5; {
+	for deadline := time.Now().Add(time.Minute); count(read(plain)) < 5 || count(read(raw.ChangeFeed())) < 5; {
 		if on.Engine != nil || time.Now().After(deadline) { // on an endpoint, replicas may be behind
 			t.Fatal("changes are missing")
 		}
 	}
-	want, got := read(plain), read(arriving.ChangeFeed())
+	want, got := read(plain), read(raw.ChangeFeed())
 	for i := range want {
 		if !slices.Equal(got[i].items, want[i].items) || got[i].continuation != want[i].continuation {
-			t.Errorf("page %d: %+v, want %+v", i, got[i], want[i])
+			t.Errorf("page %d: got %+v, want %+v", i, got[i], want[i])
 		}
 	}
 
@@ -104,11 +104,11 @@ func TestPagesArrive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	arrived, err := arriving.ReadMany(t.Context(), keys)
+	items, err := raw.ReadMany(t.Context(), keys)
 	slices.SortFunc(many.Items, bytes.Compare)
-	slices.SortFunc(arrived, bytes.Compare)
-	if err != nil || len(arrived) != 300 || !slices.EqualFunc(arrived, many.Items, bytes.Equal) {
-		t.Errorf("%d of %d items, or other ones: %v", len(arrived), len(many.Items), err)
+	slices.SortFunc(items, bytes.Compare)
+	if err != nil || len(items) != 300 || !slices.EqualFunc(items, many.Items, bytes.Equal) {
+		t.Errorf("ReadMany: got %d items, not the %d that azcosmos reads: %v", len(items), len(many.Items), err)
 	}
 }
 
@@ -118,15 +118,15 @@ func TestReadBody(t *testing.T) {
 		length int64
 		err    error
 	}{
-		"length known":  {`{"a":1}`, 7, nil},
-		"chunked":       {`{"a":1}`, -1, nil},
-		"none":          {"", 0, nil},
-		"cut off":       {`{"a"`, 7, io.ErrUnexpectedEOF},
-		"nothing of it": {"", 7, io.EOF},
+		"length known":                {`{"a":1}`, 7, nil},
+		"chunked":                     {`{"a":1}`, -1, nil},
+		"empty":                       {"", 0, nil},
+		"truncated -> unexpected EOF": {`{"a"`, 7, io.ErrUnexpectedEOF},
+		"missing although length > 0": {"", 7, io.EOF},
 	} {
 		got, err := readBody(&http.Response{Body: io.NopCloser(strings.NewReader(tt.body)), ContentLength: tt.length})
 		if !errors.Is(err, tt.err) || err == nil && string(got) != tt.body {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("%s: got %q, %v, want %q, %v", name, got, err, tt.body, tt.err)
 		}
 	}
 }
@@ -148,13 +148,14 @@ func TestContainerPath(t *testing.T) {
 		"":                                    "",
 	} {
 		if got := containerPath(path); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
+			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
 }
 
-// TestLengthOfBodies: what counts the bytes of an answer knows them, also if they came in chunks.
-func TestLengthOfBodies(t *testing.T) {
+// TestBodyPolicy_ContentLength: policies before bodyPolicy see the length of a response, also of a chunked
+// one.
+func TestBodyPolicy_ContentLength(t *testing.T) {
 	var length int64
 	look := policyFunc(func(req *policy.Request) (*http.Response, error) {
 		resp, err := req.Next()
@@ -172,7 +173,7 @@ func TestLengthOfBodies(t *testing.T) {
 	})
 	on := cosmostest.Open(t, emulator.Options{})
 	client := on.Client(t, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{bodies{}, chunked}}})
+		PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{bodyPolicy{}, chunked}}})
 	s := &shared{requests: client, followed: map[string]*following{}}
 	account := &Account{s, client}
 	err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "feed", PartitionKey: "/type"}}})
@@ -184,12 +185,12 @@ func TestLengthOfBodies(t *testing.T) {
 		}
 	}
 	if err != nil || length <= 0 {
-		t.Errorf("%d bytes, %v", length, err)
+		t.Errorf("got a ContentLength of %d, error %v", length, err)
 	}
 }
 
-// TestPage: a page is whole, in whatever order, or none.
-func TestPage(t *testing.T) {
+// TestParsePage: a page may have its properties in any order, but must be complete.
+func TestParsePage(t *testing.T) {
 	for page, want := range map[string]string{
 		`{"_rid":"r","Documents":[{"id":"1"},{"id":"2"}],"_count":2}`:                 `"r" {"id":"1"} {"id":"2"}`,
 		" { \"Documents\" : [ {\"id\" : \"]\"} ] , \"_count\" : 1,\n\"_rid\":\"r\"} ": `"r" {"id" : "]"}`,
@@ -210,22 +211,22 @@ func TestPage(t *testing.T) {
 		rid, items, ok := parsePage([]byte(page))
 		got := strings.TrimSpace(fmt.Sprintf("%s %s", rid, bytes.Join(items, []byte(" "))))
 		if ok != (want != "") || ok && got != want {
-			t.Errorf("%s: %s %t", page, got, ok)
+			t.Errorf("%s: got %q, %t, want %q", page, got, ok, want)
 		}
 	}
 }
 
-// TestResultsOfBatch: there is one of each operation.
-func TestResultsOfBatch(t *testing.T) {
-	x := exchange{body: []byte(` [{"statusCode":200,"resourceBody":{"id":"]"}}, {"statusCode":204} ]`)}
-	got, err := x.bodies(2)
+// TestBatchItems: a batch has one result for each operation.
+func TestBatchItems(t *testing.T) {
+	x := rawBodies{body: []byte(` [{"statusCode":200,"resourceBody":{"id":"]"}}, {"statusCode":204} ]`)}
+	got, err := x.batchItems(2)
 	if len(got) != 2 || string(got[0]) != `{"id":"]"}` || got[1] != nil || err != nil {
-		t.Errorf("%q %v", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 	for _, body := range []string{``, `[]`, `{}`, `[{"statusCode":200}]`, `[{},{},{}]`, `{"a":{},"b":{}}`, `[{},{"resourceBody":{"id":"1"`, `[{},{}`} {
 		x.body = []byte(body)
-		if got, err := x.bodies(2); err == nil {
-			t.Errorf("%s: %q", body, got)
+		if got, err := x.batchItems(2); err == nil {
+			t.Errorf("%s: got %q, want an error", body, got)
 		}
 	}
 }

@@ -23,94 +23,92 @@ import (
 )
 
 const (
-	// followedFor is how long what was read, or what the change feed has told since, counts,
-	// beside two polls: without news for longer, the cache may be behind, and is not asked.
-	followedFor = time.Second
+	// confirmGrace, plus two polls, is how long a cached item is used without a confirmation by the
+	// change feed. After that the cache may be behind, and items are read.
+	confirmGrace = time.Second
 
-	// throttledFor is how old something may be that is returned because Cosmos DB
+	// maxThrottledAge is the largest age of a cached item that is returned because Cosmos DB
 	// throttles.
-	throttledFor = 10 * time.Second
+	maxThrottledAge = 10 * time.Second
 
-	// cachedFor is how long something is cached at most. What goes without a trace in the
-	// change feed, such as the comments of a post that was deleted, is gone by then.
-	cachedFor = 30 * time.Second
+	// maxCachedAge is the largest age of a cached item. It bounds how long deletes that the change feed
+	// does not show, such as those of the comments of a deleted post, go unnoticed.
+	maxCachedAge = 30 * time.Second
 
-	// entryBytes is about what an entry takes beside what was read.
+	// entryBytes is the approximate size of an entry without its value.
 	entryBytes = 300
 )
 
-// itemCache caches items, and pages of lists, as they were read. They are returned instead of
-// reading again as long as their partition has not changed: by what this process writes,
-// which it knows at once, or by what any other writes, which the change feed tells within a
-// poll. So reads cost nothing, and callers who write through this process read what they
-// wrote. A request with a Session that is newer than what is cached reads.
+// itemCache caches items, and pages of lists, until their partition changes: by a write of this
+// process, which invalidates at once, or by a write of another, which the change feed shows within a
+// poll. So cached reads cost nothing, and callers who write through this process read their own
+// writes. A Session newer than the cached item bypasses the cache.
 //
-// It is a policy, per call, and works while the container of what is read is followed by a
-// Tail.
+// It is a policy, per call. It returns items only while a Tail follows their container.
 type itemCache struct {
-	entries *otter.Cache[place, cached]
+	entries *otter.Cache[cacheKey, cached]
 	reads   singleflight.Group
 	changes changes
 	meter   *meter
 }
 
-// following is how a container's changes come to be known.
+// following is the state of following a container's change feed.
 type following struct {
-	since, until atomic.Int64 // all changes between are known; Unix nanoseconds, 0 if none are
+	since, until atomic.Int64 // all changes between them are known; Unix nanoseconds, 0 if none are
 	failing      atomic.Bool  // the last attempt to read changes has failed
-	poll         atomic.Int64 // how often they are asked for while something is read, in nanoseconds; 0: they are not
+	poll         atomic.Int64 // PollInterval of the Tail, in nanoseconds; 0 without a Tail
 
-	onDemand atomic.Pointer[func() bool] // of the Tail
-	wanted   changefeed.Signal           // wakes the Tail
-	writes   changefeed.Signal           // what this process has written
-	news     changefeed.Signal           // until has grown
+	unwatched atomic.Pointer[func() bool] // Options.Unwatched of the Tail
+	wake      changefeed.Signal           // wakes the Tail
+	writes    changefeed.Signal           // set after writes of this process
+	advanced  changefeed.Signal           // set when until has grown
 
 	mu     sync.Mutex
 	ranges []followedRange // guarded by mu; by MinInclusive
 }
 
-// followedRange is a feed range of a container, and up to when its changes are known.
+// followedRange is a feed range of a container. Its changes are known up to until.
 type followedRange struct {
 	azcosmos.FeedRange
 	until time.Time
 }
 
-// cached is what was read of a partition.
+// cached is a cached value of a partition.
 type cached struct {
 	value any
 	bytes int
-	as    change // what was known of the partition when the read began
-	at    answered
+	stamp changeStamp // of the partition when the read began
+	at    readPosition
 	began time.Time
 	ended time.Time
 }
 
-// newItemCache returns a cache that takes so many bytes of memory, about.
+// newItemCache returns a cache of approximately so many bytes.
 func newItemCache(bytes int, m *meter) *itemCache {
-	return &itemCache{meter: m, entries: otter.Must(&otter.Options[place, cached]{
+	return &itemCache{meter: m, entries: otter.Must(&otter.Options[cacheKey, cached]{
 		MaximumWeight: uint64(bytes),
-		Weigher: func(p place, c cached) uint32 {
+		Weigher: func(p cacheKey, c cached) uint32 {
 			return uint32(len(p.partition) + len(p.what) + c.bytes + entryBytes)
 		},
 	})}
 }
 
-// changes counts how often partitions have changed. Several share a count: a change of
-// one makes what is known of the others unknown, and that is all.
+// changes counts the changes of partitions. Several partitions share a counter: a change of one also
+// invalidates the others.
 type changes struct{ counts [1 << 14]atomic.Uint64 }
 
-// change is the state of a partition, as far as it is known.
-type change struct {
+// changeStamp is the change count of a partition at some moment.
+type changeStamp struct {
 	of    *atomic.Uint64
 	count uint64
 }
 
-// holds reports whether nothing is known to have changed since.
-func (c change) holds() bool { return c.of.Load() == c.count }
+// unchanged reports whether no change of the partition is known since.
+func (c changeStamp) unchanged() bool { return c.of.Load() == c.count }
 
 var changeSeed = maphash.MakeSeed()
 
-func (c *changes) at(container, partition string) *atomic.Uint64 {
+func (c *changes) counter(container, partition string) *atomic.Uint64 {
 	var h maphash.Hash
 	h.SetSeed(changeSeed)
 	h.WriteString(container)
@@ -119,12 +117,12 @@ func (c *changes) at(container, partition string) *atomic.Uint64 {
 	return &c.counts[h.Sum64()%uint64(len(c.counts))]
 }
 
-func (c *changes) now(container, partition string) change {
-	count := c.at(container, partition)
-	return change{count, count.Load()}
+func (c *changes) stamp(container, partition string) changeStamp {
+	count := c.counter(container, partition)
+	return changeStamp{count, count.Load()}
 }
 
-// Invalidate has nothing that is cached returned again, nor any response that rests on it.
+// Invalidate invalidates all cached items, and every response that depends on them.
 func (a *Account) Invalidate() {
 	if a.cache == nil {
 		return
@@ -134,21 +132,21 @@ func (a *Account) Invalidate() {
 	}
 }
 
-// changed says that a partition has changed, or may have.
-func (c *changes) changed(container, partition string) { c.at(container, partition).Add(1) }
+// changed records that a partition has changed, or may have.
+func (c *changes) changed(container, partition string) { c.counter(container, partition).Add(1) }
 
-// Do implements policy.Policy: a write changes its partition, whatever became of it.
+// Do implements policy.Policy. A write invalidates its partition, whatever its outcome.
 func (c *itemCache) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	r := req.Raw()
 	path := containerPath(r.URL.EscapedPath())
-	if path == "" { // azcosmos reads accounts and containers in the context of what needs them
+	if path == "" { // azcosmos also reads accounts and containers in this context
 		return resp, err
 	}
 	if read, ok := r.Context().Value(readingKey{}).(*reading); !ok {
-		noteUncached(r.Context())
+		recordUncached(r.Context())
 	} else if err == nil {
-		read.saw(resp)
+		read.add(resp)
 	}
 	if isWrite(r) {
 		var partition [1]string // "" for a query of all partitions
@@ -158,28 +156,28 @@ func (c *itemCache) Do(req *policy.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// reading is what the policy sees of a read.
+// reading collects the responses of a read.
 type reading struct {
 	mu    sync.Mutex
-	at    []answered // guarded by mu; of each response
-	bytes int        // guarded by mu
+	at    []readPosition // guarded by mu; of each response
+	bytes int            // guarded by mu
 }
 
-func (r *reading) saw(resp *http.Response) {
+func (r *reading) add(resp *http.Response) {
 	n := int(resp.ContentLength)
 	if n < 0 {
-		body, _ := runtime.Payload(resp) // who reads it gets the error, too
+		body, _ := runtime.Payload(resp) // the caller gets the error, too
 		n = len(body)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, known := parseRange(resp.Header.Get(sessionHeader))
-	r.at = append(r.at, answered{at, known})
+	r.at = append(r.at, readPosition{at, known})
 	r.bytes += n
 }
 
-// Weigh has what is read in ctx count so many bytes more in the cache than it had on its way:
-// what it is decoded into.
+// Weigh adds bytes to the size of a cached value that is read in ctx: of the decoded value, beyond that
+// of the response.
 func Weigh(ctx context.Context, bytes int) {
 	if r, ok := ctx.Value(readingKey{}).(*reading); ok {
 		r.mu.Lock()
@@ -188,7 +186,7 @@ func Weigh(ctx context.Context, bytes int) {
 	}
 }
 
-// CachedBytes is how many bytes are cached, about.
+// CachedBytes returns the approximate size of the cached items.
 func (a *Account) CachedBytes() int {
 	if a.cache == nil {
 		return 0
@@ -197,34 +195,34 @@ func (a *Account) CachedBytes() int {
 	return int(a.cache.entries.WeightedSize())
 }
 
-// entry is what is cached of a value that was read of a partition with so many others: their bytes
-// are shared alike.
-func (r *reading) entry(of *Container, partition string, value any, others int, as change, began time.Time) cached {
+// entry returns the cache entry of a value of a partition that was read together with others; each gets
+// an equal share of the bytes.
+func (r *reading) entry(of *Container, partition string, value any, others int, stamp changeStamp, began time.Time) cached {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := cached{value: value, bytes: r.bytes / (1 + others), as: as, began: began, ended: time.Now()}
-	if mine := of.sessions.known.keys(of.path).holding(effectiveKey(partition)); mine != nil {
-		c.at = oldest(r.at, mine.is)
+	c := cached{value: value, bytes: r.bytes / (1 + others), stamp: stamp, began: began, ended: time.Now()}
+	if mine := of.sessions.known.keys(of.path).forKey(effectiveKey(partition)); mine != nil {
+		c.at = oldest(r.at, mine.inherits)
 	} else if len(r.at) > 0 {
-		first := r.at[0].id // if all are of one range, it is the partition's
-		if !slices.ContainsFunc(r.at, func(a answered) bool { return a.id != first }) {
+		first := r.at[0].id // if all are from one range, it is the partition's
+		if !slices.ContainsFunc(r.at, func(a readPosition) bool { return a.id != first }) {
 			c.at = oldest(r.at, func(uint64) bool { return true })
 		}
 	}
 	return c
 }
 
-// oldest returns the oldest of the responses of a range, the zero value if it cannot tell.
-func oldest(all []answered, is func(id uint64) bool) (o answered) {
+// oldest returns the oldest position of the matching ranges, or the zero value if it is not known.
+func oldest(all []readPosition, matches func(id uint64) bool) (o readPosition) {
 	for _, a := range all {
 		switch {
-		case !is(a.id):
+		case !matches(a.id):
 		case !a.known:
-			return answered{}
+			return readPosition{}
 		case !o.known || o.covers(a.progress):
 			o = a
 		case !a.covers(o.progress):
-			return answered{}
+			return readPosition{}
 		}
 	}
 	return o
@@ -232,53 +230,53 @@ func oldest(all []answered, is func(id uint64) bool) (o answered) {
 
 type readingKey struct{}
 
-// place is where something is cached: its container, by path, and partition, and what of it.
-// What is of different types must be called differently.
-type place struct{ container, partition, what string }
+// cacheKey identifies a cached value: by the path of its container, its partition, and what it is.
+// Values of different types must have different names.
+type cacheKey struct{ container, partition, what string }
 
-// look returns what is cached at a place, if nothing is known to have changed since: fresh if
-// it may be returned instead of reading, stale if only because reading fails.
-func (c *itemCache) look(session *Session, of *Container, p place) (known cached, fresh, stale bool) {
+// lookup returns the cached value of a key. fresh reports that it may be returned instead of reading,
+// stale that it may be returned if Cosmos DB throttles the read.
+func (c *itemCache) lookup(session *Session, of *Container, p cacheKey) (known cached, fresh, stale bool) {
 	known, found := c.entries.GetIfPresent(p)
 	now := time.Now()
 	age := now.Sub(known.began)
-	found = found && age < cachedFor && known.as.holds() && session.admits(of, p.partition, known.at)
-	return known, found && of.following.confirms(known.began, now), found && age < throttledFor
+	found = found && age < maxCachedAge && known.stamp.unchanged() && session.admits(of, p.partition, known.at)
+	return known, found && of.following.confirms(known.began, now), found && age < maxThrottledAge
 }
 
-// Caches reports whether what is read of the container may be cached.
+// Caches reports whether the items of the container may be cached.
 func (c *Container) Caches() bool { return c.cache != nil }
 
-// Get returns what read reads of a partition of a container, called what: from the item cache
-// if that is as good. The same is read once for all who ask for it at the same time.
+// Get returns the value called what of a partition of a container: from the item cache if it is fresh,
+// and otherwise with read. Concurrent reads of the same value share one.
 func Get[T any](ctx context.Context, of *Container, partition, what string, read func(context.Context) (T, error)) (T, error) {
 	c := of.cache
 	if c == nil {
 		return read(ctx)
 	}
 	session := SessionFrom(ctx)
-	at := place{of.path, partition, what}
-	if known, fresh, _ := c.look(session, of, at); fresh {
+	at := cacheKey{of.path, partition, what}
+	if known, fresh, _ := c.lookup(session, of, at); fresh {
 		c.meter.hit(ctx, of.Name(), partition)
-		noteReads(ctx, of, []string{partition}, known)
+		recordReads(ctx, of, []string{partition}, known)
 		return known.value.(T), nil
 	}
-	began, as := time.Now(), c.changes.now(of.path, partition)
-	mine := false // the read
-	flight := c.reads.DoChan(fmt.Sprintf("%q %d", at, as.count), func() (got any, err error) {
+	began, stamp := time.Now(), c.changes.stamp(of.path, partition)
+	mine := false // this caller began the read
+	flight := c.reads.DoChan(fmt.Sprintf("%q %d", at, stamp.count), func() (got any, err error) {
 		defer func() {
-			if p := recover(); p != nil { // nobody else would, on this goroutine
+			if p := recover(); p != nil { // the goroutine is not the caller's
 				got, err = cached{}, &Error{Status: http.StatusInternalServerError, Err: fmt.Errorf("panic: %v", p)}
 			}
 		}()
 		mine = true
-		// Others wait for it, too: it goes on if the first of them leaves, and does not
-		// wait for what only the first one's session asks for.
+		// Other callers wait for it, too: it continues if the first caller's context ends, and does
+		// not wait for the first caller's session.
 		ctx, cancel := detached(ctx)
 		defer cancel()
 		r := &reading{}
 		value, err := read(context.WithValue(ctx, readingKey{}, r))
-		known := r.entry(of, partition, value, 0, as, began)
+		known := r.entry(of, partition, value, 0, stamp, began)
 		if err == nil {
 			c.entries.Set(at, known)
 		}
@@ -288,33 +286,33 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 	select {
 	case <-ctx.Done():
 		return none, wrap(ctx.Err())
-	case landed := <-flight:
-		got, err := landed.Val.(cached), landed.Err
+	case result := <-flight:
+		got, err := result.Val.(cached), result.Err
 		switch {
 		case HasStatus(err, http.StatusTooManyRequests):
-			known, _, stale := c.look(session, of, at) // it may have changed, or grown too old, since
+			known, _, stale := c.lookup(session, of, at) // it may have changed, or grown too old, since
 			if !stale {
 				return none, err
 			}
 			c.meter.hit(ctx, of.Name(), partition)
-			noteReads(ctx, of, []string{partition}, known)
+			recordReads(ctx, of, []string{partition}, known)
 			return known.value.(T), nil
-		case err != nil && !mine && ctx.Err() == nil && isCanceled(err): // its time was that of the caller who began it
+		case err != nil && !mine && ctx.Err() == nil && isCanceled(err): // the deadline was that of the caller who began the read
 			return read(ctx)
 		case err != nil:
 			return none, err
-		case !session.admits(of, partition, got.at): // it was for all
+		case !session.admits(of, partition, got.at): // the shared read had no session
 			return read(ctx)
 		case !mine:
 			c.meter.hit(ctx, of.Name(), partition)
 		}
-		noteReads(ctx, of, []string{partition}, got)
+		recordReads(ctx, of, []string{partition}, got)
 		return got.value.(T), nil
 	}
 }
 
-// GetMany is Get for one item of each of several partitions, and what it is called there.
-// read reads those that the cache lacks, in one request.
+// GetMany is Get for one value in each of several partitions; what returns its name there. read reads
+// the values missing in the cache, in one request.
 func GetMany[T any](ctx context.Context, of *Container, partitions []string, what func(partition string) string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
 	c := of.cache
 	if c == nil {
@@ -324,7 +322,7 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 	all := make([]cached, len(partitions))
 	var missing []int // of all
 	for i, partition := range partitions {
-		known, fresh, _ := c.look(session, of, place{of.path, partition, what(partition)})
+		known, fresh, _ := c.lookup(session, of, cacheKey{of.path, partition, what(partition)})
 		if all[i] = known; !fresh {
 			missing = append(missing, i)
 		}
@@ -335,9 +333,9 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 		for _, i := range missing {
 			lacking = append(lacking, partitions[i])
 		}
-		as := make([]change, len(missing))
+		stamps := make([]changeStamp, len(missing))
 		for j, partition := range lacking {
-			as[j] = c.changes.now(of.path, partition)
+			stamps[j] = c.changes.stamp(of.path, partition)
 		}
 		r := &reading{}
 		values, err := read(context.WithValue(ctx, readingKey{}, r), lacking)
@@ -347,21 +345,21 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 		if err != nil {
 			for _, i := range missing {
 				var stale bool
-				if all[i], _, stale = c.look(session, of, place{of.path, partitions[i], what(partitions[i])}); !stale {
+				if all[i], _, stale = c.lookup(session, of, cacheKey{of.path, partitions[i], what(partitions[i])}); !stale {
 					return nil, err
 				}
 			}
 			missing = nil
 		}
 		for j, i := range missing {
-			all[i] = r.entry(of, partitions[i], values[j], len(missing)-1, as[j], began)
-			c.entries.Set(place{of.path, partitions[i], what(partitions[i])}, all[i])
+			all[i] = r.entry(of, partitions[i], values[j], len(missing)-1, stamps[j], began)
+			c.entries.Set(cacheKey{of.path, partitions[i], what(partitions[i])}, all[i])
 		}
 	}
 	if len(missing) == 0 && len(partitions) > 0 {
 		c.meter.hit(ctx, of.Name(), partitions[0])
 	}
-	noteReads(ctx, of, partitions, all...)
+	recordReads(ctx, of, partitions, all...)
 	values := make([]T, len(all))
 	for i, known := range all {
 		values[i] = known.value.(T)
@@ -373,32 +371,32 @@ func isCanceled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// detached is a context that lasts as long as ctx may, but does not end with it. It
-// belongs to no session.
+// detached returns a context with the deadline of ctx, which is not canceled with it and has no
+// session.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	apart := withoutSession(context.WithoutCancel(ctx))
+	without := withoutSession(context.WithoutCancel(ctx))
 	if deadline, ok := ctx.Deadline(); ok {
-		return context.WithDeadline(apart, deadline)
+		return context.WithDeadline(without, deadline)
 	}
-	return context.WithCancel(apart)
+	return context.WithCancel(without)
 }
 
-// follow has a Tail poll when it is woken.
+// follow sets the options of a Tail that follows the container.
 func (f *following) follow(o *changefeed.Options) {
 	f.poll.Store(int64(o.PollInterval))
-	if o.OnDemand != nil {
-		f.onDemand.Store(&o.OnDemand)
+	if o.Unwatched != nil {
+		f.unwatched.Store(&o.Unwatched)
 	}
-	o.Wake = &f.wanted
+	o.Wake = &f.wake
 }
 
-// current returns until when something read at a moment is known to have been current, unless it is
-// known to have changed. If that was last confirmed more than a poll ago, it wakes the Tail. Of two
-// things at the same time by the clock, either may have been first.
+// current returns the time until which an unchanged item is known to be current, given when it was
+// read. If the change feed was last read more than a poll ago, it wakes the Tail. Events with equal
+// times may have happened in either order.
 func (f *following) current(read, now time.Time) time.Time {
 	from, until := f.since.Load(), f.until.Load()
 	if from != 0 && now.UnixNano()-until > f.poll.Load() {
-		f.wanted.Set()
+		f.wake.Set()
 	}
 	if from == 0 || from >= read.UnixNano() || until < read.UnixNano() {
 		return read
@@ -406,16 +404,16 @@ func (f *following) current(read, now time.Time) time.Time {
 	return time.Unix(0, until)
 }
 
-// confirms reports whether something read at a moment is as good as read now. While the changes
-// cannot be read, because Cosmos DB throttles, that is as long since it was read as it may take to
-// learn of a change otherwise.
+// confirms reports whether an unchanged item, given when it was read, is recent enough to return. While
+// the change feed cannot be read, because Cosmos DB throttles, an item stays recent enough for as long
+// after its read as a change may take to be noticed otherwise.
 func (f *following) confirms(read, now time.Time) bool {
 	poll := time.Duration(f.poll.Load())
-	return poll != 0 && now.Sub(f.current(read, now)) < 2*poll+followedFor
+	return poll != 0 && now.Sub(f.current(read, now)) < 2*poll+confirmGrace
 }
 
-// observe notes what a Tail has handled. As long as more is to be read, what has changed is
-// not known.
+// observe records the progress of a Tail. Only a page at the end of the feed counts: before it, changes
+// are still unknown.
 func (f *following) observe(p changefeed.Progress) {
 	f.failing.Store(p.Err != nil)
 	if p.Err == nil && p.Lag == 0 {
@@ -423,12 +421,12 @@ func (f *following) observe(p changefeed.Progress) {
 	}
 }
 
-// reached notes that all changes of a range until then are known, and with it, perhaps,
-// those of the container.
+// reached records that all changes of a range until now are known, and advances until to the earliest
+// such time of all ranges.
 func (f *following) reached(r azcosmos.FeedRange, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ranges = slices.DeleteFunc(f.ranges, func(o followedRange) bool { // it was split, or is the parent of one that was
+	f.ranges = slices.DeleteFunc(f.ranges, func(o followedRange) bool { // a parent or a child of the range
 		return o.MinInclusive < r.MaxExclusive && r.MinInclusive < o.MaxExclusive
 	})
 	f.ranges = append(f.ranges, followedRange{r, now})
@@ -448,10 +446,10 @@ func (f *following) reached(r azcosmos.FeedRange, now time.Time) {
 	}
 	f.since.CompareAndSwap(0, until.UnixNano())
 	f.until.Store(until.UnixNano())
-	f.news.Set()
+	f.advanced.Set()
 }
 
-// reset is for when changes are not followed any more.
+// reset forgets the progress when the Tail ends.
 func (f *following) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -31,39 +31,39 @@ func newCached(t testing.TB) *Container {
 	return c
 }
 
-// What is cached is valid for as long as docs/consistency.md says.
-func TestLook(t *testing.T) {
+// Cached items are valid for as long as docs/consistency.md says.
+func TestItemCache_Lookup(t *testing.T) {
 	posts := newCached(t)
-	c, f, p := posts.cache, posts.following, place{posts.path, "p", "post"}
+	c, f, p := posts.cache, posts.following, cacheKey{posts.path, "p", "post"}
 	f.poll.Store(int64(time.Second))
 	for _, tt := range []struct {
 		name         string
-		age, since   time.Duration // ago: it was read, and all changes are known
-		until        time.Duration // ago: up to when they are known
+		age          time.Duration // since the read
+		since, until time.Duration // all changes are known from so long ago until so long ago
 		fresh, stale bool
 	}{
 		{"read just now", 0, time.Minute, 0, true, true},
 		{"old", 29 * time.Second, time.Minute, 0, true, false},
 		{"too old", 31 * time.Second, time.Minute, 0, false, false},
-		{"no news for a while", 5 * time.Second, time.Minute, 2 * time.Second, true, true},
-		{"no news for too long", 5 * time.Second, time.Minute, 4 * time.Second, false, true},
-		{"no news for too long, but read since", 2 * time.Second, time.Minute, 4 * time.Second, true, true},
-		{"read before anything was known", 5 * time.Second, time.Second, 0, false, true},
-		{"read at the moment from which all is known", 5 * time.Second, 5 * time.Second, 0, false, true},
-		{"read before anything was known, just now", 2 * time.Second, time.Second, 0, true, true},
-		{"too old for what is not followed", 11 * time.Second, time.Second, 0, false, false},
+		{"feed behind for a while", 5 * time.Second, time.Minute, 2 * time.Second, true, true},
+		{"feed behind for too long", 5 * time.Second, time.Minute, 4 * time.Second, false, true},
+		{"feed behind for too long, but read since", 2 * time.Second, time.Minute, 4 * time.Second, true, true},
+		{"read before the Tail began", 5 * time.Second, time.Second, 0, false, true},
+		{"read at the moment when the Tail began", 5 * time.Second, 5 * time.Second, 0, false, true},
+		{"read shortly before the Tail began", 2 * time.Second, time.Second, 0, true, true},
+		{"read before the Tail began, too old", 11 * time.Second, time.Second, 0, false, false},
 	} {
 		now := time.Now()
 		f.since.Store(now.Add(-tt.since).UnixNano())
 		f.until.Store(now.Add(-tt.until).UnixNano())
-		c.entries.Set(p, cached{as: c.changes.now(p.container, p.partition), began: now.Add(-tt.age)})
-		if _, fresh, stale := c.look(nil, posts, p); fresh != tt.fresh || stale != tt.stale {
-			t.Errorf("%s: fresh %t, stale %t", tt.name, fresh, stale)
+		c.entries.Set(p, cached{stamp: c.changes.stamp(p.container, p.partition), began: now.Add(-tt.age)})
+		if _, fresh, stale := c.lookup(nil, posts, p); fresh != tt.fresh || stale != tt.stale {
+			t.Errorf("%s: got fresh %t, stale %t, want %t, %t", tt.name, fresh, stale, tt.fresh, tt.stale)
 		}
 	}
 }
 
-// What changes between a read and the Tail's beginning is seen, though the clock shows the same time.
+// A change between a read and the start of the Tail is noticed, although all have the same time.
 func TestCache_ChangeBeforeTail(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		on := cosmostest.Open(t, emulator.Options{})
@@ -119,8 +119,8 @@ func TestCache_ChangeBeforeTail(t *testing.T) {
 	})
 }
 
-// Several reads are of one moment if all changes until later than the last of them are known.
-func TestReadSet_IsOfOneMoment(t *testing.T) {
+// Several reads form a snapshot if all changes until after the last read are known.
+func TestReadSet_Snapshot(t *testing.T) {
 	posts := newCached(t)
 	posts.following.poll.Store(int64(time.Second))
 	now := time.Now()
@@ -132,31 +132,31 @@ func TestReadSet_IsOfOneMoment(t *testing.T) {
 	}{{now.Add(-1), true}, {now, false}, {now.Add(1), false}} {
 		r := ReadSet{account: posts.shared}
 		for range 2 {
-			r.reads = append(r.reads, readSetRead{container: posts, partition: "p", as: posts.cache.changes.now(posts.path, "p"),
+			r.reads = append(r.reads, readSetRead{container: posts, partition: "p", stamp: posts.cache.changes.stamp(posts.path, "p"),
 				began: now.Add(-time.Second), ended: tt.ended})
 		}
 		if valid := r.Valid(nil); valid != tt.valid {
-			t.Errorf("ended %v after that: valid %t", tt.ended.Sub(now), valid)
+			t.Errorf("last read ended %v after the known changes: got valid %t, want %t", tt.ended.Sub(now), valid, tt.valid)
 		}
 	}
 }
 
-// A read that panics is an error to all who wait for it.
-func TestReadThatPanics(t *testing.T) {
+// A panic of a read is an error for all callers that wait for it.
+func TestGet_PanickingRead(t *testing.T) {
 	_, err := Get(t.Context(), newCached(t), "p", "post", func(context.Context) (*int, error) { panic("here") })
 	if !HasStatus(err, http.StatusInternalServerError) {
-		t.Error(err)
+		t.Errorf("got %v, want status 500", err)
 	}
 }
 
-// A read for several has the time of who began it.
-func TestReadEndsInTime(t *testing.T) {
+// A shared read has the deadline of the caller that began it.
+func TestGet_KeepsDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	want, _ := ctx.Deadline()
 	_, err := Get(ctx, newCached(t), "p", "post", func(ctx context.Context) (*int, error) {
 		if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
-			t.Errorf("it may take until %v, not %v", got, want)
+			t.Errorf("got deadline %v, want %v", got, want)
 		}
 		return nil, nil
 	})
@@ -165,33 +165,33 @@ func TestReadEndsInTime(t *testing.T) {
 	}
 }
 
-// What was read of several ranges is as new as the range of its partition was, if that is known.
-func TestProgressOfSeveralAnswers(t *testing.T) {
+// The position of a read with responses of several ranges is that of its partition's range, if it is known.
+func TestReading_PositionOfSeveralResponses(t *testing.T) {
 	posts := newCached(t)
 	var r reading
-	answer := func(token string) { r.saw(&http.Response{Header: http.Header{sessionHeader: {token}}}) }
+	respond := func(token string) { r.add(&http.Response{Header: http.Header{sessionHeader: {token}}}) }
 	progress := func() string {
-		at := r.entry(posts, "ada", nil, 0, change{}, time.Time{}).at
+		at := r.entry(posts, "ada", nil, 0, changeStamp{}, time.Time{}).at
 		return fmt.Sprintf("%t %s", at.known, at.appendTo(nil))
 	}
-	answer("1:-1#7")
-	if got := progress(); got != "true 1:-1#7" {
-		t.Error("of one answer", got)
+	respond("1:-1#7")
+	if got, want := progress(), "true 1:-1#7"; got != want {
+		t.Errorf("one response: got %s, want %s", got, want)
 	}
-	answer("2:-1#7")
-	answer("2:-1#8")
-	if got := progress(); got != "false 0:0#0" {
-		t.Error("of unknown ranges", got)
+	respond("2:-1#7")
+	respond("2:-1#8")
+	if got, want := progress(), "false 0:0#0"; got != want {
+		t.Errorf("unknown ranges: got %s, want %s", got, want)
 	}
-	posts.sessions.known.change(posts.path, func(t *tokens) { t.keys = t.keys.with(keyRange{id: 2, max: "FF"}) })
-	if got := progress(); got != "true 2:-1#7" {
-		t.Error("of known ranges", got)
+	posts.sessions.known.update(posts.path, func(t *tokens) { t.keys = t.keys.with(keyRange{id: 2, max: "FF"}) })
+	if got, want := progress(), "true 2:-1#7"; got != want {
+		t.Errorf("known ranges: got %s, want %s", got, want)
 	}
 }
 
-// All changes of a container are known when those of all its ranges are, and up to when
-// those of the last of them are.
-func TestFollowedRanges(t *testing.T) {
+// All changes of a container are known once those of all its ranges are, until the earliest time of any
+// range.
+func TestFollowing_Ranges(t *testing.T) {
 	var f following
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	whole, left, right := azcosmos.FeedRange{MaxExclusive: "FF"}, azcosmos.FeedRange{MaxExclusive: "1F"}, azcosmos.FeedRange{MinInclusive: "1F", MaxExclusive: "FF"}
@@ -210,21 +210,21 @@ func TestFollowedRanges(t *testing.T) {
 	} {
 		f.reached(step.of, at(step.reached))
 		if since, until := f.since.Load()/1e9, f.until.Load()/1e9; since != step.since || until != step.until {
-			t.Errorf("step %d: known from %d until %d, not from %d until %d", i, since, until, step.since, step.until)
+			t.Errorf("step %d: got known from %d until %d, want from %d until %d", i, since, until, step.since, step.until)
 		}
 	}
 	for _, p := range []changefeed.Progress{{Lag: 1}, {Err: errors.New("not read")}, {}} {
 		p.Range, p.Asked = whole, at(8)
 		f.observe(p)
 		if known := f.until.Load()/1e9 == 8; known != (p.Lag == 0 && p.Err == nil) {
-			t.Errorf("%+v: known %t", p, known)
+			t.Errorf("%+v: got known %t", p, known)
 		}
 	}
 	f.reset()
 	if f.since.Load() != 0 {
-		t.Error("changes are known after it was forgotten")
+		t.Error("changes are known after reset")
 	}
 	if f.reached(left, at(9)); f.since.Load() != 0 {
-		t.Error("a part alone is taken for all, after it was forgotten")
+		t.Error("after reset, a part of the ranges counts as all of them")
 	}
 }

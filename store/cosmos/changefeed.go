@@ -13,36 +13,36 @@ import (
 	"byline/store/changefeed"
 )
 
-// ChangeFeed returns the container as package changefeed takes it: as the source of changes,
-// or for the leases of a processor.
+// ChangeFeed returns the container for package changefeed: as the source of changes, or for the leases
+// of a processor.
 func (c *Container) ChangeFeed() changefeed.Container { return changeFeed{c.client} }
 
-// changeFeed is a container whose pages of changes arrive undecoded.
+// changeFeed is a container that returns pages of changes undecoded.
 type changeFeed struct{ *azcosmos.ContainerClient }
 
 // ReadChangeFeed reads a page of the change feed.
 func (c changeFeed) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-	ctx, x := receivingItems(ctx)
+	ctx, x := withPageItems(ctx)
 	page, err := c.ContainerClient.ReadChangeFeed(ctx, o)
 	page.Items = x.items
 	return page, err
 }
 
-// Tail follows the changes of a container from when it runs. While it does, items and pages
-// of the container are cached.
+// Tail follows the changes of a container while it runs. Meanwhile items and pages of the container are
+// cached.
 type Tail struct {
 	*changefeed.Tail
 	following *following
 }
 
-// Tail makes a Tail, which hands the changes to handle unless that is nil. property names an
-// item's partition.
+// Tail returns a Tail, which calls handle with the changes unless it is nil. property is the partition
+// key property of items.
 func (c *Container) Tail(property string, handle changefeed.Handler, o changefeed.Options) *Tail {
 	if c.cache == nil {
 		if handle == nil {
 			handle = func(context.Context, [][]byte) error { return nil }
 		}
-		o.OnDemand, o.Wake = nil, &c.following.wanted // nothing but writes would wake it
+		o.Unwatched, o.Wake = nil, &c.following.wake // without a cache only writes would wake it
 		return &Tail{changefeed.NewTail(c.ChangeFeed(), handle, o), c.following}
 	}
 	c.following.follow(&o)
@@ -64,11 +64,11 @@ func (c *Container) Tail(property string, handle changefeed.Handler, o changefee
 	}, o), c.following}
 }
 
-// Writes is signalled when this process has written to the container at a client's request, and not
-// for background work.
+// Writes returns a signal that is set when a request of this process, other than background work, has
+// written to the container.
 func (c *Container) Writes() *changefeed.Signal { return &c.following.writes }
 
-// writeSignals is a policy of requests: it signals what they write to those who follow it.
+// writeSignals is a policy, per try, for requests: it sets the signals of a container after a write.
 type writeSignals struct{ *shared }
 
 // Do implements policy.Policy.
@@ -77,8 +77,8 @@ func (s writeSignals) Do(req *policy.Request) (*http.Response, error) {
 	if path := containerPath(req.Raw().URL.EscapedPath()); path != "" && isWrite(req.Raw()) {
 		f := s.followingOf(path)
 		f.writes.Set()
-		if onDemand := f.onDemand.Load(); onDemand == nil || !(*onDemand)() {
-			f.wanted.Set()
+		if unwatched := f.unwatched.Load(); unwatched == nil || !(*unwatched)() {
+			f.wake.Set()
 		}
 	}
 	return resp, err
@@ -95,12 +95,12 @@ func stringOf(item []byte, property string) (value string) {
 	return ""
 }
 
-// Within reports whether the changes up to some time ago have been handled. After half of that time
-// it wakes the Tail.
+// Within reports whether the Tail has handled all changes older than ago. If it lags by more than half
+// of ago, Within wakes it.
 func (t *Tail) Within(ago time.Duration) bool {
 	age := time.Now().UnixNano() - t.following.until.Load()
 	if age > int64(ago/2) {
-		t.following.wanted.Set()
+		t.following.wake.Set()
 	}
 	return age <= int64(ago)
 }
@@ -108,25 +108,25 @@ func (t *Tail) Within(ago time.Duration) bool {
 // Failing reports whether the last attempt to read changes has failed.
 func (t *Tail) Failing() bool { return t.following.failing.Load() }
 
-// CatchUp waits until the Tail has handled the changes up to some time ago.
+// CatchUp waits until the Tail has handled all changes older than ago.
 func (t *Tail) CatchUp(ctx context.Context, ago time.Duration) error {
 	since := time.Now().Add(-ago).UnixNano()
 	for {
-		reached := t.following.news.Next()
+		reached := t.following.advanced.Next()
 		if t.following.since.Load() != 0 && t.following.until.Load() >= since {
 			return nil
 		}
-		t.following.wanted.Set()
+		t.following.wake.Set()
 		select {
 		case <-reached:
-		case <-time.After(ago): // it was not waiting yet
+		case <-time.After(ago): // the Tail was not waiting for wake yet
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// Run is changefeed.Tail's. When it ends, changes are not known any more.
+// Run runs the changefeed.Tail. When it ends, caching ends.
 func (t *Tail) Run(ctx context.Context) error {
 	defer t.following.reset()
 	return t.Tail.Run(ctx)

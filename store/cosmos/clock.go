@@ -13,24 +13,23 @@ import (
 )
 
 const (
-	clockWindow    = time.Minute // of responses that an estimate rests on, and as long before them
+	clockWindow    = time.Minute // an estimate uses the responses of the current window and the one before
 	clockTolerance = 2 * time.Second
 	clockWarnEvery = time.Hour
 
-	// dateAge is how old the time of a Date header may be: it is in whole seconds, and servers
-	// may format it once a second.
+	// dateAge is the largest age of the time in a Date header: it is in whole seconds, and servers may
+	// format it once a second.
 	dateAge = 2 * time.Second
 
-	// clockAgree is how many responses, one after the other, must agree on what contradicts the
-	// estimate: a single wrong Date is of a broken server or proxy.
+	// clockAgree is how many consecutive responses must contradict the estimate consistently before it
+	// is replaced: a single wrong Date comes from a broken server or proxy.
 	clockAgree = 3
 )
 
-// clock is a policy, per try, that estimates how far the account's time is from this process's
-// clock. The account's time was in [Date, Date+dateAge) at some moment between request and
-// response: each response bounds the offset, and the bounds of several make a narrower one. Of
-// the offsets that are possible, the estimate is the one nearest to zero, so that a clock that
-// is right is never corrected.
+// clock is a policy, per try, that estimates the offset of the account's time from this process's
+// clock. The account's time was in [Date, Date+dateAge) at some moment between request and response: so
+// each response bounds the offset, and several responses narrow the bounds. The estimate is the
+// possible offset nearest to zero, so that a correct clock is never corrected.
 type clock struct {
 	now    func() time.Time
 	log    *slog.Logger
@@ -38,21 +37,21 @@ type clock struct {
 	offset atomic.Int64 // nanoseconds
 
 	mu            sync.Mutex
-	current, last bounds    // guarded by mu; of this window and of the one before it, which overlap
-	against       bounds    // guarded by mu; of the latest responses, if they contradict the estimate
+	current, last bounds    // guarded by mu; of this window and the one before; they intersect
+	contradicting bounds    // guarded by mu; of the latest responses, if they contradict the estimate
 	agree         int       // guarded by mu; how many these are
 	began         time.Time // guarded by mu; the current window
 	warned        time.Time // guarded by mu
 }
 
-// bounds are those of an offset. The zero value is no estimate.
+// bounds are the bounds of an offset. The zero value is unknown.
 type bounds struct {
 	low, high time.Duration
 	known     bool
 }
 
-// and returns what both allow. It reports false if that is nothing.
-func (b bounds) and(o bounds) (bounds, bool) {
+// intersect returns the offsets within both bounds. It reports false if there are none.
+func (b bounds) intersect(o bounds) (bounds, bool) {
 	switch {
 	case !b.known:
 		return o, true
@@ -88,31 +87,31 @@ func (c *clock) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// observe takes in the Date of a response.
+// observe updates the estimate with the Date of a response.
 func (c *clock) observe(sent, received, date time.Time) {
 	one := bounds{date.Sub(received), date.Add(dateAge).Sub(sent), true}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all, _ := c.current.and(c.last)
-	if _, possible := all.and(one); possible {
+	all, _ := c.current.intersect(c.last)
+	if _, possible := all.intersect(one); possible {
 		if age := received.Sub(c.began); age < 0 || age > clockWindow {
 			c.current, c.last, c.began = bounds{}, c.current, received
 		}
-		c.current, _ = c.current.and(one)
+		c.current, _ = c.current.intersect(one)
 		c.agree = 0
 	} else {
-		if both, possible := c.against.and(one); possible && c.agree > 0 {
-			c.against = both
+		if both, possible := c.contradicting.intersect(one); possible && c.agree > 0 {
+			c.contradicting = both
 			c.agree++
 		} else {
-			c.against, c.agree = one, 1
+			c.contradicting, c.agree = one, 1
 		}
 		if c.agree < clockAgree {
 			return
 		}
-		c.current, c.last, c.began, c.agree = c.against, bounds{}, received, 0 // a clock was set
+		c.current, c.last, c.began, c.agree = c.contradicting, bounds{}, received, 0 // a clock was set
 	}
-	all, _ = c.current.and(c.last)
+	all, _ = c.current.intersect(c.last)
 	offset := max(all.low, min(0, all.high))
 	c.offset.Store(int64(offset))
 	c.gauge.Set(offset.Seconds())
@@ -122,12 +121,11 @@ func (c *clock) observe(sent, received, date time.Time) {
 	}
 }
 
-// ClockOffset returns the account's time minus this process's clock, as far as responses prove
-// it: 0 while they may be equal.
+// ClockOffset returns the account's time minus this process's clock, as estimated from responses: 0
+// while they may be equal.
 func (a *Account) ClockOffset() time.Duration { return time.Duration(a.clock.offset.Load()) }
 
-// Correct returns a clock that is right by the account's time if the given one reads as
-// Options.Clock does.
+// Correct returns a clock that adds ClockOffset to the given one, which must agree with Options.Clock.
 func (a *Account) Correct(clock func() time.Time) func() time.Time {
 	return func() time.Time { return clock().Add(a.ClockOffset()) }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestClock_Estimate: responses from an account whose time is known, to a clock that is off.
+// TestClock_Estimate observes responses of an account whose time is known with a clock that is off.
 func TestClock_Estimate(t *testing.T) {
 	began := time.Date(2026, 3, 1, 0, 0, 0, 400e6, time.UTC)
 	for name, tt := range map[string]struct {
@@ -20,25 +20,25 @@ func TestClock_Estimate(t *testing.T) {
 		stale         time.Duration // how old the server's Date is, besides its rounding
 		low, high     time.Duration // of the estimate
 		warnings      int
-		every         time.Duration
+		every         time.Duration // between responses
 		responses     int
-		then          time.Duration // the clock is set, and is off by this
-		low2, high2   time.Duration
-		otherWarnings int
+		then          time.Duration // then the clock is set, and is off by this; 0: it is not set
+		low2, high2   time.Duration // of the estimate after that
+		otherWarnings int           // after that
 	}{
-		"right":                        {every: 170 * time.Millisecond, responses: 100},
-		"right, with an old Date":      {stale: 900 * time.Millisecond, every: 170 * time.Millisecond, responses: 100},
-		"right, on a slow network":     {takes: 3 * time.Second, every: 170 * time.Millisecond, responses: 100},
-		"off by less than is provable": {off: 900 * time.Millisecond, every: 170 * time.Millisecond, responses: 100},
+		"right":                            {every: 170 * time.Millisecond, responses: 100},
+		"right, with an old Date":          {stale: 900 * time.Millisecond, every: 170 * time.Millisecond, responses: 100},
+		"right, on a slow network":         {takes: 3 * time.Second, every: 170 * time.Millisecond, responses: 100},
+		"off by less than responses prove": {off: 900 * time.Millisecond, every: 170 * time.Millisecond, responses: 100},
 		"ahead": {off: 10 * time.Minute, every: 170 * time.Millisecond, responses: 100,
 			low: -10 * time.Minute, high: -10*time.Minute + 1200*time.Millisecond, warnings: 1},
 		"behind": {off: -10 * time.Minute, every: 170 * time.Millisecond, responses: 100,
 			low: 10*time.Minute - 200*time.Millisecond, high: 10 * time.Minute, warnings: 1},
-		"behind, one response":  {off: -10 * time.Minute, responses: 1, low: 10*time.Minute - time.Second, high: 10 * time.Minute, warnings: 1},
-		"a little behind":       {off: -1500 * time.Millisecond, every: 170 * time.Millisecond, responses: 100, low: 1300 * time.Millisecond, high: 1500 * time.Millisecond},
-		"for hours":             {off: -time.Minute, every: 61 * time.Second, responses: 170, low: time.Minute - time.Second, high: time.Minute, warnings: 3},
-		"put right":             {off: -time.Minute, every: 170 * time.Millisecond, responses: 100, low: time.Minute - time.Second, high: time.Minute, warnings: 1, then: 1},
-		"off from some time on": {every: 170 * time.Millisecond, responses: 100, then: -5 * time.Second, low2: 4 * time.Second, high2: 5 * time.Second, otherWarnings: 1},
+		"behind, one response": {off: -10 * time.Minute, responses: 1, low: 10*time.Minute - time.Second, high: 10 * time.Minute, warnings: 1},
+		"a little behind":      {off: -1500 * time.Millisecond, every: 170 * time.Millisecond, responses: 100, low: 1300 * time.Millisecond, high: 1500 * time.Millisecond},
+		"off for hours":        {off: -time.Minute, every: 61 * time.Second, responses: 170, low: time.Minute - time.Second, high: time.Minute, warnings: 3},
+		"corrected later":      {off: -time.Minute, every: 170 * time.Millisecond, responses: 100, low: time.Minute - time.Second, high: time.Minute, warnings: 1, then: 1},
+		"off later":            {every: 170 * time.Millisecond, responses: 100, then: -5 * time.Second, low2: 4 * time.Second, high2: 5 * time.Second, otherWarnings: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var logs bytes.Buffer
@@ -59,15 +59,15 @@ func TestClock_Estimate(t *testing.T) {
 					}
 				}
 				if got := time.Duration(c.offset.Load()); got < low || got > high {
-					t.Errorf("the offset is %v, not %v to %v", got, low, high)
+					t.Errorf("got offset %v, want %v to %v", got, low, high)
 				}
 				if got := testutil.ToFloat64(c.gauge); got != time.Duration(c.offset.Load()).Seconds() {
-					t.Errorf("the metric is %v", got)
+					t.Errorf("got metric %v, want the offset", got)
 				}
 			}
 			respond(tt.off, tt.low, tt.high)
 			if n := strings.Count(logs.String(), "level=WARN"); n != tt.warnings {
-				t.Errorf("%d warnings, not %d:\n%s", n, tt.warnings, &logs)
+				t.Errorf("got %d warnings, want %d:\n%s", n, tt.warnings, &logs)
 			}
 			if tt.then == 0 {
 				return
@@ -75,7 +75,7 @@ func TestClock_Estimate(t *testing.T) {
 			logs.Reset()
 			respond(tt.then, tt.low2, tt.high2)
 			if n := strings.Count(logs.String(), "level=WARN"); n != tt.otherWarnings {
-				t.Errorf("%d warnings after the clock was set, not %d:\n%s", n, tt.otherWarnings, &logs)
+				t.Errorf("got %d warnings after the clock was set, want %d:\n%s", n, tt.otherWarnings, &logs)
 			}
 		})
 	}

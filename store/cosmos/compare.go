@@ -9,9 +9,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// Compare returns how the account, a database and its containers differ from what requests need; what
-// is missing breaks requests. It changes nothing. Throughput, which no Entra identity may read, is
-// compared only with the account's key.
+// Compare returns how the account, a database and its containers differ from what requests need. It
+// changes nothing. Throughput, which no Entra identity may read, is compared only with the account's key.
 func (a *Account) Compare(ctx context.Context, spec DatabaseSpec) ([]Difference, error) {
 	db, missing, err := a.readDatabase(ctx, spec.Name)
 	if err != nil {
@@ -99,7 +98,7 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 	return all, nil
 }
 
-// hasNoThroughput reports whether ReadThroughput failed for want of throughput: with 404, or in a serverless
+// hasNoThroughput reports whether ReadThroughput failed because there is none: with 404, or in a serverless
 // account with 400 ("Reading or replacing offers is not supported for serverless accounts").
 func hasNoThroughput(err error) bool {
 	return HasStatus(err, http.StatusNotFound) ||

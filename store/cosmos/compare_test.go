@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// compared is a database that Compare is tested with.
+// compared are the containers of the tests of Compare.
 var compared = []ContainerSpec{{Name: "posts", PartitionKey: "/postId", TTL: true}, {Name: "leases", PartitionKey: "/id"}}
 
 // wantDifferences fails the test unless these are the differences, as text, in this order.
@@ -30,11 +30,11 @@ func wantDifferences(t *testing.T, a *Account, spec DatabaseSpec, want ...string
 		have = append(have, text)
 	}
 	if !slices.Equal(have, want) {
-		t.Errorf("differences\n%s\nnot\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got differences\n%s\nwant\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestCompare_Containers: what is missing or differs is named, and nothing is created.
+// TestCompare_Containers: missing and different containers are reported, and nothing is created.
 func TestCompare_Containers(t *testing.T) {
 	g := newRegions(t)
 	a, spec := g.open(t, Options{}), DatabaseSpec{Name: g.Database, Containers: compared}
@@ -82,7 +82,7 @@ func TestCompare_Account(t *testing.T) {
 		"BREAKS multi-region writes: "+ErrMultiRegionWrites.Error(), "BREAKS database: there is no database "+g.Database)
 }
 
-// propertiesWith is a transport to an account in whose properties a text is replaced.
+// propertiesWith is a transport that replaces a text in the properties of the account.
 type propertiesWith struct {
 	to        *regions
 	text, new string
@@ -90,7 +90,7 @@ type propertiesWith struct {
 
 func (p propertiesWith) Do(r *http.Request) (*http.Response, error) {
 	resp, err := p.to.Do(r)
-	if err != nil || !asksForProperties(r) {
+	if err != nil || !isPropertiesRequest(r) {
 		return resp, err
 	}
 	body, err := io.ReadAll(resp.Body)
@@ -98,7 +98,8 @@ func (p propertiesWith) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestCompare_Throughput: a new database gets the throughput, and another is a difference that breaks nothing.
+// TestCompare_Throughput: a new database gets the throughput; another throughput is a difference that breaks
+// nothing.
 func TestCompare_Throughput(t *testing.T) {
 	g := newRegions(t)
 	a, spec := g.open(t, Options{}), DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
@@ -120,7 +121,7 @@ func TestCompare_Throughput(t *testing.T) {
 	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share", "throughput: container posts: it has 400 RU/s of its own")
 }
 
-// TestCompare_ThroughputOfServerlessAccount: a serverless account has none; any other 400 is an error.
+// TestCompare_ThroughputOfServerlessAccount: a serverless account has no throughput; any other 400 is an error.
 func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
 	g := newRegions(t)
 	spec := DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
@@ -142,7 +143,7 @@ func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
 	}
 }
 
-// offersRefused is a transport to an account that answers requests for throughput with 400 and a message.
+// offersRefused is a transport that responds to requests for throughput with 400 and a message.
 type offersRefused struct {
 	to      *regions
 	message string

@@ -9,22 +9,22 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// Container is a container, of which every partition key is a single text.
+// Container is a container whose partition keys are single strings.
 type Container struct {
 	*shared
-	client    *azcosmos.ContainerClient
-	database  string
-	path      string // /dbs/<database>/colls/<name>
-	following *following
-	patient   bool // of Account.Background
+	client       *azcosmos.ContainerClient
+	database     string
+	path         string // /dbs/<database>/colls/<name>
+	following    *following
+	isBackground bool // of Account.Background
 }
 
 // ETag is the version of an item.
 type ETag = azcore.ETag
 
-// Item is an item as it was read or written. The zero value means that it does not exist.
+// Item is an item as read or written. The zero value is a missing item.
 type Item struct {
-	Value []byte // JSON; nil if there is no item, or if it was not asked for
+	Value []byte // JSON; nil if the item is missing or was not requested
 	ETag  ETag
 }
 
@@ -33,8 +33,8 @@ type Key struct{ Partition, ID string }
 
 func partitionKey(s string) azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s) }
 
-// ifMatch makes the options of a write that is conditional on an ETag, or of one without a
-// condition if that is "".
+// ifMatch returns the options of a write that is conditional on an ETag; of an unconditional one if it
+// is "".
 func ifMatch(etag ETag) *azcosmos.ItemOptions {
 	if etag == "" {
 		return nil
@@ -54,9 +54,9 @@ func (c *Container) Read(ctx context.Context, k Key) (Item, error) {
 	return Item{r.Value, r.ETag}, wrap(err)
 }
 
-// ReadMany reads items in one request for each partition key range, in no order; what does
-// not exist is left out. A single one is a point read, which costs less. An item may come
-// twice, of which the later is as new or newer.
+// ReadMany reads items in one request for each partition key range, in no order; missing items are
+// omitted. A single item is a point read, which costs less. An item may be returned twice; the later
+// one is not older.
 func (c *Container) ReadMany(ctx context.Context, keys []Key) ([][]byte, error) {
 	switch len(keys) {
 	case 0:
@@ -72,10 +72,10 @@ func (c *Container) ReadMany(ctx context.Context, keys []Key) ([][]byte, error) 
 	for i, k := range keys {
 		all[i] = azcosmos.ItemIdentity{ID: k.ID, PartitionKey: partitionKey(k.Partition)}
 	}
-	ctx, x := receivingItems(ctx)
+	ctx, x := withPageItems(ctx)
 	_, err := c.client.ReadManyItems(ctx, all, nil)
 	if err == nil {
-		err = ctx.Err() // azcosmos does not say that it has left some out then
+		err = ctx.Err() // then azcosmos omits items without an error
 	}
 	if err != nil {
 		return nil, wrap(err)
@@ -83,23 +83,23 @@ func (c *Container) ReadMany(ctx context.Context, keys []Key) ([][]byte, error) 
 	return x.items, nil
 }
 
-// Create creates an item. It fails with 409 if there is one.
+// Create creates an item. It fails with 409 if the item exists.
 func (c *Container) Create(ctx context.Context, partition string, item []byte) error {
 	_, err := c.client.CreateItem(ctx, partitionKey(partition), item, nil)
-	return c.written(ctx, partition, err)
+	return c.writeError(ctx, partition, err)
 }
 
-// Replace replaces an item, if it still has the ETag when one is given: otherwise it fails
-// with 412. It returns the new ETag.
+// Replace replaces an item, and returns the new ETag. Unless etag is "", it fails with 412 if the item
+// has another ETag.
 func (c *Container) Replace(ctx context.Context, k Key, item []byte, etag ETag) (ETag, error) {
 	r, err := c.client.ReplaceItem(ctx, partitionKey(k.Partition), k.ID, item, ifMatch(etag))
-	return r.ETag, c.written(ctx, k.Partition, err)
+	return r.ETag, c.writeError(ctx, k.Partition, err)
 }
 
 // Delete deletes an item, under the condition of Replace.
 func (c *Container) Delete(ctx context.Context, k Key, etag ETag) error {
 	_, err := c.client.DeleteItem(ctx, partitionKey(k.Partition), k.ID, ifMatch(etag))
-	return c.written(ctx, k.Partition, err)
+	return c.writeError(ctx, k.Partition, err)
 }
 
 // Patch changes an item, under the conditions of the patch.
@@ -111,9 +111,9 @@ func (c *Container) Patch(ctx context.Context, k Key, p Patch) (Item, error) {
 		}
 		o.EnableContentResponseOnWrite = true
 	}
-	within, _ := sending(ctx, p.appendTo(nil))
-	r, err := c.client.PatchItem(within, partitionKey(k.Partition), k.ID, azcosmos.PatchOperations{}, o)
-	return Item{r.Value, r.ETag}, c.written(ctx, k.Partition, err)
+	patch, _ := withRequestBody(ctx, p.appendTo(nil))
+	r, err := c.client.PatchItem(patch, partitionKey(k.Partition), k.ID, azcosmos.PatchOperations{}, o)
+	return Item{r.Value, r.ETag}, c.writeError(ctx, k.Partition, err)
 }
 
 // Query is a query of one partition, or of all.
@@ -121,16 +121,16 @@ type Query struct {
 	Text          string
 	Partition     string
 	AllPartitions bool  // never on the request path
-	PageSize      int32 // items of a page, at most; 0: as Cosmos DB likes
+	PageSize      int32 // largest number of items in a page; 0: Cosmos DB's default
 
-	// Continuation is where the first page begins: what QueryPage returned for the same query. "" is the
-	// beginning. Cosmos DB refuses one of another query with 400.
+	// Continuation is the position of the first page, as QueryPage returned it for the same query; "" is
+	// the beginning. Cosmos DB refuses the continuation of another query with 400.
 	Continuation string
 
 	parameters []azcosmos.QueryParameter
 }
 
-// With returns the query with a parameter more, which has a name such as "@id".
+// With returns the query with an additional parameter, which has a name such as "@id".
 func (q Query) With(name string, value any) Query {
 	q.parameters = append(slices.Clip(q.parameters), azcosmos.QueryParameter{Name: name, Value: value})
 	return q
@@ -147,17 +147,16 @@ func (q Query) arguments() (azcosmos.PartitionKey, *azcosmos.QueryOptions) {
 	return partitionKey(q.Partition), o
 }
 
-// Query returns the pages of items that a query selects, which may be empty. An error is
-// the last that it returns.
+// Query returns the pages of items that a query selects. Pages may be empty. An error ends the sequence.
 func (c *Container) Query(ctx context.Context, q Query) iter.Seq2[[][]byte, error] {
-	return pages(ctx, c, q, receivingItems, func(x *exchange) [][]byte { return x.items })
+	return pages(ctx, c, q, withPageItems, func(x *rawBodies) [][]byte { return x.items })
 }
 
-// QueryPage returns one page of items that a query selects, which may be empty, and the continuation
-// at which the next begins: "" after the last.
+// QueryPage returns one page of items that a query selects, which may be empty, and the continuation of
+// the next page: "" after the last.
 func (c *Container) QueryPage(ctx context.Context, q Query) (items [][]byte, continuation string, err error) {
 	key, o := q.arguments()
-	ctx, x := receivingItems(ctx)
+	ctx, x := withPageItems(ctx)
 	page, err := c.client.NewQueryItemsPager(q.Text, key, o).NextPage(ctx)
 	if err != nil {
 		return nil, "", wrap(err)
@@ -168,24 +167,24 @@ func (c *Container) QueryPage(ctx context.Context, q Query) (items [][]byte, con
 	return x.items, continuation, nil
 }
 
-// QueryBodies is Query for callers that read pages by themselves, whole: an object whose
-// Documents are the items.
+// QueryBodies is Query for callers that decode whole pages: each is an object whose Documents are the
+// items.
 func (c *Container) QueryBodies(ctx context.Context, q Query) iter.Seq2[[]byte, error] {
-	return pages(ctx, c, q, receiving, func(x *exchange) []byte { return x.body })
+	return pages(ctx, c, q, withResponseBody, func(x *rawBodies) []byte { return x.body })
 }
 
-func pages[T any](ctx context.Context, c *Container, q Query, arrive func(context.Context) (context.Context, *exchange), of func(*exchange) T) iter.Seq2[T, error] {
+func pages[T any](ctx context.Context, c *Container, q Query, capture func(context.Context) (context.Context, *rawBodies), result func(*rawBodies) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		key, o := q.arguments()
 		pager := c.client.NewQueryItemsPager(q.Text, key, o)
 		for pager.More() {
-			within, x := arrive(ctx)
-			if _, err := pager.NextPage(within); err != nil {
+			pageCtx, x := capture(ctx)
+			if _, err := pager.NextPage(pageCtx); err != nil {
 				var none T
 				yield(none, wrap(err))
 				return
 			}
-			if !yield(of(x), nil) {
+			if !yield(result(x), nil) {
 				return
 			}
 		}

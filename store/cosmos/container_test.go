@@ -10,8 +10,8 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// Another account continues a query of all partitions where its continuation is, although items that
-// were passed no longer match.
+// Another Account resumes a query of all partitions at its continuation, although items returned before no
+// longer match.
 func TestQueryPage_Continues(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		on := cosmostest.Open(t, emulator.Options{Partitions: 3})
@@ -59,7 +59,7 @@ func TestQueryPage_Continues(t *testing.T) {
 			for _, raw := range page {
 				id := string(raw[1 : len(raw)-1])
 				if found[id] {
-					t.Errorf("%s comes twice", id)
+					t.Errorf("%s is returned twice", id)
 				}
 				found[id] = true
 				var p Patch
@@ -74,11 +74,11 @@ func TestQueryPage_Continues(t *testing.T) {
 			q.Continuation, posts = next, open()
 		}
 		if len(found) != items {
-			t.Errorf("%d of %d items", len(found), items)
+			t.Errorf("got %d items, want %d", len(found), items)
 		}
 		q.Continuation = "of another query"
 		if _, _, err := posts.QueryPage(t.Context(), q); !HasStatus(err, http.StatusBadRequest) {
-			t.Errorf("an invalid continuation: %v", err)
+			t.Errorf("invalid continuation: got %v, want status 400", err)
 		}
 	})
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
-// statusRetryWith is the status of a write that met another of the same item at that moment:
-// it was not done.
+// statusRetryWith is the status of a write that conflicted with a concurrent write of the same item. It
+// was not executed.
 const statusRetryWith = 449
 
 // Substatuses.
 const (
-	substatusReadSession   = "1002" // of a 404: no replica has come as far as the session token asks
+	substatusReadSession   = "1002" // of a 404: no replica has reached the session token
 	substatusNoContainer   = "1003" // of a 404: there is no such database or container
-	substatusPartitionFull = "1014" // of a 403: the logical partition has its 20 GB
+	substatusPartitionFull = "1014" // of a 403: the logical partition has reached its limit of 20 GB
 	substatusControlPlane  = "5300" // of a 403: Entra identities may not create or change databases and containers
 )
 
-// Error is an answer of Cosmos DB that is not a success, or the lack of an answer.
+// Error is an error response of Cosmos DB, or a missing response.
 type Error struct {
-	Status     int           // HTTP; 0 if there was no answer
+	Status     int           // HTTP; 0 without a response
 	Substatus  string        // x-ms-substatus; "" if missing
-	RetryAfter time.Duration // of a 429: when a retry makes sense; 0 if unknown
+	RetryAfter time.Duration // x-ms-retry-after-ms of a 429; 0 if unknown
 	ActivityID string        // x-ms-activity-id, by which Azure's support finds the request; "" if missing
-	Err        error         // azcosmos's, or why there was no answer
+	Err        error         // the cause
 }
 
 // Error returns the text of the cause.
@@ -36,8 +36,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrorOf returns the first Error in err's chain. Of an error that azcosmos has returned it
-// makes one, and so it does of every other: one without an answer. Nil for nil.
+// ErrorOf returns the first Error in err's chain. It converts an error of azcosmos, and makes any other
+// an Error without a response. Nil for nil.
 func ErrorOf(err error) *Error {
 	var e *Error
 	var r *azcore.ResponseError
@@ -57,7 +57,7 @@ func ErrorOf(err error) *Error {
 	return e
 }
 
-// retryAfter returns the pause that a response asks for, 0 if it names none.
+// retryAfter returns the x-ms-retry-after-ms of a response; 0 if it is missing or malformed.
 func retryAfter(r *http.Response) time.Duration {
 	d, err := time.ParseDuration(r.Header.Get("X-Ms-Retry-After-Ms") + "ms")
 	if err != nil {
@@ -74,7 +74,7 @@ func wrap(err error) error {
 	return ErrorOf(err)
 }
 
-// HasStatus reports whether err is Cosmos DB's answer with one of these HTTP statuses.
+// HasStatus reports whether err is a response of Cosmos DB with one of these HTTP statuses.
 func HasStatus(err error, statuses ...int) bool {
 	e := ErrorOf(err)
 	return e != nil && e.Status != 0 && slices.Contains(statuses, e.Status)
@@ -86,7 +86,7 @@ func InvalidContinuation(err error) bool {
 	return HasStatus(err, http.StatusBadRequest, http.StatusGone)
 }
 
-// isMissing reports whether err is Cosmos DB's answer that there is no such item.
+// isMissing reports whether err is Cosmos DB's response that the item does not exist.
 func isMissing(err error) bool {
 	e := ErrorOf(err)
 	return e != nil && e.Status == http.StatusNotFound && e.Substatus != substatusNoContainer && e.Substatus != substatusReadSession
@@ -95,8 +95,8 @@ func isMissing(err error) bool {
 // NoContainer reports whether the database or the container does not exist.
 func (e *Error) NoContainer() bool { return e.Substatus == substatusNoContainer }
 
-// Unavailable reports whether Cosmos DB has not answered, cannot serve at the moment, or does
-// not serve this program: its key is wrong, it lacks a role, or there is no such container.
+// Unavailable reports whether Cosmos DB did not respond, cannot serve at the moment, or does not serve
+// this program: its key is wrong, it lacks a role, or the container does not exist.
 func (e *Error) Unavailable() bool {
 	if e.PartitionFull() {
 		return false
@@ -117,5 +117,5 @@ func (e *Error) PartitionFull() bool {
 	return e.Status == http.StatusForbidden && e.Substatus == substatusPartitionFull
 }
 
-// Ambiguous reports whether a write that ended with this error may have been done.
+// Ambiguous reports whether a write with this error may have been executed.
 func (e *Error) Ambiguous() bool { return e.Status == 0 || slices.Contains(ambiguous, e.Status) }

@@ -14,9 +14,9 @@ const (
 	headerModifiedSince = "If-Modified-Since"
 )
 
-// setHeaders is a policy, per call, that sets headers that azcosmos omits or gets wrong. Queries may scan:
-// without that the service may refuse those with a filter on a path that is not indexed, as its
-// documentation says. Times are in GMT (RFC 9110, section 5.6.7), not UTC.
+// setHeaders is a policy, per call, that sets headers that azcosmos omits or gets wrong. It enables scans
+// for queries: otherwise the service may refuse a filter on a path that is not indexed, according to its
+// documentation. Times are in GMT (RFC 9110, section 5.6.7), not UTC.
 func setHeaders(req *policy.Request) (*http.Response, error) {
 	h := req.Raw().Header
 	if h[headerQuery] != nil {

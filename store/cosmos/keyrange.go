@@ -15,18 +15,18 @@ import (
 // keyRange is a partition key range of a container.
 type keyRange struct {
 	id       uint64
-	min, max string   // effective partition keys, from and up to
-	parents  []uint64 // which it came out of by splits, all generations
+	min, max string   // effective partition keys: min inclusive, max exclusive
+	parents  []uint64 // ids of the ranges that were split into it, all generations
 }
 
-// keyRanges are those of a container. They are never changed, but replaced. The zero value has none.
+// keyRanges are the partition key ranges of a container. They are immutable. The zero value has none.
 type keyRanges struct {
 	sorted []keyRange      // without overlaps; there may be gaps
 	known  map[uint64]bool // their ids, and those of their parents
 }
 
-// holding returns the range of an effective partition key, nil if that is not known.
-func (k keyRanges) holding(key string) *keyRange {
+// forKey returns the range of an effective partition key, nil if it is not known.
+func (k keyRanges) forKey(key string) *keyRange {
 	i, found := slices.BinarySearchFunc(k.sorted, key, func(r keyRange, key string) int { return cmp.Compare(r.min, key) })
 	if !found {
 		i--
@@ -37,7 +37,7 @@ func (k keyRanges) holding(key string) *keyRange {
 	return &k.sorted[i]
 }
 
-// find returns the range with an id, nil if that is not known.
+// find returns the range with an id, nil if it is not known.
 func (k keyRanges) find(id uint64) *keyRange {
 	i := slices.IndexFunc(k.sorted, func(r keyRange) bool { return r.id == id })
 	if i < 0 {
@@ -46,7 +46,7 @@ func (k keyRanges) find(id uint64) *keyRange {
 	return &k.sorted[i]
 }
 
-// with returns these ranges and newer ones, in place of those that they overlap.
+// with returns the ranges with newer ones added, which replace the ranges that they overlap.
 func (k keyRanges) with(newer ...keyRange) keyRanges {
 	all := keyRanges{slices.Clone(k.sorted), map[uint64]bool{}}
 	for _, r := range newer {
@@ -63,11 +63,11 @@ func (k keyRanges) with(newer ...keyRange) keyRanges {
 	return all
 }
 
-// is reports whether a range is this one or one of its parents, whose session tokens are good for
-// it: its LSNs go on where theirs ended.
-func (r *keyRange) is(id uint64) bool { return r.id == id || slices.Contains(r.parents, id) }
+// inherits reports whether a range is this one or one of its parents. The session tokens of parents are
+// valid for it: its LSNs continue theirs.
+func (r *keyRange) inherits(id uint64) bool { return r.id == id || slices.Contains(r.parents, id) }
 
-// parseKeyRanges reads a page of a container's partition key ranges, and its resource id.
+// parseKeyRanges parses a page of a container's partition key ranges, and its resource id.
 func parseKeyRanges(body []byte) (rid string, ranges []keyRange, err error) {
 	var page struct {
 		RID    string `json:"_rid"`
@@ -98,11 +98,11 @@ func parseKeyRanges(body []byte) (rid string, ranges []keyRange, err error) {
 	return page.RID, ranges, nil
 }
 
-// effectiveKey returns where Cosmos DB puts a partition whose key is a text, in a container with
-// version 2 of the hash.
+// effectiveKey returns the effective partition key of a string, in a container with version 2 of the
+// hash.
 func effectiveKey(partition string) string {
 	var buf [128]byte
-	text := append(append(append(buf[:0], 8), partition...), 0xFF) // 8: a text
+	text := append(append(append(buf[:0], 8), partition...), 0xFF) // 8: a string
 	low, high := murmur3.Sum128(text)
 	var hash [16]byte
 	binary.BigEndian.PutUint64(hash[:8], high&(1<<62-1))

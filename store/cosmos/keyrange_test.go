@@ -18,7 +18,7 @@ func TestEffectiveKey(t *testing.T) {
 		strings.Repeat("a", 2048): "33E0AE996F53F2CD5DD5574ACAB3BF19",
 	} {
 		if got := effectiveKey(partition); got != want {
-			t.Errorf("%q: %s, want %s", partition, got, want)
+			t.Errorf("%q: got %s, want %s", partition, got, want)
 		}
 	}
 }
@@ -27,7 +27,7 @@ func TestEffectiveKey(t *testing.T) {
 func TestKeyRanges(t *testing.T) {
 	ids := func(k keyRanges) (all []uint64) {
 		for _, key := range []string{"", "3F", "40", "7F", "80", "FE"} {
-			if r := k.holding(key); r != nil {
+			if r := k.forKey(key); r != nil {
 				all = append(all, r.id)
 			}
 		}
@@ -48,25 +48,25 @@ func TestKeyRanges(t *testing.T) {
 	if got := fmt.Sprint(ids(split.with(keyRange{id: 4, max: "FF"}))); got != "[4 4 4 4 4 4]" {
 		t.Error(got)
 	}
-	if k.holding("FF") != nil || (keyRanges{}).holding("00") != nil || k.find(5) != nil || k.find(1).min != "80" {
+	if k.forKey("FF") != nil || (keyRanges{}).forKey("00") != nil || k.find(5) != nil || k.find(1).min != "80" {
 		t.Error("found a range that does not exist")
 	}
 	for _, bad := range []string{`x`, `{"PartitionKeyRanges":[{"id":"x"}]}`, `{"PartitionKeyRanges":[{"id":"1","parents":["x"]}]}`} {
 		if _, _, err := parseKeyRanges([]byte(bad)); err == nil {
-			t.Errorf("%s is taken", bad)
+			t.Errorf("%s: no error", bad)
 		}
 	}
 }
 
-// Ranges that are not those of the container are forgotten: another than the key's has answered.
-func TestKeyRanges_AreForgotten(t *testing.T) {
-	at := reach{container: "c", key: effectiveKey("ada")}
-	for answered, want := range map[string]int{"5:-1#7": 1, "6:-1#7": 0} {
+// The known ranges are dropped if another range than the key's served a request.
+func TestKeyRanges_OutdatedDropped(t *testing.T) {
+	at := target{container: "c", key: effectiveKey("ada")}
+	for token, want := range map[string]int{"5:-1#7": 1, "6:-1#7": 0} {
 		var s sessions
-		s.known.change("c", func(t *tokens) { t.keys = t.keys.with(keyRange{id: 5, max: "FF"}) })
-		s.learn(&http.Response{StatusCode: 200, Header: http.Header{sessionHeader: {answered}}}, at, nil)
+		s.known.update("c", func(t *tokens) { t.keys = t.keys.with(keyRange{id: 5, max: "FF"}) })
+		s.learn(&http.Response{StatusCode: 200, Header: http.Header{sessionHeader: {token}}}, at, nil)
 		if got := len(s.known.keys("c").sorted); got != want {
-			t.Errorf("%s: %d ranges are known", answered, got)
+			t.Errorf("%s: got %d known ranges, want %d", token, got, want)
 		}
 	}
 }

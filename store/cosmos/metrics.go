@@ -30,43 +30,42 @@ const (
 	KindPatch      Kind = "patch"
 	KindDelete     Kind = "delete"
 	KindChangeFeed Kind = "change feed"
-	KindMetadata   Kind = "metadata" // or write it
-	KindCached     Kind = "cache"    // no request: it was cached, or read for another caller
+	KindMetadata   Kind = "metadata" // reads and writes
+	KindCached     Kind = "cache"    // no request: cached, or read for another caller
 )
 
-// Operation is an operation on Cosmos DB that has ended, all its tries together. A
-// ReadMany is one for each partition key range that it asks, and a query one for each
-// page.
+// Operation is a completed operation on Cosmos DB, with all its tries. A ReadMany is one operation for
+// each partition key range, and a query one for each page.
 type Operation struct {
 	Pattern      Pattern
 	Kind         Kind
-	Container    string // "" if it was about none
-	PartitionKey string // as JSON, such as ["a"]; "" if it named none
-	Range        string // the id of the partition key range that answered last; "" if none did
+	Container    string // "" if none
+	PartitionKey string // as JSON, such as ["a"]; "" if none
+	Range        string // the id of the partition key range of the last response; "" if unknown
 	RU           float64
-	Took         time.Duration // waits between tries included
-	Tries        int           // requests that were sent
+	Took         time.Duration // including waits between tries
+	Tries        int           // requests sent
 }
 
-// meter accounts for all requests of accounts, those included that fail, are throttled, or
-// are tried again. Requests without an answer count as free: their charge is not known.
+// meter counts all requests of accounts, including failed, throttled and repeated ones. The charge of a
+// request without a response is unknown, and counts as 0.
 type meter struct {
 	begun, hits, requests, ru, errors, throttles, ranges, refusals *prometheus.CounterVec
 	seconds                                                        *prometheus.HistogramVec
 	invalid, unreached                                             prometheus.Counter // sessions; reads
 
 	mu       sync.Mutex                                  // of changes
-	patterns atomic.Pointer[map[Pattern]*patternMetrics] // never changed, but replaced
+	patterns atomic.Pointer[map[Pattern]*patternMetrics] // immutable: replaced on change
 }
 
-// patternMetrics are those of one pattern.
+// patternMetrics are the metrics of one pattern.
 type patternMetrics struct {
 	begun, hits, requests, ru, errors, throttles prometheus.Counter
 	seconds                                      prometheus.Observer
 }
 
-// newMeter returns the meter of a registry, which it registers if the registry has none. The metrics
-// have the names and labels that docs/cost.md lists.
+// newMeter returns the meter of a registry, and registers one if there is none. docs/cost.md lists the
+// names and labels of the metrics.
 func newMeter(r prometheus.Registerer) (*meter, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -119,13 +118,13 @@ func (m *meter) Collect(to chan<- prometheus.Metric) {
 
 // refusals are the statuses that byline_cosmos_refusals_total counts.
 var refusals = []string{
-	"449",                           // a write met another of the same item
-	"404/" + substatusReadSession,   // no replica is as new as the session token
+	"449",                           // a write conflicted with a concurrent write of the same item
+	"404/" + substatusReadSession,   // no replica has reached the session token
 	"403/" + substatusPartitionFull, // the logical partition is full
 	"403/" + substatusControlPlane,  // an Entra identity may not do it
 }
 
-// refused counts a status that may be one of refusals.
+// refused counts a status if it is one of refusals.
 func (m *meter) refused(status int, substatus string) {
 	s := strconv.Itoa(status)
 	if substatus != "" && substatus != "0" {
@@ -145,7 +144,7 @@ func (m *meter) of(p Pattern) *patternMetrics {
 	return (*m.patterns.Load())[p]
 }
 
-// add makes the metrics of patterns that have none.
+// add creates the metrics of patterns that have none.
 func (m *meter) add(patterns ...Pattern) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +159,7 @@ func (m *meter) add(patterns ...Pattern) {
 	m.patterns.Store(&all)
 }
 
-// hit accounts for a read that was answered from the cache.
+// hit counts a read that was served from the cache.
 func (m *meter) hit(ctx context.Context, container, partition string) {
 	s := scopeOf(ctx)
 	m.of(s.pattern).hits.Inc()
@@ -169,7 +168,7 @@ func (m *meter) hit(ctx context.Context, container, partition string) {
 	}
 }
 
-// meterCalls is a policy, per call: it makes what meterTries adds to, and hands it to
+// meterCalls is a policy, per call: it creates the Operation that meterTries adds to, and passes it to
 // the recorder of the context.
 type meterCalls struct{}
 
@@ -191,7 +190,7 @@ func (meterCalls) Do(req *policy.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// operationOf tells what a request is about.
+// operationOf returns the operation of a request.
 func operationOf(r *http.Request, p Pattern) *Operation {
 	o := &Operation{Pattern: p}
 	_, rest, _ := strings.Cut(r.URL.Path, "/colls/")
@@ -221,7 +220,7 @@ func operationOf(r *http.Request, p Pattern) *Operation {
 		o.Kind = KindBatch
 	case len(h["X-Ms-Documentdb-Query"]) == 0:
 		o.Kind = KindCreate
-	case len(h["X-Ms-Documentdb-Partitionkeyrangeid"]) > 0: // azcosmos names a range for nothing else
+	case len(h["X-Ms-Documentdb-Partitionkeyrangeid"]) > 0: // azcosmos sets it only for ReadMany
 		o.Kind = KindReadMany
 	default:
 		o.Kind = KindQuery
@@ -229,7 +228,7 @@ func operationOf(r *http.Request, p Pattern) *Operation {
 	return o
 }
 
-// meterTries is a policy, per try.
+// meterTries is a policy, per try: it counts requests, and adds them to their Operation.
 type meterTries struct{ *meter }
 
 // Do implements policy.Policy.
@@ -243,7 +242,7 @@ func (m meterTries) Do(req *policy.Request) (*http.Response, error) {
 	p.seconds.Observe(time.Since(began).Seconds())
 	o.Tries++
 	if err != nil {
-		if req.Raw().Context().Err() != context.Canceled { // the caller has gone; with a deadline it waited
+		if req.Raw().Context().Err() != context.Canceled { // not an error of Cosmos DB if the caller canceled; an expired deadline is
 			p.errors.Inc()
 		}
 		return resp, err

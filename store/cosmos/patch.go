@@ -9,19 +9,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Patch is a change of some of an item's properties, as "Partial document update in Azure
-// Cosmos DB" has it. The zero value changes nothing. azcosmos writes a condition as it is,
-// whatever its characters, and in a batch copies each change five times: a Patch is encoded
-// here.
+// Patch changes some of an item's properties, as in "Partial document update in Azure Cosmos DB". The
+// zero value changes nothing. It is encoded here because azcosmos does not escape the condition, and
+// copies each change of a batch five times.
 type Patch struct {
-	Condition  string // a filter predicate, "from c where ..."; "": none. Fails with 412
-	IfMatch    ETag   // "": none. Fails with 412
-	ReturnItem bool   // the item is returned as it is afterwards
+	Condition  string // a filter predicate, "from c where ..."; "": none; else the patch fails with 412
+	IfMatch    ETag   // "": none; with another ETag the patch fails with 412
+	ReturnItem bool   // return the patched item
 
 	changes []byte // JSON, without the brackets
 }
 
-// Set sets a property to a text, a number, a truth value or a list of texts.
+// Set sets a property to a string, an integer, a boolean or a list of strings.
 func (p *Patch) Set(path string, value any) {
 	p.begin("set", path)
 	switch v := reflect.ValueOf(value); v.Kind() {
@@ -68,7 +67,7 @@ func (p Patch) appendTo(dst []byte) []byte {
 	return append(dst, "]}"...)
 }
 
-// appendString appends a JSON string. What is not UTF-8 is replaced, as by json.Marshal.
+// appendString appends a JSON string. It replaces invalid UTF-8, as json.Marshal does.
 func appendString(dst []byte, s string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s)
 	return dst

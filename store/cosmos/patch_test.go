@@ -9,11 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// text is a text of a type of its own.
+// text is a named string type.
 type text string
 
-// TestPatchIsWhatAzcosmosSends: but for the condition, which azcosmos would not escape.
-func TestPatchIsWhatAzcosmosSends(t *testing.T) {
+// TestPatch_MatchesAzcosmos: a patch is encoded as by azcosmos, except that its condition is escaped.
+func TestPatch_MatchesAzcosmos(t *testing.T) {
 	var p Patch
 	var want azcosmos.PatchOperations
 	for _, value := range []any{"", "a \"text\" \u2028 é <b> \\", text("2026-01-02T03:04:05.678Z"), 7, int32(-8), int64(9), true, false} {
@@ -38,6 +38,6 @@ func TestPatchIsWhatAzcosmosSends(t *testing.T) {
 	p.Condition = `from c where c.a = "\"" `
 	var sent struct{ Condition string }
 	if err := json.Unmarshal(p.appendTo(nil), &sent); err != nil || sent.Condition != p.Condition {
-		t.Errorf("%q, %v", sent.Condition, err)
+		t.Errorf("got condition %q, %v, want %q", sent.Condition, err, p.Condition)
 	}
 }

@@ -2,27 +2,27 @@ package cosmos
 
 import "context"
 
-// Pattern is what requests to Cosmos DB are made for, such as "Q1": the label of their
-// metrics. Callers name their own; those below are given to what they do not name.
+// Pattern names the access pattern of requests to Cosmos DB, such as "Q1": it labels their metrics.
+// Callers name their own; the patterns below are for requests without one.
 type Pattern string
 
-// The patterns of requests that are not made for one of the caller's.
+// The patterns of requests for which the caller names none.
 const (
 	ChangeFeed Pattern = "changeFeed" // reads of the change feed
-	Leases     Pattern = "leases"     // the items of the container with this name: who reads a change feed, and how far
+	Leases     Pattern = "leases"     // items of the container with this name: owners and positions of change feed readers
 	Metadata   Pattern = "metadata"   // accounts, databases, containers, partition key ranges
-	Unnamed    Pattern = "unnamed"    // none of these
+	Unnamed    Pattern = "unnamed"    // all others
 )
 
-// leasesContainer is how the container of leases is called everywhere.
+// leasesContainer is the name of the leases container in every database.
 const leasesContainer = "leases"
 
-// scope is what the requests of a context are for, and who else wants to know of them.
+// scope is the accounting of the requests of a context.
 type scope struct {
 	pattern Pattern
-	record  func(context.Context, *Operation) // nil: nobody
-	retries *retryTime                        // nil: each request has its own
-	writes  *Writes                           // nil: they are not counted
+	record  func(context.Context, *Operation) // nil: none
+	retries *retryWindow                      // nil: each request has its own
+	writes  *Writes                           // nil: writes are not counted
 }
 
 type scopeKey struct{}
@@ -34,17 +34,15 @@ func scopeOf(ctx context.Context) scope {
 	return scope{pattern: Unnamed}
 }
 
-// WithRecorder has record called with every operation on Cosmos DB that ends in ctx,
-// and with the context that the operation was made with. It may be called by several
-// goroutines at once, and must not keep the operation. The requests of ctx share
-// Options.RetryBudget.
+// WithRecorder returns a context in which record is called with every completed operation on Cosmos DB,
+// and the context of that operation. record may be called concurrently, and must not keep the
+// operation. The requests of the context share Options.RetryBudget.
 func WithRecorder(ctx context.Context, record func(context.Context, *Operation)) context.Context {
-	return context.WithValue(ctx, scopeKey{}, scope{pattern: Unnamed, record: record, retries: &retryTime{}})
+	return context.WithValue(ctx, scopeKey{}, scope{pattern: Unnamed, record: record, retries: &retryWindow{}})
 }
 
-// WithPattern names what the requests of ctx are for, unless they are part of something
-// that has a name already. Without WithRecorder they may wait for themselves as long as its
-// requests may.
+// WithPattern returns a context whose requests have the pattern, unless ctx has one already. Without
+// WithRecorder they share an Options.RetryBudget of their own.
 func WithPattern(ctx context.Context, p Pattern) context.Context {
 	s := scopeOf(ctx)
 	if s.pattern != Unnamed {
@@ -52,20 +50,20 @@ func WithPattern(ctx context.Context, p Pattern) context.Context {
 	}
 	s.pattern = p
 	if s.retries == nil {
-		s.retries = &retryTime{}
+		s.retries = &retryWindow{}
 	}
 	return context.WithValue(ctx, scopeKey{}, s)
 }
 
-// Begin is WithPattern, and counts what begins.
+// Begin is WithPattern, and counts the use of the pattern.
 func (a *Account) Begin(ctx context.Context, p Pattern) context.Context {
 	begun := WithPattern(ctx, p)
 	if begun != ctx {
 		a.meter.of(p).begun.Inc()
-		noteBegun(ctx, a.shared, p)
+		recordBegun(ctx, a.shared, p)
 	}
 	return begun
 }
 
-// Patterns makes the metrics of patterns before they are used.
+// Patterns creates the metrics of patterns before they are used.
 func (a *Account) Patterns(all ...Pattern) { a.meter.add(all...) }

@@ -17,7 +17,7 @@ type ContainerSpec struct {
 	PartitionKey string   // a path
 	Indexed      []string // paths; nothing else is indexed
 	Composite    []string // paths of a composite index, ascending; may be empty
-	TTL          bool     // items may carry a ttl
+	TTL          bool     // items may have a ttl
 }
 
 func (s ContainerSpec) properties() azcosmos.ContainerProperties {
@@ -42,21 +42,21 @@ func (s ContainerSpec) properties() azcosmos.ContainerProperties {
 		IndexingPolicy:         policy,
 	}
 	if s.TTL {
-		unlessTold := int32(-1) // items live for ever unless they carry a ttl
-		p.DefaultTimeToLive = &unlessTold
+		never := int32(-1) // items do not expire unless they have a ttl
+		p.DefaultTimeToLive = &never
 	}
 	return p
 }
 
-// Difference is what an account has, or lacks, unlike what requests need.
+// Difference is a difference between an account and what requests need.
 type Difference struct {
 	Container string // "" for the account and the database
 	Property  string // what differs, such as "partition key"
-	Text      string // how, and what follows from it
-	Breaks    bool   // requests would fail or items be lost; otherwise requests only cost more, or read less
+	Text      string // how it differs, and the consequence
+	Breaks    bool   // requests would fail or items be lost; otherwise requests cost more or reads are limited
 }
 
-// String returns where the difference is, and the text.
+// String returns the container, if any, and the text.
 func (d Difference) String() string {
 	if d.Container == "" {
 		return d.Text
@@ -64,7 +64,8 @@ func (d Difference) String() string {
 	return "container " + d.Container + ": " + d.Text
 }
 
-// Compare returns how a container differs from the specification, what breaks requests first.
+// Compare returns how a container differs from the specification. Differences that break requests come
+// first.
 func (s ContainerSpec) Compare(have azcosmos.ContainerProperties) []Difference {
 	var all []Difference
 	breaks := func(property, format string, args ...any) {
@@ -130,11 +131,11 @@ func pathsOf(columns []azcosmos.CompositeIndex) (paths []string) {
 	return paths
 }
 
-// plainPath removes the quotes in which a path's names may be.
+// plainPath removes the quotes around names of a path.
 func plainPath(path string) string { return strings.ReplaceAll(path, `"`, "") }
 
-// indexes reports whether a policy indexes the values at a path. Of the patterns that match,
-// the most precise one decides.
+// indexes reports whether a policy indexes the values at a path. The most precise matching pattern
+// decides.
 func indexes(p *azcosmos.IndexingPolicy, path string) bool {
 	included, excluded := -1, -1
 	for _, one := range p.IncludedPaths {
@@ -146,8 +147,8 @@ func indexes(p *azcosmos.IndexingPolicy, path string) bool {
 	return included > excluded
 }
 
-// precision returns how precisely a pattern, with /? or /* at its end, names a path, -1 if it
-// does not match.
+// precision returns how precisely a pattern, which ends with /? or /*, matches a path; -1 if it does
+// not match.
 func precision(pattern, path string) int {
 	pattern = plainPath(pattern)
 	if exact, ok := strings.CutSuffix(pattern, "/?"); ok && exact == path {
@@ -159,7 +160,7 @@ func precision(pattern, path string) int {
 	return -1
 }
 
-// ContainersError says that existing containers cannot be used.
+// ContainersError reports that existing containers cannot be used.
 type ContainersError struct {
 	Differences []Difference // all that break requests
 }
@@ -173,12 +174,12 @@ func (e *ContainersError) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// MissingError says that containers do not exist, and that an Entra identity may not create
-// them: Cosmos DB lets only the account's key and the control plane do that.
+// MissingError reports that containers do not exist, and that an Entra identity may not create them:
+// only the account's key and the control plane can.
 type MissingError struct {
 	Database   string
 	Containers []string // names
-	Err        error    // Cosmos DB's answer
+	Err        error    // Cosmos DB's response
 }
 
 // Error names the containers.
@@ -186,7 +187,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("database %s lacks the containers %s, and an Entra identity may not create them", e.Database, strings.Join(e.Containers, ", "))
 }
 
-// Unwrap returns Cosmos DB's answer.
+// Unwrap returns Cosmos DB's response.
 func (e *MissingError) Unwrap() error { return e.Err }
 
 // DatabaseSpec describes a database: how it is created, and what an existing one needs.
@@ -207,10 +208,10 @@ func (s DatabaseSpec) options() *azcosmos.CreateDatabaseOptions {
 	return &azcosmos.CreateDatabaseOptions{ThroughputProperties: &throughput}
 }
 
-// Provision creates the database and the containers that are missing. What exists stays as
-// it is and is compared with the specifications: what only costs is logged, and a
-// *ContainersError has all that breaks requests; then nothing is created. ErrMultiRegionWrites
-// for an account with them. It may be repeated, and run in several processes at once.
+// Provision creates the database and the containers that are missing. It does not change existing
+// containers, but compares them with the specifications: it logs differences that break nothing, and
+// returns the others as a *ContainersError, without creating anything. It returns ErrMultiRegionWrites
+// for an account with multi-region writes. It is idempotent, and may run in several processes at once.
 func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 	db, newDatabase, err := a.readDatabase(ctx, spec.Name)
 	if err != nil {
@@ -235,7 +236,7 @@ func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 			return notCreated("database "+spec.Name, spec.Name, missing, err)
 		}
 	}
-	var created []ContainerSpec // by another process, which was faster
+	var created []ContainerSpec // by another process meanwhile
 	for i, c := range missing {
 		_, err := db.CreateContainer(ctx, c.properties(), nil)
 		if HasStatus(err, http.StatusConflict) {
@@ -263,7 +264,7 @@ func (a *Account) readDatabase(ctx context.Context, name string) (db *azcosmos.D
 	return db, false, err
 }
 
-// notCreated is why a database or a container could not be created.
+// notCreated returns the error of a database or a container that could not be created.
 func notCreated(what, database string, missing []ContainerSpec, err error) error {
 	if !isControlPlane(err) {
 		return fmt.Errorf("create %s: %w", what, wrap(err))
@@ -275,13 +276,12 @@ func notCreated(what, database string, missing []ContainerSpec, err error) error
 	return e
 }
 
-// isControlPlane reports whether err is the refusal of what Entra identities may not do.
+// isControlPlane reports whether err refuses an operation that Entra identities may not do.
 func isControlPlane(err error) bool {
 	return HasStatus(err, http.StatusForbidden) && ErrorOf(err).Substatus == substatusControlPlane
 }
 
-// usable returns which containers are missing, and a *ContainersError if others differ so
-// much that requests would break.
+// usable returns the missing containers, and a *ContainersError if differences of others break requests.
 func (a *Account) usable(ctx context.Context, db *azcosmos.DatabaseClient, containers []ContainerSpec) (missing []ContainerSpec, err error) {
 	all, missing, err := compareContainers(ctx, db, containers)
 	if err != nil {

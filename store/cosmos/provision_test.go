@@ -40,9 +40,9 @@ func TestContainerSpec_Compare(t *testing.T) {
 		"an unused composite index":  {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,"compositeIndexes":[[{"path":"/type"},{"path":"/id"}],[{"path":"/id"},{"path":"/title"}]]}}`, 0, 1},
 		"a path missing":             {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/type/?"}],"excludedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 1},
 		"everything indexed":         {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 1},
-		"everything but the type":    {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/type/?"}],` + composite + `}}`, 0, 2},
+		"everything except the type": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/type/?"}],` + composite + `}}`, 0, 2},
 		"below the type":             {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/postId/?"},{"path":"/type/*"}],"excludedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 1},
-		"a name with that beginning": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/postId/?"},{"path":"/typ/*"}],"excludedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 2},
+		"a prefix of the name":       {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/postId/?"},{"path":"/typ/*"}],"excludedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 2},
 		"a spatial index":            {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,` + composite + `,"spatialIndexes":[{"path":"/place/*","types":["Point"]}]}}`, 0, 1},
 		"several":                    {`{"partitionKey":{"paths":["/id"]},"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/*"}]}}`, 3, 1},
 	} {
@@ -59,7 +59,7 @@ func TestContainerSpec_Compare(t *testing.T) {
 				}
 			}
 			if breaks != tt.breaks || len(all)-breaks != tt.costs {
-				t.Errorf("%q: %d break and %d cost, not %d and %d", all, breaks, len(all)-breaks, tt.breaks, tt.costs)
+				t.Errorf("%q: got %d that break and %d that cost, want %d and %d", all, breaks, len(all)-breaks, tt.breaks, tt.costs)
 			}
 			if !slices.IsSortedFunc(all, func(a, b Difference) int {
 				if a.Breaks == b.Breaks {
@@ -69,7 +69,7 @@ func TestContainerSpec_Compare(t *testing.T) {
 				}
 				return 1
 			}) {
-				t.Errorf("%q: what breaks is not first", all)
+				t.Errorf("%q: those that break are not first", all)
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestContainerSpec_Created(t *testing.T) {
 		{Name: "leases", PartitionKey: "/id"},
 	} {
 		if d := spec.Compare(spec.properties()); d != nil {
-			t.Errorf("%q", d)
+			t.Errorf("%s: got differences %q", spec.Name, d)
 		}
 	}
 }

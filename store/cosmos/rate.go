@@ -10,19 +10,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rate limits the request units per second of background work. A charge is known when the response
-// has come: a request waits until the earlier ones are paid for. Nil is no limit.
-type Rate struct{ units *rate.Limiter } // a unit is a hundredth of an RU, as charges are given
+// Rate limits the request units per second of background work. The charge of a request is known only
+// from its response, so the next requests wait until it is paid off. Nil is no limit.
+type Rate struct{ units *rate.Limiter } // a unit is 0.01 RU, the precision of charges
 
 const unitsPerRU = 100
 
-// NewRate returns a Rate of so many request units per second, which must be at least 1. What was not
-// used for a second is lost.
+// NewRate returns a Rate of ru request units per second, at least 1. Unused units expire after a second.
 func NewRate(ru float64) *Rate {
 	return &Rate{rate.NewLimiter(rate.Limit(ru*unitsPerRU), int(ru*unitsPerRU))}
 }
 
-// wait waits until what was charged is paid.
+// wait waits until all charges are paid off.
 func (r *Rate) wait(ctx context.Context) error {
 	for ctx.Err() == nil {
 		debt := -r.units.Tokens()
@@ -36,7 +35,7 @@ func (r *Rate) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// charge makes a debt of a charge.
+// charge adds a charge to the debt.
 func (r *Rate) charge(ru float64) {
 	now := time.Now()
 	for units := int(math.Ceil(ru * unitsPerRU)); units > 0; {
@@ -54,20 +53,20 @@ type rated struct {
 
 type rateKey struct{}
 
-// WithRate returns a context whose requests of Account.Background wait for the rate, and count in it.
+// WithRate returns a context whose requests of Account.Background wait for the rate, and count towards it.
 func WithRate(ctx context.Context, r *Rate) context.Context {
 	return context.WithValue(ctx, rateKey{}, rated{r, true})
 }
 
-// WithoutRate returns a context whose requests do not wait for the rate of ctx. They count in it: for
-// what must not be late, such as the renewal of a claim.
+// WithoutRate returns a context whose requests do not wait for the rate of ctx, but count towards it: for
+// urgent requests, such as the renewal of a claim.
 func WithoutRate(ctx context.Context) context.Context {
 	r, _ := ctx.Value(rateKey{}).(rated)
 	return context.WithValue(ctx, rateKey{}, rated{r.rate, false})
 }
 
-// limitRate is a policy, per call and within meterCalls, for background work. Per try, the wait
-// would be part of the time for the try.
+// limitRate is a policy, per call and within meterCalls, for background work. It is not per try: then the
+// wait would count against the timeout of the try.
 func limitRate(req *policy.Request) (*http.Response, error) {
 	r, _ := req.Raw().Context().Value(rateKey{}).(rated)
 	if r.rate == nil {

@@ -9,8 +9,8 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// Requests of background work keep to the rate of their context, those of many callers together.
-// Requests that must not be late do not wait, but the others wait for them.
+// Background requests with a rate, even of many callers, together stay within it. Urgent requests do not
+// wait, but count towards it.
 func TestRate_Holds(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for _, tt := range []struct {
@@ -18,13 +18,13 @@ func TestRate_Holds(t *testing.T) {
 		ru          float64 // of the rate
 		charge      string  // of a request
 		workers     int
-		urgent      float64 // charge per second that does not wait
+		urgent      float64 // RU per second of urgent requests
 		least, most float64 // RU in a minute
 	}{
 		{name: "one worker", ru: 100, charge: "11.43", workers: 1, least: 5900, most: 6200},
 		{name: "many workers", ru: 100, charge: "11.43", workers: 32, least: 5900, most: 6600},
-		{name: "a charge beyond a second's", ru: 100, charge: "1234.5", workers: 2, least: 5400, most: 8600},
-		{name: "more than it can use", ru: 1e6, charge: "1", workers: 1, least: 11000, most: 13000},
+		{name: "charge above the rate", ru: 100, charge: "1234.5", workers: 2, least: 5400, most: 8600},
+		{name: "rate above the load", ru: 1e6, charge: "1", workers: 1, least: 11000, most: 13000},
 		{name: "beside urgent requests", ru: 100, charge: "10", workers: 4, urgent: 50, least: 5900, most: 6300},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

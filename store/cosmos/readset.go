@@ -6,38 +6,36 @@ import (
 	"time"
 )
 
-// ReadSet is what a response rests on: what was read for it through the item cache. As long
-// as it is valid, reading again would give the same, so far as is known, and so the response
-// may be cached. It is of one Account. The zero value rests on nothing.
-//
-// It is safe for concurrent use.
+// ReadSet holds the dependencies of a response: the items and pages that it read through the item cache.
+// While it is valid, no change of them is known, and the response may be returned from a cache. A
+// ReadSet is for one Account. The zero value is empty. It is safe for concurrent use.
 type ReadSet struct {
 	mu       sync.Mutex
-	account  *shared           // guarded by mu; nil: nothing was begun or read yet
+	account  *shared           // guarded by mu; nil before the first use
 	reads    []readSetRead     // guarded by mu
 	begun    []*patternMetrics // guarded by mu
-	hits     []*patternMetrics // guarded by mu; those of a read that the cache may answer
-	uncached bool              // guarded by mu; something was read past the cache
+	hits     []*patternMetrics // guarded by mu; by read
+	uncached bool              // guarded by mu; some read bypassed the cache
 }
 
 type readSetRead struct {
 	container *Container
 	partition string
-	as        change
-	at        answered
+	stamp     changeStamp
+	at        readPosition
 	began     time.Time
 	ended     time.Time
 }
 
 type readSetKey struct{}
 
-// WithReadSet has r record what is read in ctx.
+// WithReadSet returns a context whose reads r records.
 func WithReadSet(ctx context.Context, r *ReadSet) context.Context {
 	return context.WithValue(ctx, readSetKey{}, r)
 }
 
-// noteBegun records the use of a pattern.
-func noteBegun(ctx context.Context, account *shared, p Pattern) {
+// recordBegun records the use of a pattern.
+func recordBegun(ctx context.Context, account *shared, p Pattern) {
 	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {
 		r.mu.Lock()
 		r.account, r.begun = account, append(r.begun, account.meter.of(p))
@@ -45,8 +43,8 @@ func noteBegun(ctx context.Context, account *shared, p Pattern) {
 	}
 }
 
-// noteReads records what has been read of a container at once, one of each partition.
-func noteReads(ctx context.Context, c *Container, partitions []string, reads ...cached) {
+// recordReads records one read of each partition, all in the same container.
+func recordReads(ctx context.Context, c *Container, partitions []string, reads ...cached) {
 	r, ok := ctx.Value(readSetKey{}).(*ReadSet)
 	if !ok {
 		return
@@ -55,13 +53,12 @@ func noteReads(ctx context.Context, c *Container, partitions []string, reads ...
 	defer r.mu.Unlock()
 	r.account, r.hits = c.shared, append(r.hits, c.meter.of(scopeOf(ctx).pattern))
 	for i, read := range reads {
-		r.reads = append(r.reads, readSetRead{c, partitions[i], read.as, read.at, read.began, read.ended})
+		r.reads = append(r.reads, readSetRead{c, partitions[i], read.stamp, read.at, read.began, read.ended})
 	}
 }
 
-// noteUncached records that something was read of which the cache will not know when it
-// has changed.
-func noteUncached(ctx context.Context) {
+// recordUncached records a read whose changes the cache does not notice.
+func recordUncached(ctx context.Context) {
 	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {
 		r.mu.Lock()
 		r.uncached = true
@@ -69,16 +66,15 @@ func noteUncached(ctx context.Context) {
 	}
 }
 
-// Reads is how many items and pages the response rests on.
+// Reads returns the number of items and pages in the set.
 func (r *ReadSet) Reads() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.reads)
 }
 
-// Valid reports whether a response that rests on r may be returned again in a session, and
-// accounts for its reads as the cache does if so. Then there was a moment, not longer ago
-// than Age, when reading all of it at once would have given just that.
+// Valid reports whether a response that depends on r may be returned to a session, and if so counts its
+// reads as cache hits. Then the response is a consistent snapshot as of some moment, at most Age ago.
 func (r *ReadSet) Valid(session *Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +88,7 @@ func (r *ReadSet) Valid(session *Session) bool {
 	now := time.Now()
 	for i := range r.reads {
 		read := &r.reads[i]
-		if now.Sub(read.began) > cachedFor || !read.as.holds() || !read.container.following.confirms(read.began, now) || !session.admits(read.container, read.partition, read.at) {
+		if now.Sub(read.began) > maxCachedAge || !read.stamp.unchanged() || !read.container.following.confirms(read.began, now) || !session.admits(read.container, read.partition, read.at) {
 			return false
 		}
 	}
@@ -108,8 +104,8 @@ func (r *ReadSet) Valid(session *Session) bool {
 	return true
 }
 
-// span returns when the last read ended, and until when all changes of what was read are
-// known, both in Unix nanoseconds. What is known to hold afterwards has held until then.
+// span returns the end of the last read, and the time until which all changes of the containers are
+// known, both in Unix nanoseconds. Reads that are still unchanged were so until then.
 func (r *ReadSet) span() (last, until int64) {
 	for i := range r.reads {
 		read := &r.reads[i]
@@ -121,8 +117,8 @@ func (r *ReadSet) span() (last, until int64) {
 	return last, until
 }
 
-// Age is how long ago the oldest of what a response rests on was known to be current: at
-// most so old it may be.
+// Age returns the time since the oldest read was known to be current: an upper bound of the age of the
+// response.
 func (r *ReadSet) Age() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +126,7 @@ func (r *ReadSet) Age() time.Duration {
 	for i := range r.reads {
 		read := &r.reads[i]
 		known := read.began
-		if read.as.holds() {
+		if read.stamp.unchanged() {
 			known = read.container.following.current(read.began, now)
 		}
 		oldest = max(oldest, now.Sub(known))

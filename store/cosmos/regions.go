@@ -14,10 +14,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// ErrMultiRegionWrites refuses an account that writes in several regions.
+// ErrMultiRegionWrites reports an account with multi-region writes, which is not supported.
 var ErrMultiRegionWrites = errors.New("the account has multi-region writes: conditions, unique names and leases hold within one region only, and of conflicting writes one is lost. Use an account with a single write region")
 
-// properties are an account's, as far as they matter here ("Get database account").
+// properties are the properties of an account that this package uses ("Get database account").
 type properties struct {
 	MultipleWrites bool     `json:"enableMultipleWriteLocations"`
 	Readable       []region `json:"readableLocations"`
@@ -30,14 +30,14 @@ type region struct {
 	Name string `json:"name"`
 }
 
-// learnProperties sends a request for the account's properties, of which azcosmos makes one before its
-// first and every few minutes, and keeps what it is told.
-func (s *shared) learnProperties(req *policy.Request) (*http.Response, error) {
+// fetchProperties sends a request for the account's properties, and stores the response. azcosmos makes
+// one before its first request, and one every few minutes.
+func (s *shared) fetchProperties(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return resp, err
 	}
-	body, err := runtime.Payload(resp) // which azcosmos can read again
+	body, err := runtime.Payload(resp) // azcosmos can read it again
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +51,8 @@ func (s *shared) learnProperties(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// asksForProperties reports whether a request is for the account's properties.
-func asksForProperties(r *http.Request) bool { return strings.Trim(r.URL.Path, "/") == "" }
+// isPropertiesRequest reports whether a request is for the account's properties.
+func isPropertiesRequest(r *http.Request) bool { return strings.Trim(r.URL.Path, "/") == "" }
 
 // multipleWrites reports whether the account writes in several regions. A request must have been made.
 func (s *shared) multipleWrites() bool {

@@ -24,8 +24,8 @@ type regions struct {
 	multipleWrites bool
 
 	mu     sync.Mutex
-	down   map[string]func(*http.Request) (*http.Response, error) // guarded by mu; by host: what it answers instead
-	served map[string]int                                         // guarded by mu; requests about items, by host
+	down   map[string]func(*http.Request) (*http.Response, error) // guarded by mu; by host: responds instead of the engine
+	served map[string]int                                         // guarded by mu; requests for items, by host
 }
 
 const (
@@ -67,7 +67,7 @@ func (g *regions) fail(host string, with func(*http.Request) (*http.Response, er
 	g.down[host] = with
 }
 
-// count returns how many requests about items a region has served since it was called last.
+// count returns the number of requests for items that a region has served since the last call.
 func (g *regions) count(host string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,10 +95,10 @@ func unreachable(*http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 }
 
-// TestRegions_Failover: reads go to the preferred region, and to the next one while that cannot serve;
-// writes go to the region that writes, and are not done elsewhere.
+// TestRegions_Failover: reads go to the preferred region, and to the next one while it cannot serve; writes
+// go only to the write region.
 func TestRegions_Failover(t *testing.T) {
-	for name, down := range map[string]func(*http.Request) (*http.Response, error){"answers 503": unavailable, "cannot be reached": unreachable} {
+	for name, down := range map[string]func(*http.Request) (*http.Response, error){"status 503": unavailable, "connection refused": unreachable} {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
 				g := newRegions(t)
@@ -114,7 +114,7 @@ func TestRegions_Failover(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n := g.count(west); n != 1 {
-					t.Errorf("the region that writes served %d writes, not 1", n)
+					t.Errorf("the write region served %d writes, want 1", n)
 				}
 				read := func(a *Account) error {
 					t.Helper()
@@ -124,7 +124,7 @@ func TestRegions_Failover(t *testing.T) {
 					}
 					item, err := posts.Read(t.Context(), Key{"a", "a"})
 					if err == nil && item.Value == nil {
-						t.Error("there is no item")
+						t.Error("the item is missing")
 					}
 					return err
 				}
@@ -140,31 +140,31 @@ func TestRegions_Failover(t *testing.T) {
 				g.fail(east, nil)
 				g.fail(west, down)
 				if err := read(a); err != nil {
-					t.Errorf("the read was not served by the region that is left: %v", err)
+					t.Errorf("the read was not served by the remaining region: %v", err)
 				}
 				g.count(east)
 				if err := posts.Create(t.Context(), "b", []byte(`{"id":"b","postId":"b"}`)); !ErrorOf(err).Unavailable() || g.count(east) != 0 {
-					t.Errorf("the write ended with %v", err)
+					t.Errorf("write: got %v, want it unavailable and not sent to the other region", err)
 				}
 				if err := read(g.open(t, Options{})); err == nil {
-					t.Error("without preferred regions the read was served: this test shows nothing")
+					t.Error("without preferred regions the read was served: the test is void")
 				}
 			})
 		})
 	}
 }
 
-// TestRegions_MultipleWrites: an account that writes in several regions is refused.
+// TestRegions_MultipleWrites: an account with multi-region writes is refused.
 func TestRegions_MultipleWrites(t *testing.T) {
 	g := newRegions(t)
 	g.multipleWrites = true
 	err := g.open(t, Options{}).Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}})
 	if !errors.Is(err, ErrMultiRegionWrites) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want %v", err, ErrMultiRegionWrites)
 	}
 }
 
-// TestRegions_Unknown: a region that the account does not have is a warning, for it may be gone for a while.
+// TestRegions_Unknown: a region that the account does not have is a warning, as it may be missing temporarily.
 func TestRegions_Unknown(t *testing.T) {
 	g := newRegions(t)
 	var logs bytes.Buffer
@@ -177,7 +177,7 @@ func TestRegions_Unknown(t *testing.T) {
 	}
 }
 
-// TestRegions_MultipleWritesLater: an account that begins to write in several regions is logged.
+// TestRegions_MultipleWritesLater: a later switch to multi-region writes is logged.
 func TestRegions_MultipleWritesLater(t *testing.T) {
 	g := newRegions(t)
 	var logs bytes.Buffer
@@ -215,14 +215,14 @@ func TestProvision_Eventual(t *testing.T) {
 	}
 }
 
-// failsOnce is a transport that answers the first request for the account's properties after it is armed with 503.
+// failsOnce is a transport that, once armed, responds with 503 to the next request for the account's properties.
 type failsOnce struct {
 	*regions
 	armed atomic.Bool
 }
 
 func (f *failsOnce) Do(r *http.Request) (*http.Response, error) {
-	if asksForProperties(r) && f.armed.CompareAndSwap(true, false) {
+	if isPropertiesRequest(r) && f.armed.CompareAndSwap(true, false) {
 		return unavailable(r)
 	}
 	return f.regions.Do(r)

@@ -11,69 +11,69 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// waitWhileThrottled has a request that is refused with 429 wait as long as Cosmos DB
-// asks for, again and again until its context ends: nobody waits for background work,
-// and to begin a page or a scan again costs more than to wait. Everything else but what
-// retryMet does is left to azcosmos and to the caller, so that an outage shows as soon as it
-// would otherwise.
+// waitWhileThrottled repeats a throttled request (429), after its retry-after interval, until its context
+// ends: background work is not urgent, and repeating a page or a scan costs more than waiting. Other
+// errors, except those that retryContended repeats, are left to azcosmos and the caller, so that an
+// outage is reported without delay.
 var waitWhileThrottled = policy.RetryOptions{
 	MaxRetries:    math.MaxInt32 - 1,
-	RetryDelay:    100 * time.Millisecond, // and twice as long each time, if the answer does not say
+	RetryDelay:    100 * time.Millisecond, // doubles each time, without a retry-after
 	MaxRetryDelay: time.Minute,
 	ShouldRetry: func(resp *http.Response, err error) bool {
 		return err == nil && resp.StatusCode == http.StatusTooManyRequests
 	},
 }
 
-// WithPatience returns a context whose requests are repeated until it ends, as long as they
-// are throttled or fail in a way that may pass: for what is done before there are requests.
+// WithPatience returns a context whose requests are repeated until it ends, while they are throttled or
+// fail with a transient error: for work before the program serves requests.
 func WithPatience(ctx context.Context) context.Context {
-	return policy.WithRetryOptions(withRetries(ctx, withoutEnd), policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+	return policy.WithRetryOptions(withRetries(ctx, unlimitedRetries), policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
 }
 
-func withRetries(ctx context.Context, t *retryTime) context.Context {
+func withRetries(ctx context.Context, t *retryWindow) context.Context {
 	s := scopeOf(ctx)
 	s.retries = t
 	return context.WithValue(ctx, scopeKey{}, s)
 }
 
-// withSomeRetries returns a context whose requests have time for retries: that of their operation, or
-// their own if they are part of none.
-func withSomeRetries(ctx context.Context) context.Context {
+// withRetryBudget returns a context whose requests share the retry window of their operation, or have one
+// of their own without an operation.
+func withRetryBudget(ctx context.Context) context.Context {
 	if scopeOf(ctx).retries != nil {
 		return ctx
 	}
-	return withRetries(ctx, &retryTime{})
+	return withRetries(ctx, &retryWindow{})
 }
 
-// withEndlessRetries returns a context for background work, which is part of no operation even if its
-// context is.
-func withEndlessRetries(ctx context.Context) context.Context { return withRetries(ctx, withoutEnd) }
+// withUnlimitedRetries returns a context for background work: it ignores the retry window of an operation.
+func withUnlimitedRetries(ctx context.Context) context.Context {
+	return withRetries(ctx, unlimitedRetries)
+}
 
 // retryBudget is the default of Options.RetryBudget.
 const retryBudget = 2 * time.Second
 
-// retryTime is the time for retries that the requests of an operation share. It begins with the
-// first pause, whatever that is for.
-type retryTime struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
+// retryWindow is the time in which the requests of an operation may retry. It begins with the first
+// pause, whatever the reason.
+type retryWindow struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
 
-// withoutEnd is the time for retries of background work, and of what is done with patience.
-var withoutEnd = &retryTime{}
+// unlimitedRetries is the window of background work, and of WithPatience.
+var unlimitedRetries = &retryWindow{}
 
-// noRetries is a time for retries that is over.
-var noRetries = func() *retryTime {
-	t := &retryTime{}
+// noRetries is a window that is over.
+var noRetries = func() *retryWindow {
+	t := &retryWindow{}
 	t.began.Store(1)
 	return t
 }()
 
-// WithoutWaiting returns a context whose requests do not wait while they are throttled, for a write
-// that they met, or for replicas.
+// WithoutWaiting returns a context whose requests do not wait: neither while throttled, nor after
+// conflicting concurrent writes, nor for replicas.
 func WithoutWaiting(ctx context.Context) context.Context { return withRetries(ctx, noRetries) }
 
 // allows reports whether a pause ends within a budget.
-func (t *retryTime) allows(pause, budget time.Duration) bool {
-	if t == withoutEnd {
+func (t *retryWindow) allows(pause, budget time.Duration) bool {
+	if t == unlimitedRetries {
 		return true
 	}
 	now := time.Now().UnixNano()
@@ -81,16 +81,16 @@ func (t *retryTime) allows(pause, budget time.Duration) bool {
 	return now+int64(pause) <= t.began.Load()+int64(budget)
 }
 
-// throttled is a policy, per try, for requests: one that is refused with 429 is sent again, until the
-// pause that it is to make exceeds the budget of its context.
+// throttled is a policy, per try, for requests: it repeats a throttled request (429) until the next pause
+// would exceed the retry budget.
 type throttled struct{ budget time.Duration }
 
 // Do implements policy.Policy.
 func (t throttled) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	retries := scopeOf(ctx).retries
-	if retries == withoutEnd {
-		return req.Next() // azcore repeats it, as the time for a try would end
+	if retries == unlimitedRetries {
+		return req.Next() // azcore repeats it: here the wait would exceed the timeout of the try
 	}
 	resp, err := req.Next()
 	for pause := firstPause; err == nil && resp.StatusCode == http.StatusTooManyRequests; pause = doubled(pause) {
@@ -110,10 +110,10 @@ func (t throttled) Do(req *policy.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// doubled is the next pause while throttled.
+// doubled returns the next pause while throttled.
 func doubled(pause time.Duration) time.Duration { return min(2*pause, 2*lastPause) }
 
-// sleep reports whether it slept as long as it should.
+// sleep waits for d. It reports false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

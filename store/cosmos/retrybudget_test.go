@@ -12,7 +12,7 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// The budget of an account holds for whatever its requests wait for.
+// Options.RetryBudget limits all reasons to wait.
 func TestRetryBudget_Option(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, response := range map[string]func() *scripted{
@@ -22,7 +22,7 @@ func TestRetryBudget_Option(t *testing.T) {
 		"throttled in a batch": func() *scripted {
 			return &scripted{status: http.StatusMultiStatus, body: `[{"statusCode":429,"retryAfterMilliseconds":40}]`}
 		},
-		"met another write": func() *scripted { return &scripted{status: statusRetryWith} },
+		"write conflict": func() *scripted { return &scripted{status: statusRetryWith} },
 		"replica is behind": func() *scripted {
 			return &scripted{status: http.StatusNotFound, header: map[string]string{substatusHeader: substatusReadSession}}
 		},
@@ -53,10 +53,10 @@ func TestRetryBudget_Option(t *testing.T) {
 					}
 					took, least := time.Since(began), 25*time.Millisecond
 					if strings.HasPrefix(name, "throttled") {
-						least = budget / 2 // the others wait for less than a second, whatever the budget is
+						least = budget / 2 // the others wait for less than a second, independent of the budget
 					}
 					if took > budget || took < least {
-						t.Errorf("waited %v: %v", took, err)
+						t.Errorf("waited %v, want %v to %v: %v", took, least, budget, err)
 					}
 					t.Log(took)
 				})

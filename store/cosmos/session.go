@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Session is how far Cosmos DB must have come for a client to see what it wrote.
-// Requests whose context has it (see WithSession) see at least that, on any instance.
+// Session holds the session tokens of a client's writes. Requests whose context has it (see WithSession)
+// read these writes, on any instance.
 //
-// A nil Session asks for nothing. A Session is safe for concurrent use.
+// A nil Session requires nothing. A Session is safe for concurrent use.
 type Session struct {
-	containers []*Container // which its tokens cover, in the order of their numbers in tokens
+	containers []*Container // that its tokens cover; the index is the container's number in tokens
 	known      sessionState
 	wrote      atomic.Bool
 	note       atomic.Pointer[note] // nil: none
 }
 
-// note is what a caller keeps in a session.
+// note is a text that a caller stores in a session.
 type note struct {
 	at   uint32 // Unix seconds
 	text string // at most maxNote bytes
@@ -35,46 +35,46 @@ const maxNote = 255
 
 type sessionKey struct{}
 
-type inSession struct {
-	session  *Session
-	patience *patience
+type sessionScope struct {
+	session *Session
+	wait    *replicaWait
 }
 
-// WithSession returns a context for one operation of a session, which may be nil: its requests
-// see what the session has written, and wait for that together, for a second at most. Then they
-// see what there is. The operation has time for retries of its own.
+// WithSession returns a context for one operation of a session, which may be nil. Its requests read the
+// writes of the session. They wait for replicas to reach them, together for at most a second, and then
+// read what the replicas have. The operation has its own retry window.
 func WithSession(ctx context.Context, s *Session) context.Context {
-	if scopeOf(ctx).retries != withoutEnd {
-		ctx = withRetries(ctx, &retryTime{})
+	if scopeOf(ctx).retries != unlimitedRetries {
+		ctx = withRetries(ctx, &retryWindow{})
 	}
-	return context.WithValue(ctx, sessionKey{}, &inSession{s, newPatience()})
+	return context.WithValue(ctx, sessionKey{}, &sessionScope{s, newReplicaWait()})
 }
 
-// withoutSession returns a context of the same operation, but of no session.
+// withoutSession returns a context of the same operation without a session.
 func withoutSession(ctx context.Context) context.Context {
-	in, ok := ctx.Value(sessionKey{}).(*inSession)
+	in, ok := ctx.Value(sessionKey{}).(*sessionScope)
 	if !ok {
 		return ctx
 	}
-	return context.WithValue(ctx, sessionKey{}, &inSession{nil, in.patience})
+	return context.WithValue(ctx, sessionKey{}, &sessionScope{nil, in.wait})
 }
 
 // SessionFrom returns the session of a context, nil if it has none.
 func SessionFrom(ctx context.Context) *Session {
-	if in, ok := ctx.Value(sessionKey{}).(*inSession); ok {
+	if in, ok := ctx.Value(sessionKey{}).(*sessionScope); ok {
 		return in.session
 	}
 	return nil
 }
 
-// sessionFormat begins every token of a session. It changes with the format.
+// sessionFormat is the first byte of every session token. It changes with the format.
 const sessionFormat = 3
 
-// sessionNote is in the place of a container's number and precedes a note.
+// sessionNote precedes a note, in place of a container's number.
 const sessionNote = 0xff
 
 const (
-	maxSessionToken = 8 << 10 // length of the longest token that is looked at
+	maxSessionToken = 8 << 10 // length of the longest token that is accepted
 	sessionMAC      = 16      // bytes at the end of a token
 )
 
@@ -98,8 +98,8 @@ func sessionKeyOf(o Options) []byte {
 	return h.Sum(nil)
 }
 
-// mac authenticates a token. That of another account or database differs, however the host of the
-// account is written.
+// mac authenticates a token. It depends on the account and the database, but not on the case of the host
+// name.
 func (s *Session) mac(token []byte) []byte {
 	c := s.containers[0]
 	host := c.requests.Endpoint()
@@ -112,10 +112,10 @@ func (s *Session) mac(token []byte) []byte {
 	return h.Sum(nil)[:sessionMAC]
 }
 
-// NewSession returns the session that resumes one whose Token is given, or a new one if that
-// is "". Its tokens cover the containers, which are of one database; their order is part of
-// the tokens. A token that was not made with the SessionKey of this account, for this database,
-// is ignored and counted; one of a container that was recreated asks for nothing.
+// NewSession resumes the session with a Token, or returns a new one if token is "". Its tokens cover the
+// containers, which belong to one database; their order is part of the tokens. A token that was not made
+// with the SessionKey of this account, for this database, is ignored and counted; the part for a
+// recreated container has no effect.
 func NewSession(token string, containers ...*Container) *Session {
 	session := &Session{containers: containers}
 	if token != "" && !session.resume(token) {
@@ -124,8 +124,8 @@ func NewSession(token string, containers ...*Container) *Session {
 	return session
 }
 
-// Token returns the token with which other instances see what the session has
-// written, in characters that URLs and headers may have; "" if it has not written.
+// Token returns the token with which other instances read the writes of the session, in characters that
+// are valid in URLs and headers; "" if it has not written.
 func (s *Session) Token() string {
 	if s == nil || !s.wrote.Load() {
 		return ""
@@ -155,7 +155,7 @@ func (s *Session) Token() string {
 	return base64.RawURLEncoding.EncodeToString(append(b, s.mac(b)...))
 }
 
-// resume takes over the session of a token, if it is genuine.
+// resume restores the session of a token. It reports false if the token is invalid.
 func (s *Session) resume(token string) bool {
 	if len(token) > maxSessionToken {
 		return false
@@ -168,7 +168,7 @@ func (s *Session) resume(token string) bool {
 	return hmac.Equal(b[end:], s.mac(b[:end])) && s.decode(b[1:end])
 }
 
-// decode reads what a token says.
+// decode restores the session from the bytes of a token. It reports false if they are malformed.
 func (s *Session) decode(token []byte) bool {
 	known := map[string]*tokens{}
 	var noted *note
@@ -202,7 +202,8 @@ func (s *Session) decode(token []byte) bool {
 	return true
 }
 
-// Note returns what SetNote has set, on any instance, to the second; "" if nothing.
+// Note returns the note that SetNote has set, on any instance, with the time in whole seconds; "" if
+// there is none.
 func (s *Session) Note() (text string, at time.Time) {
 	if s == nil {
 		return "", time.Time{}
@@ -214,8 +215,8 @@ func (s *Session) Note() (text string, at time.Time) {
 	return n.text, time.Unix(int64(n.at), 0)
 }
 
-// SetNote has the session's tokens carry a text and a time in place of those before; "" for
-// none. It panics if the text is longer than 255 bytes.
+// SetNote stores a text and a time in the session's tokens, in place of earlier ones; "" removes them. It
+// panics if the text is longer than 255 bytes.
 func (s *Session) SetNote(text string, at time.Time) {
 	switch {
 	case len(text) > maxNote:
@@ -228,17 +229,17 @@ func (s *Session) SetNote(text string, at time.Time) {
 	}
 }
 
-// NoteWrite has the session learn from what is read from now on, as after a write.
+// NoteWrite marks the session as written: it records the session tokens of responses from now on.
 func (s *Session) NoteWrite() {
 	if s != nil {
 		s.wrote.Store(true)
 	}
 }
 
-// maxRegions is how many regions of an account a token may name.
+// maxRegions is the largest number of regions in a token.
 const maxRegions = 256
 
-// tokenReader reads the bytes of a token. Once they are bad it reads zeros.
+// tokenReader reads the bytes of a token. After malformed bytes it reads zeros.
 type tokenReader struct {
 	rest []byte
 	bad  bool
@@ -268,41 +269,41 @@ func (r *tokenReader) varint() int64 {
 	return v
 }
 
-// count reads how many of something follow, which are so many at most.
-func (r *tokenReader) count(most uint64) int {
+// count reads the length of a list; more than limit is malformed.
+func (r *tokenReader) count(limit uint64) int {
 	n := r.uvarint()
-	if r.bad = r.bad || n > most; r.bad {
+	if r.bad = r.bad || n > limit; r.bad {
 		return 0
 	}
 	return int(n)
 }
 
-// admits reports whether what was read of a container's partition is as new as the session asks,
-// if the range that answered had come so far. Of a range that nothing is known of, and that may have
-// come out of a split of the one that was read, it cannot tell more than by its LSN.
-func (s *Session) admits(of *Container, partition string, read answered) bool {
+// admits reports whether a read of a container's partition, at a position, is as new as the session
+// requires. An unknown range in the session may be a child of the range that was read, split off since:
+// then admits compares only LSNs.
+func (s *Session) admits(of *Container, partition string, read readPosition) bool {
 	if s == nil || !s.known.has(of.path) {
 		return true
 	}
 	keys := of.sessions.known.keys(of.path)
-	r := keys.holding(effectiveKey(partition))
-	for _, asked := range s.known.about(of.path, r, keys).ranges {
+	r := keys.forKey(effectiveKey(partition))
+	for _, required := range s.known.forRange(of.path, r, keys).ranges {
 		switch {
 		case !read.known:
 			return false
-		case asked.id == read.id || r != nil && asked.id == r.id && r.is(read.id):
-			if !read.covers(asked.progress) {
+		case required.id == read.id || r != nil && required.id == r.id && r.inherits(read.id):
+			if !read.covers(required.progress) {
 				return false
 			}
-		case asked.id > read.id && asked.lsn > read.lsn: // children have higher ids than their parents
+		case required.id > read.id && required.lsn > read.lsn: // children have higher ids than their parents
 			return false
 		}
 	}
 	return true
 }
 
-// answered is which range has answered, and how far it had come.
-type answered struct {
+// readPosition is the partition key range that served a read, and its progress.
+type readPosition struct {
 	rangeProgress
 	known bool
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// inBlog returns a container, for sessions that read nothing of it.
+// inBlog returns a container for sessions that do not read it.
 func inBlog(t testing.TB) *Container {
 	t.Helper()
 	account, err := Open(Options{Endpoint: "https://blog.example", Key: "a2V5"})
@@ -24,13 +24,13 @@ func inBlog(t testing.TB) *Container {
 	return posts
 }
 
-// sign makes a token of what it says.
+// sign returns a valid token with the bytes rest.
 func sign(of *Container, rest string) string {
 	b := append([]byte{sessionFormat}, rest...)
 	return base64.RawURLEncoding.EncodeToString(append(b, NewSession("", of).mac(b)...))
 }
 
-func TestSessionNote(t *testing.T) {
+func TestSession_Note(t *testing.T) {
 	posts, at := inBlog(t), time.Unix(1_700_000_000, 0)
 	note := func(text string) string { return "\xff\x65\x53\xf1\x00" + string(rune(len(text))) + text }
 	token := func(rest string) string { return sign(posts, rest) }
@@ -41,12 +41,12 @@ func TestSessionNote(t *testing.T) {
 	}{
 		"none":                          {"", "", false},
 		"note":                          {note("ada"), "ada", false},
-		"the later one counts":          {note("ada") + note("grace"), "grace", false},
-		"as long as can be":             {"\xff\x65\x53\xf1\x00\xff" + strings.Repeat("a", 255), strings.Repeat("a", 255), false},
+		"two notes -> the later one":    {note("ada") + note("grace"), "grace", false},
+		"longest":                       {"\xff\x65\x53\xf1\x00\xff" + strings.Repeat("a", 255), strings.Repeat("a", 255), false},
 		"before a container":            {note("ada") + "\x00\x00\x00\x00\x01\x00", "ada", false},
 		"empty -> malformed":            {note(""), "", true},
-		"cut in the text -> malformed":  {note("ada")[:7], "", true},
-		"cut in the time -> malformed":  {note("ada")[:3], "", true},
+		"truncated text -> malformed":   {note("ada")[:7], "", true},
+		"truncated time -> malformed":   {note("ada")[:3], "", true},
 		"without a length -> malformed": {note("ada")[:5], "", true},
 		"other tag -> malformed":        {"\xfe" + note("ada")[1:], "", true},
 	} {
@@ -54,40 +54,40 @@ func TestSessionNote(t *testing.T) {
 			before := testutil.ToFloat64(posts.meter.invalid)
 			s := NewSession(token(tt.rest), posts)
 			if bad := testutil.ToFloat64(posts.meter.invalid) > before; bad != tt.bad {
-				t.Errorf("ignored: %t", bad)
+				t.Errorf("got ignored %t, want %t", bad, tt.bad)
 			}
 			if got, when := s.Note(); got != tt.want || got != "" && !when.Equal(at) {
-				t.Errorf("%q at %v", got, when)
+				t.Errorf("got note %q at %v, want %q", got, when, tt.want)
 			}
 		})
 	}
-	t.Run("written as it is read", func(t *testing.T) {
+	t.Run("round trip", func(t *testing.T) {
 		s := NewSession("", posts)
 		s.SetNote("ada", at.Add(999*time.Millisecond))
 		if got := s.Token(); got != "" {
-			t.Errorf("%s, although nothing was written", got)
+			t.Errorf("before a write: got token %s, want none", got)
 		}
 		s.NoteWrite()
 		if got, want := s.Token(), token(note("ada")); got != want {
-			t.Errorf("%s, not %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 		s.SetNote("", time.Time{})
 		if got, want := s.Token(), token(""); got != want {
-			t.Errorf("without a note: %s, not %s", got, want)
+			t.Errorf("without a note: got %s, want %s", got, want)
 		}
 	})
-	t.Run("of no session", func(t *testing.T) {
+	t.Run("nil session", func(t *testing.T) {
 		var s *Session
 		s.SetNote("ada", at)
 		s.NoteWrite()
 		if got, _ := s.Note(); got != "" {
-			t.Errorf("%q", got)
+			t.Errorf("got note %q, want none", got)
 		}
 	})
 }
 
-// FuzzSession: whatever a genuine token says, also one of another version of this program, a session
-// comes of it.
+// FuzzSession: any authentic token, also one of another version of this program, results in a session that
+// survives a round trip.
 func FuzzSession(f *testing.F) {
 	for _, seed := range []string{"", "\x00\x00\x00\x00\x01\x01\x00\x01\x0c\x00", "\x07\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\xff\xff\xff\xff\x7f",
 		"\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\xff\x65\x53\xf1\x00\x03ada"} {
@@ -100,14 +100,14 @@ func FuzzSession(f *testing.F) {
 		again := NewSession(s.Token(), posts)
 		again.NoteWrite()
 		if got, want := again.Token(), s.Token(); got != want {
-			t.Errorf("%s, not %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 	})
 }
 
-// Who shares a key, given or that of the account, takes each other's sessions, however the host is
-// written; others do not.
-func TestSessionKey(t *testing.T) {
+// Accounts with the same key, a session key or that of the account, accept each other's sessions,
+// whatever the case of the host name; other accounts do not.
+func TestSession_Key(t *testing.T) {
 	container := func(o Options, database string) *Container {
 		account, err := Open(o)
 		if err != nil {
@@ -140,17 +140,17 @@ func TestSessionKey(t *testing.T) {
 			s.SetNote("ada", time.Unix(1_700_000_000, 0))
 			s.NoteWrite()
 			if got, _ := NewSession(s.Token(), container(tt.two, tt.database)).Note(); (got == "ada") != tt.want {
-				t.Errorf("%q", got)
+				t.Errorf("got note %q, want accepted %t", got, tt.want)
 			}
 		})
 	}
 }
 
-// noCredential signs nobody in.
+// noCredential is a credential that returns no token.
 type noCredential struct{ azcore.TokenCredential }
 
-// What is cached is new enough for a session if the partition's range had come so far.
-func TestSessionAdmits(t *testing.T) {
+// A cached item is new enough for a session if the partition's range had reached the session's token.
+func TestSession_Admits(t *testing.T) {
 	posts := inBlog(t)
 	const partition = "ada"
 	key := effectiveKey(partition)
@@ -165,34 +165,34 @@ func TestSessionAdmits(t *testing.T) {
 		read    string
 		want    bool
 	}{
-		"as far":                                {whole, "5:-1#7", "5:-1#7", true},
-		"behind":                                {whole, "5:-1#7", "5:-1#6", false},
-		"behind another range":                  {whole, "1:-1#99,5:-1#7,9:-1#99", "5:-1#7", true},
-		"behind a range that may be a child":    {whole, "12:-1#99", "5:-1#7", false},
-		"as far as one that may be a child":     {whole, "12:-1#7", "5:-1#7", true},
-		"of unknown progress":                   {whole, "5:-1#7", "", false},
-		"of unknown progress, and not asked":    {whole, "9:-1#99", "", true},
-		"a child, session from before":          {split, "5:-1#7", "7:-1#8", true},
-		"a parent, session from after":          {split, "7:-1#8", "5:-1#7", false},
-		"a parent, both from before":            {split, "5:-1#7", "5:-1#7", true},
-		"a parent, behind":                      {split, "5:-1#7", "5:-1#6", false},
-		"a grandparent, as far":                 {split, "5:-1#7", "0:-1#7", true},
-		"a new child, session from before":      {whole, "5:-1#7", "12:-1#8", true},
-		"ranges unknown":                        {keyRanges{}, "2:-1#7", "3:-1#1", true},
-		"ranges unknown, behind a higher one":   {keyRanges{}, "2:-1#7", "1:-1#6", false},
-		"ranges unknown, as far as higher ones": {keyRanges{}, "2:-1#7", "0:-1#7", true},
+		"at the token":                        {whole, "5:-1#7", "5:-1#7", true},
+		"behind":                              {whole, "5:-1#7", "5:-1#6", false},
+		"behind another range":                {whole, "1:-1#99,5:-1#7,9:-1#99", "5:-1#7", true},
+		"behind a range that may be a child":  {whole, "12:-1#99", "5:-1#7", false},
+		"at a range that may be a child":      {whole, "12:-1#7", "5:-1#7", true},
+		"unknown progress":                    {whole, "5:-1#7", "", false},
+		"unknown progress, other range":       {whole, "9:-1#99", "", true},
+		"child, session from before":          {split, "5:-1#7", "7:-1#8", true},
+		"parent, session from after":          {split, "7:-1#8", "5:-1#7", false},
+		"parent, both from before":            {split, "5:-1#7", "5:-1#7", true},
+		"parent, behind":                      {split, "5:-1#7", "5:-1#6", false},
+		"grandparent, at the token":           {split, "5:-1#7", "0:-1#7", true},
+		"new child, session from before":      {whole, "5:-1#7", "12:-1#8", true},
+		"ranges unknown":                      {keyRanges{}, "2:-1#7", "3:-1#1", true},
+		"ranges unknown, behind a higher one": {keyRanges{}, "2:-1#7", "1:-1#6", false},
+		"ranges unknown, at a higher one":     {keyRanges{}, "2:-1#7", "0:-1#7", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewSession("", posts)
 			s.known.learn(posts.path, 1, tt.session, sessionRanges)
-			posts.sessions.known.change(posts.path, func(t *tokens) { t.keys = tt.keys })
+			posts.sessions.known.update(posts.path, func(t *tokens) { t.keys = tt.keys })
 			at, known := parseRange(tt.read)
-			if got := s.admits(posts, partition, answered{at, known}); got != tt.want {
-				t.Error(got)
+			if got := s.admits(posts, partition, readPosition{at, known}); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
 			}
 		})
 	}
-	if s := (*Session)(nil); !s.admits(posts, partition, answered{}) || !NewSession("", posts).admits(posts, partition, answered{}) {
-		t.Error("no session, or an empty one, refuses")
+	if s := (*Session)(nil); !s.admits(posts, partition, readPosition{}) || !NewSession("", posts).admits(posts, partition, readPosition{}) {
+		t.Error("a nil or an empty session does not admit a read")
 	}
 }

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	instanceRanges = 256 // of a container, whose tokens an instance keeps
-	sessionRanges  = 16  // of a container, that a session's token has room for
+	instanceRanges = 256 // largest number of ranges of a container in an instance
+	sessionRanges  = 16  // largest number of ranges of a container in a session
 
 	// A read that no replica can serve yet is repeated, after a pause that doubles.
-	sessionPause    = 5 * time.Millisecond
-	sessionPatience = time.Second // for all the pauses of an operation
+	firstReplicaPause = 5 * time.Millisecond
+	maxReplicaWait    = time.Second // sum of the pauses of an operation
 )
 
 const (
@@ -31,27 +31,27 @@ const (
 	rangeHeader       = "X-Ms-Documentdb-Partitionkeyrangeid"
 )
 
-// sessions is a policy, per try, that keeps what azcosmos does not: the newest session token
-// of each container and partition key range that it has seen. It sends that of the range that a
-// read is about, so that callers who wrote through the account read what they wrote, and none
-// sees time go backwards. It also serves the Session of a request's context.
+// sessions is a policy, per try, that keeps what azcosmos does not: the newest session token of each
+// container and partition key range. It sends the token of the range of a read, so that callers read
+// their own writes through the account, and reads are monotonic. It also applies the Session of a
+// request's context.
 //
-// Which range a partition key is in it learns from the answers that azcosmos gets for change
-// feeds and ReadMany. Before that it sends the tokens of all ranges, as many as maxTokens allows.
+// It learns the range of a partition key from the responses that azcosmos gets for change feeds and
+// ReadMany. Before that it sends the tokens of all ranges, as many as maxTokens allows.
 type sessions struct {
 	known       sessionState
 	meter       *meter
 	retryBudget time.Duration
 }
 
-// sessionState is how far containers have come.
+// sessionState holds the tokens of containers.
 type sessionState struct {
 	mu         sync.Mutex
 	containers map[string]*tokens // guarded by mu; by path
 }
 
-// change calls f with what is known of a container.
-func (s *sessionState) change(container string, f func(*tokens)) {
+// update calls f with the tokens of a container.
+func (s *sessionState) update(container string, f func(*tokens)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.containers[container]
@@ -66,27 +66,27 @@ func (s *sessionState) change(container string, f func(*tokens)) {
 }
 
 func (s *sessionState) learn(container string, rid uint32, header string, most int) {
-	s.change(container, func(t *tokens) { t.learn(rid, header, most) })
+	s.update(container, func(t *tokens) { t.learn(rid, header, most) })
 }
 
-// about returns what is known of a container's range. See tokens.about.
-func (s *sessionState) about(container string, r *keyRange, keys keyRanges) *tokens {
+// forRange returns the tokens of a container's range. See tokens.forRange.
+func (s *sessionState) forRange(container string, r *keyRange, keys keyRanges) *tokens {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.containers[container]; t != nil {
-		return t.about(r, keys)
+		return t.forRange(r, keys)
 	}
 	return &tokens{}
 }
 
-// has reports whether anything is known of a container.
+// has reports whether the container has tokens.
 func (s *sessionState) has(container string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.containers[container] != nil
 }
 
-// keys returns what is known of a container's ranges.
+// keys returns the known ranges of a container.
 func (s *sessionState) keys(container string) keyRanges {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,23 +96,23 @@ func (s *sessionState) keys(container string) keyRanges {
 	return keyRanges{}
 }
 
-// reach is the part of a container that a request is about.
-type reach struct {
+// target is the part of a container that a request is for.
+type target struct {
 	container string // path
 	key       string // effective partition key; "" for none
 	id        string // of the partition key range; "" for none
 }
 
-func reachOf(container string, h http.Header) reach {
-	at := reach{container: container, id: h.Get(rangeHeader)}
-	if partition, ok := soleText(h.Get(partitionHeader)); ok {
+func targetOf(container string, h http.Header) target {
+	at := target{container: container, id: h.Get(rangeHeader)}
+	if partition, ok := onlyString(h.Get(partitionHeader)); ok {
 		at.key = effectiveKey(partition)
 	}
 	return at
 }
 
-// soleText returns the text that is the only element of a JSON array; ok reports whether it is one.
-func soleText(array string) (text string, ok bool) {
+// onlyString returns the string that is the only element of a JSON array; ok is false for other arrays.
+func onlyString(array string) (text string, ok bool) {
 	if inner, found := strings.CutPrefix(array, `["`); found {
 		if plain, found := strings.CutSuffix(inner, `"]`); found && !strings.ContainsAny(plain, `"\`) {
 			return plain, true
@@ -125,36 +125,36 @@ func soleText(array string) (text string, ok bool) {
 	return all[0], true
 }
 
-// rangeOf returns the range of a reach, nil if it is not known or there are several.
-func (at reach) rangeOf(keys keyRanges) *keyRange {
+// rangeOf returns the range of the target, nil if it is not known or there are several.
+func (at target) rangeOf(keys keyRanges) *keyRange {
 	if id, err := strconv.ParseUint(at.id, 10, 64); err == nil {
 		return keys.find(id)
 	}
 	if at.key == "" {
 		return nil
 	}
-	return keys.holding(at.key)
+	return keys.forKey(at.key)
 }
 
-// header returns what a request asks for, which may be nothing, and whether that is more than it
-// would ask for without a session.
-func (s *sessions) header(at reach, session *Session) (header string, more bool) {
+// header returns the session token of a request, which may be "", and reports whether the session adds
+// to it.
+func (s *sessions) header(at target, session *Session) (header string, more bool) {
 	keys := s.known.keys(at.container)
 	r := at.rangeOf(keys)
-	asked := s.known.about(at.container, r, keys)
-	header = asked.header()
+	required := s.known.forRange(at.container, r, keys)
+	header = required.header()
 	if session == nil {
 		return header, false
 	}
-	asked.add(session.known.about(at.container, r, keys))
-	all := asked.header()
+	required.add(session.known.forRange(at.container, r, keys))
+	all := required.header()
 	return all, all != header
 }
 
 // Do implements policy.Policy.
 func (s *sessions) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
-	container, what := partOf(r.URL.EscapedPath())
+	container, what := splitPath(r.URL.EscapedPath())
 	switch what {
 	case "docs":
 	case "pkranges":
@@ -166,28 +166,28 @@ func (s *sessions) Do(req *policy.Request) (*http.Response, error) {
 	default:
 		return req.Next()
 	}
-	a := &asking{sessions: s, req: req, session: SessionFrom(r.Context()), at: reachOf(container, r.Header)}
+	a := &sessionRequest{sessions: s, req: req, session: SessionFrom(r.Context()), at: targetOf(container, r.Header)}
 	write := isWrite(r)
 	if write {
 		a.session.NoteWrite()
 	}
-	if write && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") == "" { // a batch may be one of reads
+	if write && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") == "" { // a batch may read
 		return a.send("")
 	}
 	return a.read()
 }
 
-// asking is a request that asks for what was seen.
-type asking struct {
+// sessionRequest is a request with session tokens.
+type sessionRequest struct {
 	*sessions
 	req     *policy.Request
 	session *Session
-	at      reach
+	at      target
 	sent    bool
 }
 
 // send sends the request with a session token, unless that is "".
-func (a *asking) send(token string) (*http.Response, error) {
+func (a *sessionRequest) send(token string) (*http.Response, error) {
 	if a.sent {
 		if err := a.req.RewindBody(); err != nil {
 			return nil, err
@@ -204,26 +204,26 @@ func (a *asking) send(token string) (*http.Response, error) {
 		return nil, err
 	}
 	if isBehind(resp) {
-		a.known.learn(a.at.container, hashRID(resp.Header.Get(contentPathHeader)), "", instanceRanges) // it may be a new container
+		a.known.learn(a.at.container, hashRID(resp.Header.Get(contentPathHeader)), "", instanceRanges) // maybe of a new container
 	} else {
 		a.learn(resp, a.at, a.session)
 	}
 	return resp, nil
 }
 
-// isBehind reports whether no replica has come as far as a request asks.
+// isBehind reports whether no replica has reached the session token of the request.
 func isBehind(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusNotFound && resp.Header.Get(substatusHeader) == substatusReadSession
 }
 
-// sessionTried marks a request that no replica of a region could serve, which azcosmos repeats at
-// the region that writes.
+// sessionTried marks a request that no replica of a region could serve. azcosmos repeats it in the write
+// region.
 type sessionTried struct{}
 
-// read sends the request with its tokens, and waits for replicas to come as far. If they do not, in
-// the region that writes either, it reads what there is.
-func (a *asking) read() (*http.Response, error) {
-	wait := patienceOf(a.req.Raw().Context())
+// read sends the request with its tokens, and waits for replicas to reach them. If none does, not even in
+// the write region, it reads without a token.
+func (a *sessionRequest) read() (*http.Response, error) {
+	wait := replicaWaitOf(a.req.Raw().Context())
 	token, more := a.header(a.at, a.session)
 	if wait.unreached(a.at, token) {
 		return a.send("")
@@ -234,7 +234,7 @@ func (a *asking) read() (*http.Response, error) {
 	}
 	var tried sessionTried
 	if !a.req.OperationValue(&tried) {
-		resp, err = wait.until(a.req.Raw().Context(), a.retryBudget, resp, func() (*http.Response, error) {
+		resp, err = wait.retry(a.req.Raw().Context(), a.retryBudget, resp, func() (*http.Response, error) {
 			token, _ := a.header(a.at, a.session)
 			return a.send(token)
 		})
@@ -249,17 +249,17 @@ func (a *asking) read() (*http.Response, error) {
 	return a.send("")
 }
 
-// forget forgets how far a container had come when nobody knows of it any more: it has lost
-// writes, and would never be asked for anything it has.
+// forget drops the progress of a container that no region has reached: the account has lost writes, and
+// every read would wait for them.
 func (s *sessions) forget(container string) {
-	s.known.change(container, func(t *tokens) { t.ranges = nil })
+	s.known.update(container, func(t *tokens) { t.ranges = nil })
 }
 
-// learn keeps how far the range of an answer had come.
-func (s *sessions) learn(resp *http.Response, at reach, session *Session) {
+// learn records the progress in a response.
+func (s *sessions) learn(resp *http.Response, at target, session *Session) {
 	switch {
 	case resp.StatusCode < http.StatusBadRequest:
-	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode): // they rest on what is there
+	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode): // they depend on the items
 	default:
 		return
 	}
@@ -268,12 +268,12 @@ func (s *sessions) learn(resp *http.Response, at reach, session *Session) {
 		return
 	}
 	rid := hashRID(resp.Header.Get(contentPathHeader))
-	s.known.change(at.container, func(t *tokens) {
+	s.known.update(at.container, func(t *tokens) {
 		t.learn(rid, header, instanceRanges)
-		// The ranges that are known are not those of the container if another than that of the
-		// key has answered: it was split, or has another version of the hash.
+		// The known ranges are outdated if another range than the key's served the request: it was
+		// split, or the container has another version of the hash.
 		if r := at.rangeOf(t.keys); r != nil && at.id == "" {
-			if answered, ok := parseRange(header); ok && answered.id != r.id {
+			if served, ok := parseRange(header); ok && served.id != r.id {
 				t.keys = keyRanges{}
 			}
 		}
@@ -283,9 +283,9 @@ func (s *sessions) learn(resp *http.Response, at reach, session *Session) {
 	}
 }
 
-// learnRanges keeps which ranges a container has: an answer says all, or what has changed.
+// learnRanges records the ranges of a container: a response has all of them, or those that have changed.
 func (s *sessions) learnRanges(container string, resp *http.Response) {
-	body, err := runtime.Payload(resp) // who reads it gets the error, too
+	body, err := runtime.Payload(resp) // the caller gets the error, too
 	if err != nil {
 		return
 	}
@@ -293,78 +293,77 @@ func (s *sessions) learnRanges(container string, resp *http.Response) {
 	if err != nil {
 		return
 	}
-	s.known.change(container, func(t *tokens) {
-		t.belong(hashRID(rid))
+	s.known.update(container, func(t *tokens) {
+		t.setRID(hashRID(rid))
 		t.keys = t.keys.with(ranges...)
 	})
 }
 
-// patience is how long the reads of an operation wait, all together, for replicas to come as far
-// as their session tokens ask, within the operation's time for retries. One of them waits and asks
-// again; the others wait for it.
-type patience struct {
-	turn chan struct{}
+// replicaWait limits the time that the reads of an operation together wait for replicas to reach their
+// session tokens, within the retry window of the operation. One read polls; the others wait for it.
+type replicaWait struct {
+	slot chan struct{}
 
-	left, pause time.Duration // whose turn it is may use them
+	left, pause time.Duration // owned by the holder of slot
 
-	mu   sync.Mutex
-	gone map[reachToken]bool // guarded by mu; what nobody has come as far as
+	mu          sync.Mutex
+	unreachable map[targetToken]bool // guarded by mu; tokens that no replica has reached
 }
 
-type reachToken struct{ container, token string }
+type targetToken struct{ container, token string }
 
-func newPatience() *patience {
-	return &patience{turn: make(chan struct{}, 1), left: sessionPatience, pause: sessionPause}
+func newReplicaWait() *replicaWait {
+	return &replicaWait{slot: make(chan struct{}, 1), left: maxReplicaWait, pause: firstReplicaPause}
 }
 
-// patienceOf returns the patience of an operation, or that of one request.
-func patienceOf(ctx context.Context) *patience {
-	if in, ok := ctx.Value(sessionKey{}).(*inSession); ok {
-		return in.patience
+// replicaWaitOf returns the replicaWait of the operation of ctx, or a new one without an operation.
+func replicaWaitOf(ctx context.Context) *replicaWait {
+	if in, ok := ctx.Value(sessionKey{}).(*sessionScope); ok {
+		return in.wait
 	}
-	return newPatience()
+	return newReplicaWait()
 }
 
-// take waits for the turn. It reports false if ctx ends first.
-func (p *patience) take(ctx context.Context) bool {
+// acquire waits for the slot. It reports false if ctx ends first.
+func (w *replicaWait) acquire(ctx context.Context) bool {
 	select {
-	case p.turn <- struct{}{}:
+	case w.slot <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// until sends a request again until a replica has come as far as it asks, or patience ends.
-func (p *patience) until(ctx context.Context, budget time.Duration, resp *http.Response, send func() (*http.Response, error)) (*http.Response, error) {
+// retry repeats a request until a replica has reached its token, or the time is over.
+func (w *replicaWait) retry(ctx context.Context, budget time.Duration, resp *http.Response, send func() (*http.Response, error)) (*http.Response, error) {
 	select {
-	case p.turn <- struct{}{}:
-	default: // another waits, perhaps for the same
-		if !p.take(ctx) {
+	case w.slot <- struct{}{}:
+	default: // another read polls, perhaps for the same token
+		if !w.acquire(ctx) {
 			return resp, nil
 		}
-		over := p.left < p.pause
-		<-p.turn
+		over := w.left < w.pause
+		<-w.slot
 		if over {
 			return resp, nil
 		}
 		if again, err := send(); err != nil || !isBehind(again) {
 			return again, err
 		}
-		if !p.take(ctx) {
+		if !w.acquire(ctx) {
 			return resp, nil
 		}
 	}
-	defer func() { <-p.turn }()
-	for p.left >= p.pause {
-		if !scopeOf(ctx).retries.allows(p.pause, budget) {
-			p.left = 0
+	defer func() { <-w.slot }()
+	for w.left >= w.pause {
+		if !scopeOf(ctx).retries.allows(w.pause, budget) {
+			w.left = 0
 			break
 		}
-		if !sleep(ctx, p.pause) {
+		if !sleep(ctx, w.pause) {
 			break
 		}
-		p.left, p.pause = p.left-p.pause, 2*p.pause
+		w.left, w.pause = w.left-w.pause, 2*w.pause
 		if again, err := send(); err != nil || !isBehind(again) {
 			return again, err
 		}
@@ -372,34 +371,33 @@ func (p *patience) until(ctx context.Context, budget time.Duration, resp *http.R
 	return resp, nil
 }
 
-// giveUp has unreached tell of what nobody has come as far as.
-func (p *patience) giveUp(at reach, token string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.gone == nil {
-		p.gone = map[reachToken]bool{}
+// giveUp records that no replica reaches a token.
+func (w *replicaWait) giveUp(at target, token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unreachable == nil {
+		w.unreachable = map[targetToken]bool{}
 	}
-	p.gone[reachToken{at.container, token}] = true
+	w.unreachable[targetToken{at.container, token}] = true
 }
 
-func (p *patience) unreached(at reach, token string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.gone[reachToken{at.container, token}]
+func (w *replicaWait) unreached(at target, token string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unreachable[targetToken{at.container, token}]
 }
 
-// containerPath returns the path of the container whose items a request is about, ""
-// if it is about something else.
+// containerPath returns the path of the container whose items a request is for, "" for other requests.
 func containerPath(path string) string {
-	if container, what := partOf(path); what == "docs" {
+	if container, what := splitPath(path); what == "docs" {
 		return container
 	}
 	return ""
 }
 
-// partOf returns the path of the container that a request is about, and what of it, such as "docs"
-// for its items; "" if it is about something else.
-func partOf(path string) (container, what string) {
+// splitPath returns the path of the container that a request is for, and the next path element, such as
+// "docs" for its items; "" for other requests.
+func splitPath(path string) (container, what string) {
 	start := strings.Index(path, "/dbs/") // an account may have a path of its own
 	if start < 0 {
 		return "", ""

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// progress is how far a partition key range has come: what Cosmos DB's session tokens
-// say of it, in the form version#LSN, with #region=LSN for each region of an account
-// that writes in several.
+// progress is the progress of a partition key range in a session token of Cosmos DB, in the form
+// version#LSN, with #region=LSN for each region of an account with multi-region writes.
 type progress struct {
 	version int64 // raised when the account's regions change
 	lsn     int64
@@ -19,10 +18,10 @@ type progress struct {
 
 type regionProgress struct {
 	region uint64
-	lsn    int64 // -1 if the region does not say
+	lsn    int64 // -1 if unknown
 }
 
-// parseProgress reads version#LSN#region=LSN...
+// parseProgress parses version#LSN#region=LSN...
 func parseProgress(text string) (p progress, ok bool) {
 	version, rest, ok := strings.Cut(text, "#")
 	if !ok {
@@ -61,13 +60,13 @@ func parseLSN(text string) (int64, error) {
 	return lsn, err
 }
 
-// raise moves a region on.
+// raise advances the LSN of a region.
 func (p *progress) raise(r regionProgress) {
 	i, found := slices.BinarySearchFunc(p.regions, r.region, func(have regionProgress, id uint64) int { return cmp.Compare(have.region, id) })
 	if !found {
 		p.regions = slices.Insert(slices.Clip(p.regions), i, r)
 	} else if p.regions[i].lsn < r.lsn {
-		p.regions = slices.Clone(p.regions) // others may look at it
+		p.regions = slices.Clone(p.regions) // it may be shared
 		p.regions[i].lsn = r.lsn
 	}
 }
@@ -95,8 +94,8 @@ func (p progress) covers(o progress) bool {
 	return p.lsn >= o.lsn
 }
 
-// merge returns what has come as far as both. Of different versions the later one
-// says which regions there are.
+// merge returns the least progress that covers both. If the versions differ, the later one has the
+// current regions.
 func (p progress) merge(o progress) progress {
 	if o.version > p.version {
 		p, o = o, p
@@ -114,20 +113,19 @@ func (p progress) merge(o progress) progress {
 type rangeProgress struct {
 	id uint64
 	progress
-	raised uint64 // when: counts up
+	raised uint64 // tokens.clock at the last change
 }
 
-// tokens is how far the ranges of a container have come, of which it keeps at
-// most some: beyond that it forgets those that have not moved for longest, which
-// replicas have had the longest time to reach.
+// tokens holds the progress of the ranges of a container. Their number is limited: beyond the limit it
+// drops those whose last change is oldest, which replicas have had the longest time to reach.
 type tokens struct {
-	rid    uint32          // of the container's resource id; 0 if that is not known
+	rid    uint32          // hash of the container's resource id; 0 if it is not known
 	ranges []rangeProgress // sorted by id
 	clock  uint64
-	keys   keyRanges // as far as they are known; none in a Session
+	keys   keyRanges // known ranges; none in a Session
 }
 
-// hashRID makes a short number, not 0, of a resource id.
+// hashRID returns a short hash of a resource id, not 0.
 func hashRID(rid string) uint32 {
 	if rid == "" {
 		return 0
@@ -135,9 +133,9 @@ func hashRID(rid string) uint32 {
 	return max(1, crc32.ChecksumIEEE([]byte(rid)))
 }
 
-// learn takes in the header of an answer.
+// learn records the session token of a response.
 func (t *tokens) learn(rid uint32, header string, most int) {
-	t.belong(rid)
+	t.setRID(rid)
 	for one := range strings.SplitSeq(header, ",") {
 		if r, ok := parseRange(one); ok {
 			t.raise(r.id, r.progress, most)
@@ -145,9 +143,8 @@ func (t *tokens) learn(rid uint32, header string, most int) {
 	}
 }
 
-// belong notes the container's resource id. A container with another one is another container, of
-// which nothing is known yet.
-func (t *tokens) belong(rid uint32) {
+// setRID sets the container's resource id. Another id is another container: the progress is dropped.
+func (t *tokens) setRID(rid uint32) {
 	if rid == 0 || rid == t.rid {
 		return
 	}
@@ -157,7 +154,7 @@ func (t *tokens) belong(rid uint32) {
 	t.rid = rid
 }
 
-// parseRange reads range:progress.
+// parseRange parses range:progress.
 func parseRange(text string) (r rangeProgress, ok bool) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(text), ":")
 	var err error
@@ -168,7 +165,7 @@ func parseRange(text string) (r rangeProgress, ok bool) {
 	return r, ok
 }
 
-// raise moves a range on.
+// raise advances the progress of a range.
 func (t *tokens) raise(id uint64, p progress, most int) {
 	i, found := slices.BinarySearchFunc(t.ranges, id, func(have rangeProgress, id uint64) int { return cmp.Compare(have.id, id) })
 	if found && t.ranges[i].covers(p) {
@@ -191,9 +188,9 @@ func (t *tokens) raise(id uint64, p progress, most int) {
 	}
 }
 
-// about returns what is known of a range, under its id, and of those that keys lacks, which may
-// have come out of it by a split. Of no range it returns everything.
-func (t *tokens) about(r *keyRange, keys keyRanges) *tokens {
+// forRange returns the progress of a range, including that of its parents, under its id, and the progress
+// of the ranges that keys lacks, which may be its children. Without a range it returns everything.
+func (t *tokens) forRange(r *keyRange, keys keyRanges) *tokens {
 	if r == nil {
 		return &tokens{rid: t.rid, ranges: slices.Clone(t.ranges), clock: t.clock}
 	}
@@ -201,7 +198,7 @@ func (t *tokens) about(r *keyRange, keys keyRanges) *tokens {
 	of := rangeProgress{id: r.id, progress: progress{version: -1, lsn: -1}}
 	for _, have := range t.ranges {
 		switch {
-		case r.is(have.id):
+		case r.inherits(have.id):
 			of.progress, of.raised = of.merge(have.progress), max(of.raised, have.raised)
 		case !keys.known[have.id]:
 			some.ranges = append(some.ranges, have)
@@ -214,7 +211,7 @@ func (t *tokens) about(r *keyRange, keys keyRanges) *tokens {
 	return some
 }
 
-// add takes in others of the same container.
+// add adds the tokens of the same container.
 func (t *tokens) add(o *tokens) {
 	if t.rid != 0 && o.rid != 0 && t.rid != o.rid {
 		return
@@ -226,12 +223,12 @@ func (t *tokens) add(o *tokens) {
 	}
 }
 
-// maxTokens is the length of the longest header that is sent. Cosmos DB refuses requests whose
-// headers are too long.
+// maxTokens is the length of the longest session token header sent. Cosmos DB refuses requests with
+// headers that are too long.
 const maxTokens = 4 << 10
 
-// header is what a request sends: range:progress of every range or, if that is too long, of those
-// that have moved last.
+// header returns the header of a request: range:progress of every range or, if that is too long, of the
+// most recently changed ones.
 func (t *tokens) header() string {
 	var b []byte
 	for _, r := range t.ranges {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTokensLearn(t *testing.T) {
+func TestTokens_Learn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		headers string // one after the other
 		want    string
@@ -19,12 +19,12 @@ func TestTokensLearn(t *testing.T) {
 		"several at once":                    {"2:-1#6,0:-1#5 0:-1#4,2:-1#7", "0:-1#5,2:-1#7"},
 		"regions":                            {"0:1#5#4=8#5=7 0:1#6#4=7#5=9", "0:1#6#4=8#5=9"},
 		"regions in another order":           {"0:1#5#5=7#4=8", "0:1#5#4=8#5=7"},
-		"a region less":                      {"0:1#5#4=8#5=7 0:1#6#4=9", "0:1#6#4=9#5=7"},
+		"one region fewer":                   {"0:1#5#4=8#5=7 0:1#6#4=9", "0:1#6#4=9#5=7"},
 		"the account's regions have changed": {"0:1#5#4=8#5=7 0:2#4#4=9#6=1", "0:2#5#4=9#6=1"},
-		"an answer from before that":         {"0:2#4#4=9#6=1 0:1#5#4=8#5=7", "0:2#5#4=9#6=1"},
+		"a response from before that":        {"0:2#4#4=9#6=1 0:1#5#4=8#5=7", "0:2#5#4=9#6=1"},
 		"a region without an LSN":            {"0:0#257#35=-1#7=-1 0:0#258#35=4#7=-1", "0:0#258#7=-1#35=4"},
 		"an LSN below -1":                    {"0:0#257#35=-2 0:-2#-2 0:-1#5", "0:-1#5"},
-		"nonsense is left out":               {"nonsense 0:x 0:1 x:1#1 0:1#x 0:1#1#2 0:-1#5", "0:-1#5"},
+		"malformed parts are ignored":        {"nonsense 0:x 0:1 x:1#1 0:1#x 0:1#1#2 0:-1#5", "0:-1#5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var have tokens
@@ -32,14 +32,14 @@ func TestTokensLearn(t *testing.T) {
 				have.learn(1, header, 8)
 			}
 			if got := have.header(); got != tt.want {
-				t.Errorf("%s, want %s", got, tt.want)
+				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
 }
 
-// Ranges are forgotten in the order in which they last moved.
-func TestTokensAreBounded(t *testing.T) {
+// Ranges are dropped in the order of their last changes.
+func TestTokens_Limit(t *testing.T) {
 	var have tokens
 	for id := range 10 {
 		have.learn(1, fmt.Sprintf("%d:-1#1", id), 4)
@@ -50,13 +50,13 @@ func TestTokensAreBounded(t *testing.T) {
 	}
 }
 
-// What asks for both asks for the newer of each.
-func TestTokensAdd(t *testing.T) {
+// The sum of tokens has the newer progress of each range.
+func TestTokens_Add(t *testing.T) {
 	var a, b, other tokens
 	a.learn(1, "0:-1#5,1:1#3#4=8", 8)
 	b.learn(0, "0:-1#4,1:1#4#4=7,2:-1#1", 8)
 	other.learn(2, "0:-1#99", 8)
-	both := a.about(nil, keyRanges{})
+	both := a.forRange(nil, keyRanges{})
 	both.add(&b)
 	if got, want := both.header(), "0:-1#5,1:1#4#4=8,2:-1#1"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -65,38 +65,37 @@ func TestTokensAdd(t *testing.T) {
 		t.Errorf("changed: %s", got)
 	}
 	if a.add(&other); a.header() != "0:-1#5,1:1#3#4=8" {
-		t.Errorf("with those of another container: %s", a.header())
+		t.Errorf("after adding those of another container: got %s", a.header())
 	}
 }
 
-// An answer tells how far a range has come if it rests on what is there.
-func TestSessionsLearn(t *testing.T) {
+// Responses that depend on the state of the items have the progress of the range.
+func TestSessions_Learn(t *testing.T) {
 	for status, learns := range map[int]bool{200: true, 201: true, 204: true, 207: true, 304: true, 404: true, 409: true, 412: true,
 		400: false, 401: false, 408: false, 410: false, 429: false, 449: false, 500: false, 503: false} {
 		var s sessions
-		s.learn(&http.Response{StatusCode: status, Header: http.Header{sessionHeader: {"0:-1#7"}}}, reach{container: "c"}, nil)
+		s.learn(&http.Response{StatusCode: status, Header: http.Header{sessionHeader: {"0:-1#7"}}}, target{container: "c"}, nil)
 		if got := s.known.has("c"); got != learns {
-			t.Errorf("of %d: %t", status, got)
+			t.Errorf("status %d: got %t, want %t", status, got, learns)
 		}
 	}
 }
 
-// A request asks for its range's token, its parents' included, and for those of ranges that are not
-// known yet.
-func TestTokensAbout(t *testing.T) {
+// A request sends the token of its range, including those of the parents, and the tokens of unknown ranges.
+func TestTokens_ForRange(t *testing.T) {
 	var have tokens
 	have.learn(1, "0:-1#5,1:-1#7,2:-1#8,3:-1#1,9:-1#1", 8)
 	keys := keyRanges{}.with(keyRange{id: 1, max: "80", parents: []uint64{0}}, keyRange{id: 2, min: "80", max: "C0", parents: []uint64{0}},
 		keyRange{id: 4, min: "C0", max: "FF", parents: []uint64{0, 3}})
 	for key, want := range map[string]string{"00": "1:-1#7,9:-1#1", "7F": "1:-1#7,9:-1#1", "80": "2:-1#8,9:-1#1", "C1": "4:-1#5,9:-1#1", "FF": "0:-1#5,1:-1#7,2:-1#8,3:-1#1,9:-1#1"} {
-		if got := have.about(keys.holding(key), keys).header(); got != want {
-			t.Errorf("of %s: %s, want %s", key, got, want)
+		if got := have.forRange(keys.forKey(key), keys).header(); got != want {
+			t.Errorf("key %s: got %s, want %s", key, got, want)
 		}
 	}
 }
 
-// A header that would be too long has the ranges that moved last.
-func TestTokensHeader_IsBounded(t *testing.T) {
+// A header that would be too long has only the ranges that changed last.
+func TestTokens_HeaderLimit(t *testing.T) {
 	var have tokens
 	for id := range 256 {
 		have.learn(1, fmt.Sprintf("%d:1234567#1234567890#1=-1#2=1234567890#3=1234567890#4=1234567890#5=1234567890", id), 256)

@@ -10,8 +10,7 @@ import (
 // armVersion is the version of Microsoft.DocumentDB's API in templates.
 const armVersion = "2024-08-15"
 
-// Templates are the functions that print a database and its containers for Azure's tools, by the name
-// of the format.
+// Templates are the functions that print a database and its containers for Azure's tools, by format.
 var Templates = map[string]func(DatabaseSpec) (string, error){"arm": DatabaseSpec.ARM, "bicep": DatabaseSpec.Bicep, "az": DatabaseSpec.CLI}
 
 // armResource is a resource of an Azure Resource Manager template.
@@ -74,7 +73,7 @@ func (s DatabaseSpec) Bicep() (string, error) {
 	return b.String(), err
 }
 
-// bicepValue returns a value in Bicep, as it is in JSON. It is on a line that begins with indent.
+// bicepValue returns a JSON value in Bicep, for a line that begins with indent.
 func bicepValue(v any, indent string) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

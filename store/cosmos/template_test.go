@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// template is a database with a name that each format has to quote.
+// template is a database whose name each format must quote.
 var template = DatabaseSpec{Name: "it's", MaxThroughput: 1000, Containers: []ContainerSpec{
 	{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId", "/type"}, Composite: []string{"/type", "/id"}, TTL: true},
 	{Name: "leases", PartitionKey: "/id"},
@@ -46,7 +46,7 @@ func wantAsSpecified(t *testing.T, database string, definitions []string) {
 			t.Fatal(err)
 		}
 		if got, err := json.Marshal(have); err != nil || string(got) != string(want) {
-			t.Errorf("%s, not %s: %v", got, want, err)
+			t.Errorf("got %s, want %s: %v", got, want, err)
 		}
 	}
 }
@@ -72,11 +72,11 @@ func TestTemplates_ARM(t *testing.T) {
 	}
 	wantAsSpecified(t, database.ID, definitions)
 	if want := "[concat(parameters('accountName'), '/it''s/posts')]"; all[1].Name != want {
-		t.Errorf("name %s, not %s", all[1].Name, want)
+		t.Errorf("got name %s, want %s", all[1].Name, want)
 	}
 }
 
-// TestTemplates_Bicep turns the objects of Bicep into JSON, from which they differ in quotes and commas.
+// TestTemplates_Bicep converts the objects of Bicep, which differ from JSON in quotes and commas, to JSON.
 func TestTemplates_Bicep(t *testing.T) {
 	text := printed(t, "bicep")
 	var database struct{ ID string }

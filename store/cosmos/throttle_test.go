@@ -18,14 +18,14 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// scripted is a Cosmos DB that gives all requests about items the same response.
+// scripted is a transport that gives all requests for items the same response.
 type scripted struct {
 	policy.Transporter
 	status   int
 	header   map[string]string
 	body     string
 	requests atomic.Int64
-	before   func(n int64) // called before the n-th response, which it may change
+	before   func(n int64) // called before the n-th response; may change it
 }
 
 func (s *scripted) Do(r *http.Request) (*http.Response, error) {
@@ -43,7 +43,7 @@ func (s *scripted) Do(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// open returns an account whose requests about items are answered by the script.
+// open returns an account with the transport.
 func (s *scripted) open(t *testing.T) *Account {
 	o := options(cosmostest.Open(t, emulator.Options{}))
 	s.Transporter, o.Transport = o.Transport, s
@@ -70,7 +70,7 @@ func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
 	} {
 		for _, tt := range []struct {
 			retryAfter string
-			want       time.Duration // that the caller is told
+			want       time.Duration // Error.RetryAfter
 			requests   int64
 		}{
 			{"7000", 7 * time.Second, 1},
@@ -90,13 +90,13 @@ func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
 					ctx, began := account.Begin(t.Context(), "C4"), time.Now()
 					_, err = posts.Batch(ctx, "p", &b)
 					if e := ErrorOf(err); e == nil || e.Status != http.StatusTooManyRequests || e.RetryAfter != tt.want {
-						t.Errorf("%+v, want a 429 with retry-after %s", e, tt.want)
+						t.Errorf("got %+v, want a 429 with retry-after %s", e, tt.want)
 					}
 					if took := time.Since(began); took > retryBudget {
 						t.Errorf("took %s", took)
 					}
 					if n := s.requests.Load(); n != tt.requests {
-						t.Errorf("%d requests, want %d", n, tt.requests)
+						t.Errorf("got %d requests, want %d", n, tt.requests)
 					}
 				})
 			})
@@ -143,8 +143,8 @@ func giveUp(t *testing.T, ctx context.Context, account *Account) time.Duration {
 	return time.Since(began)
 }
 
-// A request that is throttled for short is repeated as long as an operation of a batch is.
-func TestThrottled_ForShort(t *testing.T) {
+// A request with a short retry-after is repeated for as long as a throttled batch.
+func TestThrottled_ShortRetryAfter(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, s := range map[string]*scripted{
 		"request":              {status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "5"}},
@@ -161,7 +161,7 @@ func TestThrottled_ForShort(t *testing.T) {
 	}
 }
 
-// A write that meets another after it was throttled is repeated, too.
+// A write that conflicts with another after it was throttled is repeated, too.
 func TestThrottled_ThenContended(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	synctest.Test(t, func(t *testing.T) {
@@ -190,13 +190,13 @@ func TestThrottled_ThenContended(t *testing.T) {
 	})
 }
 
-// An operation waits for 2 s in all, whatever for.
+// An operation waits for 2 s in all, whatever the reasons.
 func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, then := range map[string]*scripted{
-		"a write that meets another": {status: statusRetryWith},
-		"a batch that meets another": {status: http.StatusMultiStatus, body: `[{"statusCode":449}]`},
-		"a replica that is behind":   {status: http.StatusNotFound, header: map[string]string{substatusHeader: substatusReadSession}},
+		"conflicting write": {status: statusRetryWith},
+		"conflicting batch": {status: http.StatusMultiStatus, body: `[{"statusCode":449}]`},
+		"replica behind":    {status: http.StatusNotFound, header: map[string]string{substatusHeader: substatusReadSession}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -217,20 +217,20 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 				ctx, began := WithSession(account.Begin(t.Context(), "C4"), nil), time.Now()
 				_, err = posts.Batch(ctx, "p", &b)
 				if e := ErrorOf(err); e == nil || e.Status != statusRetryWith && e.Substatus != substatusReadSession {
-					t.Errorf("%+v", e)
+					t.Errorf("got %+v, want 449 or 404/1002", e)
 				}
 				if took := time.Since(began); took > retryBudget {
 					t.Errorf("took %s", took)
 				}
 				if n := s.requests.Load(); n < 5 {
-					t.Errorf("%d requests: nothing was repeated in the rest of the time", n)
+					t.Errorf("got %d requests: nothing was repeated in the remaining time", n)
 				}
 			})
 		})
 	}
 }
 
-// What is part of no operation waits as long as an operation.
+// A request outside of an operation has the retry budget of an operation.
 func TestThrottled_WithoutPattern(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, s := range map[string]*scripted{
@@ -249,7 +249,7 @@ func TestThrottled_WithoutPattern(t *testing.T) {
 	}
 }
 
-func TestPartitionFull_IsFinal(t *testing.T) {
+func TestPartitionFull_NotRetried(t *testing.T) {
 	for name, s := range map[string]*scripted{
 		"request":              {status: http.StatusForbidden, header: map[string]string{"x-ms-substatus": "1014"}},
 		"operation of a batch": {status: http.StatusMultiStatus, body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
@@ -264,21 +264,21 @@ func TestPartitionFull_IsFinal(t *testing.T) {
 			b.Create([]byte(`{"id":"a"}`))
 			_, err = posts.Batch(account.Begin(t.Context(), "C4"), "p", &b)
 			if e := ErrorOf(err); e == nil || !e.PartitionFull() || e.Unavailable() {
-				t.Errorf("%+v: full %t, unavailable %t", e, e.PartitionFull(), e.Unavailable())
+				t.Errorf("%+v: got full %t, unavailable %t, want true, false", e, e.PartitionFull(), e.Unavailable())
 			}
 			if n := s.requests.Load(); n != 1 {
-				t.Errorf("%d requests", n)
+				t.Errorf("got %d requests, want 1", n)
 			}
 			if n := testutil.ToFloat64(account.meter.refusals.WithLabelValues("403/1014")); n != 1 {
-				t.Errorf("byline_cosmos_refusals_total counts %v", n)
+				t.Errorf("got byline_cosmos_refusals_total %v, want 1", n)
 			}
 		})
 	}
 }
 
-// A write that met another of the same item is sent again, a few times: also in the background, where one
-// that fails repeats a page of changes.
-func TestMet_IsSentAgain(t *testing.T) {
+// A write that conflicts with a concurrent write of the same item (449) is repeated a few times: also in the
+// background, where a failed write repeats a page of changes.
+func TestContendedWrite_Retried(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, of := range map[string]func(*Account) *Account{
 		"request":    func(a *Account) *Account { return a },
@@ -297,7 +297,7 @@ func TestMet_IsSentAgain(t *testing.T) {
 					t.Error(err)
 				}
 				if n := s.requests.Load(); n != 7 {
-					t.Errorf("%d requests, want 7", n)
+					t.Errorf("got %d requests, want 7", n)
 				}
 				if took := time.Since(began); took > time.Second {
 					t.Errorf("took %s", took)

@@ -9,8 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// audit compares every index entry of every container with what a full scan of
-// the items says there must be: none missing, none left over, none different.
+// audit compares the index entries of every container with those that a full scan of its items requires.
 func audit(t testing.TB, e *Engine) {
 	t.Helper()
 	for _, d := range e.catalog.Load().databases {
@@ -58,7 +57,7 @@ func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, 
 	if x.err != nil {
 		t.Fatal(x.err)
 	}
-	own := map[string]bool{} // several properties of an item may have one
+	own := map[string]bool{} // several properties of an item may share an entry
 	for r := batch.Reader(); ; {
 		_, key, value, ok, err := r.Next()
 		if err != nil {
@@ -67,7 +66,7 @@ func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, 
 		if !ok {
 			return
 		}
-		if _, twice := want[string(key)]; twice && !own[string(key)] {
+		if _, ok := want[string(key)]; ok && !own[string(key)] {
 			t.Errorf("two items have the entry %q", key)
 		}
 		want[string(key)], own[string(key)] = bytes.Clone(value), true

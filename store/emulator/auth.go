@@ -89,7 +89,7 @@ func (a *authenticator) verify(method, resourceType, link string, h http.Header)
 	return false, false
 }
 
-// checkEntra refuses what the service refuses to Entra ID tokens: changes of databases and containers,
+// checkEntra returns 403 for what the service refuses to Entra ID tokens: changes of databases and containers,
 // and everything about throughput.
 func (q *request) checkEntra(resourceType string) error {
 	if q.kind != Metadata || resourceType == "docs" || resourceType != "offers" && !q.writes() {

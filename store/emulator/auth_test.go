@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestEntraDataPlaneOnly: an Entra ID token may read metadata and use items, no more.
+// TestEntraDataPlaneOnly: an Entra ID token may only read metadata, and read and write items.
 func TestEntraDataPlaneOnly(t *testing.T) {
 	for only, want := range map[bool]int{false: 0, true: 403} {
 		e := newEngine(t, Options{EntraDataPlaneOnly: only})

@@ -53,12 +53,12 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	const atomic, goOn = "X-Ms-Cosmos-Batch-Atomic", "X-Ms-Cosmos-Batch-Continue-On-Error"
+	const atomic, continueOnError = "X-Ms-Cosmos-Batch-Atomic", "X-Ms-Cosmos-Batch-Continue-On-Error"
 	switch {
-	case q.is(atomic) && q.is(goOn):
-		return nil, badRequest("The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic), strings.ToLower(goOn))
-	case !q.is(atomic) && (q.get(atomic) != "" || q.get(goOn) != ""):
-		return e.bulk(q, c, ops, q.is(goOn))
+	case q.is(atomic) && q.is(continueOnError):
+		return nil, badRequest("The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic), strings.ToLower(continueOnError))
+	case !q.is(atomic) && (q.get(atomic) != "" || q.get(continueOnError) != ""):
+		return e.bulk(q, c, ops, q.is(continueOnError))
 	}
 	return e.transactionalBatch(q, c, ops)
 }
@@ -206,8 +206,8 @@ func (op *batchOp) returnsItem(q *request) bool {
 	return op.kind == "Read" || !op.minimal && !q.minimal()
 }
 
-// checkSize adds the returned item to the size of the response, and refuses an operation with which
-// it exceeds the limit: a small request can read or patch a large item repeatedly.
+// checkSize adds the returned item to the size of the response, and refuses an operation if that then
+// exceeds the limit: a small request can read or patch a large item repeatedly.
 func (op *batchOp) checkSize(q *request, res opResult, size *int) error {
 	if res.rec == nil || !op.returnsItem(q) {
 		return nil

@@ -51,7 +51,7 @@ func TestBatch(t *testing.T) {
 			t.Errorf("charge %v, operations %v", out.RequestCharge, sum)
 		}
 		if got := queryAll(t, c, "SELECT VALUE c.again FROM c WHERE c.id = 'like'", pk("a"), nil); len(got) != 1 {
-			t.Errorf("%q", got)
+			t.Errorf("recreated item: got %q, want one row", got)
 		}
 	})
 	t.Run("one failure -> nothing is written", func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestBatch(t *testing.T) {
 			stale := azcore.ETag(`"stale"`)
 			b.PatchItem("post", patchOf("/likes", 1), &azcosmos.TransactionalBatchItemOptions{IfMatchETag: &stale})
 		}, []int{412}},
-		{"another partition's item -> 400", func(b *azcosmos.TransactionalBatch) {
+		{"item of another partition -> 400", func(b *azcosmos.TransactionalBatch) {
 			b.CreateItem([]byte(`{"id":"x","pk":"b"}`), nil)
 		}, []int{400}},
 		{"missing item -> 404", func(b *azcosmos.TransactionalBatch) {
@@ -127,7 +127,7 @@ func TestBatch(t *testing.T) {
 		_, err = c.ExecuteTransactionalBatch(ctx, b, nil)
 		wantStatus(t, err, 413, "")
 	})
-	t.Run("too much is written -> nothing is", func(t *testing.T) {
+	t.Run("over maxBatchWritten -> 413, nothing is written", func(t *testing.T) {
 		mustCreate(t, c, "a", `{"id":"large","pk":"a","n":0,"x":"`+strings.Repeat("x", maxBatchWritten/20)+`"}`)
 		b := c.NewTransactionalBatch(pk("a"))
 		for range 19 {
@@ -145,7 +145,7 @@ func TestBatch(t *testing.T) {
 			t.Error(err, got)
 		}
 		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'large'", pk("a"), nil); len(got) != 1 || got[0] != "19" {
-			t.Errorf("%q", got)
+			t.Errorf("n: got %q, want 19", got)
 		}
 	})
 }
@@ -174,13 +174,13 @@ func TestBatch_MissingBody(t *testing.T) {
 	for _, kind := range []string{"Create", "Upsert", "Replace", "Patch", "Nothing", ""} {
 		r := signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}},
 			fmt.Appendf(nil, `[{"operationType":%q,"id":"1"}]`, kind))
-		answer, err := e.Do(r)
+		res, err := e.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := io.ReadAll(answer.Body)
-		if answer.StatusCode != http.StatusMultiStatus || !strings.Contains(string(body), `"statusCode":400`) || err != nil {
-			t.Errorf("%s: %d %s %v", kind, answer.StatusCode, body, err)
+		body, err := io.ReadAll(res.Body)
+		if res.StatusCode != http.StatusMultiStatus || !strings.Contains(string(body), `"statusCode":400`) || err != nil {
+			t.Errorf("%s: got %d %s, want 207 with an operation of 400: %v", kind, res.StatusCode, body, err)
 		}
 	}
 }

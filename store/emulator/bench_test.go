@@ -13,8 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// benchBlog is a container on disk with n comments of about 350 bytes in one
-// logical partition.
+// benchBlog returns a container on disk with n comments of about 350 bytes in one logical partition.
 func benchBlog(b *testing.B, n int) (*Engine, *azcosmos.ContainerClient) {
 	b.Helper()
 	e, err := Open(b.TempDir(), Options{})
@@ -151,7 +150,7 @@ func BenchmarkCreate(b *testing.B) {
 	b.ReportMetric(ru, "RU/op")
 }
 
-// BenchmarkCreateParallel has writers that share syncs.
+// BenchmarkCreateParallel measures concurrent writers, which share syncs.
 func BenchmarkCreateParallel(b *testing.B) {
 	_, c := benchBlog(b, 100)
 	b.ReportAllocs()

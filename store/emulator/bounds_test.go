@@ -21,7 +21,7 @@ import (
 	"byline/internal/longtest"
 )
 
-// TestQuery_TooMuchWork: the error is a 400 that names the construct.
+// TestQuery_TooMuchWork: the response is a 400 that names the construct.
 func TestQuery_TooMuchWork(t *testing.T) {
 	ctx := context.Background()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
@@ -124,7 +124,7 @@ func TestIntervals(t *testing.T) {
 			}
 		}
 	}
-	t.Run("each physical partition has its own", func(t *testing.T) {
+	t.Run("each physical partition returns its own items", func(t *testing.T) {
 		const text, middle = `SELECT VALUE c.id FROM c WHERE c.v > 0`, "20000000000000000000000000000000"
 		ranges := rangesIn(e, "indexed")
 		total, halves := 0, 0
@@ -168,8 +168,7 @@ type rangePage struct {
 	entries   int
 }
 
-// queryRange reads a page from one physical partition, as a client does that
-// merges partitions.
+// queryRange reads a page from one physical partition, like a client that merges partitions.
 func queryRange(t testing.TB, e *Engine, container, rangeID, token, text string, headers ...string) (p rangePage) {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"query": text})
@@ -206,8 +205,8 @@ func entriesOf(metrics string) (n int) {
 	return n
 }
 
-// TestIntervalPlans checks, by the entries read, whether the range index or a scan is used. A query
-// keeps the plan of its first page.
+// TestIntervalPlans checks, by the number of entries read, whether the range index or a scan is used. A
+// query keeps the plan of its first page.
 func TestIntervalPlans(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -220,7 +219,7 @@ func TestIntervalPlans(t *testing.T) {
 		entries     int
 	}{
 		{"over partitions", "c.creationDate >= '2024-01-01T00:02:29.000Z'", azcosmos.NewPartitionKey(), 2, 2},
-		{"over partitions, nothing", "c.rank > 100", azcosmos.NewPartitionKey(), 0, 0},
+		{"over partitions, no rows", "c.rank > 100", azcosmos.NewPartitionKey(), 0, 0},
 		{"a short interval in a large logical partition", "c.creationDate >= '2024-01-01T00:02:29.000Z'", pk("large"), 2, 2},
 		{"a small logical partition", "c.rank >= 0", pk("small"), 10, 10},
 		{"most of a logical partition", "c.rank >= 0", pk("large"), 300, 300},
@@ -240,13 +239,13 @@ func TestIntervalPlans(t *testing.T) {
 		const text = "SELECT VALUE c.id FROM c WHERE c.rank >= 4"
 		begun := queryRange(t, e, "c", "0", "", text)
 		if begun.entries != 10 || begun.token == "" {
-			t.Fatalf("%+v", begun)
+			t.Fatalf("first page: got %+v, want 10 entries and a continuation", begun)
 		}
 		if err := e.Split("db", "c", "0"); err != nil {
 			t.Fatal(err)
 		}
 		if p := queryRange(t, e, "c", "0", begun.token, text); p.status != http.StatusGone {
-			t.Errorf("the parent: %d", p.status)
+			t.Errorf("the parent: got status %d, want 410", p.status)
 		}
 		rows := len(begun.Documents)
 		for _, id := range []string{"1", "2"} {
@@ -284,15 +283,15 @@ func TestContinuation_Reindexed(t *testing.T) {
 		key           azcosmos.PartitionKey
 		before, after *azcosmos.IndexingPolicy
 	}{
-		{"the same index under another number", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", pk("p"),
+		{"same index, another number", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", pk("p"),
 			policy("/x/?", byDate, columns("/name", "/id")), policy("/x/?", columns("/name", "/id"), byDate)},
-		{"another index under the same number", "SELECT * FROM c WHERE c.type = 'comment'", pk("p"),
+		{"another index, same number", "SELECT * FROM c WHERE c.type = 'comment'", pk("p"),
 			policy("/x/?", byDate), policy("/x/?", columns("/type", "/name"))},
 		{"equality on another path", "SELECT * FROM c WHERE c.type = 'comment' AND c.rank = 1", azcosmos.NewPartitionKey(),
 			policy("/type/?"), policy("/rank/?")},
 		{"an interval on another path", "SELECT * FROM c WHERE c.type > '' AND c.rank > 0", azcosmos.NewPartitionKey(),
 			policy("/type/?"), policy("/rank/?")},
-		{"an index that is gone", "SELECT * FROM c WHERE c.rank > 0", azcosmos.NewPartitionKey(),
+		{"removed index", "SELECT * FROM c WHERE c.rank > 0", azcosmos.NewPartitionKey(),
 			policy("/rank/?"), policy("/type/?")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -359,18 +358,17 @@ func TestPage_MatchesFullSort(t *testing.T) {
 	}
 }
 
-// heldContext is a request's context. A query that asks for the tenth time whether
-// its client is gone is held until resume is closed.
+// heldContext is the context of a request whose tenth call of Err blocks until resume is closed.
 type heldContext struct {
 	context.Context
-	asked    atomic.Int64
+	calls    atomic.Int64 // of Err
 	canceled atomic.Bool
-	held     chan struct{} // closed when it is
+	held     chan struct{} // closed when the tenth call blocks
 	resume   chan struct{}
 }
 
 func (c *heldContext) Err() error {
-	if c.asked.Add(1) == 10 {
+	if c.calls.Add(1) == 10 {
 		close(c.held)
 		<-c.resume
 	}
@@ -380,24 +378,23 @@ func (c *heldContext) Err() error {
 	return nil
 }
 
-type heldAnswer struct {
+type heldResult struct {
 	rows    int
 	session string
 	err     error
 }
 
-// heldQuery begins a query that sorts 1000 items in memory, and returns while it is
-// held.
-func heldQuery(t *testing.T) (*Engine, *azcosmos.ContainerClient, *heldContext, chan heldAnswer) {
+// heldQuery starts a query that sorts 1000 items in memory, and returns while it is held.
+func heldQuery(t *testing.T) (*Engine, *azcosmos.ContainerClient, *heldContext, chan heldResult) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	fillBlog(t, c, "p", 1000)
 	ctx := &heldContext{Context: context.Background(), held: make(chan struct{}), resume: make(chan struct{})}
-	done := make(chan heldAnswer, 1)
+	done := make(chan heldResult, 1)
 	h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Query": {"true"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}}
 	req := signed(t, "POST", "/dbs/db/colls/c/docs", h, []byte(`{"query":"SELECT VALUE c.id FROM c ORDER BY c.name"}`)).WithContext(ctx)
 	go func() {
-		var a heldAnswer
+		var a heldResult
 		res, err := e.Do(req)
 		if a.err = err; err == nil {
 			var page struct{ Documents []string }
@@ -409,7 +406,7 @@ func heldQuery(t *testing.T) (*Engine, *azcosmos.ContainerClient, *heldContext, 
 	select {
 	case <-ctx.held:
 	case <-time.After(time.Minute):
-		t.Fatal("the query does not ask whether its client is gone")
+		t.Fatal("the query does not check its context")
 	}
 	return e, c, ctx, done
 }
@@ -440,7 +437,7 @@ func TestQuery_DoesNotBlockChanges(t *testing.T) {
 	}
 }
 
-// TestQuery_CanceledDuringScan: it does not scan all items for a client that is gone.
+// TestQuery_CanceledDuringScan: a canceled query stops its scan.
 func TestQuery_CanceledDuringScan(t *testing.T) {
 	_, _, held, done := heldQuery(t)
 	held.canceled.Store(true)
@@ -448,26 +445,26 @@ func TestQuery_CanceledDuringScan(t *testing.T) {
 	if a := <-done; a.rows > 0 {
 		t.Errorf("%d rows, %v", a.rows, a.err)
 	}
-	if n := held.asked.Load(); n > 15 {
-		t.Errorf("asked %d times whether the client is gone", n)
+	if n := held.calls.Load(); n > 15 {
+		t.Errorf("the context was checked %d times, want at most 15", n)
 	}
 }
 
-// patience is a context that ends after a number of calls to Err.
-type patience struct {
+// countdownContext is a context that ends after a number of calls to Err.
+type countdownContext struct {
 	context.Context
 	left atomic.Int64
 }
 
-func (p *patience) Err() error {
-	if p.left.Add(-1) < 0 {
+func (c *countdownContext) Err() error {
+	if c.left.Add(-1) < 0 {
 		return context.Canceled
 	}
 	return nil
 }
 
-// TestQuery_CanceledDuringAggregation: rows, each of which can be as large as an item, are not
-// built for a client that is gone.
+// TestQuery_CanceledDuringAggregation: a canceled query stops building rows, each of which can be as
+// large as an item.
 func TestQuery_CanceledDuringAggregation(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -477,17 +474,17 @@ func TestQuery_CanceledDuringAggregation(t *testing.T) {
 		"SELECT UPPER(c.id) AS id, COUNT(1) AS n FROM c GROUP BY c.id",
 		"SELECT DISTINCT COUNT(1) AS n FROM c GROUP BY c.id",
 	} {
-		ctx := &patience{Context: context.Background()}
-		ctx.left.Store(150) // for 200 items it is asked 12 times
+		ctx := &countdownContext{Context: context.Background()}
+		ctx.left.Store(150) // the scan of 200 items takes 12 calls
 		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Isquery": {"true"}},
 			fmt.Appendf(nil, `{"query":%q}`, text)).WithContext(ctx))
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: answered: %t, %v", text, res != nil, err)
+			t.Errorf("%s: response: %t, error: %v, want %v", text, res != nil, err, context.Canceled)
 		}
 	}
 }
 
-// TestBatch_Canceled: of a transactional batch nothing is done, of a bulk batch none of the
+// TestBatch_Canceled: a canceled transactional batch writes nothing, a canceled bulk batch skips its
 // remaining operations.
 func TestBatch_Canceled(t *testing.T) {
 	e := newEngine(t, Options{})
@@ -497,20 +494,20 @@ func TestBatch_Canceled(t *testing.T) {
 		for i := range 100 {
 			ops = append(ops, fmt.Sprintf(`{"operationType":"Create","partitionKey":"[\"%[1]s\"]","resourceBody":{"id":"%[2]d","pk":"%[1]s"}}`, atomic, i))
 		}
-		ctx := &patience{Context: context.Background()}
+		ctx := &countdownContext{Context: context.Background()}
 		ctx.left.Store(50)
 		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["` + atomic + `"]`},
 			"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "X-Ms-Cosmos-Batch-Atomic": {atomic}}, []byte("["+strings.Join(ops, ",")+"]")).WithContext(ctx))
 		if gone := want == 0; gone != errors.Is(err, context.Canceled) || !gone && res.StatusCode != http.StatusMultiStatus {
-			t.Errorf("atomic: %s: answered: %t, %v", atomic, res != nil, err)
+			t.Errorf("atomic: %s: response: %t, error: %v", atomic, res != nil, err)
 		}
 		if n := len(queryAll(t, c, "SELECT * FROM c", pk(atomic), nil)); n > want || n == 0 && want > 0 {
-			t.Errorf("atomic: %s: %d items", atomic, n)
+			t.Errorf("atomic: %s: %d items, want at most %d", atomic, n, want)
 		}
 	}
 }
 
-// TestChangeFeed_LogicalPartitionIsBounded: a page reads a bounded number of changes of the
+// TestChangeFeed_LogicalPartitionIsBounded: a page of a logical partition reads a bounded number of changes of the
 // physical partition. A reader continues over empty pages.
 func TestChangeFeed_LogicalPartitionIsBounded(t *testing.T) {
 	ctx := context.Background()
@@ -542,7 +539,7 @@ func TestChangeFeed_LogicalPartitionIsBounded(t *testing.T) {
 			empty++
 		}
 		if o.Continuation = &res.ContinuationToken; empty > 10 {
-			t.Fatal("no end")
+			t.Fatal("more than 10 empty pages")
 		}
 	}
 	if d := cmp.Diff([]string{"first", "last"}, got); d != "" || empty != 1 {
@@ -550,8 +547,8 @@ func TestChangeFeed_LogicalPartitionIsBounded(t *testing.T) {
 	}
 }
 
-// TestContinuation_LongValues: a continuation contains what distinguishes the rows at the end of
-// the page, and is refused if a header has no room for it.
+// TestContinuation_LongValues: a continuation contains what distinguishes the rows at the end of the
+// page. If it is too long for a header, the query is refused.
 func TestContinuation_LongValues(t *testing.T) {
 	ordered := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
 		CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/s", Order: azcosmos.CompositeIndexAscending}, {Path: "/n", Order: azcosmos.CompositeIndexDescending}}}}
@@ -591,7 +588,7 @@ func TestContinuation_LongValues(t *testing.T) {
 						t.Fatal(err)
 					}
 					if token := page.ContinuationToken; token != nil && len(*token) > 24<<10 {
-						t.Fatalf("%s: a continuation of %d bytes", text, len(*token))
+						t.Fatalf("%s: the continuation has %d bytes, want at most %d", text, len(*token), 24<<10)
 					}
 					for _, row := range page.Items {
 						got = append(got, string(row))

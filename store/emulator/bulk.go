@@ -6,15 +6,15 @@ import (
 	"net/http"
 )
 
-// bulk runs a batch that is not atomic, as SDKs send them in bulk mode. Each operation is a
-// transaction of its own in the logical partition that it names, in order. Unless goOn, none runs
-// after a failure, and none once the client is gone. All operations must be in the physical
+// bulk runs a batch that is not atomic, as SDKs send them in bulk mode. Each operation is its own
+// transaction in the logical partition that it names, in order. No operation runs once the client is
+// gone, nor, unless continueOnError, after a failure. All operations must be in the physical
 // partition that the request names; otherwise the client's routing map is stale, the response is
 // 410 and nothing is done.
 //
-// bulk returns once all writes are durable. It also waits for them whenever they exceed the bytes
-// that one batch may write.
-func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*response, error) {
+// bulk returns once all writes are durable. It also waits whenever the pending writes exceed
+// maxBatchWritten.
+func (e *Engine) bulk(q *request, c *container, ops []batchOp, continueOnError bool) (*response, error) {
 	prepared := make([]bulkOp, len(ops))
 	p, err := e.prepareBulk(q, c, ops, prepared)
 	if err != nil {
@@ -69,7 +69,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 				return err
 			})
 		}
-		if op.err != nil && !goOn {
+		if op.err != nil && !continueOnError {
 			break
 		}
 		if written > maxBatchWritten {

@@ -18,7 +18,7 @@ import (
 	"byline/internal/longtest"
 )
 
-// bulkResult is one element of a batch's answer.
+// bulkResult is one element of the response to a batch.
 type bulkResult struct {
 	Status    int             `json:"statusCode"`
 	SubStatus int             `json:"subStatusCode"`
@@ -73,7 +73,7 @@ func TestBulk(t *testing.T) {
 	}
 	mustCreate(t, c, "p", `{"id":"there","pk":"p","n":1}`)
 
-	t.Run("each operation by itself, a failure harms no other", func(t *testing.T) {
+	t.Run("each operation succeeds or fails on its own", func(t *testing.T) {
 		res, results := bulk(t, e, at("p"), strings.NewReplacer("SAME", same).Replace(`[
 			{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"new","pk":"p"}},
 			{"operationType":"Create","partitionKey":"[\"SAME\"]","resourceBody":{"id":"new","pk":"SAME"}},
@@ -108,10 +108,10 @@ func TestBulk(t *testing.T) {
 			t.Errorf("charge %v, operations %v", charge, sum)
 		}
 		if got, want := res.Header.Get("X-Ms-Session-Token"), at("p")+":-1#6"; got != want {
-			t.Errorf("session token %s, want %s: six writes, six transactions", got, want)
+			t.Errorf("session token %s, want %s, after six transactions", got, want)
 		}
 		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'there'", pk("p"), nil); len(got) != 1 || got[0] != "2" {
-			t.Error(got)
+			t.Errorf("n: got %v, want 2", got)
 		}
 	})
 	t.Run("all succeed -> 200", func(t *testing.T) {
@@ -120,16 +120,16 @@ func TestBulk(t *testing.T) {
 			t.Error(res.Status, d, string(results[0].Body))
 		}
 	})
-	t.Run("not to go on after an error -> 424", func(t *testing.T) {
+	t.Run("without continue-on-error -> 424 after a failure", func(t *testing.T) {
 		res, results := bulk(t, e, at("p"), bulkCreates("p", "f1", "there", "f2"), "x-ms-cosmos-batch-continue-on-error", "false")
 		if d := cmp.Diff([]int{201, 409, 424}, bulkStatuses(results)); d != "" || res.StatusCode != http.StatusMultiStatus {
 			t.Error(res.Status, d)
 		}
 		if got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.id IN ('f1', 'f2')", pk("p"), nil); len(got) != 1 || got[0] != `"f1"` {
-			t.Error(got)
+			t.Errorf("written: got %v, want f1", got)
 		}
 	})
-	t.Run("a key of another physical partition -> 410, nothing is done", func(t *testing.T) {
+	t.Run("key of another physical partition -> 410, nothing is written", func(t *testing.T) {
 		body := strings.TrimSuffix(bulkCreates("p", "g1"), "]") + "," + strings.TrimPrefix(bulkCreates(other, "g2"), "[")
 		for _, id := range []string{at("p"), at(other), "77"} {
 			if res, _ := bulk(t, e, id, body); res.StatusCode != http.StatusGone || res.Header.Get("X-Ms-Substatus") != "1002" {
@@ -146,16 +146,16 @@ func TestBulk(t *testing.T) {
 			ids[i] = fmt.Sprintf("l%d", i)
 		}
 		if res, _ := bulk(t, e, at("p"), bulkCreates("p", ids...)); res.StatusCode != 400 {
-			t.Error(res.Status)
+			t.Errorf("101 operations: got %s, want 400", res.Status)
 		}
 		if res, results := bulk(t, e, at("p"), bulkCreates("p", ids[:100]...)); res.StatusCode != 200 || len(results) != 100 {
-			t.Error(res.Status)
+			t.Errorf("100 operations: got %s with %d results, want 200", res.Status, len(results))
 		}
 		if res, _ := bulk(t, e, at("p"), bulkCreates("p", strings.Repeat("x", 2<<20))); res.StatusCode != 413 {
-			t.Error(res.Status)
+			t.Errorf("more than 2 MB: got %s, want 413", res.Status)
 		}
 	})
-	t.Run("no room in the answer -> 413/3402, to be read again", func(t *testing.T) {
+	t.Run("response full -> 413/3402", func(t *testing.T) {
 		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"big","pk":"p","x":%q}`, strings.Repeat("x", 3<<19)))
 		read := `{"operationType":"Read","partitionKey":"[\"p\"]","id":"big"}`
 		_, results := bulk(t, e, at("p"), "["+read+","+read+","+read+"]")
@@ -172,7 +172,7 @@ func TestBulk(t *testing.T) {
 			t.Error(d)
 		}
 		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'big'", pk("p"), nil); len(got) != 1 || got[0] != "5" {
-			t.Errorf("%v: what was answered with 413 is not done", got)
+			t.Errorf("got %v, want 5: an operation with 413 must not be applied", got)
 		}
 		_, results = bulk(t, e, at("p"), "["+patch+","+read+","+read+"]", "x-ms-cosmos-batch-atomic", "true", "x-ms-cosmos-batch-continue-on-error", "false",
 			"x-ms-documentdb-partitionkey", `["p"]`)
@@ -182,10 +182,10 @@ func TestBulk(t *testing.T) {
 	})
 	t.Run("contradicting headers -> 400", func(t *testing.T) {
 		if res, _ := bulk(t, e, at("p"), bulkCreates("p", "x"), "x-ms-cosmos-batch-atomic", "true"); res.StatusCode != 400 {
-			t.Error(res.Status)
+			t.Errorf("got %s, want 400", res.Status)
 		}
 	})
-	t.Run("HybridRow -> 400 that says so", func(t *testing.T) {
+	t.Run("HybridRow -> 400 that names it", func(t *testing.T) {
 		res := do(t, e, "POST", "/dbs/db/colls/c/docs", "\x81\xff\xff\xff\x7f", "x-ms-cosmos-is-batch-request", "true", "x-ms-documentdb-partitionkey", `["p"]`)
 		if b, err := io.ReadAll(res.Body); res.StatusCode != 400 || !strings.Contains(string(b), "HybridRow") {
 			t.Errorf("%s %s %v", res.Status, b, err)
@@ -207,13 +207,13 @@ func TestBulk_HierarchicalKeys(t *testing.T) {
 	}
 }
 
-// TestBulk_LargeItems: the memory for writes that wait is bounded.
+// TestBulk_LargeItems: the memory of writes that are not durable yet is bounded.
 func TestBulk_LargeItems(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
 	const size = 1 << 20
-	var p *partition // once there is one
-	var most uint64  // how many writes were not known to be durable at once
+	var p *partition // nil before the container is created
+	var most uint64  // largest number of writes that were not durable yet
 	e := newEngine(t, Options{Clock: func() time.Time {
 		if p != nil {
 			most = max(most, p.applied.Load()-p.synced.Load())
@@ -229,11 +229,11 @@ func TestBulk_LargeItems(t *testing.T) {
 		t.Errorf("%s %q", res.Status, got)
 	}
 	if most > maxBatchWritten/size+1 {
-		t.Errorf("%d writes of a megabyte were kept", most)
+		t.Errorf("%d writes of 1 MB were pending, want at most %d", most, maxBatchWritten/size+1)
 	}
 }
 
-// TestBulk_DuringSplits: clients that retry operations after a 410 have each of them done once.
+// TestBulk_DuringSplits: operations that clients retry after a 410 are applied once.
 func TestBulk_DuringSplits(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -284,10 +284,10 @@ func TestCompact(t *testing.T) {
 	if err := bulkLoad(e, 0, 20_000); err != nil {
 		t.Fatal(err)
 	}
-	over, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := e.Compact(over); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a context that has ended: %v", err)
+	if err := e.Compact(canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a canceled context: got %v, want %v", err, context.Canceled)
 	}
 	if err := e.Compact(t.Context()); err != nil {
 		t.Fatal(err)
@@ -303,6 +303,6 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.Compact(t.Context()); err == nil {
-		t.Error("a closed engine is compacted")
+		t.Error("Compact of a closed engine succeeded")
 	}
 }

@@ -161,7 +161,7 @@ func (e *Engine) changeMeta(ctx context.Context, fn func(*metaChange) error) err
 	if err := m.set(metaNext, 0, e.next); err != nil {
 		return err
 	}
-	if err := e.durable.lost(e.db.Apply(m.batch, pebble.Sync)); err != nil {
+	if err := e.durable.outcome(e.db.Apply(m.batch, pebble.Sync)); err != nil {
 		e.writesFailed(err)
 		return notDurable()
 	}
@@ -178,7 +178,7 @@ func (e *Engine) changeMeta(ctx context.Context, fn func(*metaChange) error) err
 // applyPart applies one part of a change that is too large for one batch. It fails after a failed
 // write, because Pebble would keep further parts in memory.
 func (e *Engine) applyPart(batch *pebble.Batch) error {
-	return e.durable.lost(e.db.Apply(batch, pebble.NoSync))
+	return e.durable.outcome(e.db.Apply(batch, pebble.NoSync))
 }
 
 // number allocates a number. Numbers are never reused.
@@ -214,7 +214,7 @@ func (m *metaChange) database(id string) *database {
 
 // resolveRIDs replaces the resource ids of a database and a container in a path by their names: the
 // .NET and Java SDKs address resources by id. It reports whether the path has resource ids. Unknown
-// ones stay.
+// ones are unchanged.
 func (cat *catalog) resolveRIDs(path []string) bool {
 	if len(path) < 2 || path[0] != "dbs" || cat.databases[path[1]] != nil {
 		return false

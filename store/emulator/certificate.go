@@ -65,7 +65,7 @@ func readPEM(path string) ([]byte, error) {
 	return b, nil
 }
 
-// writeCertificate writes the pair so that a crash never leaves a certificate beside another's key:
+// writeCertificate writes the pair so that a crash never leaves a certificate with another key:
 // it removes the old certificate first and writes the new one last.
 func writeCertificate(certPath string, certPEM []byte, keyPath string, keyPEM []byte) error {
 	if err := os.Remove(certPath); err != nil && !errors.Is(err, fs.ErrNotExist) {

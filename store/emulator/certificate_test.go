@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestCertificate: it is reused, valid for every local name, and its name differs from that of
-// another emulator.
+// TestCertificate: the certificate is reused, is valid for every local name, and has a unique subject.
 func TestCertificate(t *testing.T) {
 	dir := t.TempDir()
 	first, err := Certificate(dir)
@@ -19,7 +18,7 @@ func TestCertificate(t *testing.T) {
 	}
 	again, err := Certificate(dir)
 	if err != nil || !bytes.Equal(first.Certificate[0], again.Certificate[0]) {
-		t.Errorf("the second call makes another one: %v", err)
+		t.Errorf("the second call does not return the first certificate: %v", err)
 	}
 	leaf, err := x509.ParseCertificate(first.Certificate[0])
 	if err != nil {
@@ -41,15 +40,15 @@ func TestCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Equal(leaf.RawSubject, parsed.RawSubject) {
-		t.Error("two emulators have one name")
+		t.Error("two certificates have the same subject")
 	}
 }
 
-// TestCertificate_Incomplete: what a crash can leave is replaced. Other contents are kept, and the
-// error names the file.
+// TestCertificate_Incomplete: a missing or empty file, as after a crash, is replaced. Other contents are
+// kept, and the error names the file.
 func TestCertificate_Incomplete(t *testing.T) {
 	for _, name := range []string{"cert.pem", "key.pem"} {
-		for what, content := range map[string][]byte{"missing": nil, "empty": {}, "rubbish": []byte("rubbish")} {
+		for what, content := range map[string][]byte{"missing": nil, "empty": {}, "invalid": []byte("invalid")} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				dir := t.TempDir()
 				first, err := Certificate(dir)
@@ -66,9 +65,9 @@ func TestCertificate_Incomplete(t *testing.T) {
 					t.Fatal(err)
 				}
 				second, err := Certificate(dir)
-				if what == "rubbish" {
+				if what == "invalid" {
 					if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "delete") {
-						t.Errorf("the error is %v", err)
+						t.Errorf("got %v, want an error that names the file", err)
 					}
 					return
 				}
@@ -76,29 +75,29 @@ func TestCertificate_Incomplete(t *testing.T) {
 					t.Fatal(err)
 				}
 				if bytes.Equal(first.Certificate[0], second.Certificate[0]) {
-					t.Error("it is still the first")
+					t.Error("the certificate was not replaced")
 				}
 				third, err := Certificate(dir)
 				if err != nil || !bytes.Equal(second.Certificate[0], third.Certificate[0]) {
-					t.Errorf("the next start makes another one: %v", err)
+					t.Errorf("the next call does not return the new certificate: %v", err)
 				}
 			})
 		}
 	}
 }
 
-// TestCertificate_NotWritable: no partial pair is left for the next start.
+// TestCertificate_NotWritable: after a failed write, the next call succeeds.
 func TestCertificate_NotWritable(t *testing.T) {
 	for _, name := range []string{"cert.pem", "key.pem"} {
 		dir := t.TempDir()
-		inTheWay := filepath.Join(dir, name+".tmp")
-		if err := os.Mkdir(inTheWay, 0o755); err != nil {
+		obstacle := filepath.Join(dir, name+".tmp")
+		if err := os.Mkdir(obstacle, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Certificate(dir); err == nil {
-			t.Fatalf("%s was written in place", name)
+			t.Fatalf("%s was not written through %[1]s.tmp", name)
 		}
-		if err := os.Remove(inTheWay); err != nil {
+		if err := os.Remove(obstacle); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Certificate(dir); err != nil {

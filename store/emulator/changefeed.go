@@ -61,35 +61,11 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		return nil, err
 	}
 	defer f.items.Close()
-	// An unsynced write may have moved an item of this view, so the page waits until the whole view
-	// is durable.
-	if f.last, err = f.viewLSN(); err != nil {
+	end, err := f.page(q)
+	if err != nil {
 		return nil, err
 	}
-	if err := e.durable.waitSynced(q.ctx, p, f.last); err != nil {
-		return nil, err
-	}
-	if err := f.start(q); err != nil {
-		return nil, err
-	}
-	last := f.after
-	if f.after < f.last {
-		if last, err = f.read(q); err != nil {
-			return nil, err
-		}
-		if f.behind && p.backlog.grew(f.after, last, f.last) {
-			e.turns.grows.Store(time.Now().UnixNano())
-		}
-	}
-	resp := &response{container: c, partition: p, etag: quoteETag(strconv.FormatUint(last, 10)), session: e.regions.sessionToken(p, f.last), lsn: f.last}
-	if f.count == 0 && last >= f.last {
-		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
-		return resp, nil
-	}
-	out := f.scratch.finishPage(f.out, f.count)
-	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
-	resp.charge = max(f.charge, chargeNotModified)
-	return resp, nil
+	return f.response(end), nil
 }
 
 // feedScopeLocked returns the partition to read, and the address prefix of a logical partition, or
@@ -134,23 +110,61 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 
 // feedReader reads one page.
 type feedReader struct {
-	e      *Engine
-	c      *container
-	p      *partition
-	prefix []byte
-	low    []byte // inclusive lower bound of the effective partition key, or nil
-	high   []byte // exclusive upper bound, or nil
-	size   int
-	last   uint64 // last LSN of the view
-	after  uint64 // exclusive start of the page
-	since  int64  // skip items written before this time
-	items  *pebble.Iterator
-	behind bool // the reader catches up, see turns
+	e         *Engine
+	c         *container
+	p         *partition
+	prefix    []byte
+	low       []byte // inclusive lower bound of the effective partition key, or nil
+	high      []byte // exclusive upper bound, or nil
+	size      int
+	last      uint64 // last LSN of the view
+	after     uint64 // exclusive start of the page
+	since     int64  // skip items written before this time, in seconds
+	items     *pebble.Iterator
+	catchesUp bool // see lowPriorityGate
 
 	scratch *scratch
 	out     []byte // the response body so far
 	count   int
 	charge  float64
+}
+
+// page reads a page and returns the LSN of its end.
+func (f *feedReader) page(q *request) (end uint64, err error) {
+	// An unsynced write may have moved an item of this view, so the page waits until the whole view
+	// is durable.
+	if f.last, err = f.viewLSN(); err != nil {
+		return 0, err
+	}
+	if err := f.e.durable.waitSynced(q.ctx, f.p, f.last); err != nil {
+		return 0, err
+	}
+	if err := f.start(q); err != nil {
+		return 0, err
+	}
+	if f.after >= f.last {
+		return f.after, nil
+	}
+	if end, err = f.read(q); err != nil {
+		return 0, err
+	}
+	if f.catchesUp && f.p.backlog.grew(f.after, end, f.last) {
+		f.e.gate.lastGrowth.Store(time.Now().UnixNano())
+	}
+	return end, nil
+}
+
+// response returns the response for a page that ends at an LSN.
+func (f *feedReader) response(end uint64) *response {
+	resp := &response{container: f.c, partition: f.p, etag: quoteETag(strconv.FormatUint(end, 10)), session: f.e.regions.sessionToken(f.p, f.last), lsn: f.last}
+	if f.count == 0 && end >= f.last {
+		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
+		return resp
+	}
+	out := f.scratch.finishPage(f.out, f.count)
+	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
+	resp.charge = max(f.charge, chargeNotModified)
+	return resp
 }
 
 // start finds the LSN at which the page begins. If-None-Match wins over If-Modified-Since: it is
@@ -317,11 +331,11 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		}
 		if f.count > 0 {
 			f.out = append(f.out, ',')
-		} else if q.lowPriority() && f.e.clock().Unix()-r.ts >= farBehind {
-			f.behind = true
-			f.e.turns.behind.Store(time.Now().UnixNano())
-			if f.e.turns.yields() {
-				f.size = min(f.size, shortPage)
+		} else if q.lowPriority() && f.e.clock().Unix()-r.ts >= int64(catchUpLag/time.Second) {
+			f.catchesUp = true
+			f.e.gate.lastCatchUp.Store(time.Now().UnixNano())
+			if f.e.gate.engaged() {
+				f.size = min(f.size, catchUpPageSize)
 			}
 		}
 		f.grow(len(r.doc)+systemBytes, int(f.last-lsn)+1)

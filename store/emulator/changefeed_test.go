@@ -54,7 +54,7 @@ func TestChangeFeed(t *testing.T) {
 	clock := newFakeClock()
 	c := newContainer(t, newEngine(t, Options{Clock: clock.Now}), azcosmos.ContainerProperties{})
 	if got := changes(t, c, nil); len(got) != 0 {
-		t.Fatal(got)
+		t.Fatalf("empty container: got %v, want no changes", got)
 	}
 	mustCreate(t, c, "a", `{"id":"1","pk":"a","n":1}`)
 	mustCreate(t, c, "b", `{"id":"2","pk":"b","n":1}`)
@@ -103,7 +103,7 @@ func TestChangeFeed(t *testing.T) {
 			t.Error(d)
 		}
 	})
-	t.Run("one transaction comes on one page", func(t *testing.T) {
+	t.Run("one transaction is on one page", func(t *testing.T) {
 		b := c.NewTransactionalBatch(pk("t"))
 		for i := range 5 {
 			b.CreateItem(fmt.Appendf(nil, `{"id":"t%d","pk":"t","n":1}`, i), nil)
@@ -121,24 +121,24 @@ func TestChangeFeed(t *testing.T) {
 		clock.now = clock.now.Add(time.Minute)
 		from := clock.now
 		if got := changes(t, c, &azcosmos.ChangeFeedOptions{StartFrom: &from}); len(got) != 0 {
-			t.Errorf("%v", got)
+			t.Errorf("from now: got %v, want no changes", got)
 		}
 		mustCreate(t, c, "z", `{"id":"later","pk":"z","n":1}`)
 		clock.now = clock.now.Add(time.Minute)
 		mustCreate(t, c, "z", `{"id":"much later","pk":"z","n":1}`)
 		got := changes(t, c, &azcosmos.ChangeFeedOptions{StartFrom: &from, MaxItemCount: 1})
 		if len(got) != 2 || got[0].ID != "later" {
-			t.Errorf("%v", got)
+			t.Errorf("got %v, want later and much later", got)
 		}
 		from = clock.now
 		if got := changes(t, c, &azcosmos.ChangeFeedOptions{StartFrom: &from}); len(got) != 1 || got[0].ID != "much later" {
-			t.Errorf("%v", got)
+			t.Errorf("got %v, want much later", got)
 		}
 	})
 }
 
-// TestChangeFeed_ConcurrentWrites follows the feed page by page during writes: every write must
-// appear at its position or be superseded.
+// TestChangeFeed_ConcurrentWrites reads the feed page by page during writes: every write must appear at
+// its position or be superseded.
 func TestChangeFeed_ConcurrentWrites(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir() // with real syncs, so that writes complete out of order
@@ -208,32 +208,32 @@ func TestResponse_NotOverwritten(t *testing.T) {
 	}
 	feed := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}
 	query := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Query": {"True"}, "Content-Type": {"application/query+json"}}
-	type answer struct{ held, was []byte }
-	var answers []answer
+	type body struct{ held, copied []byte }
+	var bodies []body
 	largest := 0
 	for i := range 60 {
 		for method, header := range map[string]http.Header{http.MethodGet: feed, http.MethodPost: query} {
 			header.Set("X-Ms-Max-Item-Count", []string{"1", "1000", "10", "60", "100"}[i%5])
-			body := ""
+			text := ""
 			if method == http.MethodPost {
-				body = fmt.Sprintf(`{"query":"SELECT * FROM c WHERE c.id >= '%04d'"}`, i)
+				text = fmt.Sprintf(`{"query":"SELECT * FROM c WHERE c.id >= '%04d'"}`, i)
 			}
-			r, err := e.Do(signed(t, method, "/dbs/db/colls/c/docs", header, []byte(body)))
+			r, err := e.Do(signed(t, method, "/dbs/db/colls/c/docs", header, []byte(text)))
 			if err != nil || r.StatusCode != http.StatusOK {
 				t.Fatal(r.StatusCode, err)
 			}
 			held := r.Body.(bufferedBody).Bytes()
-			answers = append(answers, answer{held, bytes.Clone(held)})
+			bodies = append(bodies, body{held, bytes.Clone(held)})
 			largest = max(largest, len(held))
 		}
 	}
-	for i, a := range answers {
-		if !bytes.Equal(a.held, a.was) {
-			t.Fatalf("answer %d has changed", i)
+	for i, b := range bodies {
+		if !bytes.Equal(b.held, b.copied) {
+			t.Fatalf("body %d has changed", i)
 		}
 	}
 	if largest <= scratchKept {
-		t.Errorf("the largest answer has %d bytes", largest)
+		t.Errorf("the largest body has %d bytes, want more than %d", largest, scratchKept)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestResponse_SmallPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b := r.Body.(bufferedBody).Bytes(); len(b) == 0 || cap(b) > 4<<10 {
-			t.Errorf("%d bytes take %d", len(b), cap(b))
+			t.Errorf("a body of %d bytes has a capacity of %d", len(b), cap(b))
 		}
 	}
 }

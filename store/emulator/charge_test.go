@@ -32,7 +32,7 @@ func TestCharge_Recorded(t *testing.T) {
 		t.Helper()
 		r := rawResponse(err)
 		if r == nil || r.Header.Get("x-ms-request-charge") != want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want an error with charge %s", name, err, want)
 		}
 	}
 	doc := func(id string, properties int) []byte {
@@ -47,11 +47,11 @@ func TestCharge_Recorded(t *testing.T) {
 		charged(fmt.Sprintf("create, %d properties", n), want, r.Response, err)
 	}
 	_, err := c.CreateItem(ctx, pk("p"), doc("n3", 3), nil)
-	failed("create of what exists", "1.48", err)
+	failed("create of an existing item", "1.48", err)
 	r, err := c.ReadItem(ctx, pk("p"), "n3", nil)
 	charged("point read", 1, r.Response, err)
 	_, err = c.ReadItem(ctx, pk("p"), "nothing", nil)
-	failed("read of what is missing", "1", err)
+	failed("read of a missing item", "1", err)
 
 	r, err = c.ReplaceItem(ctx, pk("p"), "n4", []byte(`{"id":"n4","pk":"p","p2":99,"p3":3}`), nil)
 	charged("replace, 1 property changed", 10.667, r.Response, err)
@@ -88,7 +88,7 @@ func TestCharge_Recorded(t *testing.T) {
 		name, text, key string
 		want            float64
 	}{
-		{"query for nothing", "SELECT * FROM c", "nobody", 2.25},
+		{"query without rows", "SELECT * FROM c", "empty", 2.25},
 		{"query for one item", "SELECT c.id FROM c", "p1", 2.26},
 		{"count of 500", "SELECT VALUE COUNT(1) FROM c", "p500", 2.99},
 		{"1000 rows of 2 columns", "SELECT c.id, c.pk FROM c", "p1000", 17.16},
@@ -101,7 +101,7 @@ func TestCharge_Recorded(t *testing.T) {
 	charged("change feed page of one item", 1, feed.Response, err)
 }
 
-// fillSmall makes as many items as key says, of 0.25 KB with system properties.
+// fillSmall creates as many items as the key names, of 0.25 KB with system properties.
 func fillSmall(t *testing.T, c *azcosmos.ContainerClient, key string) {
 	t.Helper()
 	var n int
@@ -130,15 +130,15 @@ func TestCharge_DocumentedSizes(t *testing.T) {
 	last := 0.0
 	for size := 1; size < 3<<20; size += 1000 {
 		if w := writeCharge(size); w < last {
-			t.Fatalf("%d bytes cost less than fewer", size)
+			t.Fatalf("%d bytes cost %v RU, fewer bytes cost %v", size, w, last)
 		} else {
 			last = w
 		}
 	}
 }
 
-// TestCharge_Article checks the two writes of the article's first version that depend on nothing
-// but the model: within 5%.
+// TestCharge_Article checks, within 5%, the two writes of the article's first version that depend on
+// nothing but the model.
 func TestCharge_Article(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
@@ -266,7 +266,7 @@ func TestCharge_PartitionKeyNotIndexed(t *testing.T) {
 	if err := e.Split("db", "bare", "1"); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := charge(bare, "1", "SELECT * FROM c"), scan("bare", "1"); got >= before || math.Abs(got-want) > 0.25 { // a scan has a seek more
+	if got, want := charge(bare, "1", "SELECT * FROM c"), scan("bare", "1"); got >= before || math.Abs(got-want) > 0.25 { // a scan has one more seek
 		t.Errorf("after splits: %v RU, a scan %v, before %v", got, want, before)
 	}
 }
@@ -274,7 +274,7 @@ func TestCharge_PartitionKeyNotIndexed(t *testing.T) {
 // TestQueryMetrics_LoadedSize: the size loaded does not depend on the columns.
 func TestQueryMetrics_LoadedSize(t *testing.T) {
 	var now atomic.Int64
-	now.Store(999_999_995) // soon it has a digit more
+	now.Store(999_999_995) // 5 s before _ts gets another digit
 	e := newEngine(t, Options{Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	for i := range 9 {
@@ -299,25 +299,25 @@ func TestQueryMetrics_LoadedSize(t *testing.T) {
 	}
 }
 
-// TestCharge_Array: an array is charged as one value, whatever it holds.
+// TestCharge_Array: an array is charged as one value, whatever its elements.
 func TestCharge_Array(t *testing.T) {
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	item := func(list string) []byte { return fmt.Appendf(nil, `{"id":"1","pk":"p",%s}`, list) }
 	for name, tt := range map[string]struct {
 		was, is         string
-		leaves, changed int // of the first, beside id and partition key; paths
+		leaves, changed int // leaves of the first document besides id and partition key; changed paths
 	}{
-		"no change":              {`"a":[1,2,3]`, `"a":[1,2,3]`, 1, 0},
-		"another property":       {`"a":[1,2,3],"b":1`, `"a":[1,2,3],"b":2`, 2, 1},
-		"an element":             {`"a":[1,2,3]`, `"a":[1,9,3]`, 1, 1},
-		"several elements":       {`"a":[1,2,3]`, `"a":[0,1,2,3]`, 1, 1},
-		"an array is added":      {`"b":1`, `"a":[1,2,3],"b":1`, 1, 1},
-		"an array is removed":    {`"a":[1,[2],{"x":3}],"b":1`, `"b":1`, 2, 1},
-		"order of members":       {`"a":[1,2],"b":1`, `"b":1,"a":[1,2]`, 2, 0},
-		"array in an object":     {`"o":{"a":[1,2],"b":3}`, `"o":{"a":[1],"b":3}`, 2, 1},
-		"number becomes array":   {`"a":1`, `"a":[1,2]`, 1, 1},
-		"array becomes object":   {`"a":[1,2]`, `"a":{"0":1,"1":2}`, 1, 3},
-		"two arrays of one name": {`"a":[1,2],"a":[3]`, `"a":[1,2],"a":[4]`, 2, 1},
+		"no change":            {`"a":[1,2,3]`, `"a":[1,2,3]`, 1, 0},
+		"another property":     {`"a":[1,2,3],"b":1`, `"a":[1,2,3],"b":2`, 2, 1},
+		"an element":           {`"a":[1,2,3]`, `"a":[1,9,3]`, 1, 1},
+		"several elements":     {`"a":[1,2,3]`, `"a":[0,1,2,3]`, 1, 1},
+		"an array is added":    {`"b":1`, `"a":[1,2,3],"b":1`, 1, 1},
+		"an array is removed":  {`"a":[1,[2],{"x":3}],"b":1`, `"b":1`, 2, 1},
+		"order of members":     {`"a":[1,2],"b":1`, `"b":1,"a":[1,2]`, 2, 0},
+		"array in an object":   {`"o":{"a":[1,2],"b":3}`, `"o":{"a":[1],"b":3}`, 2, 1},
+		"number becomes array": {`"a":1`, `"a":[1,2]`, 1, 1},
+		"array becomes object": {`"a":[1,2]`, `"a":{"0":1,"1":2}`, 1, 3},
+		"repeated name":        {`"a":[1,2],"a":[3]`, `"a":[1,2],"a":[4]`, 2, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			near := func(what string, got float32, want float64) {

@@ -7,11 +7,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// compactions is a compaction scheduler that runs one compaction at a time, and none before Pebble
-// is open. Open flushes the replayed log and would wait for the compaction that this makes due; so
-// Open counts as the first compaction, and open ends it. A data directory in a format older than
-// any of Byline's would need compactions within Open.
-type compactions struct {
+// compactionScheduler runs one compaction at a time, and none before Pebble is open: pebble.Open
+// flushes the replayed log and would wait for the compaction that the flush makes due. So
+// pebble.Open counts as the first compaction, which open ends. A data directory in a format older
+// than any of Byline's would need compactions within pebble.Open.
+type compactionScheduler struct {
 	db   pebble.DBForCompaction
 	idle atomic.Bool // no compaction runs
 
@@ -20,28 +20,28 @@ type compactions struct {
 }
 
 // open starts compactions once Pebble is open.
-func (c *compactions) open() { c.Done() }
+func (c *compactionScheduler) open() { c.Done() }
 
 // Register implements pebble.CompactionScheduler.
-func (c *compactions) Register(_ int, db pebble.DBForCompaction) { c.db = db }
+func (c *compactionScheduler) Register(_ int, db pebble.DBForCompaction) { c.db = db }
 
 // Unregister implements pebble.CompactionScheduler.
-func (c *compactions) Unregister() {
+func (c *compactionScheduler) Unregister() {
 	c.ended.Store(true)
 	c.life.Lock() // wait for calls under way
 	defer c.life.Unlock()
 }
 
 // TrySchedule implements pebble.CompactionScheduler. A refused caller is scheduled by Done.
-func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+func (c *compactionScheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return !c.ended.Load() && c.idle.CompareAndSwap(true, false), c
 }
 
 // UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler.
-func (c *compactions) UpdateGetAllowedWithoutPermission() {}
+func (c *compactionScheduler) UpdateGetAllowedWithoutPermission() {}
 
 // Done implements pebble.CompactionGrantHandle: it schedules the waiting compaction.
-func (c *compactions) Done() {
+func (c *compactionScheduler) Done() {
 	c.idle.Store(true)
 	c.life.RLock()
 	defer c.life.RUnlock()
@@ -54,10 +54,10 @@ func (c *compactions) Done() {
 }
 
 // Started implements pebble.CompactionGrantHandle.
-func (c *compactions) Started() {}
+func (c *compactionScheduler) Started() {}
 
 // MeasureCPU implements pebble.CompactionGrantHandle.
-func (c *compactions) MeasureCPU(pebble.CompactionGoroutineKind) {}
+func (c *compactionScheduler) MeasureCPU(pebble.CompactionGoroutineKind) {}
 
 // CumulativeStats implements pebble.CompactionGrantHandle.
-func (c *compactions) CumulativeStats(pebble.CompactionGrantHandleStats) {}
+func (c *compactionScheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}

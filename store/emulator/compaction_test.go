@@ -12,10 +12,10 @@ import (
 	"byline/internal/longtest"
 )
 
-// heldDisk is a disk where compactions wait, when they are about to write, until merge is closed.
+// heldDisk is a disk on which compactions block before they write, until merge is closed.
 type heldDisk struct {
 	vfs.FS
-	compacting chan struct{} // receives one value when the first of them waits
+	compacting chan struct{} // receives a value when a compaction blocks
 	merge      chan struct{}
 }
 
@@ -39,8 +39,7 @@ func (d heldDisk) await(t *testing.T) {
 	}
 }
 
-// TestOpen_CompactionDue: a start after a crash begins the compaction that is due, and does not
-// wait for it.
+// TestOpen_CompactionDue: Open after a crash starts the compaction that is due, and does not wait for it.
 func TestOpen_CompactionDue(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
@@ -49,7 +48,7 @@ func TestOpen_CompactionDue(t *testing.T) {
 	e := newEngineOn(t, loaded, Options{})
 	scaleContainer(t, e)
 	items := 0
-	for due := false; !due; { // tables that overlap, until they are too many
+	for due := false; !due; { // write overlapping tables until a compaction starts
 		if err := bulkLoad(e, items, items+10_000); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +77,7 @@ func TestOpen_CompactionDue(t *testing.T) {
 	select {
 	case <-opened:
 	case <-time.After(time.Minute):
-		t.Error("the start waits for a compaction")
+		t.Error("Open waits for a compaction")
 		release()
 		<-opened
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestCreate_InvalidNamesAndKeys: what the service refuses of a database or container is refused,
-// and leaves nothing behind.
+// TestCreate_InvalidNamesAndKeys: names and keys that the service refuses are refused, and nothing is
+// created.
 func TestCreate_InvalidNamesAndKeys(t *testing.T) {
 	e := newEngine(t, Options{})
 	if res := do(t, e, "POST", "/dbs", `{"id":"db"}`); res.StatusCode != 201 {
@@ -75,7 +75,7 @@ func TestCreate_InvalidNamesAndKeys(t *testing.T) {
 		}
 	}
 	if n := len(e.catalog.Load().databases); n != 1 {
-		t.Errorf("%d databases", n)
+		t.Errorf("%d databases, want 1", n)
 	}
 	if n := len(e.catalog.Load().databases["db"].containers); n != 0 {
 		t.Errorf("%d containers", n)
@@ -116,14 +116,14 @@ func TestCreateContainer_ReplacedConcurrently(t *testing.T) {
 		res := do(t, e, "POST", "/dbs/db/colls", fmt.Sprintf(`{"id":"c%d","partitionKey":{"paths":["/pk"]}}`, i))
 		close(created)
 		if b, err := io.ReadAll(res.Body); err != nil || strings.Contains(string(b), "defaultTtl") {
-			t.Errorf("%s %v", b, err)
+			t.Errorf("got %s %v, want the container as created", b, err)
 		}
 		wg.Wait()
 	}
 }
 
-// TestLockedContainer_RequestCanceled: while a container is locked, other requests for it wait no
-// longer than their clients, and then do nothing.
+// TestLockedContainer_RequestCanceled: a request that waits for a locked container ends with its context
+// and changes nothing.
 func TestLockedContainer_RequestCanceled(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, Options{})
@@ -139,7 +139,7 @@ func TestLockedContainer_RequestCanceled(t *testing.T) {
 		})
 	}()
 	<-locked
-	safety := time.AfterFunc(time.Minute, func() { close(release) })
+	timeout := time.AfterFunc(time.Minute, func() { close(release) })
 	const key, query, coll = "X-Ms-Documentdb-Partitionkey", "X-Ms-Documentdb-Isquery", `{"id":"%s","partitionKey":{"paths":["/pk"]}}`
 	for _, r := range []struct {
 		name, method, path, body string
@@ -169,12 +169,12 @@ func TestLockedContainer_RequestCanceled(t *testing.T) {
 			defer cancel()
 			res, err := e.Do(signed(t, r.method, r.path, h, []byte(r.body)).WithContext(ctx))
 			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("answered: %t, %v", res != nil, err)
+				t.Errorf("response: %t, error: %v, want %v", res != nil, err, context.DeadlineExceeded)
 			}
 		})
 	}
-	if !safety.Stop() {
-		t.Fatal("they waited for the change")
+	if !timeout.Stop() {
+		t.Fatal("the requests waited for the lock")
 	}
 	close(release)
 	if err := <-changed; !errors.Is(err, undone) {
@@ -184,6 +184,6 @@ func TestLockedContainer_RequestCanceled(t *testing.T) {
 		t.Errorf("%d containers", n)
 	}
 	if res := do(t, e, "GET", "/dbs/db/colls/c/docs/1", "", key, `["p"]`); res.StatusCode != http.StatusNotFound {
-		t.Errorf("an item of a request that was given up: %d", res.StatusCode)
+		t.Errorf("item of a canceled create: got status %d, want 404", res.StatusCode)
 	}
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// contentionWindow is how long a write occupies its item, by the engine's clock: about the time that
-	// the service takes to replicate it.
+	// contentionWindow is how long a write counts against Options.ItemWriters, by the engine's clock: about
+	// the time that the service takes to replicate it.
 	contentionWindow = 5 * time.Millisecond
-	// maxContended is the number of items beyond which those that no write occupies are forgotten.
+	// maxContended is the number of tracked items beyond which those without recent writes are dropped.
 	maxContended = 1000
 )
 
-// contend refuses to change an item that as many writes occupy as Options.ItemWriters allows. Creates do
-// not meet: one of them succeeds. A transaction meets itself as often as it likes.
+// contend returns 449 if an item has had Options.ItemWriters writes within contentionWindow. Creates are
+// exempt: only one of them succeeds. A transaction does not contend with itself.
 func (t *transaction) contend(id string) error {
 	if t.e.itemWriters == 0 {
 		return nil

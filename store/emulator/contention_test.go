@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestItemWriters_RetryWith: writers beyond the limit get 449, and succeed when the others are done.
+// TestItemWriters_RetryWith: writes beyond the limit get 449, and succeed after contentionWindow.
 func TestItemWriters_RetryWith(t *testing.T) {
 	var now atomic.Int64
 	e := newEngine(t, Options{ItemWriters: 3, Clock: func() time.Time { return time.Unix(1_700_000_000, now.Load()) }})
@@ -37,7 +37,7 @@ func TestItemWriters_RetryWith(t *testing.T) {
 	remove := func() error { _, err := c.DeleteItem(t.Context(), pk("p"), "1", nil); return err }
 	for name, call := range map[string]func() error{"patch": func() error { return patch("1") }, "replace": replace, "upsert": upsert, "delete": remove} {
 		if err := call(); statusOf(err) != statusRetryWith {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want 449", name, err)
 		}
 	}
 	batch := func(patches int) []int32 {
@@ -67,10 +67,10 @@ func TestItemWriters_RetryWith(t *testing.T) {
 	}
 	now.Add(int64(contentionWindow))
 	if err := remove(); err != nil {
-		t.Errorf("later: %v", err)
+		t.Errorf("after contentionWindow: %v", err)
 	}
 	create(t, c, "1")
 	if got := fmt.Sprint(batch(9)); got != "[200 200 200 200 200 200 200 200 200]" {
-		t.Errorf("a batch meets itself: %s", got)
+		t.Errorf("nine patches in one batch: got %s, want only 200", got)
 	}
 }

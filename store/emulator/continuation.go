@@ -25,8 +25,8 @@ const (
 	continuationHeader  = 1 + 8 + 1 + 1 + 4 + 4 + 8
 )
 
-// maxPosition bounds the position in a continuation, because HTTP clients bound headers. It has
-// room for the longest item address. Only values of ORDER BY can exceed it.
+// maxPosition bounds the position in a continuation, because HTTP clients bound headers. It is larger
+// than the longest item address: only values of ORDER BY can exceed it.
 const maxPosition = 16 << 10
 
 // separator returns a position between two rows to continue from: last itself, or, if that is

@@ -24,12 +24,12 @@ import (
 )
 
 var (
-	crashRounds = flag.Int("crash.rounds", longtest.Pick(2, 10), "how many times TestCrash kills the engine")
-	crashSeed   = flag.Uint64("crash.seed", 0, "what TestCrash's writers begin with; 0: the time")
+	crashRounds = flag.Int("crash.rounds", longtest.Pick(2, 10), "number of times TestCrash kills the engine")
+	crashSeed   = flag.Uint64("crash.seed", 0, "seed of TestCrash; 0: the time")
 )
 
-// crashDir, in the environment, makes this test binary the process that is
-// killed: it serves the engine on that directory until its input ends.
+// crashDir is the environment variable that makes this test binary the process to kill: it serves the engine on that
+// directory until its standard input ends.
 const crashDir = "EMULATOR_CRASH_DIR"
 
 const crashWriters = 8
@@ -57,8 +57,8 @@ func runCrashChild() bool {
 }
 
 // TestCrash lets clients write to an engine in a process of its own, kills the process, opens the
-// directory again, and checks that every acknowledged write is there once and that all indexes
-// agree. Full run:
+// directory again, and checks that every acknowledged write exists once and that all indexes agree.
+// Full run:
 //
 //	BYLINE_TEST_LONG=1 go test ./store/emulator -run TestCrash -timeout 30m -v
 func TestCrash(t *testing.T) {
@@ -91,7 +91,7 @@ func TestCrash(t *testing.T) {
 		select {
 		case <-enough:
 		case <-time.After(time.Minute):
-			t.Error("the writers do not get on")
+			t.Error("the writers made too little progress in a minute")
 		}
 		kill()
 		cancel()
@@ -105,7 +105,7 @@ func TestCrash(t *testing.T) {
 	s.report(t, rounds)
 }
 
-// crashServer starts the engine's process and returns its endpoint and what kills it.
+// crashServer starts the engine's process and returns its endpoint and a function that kills it.
 func crashServer(t *testing.T, dir string) (url string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -126,7 +126,7 @@ func crashServer(t *testing.T, dir string) (url string, kill func()) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Error(err)
 		}
-		cmd.Wait() // says that it was killed
+		cmd.Wait() // the error is the kill signal
 		in.Close()
 	}
 	lines := bufio.NewScanner(out)
@@ -158,17 +158,16 @@ func crashClient(t *testing.T, url string) (c *azcosmos.ContainerClient, done fu
 	}
 }
 
-// crashWriter is one client. It writes one thing after the other, so that of
-// each round at most its last operation is in doubt.
+// crashWriter is one client. It writes sequentially, so that in each round at most its last operation is ambiguous.
 type crashWriter struct {
-	key     string // its own partition
-	random  *rand.Rand
-	next    int
-	known   map[crashID]int // acknowledged: id -> version
-	doubt   *crashOp
-	acked   int
-	deleted int
-	lsn     uint64 // the highest that was acknowledged
+	key       string // its own partition
+	random    *rand.Rand
+	next      int
+	known     map[crashID]int // acknowledged: id -> version
+	ambiguous *crashOp        // outcome unknown; nil if none
+	acked     int
+	deleted   int
+	lsn       uint64 // highest acknowledged
 }
 
 type crashID struct{ key, id string }
@@ -183,10 +182,10 @@ type crashOp struct {
 func (w *crashWriter) run(ctx context.Context, t *testing.T, c *azcosmos.ContainerClient, round int, acked func()) {
 	for ctx.Err() == nil {
 		op := w.draw(round)
-		w.doubt = &op
+		w.ambiguous = &op
 		token, status, err := op.send(ctx, c, w.random.IntN(1500))
 		switch {
-		case err != nil && statusOf(err) == 0: // no answer: it was killed
+		case err != nil && statusOf(err) == 0: // no response: the engine was killed
 			return
 		case err != nil || status >= 300:
 			t.Errorf("%+v: status %d: %v", op, status, err)
@@ -230,14 +229,14 @@ func (w *crashWriter) draw(round int) crashOp {
 	return crashOp{"create", fresh, 1}
 }
 
-// settle makes the operation in doubt known.
-func (w *crashWriter) settle(happened bool) {
-	if happened && w.doubt.kind == "delete" {
-		delete(w.known, w.doubt.at)
-	} else if happened {
-		w.known[w.doubt.at] = w.doubt.version
+// settle records the outcome of the ambiguous operation.
+func (w *crashWriter) settle(applied bool) {
+	if applied && w.ambiguous.kind == "delete" {
+		delete(w.known, w.ambiguous.at)
+	} else if applied {
+		w.known[w.ambiguous.at] = w.ambiguous.version
 	}
-	w.doubt = nil
+	w.ambiguous = nil
 }
 
 func (op crashOp) send(ctx context.Context, c *azcosmos.ContainerClient, size int) (token string, status int, err error) {

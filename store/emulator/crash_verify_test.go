@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// crashState is what the clients know of a data directory.
+// crashState is a data directory and the state of its clients.
 type crashState struct {
 	dir      string
 	writers  []*crashWriter
@@ -22,7 +22,7 @@ type crashState struct {
 	items    int
 }
 
-// crashRow is an item as it is found.
+// crashRow is an item as read back.
 type crashRow struct {
 	ID, PK, Kind string
 	Version, N   int
@@ -56,8 +56,7 @@ func newCrashState(t *testing.T, seed uint64) *crashState {
 	return s
 }
 
-// verify opens the directory that a killed process left and checks it against
-// what was acknowledged.
+// verify opens the directory that a killed process left and checks it against the acknowledged writes.
 func (s *crashState) verify(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -79,7 +78,7 @@ func (s *crashState) verify(t *testing.T) {
 	}
 	found := s.readAll(t, c)
 	for _, w := range s.writers {
-		w.judge(found)
+		w.resolve(found)
 	}
 	s.compare(t, found)
 	s.checkFeed(t, c, found)
@@ -90,12 +89,12 @@ func (s *crashState) verify(t *testing.T) {
 	}
 	for _, w := range s.writers {
 		if w.lsn > last {
-			t.Errorf("LSN %d was acknowledged, the engine goes on after %d", w.lsn, last)
+			t.Errorf("LSN %d was acknowledged, but the engine continues after %d", w.lsn, last)
 		}
 	}
 }
 
-// readAll scans every partition, and compares the scan with what the indexes give.
+// readAll scans every partition, and compares the scan with the indexes.
 func (s *crashState) readAll(t *testing.T, c *azcosmos.ContainerClient) map[crashID]crashRow {
 	t.Helper()
 	found := map[crashID]crashRow{}
@@ -106,7 +105,7 @@ func (s *crashState) readAll(t *testing.T, c *azcosmos.ContainerClient) map[cras
 			mustUnmarshal(t, []byte(row), &one)
 			at := crashID{one.PK, one.ID}
 			if _, twice := found[at]; twice || one.PK != key {
-				t.Errorf("%v is there twice", at)
+				t.Errorf("%v is returned twice, or in another partition", at)
 			}
 			found[at] = one
 			kinds[one.Kind]++
@@ -115,11 +114,11 @@ func (s *crashState) readAll(t *testing.T, c *azcosmos.ContainerClient) map[cras
 			byRange := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.kind = @k", pk(key), &azcosmos.QueryOptions{QueryParameters: params("@k", kind)})
 			byComposite := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.kind = @k ORDER BY c.kind, c.version, c.id", pk(key), &azcosmos.QueryOptions{QueryParameters: params("@k", kind)})
 			if len(byRange) != kinds[kind] || len(byComposite) != kinds[kind] {
-				t.Errorf("%s: %d items are %q, by the indexes %d and %d", key, kinds[kind], kind, len(byRange), len(byComposite))
+				t.Errorf("%s: the scan has %d items of kind %q, the range index %d and the composite index %d", key, kinds[kind], kind, len(byRange), len(byComposite))
 			}
 		}
 		if counter, ok := found[crashID{key, "counter"}]; !ok || counter.N != kinds["batch"] {
-			t.Errorf("%s: the counter is %d, with %d items", key, counter.N, kinds["batch"])
+			t.Errorf("%s: the counter is %d, want %d, the number of items", key, counter.N, kinds["batch"])
 		}
 	}
 	return found
@@ -132,17 +131,16 @@ func (s *crashState) keys() (keys []string) {
 	return keys
 }
 
-// judge decides what became of the operation in doubt. Either is right, as long
-// as it is one of the two.
-func (w *crashWriter) judge(found map[crashID]crashRow) {
-	if w.doubt == nil {
+// resolve decides whether the ambiguous operation was applied: completely or not at all.
+func (w *crashWriter) resolve(found map[crashID]crashRow) {
+	if w.ambiguous == nil {
 		return
 	}
-	row, there := found[w.doubt.at]
-	w.settle(there && row.Version == w.doubt.version || !there && w.doubt.kind == "delete")
+	row, ok := found[w.ambiguous.at]
+	w.settle(ok && row.Version == w.ambiguous.version || !ok && w.ambiguous.kind == "delete")
 }
 
-// compare looks for every acknowledged write, once, and for nothing else.
+// compare checks that the items are those of the acknowledged writes.
 func (s *crashState) compare(t *testing.T, found map[crashID]crashRow) {
 	t.Helper()
 	rest := maps.Clone(found)
@@ -152,20 +150,20 @@ func (s *crashState) compare(t *testing.T, found map[crashID]crashRow) {
 			if row, ok := found[at]; !ok {
 				t.Errorf("an acknowledged write is lost: %v", at)
 			} else if row.Version != version {
-				t.Errorf("%v has version %d, acknowledged was %d", at, row.Version, version)
+				t.Errorf("%v has version %d, want the acknowledged %d", at, row.Version, version)
 			}
 			delete(rest, at)
 		}
 	}
 	delete(rest, crashID{"shared", "counter"})
 	for at := range rest {
-		t.Errorf("%v is there, and nobody wrote it or it was deleted", at)
+		t.Errorf("unexpected item %v: never written, or deleted", at)
 	}
 	s.items = len(found)
 }
 
-// checkFeed checks that the change feed has every item once, as it is, in the
-// order of LSNs; and that the follower, from where it was, comes to the same.
+// checkFeed checks that the change feed has the current version of every item once, in the order of LSNs, and that
+// the follower sees the same when it continues.
 func (s *crashState) checkFeed(t *testing.T, c *azcosmos.ContainerClient, found map[crashID]crashRow) {
 	t.Helper()
 	whole := crashFollower{seen: map[crashID]crashRow{}}
@@ -183,15 +181,15 @@ func (s *crashState) checkFeed(t *testing.T, c *azcosmos.ContainerClient, found 
 	}
 	for at, row := range found {
 		if whole.seen[at].ETag != row.ETag {
-			t.Errorf("the change feed has %v as %+v, it is %+v", at, whole.seen[at], row)
+			t.Errorf("%v: the change feed has %+v, want %+v", at, whole.seen[at], row)
 		}
 		if s.follower.seen[at].ETag != row.ETag {
-			t.Errorf("the follower, which was at LSN %d, has %v as %+v, it is %+v", ahead, at, s.follower.seen[at], row)
+			t.Errorf("%v: the follower, which continued after LSN %d, has %+v, want %+v", at, ahead, s.follower.seen[at], row)
 		}
 	}
 }
 
-// crashFollower reads the change feed while the engine lives and dies.
+// crashFollower reads the change feed across crashes of the engine.
 type crashFollower struct {
 	token    *string
 	seen     map[crashID]crashRow
@@ -230,7 +228,7 @@ func (f *crashFollower) page(ctx context.Context, c *azcosmos.ContainerClient) b
 func (f *crashFollower) follow(ctx context.Context, c *azcosmos.ContainerClient) {
 	for ctx.Err() == nil {
 		if !f.page(ctx, c) && f.err != nil {
-			return // it was killed
+			return // the engine was killed
 		}
 	}
 }

@@ -105,8 +105,8 @@ func (e *Engine) database(q *request) (*response, error) {
 	return nil, methodNotAllowed()
 }
 
-// checkResourceID validates the name of a database or container. encoding/json has replaced what is
-// not Unicode by U+FFFD, so names with U+FFFD are refused.
+// checkResourceID validates the name of a database or container. encoding/json has replaced invalid
+// Unicode by U+FFFD, so names with U+FFFD are refused.
 func checkResourceID(id string) error {
 	switch {
 	case id == "":

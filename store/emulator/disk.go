@@ -20,30 +20,30 @@ import (
 // written, and blocks writers forever if a table cannot.
 type disk struct {
 	vfs.FS
-	lost func(error) // called with the first write error after Open, before the write is acknowledged
+	onFailure func(error) // called with the first write error after Open, before the write is acknowledged
 
 	frozen  atomic.Bool // writes go to memory
 	stalled atomic.Bool // Pebble stalls writes
 	memory  vfs.FS      // holds files created after the freeze
 
-	mu     sync.Mutex
-	opened bool  // guarded by mu: Pebble's Open has ended
-	before error // guarded by mu: first write error before that
+	mu      sync.Mutex
+	opened  bool  // guarded by mu: pebble.Open has returned
+	openErr error // guarded by mu: first write error before that
 }
 
 // newDisk returns a disk over files for a data directory.
-func newDisk(files vfs.FS, dir string, lost func(error)) (*disk, error) {
-	d := &disk{FS: files, lost: lost, memory: vfs.NewMem()}
+func newDisk(files vfs.FS, dir string, onFailure func(error)) (*disk, error) {
+	d := &disk{FS: files, onFailure: onFailure, memory: vfs.NewMem()}
 	return d, d.memory.MkdirAll(dir, 0o755)
 }
 
-// open ends the opening phase. It returns the first write error of Pebble's Open, which Pebble has
+// open ends the opening phase. It returns the first write error during pebble.Open, which Pebble has
 // not seen.
 func (d *disk) open() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.opened = true
-	return d.before
+	return d.openErr
 }
 
 // freeze freezes the disk because of err.
@@ -51,15 +51,15 @@ func (d *disk) freeze(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.opened {
-		d.lost(err)
-	} else if d.before == nil {
-		d.before = err
+		d.onFailure(err)
+	} else if d.openErr == nil {
+		d.openErr = err
 	}
 	d.frozen.Store(true)
 }
 
-// compactionFailed handles a failed compaction. Pebble retries it at once and stalls writers meanwhile, so
-// one that can never succeed ends writing.
+// compactionFailed handles a failed compaction: it freezes the disk, because Pebble retries at once and
+// would stall writers forever if the compaction cannot succeed.
 func (d *disk) compactionFailed(err error) {
 	d.mu.Lock()
 	opened := d.opened

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// TestDisk: after a failed write the files are unchanged, without a partial table, and files
-// created later can be read.
+// TestDisk: after a failed write the files are unchanged, partial tables are removed, and files created
+// later can be read.
 func TestDisk(t *testing.T) {
 	under := vfs.NewMem()
 	var full errorfs.Toggle
@@ -26,8 +26,8 @@ func TestDisk(t *testing.T) {
 	if err := under.MkdirAll("d", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var told []error
-	d, err := newDisk(errorfs.Wrap(under, &full), "d", func(err error) { told = append(told, err) })
+	var reported []error
+	d, err := newDisk(errorfs.Wrap(under, &full), "d", func(err error) { reported = append(reported, err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestDisk(t *testing.T) {
 	full.On()
 	write(log, "two")
 	if err := log.Preallocate(0, 1<<20); err != nil {
-		t.Error("room was taken:", err)
+		t.Error("Preallocate on a frozen disk:", err)
 	}
 	full.Off()
 	write(log, "three")
@@ -68,10 +68,10 @@ func TestDisk(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := table.Write([]byte("two")); !errors.Is(err, errFrozen) {
-		t.Errorf("a table is left half written: %v", err)
+		t.Errorf("write to a table of a frozen disk: got %v, want %v", err, errFrozen)
 	}
 	if err := later.Sync(); !errors.Is(err, errFrozen) {
-		t.Errorf("a table is not made durable: %v", err)
+		t.Errorf("sync of a table of a frozen disk: got %v, want %v", err, errFrozen)
 	}
 	for _, name := range []string{"d/0.sst", "d/2.sst"} {
 		if err := d.Remove(name); err != nil {
@@ -79,7 +79,7 @@ func TestDisk(t *testing.T) {
 		}
 	}
 	if f, err := d.Create("d/4.sst", "pebble-compaction"); !errors.Is(err, errFrozen) {
-		t.Errorf("a table that nobody waits for: %v %v", f, err)
+		t.Errorf("create a table without stalled writers: got %v %v, want %v", f, err, errFrozen)
 	}
 	d.stalled.Store(true)
 	for _, name := range []string{"d/4.sst", "d/5.log", "d/MANIFEST"} {
@@ -99,10 +99,10 @@ func TestDisk(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := d.Open("d/4.sst"); err == nil {
-		t.Error("what is removed is there")
+		t.Error("a removed file can be opened")
 	}
-	if len(told) != 1 || !errors.Is(told[0], syscall.ENOSPC) {
-		t.Error(told)
+	if len(reported) != 1 || !errors.Is(reported[0], syscall.ENOSPC) {
+		t.Errorf("reported %v, want %v once", reported, syscall.ENOSPC)
 	}
 	names, err := under.List("d")
 	slices.Sort(names)

@@ -35,11 +35,11 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// notIndexed is the indexing policy of containers whose large items are only written.
+// notIndexed is an indexing policy for large items.
 var notIndexed = &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
 
-// TestFullDisk_Flush: the log has space, but the tables have none. Writers are refused before they
-// would block forever.
+// TestFullDisk_Flush: the log can be written, but no table. Writes are refused instead of blocking
+// forever.
 func TestFullDisk_Flush(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -68,7 +68,7 @@ func TestFullDisk_Flush(t *testing.T) {
 		acknowledged = append(acknowledged, id)
 	}
 	if statusOf(err) != http.StatusServiceUnavailable {
-		t.Errorf("after %d writes: %v", len(acknowledged), err)
+		t.Errorf("after %d writes: got %v, want 503", len(acknowledged), err)
 	}
 	if _, err := c.ReadItem(ctx, pk("p"), "0", nil); err != nil {
 		t.Error(err)
@@ -122,7 +122,7 @@ func TestFullDisk(t *testing.T) {
 						b.CreateItem([]byte(`{"id":"`+half+string(rune('0'+w))+`","pk":"p"}`), nil)
 					}
 					if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); statusOf(err) != http.StatusServiceUnavailable {
-						t.Errorf("write on a full disk: %v %v", out.Success, err)
+						t.Errorf("write on a full disk: got %v %v, want 503", out.Success, err)
 					}
 				})
 			}
@@ -133,10 +133,10 @@ func TestFullDisk(t *testing.T) {
 			full.Off()
 			_, err = c.CreateItem(ctx, pk("p"), []byte(`{"id":"later","pk":"p"}`), nil)
 			if statusOf(err) != http.StatusServiceUnavailable {
-				t.Errorf("a write after one was lost: %v", err)
+				t.Errorf("write after a lost write: got %v, want 503", err)
 			}
 			if err := e.Split("db", "c", "0"); err == nil {
-				t.Error("a change of metadata after a write was lost")
+				t.Error("split after a lost write succeeded")
 			}
 			e.Close() // the error does not matter: the directory is opened again
 			n := 0
@@ -160,7 +160,7 @@ func TestFullDisk(t *testing.T) {
 				}
 				for w := range 4 {
 					if slices.Contains(got, `"first`+string(rune('0'+w))+`"`) != slices.Contains(got, `"second`+string(rune('0'+w))+`"`) {
-						t.Errorf("half a batch: %v", got)
+						t.Errorf("part of a batch: %v", got)
 					}
 				}
 			}
@@ -178,7 +178,7 @@ func TestFullDisk_NoSync(t *testing.T) {
 		kinds []errorfs.OpKind
 		path  string // part of it
 		err   error
-		after int64 // writes before it: fewer than fill the first log, because errorfs does not see those to a recycled one
+		after int64 // writes before the error: fewer than fill the first log, because errorfs does not see writes to a recycled one
 	}{
 		{"log from the start", writes, ".log", syscall.ENOSPC, 1},
 		{"log", writes, ".log", syscall.ENOSPC, 300},
@@ -230,29 +230,29 @@ func TestFullDisk_NoSync(t *testing.T) {
 				go func() {
 					wg.Wait()
 					if err := e.Compact(t.Context()); !errors.Is(err, tt.err) {
-						t.Errorf("all was merged: %v", err)
+						t.Errorf("compact: got %v, want %v", err, tt.err)
 					}
 					ended <- e.Close()
 				}()
 				select {
 				case err := <-ended:
 					if !errors.Is(err, tt.err) {
-						t.Errorf("it was closed as if nothing were lost: %v", err)
+						t.Errorf("close: got %v, want %v", err, tt.err)
 					}
 				case <-time.After(30 * time.Second):
-					t.Fatal("somebody waits for ever")
+					t.Fatal("a write, Compact or Close blocks")
 				}
 				if text := strings.Join(log.all, "\n"); strings.Count(text, "could not be made durable") != 1 || strings.Contains(text, "panicked") || !strings.Contains(text, tt.err.Error()) {
 					t.Errorf("log:\n%s", text)
 				}
 				full.Off()
-				newEngineOn(t, mem, Options{}) // or the test fails
+				newEngineOn(t, mem, Options{}) // the directory can be opened again
 			})
 		}
 	}
 }
 
-// noise returns letters that cannot be compressed much.
+// noise returns random letters, which compress badly.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -261,8 +261,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// TestUnreadableTable: writers are refused before they would block forever on a compaction that
-// cannot succeed.
+// TestUnreadableTable: writes are refused instead of blocking forever on a compaction that cannot
+// succeed.
 func TestUnreadableTable(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
@@ -296,10 +296,10 @@ func TestUnreadableTable(t *testing.T) {
 	select {
 	case err := <-ended:
 		if !errors.Is(err, syscall.EIO) {
-			t.Error(err)
+			t.Errorf("close: got %v, want %v", err, syscall.EIO)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("a writer waits for ever")
+		t.Fatal("a write or Close blocks")
 	}
 	if len(log.all) != 1 || !strings.Contains(log.all[0], "writes are refused") {
 		t.Error(log.all)
@@ -349,7 +349,7 @@ func TestCorruptTable(t *testing.T) {
 	}
 }
 
-// TestFullDisk_Reindex: a change in many batches stops at the first failure.
+// TestFullDisk_Reindex: a change in several batches stops at the first failure.
 func TestFullDisk_Reindex(t *testing.T) {
 	e, err := Open("", Options{})
 	if err != nil {
@@ -369,7 +369,7 @@ func TestFullDisk_Reindex(t *testing.T) {
 	}
 }
 
-// TestOpen_FullDisk: the error names the cause, whichever write fails, and nothing is left behind.
+// TestOpen_FullDisk: whichever write fails, the error names the cause, and a later Open succeeds.
 func TestOpen_FullDisk(t *testing.T) {
 	writes, creates := []errorfs.OpKind{errorfs.OpFileWrite}, []errorfs.OpKind{errorfs.OpCreate}
 	syncs := []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
@@ -424,9 +424,9 @@ func TestOpen_FullDisk(t *testing.T) {
 			select {
 			case err = <-refused:
 			case <-time.After(time.Minute):
-				t.Fatal("it does not end")
+				t.Fatal("Open blocks")
 			}
-			if !errors.Is(err, tt.err) || strings.Contains(err.Error(), "make room and start again") != (tt.err == syscall.ENOSPC) || strings.Contains(err.Error(), "\n") {
+			if !errors.Is(err, tt.err) || strings.Contains(err.Error(), "free some space and start again") != (tt.err == syscall.ENOSPC) || strings.Contains(err.Error(), "\n") {
 				t.Error(err)
 			}
 			if len(log.all) > 0 {
@@ -435,12 +435,12 @@ func TestOpen_FullDisk(t *testing.T) {
 			full.Off()
 			again, err := open("", files, o)
 			if err != nil {
-				t.Fatal("with room:", err)
+				t.Fatal("Open after the error is gone:", err)
 			}
 			defer again.Close()
 			if tt.items > 0 {
 				if res := do(t, again, http.MethodGet, "/dbs/db/colls/c/docs/1", "", "x-ms-documentdb-partitionkey", `["p"]`); res.StatusCode != http.StatusOK {
-					t.Errorf("an acknowledged write: %s", res.Status)
+					t.Errorf("read of an acknowledged write: %s", res.Status)
 				}
 			}
 		})

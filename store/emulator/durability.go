@@ -34,9 +34,9 @@ func newDurability(noSync bool) *durability {
 // apply gives a batch to Pebble. The caller holds the mutex of p, so batches are applied in the
 // order of their LSNs.
 func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn uint64) error {
-	p.applied.Store(lsn) // before: a reader that sees the batch must find this
+	p.applied.Store(lsn) // first: a reader that sees the batch must see its LSN
 	if d.noSync {
-		if err := d.lost(db.Apply(batch, pebble.NoSync)); err != nil {
+		if err := d.outcome(db.Apply(batch, pebble.NoSync)); err != nil {
 			return err
 		}
 		d.markSynced(p, lsn)
@@ -45,9 +45,9 @@ func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn
 	return db.ApplyNoSyncWait(batch, pebble.Sync)
 }
 
-// lost returns the outcome of a write to which Pebble returned err: on a frozen disk it has failed
+// outcome returns the outcome of a write for which Pebble returned err: on a frozen disk it has failed
 // even if err is nil.
-func (d *durability) lost(err error) error {
+func (d *durability) outcome(err error) error {
 	if first := d.failed.Load(); first != nil {
 		return fmt.Errorf("%w: %w", errFrozen, *first)
 	}
@@ -60,7 +60,7 @@ func (d *durability) wait(batch *pebble.Batch, p *partition, lsn uint64) error {
 	if d.noSync {
 		return nil
 	}
-	if err := d.lost(batch.SyncWait()); err != nil {
+	if err := d.outcome(batch.SyncWait()); err != nil {
 		return err
 	}
 	d.markSynced(p, lsn)
@@ -135,7 +135,7 @@ func (e *Engine) syncLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if err := e.durable.lost(e.db.LogData(nil, pebble.Sync)); err != nil {
+			if err := e.durable.outcome(e.db.LogData(nil, pebble.Sync)); err != nil {
 				e.writesFailed(err)
 				return
 			}

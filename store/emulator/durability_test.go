@@ -47,11 +47,11 @@ func (d *slowDisk) hold() (release func()) {
 	return sync.OnceFunc(d.mu.Unlock)
 }
 
-// crashed is what a crash at this moment leaves.
+// crashed returns the disk as a crash at this moment would leave it.
 func (d *slowDisk) crashed() vfs.FS { return d.mem.CrashClone(vfs.CrashCloneCfg{}) }
 
-// pending starts a write and returns when it is visible to readers, but not
-// durable as long as the disk is held. The channel tells its end.
+// pending starts a write and returns when it is visible to readers, but not durable as long as the disk
+// is held. The channel receives the result.
 func pending(t *testing.T, e *Engine, write func() error) <-chan error {
 	t.Helper()
 	done := begun(t, e, write)
@@ -73,7 +73,7 @@ func begun(t *testing.T, e *Engine, write func() error) <-chan error {
 	await(t, func() bool {
 		select {
 		case err := <-done:
-			t.Fatal("the write did not wait for the disk", err)
+			t.Fatal("the write did not wait for the disk:", err)
 		default:
 		}
 		return p.applied.Load() > before
@@ -139,7 +139,7 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 		var now change
 		mustUnmarshal(t, res.Value, &now)
 		if seen[id] != now.N {
-			t.Errorf("the follower saw version %d of %s, which is at %d after the crash", seen[id], id, now.N)
+			t.Errorf("%s: the reader saw version %d, but after the crash it has %d", id, seen[id], now.N)
 		}
 	}
 	release()
@@ -148,8 +148,8 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 	}
 }
 
-// TestDurability_LargeBatch: a batch over half a memtable, whose bytes Pebble takes over, is waited
-// for like any other, and so are later reads of it.
+// TestDurability_LargeBatch: a batch over half a memtable, whose bytes Pebble takes over, waits for its
+// sync like any other, and so do later reads of it.
 func TestDurability_LargeBatch(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
@@ -182,7 +182,7 @@ func TestDurability_LargeBatch(t *testing.T) {
 	}
 	res, err := c.NewQueryItemsPager("SELECT VALUE c.n FROM c", pk("p"), nil).NextPage(ctx)
 	if err != nil || len(res.Items) != 1 || string(res.Items[0]) != "5" {
-		t.Errorf("%q %v", res.Items, err)
+		t.Errorf("query after the batch: got %q, want 5: %v", res.Items, err)
 	}
 }
 
@@ -210,10 +210,10 @@ func TestDurability_Reads(t *testing.T) {
 		t.Error(err)
 	}
 	if got := do(t, e, "GET", "/dbs/db/colls/c", "").Header.Get("X-Ms-Session-Token"); got != "0:-1#2" {
-		t.Errorf("the container is at %s", got)
+		t.Errorf("session token of the container: %s, want 0:-1#2", got)
 	}
 	if b, err := io.ReadAll(do(t, e, "GET", "/dbs/db/colls/c/pkranges", "").Body); err != nil || !strings.Contains(string(b), `"lsn":2`) {
-		t.Errorf("%s %v", b, err)
+		t.Errorf("partition key ranges: got %s, want LSN 2: %v", b, err)
 	}
 	batch := func(id string) func() error {
 		return func() error {
@@ -226,25 +226,25 @@ func TestDurability_Reads(t *testing.T) {
 			return err
 		}
 	}
-	type answer struct {
+	type result struct {
 		name string
 		err  error
 	}
-	answers := make(chan answer, 16)
+	results := make(chan result, 16)
 	want := map[string]int{}
-	ask := func(name string, status int, fn func() error) {
+	start := func(name string, status int, fn func() error) {
 		want[name] = status
-		go func() { answers <- answer{name, fn()} }()
+		go func() { results <- result{name, fn()} }()
 	}
-	ask("create of what is being created", http.StatusConflict, func() error {
+	start("create of an unsynced item", http.StatusConflict, func() error {
 		_, err := c.CreateItem(ctx, pk("p"), []byte(`{"id":"new","pk":"p"}`), nil)
 		return err
 	})
-	ask("read of what is being created", 0, func() error { _, err := c.ReadItem(ctx, pk("p"), "new", nil); return err })
-	ask("read of what is being deleted", http.StatusNotFound, func() error { _, err := c.ReadItem(ctx, pk("p"), "deleted", nil); return err })
-	ask("delete of what is being deleted", http.StatusNotFound, func() error { _, err := c.DeleteItem(ctx, pk("p"), "deleted", nil); return err })
-	ask("batch that only reads", 0, batch("new"))
-	ask("batch that fails", http.StatusNotFound, batch("deleted"))
+	start("read of an unsynced item", 0, func() error { _, err := c.ReadItem(ctx, pk("p"), "new", nil); return err })
+	start("read after an unsynced delete", http.StatusNotFound, func() error { _, err := c.ReadItem(ctx, pk("p"), "deleted", nil); return err })
+	start("delete after an unsynced delete", http.StatusNotFound, func() error { _, err := c.DeleteItem(ctx, pk("p"), "deleted", nil); return err })
+	start("batch that only reads", 0, batch("new"))
+	start("batch that fails", http.StatusNotFound, batch("deleted"))
 	bulkOf := func(op string) func() error {
 		return func() error {
 			if _, results := bulk(t, e, "0", "["+op+"]"); results[0].Status >= 300 {
@@ -253,10 +253,10 @@ func TestDurability_Reads(t *testing.T) {
 			return nil
 		}
 	}
-	ask("bulk that writes", 0, bulkOf(`{"operationType":"Upsert","partitionKey":"[\"p\"]","resourceBody":{"id":"old","pk":"p"}}`))
-	ask("bulk that reads", 0, bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"new"}`))
-	ask("bulk that fails", http.StatusNotFound, bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"deleted"}`))
-	ask("query", 0, func() error {
+	start("bulk that writes", 0, bulkOf(`{"operationType":"Upsert","partitionKey":"[\"p\"]","resourceBody":{"id":"old","pk":"p"}}`))
+	start("bulk that reads", 0, bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"new"}`))
+	start("bulk that fails", http.StatusNotFound, bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"deleted"}`))
+	start("query", 0, func() error {
 		res, err := c.NewQueryItemsPager("SELECT VALUE c.id FROM c", pk("p"), nil).NextPage(ctx)
 		if err == nil && len(res.Items) != 2 {
 			err = errStatus(len(res.Items))
@@ -266,25 +266,25 @@ func TestDurability_Reads(t *testing.T) {
 	early := []string{}
 	for wait := time.After(100 * time.Millisecond); wait != nil; {
 		select {
-		case a := <-answers:
-			early = append(early, a.name)
-			delete(want, a.name)
+		case r := <-results:
+			early = append(early, r.name)
+			delete(want, r.name)
 		case <-wait:
 			wait = nil
 		}
 	}
 	if slices.Sort(early); len(early) > 0 {
-		t.Errorf("answered on what is not durable: %v", early)
+		t.Errorf("responses that depend on unsynced writes: %v", early)
 	}
 	release()
 	for range len(want) {
-		a := <-answers
-		got := statusOf(a.err)
-		if s, ok := a.err.(errStatus); ok {
+		r := <-results
+		got := statusOf(r.err)
+		if s, ok := r.err.(errStatus); ok {
 			got = int(s)
 		}
-		if got != want[a.name] {
-			t.Errorf("%s: %v, want %d", a.name, a.err, want[a.name])
+		if got != want[r.name] {
+			t.Errorf("%s: got %v, want %d", r.name, r.err, want[r.name])
 		}
 	}
 	for _, done := range []<-chan error{create, del} {
@@ -338,14 +338,14 @@ func TestDurability_CanceledRequest(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		case <-time.After(time.Minute):
-			t.Errorf("%s goes on waiting", name)
+			t.Errorf("%s still waits after its cancellation", name)
 		}
 	}
 	release()
-	<-del // the error is the SDK's
+	<-del // the error comes from the SDK
 	<-create
 	if got := queryAll(t, c, "SELECT VALUE c.id FROM c", pk("p"), nil); len(got) != 1 || got[0] != `"new"` {
-		t.Errorf("canceled writes that were applied: %v", got)
+		t.Errorf("after canceled writes that were applied: got %v, want new", got)
 	}
 }
 
@@ -363,7 +363,7 @@ func TestDurability_LostWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close() // fails, as it must
+	defer e.Close() // returns the injected error
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	other := otherRange(e, "p")
 	for _, key := range []string{"p", other} {

@@ -55,25 +55,25 @@ type Options struct {
 	// partition then reads all of it. Default 0: no limit.
 	PartitionBytes int64
 	// Regions are the names of the account's regions; the first takes the writes, and the others
-	// refuse them (403, substatus 3). With several, each has an endpoint of its own, for clients that use
-	// the engine as their transport, but not at an IP address; and session tokens have an LSN for each
-	// region, -1 for those that do not say it. Default: South Central US.
+	// refuse them (403, substatus 3). With several, each has its own endpoint for clients that use the
+	// engine as their transport, except at an IP address; and session tokens have an LSN for each region,
+	// -1 for all but the write region. Default: South Central US.
 	Regions []string
 	// MultipleWriteRegions makes every region take writes, which all regions see at once: there are no
 	// conflicts. Default: only the first region takes writes.
 	MultipleWriteRegions bool
-	// EntraDataPlaneOnly refuses Entra ID tokens, that of Credential among them, for changes of databases
-	// and containers and for throughput (403, substatus 5300), as the service does. Default: they may do
-	// what the key may.
+	// EntraDataPlaneOnly refuses Entra ID tokens, including that of Credential, for changes of databases
+	// and containers and for throughput (403, substatus 5300), as the service does. Default: they have the
+	// rights of the key.
 	EntraDataPlaneOnly bool
-	// ItemWriters is the number of writes that can meet on one item, within 5 ms by Clock; further ones get
-	// 449. Default 0: no limit.
+	// ItemWriters is the number of writes that one item accepts within 5 ms by Clock; further ones get 449.
+	// Default 0: no limit.
 	ItemWriters int
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
-	// ReplicaLag makes reads see the state of this long ago, unless their session token is newer,
-	// as clients of the service do when a replica lags. Transactional batches see the newest state.
+	// ReplicaLag makes reads see a state of this age, unless their session token is newer, like reads
+	// of the service from a replica that lags. Transactional batches see the newest state.
 	// For tests. Default 0: no lag.
 	ReplicaLag time.Duration
 	// Logger receives one line for each failure of the engine and, at debug level, Pebble's log.
@@ -84,18 +84,18 @@ type Options struct {
 // Engine is an account: databases, containers and items in one data directory. It is safe for
 // concurrent use.
 type Engine struct {
-	db    *pebble.DB
-	lock  io.Closer // of the data directory
-	clock func() time.Time
-	rate  float64 // request units per physical partition and second; 0: no limit
-	parts int     // physical partitions of a new container
-	full  int64   // largest size of a logical partition; 0: no limit
-	log   *slog.Logger
-	host  string
-	auth  *authenticator
+	db                *pebble.DB
+	lock              io.Closer // of the data directory
+	clock             func() time.Time
+	rate              float64 // request units per physical partition and second; 0: no limit
+	parts             int     // physical partitions of a new container
+	maxPartitionBytes int64   // largest size of a logical partition; 0: no limit
+	log               *slog.Logger
+	host              string
+	auth              *authenticator
 
 	entraDataOnly bool
-	itemWriters   int // writes that can meet on one item; 0: no limit
+	itemWriters   int // writes that one item accepts within contentionWindow; 0: no limit
 
 	regions    *regions
 	replicated *replicated // guarded by life; nil unless Replicated was called
@@ -108,14 +108,14 @@ type Engine struct {
 	catalog  atomic.Pointer[catalog] // replaced under changing
 
 	durable    *durability
-	turns      *turns
+	gate       *lowPriorityGate
 	replica    *replica                              // nil without Options.ReplicaLag
 	inject     atomic.Pointer[func(Operation) Fault] // nil without Inject
 	queries    parserCache
 	conditions parserCache // of patches
 
 	stop context.CancelFunc
-	done chan struct{} // closed when the purge loop has ended
+	done chan struct{} // closed when the purge, sync and replica loops have ended
 }
 
 // Open opens the engine on a data directory, which it creates if necessary. With dir "" the data is
@@ -162,7 +162,7 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	}
 	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, entraDataOnly: o.EntraDataPlaneOnly, itemWriters: o.ItemWriters, regions: all,
 		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
-		durable: newDurability(o.NoSync), turns: newTurns(), rate: float64(o.RUs), parts: o.Partitions, full: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
+		durable: newDurability(o.NoSync), gate: newLowPriorityGate(), rate: float64(o.RUs), parts: o.Partitions, maxPartitionBytes: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, memory); err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (e *Engine) openStorage(dir string, memory vfs.FS) (*pebble.DB, io.Closer, 
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		if i < len(o.Levels)-1 { // most of what is written to these is soon written again, a level further down
+		if i < len(o.Levels)-1 { // most of this data is soon compacted into the next level
 			o.Levels[i].Compression = func() *block.CompressionProfile { return block.NoCompression }
 		}
 		o.Levels[i].IndexBlockSize = 256 << 10 // so that a table needs one index lookup, not two
@@ -215,7 +215,7 @@ func (e *Engine) openStorage(dir string, memory vfs.FS) (*pebble.DB, io.Closer, 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, directoryError(dir, err)
 	}
-	// The lock is by name, so a directory must have one name.
+	// The lock is by name: two names of one directory must give one lock.
 	name, err := filepath.Abs(dir)
 	if err == nil {
 		name, err = filepath.EvalSymlinks(name)
@@ -259,8 +259,8 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 	}
 	o.Cache = pebble.NewCache(blockCacheBytes)
 	defer o.Cache.Unref()
-	merges := new(compactions)
-	o.Experimental.CompactionScheduler = merges
+	scheduler := new(compactionScheduler)
+	o.Experimental.CompactionScheduler = scheduler
 	db, err := pebble.Open(name, o)
 	if failed := d.open(); failed != nil {
 		if err == nil {
@@ -271,13 +271,13 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 	if err != nil {
 		return nil, nil, errors.Join(openError(dir, err), lock.Close())
 	}
-	merges.open()
+	scheduler.open()
 	return db, lock, nil
 }
 
 func openError(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("data directory %s: no space left: %w; make room and start again", dir, err)
+		return fmt.Errorf("data directory %s: no space left: %w; free some space and start again", dir, err)
 	}
 	return fmt.Errorf("open data directory %s: %w", dir, err)
 }
@@ -317,8 +317,8 @@ func (e *Engine) Close() error {
 	if e.replica != nil {
 		e.replica.close()
 	}
-	e.forgetReplicated()
-	return errors.Join(e.durable.lost(e.db.Close()), e.lock.Close())
+	e.releaseReplicated()
+	return errors.Join(e.durable.outcome(e.db.Close()), e.lock.Close())
 }
 
 // Compact merges all earlier writes into one level of the LSM tree, for fast reads after a bulk
@@ -339,7 +339,7 @@ func (e *Engine) Compact(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	return e.durable.lost(e.db.Compact(ctx, []byte{0}, []byte{0xFF}, true))
+	return e.durable.outcome(e.db.Compact(ctx, []byte{0}, []byte{0xFF}, true))
 }
 
 var errClosed = errors.New("engine is closed")

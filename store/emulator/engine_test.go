@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if !given {
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
+	if !set {
 		if err := flag.Set("rapid.checks", longtest.Pick("30", "300")); err != nil {
 			panic(err)
 		}
@@ -65,7 +65,7 @@ func newEngineOn(t testing.TB, memory vfs.FS, o Options) *Engine {
 	return e
 }
 
-// newClient returns azcosmos' own client on an engine.
+// newClient returns an azcosmos client of an engine.
 func newClient(t testing.TB, e *Engine) *azcosmos.Client {
 	t.Helper()
 	cred, err := azcosmos.NewKeyCredential(secrettest.Secret(WellKnownKey))
@@ -81,7 +81,7 @@ func newClient(t testing.TB, e *Engine) *azcosmos.Client {
 	return client
 }
 
-// newContainer makes a database and a container and returns the SDK's client for it.
+// newContainer creates the database db, if missing, and a container, and returns its azcosmos client.
 func newContainer(t testing.TB, e *Engine, p azcosmos.ContainerProperties) *azcosmos.ContainerClient {
 	t.Helper()
 	ctx, client := context.Background(), newClient(t, e)
@@ -135,7 +135,7 @@ func wantStatus(t testing.TB, err error, status int, substatus string) {
 	}
 }
 
-// await waits until a condition holds that nothing signals.
+// await polls until a condition holds.
 func await(t testing.TB, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -145,7 +145,7 @@ func await(t testing.TB, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("waited for a minute")
+			t.Fatal("the condition did not hold within a minute")
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestAuth_Signature(t *testing.T) {
 			w := httptest.NewRecorder()
 			e.ServeHTTP(w, req)
 			if w.Code != 401 {
-				t.Errorf("%d %s", w.Code, w.Body)
+				t.Errorf("got %d %s, want 401", w.Code, w.Body)
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestAuth_Signature(t *testing.T) {
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, req)
 		if w.Code != 200 {
-			t.Errorf("%d %s", w.Code, w.Body)
+			t.Errorf("got %d %s, want 200", w.Code, w.Body)
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestClose_LaterRequests(t *testing.T) {
 	_, err = c.CreateItem(context.Background(), pk("a"), []byte(`{"id":"1","pk":"a"}`), nil)
 	wantStatus(t, err, 503, "")
 	if err := e.Split("db", "c", "0"); !errors.Is(err, errClosed) {
-		t.Errorf("a split: %v", err)
+		t.Errorf("split of a closed engine: got %v, want %v", err, errClosed)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestOpen_ExistingData(t *testing.T) {
 	}
 	read, err := c.ReadItem(ctx, pk("p"), "c00003", nil)
 	if err != nil || string(read.Value) != string(written.Value) || read.ETag != written.ETag {
-		t.Errorf("%s %v", read.Value, err)
+		t.Errorf("got %s, want %s: %v", read.Value, written.Value, err)
 	}
 	_, err = c.ReadItem(ctx, pk("p"), "c00004", nil)
 	wantStatus(t, err, 404, "")
@@ -362,7 +362,7 @@ func TestOpen_ExistingData(t *testing.T) {
 	}
 	next := mustCreate(t, c, "p", `{"id":"next","pk":"p"}`)
 	if *next.SessionToken != "0:-1#4" {
-		t.Errorf("LSNs go on: %s", *next.SessionToken)
+		t.Errorf("next session token %s, want 0:-1#4", *next.SessionToken)
 	}
 }
 
@@ -395,7 +395,7 @@ func TestReindex_Interrupted(t *testing.T) {
 	}
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	fillBlog(t, c, "p", 20)
-	// As a crash leaves it: the record says so, and entries are missing.
+	// The state after a crash: the record is marked, and entries are missing.
 	inner := e.catalog.Load().databases["db"].containers["c"]
 	r := inner.def.record
 	r.Reindexing = true
@@ -464,6 +464,6 @@ func TestServeHTTP(t *testing.T) {
 	}
 	mustCreate(t, c, "a", `{"id":"1","pk":"a"}`)
 	if got := queryAll(t, c, "SELECT VALUE c.id FROM c", pk("a"), nil); len(got) != 1 {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want one row", got)
 	}
 }

@@ -107,8 +107,8 @@ func tooLarge() *apiError {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "RequestEntityTooLarge", message: "Request size is too large", charge: chargeBadRequest}
 }
 
-// batchResponseFull reports that the response of a batch has no room for an item: the client has to
-// read it separately.
+// batchResponseFull reports that an item would make the response of a batch too large: the client has
+// to read it separately.
 func batchResponseFull() *apiError {
 	return &apiError{status: http.StatusRequestEntityTooLarge, substatus: subResponseFull, code: "RequestEntityTooLarge", message: "The response of the batch is too large", charge: chargeBadRequest}
 }

@@ -14,7 +14,7 @@ type replicated struct {
 	cat   *catalog
 }
 
-// Replicated notes the present items as those that the account's other regions have received. Like
+// Replicated records the present state as the one that the account's other regions have received. Like
 // FailOver it waits for requests in progress. It is for tests.
 func (e *Engine) Replicated() error {
 	e.life.Lock()
@@ -22,12 +22,12 @@ func (e *Engine) Replicated() error {
 	if e.closed {
 		return errClosed
 	}
-	e.forgetReplicated()
+	e.releaseReplicated()
 	e.replicated = &replicated{e.db.NewSnapshot(), e.catalog.Load()}
 	return nil
 }
 
-func (e *Engine) forgetReplicated() {
+func (e *Engine) releaseReplicated() {
 	if e.replicated != nil {
 		e.replicated.items.Close() // never fails
 		e.replicated = nil
@@ -35,8 +35,8 @@ func (e *Engine) forgetReplicated() {
 }
 
 // FailOver makes a forced failover: the next of Options.Regions takes the writes, and the writes since
-// Replicated are lost. LSNs continue from then, so session tokens and change feed continuations may be
-// ahead of them. It fails if Replicated was not called, or if a database, a container or its physical
+// Replicated are lost. LSNs continue from that state, so session tokens and change feed continuations may
+// be ahead of them. It fails if Replicated was not called, or if a database, a container or its physical
 // partitions have changed since. It is for tests: data on disk is rolled back too.
 func (e *Engine) FailOver() error {
 	e.life.Lock()
@@ -49,7 +49,7 @@ func (e *Engine) FailOver() error {
 	case e.replicated.cat != e.catalog.Load():
 		return errors.New("fail over: the account's metadata has changed since the replicated state")
 	}
-	defer e.forgetReplicated()
+	defer e.releaseReplicated()
 	batch := e.db.NewBatch()
 	defer batch.Close()
 	for _, d := range e.replicated.cat.databases {
@@ -69,7 +69,7 @@ func (e *Engine) FailOver() error {
 			}
 		}
 	}
-	if err := e.durable.lost(e.db.Apply(batch, pebble.Sync)); err != nil {
+	if err := e.durable.outcome(e.db.Apply(batch, pebble.Sync)); err != nil {
 		e.writesFailed(err)
 		return notDurable()
 	}
@@ -90,15 +90,15 @@ func (e *Engine) FailOver() error {
 	return nil
 }
 
-// restore adds to a batch what makes the keys in [low, high) as they were.
-func restore(batch *pebble.Batch, is, was pebble.Reader, low, high []byte) (err error) {
+// restore adds to batch the writes that return the keys in [low, high) from their current to their past state.
+func restore(batch *pebble.Batch, current, past pebble.Reader, low, high []byte) (err error) {
 	bounds := &pebble.IterOptions{LowerBound: low, UpperBound: high}
-	now, err := is.NewIter(bounds)
+	now, err := current.NewIter(bounds)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, now.Close()) }()
-	then, err := was.NewIter(bounds)
+	then, err := past.NewIter(bounds)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type Fault struct {
 	// response is a 207 with the status, and for a 429 RetryAfter, in the operation's result. Other
 	// requests ignore it.
 	BatchStatus int
-	// BatchOperation is the index of the operation that BatchStatus fails; a batch without it is served.
+	// BatchOperation is the index of the operation that BatchStatus fails; shorter batches are served.
 	// Default 0: the first.
 	BatchOperation int
 	// Drop breaks the connection before the request is served. In process it is a 503.
@@ -53,7 +53,7 @@ func (e *Engine) Inject(fn func(Operation) Fault) {
 	e.inject.Store(&fn)
 }
 
-// fault applies the faults of the injected function that come before serving the request.
+// fault calls the injected function, stores its fault in f and applies what precedes serving the request.
 func (e *Engine) fault(q *request, f *Fault) error {
 	fn := e.inject.Load()
 	if fn == nil {
@@ -122,7 +122,7 @@ const slowPieces = 8
 // slowBody delays the pieces of a body.
 type slowBody struct {
 	ctx   context.Context
-	rest  *bytes.Reader
+	left  *bytes.Reader
 	piece int
 	pause time.Duration
 }
@@ -132,10 +132,10 @@ func newSlowBody(ctx context.Context, body []byte, total time.Duration) io.Reade
 }
 
 func (s *slowBody) Read(b []byte) (int, error) {
-	if s.rest.Len() > 0 {
+	if s.left.Len() > 0 {
 		if err := sleep(s.ctx, s.pause); err != nil {
 			return 0, err
 		}
 	}
-	return s.rest.Read(b[:min(len(b), s.piece)])
+	return s.left.Read(b[:min(len(b), s.piece)])
 }

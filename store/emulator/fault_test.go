@@ -145,28 +145,28 @@ func TestInject_Connection(t *testing.T) {
 			return Fault{}
 		})
 	}
-	t.Run("dropped before -> nothing happened", func(t *testing.T) {
+	t.Run("dropped before serving -> not written", func(t *testing.T) {
 		only(Fault{Drop: true})
 		if res, err := server.Client().Do(create("a")); err == nil {
-			t.Errorf("answered %d", res.StatusCode)
+			t.Errorf("got status %d, want a broken connection", res.StatusCode)
 		}
 		if res, err := e.Do(create("a")); err != nil || res.StatusCode != http.StatusServiceUnavailable {
-			t.Error("in process", err)
+			t.Error("in process: want status 503, error:", err)
 		}
 		if exists("a") {
-			t.Error("it was served")
+			t.Error("the item was written")
 		}
 	})
-	t.Run("dropped after -> it happened", func(t *testing.T) {
+	t.Run("dropped after serving -> written", func(t *testing.T) {
 		only(Fault{DropAnswer: true})
 		if res, err := server.Client().Do(create("b")); err == nil {
-			t.Errorf("answered %d", res.StatusCode)
+			t.Errorf("got status %d, want a broken connection", res.StatusCode)
 		}
 		if res, err := e.Do(create("c")); err != nil || res.StatusCode != http.StatusServiceUnavailable {
-			t.Error("in process", err)
+			t.Error("in process: want status 503, error:", err)
 		}
 		if !exists("b") || !exists("c") {
-			t.Error("it was not served")
+			t.Error("the items were not written")
 		}
 	})
 	t.Run("latency and slow bodies", func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestInject_Connection(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a client that does not wait", func(t *testing.T) {
+	t.Run("latency beyond the client's timeout -> deadline exceeded", func(t *testing.T) {
 		only(Fault{Latency: time.Hour})
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
@@ -195,8 +195,8 @@ func TestInject_Connection(t *testing.T) {
 	})
 }
 
-// TestServeHTTP_ClientGone: a client that has closed its side gets no response, instead of an empty
-// 200.
+// TestServeHTTP_ClientGone: a client that has closed its side of the connection gets no response,
+// rather than an empty 200.
 func TestServeHTTP_ClientGone(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -217,8 +217,8 @@ func TestServeHTTP_ClientGone(t *testing.T) {
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := io.ReadAll(conn); err != nil || len(answer) > 0 {
-		t.Errorf("%q, %v", answer, err)
+	if got, err := io.ReadAll(conn); err != nil || len(got) > 0 {
+		t.Errorf("got %q, %v, want no response", got, err)
 	}
 }
 
@@ -252,6 +252,6 @@ func TestInject_Throttled(t *testing.T) {
 		return Fault{}
 	})
 	if _, err := retrying.CreateItem(context.Background(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil || times != 3 {
-		t.Errorf("%d attempts: %v", times, err)
+		t.Errorf("%d attempts, want 3: %v", times, err)
 	}
 }

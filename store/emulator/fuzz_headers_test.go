@@ -27,8 +27,8 @@ func fuzzBlog(f *testing.F) *Engine {
 	return e
 }
 
-// answer sends a request. The response is always one of the protocol: empty or JSON, and never 5xx.
-func answer(t *testing.T, e *Engine, method, path string, header http.Header, body string) (int, []byte) {
+// send sends a request and returns the response, which must be empty or JSON, and not 5xx.
+func send(t *testing.T, e *Engine, method, path string, header http.Header, body string) (int, []byte) {
 	t.Helper()
 	res, err := e.Do(signed(t, method, path, header, []byte(body)))
 	if err != nil {
@@ -88,7 +88,7 @@ func FuzzContinuationPosition(f *testing.F) {
 				if key != "" {
 					h.Set("X-Ms-Documentdb-Partitionkey", key)
 				}
-				status, b := answer(t, e, "POST", "/dbs/db/colls/c/docs", h, body)
+				status, b := send(t, e, "POST", "/dbs/db/colls/c/docs", h, body)
 				rows := documentsOf(b)
 				if status == http.StatusOK && len(rows) > 3 {
 					t.Fatalf("%s with %+v: %d rows", body, from, len(rows))
@@ -103,8 +103,8 @@ func FuzzContinuationPosition(f *testing.F) {
 	})
 }
 
-// FuzzPartitionKeyRequest sends every kind of request with a partition key header: none sees items
-// of another partition.
+// FuzzPartitionKeyRequest sends every kind of request with a partition key header: no response has
+// items of another partition.
 func FuzzPartitionKeyRequest(f *testing.F) {
 	for _, s := range []string{`["p"]`, `["other"]`, `[]`, `[{}]`, `[null]`, `[1]`, `[1e400]`, `[-0]`, `["p","q"]`, `["\u0070"]`, `[ "p" ]`, `["p"`, "[\"\xff\"]", `["\ud800"]`, `[true]`, `[[]]`, `x`, `["p"]["p"]`} {
 		f.Add(s)
@@ -125,15 +125,15 @@ func FuzzPartitionKeyRequest(f *testing.F) {
 			}
 		}
 		const docs = "/dbs/db/colls/c/docs"
-		answer(t, e, "GET", docs+"/c00001", header(), "")
-		answer(t, e, "DELETE", docs+"/nothing", header(), "")
-		answer(t, e, "PATCH", docs+"/nothing", header(), `{"operations":[{"op":"set","path":"/a","value":1}]}`)
-		if status, _ := answer(t, e, "POST", docs, header("X-Ms-Documentdb-Is-Upsert", "true"), `{"id":"c00001","pk":"p","type":"comment"}`); status < 300 && decoded != "p" {
-			t.Fatalf("%q is taken for the key of an item of p", key)
+		send(t, e, "GET", docs+"/c00001", header(), "")
+		send(t, e, "DELETE", docs+"/nothing", header(), "")
+		send(t, e, "PATCH", docs+"/nothing", header(), `{"operations":[{"op":"set","path":"/a","value":1}]}`)
+		if status, _ := send(t, e, "POST", docs, header("X-Ms-Documentdb-Is-Upsert", "true"), `{"id":"c00001","pk":"p","type":"comment"}`); status < 300 && decoded != "p" {
+			t.Fatalf("%q is accepted as the key of an item of p", key)
 		}
-		answer(t, e, "POST", docs, header("X-Ms-Cosmos-Is-Batch-Request", "true"), `[{"operationType":"Read","id":"c00001"}]`)
-		_, query := answer(t, e, "POST", docs, header("Content-Type", "application/query+json"), `{"query":"SELECT * FROM c ORDER BY c.id"}`)
-		_, feed := answer(t, e, "GET", docs, header("A-Im", "Incremental Feed"), "")
+		send(t, e, "POST", docs, header("X-Ms-Cosmos-Is-Batch-Request", "true"), `[{"operationType":"Read","id":"c00001"}]`)
+		_, query := send(t, e, "POST", docs, header("Content-Type", "application/query+json"), `{"query":"SELECT * FROM c ORDER BY c.id"}`)
+		_, feed := send(t, e, "GET", docs, header("A-Im", "Incremental Feed"), "")
 		for _, b := range [][]byte{query, feed} {
 			for _, row := range documentsOf(b) {
 				if key != "" && sql.Lookup(row, sql.Path{"pk"}).String() != decoded {
@@ -144,8 +144,8 @@ func FuzzPartitionKeyRequest(f *testing.F) {
 	})
 }
 
-// FuzzFeedHeaders: whatever the position, time, page size or session token, a page begins after its
-// position.
+// FuzzFeedHeaders: with any position, time, page size and session token, a page is in the order of
+// LSNs.
 func FuzzFeedHeaders(f *testing.F) {
 	f.Add(`"3"`, "", "2", "0:-1#3")
 	f.Add(`*`, "Fri, 20 Nov 2026 11:29:06 UTC", "-1", "")
@@ -160,7 +160,7 @@ func FuzzFeedHeaders(f *testing.F) {
 				h.Set(name, value)
 			}
 		}
-		_, b := answer(t, e, "GET", "/dbs/db/colls/c/docs", h, "")
+		_, b := send(t, e, "GET", "/dbs/db/colls/c/docs", h, "")
 		last := uint64(0)
 		for _, row := range documentsOf(b) {
 			lsn := uint64(sql.Lookup(row, sql.Path{"_lsn"}).Float())

@@ -66,7 +66,7 @@ func FuzzRequestBody(f *testing.F) {
 	})
 }
 
-// FuzzPartitionKeyHeader: a header is refused, or is a key whose encoding can be delimited.
+// FuzzPartitionKeyHeader: a header is refused, or is a key whose encoding delimits itself.
 func FuzzPartitionKeyHeader(f *testing.F) {
 	for _, s := range []string{`["a"]`, `[1,null,true,{}]`, `["\u0000"]`, `[-0.0]`, `[1e999]`, `[[]]`, `null`, `["\U0001f600"]`} {
 		f.Add(s)
@@ -83,17 +83,17 @@ func FuzzPartitionKeyHeader(f *testing.F) {
 	})
 }
 
-// FuzzContinuation: any other token is refused.
+// FuzzContinuation: only tokens that encode returns are accepted.
 func FuzzContinuation(f *testing.F) {
-	print := [8]byte{1, 2, 3}
-	f.Add(continuation{plan: planComposite, span: 1, emitted: 2, started: true, after: []byte("x")}.encode(print))
-	f.Add(continuation{plan: planSorted, started: true, after: []byte("z")}.encode(print))
-	f.Add("AwECAwAAAAAABAEAAAAAAAAAAQAAAABAEAAAAAAAAAAAAAABAEQAEAAAAAAAAAACAHj=") // bits left over
+	fingerprint := [8]byte{1, 2, 3}
+	f.Add(continuation{plan: planComposite, span: 1, emitted: 2, started: true, after: []byte("x")}.encode(fingerprint))
+	f.Add(continuation{plan: planSorted, started: true, after: []byte("z")}.encode(fingerprint))
+	f.Add("AwECAwAAAAAABAEAAAAAAAAAAQAAAABAEAAAAAAAAAAAAAABAEQAEAAAAAAAAAACAHj=") // nonzero trailing bits
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		token, err := decodeContinuation(text, print)
-		if err == nil && token.encode(print) != strings.NewReplacer("\r", "", "\n", "").Replace(text) && utf8.ValidString(text) {
-			t.Errorf("%q is read as %+v", text, token)
+		token, err := decodeContinuation(text, fingerprint)
+		if err == nil && token.encode(fingerprint) != strings.NewReplacer("\r", "", "\n", "").Replace(text) && utf8.ValidString(text) {
+			t.Errorf("%q is accepted as %+v", text, token)
 		}
 	})
 }

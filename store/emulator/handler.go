@@ -30,7 +30,7 @@ type request struct {
 	kind     Kind
 	region   int // that the client addressed
 	injected *Fault
-	turn     turn // of a low-priority request
+	slot     slot // of a low-priority request
 }
 
 // origin says how a request reached the engine.
@@ -57,8 +57,8 @@ var unsupportedHeaders = []string{
 	"X-Ms-Cosmos-Changefeed-Wire-Format-Version",
 }
 
-// maxSessionToken is the longest session token, in bytes. The service refuses requests whose headers are
-// too large together; it is the session token of many ranges that makes them so.
+// maxSessionToken is the longest session token, in bytes. The service limits the total size of the headers;
+// only the session token of a container with many ranges reaches it.
 const maxSessionToken = 8 << 10
 
 // checkHeaders refuses a request on items with a header that the engine would otherwise ignore.
@@ -82,7 +82,7 @@ func (r *request) checkHeaders() error {
 
 func (r *request) is(name string) bool { return strings.EqualFold(r.get(name), "true") }
 
-// notModified reports whether a conditional read of a resource with this ETag is answered with 304.
+// notModified reports whether a conditional read of a resource with this ETag gets 304.
 // If-None-Match: * matches every existing resource.
 func (r *request) notModified(etag string) bool {
 	match := r.get("If-None-Match")
@@ -158,9 +158,9 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 	}
 	h := make(http.Header, 14) // a map of the next size takes twice the memory
 	resp.writeHeader(h, r, e.clock())
-	var answer io.ReadCloser = bufferedBody{bytes.NewReader(resp.body), resp.body}
+	var content io.ReadCloser = bufferedBody{bytes.NewReader(resp.body), resp.body}
 	if resp.slow > 0 {
-		answer = io.NopCloser(newSlowBody(r.Context(), resp.body, resp.slow))
+		content = io.NopCloser(newSlowBody(r.Context(), resp.body, resp.slow))
 	}
 	if len(resp.body) > 0 {
 		h["Content-Length"] = []string{strconv.Itoa(len(resp.body))}
@@ -170,7 +170,7 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 		StatusCode: resp.status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        h,
-		Body:          answer,
+		Body:          content,
 		ContentLength: int64(len(resp.body)),
 		Request:       r,
 	}, nil
@@ -209,7 +209,7 @@ func (f flushWriter) Write(b []byte) (int, error) {
 	return n, errors.Join(err, http.NewResponseController(f.ResponseWriter).Flush())
 }
 
-// endpointOf returns the endpoint that the account names to a client: the host of the request, but
+// endpointOf returns the account's endpoint as the client sees it: the host of the request, but
 // 127.0.0.1 for localhost, as in Microsoft's emulator.
 func endpointOf(r *http.Request) string {
 	scheme, host := "http://", r.Host
@@ -255,9 +255,9 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// serve runs one request. unread is the error of reading its body. It returns nil only if the
+// serve runs one request. bodyErr is the error of reading its body. It returns nil only if the
 // request's context has ended and nothing was changed.
-func (e *Engine) serve(r *http.Request, body []byte, unread error, from origin) (resp *response) {
+func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin) (resp *response) {
 	var f Fault
 	defer func() {
 		if resp != nil {
@@ -275,7 +275,7 @@ func (e *Engine) serve(r *http.Request, body []byte, unread error, from origin) 
 	if e.closed {
 		return errorResponse(unavailable("The engine is closed."))
 	}
-	resp, err := e.route(r, body, unread, from, &f)
+	resp, err := e.route(r, body, bodyErr, from, &f)
 	if err == nil {
 		e.pay(resp)
 		return resp
@@ -306,7 +306,7 @@ func errorResponse(err *apiError) *response {
 }
 
 // route authenticates the request and dispatches it.
-func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, f *Fault) (*response, error) {
+func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin, f *Fault) (*response, error) {
 	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, injected: f}
 	var account string
 	q.region, account = e.regions.find(from.endpoint)
@@ -352,8 +352,8 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 			return nil, err
 		}
 	}
-	if unread != nil {
-		return nil, unread
+	if bodyErr != nil {
+		return nil, bodyErr
 	}
 	if len(q.get("X-Ms-Session-Token")) > maxSessionToken {
 		return nil, badRequest("Request header too large.")
@@ -385,17 +385,17 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 	case n == 5 && segments[4] == "pkranges":
 		return e.partitionKeyRanges(&q)
 	case segments[4] == "docs":
-		if err := e.turns.take(q.ctx, &q); err != nil {
+		if err := e.gate.acquire(q.ctx, &q); err != nil {
 			return nil, err
 		}
-		defer q.turn.end()
+		defer q.slot.release()
 		return e.items(&q)
 	}
 	return nil, badRequest("Request url is invalid.")
 }
 
-// checkGatewayID refuses the ids that the service's routing gateway cannot address: it decodes them
-// differently than the client signed them.
+// checkGatewayID refuses the ids that the service's routing gateway cannot address: it decodes
+// them differently from what the client signed.
 func checkGatewayID(id string) error {
 	if strings.ContainsAny(id, "\r\n\t") {
 		return badRequest("Request url is invalid.")

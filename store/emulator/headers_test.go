@@ -12,8 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestHeaders_Unsupported: a header that asks for an unsupported feature is refused by name before
-// anything is done; one that changes nothing is accepted.
+// TestHeaders_Unsupported: a header that asks for an unsupported feature is refused by name, and
+// nothing is written; a header without effect is accepted.
 func TestHeaders_Unsupported(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -45,11 +45,11 @@ func TestHeaders_Unsupported(t *testing.T) {
 		}
 	}
 	if got := queryAll(t, c, "SELECT * FROM c WHERE IS_DEFINED(c.x)", pk("p"), nil); len(got) != 0 {
-		t.Error("a refused request was done", got)
+		t.Error("a refused request was applied:", got)
 	}
 	for _, o := range e.catalog.Load().offers {
 		if res := do(t, e, "PUT", "/offers/"+o.id(), `{"content":{"offerThroughput":500}}`, "If-Match", `"stale"`); res.StatusCode != http.StatusPreconditionFailed {
-			t.Error(res.Status)
+			t.Errorf("replace an offer with a stale ETag: got %s, want 412", res.Status)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func TestRead_NotModified(t *testing.T) {
 	}
 }
 
-// TestDate_EngineClock: every response says the time of the engine's clock, by which clients tell the
-// offset of theirs.
+// TestDate_EngineClock: the Date of every response is the time of the engine's clock, from which clients
+// compute their offset.
 func TestDate_EngineClock(t *testing.T) {
 	var now atomic.Int64 // seconds
 	now.Store(1_700_000_000)

@@ -26,7 +26,7 @@ func TestNoSync_Crash(t *testing.T) {
 		}
 		<-time.After(2 * time.Second)
 		if kept := itemsOf(t, mem.CrashClone(vfs.CrashCloneCfg{})); kept != 20 {
-			t.Errorf("after two seconds %d of 20 items outlive a crash", kept)
+			t.Errorf("two seconds after the writes, %d of 20 items survive a crash", kept)
 		}
 	})
 }
@@ -47,7 +47,7 @@ func itemsOf(t *testing.T, disk vfs.FS) int {
 	for pager := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil); pager.More(); {
 		r, err := pager.NextPage(context.Background())
 		if statusOf(err) == http.StatusNotFound {
-			return 0 // not even the container
+			return 0 // the container did not survive either
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -78,19 +78,19 @@ func TestHostileRequests(t *testing.T) {
 		body   string
 		status int
 	}{
-		"a page of the largest number, sorted": {"POST", with(query, "X-Ms-Max-Item-Count", "9223372036854775807"), `{"query":"SELECT * FROM c ORDER BY c.x"}`, 200},
-		"a deep body":                          {"POST", query, strings.Repeat("[", 1<<20), 400},
-		"a mode of the feed that there is not": {"GET", http.Header{"A-Im": {"Full-Fidelity Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}, "", 400},
+		"sorted, largest page size -> 200": {"POST", with(query, "X-Ms-Max-Item-Count", "9223372036854775807"), `{"query":"SELECT * FROM c ORDER BY c.x"}`, 200},
+		"deeply nested body -> 400":        {"POST", query, strings.Repeat("[", 1<<20), 400},
+		"unknown change feed mode -> 400":  {"GET", http.Header{"A-Im": {"Full-Fidelity Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}, "", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := signed(t, tt.method, "/dbs/db/colls/c/docs", tt.header, []byte(tt.body))
-			answer, err := e.Do(r)
+			res, err := e.Do(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer answer.Body.Close()
-			if answer.StatusCode != tt.status {
-				t.Errorf("status %d", answer.StatusCode)
+			defer res.Body.Close()
+			if res.StatusCode != tt.status {
+				t.Errorf("got status %d, want %d", res.StatusCode, tt.status)
 			}
 		})
 	}
@@ -107,9 +107,9 @@ func TestParserCache_LongTexts(t *testing.T) {
 		}
 	}
 	if n := e.queries.cache.Len(); n != 0 {
-		t.Errorf("%d long queries are kept", n)
+		t.Errorf("%d long queries are cached", n)
 	}
 	if _, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil).NextPage(t.Context()); err != nil || e.queries.cache.Len() != 1 {
-		t.Errorf("a short one is not kept: %v", err)
+		t.Errorf("a short query is not cached: %v", err)
 	}
 }

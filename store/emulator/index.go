@@ -215,7 +215,7 @@ func (x *indexPolicy) includes(path sql.Path) bool {
 }
 
 // orders reports whether ORDER BY may name path alone. id and _ts are indexed under every policy;
-// other system properties as the policy says.
+// other system properties depend on it.
 func (x *indexPolicy) orders(path sql.Path) bool {
 	return x.root != nil && (len(path) == 1 && (path[0] == "id" || path[0] == "_ts") || x.included(path))
 }

@@ -366,7 +366,7 @@ func (e *Engine) items(q *request) (*response, error) {
 	if err := q.checkHeaders(); err != nil {
 		return nil, err
 	}
-	id := q.segments[len(q.segments)-1] // of kinds that name an item; assigned once, so that closures copy it
+	id := q.segments[len(q.segments)-1] // for kinds that name an item; assigned once, so that closures copy it
 	match := q.get("If-Match")
 	switch q.kind {
 	case Read:

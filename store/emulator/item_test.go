@@ -35,7 +35,7 @@ func TestItems(t *testing.T) {
 
 	res := mustCreate(t, c, "a", `{"id":"1", "n": 1.50, "pk":"a"}`)
 	if !strings.HasPrefix(string(res.Value), `{"id":"1","n":1.50,"pk":"a","_rid":"`) {
-		t.Errorf("order and number text must be kept: %s", res.Value)
+		t.Errorf("member order or number format has changed: %s", res.Value)
 	}
 	if res.ETag == "" || *res.SessionToken != "0:-1#1" || res.RequestCharge == 0 || res.ActivityID == "" {
 		t.Errorf("headers: %+v", res.Response)
@@ -53,7 +53,7 @@ func TestItems(t *testing.T) {
 		_, err = c.ReadItem(ctx, pk("c"), "1", nil)
 		wantStatus(t, err, 404, "")
 	})
-	t.Run("key of another partition -> mismatch", func(t *testing.T) {
+	t.Run("item of another partition -> mismatch", func(t *testing.T) {
 		_, err := c.CreateItem(ctx, pk("a"), []byte(`{"id":"x","pk":"b"}`), nil)
 		wantStatus(t, err, 400, "1001")
 		_, err = c.ReplaceItem(ctx, pk("a"), "1", []byte(`{"id":"1","pk":"b"}`), nil)
@@ -81,7 +81,7 @@ func TestItems(t *testing.T) {
 		_, err = c.DeleteItem(ctx, pk("a"), "1", o)
 		wantStatus(t, err, 412, "")
 		if _, err = c.UpsertItem(ctx, pk("a"), []byte(`{"id":"not there","pk":"a"}`), o); err != nil {
-			t.Errorf("If-Match of an upsert is judged only when the item is there: %v", err)
+			t.Errorf("upsert of a new item with If-Match: %v", err)
 		}
 	})
 	t.Run("etag changes with every write", func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestItems(t *testing.T) {
 		for range 5 {
 			r, err := c.UpsertItem(ctx, pk("a"), []byte(`{"id":"e","pk":"a"}`), nil)
 			if err != nil || seen[r.ETag] {
-				t.Fatalf("%v %v", r.ETag, err)
+				t.Fatalf("ETag %v is repeated, or an error: %v", r.ETag, err)
 			}
 			seen[r.ETag] = true
 		}
@@ -111,7 +111,7 @@ func TestItems(t *testing.T) {
 		_, err = c.CreateItem(ctx, pk("a"), []byte(strings.Repeat(big, 3)), nil)
 		wantStatus(t, err, 413, "")
 	})
-	t.Run("not a document -> bad request", func(t *testing.T) {
+	t.Run("invalid document -> bad request", func(t *testing.T) {
 		for _, doc := range []string{`[]`, `"x"`, `{`, `{"id":7,"pk":"a"}`, `{"id":"","pk":"a"}`, `{"pk":"a"}`, "{\"id\":\"\xff\",\"pk\":\"a\"}",
 			`{"id":"` + strings.Repeat("i", 1024) + `","pk":"a"}`, `{"id":"deep","pk":"a","d":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`} {
 			if _, err := c.CreateItem(ctx, pk("a"), []byte(doc), nil); statusOf(err) != 400 {
@@ -125,7 +125,7 @@ func TestItems(t *testing.T) {
 		mustCreate(t, c, "long", fmt.Sprintf(`{"id":"2","pk":"long","s":%q}`, long+"er"))
 		got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.s = @s", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: params("@s", long)})
 		if len(got) != 1 || got[0] != `"1"` {
-			t.Errorf("%q", got)
+			t.Errorf("got %q, want 1", got)
 		}
 		if _, err := c.DeleteItem(ctx, pk("long"), "1", nil); err != nil {
 			t.Error(err)
@@ -137,7 +137,7 @@ func TestItems(t *testing.T) {
 		wantStatus(t, err, 400, "")
 		mustCreate(t, c, key[1:], fmt.Sprintf(`{"id":"1","pk":%q}`, key[1:]))
 	})
-	t.Run("ids keep their characters", func(t *testing.T) {
+	t.Run("special characters in ids", func(t *testing.T) {
 		for _, id := range []string{"a b", " lead", "q?=.:~+-@()^${}[]!_", "鱀", "a'b", "100%"} {
 			doc, err := json.Marshal(map[string]string{"id": id, "pk": "ids"})
 			if err != nil {
@@ -240,7 +240,7 @@ func TestSessionTokens(t *testing.T) {
 	wantStatus(t, err, 404, "1002")
 	several := "7:-1#99,0:-1#1"
 	if _, err := c.ReadItem(ctx, pk("a"), "1", &azcosmos.ItemOptions{SessionToken: &several}); err != nil {
-		t.Errorf("another range's token does not count: %v", err)
+		t.Errorf("token ahead of another range: %v", err)
 	}
 }
 
@@ -256,17 +256,17 @@ func TestUniqueKeys(t *testing.T) {
 	b.ReplaceItem("1", []byte(`{"id":"1","pk":"a","slug":"y"}`), nil)
 	b.CreateItem([]byte(`{"id":"2","pk":"a","slug":"x"}`), nil)
 	if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); err != nil || !out.Success {
-		t.Errorf("a value that the batch gave up is free: %+v %v", out.OperationResults, err)
+		t.Errorf("unique value released earlier in the batch: %+v %v", out.OperationResults, err)
 	}
 	b = c.NewTransactionalBatch(pk("a"))
 	b.CreateItem([]byte(`{"id":"3","pk":"a","slug":"z"}`), nil)
 	b.CreateItem([]byte(`{"id":"4","pk":"a","slug":"z"}`), nil)
 	if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); err != nil || out.Success {
-		t.Errorf("a value that the batch took is taken: %+v %v", out.OperationResults, err)
+		t.Errorf("unique value used twice in the batch: %+v %v", out.OperationResults, err)
 	}
 }
 
-func TestConcurrentIncrements(t *testing.T) {
+func TestPatch_ConcurrentIncrements(t *testing.T) {
 	ctx := context.Background()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	mustCreate(t, c, "a", `{"id":"1","pk":"a","n":0}`)
@@ -283,7 +283,7 @@ func TestConcurrentIncrements(t *testing.T) {
 	wg.Wait()
 	res, err := c.ReadItem(ctx, pk("a"), "1", nil)
 	if err != nil || !strings.Contains(string(res.Value), `"n":200,`) {
-		t.Errorf("%s %v", res.Value, err)
+		t.Errorf("got %s, want n = 200: %v", res.Value, err)
 	}
 }
 
@@ -308,12 +308,12 @@ func TestItem_RepeatedNames(t *testing.T) {
 		newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: strings.Split(one.paths, ","), Version: 2}})
 		res := do(t, e, "POST", "/dbs/db/colls/c/docs", one.doc, "x-ms-documentdb-partitionkey", one.key)
 		if b, err := io.ReadAll(res.Body); res.StatusCode != 400 || !strings.Contains(string(b), "more than once") {
-			t.Errorf("%s by %s: %s %s %v", one.doc, one.paths, res.Status, b, err)
+			t.Errorf("%s by %s: got %s %s, want 400: %v", one.doc, one.paths, res.Status, b, err)
 		}
 	}
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a/b", "/a/c"}, Version: 2}})
-	elsewhere := `{"id":"1","a":{"b":"1","c":"2","id":1,"ttl":1},"x":{"id":1,"id":2,"a":1,"a":2}}` // names are the client's own
+	elsewhere := `{"id":"1","a":{"b":"1","c":"2","id":1,"ttl":1},"x":{"id":1,"id":2,"a":1,"a":2}}` // these names are not reserved
 	if res := do(t, e, "POST", "/dbs/db/colls/c/docs", elsewhere, "x-ms-documentdb-partitionkey", `["1","2"]`); res.StatusCode != 201 {
 		t.Errorf("%s: %s", elsewhere, res.Status)
 	}
@@ -348,13 +348,13 @@ func TestIndex_RepeatedNames(t *testing.T) {
 	audit(t, e)
 }
 
-// TestIndex_HashCollision: two properties with one path hash are both indexed, and change
+// TestIndex_HashCollision: two properties with the same path hash are both indexed, and change
 // independently.
 func TestIndex_HashCollision(t *testing.T) {
 	ctx := context.Background()
 	const a, b = "7mohtcOFVz", "c1E51sSEyx"
 	if hashPath(sql.Path{a}) != hashPath(sql.Path{b}) {
-		t.Fatal("they have not")
+		t.Fatal("the paths have different hashes")
 	}
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -397,8 +397,8 @@ func TestIndex_HashCollision(t *testing.T) {
 	audit(t, e)
 }
 
-// TestUnpairedSurrogates_Refused: JSON can escape one half of a surrogate pair, which UTF-8 cannot
-// hold. No id, key, property or query may contain it.
+// TestUnpairedSurrogates_Refused: JSON can escape an unpaired surrogate, which UTF-8 cannot encode. No
+// id, key, property or query may contain one.
 func TestUnpairedSurrogates_Refused(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -407,9 +407,9 @@ func TestUnpairedSurrogates_Refused(t *testing.T) {
 	send := func(want int, method, path, body string, headers ...string) {
 		t.Helper()
 		res := do(t, e, method, path, body, headers...)
-		answer, err := io.ReadAll(res.Body)
+		b, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != want {
-			t.Errorf("%s %s %s: %d %s, %v", method, path, body, res.StatusCode, answer, err)
+			t.Errorf("%s %s %s: got %d %s, want %d: %v", method, path, body, res.StatusCode, b, want, err)
 		}
 	}
 	batch := []string{key, `["p"]`, "X-Ms-Cosmos-Is-Batch-Request", "true", "X-Ms-Cosmos-Batch-Atomic", "true"}
@@ -451,7 +451,7 @@ func TestItem_WhiteSpace(t *testing.T) {
 			t.Errorf("%s: %s", doc, res.Status)
 		}
 		if b, err := io.ReadAll(do(t, e, "GET", fmt.Sprintf("/dbs/db/colls/c/docs/%d", i), "", "x-ms-documentdb-partitionkey", `["p"]`).Body); err != nil || !strings.HasPrefix(string(b), want+",") {
-			t.Errorf("%q is kept as %s, %v", doc, b, err)
+			t.Errorf("%q is stored as %s, want %s: %v", doc, b, want, err)
 		}
 	}
 	for _, doc := range []string{`{"id":"x","pk":"p" "a":1}`, `{"id":"x","pk":"p"}}`, `["id"]`, `{"id":"x","pk":"p",}`, ""} {

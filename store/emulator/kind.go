@@ -19,7 +19,7 @@ const (
 	Metadata   Kind = "metadata"
 )
 
-// classify returns the kind of a request. Metadata also stands for a method that items do not have.
+// classify returns the kind of a request. Methods that items do not have are Metadata, too.
 func (r *request) classify() Kind {
 	n := len(r.segments)
 	if n < 5 || r.segments[4] != "docs" {

@@ -62,7 +62,7 @@ func TestReindex_TooManyEntries(t *testing.T) {
 	}
 }
 
-// TestLimits checks the service's limits, and one beyond each.
+// TestLimits checks values at the service's limits and just beyond them.
 func TestLimits(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestLimits(t *testing.T) {
 		_, err := c.PatchItem(ctx, pk("p"), "patched", p, nil)
 		return statusOf(err)
 	}
-	properties := func(n int) int { // each with an entry of some 3 KB
+	properties := func(n int) int { // each with an entry of about 3 KB
 		id, key := strings.Repeat("i", 1023), strings.Repeat("k", 2048)
 		doc := fmt.Appendf(nil, `{"id":%q,"pk":%q`, id, key)
 		for i := range n {

@@ -23,8 +23,8 @@ const (
 )
 
 // visitEntries continues a scan over an index. It looks up the items of several entries at a time,
-// in key order: a lookup near the last one is several times faster. Items that the page has no room
-// for are not charged.
+// in key order: a lookup near the last one is several times faster. Items beyond the end of the page
+// are not charged.
 func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	seen := 0
 	for valid {
@@ -39,7 +39,7 @@ func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() boo
 		r.scratch.entries, r.scratch.ahead = entries, buf
 		for i := range entries {
 			seen++
-			if err := r.enter(); err != nil {
+			if err := r.countEntry(); err != nil {
 				return false, err
 			}
 			more, err := r.visitEntry(&entries[i], fn)
@@ -134,7 +134,7 @@ func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
 	if r.plan.kind&^(planSorted|planRows) == planInterval && !r.plan.indexes(r.rec.doc, e.position[:len(e.position)-len(address)]) {
 		return true, nil
 	}
-	return r.offer(&r.rec, e.position, address, fn)
+	return r.emit(&r.rec, e.position, address, fn)
 }
 
 // lookup reads an item in the query's view, or returns nil. The record is valid until the next

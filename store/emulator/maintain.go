@@ -91,7 +91,7 @@ func (x *indexWriter) order(rangeNo uint32, old, rec *record) {
 	}
 }
 
-// expiry maintains the entry by which an expired item is found.
+// expiry maintains the entry by which the purge finds the item.
 func (x *indexWriter) expiry(old, rec *record) {
 	if old != nil {
 		if at, ok := x.def.expiry(old); ok {
@@ -230,8 +230,8 @@ func (t *transaction) indexUnique(id string, old, rec *record) (size int, err er
 	return size, nil
 }
 
-// freeUnique refuses a unique key entry of another live item. An expired item that is not purged
-// yet is removed.
+// freeUnique refuses an entry that another live item owns. An expired owner that is not purged yet is
+// removed.
 func (t *transaction) freeUnique(id string, entry []byte) error {
 	owner, err := t.uniqueOwner(entry)
 	if err != nil || owner == "" || owner == id {
@@ -285,7 +285,7 @@ func (m *metaChange) reindex(c *container, def *definition) error {
 	if err := first.set(metaContainer, c.no, r); err != nil {
 		return err
 	}
-	if err := m.e.durable.lost(m.e.db.Apply(first.batch, pebble.Sync)); err != nil {
+	if err := m.e.durable.outcome(m.e.db.Apply(first.batch, pebble.Sync)); err != nil {
 		return err
 	}
 	c.def = def // the old definition no longer matches the index
@@ -307,7 +307,7 @@ func (e *Engine) finishReindex(c *container) error {
 	if err := m.set(metaContainer, c.no, c.def.record); err != nil {
 		return err
 	}
-	return e.durable.lost(e.db.Apply(m.batch, pebble.Sync))
+	return e.durable.outcome(e.db.Apply(m.batch, pebble.Sync))
 }
 
 func (e *Engine) rebuildIndex(c *container, def *definition) error {

@@ -9,14 +9,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkpoint is a position in the change feed that a follower keeps.
+// checkpoint is a position in the change feed.
 type checkpoint struct {
 	token string // "": the beginning
 	seq   int    // of the last transaction that it has seen
 }
 
-// readFeed drains the change feed from a position. Every page's end is kept as a
-// checkpoint.
+// readFeed drains the change feed from a position. It records the end of each page as a checkpoint.
 func (r *rig) readFeed(t *rapid.T, token string, size int32, more func(*azcosmos.ChangeFeedOptions)) []map[string]any {
 	o := azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}, MaxItemCount: size}
 	if token != "" {
@@ -52,8 +51,8 @@ func (r *rig) readFeed(t *rapid.T, token string, size int32, more func(*azcosmos
 	}
 }
 
-// checkFeed compares what was read from a checkpoint: the items that were written
-// since, each once and as it is now, in the order of their last writes.
+// checkFeed compares what was read from a checkpoint with the items written since: each once, in its current version,
+// in the order of the last writes.
 func (r *rig) checkFeed(t *rapid.T, docs []map[string]any, from checkpoint) {
 	r.sameFeed(t, docs, r.live(func(i *modelItem) bool { return i.seq > from.seq }))
 }
@@ -107,8 +106,7 @@ func (r *rig) feedSince(t *rapid.T) {
 	r.sameFeed(t, docs, r.live(func(i *modelItem) bool { return i.ts >= since }))
 }
 
-// pages is a query that is read page by page while items change and the engine
-// is opened again.
+// pages is a query that is read page by page while items change and the engine is reopened.
 type pages struct {
 	text   string
 	pk     string // "": all partitions
@@ -145,13 +143,13 @@ func (r *rig) openPages(t *rapid.T) {
 
 func (r *rig) nextPages(t *rapid.T) {
 	if len(r.pages) == 0 {
-		t.Skip("nothing is being read")
+		t.Skip("no open query")
 	}
 	r.page(t, rapid.IntRange(0, len(r.pages)-1).Draw(t, "which"))
 }
 
-// page reads one page. What does not change meanwhile must come exactly once;
-// what comes must match when it comes.
+// page reads one page. An item that does not change meanwhile must be returned exactly once, and a returned item must
+// match at that moment.
 func (r *rig) page(t *rapid.T, at int) {
 	p := r.pages[at]
 	key := azcosmos.NewPartitionKey()
@@ -168,11 +166,11 @@ func (r *rig) page(t *rapid.T, at int) {
 		pk, _ := json.Marshal(doc["pk"])
 		i := r.find(modelKey{string(pk), doc["id"].(string)})
 		if i == nil || p.filter != nil && p.filter.eval(i.doc) != yes || p.pk != "" && p.pk != i.pk {
-			t.Fatalf("%s: a page has %s", p.text, row)
+			t.Fatalf("%s: a page has %s, which does not match", p.text, row)
 		}
 		r.same(t, i, doc)
 		if p.seen[i.modelKey] == i.etag {
-			t.Fatalf("%s: %s comes twice", p.text, row)
+			t.Fatalf("%s: %s is returned twice", p.text, row)
 		}
 		p.seen[i.modelKey] = i.etag
 	}
@@ -181,7 +179,7 @@ func (r *rig) page(t *rapid.T, at int) {
 	}
 	for k, etag := range p.begun {
 		if i := r.find(k); i != nil && i.etag == etag && p.seen[k] != etag {
-			t.Fatalf("%s: %v was left out", p.text, k)
+			t.Fatalf("%s: %v is missing", p.text, k)
 		}
 	}
 	r.pages = append(r.pages[:at], r.pages[at+1:]...)

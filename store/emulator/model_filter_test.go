@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// truth is what a filter says of a document.
+// truth is the value of a filter for a document.
 type truth int
 
 const (
@@ -99,7 +99,7 @@ func (f between) eval(doc map[string]any) truth {
 	return junction{list: []filter{comparison{path: f.path, op: ">=", value: f.low}, comparison{path: f.path, op: "<=", value: f.high}}}.eval(doc)
 }
 
-// longValues agree in more than a range index entry holds of a value.
+// longValues have a common prefix about as long as maxRangeValue.
 var longValues = []any{strings.Repeat("l", 300) + "1", strings.Repeat("l", 300) + "2", strings.Repeat("l", 300), strings.Repeat("l", 250)}
 
 type inList struct {
@@ -216,8 +216,7 @@ func at(doc map[string]any, path string) (any, bool) {
 	return v, true
 }
 
-// typeRank is the place of a value's type in the order of types; undefined, which
-// has none here, comes before all.
+// typeRank is the rank of a value's type in the type order. Undefined, which has no Go value, is the lowest.
 func typeRank(v any) int {
 	switch v.(type) {
 	case nil:

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelGroup is the items that have one value of each of some properties.
+// modelGroup is the items with equal values of some properties.
 type modelGroup struct {
 	row   map[string]any // these values, k0 and so on
 	items []*modelItem
@@ -70,7 +70,7 @@ func beginAlike(a, b map[string]any, n int) bool {
 	return false
 }
 
-// aggregate is what an aggregate makes of a property of a group; ok is false if that is undefined.
+// aggregate computes an aggregate of a property of a group; ok is false if it is undefined.
 func (g *modelGroup) aggregate(name, path string) (result any, ok bool) {
 	var values []any
 	for _, i := range g.items {
@@ -105,7 +105,7 @@ func (g *modelGroup) aggregate(name, path string) (result any, ok bool) {
 	return slices.MaxFunc(values, order), true
 }
 
-// part draws the part of the rows that a query asks for.
+// part draws TOP, OFFSET and LIMIT, or neither; of returns that part of the rows.
 func part(t *rapid.T) (top string, limit string, of func(rows []string) []string) {
 	n, m := rapid.IntRange(0, 4).Draw(t, "n"), rapid.IntRange(0, 4).Draw(t, "m")
 	switch rapid.IntRange(0, 3).Draw(t, "part") {
@@ -120,7 +120,7 @@ func part(t *rapid.T) (top string, limit string, of func(rows []string) []string
 	return "", "", func(rows []string) []string { return rows }
 }
 
-// texts are the rows of a query.
+// texts returns the rows of a query.
 func (r *rig) texts(t *rapid.T, text, pk string, o *azcosmos.QueryOptions) []string {
 	var rows []string
 	for _, row := range r.drain(t, text, keyOf(pk), o) {
@@ -216,7 +216,7 @@ func (r *rig) distinct(t *rapid.T) {
 	}
 }
 
-// reindex changes the indexing policy. Queries that are being read may have lost their index.
+// reindex changes the indexing policy. It drops the open queries, which may have lost their index.
 func (r *rig) reindex(t *rapid.T) {
 	r.policy, r.pages = rapid.SampledFrom(modelPolicies).Draw(t, "policy"), nil
 	was, err := r.c.Read(context.Background(), nil)

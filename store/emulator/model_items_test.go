@@ -14,13 +14,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is one container, as naively as can be.
+// model is a naive implementation of one container.
 type model struct {
 	items  map[modelKey]*modelItem
 	ttl    int32 // of the container; 0: off
 	unique bool  // /u is a unique key
 	now    int64
-	seq    int // of the last transaction that wrote
+	seq    int // of the last transaction with a write
 }
 
 type modelKey struct{ pk, id string } // pk is JSON
@@ -30,7 +30,7 @@ type modelItem struct {
 	doc     map[string]any
 	etag    string // as the engine gave it; "" within a batch
 	ts      int64
-	seq, op int // place in the change feed
+	seq, op int // position in the change feed
 }
 
 func newModel() model { return model{items: map[modelKey]*modelItem{}} }
@@ -50,7 +50,7 @@ func (m *model) find(k modelKey) *modelItem {
 	return nil
 }
 
-// live returns the items that are there and pass, in the order of the change feed.
+// live returns the unexpired items that pass, in the order of the change feed.
 func (m *model) live(pass func(*modelItem) bool) []*modelItem {
 	var out []*modelItem
 	for _, i := range m.items {
@@ -85,8 +85,8 @@ type modelPatch struct {
 
 func (r *rig) draw(t *rapid.T, kind, pk string) modelOp {
 	op := modelOp{kind: kind, id: r.anyID(t)}
-	if there := r.passes(pk, nil); kind != "Create" && len(there) > 0 && rapid.IntRange(0, 3).Draw(t, "one that is there") > 0 {
-		op.id = rapid.SampledFrom(there).Draw(t, "item").id
+	if existing := r.passes(pk, nil); kind != "Create" && len(existing) > 0 && rapid.IntRange(0, 3).Draw(t, "existing item") > 0 {
+		op.id = rapid.SampledFrom(existing).Draw(t, "item").id
 	}
 	if kind == "Create" || kind == "Upsert" || kind == "Replace" {
 		op.doc = r.drawDoc(t, pk, op.id)
@@ -164,7 +164,8 @@ func drawPatch(t *rapid.T) modelPatch {
 	return p
 }
 
-// apply is what the protocol says of an operation: its status, and the change.
+// apply applies an operation to the model. It returns the status that the protocol requires, and the item written or
+// read.
 func (m *model) apply(op *modelOp, pk string) (status int, after *modelItem) {
 	k := modelKey{pk, op.id}
 	old := m.find(k)
@@ -214,7 +215,7 @@ func (m *model) apply(op *modelOp, pk string) (status int, after *modelItem) {
 
 func has(doc map[string]any, name string) bool { _, ok := doc[name]; return ok }
 
-// patched returns a document with a patch applied, false if it cannot be.
+// patched returns a document with a patch applied, or false if the patch is invalid for it.
 func patched(doc map[string]any, ops []modelPatch) (map[string]any, bool) {
 	b, err := json.Marshal(doc)
 	if err != nil {
@@ -238,14 +239,14 @@ func patchAt(v any, steps []string, p modelPatch, put func(any)) bool {
 	name, last := steps[0], len(steps) == 1
 	switch v := v.(type) {
 	case map[string]any:
-		old, there := v[name]
+		old, ok := v[name]
 		if !last {
-			return there && patchAt(old, steps[1:], p, func(n any) { v[name] = n })
+			return ok && patchAt(old, steps[1:], p, func(n any) { v[name] = n })
 		}
 		switch {
-		case p.op == "remove" && there:
+		case p.op == "remove" && ok:
 			delete(v, name)
-		case p.op == "set" || p.op == "add" || p.op == "replace" && there || p.op == "incr" && !there:
+		case p.op == "set" || p.op == "add" || p.op == "replace" && ok || p.op == "incr" && !ok:
 			v[name] = p.value
 		case p.op == "incr":
 			n, ok := old.(float64)
@@ -344,7 +345,7 @@ func (r *rig) write(t *rapid.T, kind string) {
 	}
 	want, item := r.apply(&op, pk)
 	if got != want {
-		t.Fatalf("status %d, the model says %d: %+v in %s: %v", got, want, op, pk, err)
+		t.Fatalf("got status %d, want %d: %+v in %s: %v", got, want, op, pk, err)
 	}
 	if err != nil {
 		return
@@ -359,14 +360,14 @@ func (r *rig) write(t *rapid.T, kind string) {
 	if o.EnableContentResponseOnWrite {
 		r.same(t, item, parsed(t, res.Value))
 	} else if len(res.Value) > 0 {
-		t.Fatalf("a body that was not asked for: %s", res.Value)
+		t.Fatalf("unrequested body: %s", res.Value)
 	}
 }
 
-// wrote begins a new transaction of the model.
+// wrote records a transaction with a write.
 func (r *rig) wrote() { r.seq++; r.times[r.now] = struct{}{} }
 
-// batch runs a few operations as one.
+// batch runs several operations in one transactional batch.
 func (r *rig) batch(t *rapid.T) {
 	pk := r.anyKey(t)
 	b := r.c.NewTransactionalBatch(keyOf(pk))
@@ -374,7 +375,7 @@ func (r *rig) batch(t *rapid.T) {
 	r.items = maps.Clone(before)
 	n := rapid.IntRange(1, 5).Draw(t, "operations")
 	var want []int
-	var read []*modelItem // what the results show
+	var read []*modelItem // items in the results
 	failed, wrote := -1, false
 	for i := range n {
 		op := r.draw(t, rapid.SampledFrom([]string{"Create", "Upsert", "Upsert", "Replace", "Patch", "Delete", "Read"}).Draw(t, "kind"), pk)
@@ -417,7 +418,7 @@ func (r *rig) batch(t *rapid.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(statuses(out), want) || out.Success != (failed < 0) {
-		t.Fatalf("batch: %v, the model says %v", statuses(out), want)
+		t.Fatalf("batch: got %v, want %v", statuses(out), want)
 	}
 	if failed >= 0 || !wrote {
 		return
@@ -432,7 +433,7 @@ func (r *rig) batch(t *rapid.T) {
 		if item.etag == "" {
 			item.seq = r.seq
 		}
-		if item.seq == r.seq { // written here; of a Read, what was written before it
+		if item.seq == r.seq { // written here, or read after a write here
 			item.etag = string(one.ETag)
 			r.etags = append(r.etags, item.etag)
 		}
@@ -447,7 +448,7 @@ func (r *rig) read(t *rapid.T) {
 	res, err := r.c.ReadItem(context.Background(), keyOf(pk), op.id, nil)
 	if err != nil {
 		if statusOf(err) != want {
-			t.Fatalf("read of %s in %s: %v, the model says %d", op.id, pk, err, want)
+			t.Fatalf("read of %s in %s: got %v, want %d", op.id, pk, err, want)
 		}
 		return
 	}
@@ -487,7 +488,7 @@ func (r *rig) readMany(t *rapid.T) {
 	}
 	for k := range wanted {
 		if r.find(k) != nil {
-			t.Fatalf("read many left out %v", k)
+			t.Fatalf("read many did not return %v", k)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// descending reads a column of a modelPolicy.
+// descending returns the path and the direction of a column of a modelPolicy.
 func descending(column string) (path string, desc bool) {
 	path, desc = strings.CutPrefix(column, "-")
 	return path, desc
@@ -78,18 +78,17 @@ func compareBy(orderBy []string, a, b map[string]any) int {
 	return 0
 }
 
-// sorts reports whether the policy has the index that an ORDER BY needs. With one
-// property it may depend on WHERE: on whether that pins what comes before it in a
-// composite index.
+// sorts reports whether the policy always or never has the index that an ORDER BY needs. With one property it can
+// depend on whether WHERE pins the preceding columns of a composite index.
 func (p modelPolicy) sorts(orderBy []string) (always, never bool) {
 	if len(orderBy) != 1 {
 		always = len(orderBy) == 0 || p.composed(orderBy)
 		return always, !always
 	}
 	path, _ := descending(orderBy[0])
-	place := "/" + strings.ReplaceAll(path, ".", "/")
+	pointer := "/" + strings.ReplaceAll(path, ".", "/")
 	covers := func(i string) bool {
-		return i == "/*" || i == place+"/?" || strings.HasSuffix(i, "/*") && strings.HasPrefix(place, strings.TrimSuffix(i, "*"))
+		return i == "/*" || i == pointer+"/?" || strings.HasSuffix(i, "/*") && strings.HasPrefix(pointer, strings.TrimSuffix(i, "*"))
 	}
 	if path == "id" || slices.ContainsFunc(p.included, covers) {
 		return true, false
@@ -105,8 +104,7 @@ func (p modelPolicy) sorts(orderBy []string) (always, never bool) {
 	return always, never
 }
 
-// composed reports whether the policy has the composite index that an ORDER BY
-// over several properties needs.
+// composed reports whether the policy has the composite index that an ORDER BY of several properties needs.
 func (p modelPolicy) composed(orderBy []string) bool {
 	inverse := slices.Clone(orderBy)
 	for i, column := range inverse {
@@ -185,8 +183,8 @@ func drawBinder(t *rapid.T) *binder {
 	return nil
 }
 
-// query compares a query in one partition. Rows that ORDER BY does not tell
-// apart may come in any order, but in the same one however they are paged.
+// query compares a query in one partition. Rows with equal ORDER BY values may be in any order, but it must not depend
+// on the page size.
 func (r *rig) query(t *rapid.T) {
 	pk, q, b := r.anyKey(t), r.drawQuery(t), drawBinder(t)
 	text := q.text("*", b)
@@ -225,12 +223,12 @@ func (r *rig) query(t *rapid.T) {
 	ids := r.drain(t, q.text("VALUE c.id", nil), keyOf(pk), nil)
 	for n, row := range rows {
 		if id, _ := json.Marshal(parsed(t, row)["id"]); n >= len(ids) || !equalText(ids[n], id) {
-			t.Fatalf("%s: the rows depend on the size of the page: %q", text, ids)
+			t.Fatalf("%s: the order depends on the page size: %q", text, ids)
 		}
 	}
 }
 
-// refused reports whether a query is refused for want of an index, as it should be.
+// refused reports whether a query is refused because it needs an index, and checks that against the policy.
 func (r *rig) refused(t *rapid.T, q *modelQuery, text string, key azcosmos.PartitionKey, o *azcosmos.QueryOptions) bool {
 	always, never := r.policy.sorts(q.orderBy)
 	if always {
@@ -249,8 +247,7 @@ func equalText(a, b []byte) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
 }
 
-// crossQuery compares a filter over all partitions, and sees what needs a client
-// that merges refused.
+// crossQuery compares a filter over all partitions, and checks that queries that need a merging client are refused.
 func (r *rig) crossQuery(t *rapid.T) {
 	q, b := r.drawQuery(t), drawBinder(t)
 	text := q.text("c.pk, c.id", b)
@@ -272,7 +269,7 @@ func (r *rig) crossQuery(t *rapid.T) {
 		pk, _ := json.Marshal(doc["pk"])
 		k := modelKey{string(pk), doc["id"].(string)}
 		if !wanted[k] {
-			t.Fatalf("%s: %s is too much", text, row)
+			t.Fatalf("%s: unexpected row %s", text, row)
 		}
 		delete(wanted, k)
 	}
@@ -332,8 +329,7 @@ func (r *rig) aggregate(t *rapid.T) {
 	}
 }
 
-// keyset walks a partition by the values of the last row of each page, as an
-// application does that keeps no continuation token.
+// keyset pages through a partition by the values of the last row of each page, without continuation tokens.
 func (r *rig) keyset(t *rapid.T) {
 	pk, size := r.anyKey(t), rapid.IntRange(1, 3).Draw(t, "page size")
 	orderBy := []string{"t", "n", "id"}

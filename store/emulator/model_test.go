@@ -59,7 +59,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// printSeed chooses the seed, unless one was given, so that every run can be repeated.
+// printSeed chooses a seed, unless the flag sets one, and logs it so that the run can be repeated.
 func printSeed(t *testing.T) {
 	seed := flag.Lookup("rapid.seed").Value
 	if seed.String() == "0" {
@@ -83,12 +83,12 @@ type rig struct {
 
 	lsn         int                // of the last write
 	checkpoints []checkpoint       // of the change feed
-	pages       []*pages           // queries that are being read
-	etags       []string           // all that were ever seen
-	times       map[int64]struct{} // at which something was written
+	pages       []*pages           // open queries
+	etags       []string           // all ETags so far
+	times       map[int64]struct{} // of writes
 }
 
-// modelPolicy is an indexing policy, and what the model has to know of it.
+// modelPolicy is an indexing policy in the form that the model uses.
 type modelPolicy struct {
 	name       string
 	included   []string
@@ -203,15 +203,14 @@ func (r *rig) passTime(t *rapid.T) {
 	r.clock.Store(r.now)
 }
 
-// purge removes expired items, which no operation may observe.
+// purge removes expired items. No operation may observe it.
 func (r *rig) purge(t *rapid.T) {
 	if _, err := r.e.purge(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// check compares everything there is, after every step: the items by a scan over
-// the partitions, and the change feed.
+// check compares all items, by a scan over the partitions, and the change feed, after every step.
 func (r *rig) check(t *rapid.T) {
 	rows := r.drain(t, "SELECT * FROM c", azcosmos.NewPartitionKey(), nil)
 	var got []map[string]any
@@ -236,7 +235,7 @@ func (r *rig) check(t *rapid.T) {
 // same compares a document that the engine returned with an item of the model.
 func (r *rig) same(t *rapid.T, i *modelItem, doc map[string]any) {
 	if doc["_etag"] != i.etag || doc["_ts"] != float64(i.ts) {
-		t.Fatalf("%v: etag and time should be %s and %d", doc, i.etag, i.ts)
+		t.Fatalf("%v: want ETag %s and _ts %d", doc, i.etag, i.ts)
 	}
 	bare := maps.Clone(doc)
 	for name := range doc {
@@ -263,7 +262,7 @@ func equalJSON(a, b any) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// keyOf is azcosmos' partition key for one of the model's.
+// keyOf converts a partition key of the model to one of azcosmos.
 func keyOf(pk string) azcosmos.PartitionKey {
 	var v any
 	if err := json.Unmarshal([]byte(pk), &v); err != nil {
@@ -288,7 +287,7 @@ func (r *rig) anyID(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"a", "b", "c", "d", "é f"}).Draw(t, "id")
 }
 
-// session checks that a write's LSN comes after all that were before.
+// session checks that a write's LSN is higher than those of all earlier writes.
 func (r *rig) session(t *rapid.T, token *string) {
 	var partition, lsn int
 	if token == nil {

@@ -252,13 +252,13 @@ func (p *partition) holds(epk []byte) bool {
 
 func formatEPK(b []byte) string { return strings.ToUpper(hex.EncodeToString(b)) }
 
-// descends reports whether p came out of splits of partition no.
+// descends reports whether partition no was split into p, directly or not.
 func (p *partition) descends(no uint32) bool {
 	return slices.Contains(p.parents, no)
 }
 
-// checkSession returns 404/1002 if a session token is ahead of an LSN of p. The LSNs of regions do not
-// count: one region has all writes.
+// checkSession returns 404/1002 if a session token is ahead of have, an LSN of p. It ignores the LSNs of
+// regions: one region has all writes.
 func checkSession(p *partition, have uint64, header string) error {
 	for header != "" {
 		var one string
@@ -282,8 +282,7 @@ func checkSession(p *partition, have uint64, header string) error {
 	return nil
 }
 
-// The resource ids of the service: 4 bytes for a database, 4 more for a
-// container, 8 more for an item.
+// The resource ids of the service: 4 bytes for a database, 4 more for a container, 8 more for an item.
 
 const databaseRIDBytes = 4
 

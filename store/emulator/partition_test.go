@@ -93,7 +93,7 @@ func TestPartitionKeyEncoding(t *testing.T) {
 	})
 }
 
-// TestPartitionKeyHeader: the header that the SDK sends for a value is the key of that value in a
+// TestPartitionKeyHeader: the header that the SDK sends for a value equals the key of that value in a
 // document.
 func TestPartitionKeyHeader(t *testing.T) {
 	d := partitionKeyPaths{paths: []sql.Path{{"pk"}}, version: 2}
@@ -112,13 +112,13 @@ func TestPartitionKeyHeader(t *testing.T) {
 	}
 	for _, header := range []string{``, `a`, `{}`, `null`, `["a"`, `[[1]]`, `[{"a":1}]`, `["\U0001f600"]`} {
 		if key, err := parsePartitionKey(header); err == nil {
-			t.Errorf("%s is taken for %v", header, key)
+			t.Errorf("%s is accepted as %v", header, key)
 		}
 	}
 }
 
-// TestSeveralPartitions runs all operations on a container with three ranges.
-func TestSeveralPartitions(t *testing.T) {
+// TestContainer_SeveralPartitions runs all operations on a container with three ranges.
+func TestContainer_SeveralPartitions(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -145,10 +145,10 @@ func TestSeveralPartitions(t *testing.T) {
 	}
 	cross := azcosmos.NewPartitionKey()
 	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c", cross, &azcosmos.QueryOptions{PageSizeHint: 7}); len(rows) != n {
-		t.Errorf("scan: %d", len(rows))
+		t.Errorf("scan: got %d rows, want %d", len(rows), n)
 	}
 	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.n = 1", cross, &azcosmos.QueryOptions{PageSizeHint: 7}); len(rows) != n/2 {
-		t.Errorf("range index: %d", len(rows))
+		t.Errorf("range index: got %d rows, want %d", len(rows), n/2)
 	}
 	var ids []azcosmos.ItemIdentity
 	for i := range n {
@@ -173,13 +173,13 @@ func TestPartitionKeyRangeID_ContainerPrefix(t *testing.T) {
 	}{{"0", 200}, {rid + ",0", 200}, {rid + ",1", 410}, {"another,0", 410}, {",0", 410}} {
 		of := []string{"x-ms-documentdb-partitionkeyrangeid", one.id}
 		if res := do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`, append(of, "Content-Type", "application/query+json")...); res.StatusCode != one.want {
-			t.Errorf("%q: a query is answered with %s", one.id, res.Status)
+			t.Errorf("%q: query: got %s, want %d", one.id, res.Status, one.want)
 		}
 		if res := do(t, e, "GET", docs, "", append(of, "A-IM", "Incremental Feed")...); res.StatusCode != one.want {
-			t.Errorf("%q: the change feed is answered with %s", one.id, res.Status)
+			t.Errorf("%q: change feed: got %s, want %d", one.id, res.Status, one.want)
 		}
 		if res, _ := bulk(t, e, one.id, `[{"operationType":"Read","id":"1","partitionKey":"[\"p\"]"}]`); res.StatusCode != one.want {
-			t.Errorf("%q: a bulk request is answered with %s", one.id, res.Status)
+			t.Errorf("%q: bulk: got %s, want %d", one.id, res.Status, one.want)
 		}
 	}
 }

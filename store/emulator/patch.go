@@ -208,7 +208,7 @@ func (op *patchOp) apply(doc []byte) ([]byte, error) {
 			return nil, badRequest("The patch path '%s' is invalid: '%s' is not an index of an array.", joinPointer(op.path), last)
 		}
 	}
-	appends := !at.array || last == "-" || last == strconv.Itoa(at.index) // if the place is empty
+	appends := !at.array || last == "-" || last == strconv.Itoa(at.index) // if nothing is found
 	switch {
 	case op.op == "add" && (at.found && at.array || !at.found && appends),
 		op.op == "set" && !at.found && (!at.array || last == "-"),
@@ -251,26 +251,26 @@ func missingPath(path []string) error {
 
 // increment adds two JSON numbers: exactly if both are integers and the sum fits 64 bits, otherwise
 // in floating point.
-func increment(was, by []byte, path []string) ([]byte, error) {
-	old := sql.ValueOf(was)
-	if old.Kind() != sql.Number {
+func increment(old, by []byte, path []string) ([]byte, error) {
+	value := sql.ValueOf(old)
+	if value.Kind() != sql.Number {
 		return nil, badRequest("The patch path '%s' is not a number.", joinPointer(path))
 	}
-	a, err1 := strconv.ParseInt(string(was), 10, 64)
+	a, err1 := strconv.ParseInt(string(old), 10, 64)
 	b, err2 := strconv.ParseInt(string(by), 10, 64)
 	if sum := a + b; err1 == nil && err2 == nil && (sum > a) == (b > 0) {
 		return strconv.AppendInt(nil, sum, 10), nil
 	}
-	sum := old.Float() + sql.ValueOf(by).Float()
+	sum := value.Float() + sql.ValueOf(by).Float()
 	if math.IsInf(sum, 0) || math.IsNaN(sum) {
 		return nil, badRequest("The increment of '%s' is out of range.", joinPointer(path))
 	}
 	return json.Marshal(sum)
 }
 
-// place is the location of a path in a document: a member or element, or, if missing, the end of
-// its parent.
-type place struct {
+// location is where a path leads in a document: a member or element, or, if missing, the end of its
+// parent.
+type location struct {
 	array      bool
 	found      bool
 	index      int // number of members or elements before it
@@ -279,8 +279,8 @@ type place struct {
 }
 
 // find locates a path. All of it but the last step must exist.
-func find(doc []byte, path []string) (place, error) {
-	at := place{end: len(doc)}
+func find(doc []byte, path []string) (location, error) {
+	at := location{end: len(doc)}
 	for i, step := range path {
 		if doc[at.value] != '{' && doc[at.value] != '[' {
 			return at, missingPath(path[:i])
@@ -294,8 +294,8 @@ func find(doc []byte, path []string) (place, error) {
 }
 
 // step locates a name or index in the object or array at p.
-func (p place) step(doc []byte, name string) place {
-	at := place{array: doc[p.value] == '[', start: p.value + 1, value: p.value + 1, end: p.value + 1}
+func (p location) step(doc []byte, name string) location {
+	at := location{array: doc[p.value] == '[', start: p.value + 1, value: p.value + 1, end: p.value + 1}
 	wanted := -1
 	if at.array {
 		if k, err := strconv.Atoi(name); err == nil {
@@ -317,8 +317,8 @@ func (p place) step(doc []byte, name string) place {
 	return at
 }
 
-// insert inserts a value at a place: an element before the existing one, or a member with a name.
-func (p place) insert(doc []byte, name string, raw []byte) []byte {
+// insert inserts a value: an element before the existing one, or a member with a name.
+func (p location) insert(doc []byte, name string, raw []byte) []byte {
 	var b []byte
 	if !p.found && p.index > 0 {
 		b = append(b, ',')
@@ -333,8 +333,8 @@ func (p place) insert(doc []byte, name string, raw []byte) []byte {
 	return slices.Insert(doc, p.start, b...)
 }
 
-// remove deletes the value at a place, with a comma.
-func (p place) remove(doc []byte) []byte {
+// remove deletes the value, with a comma.
+func (p location) remove(doc []byte) []byte {
 	if p.index > 0 {
 		return slices.Delete(doc, p.start-1, p.end)
 	}

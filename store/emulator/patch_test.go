@@ -30,18 +30,18 @@ func TestPatchApply(t *testing.T) {
 		{"increment", `[{"op":"incr","path":"/a/n","value":-3}]`, strings.Replace(doc, `"n":1`, `"n":-2`, 1)},
 		{"increment a fraction", `[{"op":"incr","path":"/a/f","value":1}]`, strings.Replace(doc, `1.50`, `2.5`, 1)},
 		{"increment an element", `[{"op":"incr","path":"/list/2","value":4}]`, strings.Replace(doc, `1,2,3`, `1,2,7`, 1)},
-		{"increment makes a property", `[{"op":"incr","path":"/made","value":4}]`, strings.TrimSuffix(doc, "}") + `,"made":4}`},
+		{"increment creates a property", `[{"op":"incr","path":"/made","value":4}]`, strings.TrimSuffix(doc, "}") + `,"made":4}`},
 		{"increment over 64 bits becomes a float", `[{"op":"incr","path":"/big","value":1}]`, strings.Replace(doc, `9223372036854775807`, `9223372036854776000`, 1)},
 		{"operations follow one another", `[{"op":"add","path":"/b","value":{}},{"op":"add","path":"/b/c","value":1},{"op":"incr","path":"/b/c","value":1}]`, strings.TrimSuffix(doc, "}") + `,"b":{"c":2}}`},
 		{"move", `[{"op":"move","from":"/s","path":"/a/s"}]`, strings.Replace(strings.Replace(doc, `,"s":"x"`, ``, 1), `1.50}`, `1.50,"s":"x"}`, 1)},
-		{"an array is emptied and filled", `[{"op":"remove","path":"/list/2"},{"op":"remove","path":"/list/0"},{"op":"remove","path":"/list/0"},{"op":"add","path":"/list/0","value":[]},{"op":"add","path":"/list/0/-","value":{}}]`, strings.Replace(doc, `1,2,3`, `[{}]`, 1)},
-		{"an object is emptied and filled", `[{"op":"set","path":"/b","value":{"c":1}},{"op":"remove","path":"/b/c"},{"op":"add","path":"/b/d","value":2}]`, strings.TrimSuffix(doc, "}") + `,"b":{"d":2}}`},
+		{"empty and refill an array", `[{"op":"remove","path":"/list/2"},{"op":"remove","path":"/list/0"},{"op":"remove","path":"/list/0"},{"op":"add","path":"/list/0","value":[]},{"op":"add","path":"/list/0/-","value":{}}]`, strings.Replace(doc, `1,2,3`, `[{}]`, 1)},
+		{"empty and refill an object", `[{"op":"set","path":"/b","value":{"c":1}},{"op":"remove","path":"/b/c"},{"op":"add","path":"/b/d","value":2}]`, strings.TrimSuffix(doc, "}") + `,"b":{"d":2}}`},
 		{"a name with escapes", `[{"op":"set","path":"/b","value":{"\u0063\"}":"}"}},{"op":"replace","path":"/b/c\"}","value":1}]`, strings.TrimSuffix(doc, "}") + `,"b":{"\u0063\"}":1}}`},
-		{"the first of two of one name", `[{"op":"set","path":"/b","value":{"c":1,"c":2}},{"op":"incr","path":"/b/c","value":5}]`, strings.TrimSuffix(doc, "}") + `,"b":{"c":6,"c":2}}`},
+		{"repeated name -> first member", `[{"op":"set","path":"/b","value":{"c":1,"c":2}},{"op":"incr","path":"/b/c","value":5}]`, strings.TrimSuffix(doc, "}") + `,"b":{"c":6,"c":2}}`},
 		{"escaped path", `[{"op":"add","path":"/x~1y~0z","value":1}]`, strings.TrimSuffix(doc, "}") + `,"x/y~z":1}`},
 
-		{"replace what is missing", `[{"op":"replace","path":"/nothing","value":1}]`, "400"},
-		{"remove what is missing", `[{"op":"remove","path":"/nothing"}]`, "400"},
+		{"replace a missing property", `[{"op":"replace","path":"/nothing","value":1}]`, "400"},
+		{"remove a missing property", `[{"op":"remove","path":"/nothing"}]`, "400"},
 		{"missing parent", `[{"op":"add","path":"/no/thing","value":1}]`, "400"},
 		{"parent is a scalar", `[{"op":"add","path":"/s/x","value":1}]`, "400"},
 		{"add beyond the end", `[{"op":"add","path":"/list/4","value":1}]`, "400"},
@@ -51,9 +51,9 @@ func TestPatchApply(t *testing.T) {
 		{"increment a string", `[{"op":"incr","path":"/s","value":1}]`, "400"},
 		{"increment by a string", `[{"op":"incr","path":"/a/n","value":"1"}]`, "400"},
 		{"increment out of range", `[{"op":"set","path":"/a/n","value":1e308},{"op":"incr","path":"/a/n","value":1e308}]`, "400"},
-		{"increment what is out of range", `[{"op":"set","path":"/a/n","value":1e999},{"op":"incr","path":"/a/n","value":-1e999}]`, "400"},
+		{"increment a number out of range", `[{"op":"set","path":"/a/n","value":1e999},{"op":"incr","path":"/a/n","value":-1e999}]`, "400"},
 		{"no value", `[{"op":"set","path":"/a/n"}]`, "400"},
-		{"deep for a while", `[{"op":"set","path":"/b","value":{"x":` + strings.Repeat("[", 129) + strings.Repeat("]", 129) + `,"y":[1 , 2]}},{"op":"remove","path":"/b/x"},{"op":"remove","path":"/b/y/0"}]`, "400"},
+		{"too deep, removed by a later operation", `[{"op":"set","path":"/b","value":{"x":` + strings.Repeat("[", 129) + strings.Repeat("]", 129) + `,"y":[1 , 2]}},{"op":"remove","path":"/b/x"},{"op":"remove","path":"/b/y/0"}]`, "400"},
 		{"unknown operation", `[{"op":"test","path":"/a/n","value":1}]`, "400"},
 		{"no operations", `[]`, "400"},
 		{"eleven operations", `[` + strings.Repeat(`{"op":"incr","path":"/a/n","value":1},`, 10) + `{"op":"incr","path":"/a/n","value":1}]`, "400"},
@@ -61,7 +61,7 @@ func TestPatchApply(t *testing.T) {
 		{"system property", `[{"op":"set","path":"/_ts","value":1}]`, "400"},
 		{"id", `[{"op":"set","path":"/id","value":"2"}]`, "400"},
 		{"partition key", `[{"op":"set","path":"/a/key","value":"2"}]`, "400"},
-		{"what holds the partition key", `[{"op":"remove","path":"/a"}]`, "400"},
+		{"parent of the partition key", `[{"op":"remove","path":"/a"}]`, "400"},
 		{"move the partition key away", `[{"op":"move","from":"/a/key","path":"/b"}]`, "400"},
 	} {
 		t.Run(one.name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestPatchThroughClient(t *testing.T) {
 	ops.SetCondition("from c where c.revision < 8")
 	res, err := c.PatchItem(ctx, pk("a"), "1", ops, withContent)
 	if err != nil || !strings.HasPrefix(string(res.Value), `{"id":"1","pk":"a","n":3,"revision":7,"x":{"y":1},"_rid"`) {
-		t.Fatalf("%s %v", res.Value, err)
+		t.Fatalf("got %s: %v", res.Value, err)
 	}
 	ops.SetCondition("from c where c.revision < 7")
 	_, err = c.PatchItem(ctx, pk("a"), "1", ops, nil)

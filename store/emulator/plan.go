@@ -15,14 +15,14 @@ import (
 
 // The kinds of plan. Continuations contain them: do not renumber.
 const (
-	planPoints    = 1 // point lookups
-	planPartition = 2 // the items of one logical partition, or of a prefix of a hierarchical key
-	planOrder     = 3 // all items of a physical partition, in order of creation
-	planComposite = 4 // a composite index, within one logical partition
-	planRange     = 5 // the range index, for equality
-	planInterval  = 6 // the range index, for an interval of values
-	planSorted    = 8 // flag: rows are sorted in memory
-	planRows      = 16
+	planPoints    = 1  // point lookups
+	planPartition = 2  // the items of one logical partition, or of a prefix of a hierarchical key
+	planOrder     = 3  // all items of a physical partition, in order of creation
+	planComposite = 4  // a composite index, within one logical partition
+	planRange     = 5  // the range index, for equality
+	planInterval  = 6  // the range index, for an interval of values
+	planSorted    = 8  // flag: rows are sorted in memory
+	planRows      = 16 // flag: rows come from an sql.Aggregation
 )
 
 // plan is how a query finds its items.

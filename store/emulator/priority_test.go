@@ -12,84 +12,85 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// While a reader catches up and requests of normal priority come, one of low priority waits for the one before it,
-// and for a rest.
-func TestTurns_LowPriorityRests(t *testing.T) {
+// TestLowPriorityGate_Pauses: while a reader catches up and requests of normal priority come, a low-priority request
+// waits for the one before it, and for a pause.
+func TestLowPriorityGate_Pauses(t *testing.T) {
 	low := func() *request { return &request{header: http.Header{"X-Ms-Cosmos-Priority-Level": {"low"}}} }
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
-		// run returns how long a low-priority request of 2 ms waits for its turn.
+		gate := newLowPriorityGate()
+		const took, pause = 2 * time.Millisecond, pauseFactor * 2 * time.Millisecond
+		// run returns how long a low-priority request waits for the slot.
 		run := func() time.Duration {
 			t.Helper()
 			q, began := low(), time.Now()
-			if err := turns.take(t.Context(), q); err != nil {
+			if err := gate.acquire(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}
 			waited := time.Since(began)
-			<-time.After(2 * time.Millisecond) // the request's work, in a bubble
-			q.turn.end()
+			<-time.After(took) // the request's work, in a bubble
+			q.slot.release()
 			return waited
 		}
-		other := func() {
-			if err := turns.take(t.Context(), &request{}); err != nil {
+		normal := func() {
+			if err := gate.acquire(t.Context(), &request{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		other()
+		normal()
 		if first, second := run(), run(); first > 0 || second > 0 {
-			t.Errorf("waits of %v and %v while nothing catches up", first, second)
+			t.Errorf("waited %v and %v without a reader that catches up, want 0", first, second)
 		}
 		<-time.After(time.Second)
-		turns.behind.Store(time.Now().UnixNano())
+		gate.lastCatchUp.Store(time.Now().UnixNano())
 		if first, second := run(), run(); first > 0 || second > 0 {
-			t.Errorf("waits of %v and %v while nothing else comes", first, second)
+			t.Errorf("waited %v and %v without requests of normal priority, want 0", first, second)
 		}
-		other()
+		normal()
 		run()
-		if waited := run(); waited != restFactor*2*time.Millisecond {
-			t.Errorf("a wait of %v after another request", waited)
+		if waited := run(); waited != pause {
+			t.Errorf("waited %v after a request of normal priority, want %v", waited, pause)
 		}
 		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
 		defer stop()
-		if err := turns.take(ctx, low()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v during the rest", err)
+		if err := gate.acquire(ctx, low()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("acquire during the pause: got %v, want %v", err, context.DeadlineExceeded)
 		}
 		first, second := low(), low()
-		if err := turns.take(t.Context(), first); err != nil {
+		if err := gate.acquire(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
-		if err := turns.take(ctx, second); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v while another has its turn", err)
+		if err := gate.acquire(ctx, second); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("acquire of a held slot: got %v, want %v", err, context.DeadlineExceeded)
 		}
-		first.turn.end()
-		first.turn.end() // does nothing
+		first.slot.release()
+		first.slot.release() // does nothing
 		run()
-		<-time.After(othersCome)
+		<-time.After(normalWindow)
 		if waited := run(); waited > 0 {
-			t.Errorf("a wait of %v long after another request", waited)
+			t.Errorf("waited %v long after a request of normal priority, want 0", waited)
 		}
-		other()
+		normal()
 		run()
-		turns.grows.Store(time.Now().UnixNano())
+		gate.lastGrowth.Store(time.Now().UnixNano())
 		if first, second := run(), run(); first > 0 || second > 0 {
-			t.Errorf("waits of %v and %v while a backlog grows", first, second)
+			t.Errorf("waited %v and %v while a backlog grows, want 0", first, second)
 		}
-		<-time.After(catchesUp)
-		turns.behind.Store(time.Now().UnixNano())
-		other()
+		<-time.After(catchUpWindow)
+		gate.lastCatchUp.Store(time.Now().UnixNano())
+		normal()
 		run()
-		if waited := run(); waited != restFactor*2*time.Millisecond {
-			t.Errorf("a wait of %v long after a backlog grew", waited)
+		if waited := run(); waited != pause {
+			t.Errorf("waited %v long after a backlog grew, want %v", waited, pause)
 		}
-		<-time.After(catchesUp)
-		other()
+		<-time.After(catchUpWindow)
+		normal()
 		if first, second := run(), run(); first > 0 || second > 0 {
-			t.Errorf("waits of %v and %v long after the last page of old changes", first, second)
+			t.Errorf("waited %v and %v long after the last page of old changes, want 0", first, second)
 		}
 	})
 }
 
-// A backlog grows if its reader has more left than a second ago, whatever other readers have.
+// TestBacklog_Grew: a backlog grows if its reader has more left than a second ago. Other readers do not count.
 func TestBacklog_Grew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b backlog
@@ -102,23 +103,24 @@ func TestBacklog_Grew(t *testing.T) {
 			{time.Second / 2, 50, 200, 2000, false},
 			{time.Second / 2, 200, 250, 2000, true},
 			{time.Second / 2, 1900, 1950, 2000, false}, // another reader
-			{time.Second / 2, 10, 60, 2000, false},     // a third one
+			{time.Second / 2, 10, 60, 2000, false},     // a third reader
 			{0, 250, 300, 2000, false},
 			{9 * time.Second, 300, 350, 9000, true}, // a slow page
 			{time.Second, 350, 400, 9050, false},    // no more than before
-			{readerGone, 10, 60, 9999, false},       // another reader, as the first is gone
+			{readerTimeout, 10, 60, 9999, false},    // another reader, after the first has timed out
 			{time.Second, 60, 110, 12_000, true},
-			{readerGone, 110, 160, 99_999, false}, // it was not behind meanwhile
+			{readerTimeout, 110, 160, 99_999, false}, // a new measurement after a timeout
 		} {
 			<-time.After(page.pause)
 			if got := b.grew(page.after, page.end, page.last); got != page.grew {
-				t.Errorf("page %d: %v", i, got)
+				t.Errorf("page %d: grew %v, want %v", i, got, page.grew)
 			}
 		}
 	})
 }
 
-// Pages of low priority are short for a reader of the change feed that catches up, while other requests come.
+// TestChangeFeed_ShortPagesWhileCatchingUp: a low-priority reader that catches up gets short pages while requests of
+// normal priority come.
 func TestChangeFeed_ShortPagesWhileCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, Options{})
@@ -129,7 +131,7 @@ func TestChangeFeed_ShortPagesWhileCatchingUp(t *testing.T) {
 				mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p"}`, i))
 			}
 		}
-		const all = 3 * shortPage
+		const all = 3 * catchUpPageSize
 		var end string // of the last page
 		page := func(priority, after string) string {
 			t.Helper()
@@ -142,34 +144,27 @@ func TestChangeFeed_ShortPagesWhileCatchingUp(t *testing.T) {
 			end = r.Header.Get("Etag")
 			return r.Header.Get("X-Ms-Item-Count")
 		}
+		// want reads a page and checks the number of its changes.
+		want := func(n int, priority, after, what string) {
+			t.Helper()
+			if got := page(priority, after); got != fmt.Sprint(n) {
+				t.Errorf("%s: got %s changes, want %d", what, got, n)
+			}
+		}
 		write(0, all-1)
-		if got := page("Low", ""); got != fmt.Sprint(all-1) {
-			t.Errorf("%s new changes of low priority after writes", got)
-		}
-		<-time.After(farBehind * time.Second)
-		if got := page("Low", ""); got != fmt.Sprint(all-1) {
-			t.Errorf("%s old changes of low priority, while nothing else comes", got)
-		}
-		<-time.After(readerGone)
+		want(all-1, "Low", "", "new changes, low priority")
+		<-time.After(catchUpLag)
+		want(all-1, "Low", "", "old changes, low priority, no other requests")
+		<-time.After(readerTimeout)
 		write(all-1, all)
-		if got := page("High", ""); got != fmt.Sprint(all) {
-			t.Errorf("%s old changes of high priority", got)
-		}
-		if got := page("Low", ""); got != fmt.Sprint(shortPage) {
-			t.Errorf("%s old changes of low priority after a write", got)
-		}
+		want(all, "High", "", "old changes, high priority")
+		want(catchUpPageSize, "Low", "", "old changes, low priority, after a write")
 		<-time.After(time.Second)
 		write(all, 2*all)
-		if got := page("Low", end); got != fmt.Sprint(shortPage) {
-			t.Errorf("%s old changes of low priority on the next page", got)
-		}
-		if got := page("Low", end); got != fmt.Sprint(2*all-2*shortPage) {
-			t.Errorf("%s old changes of low priority after the reader fell further behind", got)
-		}
-		<-time.After(catchesUp)
+		want(catchUpPageSize, "Low", end, "next page")
+		want(2*all-2*catchUpPageSize, "Low", end, "page after the reader fell further behind")
+		<-time.After(catchUpWindow)
 		write(2*all, 2*all+1)
-		if got := page("Low", ""); got != fmt.Sprint(shortPage) {
-			t.Errorf("%s old changes of low priority, long after the reader fell behind", got)
-		}
+		want(catchUpPageSize, "Low", "", "page long after the reader fell further behind")
 	})
 }

@@ -196,10 +196,10 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 		return nil, badRequest("A query over %s can only filter, project and limit.", name)
 	}
 	var rows [][]byte
-	done := queryMetrics{retrieved: len(bodies), took: time.Millisecond}
+	metrics := queryMetrics{retrieved: len(bodies), took: time.Millisecond}
 	item := b.Evaluator()
 	for _, body := range bodies {
-		done.loaded += len(body)
+		metrics.loaded += len(body)
 		item.Next(body)
 		if ok, err := item.Matches(); err != nil {
 			return nil, queryError(err)
@@ -223,11 +223,11 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 	}
 	resp := feedResponse(name, rid, rows)
 	resp.charge = chargeQueryBase
-	done.rows = len(rows)
+	metrics.rows = len(rows)
 	for _, row := range rows {
-		done.output += len(row)
+		metrics.output += len(row)
 	}
-	resp.extra = done.header(q)
+	resp.extra = metrics.header(q)
 	return resp, nil
 }
 
@@ -274,15 +274,15 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		return nil, err
 	}
 	resp = (&response{container: c, partition: p}).at(e, r.state.at(p))
-	about := []*partition{p}
+	partitions := []*partition{p}
 	if r.plan.across() {
-		about = r.scope.ranges
-		resp.payers = about
+		partitions = r.scope.ranges
+		resp.payers = partitions
 	}
-	if err := e.admit(q, about...); err != nil {
+	if err := e.admit(q, partitions...); err != nil {
 		return resp, err
 	}
-	for _, one := range about {
+	for _, one := range partitions {
 		if err := checkSession(one, one.applied.Load(), q.get("X-Ms-Session-Token")); err != nil {
 			return resp, err
 		}
@@ -290,12 +290,12 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 	if err := r.run(); err != nil {
 		return resp, err
 	}
-	for _, seen := range r.scope.ranges {
-		if err := e.durable.waitSynced(q.ctx, seen, seen.applied.Load()); err != nil {
+	for _, p := range r.scope.ranges {
+		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil {
 			return nil, err
 		}
 	}
-	done := queryMetrics{retrieved: r.looked, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
+	metrics := queryMetrics{retrieved: r.filtered, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
 	out := r.scratch.finishPage(r.out, r.rows)
 	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
 	if resp.charge, err = r.charge(); err != nil {
@@ -304,8 +304,8 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 	if r.next != nil {
 		resp.continuation = r.next.encode(fingerprint())
 	}
-	done.took = time.Since(began)
-	resp.extra = done.header(q)
+	metrics.took = time.Since(began)
+	resp.extra = metrics.header(q)
 	if q.is("X-Ms-Cosmos-Populateindexmetrics") {
 		resp.extra = append(resp.extra, "X-Ms-Cosmos-Index-Utilization", base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
 	}

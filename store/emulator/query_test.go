@@ -39,7 +39,7 @@ func queryPages(t testing.TB, c *azcosmos.ContainerClient, text string, key azco
 			rows = append(rows, string(i))
 		}
 		if pages++; pages > 1000 {
-			t.Fatalf("%s: no end", text)
+			t.Fatalf("%s: more than 1000 pages", text)
 		}
 	}
 	return rows, pages
@@ -53,7 +53,7 @@ func params(kv ...any) []azcosmos.QueryParameter {
 	return p
 }
 
-// blogPolicy indexes little, as a container with a policy of its own does.
+// blogPolicy indexes two paths and two composites.
 func blogPolicy() *azcosmos.IndexingPolicy {
 	asc := azcosmos.CompositeIndexAscending
 	return &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
@@ -87,8 +87,8 @@ func TestKeysetPaging(t *testing.T) {
 	fillBlog(t, c, "other", 30)
 	mustCreate(t, c, "p", `{"id":"post","pk":"p","type":"post","creationDate":"2024-01-01T00:00:20.000Z"}`)
 
-	// Writers insert newer items while a reader walks back in time: it must see
-	// each item that was there when it began, once, in order.
+	// A writer inserts newer items while a reader pages from new to old: it must see each item that existed
+	// when it began, once, in order.
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -135,13 +135,13 @@ func TestKeysetPaging(t *testing.T) {
 }
 
 // TestPages_AnySize: the rows do not depend on the page size, which determines how many items are
-// looked up together.
+// looked up at a time.
 func TestPages_AnySize(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	const count = 300
-	for i := range count { // ids in an order that is not that of the dates
+	for i := range count { // the order of the ids is not that of the dates
 		size := 10
 		if i%50 == 0 {
 			size = 100 << 10
@@ -199,7 +199,7 @@ func TestLookAhead_MemoryIsBounded(t *testing.T) {
 		return items
 	}
 	items, took := read(), uint64(math.MaxUint64)
-	for range 5 { // the least of which has nothing of what flushes and pools that were emptied take
+	for range 5 { // the minimum excludes flushes and emptied pools
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		items = read()
@@ -207,7 +207,7 @@ func TestLookAhead_MemoryIsBounded(t *testing.T) {
 		took = min(took, (after.TotalAlloc-before.TotalAlloc)>>20)
 	}
 	if t.Logf("%d MB", took); took > 24 { // together they would take 60 and more
-		t.Errorf("%d MB are allocated for 20 keys of 512 KB", took)
+		t.Errorf("allocated %d MB for 20 keys of 512 KB, want at most 24", took)
 	}
 	if items != 20 {
 		t.Errorf("%d items", items)
@@ -245,8 +245,8 @@ func TestQueries(t *testing.T) {
 		{"sorted in memory, offset over pages", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id OFFSET 1 LIMIT 4", one, nil, 3, `"c00007" "c00012" "c00017" "c00022"`, 2},
 		{"top", "SELECT TOP 3 VALUE c.id FROM c ORDER BY c.id", one, nil, 2, `"c00000" "c00001" "c00002"`, 2},
 		{"top of an index", "SELECT TOP 3 VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", one, nil, 2, `"c00000" "c00001" "c00002"`, 2},
-		{"limit 0 behind an offset", "SELECT VALUE c.id FROM c OFFSET 1 LIMIT 0", one, nil, 0, ``, 1},
-		{"no end to the limit", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id OFFSET 5 LIMIT 2147483647", one, nil, 0, `"c00027"`, 1},
+		{"limit 0 after an offset", "SELECT VALUE c.id FROM c OFFSET 1 LIMIT 0", one, nil, 0, ``, 1},
+		{"largest limit", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id OFFSET 5 LIMIT 2147483647", one, nil, 0, `"c00027"`, 1},
 		{"offset beyond the end", "SELECT VALUE c.id FROM c ORDER BY c.id OFFSET 500 LIMIT 5", one, nil, 0, ``, 1},
 		{"count", "SELECT VALUE COUNT(1) FROM c WHERE c.rank = 1", one, nil, 0, `6`, 1},
 		{"group by", "SELECT c.userId, COUNT(1) AS n FROM c GROUP BY c.userId", one, nil, 2, `{"userId":"u0","n":10} {"userId":"u1","n":10} {"userId":"u2","n":10}`, 2},
@@ -254,8 +254,8 @@ func TestQueries(t *testing.T) {
 		{"points", "SELECT VALUE c.id FROM c WHERE c.id IN ('c00003', 'nothing', 'c00001')", one, nil, 0, `"c00003" "c00001"`, 1},
 		{"points in order", "SELECT VALUE c.id FROM c WHERE c.id IN ('c00003', 'c00001') ORDER BY c.id", one, nil, 0, `"c00001" "c00003"`, 1},
 		{"points over partitions", "SELECT VALUE c.pk FROM c WHERE (c.id = 'c00003' AND c.pk = 'p') OR (c.id = 'c00003' AND c.pk = 'q')", cross, nil, 0, `"p" "q"`, 1},
-		{"nothing", "SELECT * FROM c WHERE c.type = 'comment' AND c.creationDate > '2030'", one, nil, 0, ``, 1},
-		{"an unknown partition", "SELECT * FROM c", pk("nobody"), nil, 0, ``, 1},
+		{"no rows", "SELECT * FROM c WHERE c.type = 'comment' AND c.creationDate > '2030'", one, nil, 0, ``, 1},
+		{"an empty partition", "SELECT * FROM c", pk("empty"), nil, 0, ``, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rows, pages := queryPages(t, c, test.text, test.key, &azcosmos.QueryOptions{PageSizeHint: test.size, QueryParameters: test.params})
@@ -267,7 +267,7 @@ func TestQueries(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a full page of a scan is followed by another", func(t *testing.T) {
+	t.Run("full last page of a scan -> empty page", func(t *testing.T) {
 		if rows, pages := queryPages(t, c, "SELECT * FROM c", cross, &azcosmos.QueryOptions{PageSizeHint: 15}); len(rows) != 60 || pages != 5 {
 			t.Errorf("%d rows, %d pages", len(rows), pages)
 		}
@@ -308,7 +308,7 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestPlans checks, by the entries read, that the indexes are used.
+// TestPlans checks, by the number of entries read, that queries use the indexes.
 func TestPlans(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
@@ -321,7 +321,7 @@ func TestPlans(t *testing.T) {
 	}{
 		{"keyset page", strings.NewReplacer("@t", "'comment'", "@d", "'2024-01-01T00:01:00.000Z'", "@id", "'c00120'").Replace(keyset), 20, false, 23},
 		{"first page of an order", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type DESC, c.creationDate DESC, c.id DESC", 20, false, 21},
-		{"one sort property behind a pinned one", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.creationDate", 20, false, 21},
+		{"one sort property after a pinned one", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.creationDate", 20, false, 21},
 		{"range index", "SELECT * FROM c WHERE c.userId = 'u1'", 0, true, 67},
 		{"points", "SELECT * FROM c WHERE c.id IN ('c00001', 'c00002')", 0, false, 2},
 		{"scan stops at the page's end", "SELECT * FROM c", 10, true, 10},
@@ -340,7 +340,7 @@ func TestPlans(t *testing.T) {
 				fmt.Sscanf(m, "retrievedDocumentCount=%d", &entries)
 			}
 			if entries > test.entries || entries < len(page.Items) {
-				t.Errorf("looked at %d entries for %d rows, want at most %d", entries, len(page.Items), test.entries)
+				t.Errorf("read %d entries for %d rows, want at most %d", entries, len(page.Items), test.entries)
 			}
 		})
 	}
@@ -523,11 +523,11 @@ func TestLimits_CountRows(t *testing.T) {
 	}
 }
 
-// TestGroups_ConcurrentWrites: a group or distinct value that exists all the time is returned once,
-// whatever is written between pages.
+// TestGroups_ConcurrentWrites: a group or distinct value that always exists is returned once, despite
+// writes between pages.
 func TestGroups_ConcurrentWrites(t *testing.T) {
 	ctx := context.Background()
-	long := strings.Repeat("x", 2*1024) // more than the place of a row has
+	long := strings.Repeat("x", 2*1024) // longer than maxPositionKey
 	for _, text := range []string{
 		"SELECT DISTINCT VALUE c.x FROM c",
 		"SELECT VALUE c.x FROM c GROUP BY c.x",
@@ -553,7 +553,7 @@ func TestGroups_ConcurrentWrites(t *testing.T) {
 			for _, row := range page.Items {
 				seen[strings.Trim(string(row), `x"`)]++
 			}
-			// 0 and 6 come and go, at the ends; 3 moves to another item.
+			// The first and last values, 0 and 6, are deleted and created again; 3 moves to another item.
 			if n%2 == 0 {
 				for _, id := range []string{"0", "6"} {
 					if _, err := c.DeleteItem(ctx, pk("p"), id, nil); err != nil {
@@ -569,7 +569,7 @@ func TestGroups_ConcurrentWrites(t *testing.T) {
 		}
 		for x := range 7 {
 			if n := seen[fmt.Sprint(x)]; n > 1 || n == 0 && x > 0 && x < 6 {
-				t.Errorf("%s: %d comes %d times", text, x, n)
+				t.Errorf("%s: value %d is returned %d times, want once", text, x, n)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestQueryPlan: the rewritten queries, and that the engine accepts them.
+// TestQueryPlan checks the rewritten queries, and that the parser accepts them.
 func TestQueryPlan(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
@@ -50,24 +50,24 @@ func TestQueryPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer, err := io.ReadAll(res.Body)
+			got, err := io.ReadAll(res.Body)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if res.StatusCode != 200 {
 				if want != "400" || res.StatusCode != 400 {
-					t.Fatalf("%s: %s", res.Status, answer)
+					t.Fatalf("got %s %s, want a plan %q", res.Status, got, want)
 				}
 				return
 			}
 			var plan queryPlanInfo
-			mustUnmarshal(t, answer, &plan)
-			got := plan.QueryInfo.Rewritten
-			if strings.ReplaceAll(got, clientFilter, "FILTER") != want {
-				t.Errorf("got  %s\nwant %s", got, want)
+			mustUnmarshal(t, got, &plan)
+			query := plan.QueryInfo.Rewritten
+			if strings.ReplaceAll(query, clientFilter, "FILTER") != want {
+				t.Errorf("got  %s\nwant %s", query, want)
 			}
-			if _, err := sql.Parse(strings.ReplaceAll(got, clientFilter, "true")); got != "" && err != nil {
-				t.Errorf("%s: %v", got, err)
+			if _, err := sql.Parse(strings.ReplaceAll(query, clientFilter, "true")); query != "" && err != nil {
+				t.Errorf("%s: %v", query, err)
 			}
 		})
 	}
@@ -79,12 +79,12 @@ func TestQueryPlan_RepeatedQuery(t *testing.T) {
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	const body = `{"query":"SELECT * FROM c ORDER BY c.a","query":"SELECT TOP 1 c.b FROM c"}`
 	res := do(t, e, "POST", "/dbs/db/colls/c/docs", body, "Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
-	answer, err := io.ReadAll(res.Body)
+	got, err := io.ReadAll(res.Body)
 	if res.StatusCode != 200 || err != nil {
-		t.Fatalf("%s: %s %v", res.Status, answer, err)
+		t.Fatalf("%s: %s %v", res.Status, got, err)
 	}
 	var plan queryPlanInfo
-	if mustUnmarshal(t, answer, &plan); plan.QueryInfo.Rewritten != "SELECT TOP 1 c.b FROM c" {
-		t.Errorf("%s", answer)
+	if mustUnmarshal(t, got, &plan); plan.QueryInfo.Rewritten != "SELECT TOP 1 c.b FROM c" {
+		t.Errorf("got %s, want the plan of the last query", got)
 	}
 }

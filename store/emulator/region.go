@@ -38,10 +38,10 @@ func newRegions(names []string, multiple bool) (*regions, error) {
 	return r, nil
 }
 
-// slug returns the name of a region as it is in host names.
+// slug returns the name of a region in host names.
 func slug(region string) string { return strings.ToLower(strings.ReplaceAll(region, " ", "")) }
 
-// endpoint returns the endpoint of a region: like in the service, the account's with the region's name
+// endpoint returns the endpoint of a region: as in the service, the account's with the region's name
 // in the first label of the host. An IP address has no labels: all regions have the account's endpoint.
 func (r *regions) endpoint(account string, region int) string {
 	if len(r.names) == 1 || isAddress(account) {
@@ -63,8 +63,8 @@ func labelEnd(endpoint string) int {
 	return start + strings.IndexAny(endpoint[start:], ".:/")
 }
 
-// find returns the region that an endpoint names and the account's endpoint. The account's is that of
-// the region that takes the writes.
+// find returns the region and the account's endpoint for the endpoint of a request. The account's
+// endpoint stands for the region that takes the writes.
 func (r *regions) find(endpoint string) (region int, account string) {
 	if len(r.names) == 1 {
 		return 0, endpoint
@@ -104,7 +104,7 @@ func (q *request) writes() bool {
 }
 
 // sessionToken formats a session token: range:version#LSN, and with several regions the LSN of each. As
-// in the service, a region may not say its LSN: -1.
+// in the service, it can be -1: unknown.
 func (r *regions) sessionToken(p *partition, lsn uint64) string {
 	b := strconv.AppendUint(make([]byte, 0, 48), uint64(p.no), 10)
 	if len(r.names) == 1 {

@@ -17,7 +17,7 @@ import (
 	"byline/internal/secrettest"
 )
 
-// TestRegions_SessionTokens: with several regions tokens have an LSN for each; the global LSN counts.
+// TestRegions_SessionTokens: with several regions, tokens have an LSN for each; only the global LSN counts.
 func TestRegions_SessionTokens(t *testing.T) {
 	e := newEngine(t, Options{Regions: []string{"West Europe", "North Europe", "East US"}})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -46,8 +46,7 @@ func TestRegions_SessionTokens(t *testing.T) {
 	}
 }
 
-// TestSessionToken_TooLong: the token of 256 ranges in three regions is refused, in every request, that
-// of a range is not.
+// TestSessionToken_TooLong: every request with the token of 256 ranges in three regions is refused.
 func TestSessionToken_TooLong(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
@@ -68,8 +67,8 @@ func TestSessionToken_TooLong(t *testing.T) {
 	}
 }
 
-// TestRegions_EndpointOfAddress: the host of a region is a name, so at an IP address all regions have the
-// account's endpoint, and what takes the writes answers.
+// TestRegions_EndpointOfAddress: at an IP address all regions have the account's endpoint, which stands for
+// the write region.
 func TestRegions_EndpointOfAddress(t *testing.T) {
 	r, err := newRegions([]string{"West Europe", "North Europe"}, false)
 	if err != nil {
@@ -83,20 +82,20 @@ func TestRegions_EndpointOfAddress(t *testing.T) {
 		"http://account.localhost:8081/": "http://account-westeurope.localhost:8081/",
 	} {
 		if got := r.endpoint(account, 0); got != want {
-			t.Errorf("at %s, the region's endpoint is %s, want %s", account, got, want)
+			t.Errorf("%s: the endpoint of the region is %s, want %s", account, got, want)
 		}
 		if region, found := r.find(account); region != 1 || found != account {
-			t.Errorf("%s is region %d of %s", account, region, found)
+			t.Errorf("%s: found region %d of %s, want region 1 of %[1]s", account, region, found)
 		}
 	}
 }
 
-// TestRegions_Names refuses regions that could not have hosts of their own.
+// TestRegions_Names: regions without a name, or with the same host, are refused.
 func TestRegions_Names(t *testing.T) {
 	for _, names := range [][]string{{""}, {"West US", ""}, {"West US", "westus"}} {
 		t.Run(fmt.Sprintf("%q -> an error", names), func(t *testing.T) {
 			if e, err := Open("", Options{Regions: names}); err == nil {
-				t.Error("opened", e.Close())
+				t.Error("Open succeeded", e.Close())
 			}
 		})
 	}
@@ -122,7 +121,7 @@ func regionalContainer(t *testing.T, e *Engine, preferred ...string) *azcosmos.C
 	return c
 }
 
-// TestRegions_Unavailable: azcosmos reads in the region that it prefers, and elsewhere while that fails.
+// TestRegions_Unavailable: azcosmos reads in its preferred region, and in another one while that fails.
 func TestRegions_Unavailable(t *testing.T) {
 	for name, fault := range map[string]Fault{
 		"healthy":               {},
@@ -155,10 +154,10 @@ func TestRegions_Unavailable(t *testing.T) {
 					want = []string{"East US", "West US"}
 				}
 				if _, err := c.ReadItem(t.Context(), pk("p"), "1", nil); err != nil || !slices.Equal(reads, want) {
-					t.Errorf("read in %v: %v", reads, err)
+					t.Errorf("read in %v, want %v: %v", reads, want, err)
 				}
 				if _, err := c.UpsertItem(t.Context(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil || !slices.Equal(writes, []string{"West US"}) {
-					t.Errorf("written in %v: %v", writes, err)
+					t.Errorf("written in %v, want West US: %v", writes, err)
 				}
 			})
 		})
@@ -215,14 +214,14 @@ func TestRegions_Writes(t *testing.T) {
 	}
 }
 
-// TestFailOver_LosesWrites: what came after the replicated state never happened, in every index.
+// TestFailOver_LosesWrites: a failover removes the writes after the replicated state from every index.
 func TestFailOver_LosesWrites(t *testing.T) {
 	e := newEngine(t, Options{Regions: []string{"West US", "East US"}, PartitionBytes: 1000})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	create(t, c, "kept")
 	create(t, c, "deleted")
 	if err := e.FailOver(); err == nil {
-		t.Error("failed over to nothing")
+		t.Error("failover without a replicated state succeeded")
 	}
 	if err := e.Replicated(); err != nil {
 		t.Fatal(err)
@@ -242,7 +241,7 @@ func TestFailOver_LosesWrites(t *testing.T) {
 	}
 	c = regionalContainer(t, e)
 	if _, err := c.ReadItem(t.Context(), pk("p"), "lost", nil); statusOf(err) != http.StatusNotFound {
-		t.Errorf("the lost item: %v", err)
+		t.Errorf("read of the lost item: got %v, want 404", err)
 	}
 	if got, at, err := ids(t, c, ""); got != "deleted kept" || at != "0:1#2#1=-1#2=2" || err != nil {
 		t.Errorf("%s at %s: %v", got, at, err)
@@ -261,7 +260,7 @@ func TestFailOver_LosesWrites(t *testing.T) {
 		t.Errorf("next write at %s", got)
 	}
 	if err := e.FailOver(); err == nil {
-		t.Error("failed over to the same state again")
+		t.Error("second failover to the same state succeeded")
 	}
 	if err := e.Replicated(); err != nil {
 		t.Fatal(err)
@@ -270,6 +269,6 @@ func TestFailOver_LosesWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.FailOver(); err == nil {
-		t.Error("failed over to a state before a split")
+		t.Error("failover to a state before a split succeeded")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// replicaSteps is the number of steps in which a replica advances within its lag. It holds one
-// snapshot more.
+// replicaSteps is the number of steps in which a replica advances within its lag. It holds one more
+// snapshot.
 const replicaSteps = 8
 
 // replica serves reads from a past state, like a replica that has not received the last writes. A
@@ -55,6 +55,7 @@ func (r *replica) run(ctx context.Context) {
 	}
 }
 
+// follow takes a snapshot and closes those that are older than the visible one.
 func (r *replica) follow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// lagging is an engine whose replica never catches up while a test runs, and a
-// container that holds the item "old" in the partition "p".
+// lagging returns an engine whose replica never catches up during a test, and a container with the item "old" in the
+// partition "p".
 func lagging(t *testing.T) (*Engine, *azcosmos.ContainerClient) {
 	t.Helper()
 	e := newEngine(t, Options{ReplicaLag: time.Hour})
@@ -62,7 +62,7 @@ func TestReplica_SessionToken(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	t.Run("point read of a new item -> not there", func(t *testing.T) {
+	t.Run("point read of a new item -> not found", func(t *testing.T) {
 		_, err := c.ReadItem(ctx, pk("p"), "new", nil)
 		wantStatus(t, err, http.StatusNotFound, "")
 	})
@@ -98,7 +98,7 @@ func TestReplica_SessionToken(t *testing.T) {
 		if r := read(); r.StatusCode != http.StatusOK || r.Header.Get("x-ms-session-token") != "0:-1#3" {
 			t.Errorf("%s at %s", r.Status, r.Header.Get("x-ms-session-token"))
 		}
-		// azcosmos asks again, once.
+		// azcosmos retries once.
 		o := &azcosmos.ItemOptions{SessionToken: &after}
 		if r, err := c.ReadItem(ctx, pk("p"), "old", o); err != nil || !strings.Contains(string(r.Value), `"n":3`) {
 			t.Errorf("%s: %v", r.Value, err)
@@ -112,7 +112,7 @@ func TestReplica_SessionToken(t *testing.T) {
 			t.Errorf("%s: %v", got, err)
 		}
 	})
-	t.Run("after a split -> nothing is lost, and what follows lags again", func(t *testing.T) {
+	t.Run("after a split -> earlier writes visible, later ones lag", func(t *testing.T) {
 		if err := e.Split("db", "c", "0"); err != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +152,7 @@ func TestReplica_Advances(t *testing.T) {
 	})
 }
 
-// TestReplica_ChangeFeed: large items, which change feed entries do not carry, have their past
-// state.
+// TestReplica_ChangeFeed: large items, which change feed entries do not carry, are in their past state.
 func TestReplica_ChangeFeed(t *testing.T) {
 	e, c := lagging(t)
 	text := strings.Repeat("x", 2*maxInlineRecord)
@@ -169,7 +168,7 @@ func TestReplica_ChangeFeed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, id := range []string{"unchanged", "patched", "deleted", "made again"} {
+	for _, id := range []string{"unchanged", "patched", "deleted", "recreated"} {
 		put(id, 1)
 	}
 	e.replica.catchUp()
@@ -177,21 +176,21 @@ func TestReplica_ChangeFeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	remove("deleted")
-	remove("made again")
-	put("made again", 3)
+	remove("recreated")
+	put("recreated", 3)
 	r, err := c.ReadChangeFeed(t.Context(), &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
-	if err != nil || len(r.Items) != 5 { // with the one that was there
+	if err != nil || len(r.Items) != 5 { // with old
 		t.Fatalf("%d items, %v", len(r.Items), err)
 	}
 	for _, item := range r.Items {
 		if !strings.Contains(string(item), `"n":1`) {
-			t.Errorf("not of the past: %s", strings.ReplaceAll(string(item), text, "..."))
+			t.Errorf("newer than the replica: %s", strings.ReplaceAll(string(item), text, "..."))
 		}
 	}
 }
 
-// TestSessionToken_Query: the token is that of the state that the response shows, so that caches
-// know what it lacks.
+// TestSessionToken_Query: the token is that of the state that the response shows, so that caches know
+// which writes it lacks.
 func TestSessionToken_Query(t *testing.T) {
 	_, c, held, done := heldQuery(t)
 	mustCreate(t, c, "p", `{"id":"new","pk":"p","name":"new"}`)
@@ -236,7 +235,7 @@ func TestSessionToken_PointRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What is found at an even LSN is newer than that: it was made at the next one.
+		// An item found at an even LSN would be newer than that: it was created at the next one.
 		if found := res.StatusCode == http.StatusOK; found && lsn%2 == 0 || lsn < last {
 			t.Fatalf("%s at %d, after %d", res.Status, lsn, last)
 		}
@@ -253,7 +252,7 @@ func TestSessionToken_PointRead(t *testing.T) {
 func TestSessionToken_SeveralPartitions(t *testing.T) {
 	e := newEngine(t, Options{Partitions: 2})
 	newContainer(t, e, azcosmos.ContainerProperties{})
-	for text, about := range map[string]string{
+	for text, read := range map[string]string{
 		"SELECT * FROM c WHERE c.pk IN ('a', 'b', 'c') AND c.id = '1'": "01",
 		"SELECT * FROM c WHERE c.x > 1":                                "01",
 		"SELECT * FROM c":                                              "0", // its first page
@@ -262,7 +261,7 @@ func TestSessionToken_SeveralPartitions(t *testing.T) {
 			res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"`+text+`"}`, "Content-Type", "application/query+json",
 				"x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-session-token", id+":-1#9")
 			refused := res.StatusCode == http.StatusNotFound && res.Header.Get("x-ms-substatus") == "1002"
-			if refused != strings.Contains(about, id) {
+			if refused != strings.Contains(read, id) {
 				t.Errorf("%s with a token ahead of %s: %s", text, id, res.Status)
 			}
 		}

@@ -24,22 +24,20 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// scale makes the benchmarks of this file large. What an engine of a million
-// items does, beside one of a thousand:
+// scale makes the benchmarks of this file large. To compare an engine of a million items with one of a thousand:
 //
 //	go test ./store/emulator -run '^$' -bench 'Scale|Bulk|Memory' -scale 1000000 -timeout 30m
 var scale = flag.Int("scale", 10_000, "number of items of the larger data set of the benchmarks")
 
 const smallScale = 1_000
 
-// What an engine of a million items may take, and so one of fewer.
+// Limits of an engine of up to a million items.
 const (
 	maxResidentMB = 256
-	maxStart      = time.Second // until the first answer
+	maxStart      = time.Second // until the first response
 )
 
-// scaled is an engine with n items, which lie in logical partitions of bulkBatch
-// as the comments and likes of a post do.
+// scaled is an engine with n items in logical partitions of bulkBatch items, like the comments and likes of a post.
 type scaled struct {
 	n      int
 	dir    string
@@ -87,10 +85,10 @@ func (s *scaled) connect(b *testing.B, client *azcosmos.Client) {
 	if s.client, err = client.NewContainer("db", "c"); err != nil {
 		b.Fatal(err)
 	}
-	s.feed = "" // it names the account
+	s.feed = "" // a continuation contains the account
 }
 
-// serve connects over HTTP, as another process would.
+// serve connects over HTTP, like another process.
 func (s *scaled) serve(b *testing.B) {
 	b.Helper()
 	server := httptest.NewServer(s.engine)
@@ -137,7 +135,7 @@ func (s *scaled) keysetPage() error {
 func (s *scaled) feedPage() error {
 	last := s.engine.catalog.Load().databases["db"].containers["c"].ranges[0].synced.Load()
 	o := &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}, MaxItemCount: 100}
-	if s.feed != "" { // a token of the client's, with another position
+	if s.feed != "" { // the client's token with another position
 		at := feedPositions.ReplaceAllString(s.feed, fmt.Sprintf(`\"%d\"`, s.random.Uint64N(last)))
 		o.Continuation = &at
 	}
@@ -223,7 +221,7 @@ func benchmarkGrowth(b *testing.B, small, large *scaled) {
 	}
 }
 
-// roundTrip sends a request to the engine and reads its answer.
+// roundTrip sends a request to the engine and reads the response.
 func roundTrip(e *Engine, req *http.Request, body []byte) error {
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	res, err := e.Do(req)
@@ -247,7 +245,7 @@ func scaleContainer(t testing.TB, e *Engine) {
 	newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 }
 
-// scaleID scatters the ids, as ids in real life are.
+// scaleID scatters the ids like random ones.
 func scaleID(i int) string { return fmt.Sprintf("%08x", uint32(i)*2654435761) }
 
 // scaleKey is the partition key of an item.
@@ -262,8 +260,7 @@ const (
 	bulkClients = 8
 )
 
-// bulkLoad creates the items from and up to but without to, of about 350 bytes,
-// in batches of some clients.
+// bulkLoad creates the items [from, to), of about 350 bytes each, in batches of concurrent clients.
 func bulkLoad(e *Engine, from, to int) error {
 	content := strings.Repeat("x", 200)
 	var next atomic.Int64
@@ -302,7 +299,7 @@ func bulkLoad(e *Engine, from, to int) error {
 	return nil
 }
 
-// noTB is for helpers that are called outside of a test, and cannot fail there.
+// noTB lets helpers be called outside of a test. A failure panics.
 type noTB struct{ testing.TB }
 
 func (noTB) Helper() {}
@@ -334,8 +331,7 @@ func BenchmarkBulkLoad(b *testing.B) {
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "items/s")
 }
 
-// scaleDir, in the environment, makes this test binary the process whose memory
-// BenchmarkMemory measures.
+// scaleDir is the environment variable that makes this test binary the process whose memory BenchmarkMemory measures.
 const scaleDir = "EMULATOR_SCALE_DIR"
 
 func runScaleChild() bool {
@@ -350,8 +346,7 @@ func runScaleChild() bool {
 	return true
 }
 
-// scaleChild loads items and reads the change feed, starts again and reads it
-// again, and prints what that took.
+// scaleChild loads items, opens the engine again, reads the change feed, and prints the time and memory.
 func scaleChild(dir string) error {
 	n, err := strconv.Atoi(os.Getenv("EMULATOR_SCALE"))
 	if err != nil {
@@ -404,13 +399,13 @@ func scaleChild(dir string) error {
 	return e.Close()
 }
 
-// resident reads this process's memory, in MB, where the system tells it.
-func resident(what string) float64 {
+// resident returns a memory figure of this process in MB, or 0 without /proc.
+func resident(field string) float64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(b), what+":")
+	_, rest, _ := strings.Cut(string(b), field+":")
 	var kb float64
 	fmt.Sscan(rest, &kb)
 	return kb / 1024

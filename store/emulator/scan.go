@@ -39,7 +39,7 @@ type queryRun struct {
 	head       int // bytes of out before the first row
 	entries    int // index entries and items read
 	seeks      int
-	looked     int // items filtered
+	filtered   int // items to which WHERE was applied
 	loaded     int // their bytes
 }
 
@@ -113,7 +113,6 @@ func (r *queryRun) currentSpan() (int, error) {
 		return 0, rangeGone() // split: the client has to query the children
 	}
 	return 0, invalidContinuation() // belongs to another range
-
 }
 
 // key returns the key of a position in the span.
@@ -250,7 +249,7 @@ func (r *queryRun) addRow(doc []byte) error {
 		r.out = append(r.out, doc...)
 	} else {
 		var err error
-		if r.out, _, err = r.item.Project(r.out); err != nil { // there is a row: see offer
+		if r.out, _, err = r.item.Project(r.out); err != nil { // there is a row: see emit
 			return queryError(err)
 		}
 	}
@@ -268,16 +267,16 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	var position []byte
 	if from.started {
 		position = s.key(from.after)
-		before, behind := bytes.Compare(position, s.low) < 0, bytes.Compare(position, s.high) >= 0
+		before, beyond := bytes.Compare(position, s.low) < 0, bytes.Compare(position, s.high) >= 0
 		if r.plan.reverse {
-			before, behind = behind, before
+			before, beyond = beyond, before
 		}
 		switch split := from.span != s.no; {
 		case split && before: // the position is in another child
 			from.started = false
-		case split && behind:
+		case split && beyond:
 			return false, nil
-		case before || behind:
+		case before || beyond:
 			return false, invalidContinuation() // the index has changed
 		}
 	}
@@ -314,7 +313,7 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	}
 	for seen := 1; valid; seen++ {
 		position := it.Key()[common:]
-		if err := r.enter(); err != nil {
+		if err := r.countEntry(); err != nil {
 			return false, err
 		}
 		more, err := r.visitItem(position, it.Value(), fn)
@@ -330,8 +329,8 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	return false, it.Error()
 }
 
-// enter counts an entry that was read.
-func (r *queryRun) enter() error {
+// countEntry counts an entry that was read. It checks the context now and then.
+func (r *queryRun) countEntry() error {
 	if r.entries++; r.entries%16 == 0 {
 		return r.q.ctx.Err()
 	}
@@ -346,7 +345,7 @@ func (r *queryRun) visitItem(position, stored []byte, fn visitor) (more bool, er
 	if err := r.readRecord(stored); err != nil {
 		return false, err
 	}
-	return r.offer(&r.rec, position, position, fn)
+	return r.emit(&r.rec, position, position, fn)
 }
 
 // inScope reports whether an address is in the scope of the query.
@@ -354,12 +353,12 @@ func (r *queryRun) inScope(address []byte) bool {
 	return r.scope.holds(&r.def.key, address) && (!r.plan.outside || r.scope.contains(address))
 }
 
-// offer calls fn if the item is live, matches and yields a row: TOP, OFFSET and LIMIT count rows.
-func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (more bool, err error) {
+// emit calls fn if the item is live, matches and yields a row: TOP, OFFSET and LIMIT count rows.
+func (r *queryRun) emit(rec *record, position, address []byte, fn visitor) (more bool, err error) {
 	if r.def.expired(rec, r.e.clock) {
 		return true, nil
 	}
-	r.looked++
+	r.filtered++
 	r.loaded += rec.size
 	r.item.Next(rec.doc)
 	if !r.plan.covered {
@@ -418,7 +417,7 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 		if rec == nil {
 			continue
 		}
-		more, err := r.offer(rec, binary.BigEndian.AppendUint32(nil, uint32(i)), r.plan.points[i], fn)
+		more, err := r.emit(rec, binary.BigEndian.AppendUint32(nil, uint32(i)), r.plan.points[i], fn)
 		if err != nil || !more {
 			return true, err
 		}
@@ -457,15 +456,15 @@ func (r *queryRun) runAggregation() error {
 	if r.from.started {
 		after = r.from.after
 	}
-	err = agg.Rows(r.q.ctx, after, func(row, place []byte) bool {
+	err = agg.Rows(r.q.ctx, after, func(row, position []byte) bool {
 		if limit >= 0 && emitted >= uint64(offset+limit) {
 			return false
 		}
 		if more = r.rows >= r.size || len(r.out) >= maxPageBytes; more {
-			next = place
+			next = position
 			return false
 		}
-		emitted, after = emitted+1, place
+		emitted, after = emitted+1, position
 		if emitted <= uint64(offset) {
 			return true
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// size is a number of items and the bytes of their documents, with expired items that are not
+// size is a number of items and the bytes of their documents. It includes expired items that are not
 // purged yet.
 type size struct{ items, bytes int }
 
@@ -44,7 +44,7 @@ func (e *Engine) measure(c *container, low, high []byte) (s size, err error) {
 }
 
 // sizeOfPartition returns the size of a physical partition. The first call reads all of it, while
-// writes to it wait; from then on every write keeps the size.
+// writes to it wait; later writes maintain the size.
 func (e *Engine) sizeOfPartition(c *container, p *partition) (size, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,10 +58,10 @@ func (e *Engine) sizeOfPartition(c *container, p *partition) (size, error) {
 	return *p.size, nil
 }
 
-// grow counts what a write adds to its logical partition, and refuses it if that is full.
+// grow records the size that a write adds, and returns 403 if its logical partition is full.
 func (t *transaction) grow(by size) error {
 	t.grown.add(by)
-	if t.e.full == 0 {
+	if t.e.maxPartitionBytes == 0 {
 		return nil
 	}
 	have, known := t.p.logical[string(t.partition)]
@@ -76,13 +76,13 @@ func (t *transaction) grow(by size) error {
 		}
 		t.p.logical[string(t.partition)] = have
 	}
-	if have.add(t.grown); by.bytes > 0 && int64(have.bytes) > t.e.full {
+	if have.add(t.grown); by.bytes > 0 && int64(have.bytes) > t.e.maxPartitionBytes {
 		return partitionFull()
 	}
 	return nil
 }
 
-// resize keeps the sizes of the partitions after the write is applied.
+// resize updates the sizes of the partitions after the write is applied.
 func (t *transaction) resize() {
 	if t.p.size != nil {
 		t.p.size.add(t.grown)

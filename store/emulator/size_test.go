@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestPartitionBytes_Full: a full logical partition refuses what makes it larger, and nothing else.
+// TestPartitionBytes_Full: a full logical partition refuses only the writes that make it larger.
 func TestPartitionBytes_Full(t *testing.T) {
 	memory := vfs.NewMem()
 	open := func() (*Engine, func()) {
@@ -45,7 +45,7 @@ func TestPartitionBytes_Full(t *testing.T) {
 	refused := func(what string, err error) {
 		t.Helper()
 		if statusOf(err) != http.StatusForbidden || subStatusOf(err) != "1014" {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v, want 403/1014", what, err)
 		}
 	}
 	check := func() {
@@ -94,9 +94,9 @@ func TestPartitionBytes_Full(t *testing.T) {
 		t.Errorf("batch that shrinks: %v, %+v", err, r.OperationResults)
 	}
 	accepted("replace that shrinks", write("p", "2", 10))
-	accepted("what fits again", write("p", "2", 1900))
+	accepted("write that fits again", write("p", "2", 1900))
 	_, err = c.DeleteItem(t.Context(), pk("p"), "3", nil)
 	accepted("delete", err)
-	accepted("what fits again", write("p", "6", 2000))
-	refused("then it is full again", write("p", "7", 2000))
+	accepted("write that fits again", write("p", "6", 2000))
+	refused("create in the full partition", write("p", "7", 2000))
 }

@@ -20,17 +20,17 @@ type sortedItem struct {
 	address int // offset of the address
 }
 
-// page keeps the first items of an order, within most and maxSortBytes.
+// page keeps the first items in sort order: at most most, in about maxSortBytes.
 type page struct {
-	most  int
-	items []sortedItem
-	bytes int
-	more  bool       // items were left out
-	worst sortedItem // if more: the first item left out
+	most   int
+	items  []sortedItem
+	bytes  int
+	more   bool       // items were left out
+	cutoff sortedItem // if more: the first item left out
 }
 
 func (p *page) add(key []byte, address int) {
-	if p.more && bytes.Compare(key, p.worst.key) >= 0 {
+	if p.more && bytes.Compare(key, p.cutoff.key) >= 0 {
 		return
 	}
 	p.items = append(p.items, sortedItem{bytes.Clone(key), address})
@@ -44,7 +44,7 @@ func (p *page) trim() {
 	slices.SortFunc(p.items, func(a, b sortedItem) int { return bytes.Compare(a.key, b.key) })
 	for n := len(p.items); n > p.most || n > 1 && p.bytes > maxSortBytes; n-- {
 		last := &p.items[n-1]
-		p.more, p.worst = true, *last
+		p.more, p.cutoff = true, *last
 		p.bytes -= len(last.key) + sortedItemBytes
 		*last = sortedItem{}
 		p.items = p.items[:n-1]
@@ -79,7 +79,7 @@ func (r *queryRun) runSorted() error {
 	}
 	kept.trim()
 	emitted := r.from.emitted
-	more, last, next := kept.more, r.from.after, kept.worst.key
+	more, last, next := kept.more, r.from.after, kept.cutoff.key
 	for i, it := range kept.items {
 		if i >= skip {
 			if len(r.out) >= maxPageBytes {

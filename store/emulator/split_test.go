@@ -28,7 +28,7 @@ import (
 func TestEffectivePartitionKey_SDKVectors(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos").Output()
 	if err != nil {
-		t.Fatal("the module cache is not at hand:", err)
+		t.Fatal("find the module of azcosmos:", err)
 	}
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "internal/epk/testdata/*.xml"))
 	if err != nil || len(files) == 0 {
@@ -64,7 +64,7 @@ func TestEffectivePartitionKey_SDKVectors(t *testing.T) {
 						key = append(key, component{})
 						continue
 					}
-					// Keys that no JSON can name, but the hash knows.
+					// Numbers that JSON cannot express.
 					if f, ok := map[string]float64{"-0": math.Copysign(0, -1), `"NaN"`: math.Float64frombits(0xFFF8 << 48),
 						`"Infinity"`: math.Inf(1), `"-Infinity"`: math.Inf(-1)}[string(one)]; ok {
 						key = append(key, component{kind: componentNumber, number: f})
@@ -96,7 +96,7 @@ func TestEffectivePartitionKey_SDKVectors(t *testing.T) {
 	}
 }
 
-// do sends a request and returns the answer.
+// do sends a request and returns the response.
 func do(t testing.TB, e *Engine, method, path, body string, headers ...string) *http.Response {
 	t.Helper()
 	h := http.Header{}
@@ -110,8 +110,8 @@ func do(t testing.TB, e *Engine, method, path, body string, headers ...string) *
 	return res
 }
 
-// TestSplit_UnderLoad splits partitions during writes, a change feed reader and queries over
-// everything.
+// TestSplit_UnderLoad splits partitions during writes, reads of the change feed and queries over all
+// partitions.
 func TestSplit_UnderLoad(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -159,7 +159,7 @@ func TestSplit_UnderLoad(t *testing.T) {
 	scanned := map[string]int{}
 	for finished, empty, round := false, 0, 0; ; round++ {
 		if round > 20_000 {
-			t.Fatal("the follower or the scan finds no end")
+			t.Fatal("the follower or the scan does not end")
 		}
 		res, err := c.ReadChangeFeed(ctx, &o)
 		if err != nil {
@@ -202,7 +202,7 @@ func TestSplit_UnderLoad(t *testing.T) {
 	}
 	for k := range keys {
 		if n := scanned[fmt.Sprintf("%q", fmt.Sprint(k))]; n != 1 {
-			t.Errorf("the scan over all partitions saw %d %d times", k, n)
+			t.Errorf("the scan over all partitions returned %d %d times, want once", k, n)
 		}
 	}
 	want := keys
@@ -243,7 +243,7 @@ func TestSplit_UnderLoad(t *testing.T) {
 		at := ""
 		for _, r := range ranges {
 			if r.Min != at {
-				t.Errorf("a hole before %+v", r)
+				t.Errorf("a gap before %+v", r)
 			}
 			at = r.Max
 		}
@@ -266,10 +266,10 @@ func TestSplit_UnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(e)
-	t.Run("what cannot be split is refused", func(t *testing.T) {
+	t.Run("unknown or former partition -> error", func(t *testing.T) {
 		for _, in := range [][3]string{{"no", "c", "0"}, {"db", "no", "0"}, {"db", "c", "0"}, {"db", "c", "x"}} {
 			if err := e.Split(in[0], in[1], in[2]); err == nil {
-				t.Errorf("%v is split", in)
+				t.Errorf("split of %v succeeded", in)
 			}
 		}
 	})
@@ -365,7 +365,7 @@ func TestSplit_Continuations(t *testing.T) {
 		"in order of creation": {"SELECT VALUE c.id FROM c", 20},
 		"by a range index":     {"SELECT VALUE c.id FROM c WHERE c.a = 1", 0},
 		"by an interval":       {"SELECT VALUE c.id FROM c WHERE c.n >= 0", 0},
-		"by names":             {"SELECT VALUE c.id FROM c WHERE " + strings.Join(named, " OR "), 0},
+		"by point lookups":     {"SELECT VALUE c.id FROM c WHERE " + strings.Join(named, " OR "), 0},
 	} {
 		t.Run(name, func(t *testing.T) { followSplits(t, c.query, c.more) })
 	}
@@ -465,7 +465,7 @@ func TestCreateContainer_Partitions(t *testing.T) {
 		})
 	}
 	if _, err := Open("", Options{Partitions: -1}); err == nil {
-		t.Error("-1 partitions")
+		t.Error("Open with -1 partitions succeeded")
 	}
 }
 
@@ -490,7 +490,7 @@ func TestSplit_SessionTokens(t *testing.T) {
 	wantStatus(t, err, http.StatusNotFound, "1002")
 }
 
-// TestSplit_Interrupted: the next split ignores what an interrupted one left.
+// TestSplit_Interrupted: the next split ignores the entries of an interrupted one.
 func TestSplit_Interrupted(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
@@ -508,7 +508,7 @@ func TestSplit_Interrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := changes(t, c, nil); len(got) != 20 {
-		t.Errorf("%d items after a split that did not happen", len(got))
+		t.Errorf("%d items after an interrupted split, want 20", len(got))
 	}
 	for i := range 10 {
 		if _, err := c.DeleteItem(ctx, pk(fmt.Sprint(i)), fmt.Sprint(i), nil); err != nil {
@@ -574,10 +574,10 @@ func TestQuery_FeedRange(t *testing.T) {
 				}
 				return ids
 			}
-			// Without a physical partition, too, and not only where WHERE pins a key.
+			// Also without a physical partition, whether or not WHERE pins a key.
 			for _, low := range []string{"", "14", "28"} {
 				if strings.Contains(query, "ORDER") || strings.Contains(query, "DISTINCT") || strings.Contains(query, "OFFSET") {
-					continue // which the client is to merge
+					continue // the client has to merge these
 				}
 				high := map[string]string{"": "14", "14": "28", "28": "FF"}[low]
 				for _, id := range read("x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-start-epk", low, "x-ms-end-epk", high) {
@@ -590,7 +590,7 @@ func TestQuery_FeedRange(t *testing.T) {
 			ranges, _ := rangesOf(t, e)
 			for _, r := range ranges {
 				all = append(all, read("x-ms-documentdb-partitionkeyrangeid", r.ID)...)
-				bounds := []string{r.Min, "14", "28", "32", r.Max} // of which some lie outside
+				bounds := []string{r.Min, "14", "28", "32", r.Max} // some are outside of the partition
 				slices.Sort(bounds)
 				for i := range len(bounds) - 1 {
 					low, high := bounds[i], bounds[i+1]

@@ -13,7 +13,7 @@ const lowPriorityReserve = 0.5
 
 // budget limits the request units of one physical partition: a token bucket with the capacity of
 // one second. As in the service, a request is admitted while the bucket is not empty, and charged
-// when its charge is known; later requests wait for an overdraft.
+// when its charge is known; later requests wait until an overdraft is refilled.
 type budget struct {
 	mu     sync.Mutex
 	left   float64   // guarded by mu; negative if overdrawn

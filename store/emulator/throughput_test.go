@@ -48,7 +48,7 @@ func TestThrottling(t *testing.T) {
 		t.Errorf("charge %s", got)
 	}
 	if res.Header.Get("Retry-After") != "" {
-		t.Error("Retry-After, which the service does not send")
+		t.Error("got a Retry-After header, which the service does not send")
 	}
 	ms, err := strconv.Atoi(res.Header.Get("x-ms-retry-after-ms"))
 	if err != nil || ms <= 0 || ms > 1000 {
@@ -77,7 +77,7 @@ func TestThrottling(t *testing.T) {
 		},
 	} {
 		if got := statusOf(call()); got != http.StatusTooManyRequests {
-			t.Errorf("%s: %d", name, got)
+			t.Errorf("%s: got status %d, want 429", name, got)
 		}
 	}
 	if err := read(otherRange(e, "p"), nil); err != nil {
@@ -85,25 +85,25 @@ func TestThrottling(t *testing.T) {
 	}
 	clock.now = clock.now.Add(time.Duration(ms-1) * time.Millisecond)
 	if err := read("p", nil); statusOf(err) != http.StatusTooManyRequests {
-		t.Errorf("let in too early: %v", err)
+		t.Errorf("before the end of the retry-after: got %v, want 429", err)
 	}
 	clock.now = clock.now.Add(time.Millisecond)
 	if err := read("p", nil); err != nil {
 		t.Errorf("still throttled after the wait: %v", err)
 	}
 
-	// The budget of an idle hour is that of a second.
+	// After an idle hour the budget is that of one second.
 	clock.now = clock.now.Add(time.Hour)
 	n := 0
 	for read("p", nil) == nil {
 		n++
 	}
 	if n != 20 {
-		t.Errorf("%d reads of 1 RU in a second of 20 RU", n)
+		t.Errorf("%d reads of 1 RU with a budget of 20 RU, want 20", n)
 	}
 }
 
-// TestThrottling_SeveralPartitions: a page over several physical partitions is admitted by each of
+// TestThrottling_SeveralPartitions: a page over several physical partitions needs the budget of each of
 // them, and they share its charge.
 func TestThrottling_SeveralPartitions(t *testing.T) {
 	for name, query := range map[string]string{
@@ -118,12 +118,12 @@ func TestThrottling_SeveralPartitions(t *testing.T) {
 				mustCreate(t, c, key, `{"id":"1","pk":"`+key+`","n":1}`)
 			}
 			ranges := e.catalog.Load().databases["db"].containers["c"].ranges
-			ask := func() *http.Response {
+			send := func() *http.Response {
 				return do(t, e, http.MethodPost, "/dbs/db/colls/c/docs", `{"query":`+strconv.Quote(query)+`}`,
 					"Content-Type", "application/query+json", "x-ms-documentdb-query-enablecrosspartition", "true")
 			}
 			before := []float64{ranges[0].budget.left, ranges[1].budget.left}
-			res := ask()
+			res := send()
 			charge, err := strconv.ParseFloat(res.Header.Get("x-ms-request-charge"), 64)
 			if err != nil || res.StatusCode != http.StatusOK {
 				t.Fatal(res.Status, err)
@@ -135,12 +135,12 @@ func TestThrottling_SeveralPartitions(t *testing.T) {
 			}
 			for i, p := range ranges {
 				clock.now = clock.now.Add(time.Hour)
-				if res := ask(); res.StatusCode != http.StatusOK {
-					t.Error("with all of the budget:", res.Status)
+				if res := send(); res.StatusCode != http.StatusOK {
+					t.Error("with a full budget:", res.Status)
 				}
 				p.budget.pay(100)
-				if res := ask(); res.StatusCode != http.StatusTooManyRequests {
-					t.Errorf("with nothing left in partition %d: %s", i, res.Status)
+				if res := send(); res.StatusCode != http.StatusTooManyRequests {
+					t.Errorf("with an empty budget in partition %d: got %s, want 429", i, res.Status)
 				}
 			}
 		})
@@ -188,7 +188,7 @@ func TestThrottling_ClientRetries(t *testing.T) {
 	})
 }
 
-// TestNoSync: writes without waiting for the disk are there after an orderly end.
+// TestNoSync: writes that do not wait for the disk survive Close.
 func TestNoSync(t *testing.T) {
 	ctx := context.Background()
 	disk := newSlowDisk()

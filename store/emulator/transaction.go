@@ -14,7 +14,7 @@ import (
 // runs under the mutex of its physical partition.
 type transaction struct {
 	e         *Engine
-	q         *request // nil for purges
+	q         *request // nil for purges, and in bulk requests, which are admitted once for all operations
 	c         *container
 	def       *definition
 	key       partitionKey
@@ -22,7 +22,7 @@ type transaction struct {
 	p         *partition
 	lsn       uint64
 	ops       uint16 // number of writes, at most 100: resource ids have 8 bits for it
-	grown     size   // of the items written
+	grown     size   // what the writes add to the size of the partition
 	batch     *pebble.Batch
 	applied   bool             // set once batch is applied: Pebble takes over the bytes of large ones
 	items     *pebble.Iterator // for lookups; nil until the first
@@ -42,7 +42,7 @@ type opResult struct {
 }
 
 // commit runs fn in a transaction on the logical partition of key. If fn fails, nothing is written.
-// It returns once the write is durable, or else what fn has read.
+// It returns once the write is durable, or without a write, what fn has read.
 func (e *Engine) commit(q *request, c *container, key partitionKey, several bool, fn func(*transaction) error) (*partition, uint64, error) {
 	t := transaction{e: e, q: q, c: c, key: key}
 	if several {
@@ -57,8 +57,8 @@ func (e *Engine) commitAt(ctx context.Context, c *container, address []byte, fn 
 	return t.finish(ctx, t.apply(ctx, fn))
 }
 
-// finish waits until the write of apply is durable, or else, unless ctx ends, what it has read. It
-// takes and returns the error of apply.
+// finish waits until the write of apply is durable, or without a write, until what it has read is durable or
+// ctx ends. It takes and returns the error of apply.
 func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64, error) {
 	e := t.e
 	if err != nil || !t.applied {
@@ -74,7 +74,7 @@ func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64
 		return t.p, t.lsn - 1, err
 	}
 	if t.q != nil {
-		t.q.turn.end() // so that others share the sync
+		t.q.slot.release() // so that the next request shares the sync
 	}
 	if err := e.durable.wait(t.batch, t.p, t.lsn); err != nil {
 		e.writesFailed(err)

@@ -63,10 +63,10 @@ func TestTimeToLive(t *testing.T) {
 
 	mustCreate(t, c, "p", `{"id":"takes its unique value","pk":"p","type":"x","userId":"u","u":2}`)
 	want(3)
-	mustCreate(t, c, "p", `{"id":"short","pk":"p","type":"x","userId":"u","u":5}`) // its id is free again
+	mustCreate(t, c, "p", `{"id":"short","pk":"p","type":"x","userId":"u","u":5}`) // the id is free again
 	want(4)
 	clock.now = clock.now.Add(90 * time.Second)
-	want(3) // "default" went
+	want(3) // "default" expired
 	n, err := e.purge(ctx)
 	if err != nil || n != 1 {
 		t.Errorf("purged %d, %v", n, err)
@@ -84,7 +84,7 @@ func TestTimeToLive(t *testing.T) {
 	wantEmpty(t, e)
 }
 
-// wantEmpty fails if anything of an item is left, in any index.
+// wantEmpty fails if an item or an index entry is left.
 func wantEmpty(t *testing.T, e *Engine) {
 	t.Helper()
 	it, err := e.db.NewIter(&pebble.IterOptions{})
@@ -135,11 +135,11 @@ func TestPurge_LargeItems(t *testing.T) {
 	p := e.catalog.Load().databases["db"].containers["c"].ranges[0]
 	before := p.applied.Load()
 	clock.now = clock.now.Add(10 * time.Second)
-	if _, err := e.purge(t.Context()); err != nil { // beside the engine's own, if that comes just now
+	if _, err := e.purge(t.Context()); err != nil { // the engine's purge loop may run at the same time
 		t.Fatal(err)
 	}
 	if n := p.applied.Load() - before; n < 2 {
-		t.Errorf("%d transactions", n)
+		t.Errorf("%d transactions, want several", n)
 	}
 	scan(t, e, kindItem, e.catalog.Load().databases["db"].containers["c"], func(key, _ []byte) { t.Errorf("%q is left", key) })
 	audit(t, e)
@@ -155,7 +155,7 @@ func TestBatch_ReplacesExpiredOwners(t *testing.T) {
 	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl, UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{
 		UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/u"}}, {Paths: []string{"/v"}}, {Paths: []string{"/w"}}}}})
 	for i := range 100 {
-		for k, name := range []string{"u", "v", "w"} { // one that the new item takes, and two of its own
+		for k, name := range []string{"u", "v", "w"} { // one value that the new item takes, and two others
 			values := map[string]any{"id": fmt.Sprint("expired", i, name), "pk": "p", "u": -3*i - k - 1, "v": -3*i - k - 1, "w": -3*i - k - 1}
 			values[name] = i
 			doc, err := json.Marshal(values)
@@ -198,12 +198,11 @@ func TestTimeToLive_OffByDefault(t *testing.T) {
 	_, err := c.ReadItem(ctx, pk("p"), "1", nil)
 	wantStatus(t, err, 404, "")
 	if n, err := e.purge(ctx); err != nil || n != 1 {
-		t.Errorf("the entries of a container that is given a time to live are made: purged %d, %v", n, err)
+		t.Errorf("purge after enabling time to live: purged %d, want 1: %v", n, err)
 	}
 }
 
-// TestPurge_DroppedContainer: dropping a container during the purge is no error, and other
-// containers are still purged.
+// TestPurge_DroppedContainer: a container that is dropped during the purge does not make it fail.
 func TestPurge_DroppedContainer(t *testing.T) {
 	var tick atomic.Pointer[func()]
 	clock := newFakeClock()
@@ -226,13 +225,13 @@ func TestPurge_DroppedContainer(t *testing.T) {
 		if begun {
 			return
 		}
-		if p := inner.ranges[0]; p.mu.TryLock() { // the purge is not yet at an item
+		if p := inner.ranges[0]; p.mu.TryLock() { // the purge has not reached an item yet
 			p.mu.Unlock()
 			return
 		}
 		begun = true
 		go func() { _, err := c.Delete(context.Background(), nil); dropped <- err }()
-		for inner.mu.TryRLock() { // until it is waited for
+		for inner.mu.TryRLock() { // until Delete waits for the lock
 			inner.mu.RUnlock()
 			runtime.Gosched()
 		}
@@ -241,7 +240,7 @@ func TestPurge_DroppedContainer(t *testing.T) {
 	n, err := e.purge(t.Context())
 	tick.Store(nil)
 	if err != nil || n != 1 || !begun {
-		t.Errorf("%d purged, %v", n, err)
+		t.Errorf("purged %d, want 1; drop started: %t; %v", n, begun, err)
 	}
 	if err := <-dropped; err != nil {
 		t.Error(err)

@@ -32,11 +32,10 @@ func newFakeClock() *fakeClock { return &fakeClock{time.Unix(1_700_000_000, 0)} 
 
 func (c *fakeClock) Now() time.Time { return c.now }
 
-// TestWire replays testdata/wire: each file is a conversation with a new engine.
-// A case is a request, a line of dashes, the response and an empty line. A
-// request is its method and path, headers, and the body from the first line on
-// that starts like JSON. "advance 5s" moves the clock, "split 0" splits a physical
-// partition of the container c, "options partitions=2 rus=0" opens another engine.
+// TestWire replays testdata/wire: each file is a conversation with a new engine. A case is a request, a line of dashes,
+// the response and an empty line. A request is its method and path, headers, and the body, which begins at the first
+// line that starts like JSON. "advance 5s" moves the clock, "split 0" splits a physical partition of the container c,
+// "options partitions=2 rus=0" opens another engine.
 func TestWire(t *testing.T) {
 	files, err := filepath.Glob("testdata/wire/*.txt")
 	if err != nil || len(files) == 0 {
@@ -102,14 +101,14 @@ func wireOptions(t *testing.T, text string, clock *fakeClock) Options {
 	return o
 }
 
-// hidden are headers that say nothing about a case, or are never the same.
+// hidden are headers that are irrelevant to the cases or vary between runs.
 var hidden = []string{"Content-Length", "Content-Type", "Date", "X-Ms-Activity-Id", "X-Ms-Serviceversion", "X-Ms-Gatewayversion", "X-Ms-Schemaversion",
 	"X-Ms-Alt-Content-Path", "X-Ms-Content-Path", "X-Ms-Resource-Quota", "X-Ms-Resource-Usage"}
 
 // measured are the times in query metrics.
 var measured = regexp.MustCompile(`InMs=[0-9.]+`)
 
-// shown is what a case has of a header.
+// shown returns the value of a header as it appears in a case.
 func shown(t *testing.T, name, value string) string {
 	t.Helper()
 	switch name {
@@ -168,7 +167,7 @@ func exchange(t *testing.T, e *Engine, input string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// signed makes a request with a master key signature, unless header has one.
+// signed returns a request with a master key signature, unless header has one.
 func signed(t testing.TB, method, path string, header http.Header, body []byte) *http.Request {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://localhost"+path, bytes.NewReader(body))

@@ -1,8 +1,7 @@
-// Package jobs does long work in slices, beside what must not wait for it. A job is an item of the
-// leases container: the process that enqueues it may crash, and so may each that works on it. The
-// position of the work is saved after each slice, and the next owner continues from it. What the
-// work is, is left to the caller.
+// Package jobs runs long work in slices, apart from callers that must not wait for it. A job is an item of the
+// leases container, so it survives crashes of the process that enqueues it and of each that works on it. Its
+// position is saved after each slice, and the next owner continues from it. The caller provides the work.
 //
-// Everything is safe for concurrent use. New does no I/O and starts nothing; Run works until its
+// Everything is safe for concurrent use. New does no I/O and starts nothing; Run works on jobs until its
 // context ends.
 package jobs

@@ -15,29 +15,29 @@ type Job struct {
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
 
-	// Generation is the version of the subject for which the job was enqueued. A newer one begins again.
+	// Generation is the version of the subject for which the job was enqueued. A newer one restarts the job.
 	Generation int64 `json:"generation"`
 
 	// Position is where the work continues: "" at the beginning, and again in a new generation.
 	Position string `json:"position"`
 
-	// Wait is for how long after the last save its owner waits before the next unit.
+	// Wait is how long after the last save the owner waits before the next unit.
 	Wait time.Duration `json:"wait"`
 
-	Items         int64     `json:"items"`         // done so far, of all generations
-	RequestCharge float64   `json:"requestCharge"` // RU, so far
+	Items         int64     `json:"items"`         // items done so far, in all generations
+	RequestCharge float64   `json:"requestCharge"` // RU so far
 	Created       time.Time `json:"created"`
 
-	// Owner is the instance that works on the job; "" if none does. It renews its claim by every save.
+	// Owner is the instance that works on the job, or "". It renews its claim with every save.
 	Owner    string `json:"owner"`
-	Renewals int64  `json:"renewals"` // raised by every save
+	Renewals int64  `json:"renewals"` // incremented by every save
 
 	etag cosmos.ETag
 }
 
 func (j *Job) key() cosmos.Key { return cosmos.Key{Partition: j.ID, ID: j.ID} }
 
-// decode decodes an item.
+// decode decodes a job.
 func decode(item []byte) (Job, error) {
 	var v struct {
 		Job
@@ -51,15 +51,16 @@ func decode(item []byte) (Job, error) {
 	return v.Job, err
 }
 
-// Step is what one unit of work has done.
+// Step is the result of one unit of work.
 type Step struct {
 	Items    int
 	Position string        // where the next unit begins
-	Done     bool          // nothing is left: the job ends
-	Wait     time.Duration // the next unit begins no earlier, unless its owner ends
+	Done     bool          // the job has ended
+	Wait     time.Duration // wait before the next unit, unless the owner stops
 }
 
-// Work does one unit of a job, from its Position. A unit takes at most about a second, if its requests
-// need not wait. It must be idempotent, as it is repeated after a crash, and return when ctx ends. One that
-// waits keeps until when in its Position, and returns what is left: an owner may end before.
+// Work does one unit of a job, from its Position. A unit should take at most about a second, not counting waits
+// of its requests. It must be idempotent, as it is repeated after a crash, and return when ctx ends. Work that
+// waits must keep the end of the wait in its Position and return the remaining wait, as an owner may stop
+// earlier.
 type Work func(ctx context.Context, j Job) (Step, error)

@@ -21,16 +21,15 @@ func TestMain(m *testing.M) { testmain.Run(m) }
 
 const container = "leases"
 
-// world is an account with a container of leases, and what happened to its jobs.
+// world is an account with a leases container, and a hook for writes of jobs.
 type world struct {
 	t      testing.TB
 	on     *cosmostest.Account
 	leases *cosmos.Container
-	clock  atomic.Int64 // each job has a date of its own
-	one    chan struct{}
+	clock  atomic.Int64  // each job has another date
+	one    chan struct{} // held during a write
 
-	// wrote is called after each write of a job that Cosmos DB has done, one at a time. job is nil once it
-	// is deleted.
+	// wrote is called after each successful write of a job, one at a time. job is nil after a delete.
 	wrote func(id string, job *Job)
 }
 
@@ -67,7 +66,7 @@ func (w *world) container(account *cosmos.Account) *cosmos.Container {
 	return c
 }
 
-// send sends requests to the account. Writes are done one after the other, for wrote.
+// send sends requests to the account. It serializes writes of jobs, for wrote.
 func (w *world) send(r *http.Request) (*http.Response, error) {
 	id := jobOf(r)
 	if w.wrote == nil || id == "" {
@@ -82,13 +81,13 @@ func (w *world) send(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// jobOf returns the job that a request writes, "" if it writes none.
+// jobOf returns the id of the job that a request writes, or "".
 func jobOf(r *http.Request) string {
 	_, path, ok := strings.Cut(r.URL.Path, "/colls/"+container+"/docs")
 	switch {
 	case !ok || r.Method == http.MethodGet || r.Header.Get("x-ms-documentdb-query") != "":
 		return ""
-	case r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "": // of package cosmos, which reads
+	case r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "": // a read by package cosmos
 		return ""
 	case path == "": // a create
 		return strings.Trim(r.Header.Get("X-Ms-Documentdb-Partitionkey"), `[]"`)
@@ -96,7 +95,7 @@ func jobOf(r *http.Request) string {
 	return strings.TrimPrefix(path, "/")
 }
 
-// read returns a job, nil if it does not exist.
+// read returns a job, or nil if it does not exist.
 func (w *world) read(id string) *Job {
 	item, err := w.leases.Read(context.Background(), cosmos.Key{Partition: id, ID: id})
 	if err != nil {
@@ -118,10 +117,10 @@ func (w *world) now() time.Time { return time.Unix(w.clock.Add(1), 0) }
 // process is a process with a Runner.
 type process struct {
 	*Runner
-	before func(r *http.Request) error // an error is the answer 503
-	after  func(r *http.Request) error // an error loses the answer of what was done
+	before func(r *http.Request) error // an error makes the response 503, and the request is not sent
+	after  func(r *http.Request) error // an error makes the response 503 although the request was executed
 
-	stop  func() // waits until Run has returned
+	stop  func() // stops Run and waits until it has returned
 	ended func() bool
 }
 
@@ -164,10 +163,10 @@ func (w *world) start(owner string, walk Work, change func(*process, *Options)) 
 	return p
 }
 
-// enqueue enqueues a job, which needs no Runner that runs.
+// enqueue enqueues a job without a running Runner.
 func (w *world) enqueue(subject string, generation int64) {
 	w.t.Helper()
-	r, err := New(w.container(w.account(w.send)), Options{Owner: "nobody", Clock: w.now})
+	r, err := New(w.container(w.account(w.send)), Options{Owner: "enqueuer", Clock: w.now})
 	if err != nil {
 		w.t.Fatal(err)
 	}

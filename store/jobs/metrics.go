@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of all runners with one registry.
+// metrics are the metrics of all runners with one registry.
 type metrics struct {
 	clock         func() time.Time
 	kinds         map[string]Work
@@ -24,7 +24,7 @@ type open struct {
 
 var kindLabels = []string{"kind"}
 
-// newMetrics returns the metrics of a registry, which it registers if there are none.
+// newMetrics returns the metrics of a registry, and registers them if it has none.
 func newMetrics(o Options) (*metrics, error) {
 	m := &metrics{clock: o.Clock, kinds: o.Kinds,
 		items: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_job_items_total",
@@ -33,8 +33,8 @@ func newMetrics(o Options) (*metrics, error) {
 			Help: "Request units that jobs of this instance were charged."}, kindLabels),
 	}
 	err := o.Metrics.Register(m)
-	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
-		if have, ok := there.ExistingCollector.(*metrics); ok {
+	if registered := (prometheus.AlreadyRegisteredError{}); errors.As(err, &registered) {
+		if have, ok := registered.ExistingCollector.(*metrics); ok {
 			m, err = have, nil
 		}
 	}
@@ -45,8 +45,8 @@ func newMetrics(o Options) (*metrics, error) {
 	return m, err
 }
 
-// show counts the jobs that are known.
-func (m *metrics) show(jobs map[string]sighting) {
+// setOpen counts the known jobs.
+func (m *metrics) setOpen(jobs map[string]observation) {
 	all := map[string]open{}
 	for kind := range m.kinds {
 		all[kind] = open{}

@@ -17,20 +17,20 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// model is what must hold of jobs. The work of a job is to walk from 1 to the size of its generation.
+// model checks the invariants of jobs. A job walks from 1 to the size of its generation.
 type model struct {
 	t testing.TB
 	w *world
 
 	mu        sync.Mutex
 	random    *rand.Rand // guarded by mu
-	calm      bool       // guarded by mu; there are no faults any more
+	calm      bool       // guarded by mu; no more faults
 	jobs      map[string]Job
-	saved     map[string]time.Time               // of the owner's last save, by id
+	saved     map[string]time.Time               // time of the owner's last save, by id
 	ended     map[string]int64                   // the newest generation that has ended, by subject
 	newest    map[string]int64                   // the newest generation that was enqueued, by subject
 	sizes     map[string]map[int64]int           // by subject and generation
-	walked    map[string]map[int64]map[int]int64 // how often, by subject, generation and number
+	walked    map[string]map[int64]map[int]int64 // count of each step, by subject, generation and number
 	takeovers int
 }
 
@@ -41,7 +41,7 @@ func newModel(t testing.TB, seed uint64) *model {
 	return m
 }
 
-// chance reports true once in n times, while there are faults.
+// chance returns true with probability 1/n while there are faults, then false.
 func (m *model) chance(n int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (m *model) wrote(id string, j *Job) {
 	case j == nil:
 		for i := 1; i <= m.sizes[before.Subject][before.Generation]; i++ {
 			if m.walked[before.Subject][before.Generation][i] == 0 {
-				m.t.Errorf("%s has ended in generation %d without %d", id, before.Generation, i)
+				m.t.Errorf("%s has ended in generation %d without step %d", id, before.Generation, i)
 			}
 		}
 		delete(m.jobs, id)
@@ -77,11 +77,11 @@ func (m *model) wrote(id string, j *Job) {
 		m.t.Errorf("%s went from generation %d to %d", id, before.Generation, j.Generation)
 	case j.Generation > before.Generation:
 		if j.Position != "" || j.Renewals != before.Renewals {
-			m.t.Errorf("a new generation is %+v", j)
+			m.t.Errorf("a new generation begins with %+v, want no position and the same renewals", j)
 		}
 	case j.Renewals != before.Renewals+1:
 		m.t.Errorf("a save of %s overwrote another: %+v after %+v", id, j, before)
-	case place(j.Position) < place(before.Position):
+	case number(j.Position) < number(before.Position):
 		m.t.Errorf("%s went from %q to %q in generation %d", id, before.Position, j.Position, j.Generation)
 	}
 	if there && j.Renewals != before.Renewals {
@@ -96,8 +96,8 @@ func (m *model) wrote(id string, j *Job) {
 	m.jobs[id] = *j
 }
 
-// place is the number in a position.
-func place(position string) int {
+// number returns the number of a position.
+func number(position string) int {
 	n, _ := strconv.Atoi(position)
 	return n
 }
@@ -139,11 +139,11 @@ func (m *model) enqueue(by []*modelProcess, subject string) {
 	m.w.enqueue(subject, generation)
 }
 
-// modelProcess is a process that is to fail.
+// modelProcess is a process with faults.
 type modelProcess struct {
 	*process
-	cut    atomic.Bool  // its requests reach nobody any more: it is to be killed
-	frozen atomic.Int64 // until when it is paused
+	cut    atomic.Bool  // all its requests fail; the test then kills it
+	frozen atomic.Int64 // end of its pause, in Unix nanoseconds
 }
 
 func (m *model) start(owner string) *modelProcess {
@@ -155,7 +155,7 @@ func (m *model) start(owner string) *modelProcess {
 	}
 	p.process = m.w.start(owner, func(ctx context.Context, j Job) (Step, error) {
 		size := m.begins(j)
-		at := place(j.Position)
+		at := number(j.Position)
 		for range m.between(1, 5) {
 			if !pause(ctx, nil, time.Duration(m.between(20, 300))*time.Millisecond) {
 				return Step{}, ctx.Err()
@@ -166,7 +166,7 @@ func (m *model) start(owner string) *modelProcess {
 				m.walks(j, at)
 			}
 		}
-		s := Step{Items: at - place(j.Position), Position: strconv.Itoa(at), Done: at == size}
+		s := Step{Items: at - number(j.Position), Position: strconv.Itoa(at), Done: at == size}
 		switch {
 		case m.chance(50):
 			return Step{}, errors.New("an item cannot be written")
@@ -190,7 +190,7 @@ func (m *model) start(owner string) *modelProcess {
 		on.after = func(*http.Request) error {
 			thaw()
 			if p.cut.Load() || m.chance(50) {
-				return errors.New("the answer is lost")
+				return errors.New("the response is lost")
 			}
 			return nil
 		}
@@ -198,10 +198,9 @@ func (m *model) start(owner string) *modelProcess {
 	return p
 }
 
-// Processes work on jobs, and crash, freeze for longer than their claims are valid, get no answers, and are
-// stopped, while jobs are enqueued again and again. Each job does all that its last generation should; a
-// position does not go back; a claim is not taken from who renews it; no job is lost, or runs after it has
-// ended.
+// Processes work on jobs, and crash, freeze for longer than their claims are valid, lose responses, and stop,
+// while jobs are enqueued repeatedly. Each job does all steps of its last generation; its position never
+// goes back; a claim is not taken from an owner that renews it; no job is lost or runs after it has ended.
 func TestRunner_Model(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it runs on the fake clock")
 	for range longtest.Pick(15, 500) {
@@ -226,7 +225,7 @@ func runModel(t *testing.T, m *model) {
 		switch m.between(0, 9) {
 		case 0, 1, 2, 3, 4:
 			m.enqueue(processes, subjects[m.between(0, len(subjects)-1)])
-		case 5: // a change is handled twice
+		case 5: // enqueue an ended generation again
 			subject := subjects[m.between(0, len(subjects)-1)]
 			m.mu.Lock()
 			ended := m.ended[subject]
@@ -270,7 +269,7 @@ func runModel(t *testing.T, m *model) {
 	walks := int64(0)
 	for subject, newest := range m.newest {
 		if m.ended[subject] != newest {
-			t.Errorf("%s has ended in generation %d, not %d", subject, m.ended[subject], newest)
+			t.Errorf("%s has ended in generation %d, want %d", subject, m.ended[subject], newest)
 		}
 		for _, all := range m.walked[subject] {
 			for _, n := range all {

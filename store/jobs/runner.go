@@ -16,27 +16,27 @@ import (
 	"byline/store/cosmos"
 )
 
-// Times of a Runner. A claim is judged by its renewals, which a slice and units that take longer make.
+// Times of a Runner. The owner of a job renews its claim after each slice, and during units that take longer.
 const (
-	slice    = time.Second            // of units in a turn. A unit always ends: cut off, it would never end if it takes longer
-	expiry   = 5 * time.Second        // after which a claim that its owner has not renewed is void
-	renewal  = expiry / 3             // the age of a claim that is renewed
-	farewell = 400 * time.Millisecond // to finish a save when Run ends, and again to release the claim
-	retry    = time.Second            // the first wait after a failure
-	watch    = 3 * time.Second        // interval of listings while there are jobs, if one takes no longer than a tenth
-	poll     = 30 * time.Second       // and while there are none; also the longest wait after a failure
+	slice            = time.Second            // time after which no further unit of a job begins; a running unit is not cut off
+	expiry           = 5 * time.Second        // age at which a claim that was not renewed expires
+	renewal          = expiry / 3             // age at which a claim is renewed
+	stopTimeout      = 400 * time.Millisecond // when Run ends: to finish a save, and again to release the claim
+	retry            = time.Second            // first wait after a failure
+	listInterval     = 3 * time.Second        // shortest interval of listings while there are jobs
+	idleListInterval = 30 * time.Second       // interval while there are none; also the longest wait after a failure
 )
 
-// pauses is the least ratio of the wait between listings to the time of the last one: with many jobs a
-// listing takes long, and its requests are charged for.
-const pauses = 10
+// listRatio is the least ratio of the interval of listings to the duration of the last one: with many jobs a
+// listing takes long and costs RU.
+const listRatio = 10
 
 const (
-	turns    = 4    // jobs that a Runner works on at a time
-	maxTasks = 1000 // jobs of which it takes turns
+	slots    = 4    // jobs that a Runner works on at a time
+	maxTasks = 1000 // jobs that share the slots
 )
 
-// listing finds jobs: the leases of a change feed have no kind.
+// listing selects jobs: unlike them, the leases of a change feed have no kind.
 const listing = "SELECT * FROM c WHERE IS_DEFINED(c.kind)"
 
 // Names of log attributes.
@@ -50,15 +50,15 @@ const (
 
 // Options of a Runner. Owner and Kinds are required.
 type Options struct {
-	Owner   string                // names this process; running processes need different names
-	Kinds   map[string]Work       // what to do, by kind; jobs of other kinds are left alone
+	Owner   string                // name of this process; running processes need different names
+	Kinds   map[string]Work       // work by kind; jobs of other kinds are ignored
 	RU      float64               // RU per second for all jobs of the Runner together; 0: unlimited
-	Pattern cosmos.Pattern        // of the requests of jobs; default cosmos.Unnamed
+	Pattern cosmos.Pattern        // pattern of the requests of jobs; default cosmos.Unnamed
 	Clock   func() time.Time      // dates jobs; default time.Now
 	Logger  *slog.Logger          // default: none
-	Metrics prometheus.Registerer // runners may share it; default: a registry that nobody reads
+	Metrics prometheus.Registerer // runners may share it; default: none
 
-	// Skipped is called with items that have a kind and are no jobs. Default: nothing is.
+	// Skipped is called with malformed jobs. Default: they are ignored.
 	Skipped func(item []byte, err error)
 }
 
@@ -81,33 +81,33 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Runner works on the jobs of a leases container, in turns.
+// Runner works on the jobs of a leases container in slices, on a few at a time.
 type Runner struct {
 	leases  *cosmos.Container
 	o       Options
 	metrics *metrics
-	rate    *cosmos.Rate        // nil: none
-	turns   *semaphore.Weighted // first come, first served
-	changed chan struct{}       // something is fresh, or due
+	rate    *cosmos.Rate        // nil: unlimited
+	slots   *semaphore.Weighted // first come, first served
+	changed chan struct{}       // signals that due or fresh was set
 
 	mu    sync.Mutex
-	due   bool                // guarded by mu; all jobs are to be listed
-	fresh map[string]bool     // guarded by mu; ids of jobs that were enqueued here, or changed by others meanwhile
-	tasks map[string]*task    // guarded by mu; by id
-	seen  map[string]sighting // guarded by mu; the jobs that are known, by id
+	due   bool                   // guarded by mu; Run must list all jobs soon
+	fresh map[string]bool        // guarded by mu; ids of jobs to read now: enqueued here, or changed by others
+	tasks map[string]*task       // guarded by mu; by id
+	seen  map[string]observation // guarded by mu; the known jobs, by id
 }
 
-// sighting is since when a claim is known. Its expiry is judged by that alone, never by the time of
-// another machine.
-type sighting struct {
+// observation is a job and since when this process has seen its claim unchanged. Only that decides whether
+// the claim has expired, never the clock of another machine.
+type observation struct {
 	Job
 	since time.Time
 }
 
-// New returns a Runner on the container of leases, of Account.Background.
+// New returns a Runner on the leases container of Account.Background.
 func New(leases *cosmos.Container, o Options) (*Runner, error) {
-	r := &Runner{leases: leases, o: o.withDefaults(), turns: semaphore.NewWeighted(turns), changed: make(chan struct{}, 1),
-		fresh: map[string]bool{}, tasks: map[string]*task{}, seen: map[string]sighting{}}
+	r := &Runner{leases: leases, o: o.withDefaults(), slots: semaphore.NewWeighted(slots), changed: make(chan struct{}, 1),
+		fresh: map[string]bool{}, tasks: map[string]*task{}, seen: map[string]observation{}}
 	if o.RU > 0 {
 		r.rate = cosmos.NewRate(o.RU)
 	}
@@ -116,9 +116,9 @@ func New(leases *cosmos.Container, o Options) (*Runner, error) {
 	return r, err
 }
 
-// Enqueue creates a job. generation is the version of the subject that asks for it, such as a revision:
-// a job of an older one begins again, and one of the same or a newer one just goes on, so that a repeated
-// change repeats no work. Nothing is lost if the process ends after Enqueue has returned.
+// Enqueue creates a job. generation is the version of the subject, such as a revision: an existing job of an
+// older generation restarts, and one of the same or a newer generation continues, so that a repeated change
+// repeats no work. The job is durable once Enqueue returns.
 func (r *Runner) Enqueue(ctx context.Context, kind, subject string, generation int64) error {
 	j := Job{ID: kind + "." + subject, Kind: kind, Subject: subject, Generation: generation, Created: r.o.Clock().UTC()}
 	item, err := json.Marshal(j)
@@ -137,14 +137,14 @@ func (r *Runner) Enqueue(ctx context.Context, kind, subject string, generation i
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 			return nil
 		}
-		if !gone(err) { // otherwise it has ended meanwhile
+		if !gone(err) { // otherwise the job has ended meanwhile
 			break
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("enqueue job %s: %w", j.ID, err)
 	}
-	r.look(j.ID)
+	r.readSoon(j.ID)
 	return nil
 }
 
@@ -153,15 +153,15 @@ func gone(err error) bool {
 	return cosmos.HasStatus(err, http.StatusNotFound) && !cosmos.ErrorOf(err).Unavailable()
 }
 
-// look has Run read a job.
-func (r *Runner) look(id string) {
+// readSoon makes Run read a job now.
+func (r *Runner) readSoon(id string) {
 	r.mu.Lock()
 	r.fresh[id] = true
 	r.mu.Unlock()
 	signal(r.changed)
 }
 
-// Check has Run list the jobs soon: another process may have left some.
+// Check makes Run list all jobs soon, as another process may have released some.
 func (r *Runner) Check() {
 	r.mu.Lock()
 	r.due = true
@@ -169,7 +169,7 @@ func (r *Runner) Check() {
 	signal(r.changed)
 }
 
-// signal has a channel with a buffer of one hold a value.
+// signal sends to a channel with a buffer of one, unless that is full.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -177,18 +177,18 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Run works on jobs until ctx ends. Then it releases them, within a second, and returns nil. It must
-// not be called again before it has returned.
+// Run works on jobs until ctx ends. Then it releases them, within a second, and returns nil. It must not run
+// twice at the same time.
 func (r *Runner) Run(ctx context.Context) error {
-	unlimited := cosmos.WithPattern(ctx, r.o.Pattern) // out of the rate: of many jobs, its charge would leave nothing to do them
+	unlimited := cosmos.WithPattern(ctx, r.o.Pattern) // listings of many jobs would use up the rate
 	ctx = cosmos.WithRate(unlimited, r.rate)
 	defer r.metrics.open.Store(nil) // after the last task
 	var working sync.WaitGroup
 	defer working.Wait()
-	next, interval := time.Now(), watch // of listings
+	next, interval := time.Now(), listInterval // time of the next listing, and the interval of listings
 	for last := next.Add(-retry); ctx.Err() == nil; {
 		now := time.Now()
-		fresh, due := r.take()
+		fresh, due := r.takeFresh()
 		if due && last.Add(retry).Before(next) {
 			next = last.Add(retry)
 		}
@@ -198,7 +198,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 		jobs, err := r.find(unlimited, fresh, all)
 		if all {
-			interval = max(watch, pauses*time.Since(now))
+			interval = max(listInterval, listRatio*time.Since(now))
 		}
 		switch soon := now.Add(interval); {
 		case ctx.Err() != nil:
@@ -209,22 +209,22 @@ func (r *Runner) Run(ctx context.Context) error {
 		case len(jobs) > 0 && (all || soon.Before(next)):
 			next = soon
 		case all:
-			next = now.Add(poll)
+			next = now.Add(idleListInterval)
 		}
 		if err == nil {
-			r.see(jobs, all)
+			r.observe(jobs, all)
 		}
 		for _, j := range jobs {
-			r.offer(ctx, &working, j, now)
+			r.startTask(ctx, &working, j, now)
 		}
 		pause(ctx, r.changed, time.Until(next))
 	}
 	return nil
 }
 
-// see records jobs that were found, which may be all.
-func (r *Runner) see(jobs []Job, all bool) {
-	now := time.Now() // not before they were read
+// observe records jobs that were read. all says that they are all the jobs.
+func (r *Runner) observe(jobs []Job, all bool) {
+	now := time.Now() // must not be before they were read
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := maps.Clone(r.seen)
@@ -239,11 +239,11 @@ func (r *Runner) see(jobs []Job, all bool) {
 		s.Job = j
 		r.seen[j.ID] = s
 	}
-	r.metrics.show(r.seen)
+	r.metrics.setOpen(r.seen)
 }
 
-// take returns which jobs are to be read, and whether all are soon.
-func (r *Runner) take() (fresh map[string]bool, due bool) {
+// takeFresh returns and resets fresh and due.
+func (r *Runner) takeFresh() (fresh map[string]bool, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fresh, due = r.fresh, r.due
@@ -251,7 +251,7 @@ func (r *Runner) take() (fresh map[string]bool, due bool) {
 	return fresh, due
 }
 
-// find reads all jobs, or only some.
+// find reads all jobs, or only the fresh ones.
 func (r *Runner) find(ctx context.Context, fresh map[string]bool, all bool) ([]Job, error) {
 	if all {
 		return r.List(ctx)
@@ -267,7 +267,7 @@ func (r *Runner) find(ctx context.Context, fresh map[string]bool, all bool) ([]J
 	return r.decode(nil, items), nil
 }
 
-// List returns all jobs, also those of kinds that the Runner does not know.
+// List returns all jobs, including those of unknown kinds.
 func (r *Runner) List(ctx context.Context) (all []Job, err error) {
 	for page, err := range r.leases.Query(ctx, cosmos.Query{Text: listing, AllPartitions: true}) {
 		if err != nil {
@@ -278,7 +278,7 @@ func (r *Runner) List(ctx context.Context) (all []Job, err error) {
 	return all, nil
 }
 
-// decode appends the jobs among items. It skips what is malformed.
+// decode appends the jobs in items to to. It skips malformed ones.
 func (r *Runner) decode(to []Job, items [][]byte) []Job {
 	for _, item := range items {
 		j, err := decode(item)
@@ -291,16 +291,16 @@ func (r *Runner) decode(to []Job, items [][]byte) []Job {
 	return to
 }
 
-// offer begins to work on a job that was read at a time, or later, unless another instance does: one that
-// has not renewed its claim for expiry, and the wait of the job, does not.
-func (r *Runner) offer(ctx context.Context, working *sync.WaitGroup, j Job, read time.Time) {
+// startTask starts to work on a job, unless another instance owns it. Its claim expires if it is not renewed
+// for expiry plus the wait of the job. read is a time before the job was read.
+func (r *Runner) startTask(ctx context.Context, working *sync.WaitGroup, j Job, read time.Time) {
 	work := r.o.Kinds[j.Kind]
 	if work == nil {
 		return
 	}
-	void := time.Duration(0) // the work of a job that was released returns what is left of its wait
+	valid := time.Duration(0) // of the claim; a released job has none, and its work returns the remaining wait
 	if j.Owner != "" && j.Owner != r.o.Owner {
-		void = expiry + j.Wait
+		valid = expiry + j.Wait
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -310,7 +310,7 @@ func (r *Runner) offer(ctx context.Context, working *sync.WaitGroup, j Job, read
 		}
 		return
 	}
-	if void > 0 && read.Sub(r.seen[j.ID].since) < void || len(r.tasks) == maxTasks {
+	if valid > 0 && read.Sub(r.seen[j.ID].since) < valid || len(r.tasks) == maxTasks {
 		return
 	}
 	t := newTask(ctx, r, j, work)
@@ -321,17 +321,16 @@ func (r *Runner) offer(ctx context.Context, working *sync.WaitGroup, j Job, read
 		delete(r.tasks, j.ID)
 		if ended {
 			delete(r.seen, j.ID)
-			r.metrics.show(r.seen)
+			r.metrics.setOpen(r.seen)
 		}
 		r.mu.Unlock()
 		if !ended {
-			r.look(j.ID)
+			r.readSoon(j.ID)
 		}
 	})
 }
 
-// pause waits until d has passed, early is closed or has a value, or ctx ends. It reports whether d has
-// passed.
+// pause waits for d, but no longer than until early is ready or ctx ends. It reports whether d has passed.
 func pause(ctx context.Context, early <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

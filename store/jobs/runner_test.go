@@ -24,7 +24,7 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// steps is a work of so many units of 300 ms, which records them as <subject>:<position>.
+// steps is work of some units of 300 ms, which it records as <subject>:<position>.
 type steps struct {
 	units int
 
@@ -38,7 +38,7 @@ func (s *steps) work(ctx context.Context, j Job) (Step, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := place(j.Position) + 1
+	at := number(j.Position) + 1
 	s.done = append(s.done, fmt.Sprint(j.Subject, ":", at))
 	return Step{Items: 1, Position: strconv.Itoa(at), Done: at == s.units}, nil
 }
@@ -49,26 +49,26 @@ func (s *steps) all() []string {
 	return slices.Clone(s.done)
 }
 
-// run runs a test in a bubble.
+// run runs a test on the fake clock.
 func run(t *testing.T, test func(t *testing.T, w *world)) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) { test(t, newWorld(t)) })
 }
 
-// until waits, for as long as limit, and returns how long that took.
+// until waits until condition holds, at most for limit, and returns how long it waited.
 func until(t *testing.T, limit time.Duration, condition func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for !condition() {
 		if time.Since(began) > limit {
-			t.Fatalf("still not after %v", limit)
+			t.Fatalf("the condition does not hold after %v", limit)
 		}
 		waittest.Advance(10 * time.Millisecond)
 	}
 	return time.Since(began)
 }
 
-func TestRunner_DoesAllOnce(t *testing.T) {
+func TestRunner_RunsEachUnitOnce(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		s, metrics := &steps{units: 10}, prometheus.NewRegistry()
 		var mu sync.Mutex
@@ -88,7 +88,7 @@ func TestRunner_DoesAllOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := until(t, 5*time.Second, func() bool { return w.ended() == nil }); took > 3100*time.Millisecond {
-			t.Errorf("10 units of 300 ms took %v", took)
+			t.Errorf("10 units of 300 ms took %v, want at most 3.1 s", took)
 		}
 		var want []string
 		for i := range 10 {
@@ -102,7 +102,7 @@ func TestRunner_DoesAllOnce(t *testing.T) {
 		if diff := cmp.Diff([]string{" of 7 by ", " of 7 by a", "4 of 7 by a", "8 of 7 by a", "ended"}, saved); diff != "" {
 			t.Error(diff)
 		}
-		waittest.Until(t, func() error { // the runner counts what it has done after the item is gone
+		waittest.Until(t, func() error { // the runner updates its metrics after the delete of the job
 			return testutil.GatherAndCompare(metrics, strings.NewReader(`
 # HELP byline_job_items_total Items that jobs of this instance have done.
 # TYPE byline_job_items_total counter
@@ -115,9 +115,9 @@ byline_jobs{kind="walk"} 0
 	})
 }
 
-// An instance that is told to stop returns within a second, although a unit runs, and releases its job.
-// Another continues from its position at the next listing.
-func TestRunner_Stops(t *testing.T) {
+// An instance that stops while a unit runs returns within a second and releases its job. Another continues
+// from its position at the next listing.
+func TestRunner_StopReleasesJob(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		s := &steps{units: 30}
 		a := w.start("a", s.work, nil)
@@ -133,15 +133,14 @@ func TestRunner_Stops(t *testing.T) {
 		}
 		w.stopsAndReleases(a, s)
 		took := until(t, 10*time.Second, func() bool { return len(other.all()) > 0 })
-		if took > watch+time.Second || other.all()[0] != fmt.Sprint("x:", len(s.all())+1) {
-			t.Errorf("another continued after %v, from %s", took, other.all()[0])
+		if took > listInterval+time.Second || other.all()[0] != fmt.Sprint("x:", len(s.all())+1) {
+			t.Errorf("the other instance continued after %v, from %s", took, other.all()[0])
 		}
 	})
 }
 
-// An instance that is told to stop while it saves its job waits for the answer, without which it could not
-// release it.
-func TestRunner_StopsDuringASave(t *testing.T) {
+// An instance that stops while it saves its job waits for the response, as the release needs its ETag.
+func TestRunner_StopDuringSave(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		s := &steps{units: 30}
 		var saving atomic.Bool
@@ -162,8 +161,8 @@ func TestRunner_StopsDuringASave(t *testing.T) {
 	})
 }
 
-// An instance that is told to stop during the last unit deletes the job.
-func TestRunner_StopsAtTheEnd(t *testing.T) {
+// An instance that stops during the last unit deletes the job.
+func TestRunner_StopDuringLastUnit(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		var working atomic.Bool
 		a := w.start("a", func(ctx context.Context, _ Job) (Step, error) {
@@ -182,21 +181,21 @@ func TestRunner_StopsAtTheEnd(t *testing.T) {
 	})
 }
 
-// stopsAndReleases checks that a process stops within a second and releases its job with what has been done.
+// stopsAndReleases checks that a process stops within a second and releases its job with its position.
 func (w *world) stopsAndReleases(p *process, s *steps) {
 	w.t.Helper()
 	began := time.Now()
 	p.stop()
 	if took := time.Since(began); took > time.Second {
-		w.t.Errorf("it stopped after %v", took)
+		w.t.Errorf("stopped after %v, want at most 1 s", took)
 	}
-	if j := w.read("walk.x"); j.Owner != "" || place(j.Position) != len(s.all()) {
-		w.t.Errorf("%d units are done, and released is %+v", len(s.all()), j)
+	if j := w.read("walk.x"); j.Owner != "" || number(j.Position) != len(s.all()) {
+		w.t.Errorf("%d units are done, but the job is %+v", len(s.all()), j)
 	}
 }
 
-// The job of an instance that is killed is taken over once its claim has expired.
-func TestRunner_TakesOver(t *testing.T) {
+// The job of a killed instance is taken over once its claim has expired.
+func TestRunner_TakeoverAfterExpiry(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		s, other := &steps{units: 30}, &steps{units: 30}
 		var killed atomic.Bool
@@ -218,14 +217,14 @@ func TestRunner_TakesOver(t *testing.T) {
 		a.stop()
 		at := w.read("walk.x").Position
 		took := until(t, time.Minute, func() bool { return len(other.all()) > 0 })
-		if took < expiry-slice-renewal || took > expiry+2*watch || other.all()[0] != fmt.Sprint("x:", place(at)+1) {
-			t.Errorf("another continued after %v, from %s; saved was %s", took, other.all()[0], at)
+		if took < expiry-slice-renewal || took > expiry+2*listInterval || other.all()[0] != fmt.Sprint("x:", number(at)+1) {
+			t.Errorf("the other instance continued after %v, from %s; the saved position was %s", took, other.all()[0], at)
 		}
 	})
 }
 
-// The claim of an instance whose unit takes long is renewed meanwhile.
-func TestRunner_RenewsWhileAUnitRuns(t *testing.T) {
+// The claim of an instance is renewed during a long unit.
+func TestRunner_RenewsDuringUnit(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		var units atomic.Int64
 		slow := func(ctx context.Context, _ Job) (Step, error) {
@@ -240,14 +239,14 @@ func TestRunner_RenewsWhileAUnitRuns(t *testing.T) {
 		}
 		until(t, time.Minute, func() bool { return w.ended() == nil })
 		if n := units.Load(); n != 1 {
-			t.Errorf("%d units", n)
+			t.Errorf("%d units have begun, want 1", n)
 		}
 	})
 }
 
-// A small job need not wait for large ones, nor for those that fail or wait. What is not a job, or of a kind
-// that is not known, is left alone.
-func TestRunner_IsFair(t *testing.T) {
+// A small job need not wait for large, failing or waiting ones. Malformed jobs and those of unknown kinds are
+// ignored.
+func TestRunner_Fairness(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		long, small := &steps{units: 1e6}, &steps{units: 1}
 		var failures, skipped atomic.Int64
@@ -272,7 +271,7 @@ func TestRunner_IsFair(t *testing.T) {
 		}
 		waittest.Advance(30 * time.Second)
 		if n := failures.Load(); n < 8*3 || n > 8*6 {
-			t.Errorf("%d attempts of 8 jobs that fail", n)
+			t.Errorf("%d attempts of 8 failing jobs, want 24 to 48", n)
 		}
 		begun := map[string]int{}
 		for _, step := range long.all() {
@@ -280,7 +279,7 @@ func TestRunner_IsFair(t *testing.T) {
 		}
 		for i := range 8 {
 			if n := begun[strconv.Itoa(i)]; n < 20 || n > 80 {
-				t.Errorf("%d units of job %d, of %v", n, i, begun)
+				t.Errorf("job %d has begun %d units, want 20 to 80; all: %v", i, n, begun)
 			}
 		}
 		if err := p.Enqueue(t.Context(), "small", "x", 1); err != nil {
@@ -288,10 +287,10 @@ func TestRunner_IsFair(t *testing.T) {
 		}
 		took := until(t, time.Minute, func() bool { return len(small.all()) > 0 })
 		if took > 5*time.Second {
-			t.Errorf("a small job waited %v", took)
+			t.Errorf("a small job waited %v, want at most 5 s", took)
 		}
 		if skipped.Load() == 0 {
-			t.Error("what is not a job was not skipped")
+			t.Error("Skipped was not called for the malformed job")
 		}
 		if err := p.Enqueue(t.Context(), "small", "y", 1); err != nil {
 			t.Fatal(err)
@@ -299,28 +298,28 @@ func TestRunner_IsFair(t *testing.T) {
 		until(t, 10*time.Second, func() bool { return slices.Contains(small.all(), "y:1") })
 		all, err := p.List(t.Context())
 		if n := len(all); n != 32 || err != nil {
-			t.Errorf("%d jobs are left: %v", n, err)
+			t.Errorf("List returned %d jobs, want 32; error %v", n, err)
 		}
 	})
 }
 
-// A job that is enqueued again begins again, at once, if the version is newer, and just goes on otherwise.
+// A job that is enqueued again restarts at once if the generation is newer, and otherwise continues.
 func TestRunner_EnqueuedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		generation int64
-		want       []string // begin of what is done afterwards
+		want       []string // the units that begin within a second
 	}{
-		{"same version goes on", 5, nil},
-		{"older version goes on", 4, nil},
-		{"newer version begins again", 6, []string{"x:1", "x:2"}},
+		{"same generation -> continues", 5, nil},
+		{"older generation -> continues", 4, nil},
+		{"newer generation -> restarts", 6, []string{"x:1", "x:2"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			run(t, func(t *testing.T, w *world) {
 				s := &steps{units: 3}
 				p := w.start("a", func(ctx context.Context, j Job) (Step, error) {
 					step, err := s.work(ctx, j)
-					if place(step.Position) == 2 {
+					if number(step.Position) == 2 {
 						step.Wait = 10 * time.Second
 					}
 					return step, err
@@ -345,13 +344,13 @@ func TestRunner_EnqueuedAgain(t *testing.T) {
 	}
 }
 
-// An instance that ends more often than a job waits passes the wait all the same.
-func TestRunner_WaitsThroughRestarts(t *testing.T) {
+// The wait of a job ends although every instance stops before it.
+func TestRunner_WaitAcrossRestarts(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.enqueue("x", 1)
 		work := func(_ context.Context, j Job) (Step, error) {
 			now := int(time.Now().Unix())
-			end := place(j.Position)
+			end := number(j.Position)
 			if end == 0 {
 				end = now + 20
 			}
@@ -368,8 +367,8 @@ func TestRunner_WaitsThroughRestarts(t *testing.T) {
 	})
 }
 
-// A job whose end is done without an answer has ended for the instance that did it.
-func TestRunner_LostAnswerOfTheEnd(t *testing.T) {
+// A job has ended for the instance whose delete succeeded without a response.
+func TestRunner_LostDeleteResponse(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		var lost atomic.Int64
 		var log bytes.Buffer
@@ -378,7 +377,7 @@ func TestRunner_LostAnswerOfTheEnd(t *testing.T) {
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			p.after = func(r *http.Request) error {
 				if r.Method == http.MethodDelete && lost.Add(1) == 1 {
-					return errors.New("the answer is lost")
+					return errors.New("the response is lost")
 				}
 				return nil
 			}
@@ -389,12 +388,12 @@ func TestRunner_LostAnswerOfTheEnd(t *testing.T) {
 		waittest.Advance(10 * time.Second)
 		p.stop()
 		if n := strings.Count(log.String(), "job done"); n != 1 || lost.Load() < 2 {
-			t.Errorf("%d deletes, and the log %s", lost.Load(), &log)
+			t.Errorf("%d deletes, want at least 2; the log has %d \"job done\", want 1: %s", lost.Load(), n, &log)
 		}
 	})
 }
 
-// However many jobs there are, listing them leaves RU and time to do them.
+// The listings of many jobs leave RU and time to run them.
 func TestRunner_ManyJobs(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		for i := range 2000 {
@@ -435,8 +434,8 @@ func TestRunner_ManyJobs(t *testing.T) {
 	})
 }
 
-// What the work of a job costs is in its item, whichever instance has worked on it.
-func TestRunner_RecordsTheCharge(t *testing.T) {
+// The request charge of a job is the sum over all instances that have worked on it.
+func TestRunner_RecordsCharge(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		s := &steps{units: 20}
 		ctx := context.Background()
@@ -459,7 +458,7 @@ func TestRunner_RecordsTheCharge(t *testing.T) {
 		a.stop()
 		before := *w.read("walk.x")
 		if before.Items != 4 || before.RequestCharge < 4+10 {
-			t.Errorf("after 4 units %+v", before)
+			t.Errorf("got %+v, want 4 items and at least 14 RU", before)
 		}
 		last := before
 		w.wrote = func(_ string, j *Job) {
@@ -470,7 +469,7 @@ func TestRunner_RecordsTheCharge(t *testing.T) {
 		start("b")
 		until(t, 10*time.Second, func() bool { return w.ended() == nil })
 		if last.RequestCharge <= before.RequestCharge {
-			t.Errorf("%v RU after %v", last.RequestCharge, before.RequestCharge)
+			t.Errorf("got %v RU, want more than %v", last.RequestCharge, before.RequestCharge)
 		}
 	})
 }

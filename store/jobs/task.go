@@ -12,24 +12,25 @@ import (
 	"byline/store/cosmos"
 )
 
-// errLost means that a job has changed since it was read: another instance has it, it was enqueued
-// again, or it has ended. Only what it is now shows how to go on.
+// errLost means that a job has changed since it was read: another instance owns it, it was enqueued again, or
+// it has ended. It must be read again.
 var errLost = errors.New("the job has changed")
 
 // task is a Runner's work on a job.
 type task struct {
 	r          *Runner
-	ctx, quick context.Context // of Run; requests of quick do not wait for the rate, and are cut off farewell after ctx ends
+	ctx        context.Context // of Run
+	writeCtx   context.Context // for writes of the job: not limited by the rate, and canceled stopTimeout after ctx
 	work       Work
 	generation int64
 	woken      chan struct{}
 
-	job     Job       // with the progress since the last save
-	charged float64   // its RequestCharge when the task began
-	saved   time.Time // start of the last save, from which on the claim is valid; zero: none
+	job     Job       // includes the progress since the last save
+	charged float64   // RequestCharge of the job when the task began
+	saved   time.Time // start of the last save, from which the claim is valid; zero: none
 	dirty   bool      // there is progress since the last save
-	due     time.Time // of the next unit; zero: now
-	done    bool      // nothing is left but to delete the job
+	due     time.Time // when the next unit may begin; zero: now
+	done    bool      // the work has ended, and the job must be deleted
 
 	mu    sync.Mutex
 	spent float64 // guarded by mu; RU
@@ -47,20 +48,20 @@ func newTask(ctx context.Context, r *Runner, j Job, work Work) *task {
 	return t
 }
 
-// wake ends a wait: the job was enqueued again.
+// wake ends the wait of a job that was enqueued again.
 func (t *task) wake() { signal(t.woken) }
 
-// run works on the job, a slice in each turn, until it has ended, is lost, or ctx ends. A claim that
-// expires between turns is free to others, who may have fewer jobs.
+// run works on the job in slices until it has ended, is lost, or ctx ends. It does not renew the claim while
+// it waits for a slot, so that an instance with fewer jobs can take over.
 func (t *task) run() (ended bool) {
-	// A write is not cut off at once when ctx ends: release needs its ETag.
-	quick, cancel := context.WithCancel(context.WithoutCancel(cosmos.WithoutRate(t.ctx)))
+	// A write is not canceled at once when ctx ends, as release needs its ETag.
+	writeCtx, cancel := context.WithCancel(context.WithoutCancel(cosmos.WithoutRate(t.ctx)))
 	defer cancel()
-	defer context.AfterFunc(t.ctx, func() { time.AfterFunc(farewell, cancel) })()
-	t.quick = quick
-	for again := retry; t.r.turns.Acquire(t.ctx, 1) == nil; {
-		err := t.turn()
-		t.r.turns.Release(1)
+	defer context.AfterFunc(t.ctx, func() { time.AfterFunc(stopTimeout, cancel) })()
+	t.writeCtx = writeCtx
+	for backoff := retry; t.r.slots.Acquire(t.ctx, 1) == nil; {
+		err := t.workSlice()
+		t.r.slots.Release(1)
 		wait := max(0, time.Until(t.due))
 		switch {
 		case errors.Is(err, errLost):
@@ -73,9 +74,9 @@ func (t *task) run() (ended bool) {
 		case t.ctx.Err() != nil:
 		case err != nil:
 			t.r.o.Logger.Warn("job not finished, retrying", logKind, t.job.Kind, logSubject, t.job.Subject, logError, err)
-			wait, again = max(wait, again), min(2*again, poll)
+			wait, backoff = max(wait, backoff), min(2*backoff, idleListInterval)
 		default:
-			again = retry
+			backoff = retry
 		}
 		if !pause(t.ctx, t.woken, wait) && t.ctx.Err() == nil {
 			return false
@@ -85,8 +86,8 @@ func (t *task) run() (ended bool) {
 	return false
 }
 
-// turn does units for a slice of time, and saves the job or deletes it.
-func (t *task) turn() error {
+// workSlice does units for a slice of time, and then saves the job or deletes it.
+func (t *task) workSlice() error {
 	var failed error
 	t.job.Wait, t.due = 0, time.Time{}
 	for end := time.Now().Add(slice); t.ctx.Err() == nil && !t.done && failed == nil && t.job.Wait == 0 && time.Now().Before(end); {
@@ -96,26 +97,27 @@ func (t *task) turn() error {
 	case errors.Is(failed, errLost):
 		return failed
 	case t.done:
-		if err := t.r.leases.Delete(t.quick, t.job.key(), t.job.etag); !gone(err) { // otherwise it has ended: the answer was lost
-			return changed("end job", err)
+		// The job is gone if an earlier delete has succeeded without a response.
+		if err := t.r.leases.Delete(t.writeCtx, t.job.key(), t.job.etag); !gone(err) {
+			return writeError("end job", err)
 		}
 	case t.ctx.Err() != nil: // release saves it
 		return failed
 	case t.dirty:
-		if err := t.save(t.quick, t.r.o.Owner); err != nil {
+		if err := t.save(t.writeCtx, t.r.o.Owner); err != nil {
 			return err
 		}
 	}
 	return failed
 }
 
-// unit does a unit of work under a valid claim, which it renews meanwhile.
+// unit does a unit of work, and keeps the claim valid during it.
 func (t *task) unit() (err error) {
 	if time.Since(t.saved) > renewal {
-		if err := t.save(t.quick, t.r.o.Owner); err != nil {
+		if err := t.save(t.writeCtx, t.r.o.Owner); err != nil {
 			return err
 		}
-		if time.Since(t.saved) >= expiry { // the answer came late: another instance may have the job
+		if time.Since(t.saved) >= expiry { // a late response: another instance may own the job
 			return errLost
 		}
 	}
@@ -144,7 +146,7 @@ func (t *task) unit() (err error) {
 	return err
 }
 
-// progress records what a unit has done.
+// progress records the result of a unit.
 func (t *task) progress(s Step) {
 	t.job.Position, t.job.Wait, t.done, t.dirty = s.Position, s.Wait, s.Done, true
 	t.job.Items += int64(s.Items)
@@ -156,25 +158,25 @@ func (t *task) progress(s Step) {
 
 // renew saves the job before the claim expires.
 func (t *task) renew() error {
-	ctx, cancel := context.WithDeadline(t.quick, t.saved.Add(expiry))
+	ctx, cancel := context.WithDeadline(t.writeCtx, t.saved.Add(expiry))
 	defer cancel()
 	return t.save(ctx, t.r.o.Owner)
 }
 
-// release saves the job without an owner, so that another instance need not wait for the claim to
-// expire. Errors are harmless.
+// release saves the job without an owner, so that another instance need not wait for the claim to expire. It
+// only logs errors.
 func (t *task) release() {
 	if t.done || time.Since(t.saved) > expiry {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.quick), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.writeCtx), stopTimeout)
 	defer cancel()
 	if err := t.save(ctx, ""); err != nil && !errors.Is(err, errLost) {
 		t.r.o.Logger.Warn("job not released", logKind, t.job.Kind, logSubject, t.job.Subject, logError, err)
 	}
 }
 
-// save replaces the job, unless it has changed, and makes owner its owner.
+// save replaces the job if its ETag is unchanged, and sets its owner.
 func (t *task) save(ctx context.Context, owner string) error {
 	j := t.job
 	j.Owner, j.RequestCharge = owner, t.charge()
@@ -185,7 +187,7 @@ func (t *task) save(ctx context.Context, owner string) error {
 	}
 	began := time.Now()
 	if j.etag, err = t.r.leases.Replace(ctx, j.key(), item, j.etag); err != nil {
-		return changed("save job", err)
+		return writeError("save job", err)
 	}
 	t.job, t.saved, t.dirty = j, began, false
 	return nil
@@ -198,8 +200,8 @@ func (t *task) charge() float64 {
 	return t.charged + t.spent
 }
 
-// changed returns errLost for the failure of a conditional write.
-func changed(op string, err error) error {
+// writeError returns the error of a conditional write: errLost if the condition failed.
+func writeError(op string, err error) error {
 	switch {
 	case err == nil:
 		return nil

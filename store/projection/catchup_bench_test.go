@@ -20,14 +20,13 @@ import (
 //	go test ./store/projection -run '^$' -bench CatchUp -benchtime 1x -changes 1000000
 var manyChanges = flag.Int("changes", 10_000, "number of posts, comments and likes in BenchmarkCatchUp")
 
-// BenchmarkCatchUp starts the projections on a blog that has no copies yet: of a
-// hundred items, one is a post, 19 are comments and 80 are likes, by 1,000 users.
-// It takes until every copy is written.
+// BenchmarkCatchUp measures how long the projections take to write all views of a blog without any. Of 100
+// items, one is a post, 19 are comments and 80 are likes, by 1,000 users.
 func BenchmarkCatchUp(b *testing.B) {
 	const perPost = 100
 	for b.Loop() {
 		b.StopTimer()
-		w := newWorldWith(b, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
+		w := newWorldWith(b, store.Options{PollInterval: 100 * time.Millisecond}) // as with the embedded engine
 		date := string(blog.NewDate(w.Clock.Now()))
 		user := func(i int) string { return fmt.Sprintf("user-%d", i%1000) }
 		w.insert("users", 1000, func(i int) (string, map[string]any) {
@@ -54,7 +53,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		began := time.Now()
 		stop := w.Start()
 		for range time.Tick(100 * time.Millisecond) {
-			if w.Checkpoints() == 3 && w.CaughtUp() == nil { // posts, users, and the sweep of usernames
+			if w.Checkpoints() == 3 && w.CaughtUp() == nil { // of posts, users, and the sweep of usernames
 				break
 			}
 		}
@@ -63,7 +62,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		stop()
 		found := 0
 		if err := w.Views().Verify(context.Background(), 0, nil, func(d projection.Difference) {
-			if d.Kind != projection.Username { // nobody has reserved a name
+			if d.Kind != projection.Username { // insert has reserved no names
 				found++
 			}
 		}); err != nil || found > 0 {
@@ -73,8 +72,8 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// insertPosts creates posts with all that belongs to them behind the store's back,
-// each in one batch of at most 100 items.
+// insertPosts creates posts with their comments and likes directly in the container, each post in one batch of
+// at most 100 items.
 func (w *world) insertPosts(n int, post func(n int) (id string, items []map[string]any)) {
 	w.T.Helper()
 	c, err := w.Client.NewContainer(w.Database, "posts")

@@ -11,7 +11,7 @@ import (
 	"byline/store/cosmos"
 )
 
-// compare compares a suspect with its source again. It returns nil if they match.
+// compare compares a possible difference with its source again. It returns nil if they match.
 func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) {
 	if !d.addressable() {
 		d.Have, d.Want = "", "unknown: the id cannot be used in a request"
@@ -64,7 +64,7 @@ const (
 	unreadable = "malformed"
 )
 
-// userState is what there is of a user.
+// userState is the state of a user item.
 type userState int
 
 const (
@@ -89,24 +89,24 @@ func (v *Views) stateOf(ctx context.Context, id string) (userState, error) {
 	return liveUser, nil
 }
 
-// hasJob reports whether there is a job.
+// hasJob reports whether a job exists.
 func (v *Views) hasJob(ctx context.Context, kind, subject string) (bool, error) {
 	id := kind + "." + subject
 	raw, err := blog.ReadItem(ctx, "verify", v.leases, blog.Key(id, id))
 	return raw != nil, err
 }
 
-// underWay reports whether a job deletes what belongs to a deleted post.
-func (v *Views) underWay(ctx context.Context, postID, authorID string) (bool, error) {
-	if there, err := v.hasJob(ctx, deletePostJob, postID); there || err != nil {
-		return there, err
+// deletionPending reports whether a job deletes what belongs to a deleted post.
+func (v *Views) deletionPending(ctx context.Context, postID, authorID string) (bool, error) {
+	if exists, err := v.hasJob(ctx, deletePostJob, postID); exists || err != nil {
+		return exists, err
 	}
 	state, err := v.stateOf(ctx, authorID)
 	return state == deletedUser, err
 }
 
-// readSummary returns a digest of a summary, its revision, and the ETag of the item, "" if
-// there is none.
+// readSummary returns a digest of a summary, its revision, and the ETag of the item, "" if it does not
+// exist.
 func readSummary(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
 	r, err := c.Read(ctx, blog.Key(partition, id))
 	if err != nil {
@@ -173,8 +173,8 @@ func describe(item blog.SummaryItem) string {
 	return fmt.Sprintf("revision %d, %x", item.Revision, sum[:4])
 }
 
-// compareFeedEntry compares an entry with its post. A post that is not among the newest may be
-// missing unless older ones are there.
+// compareFeedEntry compares an entry with its post. A post that is not among the newest may be missing
+// unless the feed has older ones.
 func (v *Views) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
 	wrong, err := v.compareSummary(ctx, v.feed, d)
 	if wrong == nil || err != nil || wrong.Have != absent {
@@ -194,8 +194,8 @@ func (v *Views) compareFeedEntry(ctx context.Context, d Difference) (*Difference
 	return wrong, nil
 }
 
-// countOf counts the comments and likes of a post or tombstone, while its revision does not
-// change.
+// countOf counts the comments and likes of a post or tombstone. It counts again if the revision changes
+// meanwhile.
 func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, comments, likes int32, err error) {
 	const op = "count comments and likes"
 	for range 10 {
@@ -240,7 +240,7 @@ func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, er
 		return nil, nil
 	}
 	if p.Tombstone {
-		if deleting, err := v.underWay(ctx, p.ID, p.AuthorID); deleting || err != nil {
+		if deleting, err := v.deletionPending(ctx, p.ID, p.AuthorID); deleting || err != nil {
 			return nil, err
 		}
 	}
@@ -253,7 +253,7 @@ const (
 	textOfPost = "text "
 )
 
-// compareText compares a post with its text item. Its ID is the post's.
+// compareText compares a post with its text item. The difference's ID is the post's.
 func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, error) {
 	const op = "verify"
 	rawText, err := blog.ReadItem(ctx, op, v.posts, blog.Key(d.ID, blog.TextID))
@@ -291,7 +291,7 @@ func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, err
 		return nil, nil
 	}
 	if post.Deleted {
-		if deleting, err := v.underWay(ctx, d.ID, post.AuthorID); deleting || err != nil {
+		if deleting, err := v.deletionPending(ctx, d.ID, post.AuthorID); deleting || err != nil {
 			return nil, err
 		}
 	}
@@ -331,9 +331,9 @@ func (v *Views) compareName(ctx context.Context, d Difference) (*Difference, err
 // released marks a reservation that expires.
 const released = ", released"
 
-// compareUsername compares a reservation with its owner, whose id is the difference's ID.
-// Young reservations are correct, and released ones of users who exist. A deletion keeps those of its
-// user until its end.
+// compareUsername compares a reservation with its owner, whose id is the difference's ID. Young
+// reservations are correct, and so are released ones of existing users and all of users who are being
+// deleted.
 func (v *Views) compareUsername(ctx context.Context, d Difference) (*Difference, error) {
 	raw, err := blog.ReadItem(ctx, "verify", v.users, blog.Key(d.Partition, d.Partition))
 	if err != nil {
@@ -377,14 +377,14 @@ func (v *Views) compareUsername(ctx context.Context, d Difference) (*Difference,
 	return &d, nil
 }
 
-// compareDeletion looks for the job of a deleted user, whose id is the difference's ID.
+// compareDeletion checks that a deleted user, whose id is the difference's ID, has a job.
 func (v *Views) compareDeletion(ctx context.Context, d Difference) (*Difference, error) {
 	state, err := v.stateOf(ctx, d.ID)
 	if state != deletedUser || err != nil {
 		return nil, err
 	}
-	there, err := v.hasJob(ctx, deleteUserJob, d.ID)
-	if there || err != nil {
+	exists, err := v.hasJob(ctx, deleteUserJob, d.ID)
+	if exists || err != nil {
 		return nil, err
 	}
 	d.Have, d.Want = "no job", "a job that deletes the rest"

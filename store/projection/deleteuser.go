@@ -14,15 +14,15 @@ import (
 	"byline/store/jobs"
 )
 
-// deletionStages are what a deletion does, in this order. The second pass begins blog.DeletionGrace after
-// the user became a tombstone: the continuation of the stage "wait" is when.
+// deletionStages are the stages of a deletion, in order. The second pass begins blog.DeletionGrace after the
+// user became a tombstone: the continuation of the stage "wait" is that time.
 var deletionStages = []string{"posts", "summaries", "feed", "wait", "posts-again", "summaries-again", "feed-again", "names"}
 
 const (
 	deletionPage = 100         // items of a query
-	deletionUnit = time.Second // after which a unit begins with no further partition
+	deletionUnit = time.Second // after this a unit does not start on another partition
 
-	contention = 100 * time.Millisecond // the wait after a unit in which others changed everything
+	contention = 100 * time.Millisecond // wait after a unit without progress because of concurrent writes
 )
 
 // deletion is one unit of a deleteUser job, or of a deletePost job, which has no user.
@@ -31,12 +31,12 @@ type deletion struct {
 	user  userTombstone
 	date  string // of the deletion; "-" if it is malformed
 	etag  cosmos.ETag
-	until blog.Date    // what was created then, or later, is not of the deleted user
-	done  atomic.Int64 // items deleted
-	left  atomic.Bool  // something of the page is left
+	until blog.Date    // items created then or later do not belong to the deleted user
+	done  atomic.Int64 // number of deleted items
+	left  atomic.Bool  // the page is not finished
 }
 
-// userTombstone is a deleted user. What another program has written may have any type.
+// userTombstone is a deleted user. Properties written by other programs may have any type.
 type userTombstone struct {
 	ID           string `json:"id"`
 	Type         any    `json:"type"`
@@ -44,8 +44,8 @@ type userTombstone struct {
 	DeletionDate any    `json:"deletionDate"`
 }
 
-// written is an item of a deleted user, in any container.
-type written struct {
+// ownedItem is an item of a deleted user, in any container.
+type ownedItem struct {
 	ID        string      `json:"id"`
 	Type      any         `json:"type"`
 	PostID    any         `json:"postId"`
@@ -55,16 +55,16 @@ type written struct {
 	ETag      cosmos.ETag `json:"_etag"`
 }
 
-// deleteUser is the work of deleteUserJob: a unit deletes a page of what a user has written, and the last
-// one the user, whose item is a tombstone already. A post becomes a tombstone first; once nothing is left
-// under it, also the tombstone loses its author. So whatever is left to do is found by the user's id, and
-// no crash can hide it. It ends without a write if the user is no tombstone.
+// deleteUser does a unit of deleteUserJob: a unit deletes a page of the user's items, and the last unit the
+// user item, which is a tombstone already. A post becomes a tombstone first, which loses its author once its
+// comments, likes and text are deleted. So the remaining work can always be found by the user's id, also
+// after a crash. The job ends without a write if the user is not a tombstone.
 func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	d := &deletion{Views: v}
 	if deleted, err := d.readUser(ctx, j.Subject); err != nil || !deleted {
 		return jobs.Step{Done: err == nil}, err
 	}
-	stage, continuation := d.at(j.Position)
+	stage, continuation := d.parsePosition(j.Position)
 	var next string
 	var err error
 	switch deletionStages[stage] {
@@ -89,7 +89,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	case err != nil:
 		return step, blog.CosmosError("delete user", err)
 	case d.left.Load():
-		if step.Items == 0 { // others are changing it
+		if step.Items == 0 { // because of concurrent writes
 			step.Wait = contention
 		}
 	case next != "":
@@ -107,14 +107,15 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return step, nil
 }
 
-// position returns the Position of a stage and the continuation of its query. It begins with the date, so that
-// a job that was left over does not take a later deletion of the same user for its own.
+// position returns the Position of a stage and the continuation of its query. It begins with the date of the
+// deletion, so that a later deletion of the same user does not resume it.
 func (d *deletion) position(stage int, continuation string) string {
 	return d.date + " " + deletionStages[stage] + " " + continuation
 }
 
-// at returns what position was made of; the beginning, of another deletion.
-func (d *deletion) at(position string) (stage int, continuation string) {
+// parsePosition returns the stage and the continuation of a position; the beginning, if it belongs to another
+// deletion.
+func (d *deletion) parsePosition(position string) (stage int, continuation string) {
 	parts := strings.SplitN(position, " ", 3)
 	if len(parts) < 3 || parts[0] != d.date {
 		return 0, ""
@@ -142,7 +143,7 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 		d.until = blog.NewDate(deleted.Add(blog.DeletionGrace))
 		return true, nil
 	}
-	raw, err := readWritten(ctx, d.users, blog.Key(id, id))
+	raw, err := readPrimary(ctx, d.users, blog.Key(id, id))
 	if err != nil || !d.isTombstone(raw) {
 		return false, blog.CosmosError(op, err)
 	}
@@ -153,19 +154,19 @@ func (d *deletion) isTombstone(raw []byte) bool {
 	return raw != nil && blog.Unmarshal(raw, &d.user, blog.Lenient) == nil && d.user.Type == blog.TypeUser && d.user.Deleted == true
 }
 
-// isNew reports whether an item is of a new life: the same subject may register again once the deletion
-// has ended, which a process that was paused in the middle of a unit does not know.
-func (d *deletion) isNew(item written) bool {
+// isNew reports whether an item belongs to a new user with the same id: the subject may register again after
+// the deletion, while another process is paused within a unit of it.
+func (d *deletion) isNew(item ownedItem) bool {
 	date, ok := item.CreatedAt.(string)
 	return ok && string(d.until) <= date && date <= string(d.now())
 }
 
-// page returns the next items of the user that a query finds.
-func (d *deletion) page(ctx context.Context, c *cosmos.Container, q cosmos.Query) (items []written, next string, err error) {
+// page returns the next page of the user's items that a query selects.
+func (d *deletion) page(ctx context.Context, c *cosmos.Container, q cosmos.Query) (items []ownedItem, next string, err error) {
 	q.PageSize = deletionPage
 	page, next, err := c.QueryPage(ctx, q.With("@user", d.user.ID))
 	for _, raw := range page {
-		var item written
+		var item ownedItem
 		if err := blog.Unmarshal(raw, &item, blog.Lenient); err != nil {
 			d.skip(c.Name(), raw, err)
 		} else if !d.isNew(item) {
@@ -175,31 +176,31 @@ func (d *deletion) page(ctx context.Context, c *cosmos.Container, q cosmos.Query
 	return items, next, err
 }
 
-// deleteSummaries deletes a page of what is in the user's partition, but the user.
+// deleteSummaries deletes a page of the items in the user's partition, except the user.
 func (d *deletion) deleteSummaries(ctx context.Context, continuation string) (next string, err error) {
 	items, next, err := d.page(ctx, d.users, cosmos.Query{Partition: d.user.ID, Continuation: continuation,
 		Text: "SELECT c.id, c.creationDate FROM c WHERE c.id != @user"})
 	if err != nil {
 		return "", err
 	}
-	return next, d.deleteAll(ctx, d.users, d.user.ID, items, map[string]bool{})
+	return next, d.deleteBatch(ctx, d.users, d.user.ID, items, map[string]bool{})
 }
 
-// deleteFeedEntries deletes a page of the user's entries of all partitions of the feed, which it refills
-// at the end.
+// deleteFeedEntries deletes a page of the user's entries in all partitions of the feed, and after the last
+// page refills the feed.
 func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (next string, err error) {
 	items, next, err := d.page(ctx, d.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
 		Text: "SELECT c.id, c.type, c.creationDate FROM c WHERE c.userId = @user"})
 	if err != nil {
 		return "", err
 	}
-	byPartition := map[string][]written{}
+	byPartition := map[string][]ownedItem{}
 	for _, item := range items {
 		partition, _ := item.Type.(string)
 		byPartition[partition] = append(byPartition[partition], item)
 	}
 	for partition, items := range byPartition {
-		if err := d.deleteAll(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
+		if err := d.deleteBatch(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
 			return "", err
 		}
 	}
@@ -218,9 +219,10 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 	return "", nil
 }
 
-// deleteAll deletes up to 100 items of a partition, in one transactional batch if nothing is refused. All
-// are left if others delete them, too. It adds the ids of what is refused.
-func (d *deletion) deleteAll(ctx context.Context, c *cosmos.Container, partition string, items []written, rejected map[string]bool) error {
+// deleteBatch deletes up to 100 items of a partition in one transactional batch, or one by one if Cosmos DB
+// refuses the batch. It deletes nothing if an item is deleted concurrently. It adds the ids of refused items
+// to rejected.
+func (d *deletion) deleteBatch(ctx context.Context, c *cosmos.Container, partition string, items []ownedItem, rejected map[string]bool) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -244,7 +246,7 @@ func (d *deletion) deleteAll(ctx context.Context, c *cosmos.Container, partition
 	for _, item := range items {
 		item.ETag = ""
 		before := d.done.Load()
-		if err := d.deleteAlone(ctx, c, partition, item); err != nil {
+		if err := d.deleteOne(ctx, c, partition, item); err != nil {
 			return err
 		}
 		rejected[item.ID] = d.done.Load() == before
@@ -252,8 +254,8 @@ func (d *deletion) deleteAll(ctx context.Context, c *cosmos.Container, partition
 	return nil
 }
 
-// deleteAlone deletes an item, or skips what cannot be deleted.
-func (d *deletion) deleteAlone(ctx context.Context, c *cosmos.Container, partition string, item written) error {
+// deleteOne deletes an item, or skips it if it cannot be deleted.
+func (d *deletion) deleteOne(ctx context.Context, c *cosmos.Container, partition string, item ownedItem) error {
 	if !blog.Addressable(partition) || !blog.Addressable(item.ID) {
 		d.skip(c.Name(), blog.Encode(item), fmt.Errorf("item %q in partition %q, which is to be deleted, cannot be addressed", item.ID, partition))
 		return nil
@@ -269,11 +271,11 @@ func (d *deletion) deleteAlone(ctx context.Context, c *cosmos.Container, partiti
 	if err == nil {
 		d.done.Add(1)
 	}
-	return d.refuse(c, item, err)
+	return d.skipRefused(c, item, err)
 }
 
 // refuse skips an item that Cosmos DB refuses to change, and returns other errors.
-func (d *deletion) refuse(c *cosmos.Container, item any, err error) error {
+func (d *deletion) skipRefused(c *cosmos.Container, item any, err error) error {
 	if !refused(err) {
 		return err
 	}
@@ -291,12 +293,12 @@ func (d *deletion) deleteNames(ctx context.Context, continuation string) (next s
 	}
 	for _, item := range items {
 		partition, _ := item.UserID.(string)
-		if err := d.deleteAlone(ctx, d.users, partition, item); err != nil {
+		if err := d.deleteOne(ctx, d.users, partition, item); err != nil {
 			return "", err
 		}
 	}
 	if next != "" || d.left.Load() {
 		return next, nil
 	}
-	return "", d.deleteAlone(ctx, d.users, d.user.ID, written{ID: d.user.ID, ETag: d.etag})
+	return "", d.deleteOne(ctx, d.users, d.user.ID, ownedItem{ID: d.user.ID, ETag: d.etag})
 }

@@ -21,7 +21,7 @@ import (
 	"byline/store/projection"
 )
 
-// deletee is a user with everything that a user can have.
+// deletee is a user with items of all types in all containers.
 type deletee struct {
 	*blog.User
 	names  []string
@@ -35,8 +35,8 @@ func (w *world) rename(u *blog.User, name string) {
 	}
 }
 
-// addDeletee makes a user who has written posts with comments and likes by others, one of them with many,
-// one long, and one deleted, and comments and likes on posts of others.
+// addDeletee creates a renamed user with posts, and comments and likes on posts of others. One of the posts has
+// many comments, one is long, and one is deleted.
 func (w *world) addDeletee(many int) *deletee {
 	w.T.Helper()
 	d := &deletee{User: w.AddUser("zuleika"), names: []string{"zuleika", "dobson", "Beerbohm"}}
@@ -74,8 +74,8 @@ func (w *world) addDeletee(many int) *deletee {
 	return d
 }
 
-// bury makes a user a tombstone, as the deletion of an account begins, and returns its date.
-func (w *world) bury(u *blog.User) string {
+// markDeleted makes a user a tombstone, as when an account is deleted, and returns the date.
+func (w *world) markDeleted(u *blog.User) string {
 	w.T.Helper()
 	users, err := w.Client.NewContainer(w.Database, "users")
 	if err != nil {
@@ -92,8 +92,8 @@ func (w *world) bury(u *blog.User) string {
 	return string(date)
 }
 
-// deleteUser does the units of a job from a position on, at most n if n is not negative. It returns where it
-// stopped, and false if it has not ended.
+// deleteUser does the units of a job from a position on, at most n if n is not negative. It returns the position
+// reached, and whether the job has ended.
 func (w *world) deleteUser(v *projection.Views, u *blog.User, position string, n int) (string, bool, error) {
 	for ; n != 0; n-- {
 		step, err := v.DeleteUser(w.T.Context(), jobs.Job{Kind: "deleteUser", Subject: u.ID, Position: position})
@@ -109,13 +109,13 @@ func (w *world) deleteUser(v *projection.Views, u *blog.User, position string, n
 	return position, false, nil
 }
 
-// pass lets time pass, also on the store's clock. On an endpoint only the store's clock advances.
+// pass advances the fake clock and the store's clock; on an endpoint, only the store's clock.
 func (w *world) pass(d time.Duration) {
 	if cosmostest.OnEndpoint() {
 		w.Clock.Millis.Add(d.Milliseconds())
 		return
 	}
-	for ; d > 0; d -= 500 * time.Millisecond { // a job that waits looks at both clocks
+	for ; d > 0; d -= 500 * time.Millisecond { // in steps, as waiting jobs depend on both clocks
 		some := min(d, 500*time.Millisecond)
 		waittest.Advance(some)
 		w.Clock.Millis.Add(some.Milliseconds())
@@ -129,7 +129,7 @@ func (w *world) mustDelete(u *blog.User) {
 	}
 }
 
-// wantNothingOf reads every item of every container, of which none may contain one of the texts.
+// wantNothingOf checks that no item of any container contains one of the texts.
 func (w *world) wantNothingOf(texts ...string) {
 	w.T.Helper()
 	for _, name := range append(store.Containers(), blog.LeasesContainer) {
@@ -153,7 +153,7 @@ func (w *world) wantNothingOf(texts ...string) {
 	}
 }
 
-// wantDeleted checks that nothing of a user is left, and that all the rest is right.
+// wantDeleted checks that no item of a user is left, and that all others are correct.
 func (w *world) wantDeleted(d *deletee) {
 	w.T.Helper()
 	waittest.Until(w.T, w.CaughtUp)
@@ -164,7 +164,7 @@ func (w *world) wantDeleted(d *deletee) {
 	for _, p := range d.others {
 		got, err := w.Post(w.T.Context(), p.ID)
 		if err != nil || got.CommentCount != 1 || got.LikeCount != 1 {
-			w.T.Errorf("post of another: %+v %v", got, err)
+			w.T.Errorf("post of another: got %+v, %v, want one comment and one like", got, err)
 		}
 	}
 	if found := w.Differences(0); found != nil {
@@ -172,7 +172,7 @@ func (w *world) wantDeleted(d *deletee) {
 	}
 }
 
-func TestDeleteUser_LeavesNothing(t *testing.T) {
+func TestDeleteUser_DeletesAllItems(t *testing.T) {
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprint(partitions, " feed partitions"), func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
@@ -180,12 +180,12 @@ func TestDeleteUser_LeavesNothing(t *testing.T) {
 				d := w.addDeletee(120)
 				stop := w.Start()
 				waittest.Until(t, w.CaughtUp)
-				w.bury(d.User)
+				w.markDeleted(d.User)
 				w.pass(70 * time.Second)
 				w.wantDeleted(d)
 				for _, partition := range blog.FeedPartitionKeys(partitions) {
 					if titles := w.FeedTitles(partition); len(titles) != 3 {
-						t.Errorf("partition %s of the feed has %v", partition, titles)
+						t.Errorf("partition %s of the feed has %v, want 3 posts", partition, titles)
 					}
 				}
 				stop()
@@ -196,19 +196,19 @@ func TestDeleteUser_LeavesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				if posts := w.AllUserPosts(again); len(posts) != 0 || again.Revision != 1 {
-					t.Errorf("the new user starts with %+v and posts %v", again, posts)
+					t.Errorf("got the new user %+v with posts %v, want revision 1 and none", again, posts)
 				}
 				p := w.AddPost(again, "first")
 				w.mustDelete(again)
 				if got, err := w.Post(t.Context(), p.ID); got == nil || err != nil {
-					t.Errorf("a job that nobody ended has deleted the new user's post: %v", err)
+					t.Errorf("a leftover job has deleted the new user's post: %v", err)
 				}
 			})
 		})
 	}
 }
 
-// Whichever request of a deletion is the last of its process, executed or not, the next process ends it.
+// A process crashes at every request of a deletion, executed or not: the next process completes the deletion.
 func TestDeleteUser_CrashAtEveryStep(t *testing.T) {
 	longtest.Heavy(t)
 	for _, executed := range []bool{true, false} {
@@ -220,7 +220,7 @@ func TestDeleteUser_CrashAtEveryStep(t *testing.T) {
 					stop := w.Start()
 					waittest.Until(t, w.CaughtUp)
 					stop()
-					w.bury(d.User)
+					w.markDeleted(d.User)
 					var requests atomic.Int64
 					w.Wire.Intercept(func(r *http.Request) error {
 						n := int(requests.Add(1))
@@ -240,7 +240,7 @@ func TestDeleteUser_CrashAtEveryStep(t *testing.T) {
 						t.Fatal(done, err)
 					}
 					if k%2 == 0 {
-						position = "" // the job has begun again
+						position = "" // the job starts over
 					}
 					if _, done, err := w.deleteUser(w.Views(), d.User, position, -1); !done || err != nil {
 						t.Fatal(done, err)

@@ -28,8 +28,8 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// A process pauses before it looks for what the user wrote. Meanwhile another ends the deletion, and the same
-// subject registers again, under the same name: what they write then stays.
+// A process is paused before it queries the user's items. Meanwhile another completes the deletion, and the same
+// subject registers again, under the same name: items of the new user are kept.
 func TestDeleteUser_PausedProcess(t *testing.T) {
 	for stage, query := range map[string]string{"posts-again": "c.userId = @user", "summaries-again": "c.id != @user", "feed-again": "c.userId = @user"} {
 		t.Run(stage, func(t *testing.T) {
@@ -41,12 +41,12 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 				stop := w.Start()
 				waittest.Until(t, w.CaughtUp)
 				stop()
-				date := w.bury(d.User)
+				date := w.markDeleted(d.User)
 				w.pass(61 * time.Second)
 				paused, resume := make(chan bool, 1), make(chan bool)
-				var met atomic.Bool
+				var intercepted atomic.Bool
 				w.Wire.Intercept(func(r *http.Request) error {
-					if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/docs") && strings.Contains(body(t, r), query) && met.CompareAndSwap(false, true) {
+					if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/docs") && strings.Contains(body(t, r), query) && intercepted.CompareAndSwap(false, true) {
 						paused <- true
 						<-resume
 					}
@@ -63,25 +63,25 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				own := w.AddPost(again, "of a new life")
-				w.AddComment(again, p, "of a new life")
+				own := w.AddPost(again, "of the new user")
+				w.AddComment(again, p, "of the new user")
 				w.AddLike(again, p)
 				close(resume)
 				if err := <-ended; err != nil {
 					t.Fatal(err)
 				}
 				if got := w.AllUserPosts(again); len(got) != 1 || len(w.AllComments(p)) != 1 || len(w.AllLikes(p)) != 1 || len(w.AllFeed()) != 5 {
-					t.Errorf("of the new life, %v, %d comments, %d likes and %d feed entries are left", storetest.Titles(got), len(w.AllComments(p)), len(w.AllLikes(p)), len(w.AllFeed()))
+					t.Errorf("of the new user, posts %v, %d comments, %d likes and %d feed entries are left", storetest.Titles(got), len(w.AllComments(p)), len(w.AllLikes(p)), len(w.AllFeed()))
 				}
 				if got, err := w.Post(t.Context(), own.ID); got == nil || err != nil {
-					t.Errorf("the post of the new life is gone: %v", err)
+					t.Errorf("the post of the new user is gone: %v", err)
 				}
 			})
 		})
 	}
 }
 
-// body returns the body of a request, which keeps it.
+// body returns the body of a request, and restores it.
 func body(t testing.TB, r *http.Request) string {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -91,13 +91,14 @@ func body(t testing.TB, r *http.Request) string {
 	return string(b)
 }
 
-// Items of the user that another program wrote are deleted, too. What cannot be stops nothing.
+// Malformed items of the user, which another program wrote, are deleted, too. Items that cannot be deleted do not
+// stop the job.
 func TestDeleteUser_PoisonItems(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it has items whose ids cannot be used in requests")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.addDeletee(1)
-		countless := w.AddPost(w.AddUser("ruth"), "its counts are none")
+		countless := w.AddPost(w.AddUser("ruth"), "malformed count")
 		w.AddComment(d.User, countless, "c")
 		w.Corrupt("posts", countless.ID, countless.ID, "/commentCount", "many")
 		odd := w.AddPost(d.User, "odd")
@@ -110,7 +111,7 @@ func TestDeleteUser_PoisonItems(t *testing.T) {
 		}
 		w.Upsert("feed", "elsewhere", fmt.Sprintf(`{"id":"foreign","type":"elsewhere","userId":%q,"revision":"x"}`, d.ID))
 		w.Corrupt("users", d.ID, d.ID, "/formerUsernames", []any{"zuleika", 5, "dobson"})
-		w.bury(d.User)
+		w.markDeleted(d.User)
 		w.mustDelete(d.User)
 		w.wantNothingOf(append(d.names, d.ID)...)
 
@@ -119,18 +120,18 @@ func TestDeleteUser_PoisonItems(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Upsert("posts", "a b?", fmt.Sprintf(`{"id":"left","postId":"a b?","userId":%q}`, max.ID))
-		w.bury(max)
+		w.markDeleted(max)
 		w.mustDelete(max)
 		if u, err := w.User(t.Context(), max.ID); u != nil || err != nil {
-			t.Errorf("the user is there: %v", err)
+			t.Errorf("the user still exists: %v", err)
 		}
 		w.Remove("posts", "a b?", "left")
 		w.wantNothingOf(max.ID)
 	})
 }
 
-// The feed is full again at the end, without the user's posts, of which there were more than it keeps in
-// reserve.
+// After the deletion the feed is full again, without the user's posts, although they were more than the reserve of
+// the feed.
 func TestDeleteUser_RefillsTheFeed(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorldWith(t, store.Options{FeedPartitions: 2, PollInterval: time.Millisecond})
@@ -144,24 +145,24 @@ func TestDeleteUser_RefillsTheFeed(t *testing.T) {
 		stop := w.Start()
 		waittest.Until(t, w.CaughtUp)
 		stop()
-		w.bury(d)
+		w.markDeleted(d)
 		w.mustDelete(d)
 		for _, partition := range blog.FeedPartitionKeys(2) {
 			if n := len(w.FeedTitles(partition)); n != blog.FeedKept {
-				t.Errorf("partition %s of the feed has %d entries", partition, n)
+				t.Errorf("partition %s of the feed has %d entries, want %d", partition, n, blog.FeedKept)
 			}
 		}
 		w.Start()
 		waittest.Until(t, w.CaughtUp)
 		w.wantNothingOf("zuleika", d.ID)
 		if found := w.Differences(0); found != nil {
-			t.Errorf("%+v", found)
+			t.Errorf("differences: %+v", found)
 		}
 	})
 }
 
-// What requests and handlers that had begun before write after the first pass, the second deletes. A job of another
-// deletion begins again.
+// Requests and handlers that began before the deletion write after the first pass: the second pass deletes their
+// items. The job of another deletion starts over.
 func TestDeleteUser_LateWrites(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -171,7 +172,7 @@ func TestDeleteUser_LateWrites(t *testing.T) {
 		w.pass(10 * time.Second) // for the jobs of the renames
 		stop()
 		post := w.AllUserPosts(d.User)[0]
-		w.bury(d.User)
+		w.markDeleted(d.User)
 		position := "2026-01-01T00:00:00.000Z names "
 		for !strings.Contains(position, " posts-again ") {
 			var err error
@@ -194,17 +195,17 @@ func TestDeleteUser_LateWrites(t *testing.T) {
 	})
 }
 
-// A moderator removes a comment after the deletion has found it: it is counted once.
+// A moderator removes a comment after the deletion has found it: the count is decremented once.
 func TestDeleteUser_CommentRemovedMeanwhile(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d, p := w.AddUser("zuleika"), w.AddPost(w.AddUser("grace"), "one")
 		c := w.AddComment(d, p, "removed")
 		w.AddComment(d, p, "deleted")
-		w.bury(d)
-		var met atomic.Bool
+		w.markDeleted(d)
+		var intercepted atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
-			if strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && met.CompareAndSwap(false, true) {
+			if strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && intercepted.CompareAndSwap(false, true) {
 				_, err := w.RemoveComment(t.Context(), p.ID, c.ID)
 				return err
 			}
@@ -212,14 +213,14 @@ func TestDeleteUser_CommentRemovedMeanwhile(t *testing.T) {
 		})
 		w.mustDelete(d)
 		w.Wire.Intercept(nil)
-		if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 || !met.Load() {
-			t.Errorf("%+v %v", got, err)
+		if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 || !intercepted.Load() {
+			t.Errorf("got %+v, %v, want 0 comments", got, err)
 		}
 		w.wantNothingOf("zuleika", d.ID)
 	})
 }
 
-// A post with thousands of comments is deleted in units of a second, and the position stays at it.
+// A post with thousands of comments is deleted in units of a second, without a change of the position.
 func TestDeleteUser_LargePost(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestDeleteUser_LargePost(t *testing.T) {
 		for i := range 2000 {
 			w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"c%d","postId":%q,"type":"comment","userId":"linus","userUsername":"linus","content":"c","creationDate":%q}`, i, p.ID, p.CreatedAt))
 		}
-		w.bury(d)
+		w.markDeleted(d)
 		w.Wire.Intercept(func(r *http.Request) error { return wait(r, 50*time.Millisecond) })
 		position, units, longest := "", 0, time.Duration(0)
 		for ; !strings.Contains(position, " summaries "); units++ {
@@ -243,16 +244,16 @@ func TestDeleteUser_LargePost(t *testing.T) {
 		w.Wire.Intercept(nil)
 		t.Logf("%d units, the longest of %v", units, longest)
 		if units != 3 || longest > 1500*time.Millisecond {
-			t.Errorf("%d units, the longest of %v", units, longest)
+			t.Errorf("got %d units, the longest of %v; want 3 of at most 1.5 s", units, longest)
 		}
 		w.mustDelete(d)
 		w.wantNothingOf(d.ID, "linus")
 	})
 }
 
-// While others write to the same posts, and replicas lag, every count stays right.
-func TestDeleteUser_BesideWrites(t *testing.T) {
-	for name, lag := range map[string]time.Duration{"replicas are current": 0, "replicas lag": 50 * time.Millisecond} {
+// While others write to the same posts, and replicas lag, all counts stay correct.
+func TestDeleteUser_ConcurrentWrites(t *testing.T) {
+	for name, lag := range map[string]time.Duration{"replicas current": 0, "replicas lag": 50 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.NeedsEngine(t, "its replicas lag")
 			cosmostest.Run(t, func(t *testing.T) {
@@ -263,7 +264,7 @@ func TestDeleteUser_BesideWrites(t *testing.T) {
 					mine = append(mine, w.AddPost(d.User, fmt.Sprint("mine ", i)))
 				}
 				projections.Start()
-				w.bury(d.User)
+				w.markDeleted(d.User)
 				ctx, cancel := context.WithCancel(t.Context())
 				var load sync.WaitGroup
 				for i := range 4 {
@@ -327,8 +328,8 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Interrupted again and again, and continued by others from the last position, a deletion costs as much as one that
-// is not.
+// A deletion that is interrupted repeatedly, and continued from the last position, costs at most 5% more than an
+// uninterrupted one.
 func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it compares its charges")
@@ -344,7 +345,7 @@ func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
 				}
 				w.AddComment(grace, w.AddPost(d, fmt.Sprint("zuleika's ", i)), "by grace")
 			}
-			w.bury(d)
+			w.markDeleted(d)
 			var hundredths, left atomic.Int64
 			w.Wire.After(func(r *http.Response) {
 				charged, _ := strconv.ParseFloat(r.Header.Get("X-Ms-Request-Charge"), 64)
@@ -361,7 +362,7 @@ func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
 				left.Store(int64(50 + 7*i))
 				next, done, err := w.deleteUser(w.Views(), d, position, -1)
 				if done || err == nil {
-					t.Fatal("it has ended before it was killed")
+					t.Fatal("the deletion ended before it was killed")
 				}
 				position = next
 			}
@@ -379,12 +380,12 @@ func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
 	undisturbed, killed := charge(0), charge(5)
 	t.Logf("%.0f RU, killed five times %.0f RU", undisturbed, killed)
 	if killed > 1.05*undisturbed {
-		t.Errorf("%.0f RU, killed five times %.0f RU", undisturbed, killed)
+		t.Errorf("killed five times: got %.0f RU, want at most 5%% more than %.0f RU", killed, undisturbed)
 	}
 }
 
-// A name that a rename was about to take or release is nobody's once its owner does not exist; the name of a
-// deleted user is reserved until the deletion ends.
+// Left-over reservations of an owner who does not exist are released. The name of a deleted user stays reserved
+// until the deletion ends.
 func TestSweep_OwnerDoesNotExist(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -394,7 +395,7 @@ func TestSweep_OwnerDoesNotExist(t *testing.T) {
 			w.Upsert("users", "username:"+name, fmt.Sprintf(`{"id":"username:%s","userId":"username:%[1]s","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true}`, name, owner))
 		}
 		w.Clock.Millis.Add(61_000)
-		w.bury(d)
+		w.markDeleted(d)
 		w.Start()
 		waittest.Until(t, w.Swept)
 		if diff := cmp.Diff(map[string]string{"zuleika": d.ID}, w.Reservations()); diff != "" {
@@ -407,8 +408,8 @@ func TestSweep_OwnerDoesNotExist(t *testing.T) {
 	})
 }
 
-// Reservations that the user item does not name, as after a crash in a rename, are deleted, too.
-func TestDeleteUser_LeftOverReservations(t *testing.T) {
+// Reservations that the user item does not refer to, as after a crash within a rename, are deleted, too.
+func TestDeleteUser_UnreferencedReservations(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -416,7 +417,7 @@ func TestDeleteUser_LeftOverReservations(t *testing.T) {
 		for i := range 2 * 100 { // more than a page
 			w.Upsert("users", fmt.Sprintf("username:left%d", i), fmt.Sprintf(`{"id":"username:left%d","userId":"username:left%[1]d","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z"}`, i, d.ID))
 		}
-		w.bury(d)
+		w.markDeleted(d)
 		w.mustDelete(d)
 		w.wantNothingOf(d.ID)
 		if diff := cmp.Diff(map[string]string{"grace": other.ID}, w.Reservations()); diff != "" {
@@ -425,8 +426,8 @@ func TestDeleteUser_LeftOverReservations(t *testing.T) {
 	})
 }
 
-// An entry of the feed that a delayed handler wrote after the job becomes a tombstone without the user.
-func TestDeleteUser_FeedEntryWrittenLate(t *testing.T) {
+// A feed entry that a delayed handler wrote after the job becomes a tombstone without the user.
+func TestDeleteUser_LateFeedEntry(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.AddUser("zuleika")
@@ -444,7 +445,7 @@ func TestDeleteUser_FeedEntryWrittenLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if entry := string(r.Value); !strings.Contains(entry, `"deleted":true`) || strings.Contains(entry, d.ID) || strings.Contains(entry, "zuleika") {
-			t.Error(entry)
+			t.Errorf("got %s, want a tombstone without the user", entry)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"byline/store/cosmos"
 )
 
-// deletePosts deletes a page of what the user has written.
+// deletePosts deletes a page of the user's posts, comments and likes.
 func (d *deletion) deletePosts(ctx context.Context, continuation string) (next string, err error) {
 	end := time.Now().Add(deletionUnit)
 	items, next, err := d.page(ctx, d.posts, cosmos.Query{AllPartitions: true, Continuation: continuation,
@@ -21,7 +21,7 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 	if err != nil {
 		return "", err
 	}
-	byPost := map[string][]written{}
+	byPost := map[string][]ownedItem{}
 	var posts []string
 	for _, item := range items {
 		postID, _ := item.PostID.(string)
@@ -43,35 +43,35 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 		}
 		g.Go(func() error {
 			items := byPost[postID]
-			if slices.ContainsFunc(items, func(i written) bool { return i.ID == postID || i.Type == blog.TypeText }) {
+			if slices.ContainsFunc(items, func(i ownedItem) bool { return i.ID == postID || i.Type == blog.TypeText }) {
 				own, err := d.erasePost(gctx, postID, end)
 				if own || err != nil {
 					return err
 				}
 			}
-			return d.deleteWritten(gctx, postID, items)
+			return d.deleteFromPost(gctx, postID, items)
 		})
 	}
 	return next, g.Wait()
 }
 
-// postTombstone is what remains of a post of a deleted user. It has no username, so that the
-// projections know that a deletion does the rest: see projectPosts.
+// postTombstone is the tombstone of a post of a deleted user. It has no username, by which projectPosts
+// recognizes that the deletion job does the rest.
 type postTombstone struct {
 	blog.Envelope
 	ID        string    `json:"id"`
 	PostID    string    `json:"postId"`
-	UserID    string    `json:"userId,omitempty"` // until nothing is left under it
+	UserID    string    `json:"userId,omitempty"` // until its comments, likes and text are deleted
 	CreatedAt blog.Date `json:"creationDate"`
 	Revision  int64     `json:"revision"`
 }
 
-// ofDeletion reports whether a post is a postTombstone: the job deletes what is under it, and the
-// summary in its author's partition.
-func ofDeletion(p *blog.Post) bool { return p.Tombstone && p.AuthorUsername == "" }
+// isErased reports whether a post is a postTombstone: the deletion job deletes its comments, likes, text, and
+// the summary in its author's partition.
+func isErased(p *blog.Post) bool { return p.Tombstone && p.AuthorUsername == "" }
 
-// erasePost deletes a post of the user and what is under it, as much as there is time for. It
-// reports false, and does nothing, if there is no such post of theirs.
+// erasePost deletes a post of the user with its comments, likes and text, until end. It reports false, and
+// does nothing, if the user has no such post.
 func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own bool, err error) {
 	tombstone, etag, deleted, err := d.readPost(ctx, id)
 	if tombstone == nil || err != nil {
@@ -86,16 +86,16 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 		return false, err
 	}
 	if deleted { // maybe by another instance
-		_, err = readWritten(ctx, d.posts, blog.Key(id, id)) // for what the query must see
+		_, err = readPrimary(ctx, d.posts, blog.Key(id, id)) // so that the query sees the latest items
 	} else {
 		var changed bool
-		if changed, err = replace(); changed { // others like it and comment on it
+		if changed, err = replace(); changed { // by concurrent likes and comments
 			d.left.Store(true)
 			return true, nil
 		}
 	}
 	if err != nil {
-		return true, d.refuse(d.posts, tombstone, err)
+		return true, d.skipRefused(d.posts, tombstone, err)
 	}
 	if left, err := d.deleteUnder(ctx, d.posts, id, end); left || err != nil {
 		d.left.Store(true)
@@ -104,7 +104,7 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 	tombstone.UserID = ""
 	changed, err := replace()
 	if err != nil {
-		return true, d.refuse(d.posts, tombstone, err)
+		return true, d.skipRefused(d.posts, tombstone, err)
 	}
 	if changed {
 		d.left.Store(true)
@@ -114,18 +114,18 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 	return true, nil
 }
 
-// readPost reads a post of the user and returns its tombstone, and whether it is one already; nil if
-// there is no such post.
+// readPost returns the tombstone of a post of the user, and whether it is stored already; nil if the post does
+// not exist.
 func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cosmos.ETag, bool, error) {
 	r, err := d.posts.Read(ctx, blog.Key(id, id))
 	if r.Value == nil || err != nil {
 		return nil, "", false, err
 	}
 	var post struct {
-		written
+		ownedItem
 		Revision any `json:"revision"`
 	}
-	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || post.Type != blog.TypePost || d.isNew(post.written) {
+	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || post.Type != blog.TypePost || d.isNew(post.ownedItem) {
 		return nil, "", false, nil
 	}
 	t := &postTombstone{Envelope: blog.Envelope{Type: blog.TypePost, Deleted: true, TTL: blog.TombstoneTTL}, ID: id, PostID: id, UserID: d.user.ID, CreatedAt: d.now()}
@@ -138,21 +138,21 @@ func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cos
 	return t, r.ETag, post.Deleted == true, nil
 }
 
-// deleteUnder deletes comments, likes and the text of a deleted post from the posts container, until the
-// end of the unit. It reports whether something is left that can be deleted.
+// deleteUnder deletes comments, likes and the text of a deleted post from the posts container, until the end
+// of the unit. It reports whether items that can be deleted are left.
 func (d *deletion) deleteUnder(ctx context.Context, c *cosmos.Container, postID string, end time.Time) (left bool, err error) {
 	refused := map[string]bool{}
 	for {
-		found, err := readPages[written](ctx, "find what belongs to a post", c, cosmos.Query{Partition: postID,
+		found, err := readPages[ownedItem](ctx, "find what belongs to a post", c, cosmos.Query{Partition: postID,
 			Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like', 'text')"})
 		if err != nil {
 			return true, err
 		}
-		found = slices.DeleteFunc(found, func(i written) bool { return refused[i.ID] })
+		found = slices.DeleteFunc(found, func(i ownedItem) bool { return refused[i.ID] })
 		if len(found) == 0 {
 			return false, nil
 		}
-		if err := d.deleteAll(ctx, c, postID, found, refused); err != nil {
+		if err := d.deleteBatch(ctx, c, postID, found, refused); err != nil {
 			return true, err
 		}
 		if d.left.Load() || !time.Now().Before(end) {
@@ -161,10 +161,10 @@ func (d *deletion) deleteUnder(ctx context.Context, c *cosmos.Container, postID 
 	}
 }
 
-// deleteWritten deletes comments and likes of the user on a post of another, and decrements its counts in the
-// same transactional batch. The ETags have each counted once: a comment may become a
-// tombstone meanwhile, which counts it, too.
-func (d *deletion) deleteWritten(ctx context.Context, postID string, items []written) error {
+// deleteFromPost deletes comments and likes of the user on a post of another, and decrements its counts in the
+// same transactional batch. The ETags ensure that each is counted once: a concurrent removal of a comment,
+// which makes it a tombstone, decrements the count, too.
+func (d *deletion) deleteFromPost(ctx context.Context, postID string, items []ownedItem) error {
 	for some := range slices.Chunk(items, cosmos.MaxBatch-1) {
 		if err := d.deleteCounted(ctx, postID, some); err != nil {
 			return err
@@ -173,7 +173,7 @@ func (d *deletion) deleteWritten(ctx context.Context, postID string, items []wri
 	return nil
 }
 
-func (d *deletion) deleteCounted(ctx context.Context, postID string, items []written) error {
+func (d *deletion) deleteCounted(ctx context.Context, postID string, items []ownedItem) error {
 	var comments, likes int64
 	b := cosmos.Batch{NoItems: true}
 	for _, item := range items {
@@ -199,16 +199,16 @@ func (d *deletion) deleteCounted(ctx context.Context, postID string, items []wri
 		}
 		return nil
 	case refused(err) && comments+likes > 0: // a count may be malformed
-		if err := d.deleteAlone(ctx, d.posts, postID, items[0]); err != nil {
+		if err := d.deleteOne(ctx, d.posts, postID, items[0]); err != nil {
 			return err
 		}
 		return d.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
 	case err != nil:
-		return d.refuse(d.posts, items[0], err)
+		return d.skipRefused(d.posts, items[0], err)
 	case r.Failed < 0:
 		d.done.Add(int64(len(items)))
 		return nil
-	case r.Failed == len(items): // there is no post that counts them
+	case r.Failed == len(items): // the post is missing or deleted
 		uncounted := slices.Clone(items)
 		for i := range uncounted {
 			uncounted[i].Deleted = true

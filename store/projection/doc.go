@@ -2,12 +2,13 @@
 // authors' partitions and in the feed, usernames on posts, comments and likes, and the
 // reservations of usernames.
 //
-// Run applies the changes of posts and users, which changefeed delivers at least once and in
-// order per feed range. Every write of a view is conditional on the revision, so that repeated
-// and late changes do no harm. What may take long, a rename and the delete of what belonged to a post,
-// is a job, which Run works on beside the changes. Show is for writers: it updates the views of a post before its
-// author gets the response. Verify compares all views with their sources, Repair fixes one
-// difference, Rebuild replays the change feed. BeginLoad is for bulk loads that write the views themselves.
+// Run applies the changes of posts and users, which changefeed delivers at least once and in order per
+// feed range. Every write of a view is conditional on the revision, so that repeated and late changes
+// do no harm. Long work is done by jobs, which Run executes beside the changes: renames of users, and
+// the deletions of users and of the items that belong to a deleted post. Show is for writers: it updates
+// the views of a post before its author gets the response. Verify compares all views with their
+// sources, Repair fixes one difference, Rebuild replays the change feed. BeginLoad is for bulk loads
+// that write the views themselves.
 //
 // New does no I/O. Every error that leaves the package is a *blog.Error.
 package projection

@@ -7,7 +7,7 @@ import (
 	"byline/store/jobs"
 )
 
-// ProjectSummaries projects posts as if they had just come from the change feed.
+// ProjectSummaries projects posts as the handler of the change feed does.
 func (v *Views) ProjectSummaries(ctx context.Context, posts ...*blog.Post) error {
 	changed := map[string]*blog.Post{}
 	for _, p := range posts {
@@ -33,7 +33,7 @@ func (v *Views) DeleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 // Rename does a unit of a job that renames a user.
 func (v *Views) Rename(ctx context.Context, j jobs.Job) (jobs.Step, error) { return v.rename(ctx, j) }
 
-// DeletePost does a unit of a job that deletes what is under a post.
+// DeletePost does a unit of a job that deletes the comments, likes and text of a deleted post.
 func (v *Views) DeletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return v.deletePost(ctx, j)
 }

@@ -63,8 +63,8 @@ func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cos
 	return all, nil
 }
 
-// ProjectFeed writes the posts into every partition of the feed, also if one of them fails,
-// and trims or refills it.
+// ProjectFeed writes the posts into every partition of the feed, also if one of them fails, and trims or
+// refills the partitions.
 func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
 	entries, short := make([][]feedEntry, len(v.feedPartitions)), make([]bool, len(v.feedPartitions))
 	var g errgroup.Group
@@ -88,9 +88,9 @@ func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
 	return nil
 }
 
-// projectFeedPartition writes the posts that are among the newest into a partition of the
-// feed, and trims it to blog.FeedKept entries. Posts older than the last entry cost no
-// request. It returns the entries, and whether deletes have left too few of them.
+// projectFeedPartition writes the posts that are among the newest into a partition of the feed, and trims
+// it to blog.FeedKept entries. Posts older than the last entry cost no request. It returns the entries, and
+// whether the partition needs a refill after deletes.
 func (v *Views) projectFeedPartition(ctx context.Context, partition string, posts []*blog.Post) (entries []feedEntry, short bool, err error) {
 	if done, err := v.updateFeedCount(ctx, partition, posts); done || err != nil {
 		return nil, false, err
@@ -106,8 +106,8 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 			continue
 		}
 		// A missing summary may have been created since, by another process.
-		_, there := slices.BinarySearchFunc(entries, entryOf(p), newestFirst)
-		newest, deleted, changed = append(newest, p), deleted || p.Tombstone, changed || p.Tombstone || !there
+		_, exists := slices.BinarySearchFunc(entries, entryOf(p), newestFirst)
+		newest, deleted, changed = append(newest, p), deleted || p.Tombstone, changed || p.Tombstone || !exists
 	}
 	if newest, err = outdated(ctx, v.feed, newest, func(*blog.Post) string { return partition }); err != nil {
 		return nil, false, err
@@ -123,15 +123,15 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 			return nil, false, err
 		}
 	}
-	// A feed that is not full has all posts, or has lost some by deletes.
+	// A feed that is not full has all posts, or has lost entries by deletes.
 	if n := len(entries); n < blog.FeedKept && older || deleted && n < feedRefill {
 		return entries, true, nil
 	}
 	return entries, false, v.trimFeed(ctx, partition, entries)
 }
 
-// updateFeedCount updates the entry of a single post of which only counts have changed: a patch costs
-// less than reading the feed. It reports false if there is no entry with the same text.
+// updateFeedCount updates the entry of a single post if only its counts have changed: a patch costs less
+// than reading the feed. It reports false if the feed has no entry with the same text.
 func (v *Views) updateFeedCount(ctx context.Context, partition string, posts []*blog.Post) (bool, error) {
 	if len(posts) != 1 || !countsOnly(ctx, posts[0]) {
 		return false, nil
@@ -198,10 +198,10 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 	return nil
 }
 
-// changedSince reads posts again, and returns those that have changed, tombstones included.
-// Whoever wrote their summaries must write them again: the change may have been handled, in
-// another feed range, before the summary existed. It reads where writes are: a replica that lags
-// would not show the change.
+// changedSince reads posts again, and returns those that have changed, tombstones included. The caller,
+// which has written their summaries, must write them again: the change may have been handled, in another
+// feed range, before the summary existed. It reads with readPrimary, as a lagging replica would not show the
+// change.
 func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*blog.Post) ([]*blog.Post, error) {
 	const op = "read changed post"
 	now := make([]*blog.Post, len(posts))
@@ -212,7 +212,7 @@ func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*
 			continue
 		}
 		g.Go(func() error {
-			raw, err := readWritten(ctx, c, blog.Key(p.ID, p.ID))
+			raw, err := readPrimary(ctx, c, blog.Key(p.ID, p.ID))
 			if raw == nil || err != nil {
 				return blog.CosmosError(op, err)
 			}
@@ -229,9 +229,9 @@ func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*
 	return slices.DeleteFunc(now, func(p *blog.Post) bool { return p == nil }), err
 }
 
-// olderPosts finds the newest posts that are older than the feed's last entry: as many as are
-// wanted, if there are, and maybe more. It queries all partitions, where ORDER BY is not
-// possible, so it widens the range of dates step by step. Never on the request path.
+// olderPosts finds the newest posts that are older than the feed's last entry: at least wanted, if there
+// are as many. It queries all partitions, where ORDER BY is not possible, so it widens the range of dates
+// step by step. Never call it on the request path.
 func (v *Views) olderPosts(ctx context.Context, op string, entries []feedEntry, wanted int) (found []feedEntry, err error) {
 	last := feedEntry{CreatedAt: "9"}
 	if n := len(entries); n > 0 {

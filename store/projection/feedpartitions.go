@@ -25,8 +25,8 @@ type placedEntry struct {
 	Revision  any    `json:"revision"`
 }
 
-// readFeed reads the entries of all partitions, also of those that are not in use any more.
-// Conflict if the feed has several partitions and Options.FeedPartitions is 0.
+// readFeed reads the entries of all partitions, including those no longer in use. Conflict if the feed has
+// several partitions and Options.FeedPartitions is 0.
 func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent, error) {
 	const op = "read feed"
 	entries, err := readPages[placedEntry](ctx, op, c, cosmos.Query{AllPartitions: true,
@@ -41,15 +41,15 @@ func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent,
 		}
 		feed[e.Partition][e.ID] = e
 	}
-	if n := feed.spread(); n > 0 && v.o.FeedPartitions == 0 {
+	if n := feed.partitionCount(); n > 0 && v.o.FeedPartitions == 0 {
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Field: "feedPartitions", Message: fmt.Sprintf(
 			"the feed of database %s has %d partitions: use --feed-partitions %[2]d, like the other instances, or --feed-partitions 1 to go back to one", v.o.Database, n)}
 	}
 	return feed, nil
 }
 
-// spread counts the partitions with a suffix.
-func (f feedContent) spread() (n int) {
+// partitionCount returns the number of partitions with a suffix; 0 if the feed is not partitioned.
+func (f feedContent) partitionCount() (n int) {
 	for partition := range f {
 		if strings.HasPrefix(partition, blog.FeedPartitionPrefix) {
 			n++
@@ -58,7 +58,7 @@ func (f feedContent) spread() (n int) {
 	return n
 }
 
-// suspects returns a difference for each entry, to be compared with its post.
+// suspects returns a possible difference for each entry.
 func (f feedContent) suspects() (all []Difference) {
 	for partition, entries := range f {
 		for id := range entries {
@@ -68,7 +68,7 @@ func (f feedContent) suspects() (all []Difference) {
 	return all
 }
 
-// newest returns the ids of the newest posts in any partition, as many as the feed keeps.
+// newest returns the ids of the newest posts in any partition, at most blog.FeedKept.
 func (f feedContent) newest() (ids []string) {
 	var all []feedEntry
 	for _, entries := range f {
@@ -96,18 +96,18 @@ func (f feedContent) last(partition string) (last feedEntry) {
 // entry returns the entry without its partition.
 func (e placedEntry) entry() feedEntry { return feedEntry{e.ID, blog.Date(fmt.Sprint(e.CreatedAt))} }
 
-// fills reports whether the feed has exactly these partitions with the same entries in each.
-// An interrupted FillFeed, or a return to an earlier number, leaves different ones.
-func (f feedContent) fills(partitions []string) bool {
+// isFilled reports whether the feed has exactly these partitions, with the same entries in each. They
+// differ after an interrupted FillFeed, or a return to an earlier number of partitions.
+func (f feedContent) isFilled(partitions []string) bool {
 	for _, partition := range partitions {
-		if f[partition] == nil || !maps.EqualFunc(f[partition], f[partitions[0]], placedEntry.alike) {
+		if f[partition] == nil || !maps.EqualFunc(f[partition], f[partitions[0]], placedEntry.sameVersion) {
 			return false
 		}
 	}
 	return len(f) == len(partitions)
 }
 
-func (e placedEntry) alike(o placedEntry) bool {
+func (e placedEntry) sameVersion(o placedEntry) bool {
 	return fmt.Sprint(e.CreatedAt, e.Revision) == fmt.Sprint(o.CreatedAt, o.Revision)
 }
 
@@ -118,11 +118,11 @@ func (v *Views) CheckFeed(ctx context.Context) error {
 	return err
 }
 
-// FillFeed copies the feed into all its partitions after their number has changed. Call it
-// before serving, so that no reader meets an empty partition; if nothing has changed it costs
-// one query. Partitions that are no longer used stay for instances that still read them;
-// Repair deletes their entries. FillFeed waits while throttled, and can be interrupted and
-// repeated. Conflict if the feed has several partitions and Options.FeedPartitions is 0.
+// FillFeed copies the feed into all its partitions after their number has changed. Call it before serving,
+// so that no reader sees an empty partition; if nothing has changed it costs one query. It keeps partitions
+// that are no longer used for instances that still read them; Repair deletes their entries. FillFeed waits
+// while throttled, and can be interrupted and repeated. Conflict if the feed has several partitions and
+// Options.FeedPartitions is 0.
 func (v *Views) FillFeed(ctx context.Context) error {
 	const op = "fill feed"
 	ctx = cosmos.WithPatience(ctx)
@@ -130,7 +130,7 @@ func (v *Views) FillFeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(feed) == 0 || feed.fills(v.feedPartitions) {
+	if len(feed) == 0 || feed.isFilled(v.feedPartitions) {
 		return nil
 	}
 	var written atomic.Int64
@@ -144,10 +144,10 @@ func (v *Views) FillFeed(ctx context.Context) error {
 		g.SetLimit(workers)
 		for _, partition := range v.feedPartitions {
 			for i, id := range ids {
-				have, there := feed[partition][id]
+				have, exists := feed[partition][id]
 				revision, _ := have.Revision.(float64)
 				switch p := posts[i]; {
-				case p == nil && there:
+				case p == nil && exists:
 					gone = append(gone, Difference{Kind: FeedEntry, Partition: partition, ID: id})
 				case p != nil && int64(revision) < p.Revision:
 					g.Go(func() error {

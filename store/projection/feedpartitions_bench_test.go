@@ -15,11 +15,10 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// BenchmarkFeedPartitions asks for a page of 20 of the feed 4,000 times a second,
-// where each physical partition has 400 RU/s, and repeats nothing that is refused. It
-// reports how many reads a second there are, what one costs, and in how many physical
-// partitions. The second is one of the engine's clock, which passes as requests are
-// made, so that the budgets are measured and not this machine: an operation is one.
+// BenchmarkFeedPartitions reads a feed page of 20 posts 4,000 times a second, with 400 RU/s in each physical
+// partition, and without retries. It reports the successful reads per second, their cost, and the number of
+// physical partitions that served them. An operation is one second of the engine's clock, which advances with
+// each request, so that the result depends on the RU budgets and not on the machine.
 func BenchmarkFeedPartitions(b *testing.B) {
 	for _, c := range []struct{ physical, k int }{{16, 1}, {16, 4}, {16, 16}, {16, 64}, {1, 16}} {
 		b.Run(fmt.Sprintf("physical=%d/K=%d", c.physical, c.k), func(b *testing.B) { benchmarkFeedReads(b, c.physical, c.k) })
@@ -35,7 +34,7 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		return (&world{storetest.On(b, engine)}).spread(k)
+		return (&world{storetest.On(b, engine)}).withPartitions(k)
 	}
 	w := open(emulator.Options{NoSync: true})
 	if err := w.Provision(b.Context()); err != nil {
@@ -75,7 +74,7 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 		}
 		return reads
 	}
-	second() // what was saved up of the budgets is spent
+	second() // uses up the unused RU of the time before
 	charge = 0
 	reads := 0
 	for b.Loop() {
@@ -86,12 +85,12 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 	b.ReportMetric(float64(len(used)), "partitions")
 }
 
-// BenchmarkFeedPartitionsWrites reports what it costs to publish a post, and to bring
-// the changes of one within a poll to its copies.
+// BenchmarkFeedPartitionsWrites reports the cost of publishing a post, and of projecting the changes of a post
+// within a poll.
 func BenchmarkFeedPartitionsWrites(b *testing.B) {
 	for _, k := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("K=%d", k), func(b *testing.B) {
-			w := newWorld(b).spread(k)
+			w := newWorld(b).withPartitions(k)
 			ada := w.AddUser("ada")
 			for range 150 {
 				w.AddPost(ada, "A post")

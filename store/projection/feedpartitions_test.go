@@ -23,8 +23,8 @@ import (
 	"byline/store/projection"
 )
 
-// spread returns the world as an instance sees it whose feed has k partitions.
-func (w *world) spread(k int) *world {
+// withPartitions returns the world of an instance with k feed partitions.
+func (w *world) withPartitions(k int) *world {
 	w.T.Helper()
 	v := *w.World
 	var err error
@@ -34,8 +34,8 @@ func (w *world) spread(k int) *world {
 	return &world{&v}
 }
 
-// inAll compares what is in each of k partitions of the feed.
-func (w *world) inAll(k int, want []string) error {
+// eachPartitionHas compares the titles in each of k partitions of the feed.
+func (w *world) eachPartitionHas(k int, want []string) error {
 	for i := range k {
 		if diff := cmp.Diff(want, w.FeedTitles(fmt.Sprintf("post.%d", i))); diff != "" {
 			return fmt.Errorf("partition %d: %s", i, diff)
@@ -44,7 +44,7 @@ func (w *world) inAll(k int, want []string) error {
 	return nil
 }
 
-// newestTitles are those of n posts before the one of a number.
+// newestTitles returns the titles of the n posts before post number.
 func newestTitles(number, n int) (all []string) {
 	for i := number - 1; len(all) < n; i-- {
 		all = append(all, fmt.Sprintf("post %d", i))
@@ -52,8 +52,8 @@ func newestTitles(number, n int) (all []string) {
 	return all
 }
 
-// reads notes which partition of the feed each query of it reads.
-func (w *world) reads() func() []string {
+// recordReads records the partitions of feed queries. The returned function returns and clears them.
+func (w *world) recordReads() func() []string {
 	var mu sync.Mutex
 	var all []string
 	w.Wire.After(func(resp *http.Response) {
@@ -73,29 +73,28 @@ func (w *world) reads() func() []string {
 	}
 }
 
-// Each partition has all of the feed: it is trimmed and filled up like the one of a
-// feed that is not spread.
+// Each partition has the whole feed, and is trimmed and refilled like that of a feed with a single partition.
 func TestFeedPartitions(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		const k = 2
-		w := newWorld(t).spread(k)
+		w := newWorld(t).withPartitions(k)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		first := w.AddPost(ada, "post 0")
-		if err := w.inAll(k, []string{"post 0"}); err != nil {
-			t.Fatalf("an own write does not show at once: %v", err)
+		if err := w.eachPartitionHas(k, []string{"post 0"}); err != nil {
+			t.Fatalf("a new post is not shown at once: %v", err)
 		}
 		if _, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: new("edited")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.inAll(k, []string{"edited"}); err != nil {
-			t.Fatalf("an own edit does not show at once: %v", err)
+		if err := w.eachPartitionHas(k, []string{"edited"}); err != nil {
+			t.Fatalf("an edit is not shown at once: %v", err)
 		}
 		if err := w.DeletePost(t.Context(), ada.ID, first.ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.inAll(k, nil); err != nil {
-			t.Fatalf("an own delete does not show at once: %v", err)
+		if err := w.eachPartitionHas(k, nil); err != nil {
+			t.Fatalf("a delete is not shown at once: %v", err)
 		}
 
 		defer w.Start()()
@@ -103,7 +102,7 @@ func TestFeedPartitions(t *testing.T) {
 		for i := 1; i < 165; i++ {
 			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-		waittest.Until(t, func() error { return w.inAll(k, newestTitles(165, 150)) })
+		waittest.Until(t, func() error { return w.eachPartitionHas(k, newestTitles(165, 150)) })
 		w.AddLike(grace, posts[164])
 		waittest.Until(t, func() error {
 			if found := w.Differences(0); found != nil {
@@ -126,20 +125,20 @@ func TestFeedPartitions(t *testing.T) {
 			return nil
 		})
 		if got := w.FeedTitles("post"); got != nil {
-			t.Errorf("%d entries where a feed is that is not spread", len(got))
+			t.Errorf("got %d entries in the partition of a single-partition feed, want 0", len(got))
 		}
 	})
 }
 
-// Readers pick any partition; later pages are read from the partition of the first.
+// Readers pick a random partition, and read later pages from the same one.
 func TestFeedPartitions_Readers(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	four := w.spread(4)
+	four := w.withPartitions(4)
 	for i := range 20 {
 		four.AddPost(ada, fmt.Sprintf("post %d", i))
 	}
-	reads := w.reads()
+	reads := w.recordReads()
 	picked := map[string]int{}
 	for range 100 {
 		if diff := cmp.Diff(newestTitles(20, 20), storetest.Titles(storetest.All(t, 7, four.Feed))); diff != "" {
@@ -147,18 +146,18 @@ func TestFeedPartitions_Readers(t *testing.T) {
 		}
 		pages := reads()
 		if len(pages) != 3 || pages[0] != pages[1] || pages[0] != pages[2] {
-			t.Fatalf("the pages came from %v", pages)
+			t.Fatalf("the pages came from %v, want 3 from one partition", pages)
 		}
 		picked[pages[0]]++
 	}
 	if len(picked) != 4 {
-		t.Errorf("in 100 times, readers picked %v", picked)
+		t.Errorf("100 readers picked %v, want all 4 partitions", picked)
 	}
 
-	// A cursor outlives changes of the number.
+	// A cursor stays valid after changes of the number of partitions.
 	for _, from := range []int{1, 4, 64} {
 		for _, to := range []int{1, 2, 64} {
-			a, b := w.spread(from), w.spread(to)
+			a, b := w.withPartitions(from), w.withPartitions(to)
 			for _, v := range []*world{a, b} {
 				if err := v.Views().FillFeed(t.Context()); err != nil {
 					t.Fatal(err)
@@ -179,8 +178,8 @@ func TestFeedPartitions_Readers(t *testing.T) {
 	}
 }
 
-// A change of the number of partitions is filled in before anybody reads, found by
-// verify and fixed by repair; a feed with several partitions needs the option.
+// After a change of the number of partitions, FillFeed copies the feed, Verify finds differences and Repair
+// fixes them. A feed with several partitions needs the option.
 func TestFeedPartitions_NumberChanges(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
@@ -190,30 +189,30 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 		for i := range 40 {
 			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-		serve := func(k int) *world {
+		fill := func(k int) *world {
 			t.Helper()
-			v := w.spread(k)
+			v := w.withPartitions(k)
 			if err := v.Views().FillFeed(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			return v
 		}
-		reads := w.reads()
-		serve(0)
+		reads := w.recordReads()
+		fill(0)
 		if n, ranges := len(reads()), w.Ranges("feed"); n != ranges {
-			t.Errorf("%d queries of %d ranges to find that nothing was changed", n, ranges)
+			t.Errorf("an unchanged number took %d queries, want one for each of %d ranges", n, ranges)
 		}
 
-		four := serve(4)
-		if err := four.inAll(4, newestTitles(40, 40)); err != nil {
+		four := fill(4)
+		if err := four.eachPartitionHas(4, newestTitles(40, 40)); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.FeedTitles("post"); len(got) != 40 {
-			t.Errorf("what others still read is gone: %d entries", len(got))
+			t.Errorf("got %d entries in the old partition, which others still read, want 40", len(got))
 		}
 		storetest.WantCode(t, w.Views().FillFeed(t.Context()), blog.Conflict, "feedPartitions")
 		storetest.WantCode(t, w.Views().Rebuild(t.Context()), blog.Conflict, "feedPartitions")
-		storetest.WantCode(t, w.Views().Verify(t.Context(), 0, func(int, int) { t.Error("verify has read something before it is refused") }, nil), blog.Conflict, "feedPartitions")
+		storetest.WantCode(t, w.Views().Verify(t.Context(), 0, func(int, int) { t.Error("verify has read items before the conflict") }, nil), blog.Conflict, "feedPartitions")
 		repair := func(w *world) (found []projection.Difference) {
 			t.Helper()
 			found = w.Differences(0)
@@ -227,7 +226,7 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 			}
 			return found
 		}
-		// Life goes on with four; the one from before falls behind.
+		// Changes go to the four partitions; the old one falls behind.
 		stop := four.Start()
 		if err := four.DeletePost(t.Context(), ada.ID, posts[30].ID); err != nil {
 			t.Fatal(err)
@@ -249,51 +248,50 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 			}
 		}
 		shows(four)
-		one := serve(1)
+		one := fill(1)
 		shows(one)
 		for _, d := range repair(one) {
 			if d.Kind != projection.FeedEntry || !strings.HasPrefix(d.Partition, "post.") || d.Want != "absent" {
 				t.Errorf("%+v", d)
 			}
 		}
-		if err := w.inAll(4, nil); err != nil {
-			t.Errorf("what is not needed is still there: %v", err)
+		if err := w.eachPartitionHas(4, nil); err != nil {
+			t.Errorf("unused partitions are not deleted: %v", err)
 		}
-		shows(serve(0))
-		shows(serve(2))
-		repair(w.spread(2))
-		shows(serve(2))
+		shows(fill(0))
+		shows(fill(2))
+		repair(w.withPartitions(2))
+		shows(fill(2))
 		if got := w.FeedTitles("post"); got != nil {
 			t.Errorf("%d entries are left over", len(got))
 		}
-		// Without anybody who fills it in first, repair alone does.
-		repair(w.spread(3))
-		shows(w.spread(3))
+		// Repair alone also fills new partitions.
+		repair(w.withPartitions(3))
+		shows(w.withPartitions(3))
 
 		_, err := store.New(w.Account, store.Options{Database: w.Database, FeedPartitions: blog.MaxFeedPartitions + 1})
 		storetest.WantCode(t, err, blog.Invalid, "feedPartitions")
 	})
 }
 
-// Of a feed that has more than it keeps, as it has until it is trimmed, the newest
-// are filled in.
+// If the feed has more than blog.FeedKept entries, before it is trimmed, FillFeed copies the newest.
 func TestFillFeed_NewestPosts(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	for i := range 155 {
 		w.AddPost(ada, fmt.Sprintf("post %d", i))
 	}
-	two := w.spread(2)
+	two := w.withPartitions(2)
 	if err := two.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.inAll(2, newestTitles(155, 150)); err != nil {
+	if err := two.eachPartitionHas(2, newestTitles(155, 150)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestFeedPartitions_Import(t *testing.T) {
-	w := newWorld(t).spread(2)
+	w := newWorld(t).withPartitions(2)
 	var posts []*blog.Post
 	for i := range 155 {
 		posts = append(posts, &blog.Post{ID: fmt.Sprintf("post-%d", i), AuthorID: "ada", AuthorUsername: "ada", Title: fmt.Sprintf("post %d", i),
@@ -302,17 +300,17 @@ func TestFeedPartitions_Import(t *testing.T) {
 	if err := w.ImportFeed(t.Context(), posts); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.inAll(2, newestTitles(155, 150)); err != nil {
+	if err := w.eachPartitionHas(2, newestTitles(155, 150)); err != nil {
 		t.Error(err)
 	}
 }
 
-// What differs in any partition is found, and fixed by repair and by rebuild.
+// Verify finds differences in any partition, and Repair and Rebuild fix them.
 func TestFeedPartitions_VerifyRepairRebuild(t *testing.T) {
 	const k = 4
 	for _, how := range []string{"repair", "rebuild"} {
 		t.Run(how, func(t *testing.T) {
-			w := newWorld(t).spread(k)
+			w := newWorld(t).withPartitions(k)
 			ada := w.AddUser("ada")
 			var posts []*blog.Post
 			var want []string
@@ -360,18 +358,18 @@ func TestFeedPartitions_VerifyRepairRebuild(t *testing.T) {
 			if found := w.Differences(0); found != nil {
 				t.Errorf("%+v", found)
 			}
-			if err := w.inAll(k, want); err != nil {
+			if err := w.eachPartitionHas(k, want); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// A partition that cannot be written is late alone, and catches up.
+// A partition that cannot be written does not delay the others, and catches up later.
 func TestFeedPartitions_OneThrottled(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		const k = 4
-		w := newWorld(t).spread(k)
+		w := newWorld(t).withPartitions(k)
 		w.Wire.Intercept(func(r *http.Request) error {
 			if strings.Contains(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-partitionkey") == `["post.1"]` {
 				return errors.New("busy")
@@ -404,11 +402,11 @@ func TestFeedPartitions_OneThrottled(t *testing.T) {
 	})
 }
 
-// A start that was interrupted while it filled new partitions is gone on with by the next.
+// The next FillFeed completes an interrupted one.
 func TestFillFeed_Interrupted(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	two := w.spread(2)
+	two := w.withPartitions(2)
 	for i := range 40 {
 		two.AddPost(ada, fmt.Sprintf("post %d", i))
 	}
@@ -419,44 +417,44 @@ func TestFillFeed_Interrupted(t *testing.T) {
 		}
 		return nil
 	})
-	if err := w.spread(4).Views().FillFeed(t.Context()); err == nil {
-		t.Fatal("not interrupted")
+	if err := w.withPartitions(4).Views().FillFeed(t.Context()); err == nil {
+		t.Fatal("FillFeed was not interrupted")
 	}
 	w.Wire.Intercept(nil)
-	again := w.spread(4)
+	again := w.withPartitions(4)
 	if err := again.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := again.inAll(4, newestTitles(40, 40)); err != nil {
+	if err := again.eachPartitionHas(4, newestTitles(40, 40)); err != nil {
 		t.Error(err)
 	}
 }
 
-// What others keep beside the feed does not stand in for a partition that is missing.
+// Foreign items in the feed container do not count as a missing partition.
 func TestFillFeed_ForeignItems(t *testing.T) {
 	w := newWorld(t)
 	w.AddPost(w.AddUser("ada"), "post 0")
 	w.Upsert("feed", "other", `{"id":"x","type":"other"}`)
-	two := w.spread(2)
+	two := w.withPartitions(2)
 	if err := two.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.inAll(2, []string{"post 0"}); err != nil {
+	if err := two.eachPartitionHas(2, []string{"post 0"}); err != nil {
 		t.Error(err)
 	}
 }
 
-// Partitions that the feed had long ago, and that nobody has removed, are brought up to date.
-func TestFillFeed_BackToAnEarlierNumber(t *testing.T) {
+// FillFeed updates old partitions of an earlier configuration that were not removed.
+func TestFillFeed_EarlierPartitionNumber(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		four := w.spread(4)
+		four := w.withPartitions(4)
 		var posts []*blog.Post
 		for i := range 10 {
 			posts = append(posts, four.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-		two := w.spread(2)
+		two := w.withPartitions(2)
 		if err := two.Views().FillFeed(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -467,12 +465,12 @@ func TestFillFeed_BackToAnEarlierNumber(t *testing.T) {
 		two.AddPost(ada, "post 10")
 		waittest.Until(t, two.CaughtUp)
 		stop()
-		back := w.spread(4)
+		back := w.withPartitions(4)
 		if err := back.Views().FillFeed(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		want := slices.DeleteFunc(newestTitles(11, 11), func(title string) bool { return title == "post 3" })
-		if err := back.inAll(4, want); err != nil {
+		if err := back.eachPartitionHas(4, want); err != nil {
 			t.Error(err)
 		}
 		reads, ranges := 0, w.Ranges("feed")
@@ -482,24 +480,24 @@ func TestFillFeed_BackToAnEarlierNumber(t *testing.T) {
 			}
 		})
 		if err := back.Views().FillFeed(t.Context()); err != nil || reads > 2+ranges {
-			t.Errorf("%d requests when nothing has changed, %v", reads, err)
+			t.Errorf("got %d requests for an unchanged feed, want at most %d: %v", reads, 2+ranges, err)
 		}
 	})
 }
 
-// A post that is deleted or changed while new partitions are filled is so in them, too.
+// A post that is deleted or changed while FillFeed runs is also deleted or changed in the new partitions.
 func TestFillFeed_ConcurrentDelete(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	two := w.spread(2)
+	two := w.withPartitions(2)
 	var posts []*blog.Post
 	for i := range 10 {
 		posts = append(posts, two.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
-	var met sync.Once
+	var intercepted sync.Once
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.2"]` && r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "" {
-			met.Do(func() {
+			intercepted.Do(func() {
 				if err := two.DeletePost(t.Context(), ada.ID, posts[0].ID); err != nil {
 					t.Error(err)
 				}
@@ -511,12 +509,12 @@ func TestFillFeed_ConcurrentDelete(t *testing.T) {
 		}
 		return nil
 	})
-	four := w.spread(4)
+	four := w.withPartitions(4)
 	if err := four.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Wire.Intercept(nil)
-	if err := four.inAll(4, newestTitles(10, 9)); err != nil {
+	if err := four.eachPartitionHas(4, newestTitles(10, 9)); err != nil {
 		t.Error(err)
 	}
 	for _, d := range four.Differences(0) {

@@ -12,11 +12,11 @@ import (
 	"byline/store/jobs"
 )
 
-// The kinds of jobs: what may take longer than the handler of a page may.
+// The kinds of jobs: work that may take too long for the handler of a page.
 const (
-	renameJob     = "rename"     // the name of a user on what they wrote
-	deletePostJob = "deletePost" // the comments, likes and text of a deleted post
-	deleteUserJob = "deleteUser" // everything that a deleted user has written, and the user
+	renameJob     = "rename"     // sets the name of a user on their posts, comments and likes
+	deletePostJob = "deletePost" // deletes the comments, likes and text of a deleted post
+	deleteUserJob = "deleteUser" // deletes all items of a deleted user, and the user
 )
 
 const (
@@ -24,8 +24,8 @@ const (
 	renameSettle = 3 * time.Second // longer than replicas lag
 )
 
-// enqueue enqueues jobs of a kind, by subject and the revision that asks for them. They are written
-// before the checkpoint of the change, so that a crash cannot lose them.
+// enqueue enqueues jobs of a kind, given the revision of each subject that needs one. They are written before
+// the checkpoint of the change, so that a crash cannot lose them.
 func (v *Views) enqueue(ctx context.Context, kind string, subjects map[string]int64) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
@@ -35,33 +35,33 @@ func (v *Views) enqueue(ctx context.Context, kind string, subjects map[string]in
 	return blog.CosmosError("enqueue job", g.Wait())
 }
 
-// Jobs returns the jobs that are not done.
+// Jobs returns the unfinished jobs.
 func (v *Views) Jobs(ctx context.Context) ([]jobs.Job, error) {
 	all, err := v.jobs.List(ctx)
 	return all, blog.CosmosError("list jobs", err)
 }
 
-// renamePosition is how far a rename has come.
+// renamePosition is the position of a rename.
 type renamePosition struct {
-	Name         string `json:"name"`         // of which the query finds all others
+	Name         string `json:"name"`         // the new name; the query finds items with another
 	Continuation string `json:"continuation"` // of the query
 
-	// Again is when the second pass may begin; "" in the first. An instance that takes the job over during
-	// the wait returns what is left.
+	// Again is when the second pass may begin; "" in the first. An instance that takes over the job waits only
+	// for the remaining time.
 	Again blog.Date `json:"again,omitempty"`
 }
 
 func (p renamePosition) String() string { return string(blog.Encode(p)) }
 
-// rename is the work of renameJob: a unit sets the user's current name on a page of items that have
-// another one. It makes two passes over what the user wrote: in the first, the query may miss an item that
-// was just written with the old name, while the handler of that item may read the old name of its author.
-// When the second begins, replicas have caught up. Another name starts over.
+// rename does a unit of renameJob: a unit sets the user's current name on a page of items that have another
+// one. The job makes two passes over the user's items: in the first, the query may miss an item that was just
+// written with the old name, while the handler of that item may read the old name of its author. When the
+// second pass begins, replicas have caught up. A new rename starts over.
 func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "rename"
 	u, err := v.renamedUser(ctx, j)
 	if u == nil || err != nil {
-		return jobs.Step{Done: err == nil}, blog.CosmosError(op, err) // of none, the feed has a later change
+		return jobs.Step{Done: err == nil}, blog.CosmosError(op, err) // without a user, the feed has a later change
 	}
 	var at renamePosition
 	if json.Unmarshal([]byte(j.Position), &at) != nil || at.Name != u.Username {
@@ -96,8 +96,8 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return step, nil
 }
 
-// renamedUser reads the user of a rename, as of the change that asked for it, or later. It returns nil if
-// the user does not exist or is malformed.
+// renamedUser reads the user of a rename, at the revision of the job or a later one. It returns nil if the
+// user does not exist or is malformed.
 func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.User, error) {
 	if !blog.ValidID(j.Subject) {
 		return nil, nil
@@ -107,15 +107,15 @@ func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.User, error)
 	if err != nil {
 		return nil, err
 	}
-	if u := userIn(item.Value); u != nil && u.Revision >= j.Generation {
+	if u := decodeLiveUser(item.Value); u != nil && u.Revision >= j.Generation {
 		return u, nil
 	}
-	raw, err := readWritten(ctx, v.users, k)
-	return userIn(raw), err
+	raw, err := readPrimary(ctx, v.users, k)
+	return decodeLiveUser(raw), err
 }
 
-// userIn decodes a user. It returns nil for everything else.
-func userIn(raw []byte) *blog.User {
+// decodeLiveUser decodes a user. It returns nil for a deleted or malformed user, and for other items.
+func decodeLiveUser(raw []byte) *blog.User {
 	if raw == nil {
 		return nil
 	}
@@ -126,10 +126,10 @@ func userIn(raw []byte) *blog.User {
 	return &u.User
 }
 
-// readWritten reads an item on the replica that writes go to, where batches are executed, nil if there is
-// none: another may lag, and an instance that has just taken over a job has no session token. With the one
-// that comes with the answer, later requests see no older state of the partition.
-func readWritten(ctx context.Context, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
+// readPrimary reads an item from the primary replica, where batches are executed; nil if it does not exist.
+// Other replicas may lag, and an instance that has just taken over a job has no session token. With the token
+// of the response, later requests see no older state of the partition.
+func readPrimary(ctx context.Context, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
 	var b cosmos.Batch
 	b.Read(k.ID)
 	r, err := c.Batch(ctx, k.Partition, &b)
@@ -139,13 +139,13 @@ func readWritten(ctx context.Context, c *cosmos.Container, k cosmos.Key) ([]byte
 	return r.Items[0], nil
 }
 
-// renameItems sets the username on items. It skips those that are malformed, and those that Cosmos DB
-// refuses.
+// renameItems sets the username on items. It skips malformed items, and those that Cosmos DB refuses to
+// change.
 func (v *Views) renameItems(ctx context.Context, items [][]byte, name string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for _, raw := range items {
-		item, ok := v.decodeChange(blog.PostsContainer, raw)
+		item, ok := v.decodeChange(raw)
 		if !ok {
 			continue
 		}
@@ -161,15 +161,15 @@ func (v *Views) renameItems(ctx context.Context, items [][]byte, name string) er
 	return g.Wait()
 }
 
-// deletePost is the work of deletePostJob: a unit deletes some of the items of a deleted post. It
-// needs no position, as what is deleted is not found again.
+// deletePost does a unit of deletePostJob: a unit deletes some of the items of a deleted post. It needs no
+// position, as the query does not find deleted items.
 func (v *Views) deletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "delete what belonged to a post"
 	if !blog.ValidID(j.Subject) {
 		return jobs.Step{Done: true}, nil
 	}
 	d := &deletion{Views: v}
-	if _, err := readWritten(ctx, v.posts, blog.Key(j.Subject, j.Subject)); err != nil { // for what the query must see
+	if _, err := readPrimary(ctx, v.posts, blog.Key(j.Subject, j.Subject)); err != nil { // so that the query sees the latest items
 		return jobs.Step{}, blog.CosmosError(op, err)
 	}
 	left, err := d.deleteUnder(ctx, v.posts, j.Subject, time.Now().Add(deletionUnit))

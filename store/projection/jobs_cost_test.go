@@ -22,10 +22,10 @@ import (
 	"byline/store/jobs"
 )
 
-// jobItems is how many items the jobs of these tests have.
+// jobItems returns the number of items of the jobs in these tests.
 func jobItems() int { return longtest.Pick(2000, 20_000) }
 
-// jobWorld is a world in which a user, ada, has written much on the posts of another, grace.
+// jobWorld is a world in which a user, ada, has written many comments on the posts of another, grace.
 type jobWorld struct {
 	*world
 	ada, grace *blog.User
@@ -35,10 +35,10 @@ type jobWorld struct {
 	starts     int
 
 	mu      sync.Mutex
-	ru      float64 // guarded by mu; of jobs
-	written int     // guarded by mu; of their items
-	first   int     // guarded by mu; queries of jobs that had no continuation
-	until   int     // guarded by mu; how much is written before nothing reaches Cosmos DB any more; 0: all
+	ru      float64 // guarded by mu; charge of jobs
+	written int     // guarded by mu; items that jobs have written
+	first   int     // guarded by mu; queries of jobs without a continuation
+	until   int     // guarded by mu; number of written items after which all requests fail; 0: unlimited
 }
 
 func newJobWorld(t *testing.T, posts, items int) *jobWorld {
@@ -74,8 +74,8 @@ func (w *jobWorld) start(backgroundRU int) *prometheus.Registry {
 	return metrics
 }
 
-// writesItem reports whether a request changes what jobs change: each is 20 ms long, or 100 ms if it is a
-// batch.
+// writesItem returns the number of items that a request of a job writes, and its simulated duration: 20 ms, or
+// 100 ms for a batch.
 func writesItem(r *http.Request) (n int, took time.Duration) {
 	switch {
 	case !strings.Contains(r.URL.Path, "/colls/posts/docs") || r.Header.Get("x-ms-cosmos-priority-level") != "Low":
@@ -104,7 +104,7 @@ func (w *jobWorld) before(r *http.Request) error {
 	return nil
 }
 
-// after counts the charges of jobs: of their items, and of themselves.
+// after adds up the charges of jobs: of their items, and of the job items.
 func (w *jobWorld) after(r *http.Response) {
 	path := r.Request.URL.Path
 	n, _ := writesItem(r.Request)
@@ -118,8 +118,8 @@ func (w *jobWorld) after(r *http.Response) {
 	w.ru += ru
 }
 
-// finish waits until there are no jobs, and kills the instance at each of the moments on the way: when so
-// much is written. It returns what the jobs cost, and how many queries began at the beginning.
+// finish waits until all jobs are done. It kills the instance at each of the moments, given as numbers of written
+// items. It returns the cost of the jobs, and the number of queries without a continuation.
 func (w *jobWorld) finish(moments ...int) (ru float64, first int) {
 	w.T.Helper()
 	for i, moment := range moments {
@@ -158,7 +158,7 @@ func (w *jobWorld) finish(moments ...int) (ru float64, first int) {
 // open counts the jobs.
 func (w *jobWorld) open() int { return len(w.jobs()) }
 
-// jobs lists the jobs. It asks the engine, which is not to fail.
+// jobs lists the jobs, without the injected faults.
 func (w *jobWorld) jobs() []jobs.Job {
 	w.T.Helper()
 	inner := *w.World
@@ -175,15 +175,15 @@ func (w *jobWorld) jobs() []jobs.Job {
 	return all
 }
 
-// reset begins to count.
+// reset resets the counters.
 func (w *jobWorld) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ru, w.written, w.first = 0, 0, 0
 }
 
-// A job whose instance is killed again and again, or stopped, costs within 5% of what it costs otherwise,
-// and does not read again what it has passed.
+// A job whose instance is repeatedly killed or stopped costs within 5% of an undisturbed one, and does not
+// query again from the beginning.
 func TestJobs_CostWhenKilled(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
@@ -193,7 +193,7 @@ func TestJobs_CostWhenKilled(t *testing.T) {
 		posts int
 		begin func(w *jobWorld) error
 		left  func(w *jobWorld) int
-		first int // queries that begin at the beginning: a rename has two passes
+		first int // queries without a continuation: a rename has two passes
 	}{
 		{"rename", 50, func(w *jobWorld) error {
 			_, err := w.RenameUser(w.T.Context(), w.ada.ID, "lovelace")
@@ -223,7 +223,7 @@ func TestJobs_CostWhenKilled(t *testing.T) {
 						t.Errorf("%d items are left", n)
 					}
 					if first > tt.first {
-						t.Errorf("%d queries began at the beginning, want %d", first, tt.first)
+						t.Errorf("got %d queries without a continuation, want at most %d", first, tt.first)
 					}
 				})
 				return ru
@@ -232,15 +232,15 @@ func TestJobs_CostWhenKilled(t *testing.T) {
 			killed := cost(items*3/10, items/2, items*7/10, items*9/10)
 			t.Logf("%d items: %.0f RU, %.0f RU if killed and stopped (%+.1f%%)", items, undisturbed, killed, 100*(killed/undisturbed-1))
 			if killed > 1.05*undisturbed || killed < .95*undisturbed {
-				t.Errorf("%.0f RU if killed, %.0f RU otherwise", killed, undisturbed)
+				t.Errorf("got %.0f RU if killed, want within 5%% of %.0f RU", killed, undisturbed)
 			}
 		})
 	}
 }
 
-// While a job has thousands of items to write, the changes of others are projected within a second, and
-// the metrics tell of the job.
-func TestJobs_DoNotDelayOthers(t *testing.T) {
+// While a job has thousands of items to write, other changes are projected within a second, and the metrics
+// show the job.
+func TestJobs_DoNotDelayProjections(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -275,12 +275,12 @@ func TestJobs_DoNotDelayOthers(t *testing.T) {
 			}
 			longest = max(longest, time.Since(began))
 			if n := metric(t, metrics, "byline_jobs", "rename"); n != 1 {
-				t.Fatalf("%v jobs", n)
+				t.Fatalf("got byline_jobs %v, want 1", n)
 			}
 		}
 		t.Logf("%d likes meanwhile, shown after %v at most", samples, longest)
 		if samples < 5 || longest > time.Second {
-			t.Errorf("%d likes were shown after up to %v", samples, longest)
+			t.Errorf("%d likes were shown after up to %v, want at least 5, within 1 s", samples, longest)
 		}
 		w.pass(30 * time.Second)
 		for name, want := range map[string]float64{"byline_jobs": 0, "byline_job_age_seconds": 0, "byline_job_items_total": float64(items)} {
@@ -309,8 +309,8 @@ func metric(t testing.TB, from *prometheus.Registry, name, kind string) float64 
 	return 0
 }
 
-// While renames run, the jobs of an instance keep to its rate.
-func TestJobs_KeepToTheRate(t *testing.T) {
+// The jobs of an instance stay within its BackgroundRU.
+func TestJobs_BackgroundRU(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -329,17 +329,17 @@ func TestJobs_KeepToTheRate(t *testing.T) {
 		charged := metric(t, metrics, "byline_job_request_charge_total", "rename") - before
 		t.Logf("%.0f RU in a minute at %d RU/s", charged, rate)
 		if charged < .9*60*rate || charged > 1.1*60*rate {
-			t.Errorf("%.0f RU in a minute at %d RU/s", charged, rate)
+			t.Errorf("got %.0f RU in a minute, want within 10%% of %d RU/s", charged, rate)
 		}
 		if w.open() == 0 {
-			t.Error("the jobs have ended")
+			t.Error("the jobs have ended: the test is void")
 		}
 	})
 }
 
-// The job of an instance that stops, or is killed, is continued by another that has not known of it, as
-// soon as that has taken over the ranges of the change feeds.
-func TestJobs_OfAnInstanceThatHasLeft(t *testing.T) {
+// The job of an instance that stops or is killed is continued by another instance, as soon as that has taken
+// over the ranges of the change feeds.
+func TestJobs_OwnerStopped(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for _, tt := range []struct {

@@ -19,9 +19,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// While everything that one user wrote gets a new name, the changes of others are projected. The
-// job survives the end of its instance, and a rename during a rename ends with the newest name.
-func TestProjection_RenameDoesNotBlockAPage(t *testing.T) {
+// While a rename job runs, other changes are projected. The job survives the end of its instance, and a rename
+// during a rename ends with the newest name.
+func TestProjection_RenameDoesNotBlockPages(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -69,7 +69,7 @@ func TestProjection_RenameDoesNotBlockAPage(t *testing.T) {
 		rename(grace.ID, "hopper")
 		waittest.Until(t, func() error {
 			if c := w.AllComments(post)[0]; c.AuthorUsername != "hopper" {
-				return fmt.Errorf("named %s", c.AuthorUsername)
+				return fmt.Errorf("the comment is by %s", c.AuthorUsername)
 			}
 			return nil
 		})
@@ -91,7 +91,7 @@ func TestProjection_RenameDoesNotBlockAPage(t *testing.T) {
 	})
 }
 
-// renameOf reports whether a request is the query of a job for what a user wrote under another name.
+// renameOf reports whether a request is the query of a rename job for a user's items with another name.
 func renameOf(t testing.TB, r *http.Request, userID string) bool {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/colls/posts/docs") {
 		return false
@@ -104,7 +104,7 @@ func renameOf(t testing.TB, r *http.Request, userID string) bool {
 	return bytes.Contains(body, []byte("c.userUsername != @name")) && bytes.Contains(body, []byte(userID))
 }
 
-// wait waits as a slow service does: a canceled request ends at once.
+// wait delays a request, like a slow service. It returns at once if the request is canceled.
 func wait(r *http.Request, d time.Duration) error {
 	select {
 	case <-r.Context().Done():
@@ -114,7 +114,7 @@ func wait(r *http.Request, d time.Duration) error {
 	}
 }
 
-// A rename whose query takes longer than a slice makes progress and ends. It tries what Cosmos DB refuses
+// A rename whose query takes longer than a slice makes progress and ends. It tries a write that Cosmos DB refuses
 // once in each pass.
 func TestJobs_SlowQuery(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
@@ -150,22 +150,22 @@ func TestJobs_SlowQuery(t *testing.T) {
 				named++
 			}
 		}
-		t.Logf("%d queries, %d attempts of what is refused", queries.Load(), refused.Load())
+		t.Logf("%d queries, %d attempts of the refused write", queries.Load(), refused.Load())
 		if named != comments {
 			t.Errorf("%d of %d comments have the new name", named, comments)
 		}
 		if n := refused.Load(); n > 2 {
-			t.Errorf("%d attempts of what is refused", n)
+			t.Errorf("got %d attempts of the refused write, want at most 2", n)
 		}
 		before := queries.Load()
 		waittest.Advance(time.Minute)
 		if n := queries.Load() - before; n > 0 {
-			t.Errorf("%d queries after the job", n)
+			t.Errorf("got %d queries after the job, want 0", n)
 		}
 	})
 }
 
-// A job that fails does not stop the changes of others. It is retried with backoff.
+// A failing job does not stop other changes. It is retried with backoff.
 func TestJobs_FailingSubject(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -188,12 +188,12 @@ func TestJobs_FailingSubject(t *testing.T) {
 		w.Wire.Intercept(nil)
 		waittest.Advance(time.Minute)
 		if c := w.AllComments(post)[0]; c.AuthorUsername != "lovelace" {
-			t.Errorf("by %s", c.AuthorUsername)
+			t.Errorf("the comment is by %s, want lovelace", c.AuthorUsername)
 		}
 	})
 }
 
-// A failing job is retried with backoff beside one that goes on, and a malformed one stops neither.
+// A failing job is retried with backoff beside one that makes progress, and a malformed one stops neither.
 func TestJobs_BackOff(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -235,19 +235,19 @@ func TestJobs_BackOff(t *testing.T) {
 		t.Logf("%d attempts, %d listings", failing.Load(), listings.Load())
 		for _, c := range w.AllComments(post) {
 			if c.AuthorID == grace.ID && c.AuthorUsername != "hopper" {
-				t.Fatalf("a comment by %s", c.AuthorUsername)
+				t.Fatalf("a comment is by %s, want hopper", c.AuthorUsername)
 			}
 		}
 		if n := failing.Load(); n > 10 {
-			t.Errorf("%d attempts of a job that fails", n)
+			t.Errorf("got %d attempts of the failing job, want at most 10", n)
 		}
 		if n := listings.Load(); n > 15 {
-			t.Errorf("%d listings in 30 s", n)
+			t.Errorf("got %d listings in 30 s, want at most 15", n)
 		}
 	})
 }
 
-// The claim of an instance that has ended expires, although new changes ask for the job.
+// The claim of a dead instance expires, although new changes enqueue the job again.
 func TestJobs_DeadOwner(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -270,12 +270,12 @@ func TestJobs_DeadOwner(t *testing.T) {
 			}
 			w.Corrupt("leases", id, id, "/generation", i+2)
 		}
-		t.Error("an instance that has ended keeps the job")
+		t.Error("the dead instance keeps the job")
 	})
 }
 
-// The job of a killed instance is done within 10 s, the time in which views are to become equal to their sources.
-func TestProjection_JobOfAKilledInstance(t *testing.T) {
+// The job of a killed instance is done within 10 s, the time in which views must match their sources.
+func TestJobs_KilledOwner(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -13,9 +13,9 @@ import (
 	"byline/store/jobs"
 )
 
-// An instance that takes over a rename has no session token, and its replica still has the old name. Neither
-// ends the job, or sets the old name.
-func TestRename_TakenOverOnAStaleReplica(t *testing.T) {
+// An instance that takes over a rename has no session token, and its replica still has the old name. It neither
+// ends the job nor sets the old name.
+func TestRename_StaleReplica(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replicas lag")
 	for _, fresh := range []bool{true, false} { // whether the replica has the user at all
 		cosmostest.Run(t, func(t *testing.T) {
@@ -36,20 +36,20 @@ func TestRename_TakenOverOnAStaleReplica(t *testing.T) {
 			a.do(b.Views().Rename, job)
 			waittest.Advance(9 * time.Second)
 			for _, c := range b.AllComments(p) {
-				if c.AuthorUsername != "lovelace" && !fresh { // its own change finds a fresh one
-					t.Errorf("the comment is by %s", c.AuthorUsername)
+				if c.AuthorUsername != "lovelace" && !fresh { // a fresh comment is corrected by its own change
+					t.Errorf("the comment is by %s, want lovelace", c.AuthorUsername)
 				}
 			}
-			if step, err := b.Views().Rename(t.Context(), jobs.Job{Kind: "rename", Subject: "nobody", Generation: 2}); !step.Done || err != nil {
-				t.Errorf("of nobody: %+v, %v", step, err)
+			if step, err := b.Views().Rename(t.Context(), jobs.Job{Kind: "rename", Subject: "unknown", Generation: 2}); !step.Done || err != nil {
+				t.Errorf("rename of an unknown user: got %+v, %v, want done", step, err)
 			}
 		})
 	}
 }
 
-// An instance that takes over the deletion of what is under a post does not end it because its replica does not
-// have that yet.
-func TestDeletePost_TakenOverOnAStaleReplica(t *testing.T) {
+// An instance that takes over the deletion of a post's comments and likes does not end it because its replica
+// does not have them yet.
+func TestDeletePost_StaleReplica(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replicas lag")
 	cosmostest.Run(t, func(t *testing.T) {
 		a, b := newLaggingWorlds(t, 8*time.Second)
@@ -66,7 +66,7 @@ func TestDeletePost_TakenOverOnAStaleReplica(t *testing.T) {
 	})
 }
 
-// What Cosmos DB refuses to delete under a post is skipped, and the rest is deleted.
+// An item of a deleted post that Cosmos DB refuses to delete is skipped, and the others are deleted.
 func TestDeletePost_Refused(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestDeletePost_Refused(t *testing.T) {
 		}
 		w.do(w.Views().DeletePost, jobs.Job{Kind: "deletePost", Subject: p.ID, Generation: 2})
 		if all := w.AllComments(p); len(all) != 1 || all[0].ID != kept.ID {
-			t.Errorf("%d comments are left", len(all))
+			t.Errorf("%d comments are left, want only %s", len(all), kept.ID)
 		}
 	})
 }
@@ -113,5 +113,5 @@ func (w *world) do(work jobs.Work, j jobs.Job) {
 		j.Position = step.Position
 		w.pass(max(step.Wait, time.Millisecond))
 	}
-	w.T.Fatal("it does not end")
+	w.T.Fatal("the job does not end")
 }

@@ -13,7 +13,7 @@ import (
 type Load struct {
 	views  *Views
 	writes cosmos.Writes
-	posts  []changefeed.Mark // where the change feeds began
+	posts  []changefeed.Mark // the ends of the change feeds before the load
 	users  []changefeed.Mark
 }
 
@@ -37,10 +37,10 @@ func (l *Load) Context(ctx context.Context) context.Context {
 	return cosmos.WithWrites(ctx, &l.writes)
 }
 
-// Handled has projections that have not started yet begin after the load. All its writes so far must
-// have ended, with their views. It reports false, and changes nothing, if there may be other writes among
-// them: a transaction raises the LSN of its partition key range by one at least, so there are none if
-// the LSN has risen by as much as the load has transactions.
+// Handled makes projections that have not started yet begin after the load. All its writes, those of the
+// views included, must have ended. It reports false, and changes nothing, if there may be concurrent other
+// writes: a transaction raises the LSN of its partition key range by at least one, so there are none if the
+// LSN has risen by the number of transactions of the load.
 func (l *Load) Handled(ctx context.Context) (alone bool, err error) {
 	posts, alone := advance(l.posts, l.writes.In(l.views.posts))
 	users, alsoAlone := advance(l.users, l.writes.In(l.views.users))
@@ -59,8 +59,8 @@ func (l *Load) Handled(ctx context.Context) (alone bool, err error) {
 	return true, nil
 }
 
-// advance moves marks over what was written to their ranges. It reports false if there may be other writes
-// between them, or if the ranges are not those of the marks any more.
+// advance moves marks past the writes to their ranges. It reports false if there may be other writes, or if
+// the ranges were split or merged since.
 func advance(from []changefeed.Mark, written map[uint64]cosmos.Written) (to []changefeed.Mark, alone bool) {
 	for _, m := range from {
 		if id, err := strconv.ParseUint(m.RangeID, 10, 64); err != nil {

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testmain.Run(m) }
 
-// world is a storetest.World with what only these tests need.
+// world is a storetest.World with helpers of these tests.
 type world struct{ *storetest.World }
 
 func newWorld(t testing.TB) *world {

@@ -9,14 +9,14 @@ import (
 	"byline/store/changefeed"
 )
 
-// metrics are those of Run, of all Views with one registry.
+// metrics are the metrics of Run, shared by all Views with one registry.
 type metrics struct {
 	changes, failures *prometheus.CounterVec
 	skipped           prometheus.Counter
 	running           atomic.Pointer[map[string]*changefeed.Processor] // by name; nil while no Views run
 }
 
-// newMetrics returns the metrics of a registry, which it registers if there are none.
+// newMetrics returns the metrics of a registry, and registers them if there are none.
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_projection_changes_total",
@@ -24,7 +24,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_projection_failures_total",
 			Help: "Pages of the change feed that could not be read or handled, and are retried."}, projectionLabels),
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_projection_skipped_total",
-			Help: "Poison items: malformed items of the change feed that were skipped."}),
+			Help: "Items that were skipped because they are malformed, Cosmos DB refuses to write them, or they cannot be deleted."}),
 	}
 	err := r.Register(m)
 	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {

@@ -17,7 +17,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-func TestPoisonItems_AreSkipped(t *testing.T) {
+func TestPoisonItems_Skipped(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
@@ -65,7 +65,7 @@ func TestPoisonItems_AreSkipped(t *testing.T) {
 			}
 			return nil
 		})
-		// The feed is filled up from among what cannot be read.
+		// The feed is refilled from posts of which some are malformed.
 		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestPoisonItems_AreSkipped(t *testing.T) {
 	})
 }
 
-// Items that cannot be renamed keep neither the others of their user nor anybody else's from it.
+// Items that cannot be renamed do not stop the rename of other items, neither of their user nor of others.
 func TestRename_PoisonItems(t *testing.T) {
 	const form = `{"id":"poison","postId":%s,"type":%q,"userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`
 	for name, test := range map[string]struct {
@@ -87,9 +87,9 @@ func TestRename_PoisonItems(t *testing.T) {
 		postID string
 		typ    string
 	}{
-		"a revision that is no number": {azcosmos.NewPartitionKeyString("poison"), `"poison"`, "comment"},
-		"a post that cannot be read":   {azcosmos.NewPartitionKeyString("poison"), `"poison"`, "post"},
-		"no post":                      {azcosmos.NewPartitionKey().AppendNull(), "null", "comment"},
+		"revision is not a number": {azcosmos.NewPartitionKeyString("poison"), `"poison"`, "comment"},
+		"malformed post":           {azcosmos.NewPartitionKeyString("poison"), `"poison"`, "post"},
+		"no postId":                {azcosmos.NewPartitionKey().AppendNull(), "null", "comment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestRename_PoisonItems(t *testing.T) {
 }
 
 // A post that cannot be renamed does not stop the projections.
-func TestPoisonItems_PostThatCannotBeRenamed(t *testing.T) {
+func TestPoisonItems_UnrenamablePost(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
@@ -141,7 +141,7 @@ func TestPoisonItems_PostThatCannotBeRenamed(t *testing.T) {
 
 // The summaries of an author whose partition is full do not stop those of others.
 func TestProjection_FullPartition(t *testing.T) {
-	cosmostest.NeedsEngine(t, "a logical partition that is soon full")
+	cosmostest.NeedsEngine(t, "small logical partitions")
 	cosmostest.Run(t, func(t *testing.T) {
 		engine := cosmostest.Open(t, emulator.Options{PartitionBytes: 4000}).Engine
 		w := &world{storetest.On(t, engine)}
@@ -165,7 +165,7 @@ func TestProjection_FullPartition(t *testing.T) {
 			}
 			return w.CaughtUp()
 		})
-		// Neither do they stop a rebuild, nor a full partition of the feed its refill.
+		// Nor do they stop a rebuild; nor does a full partition of the feed stop its refill.
 		for _, p := range w.AllFeed() {
 			w.Remove("feed", "post", p.ID)
 		}
@@ -180,7 +180,7 @@ func TestProjection_FullPartition(t *testing.T) {
 	})
 }
 
-// Items that others have written, with ids and names that cannot be asked for, stop nothing.
+// Foreign items with ids and names that requests cannot use do not stop the projections.
 func TestPoisonItems_Unaddressable(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -235,13 +235,13 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 		w.Rebuilt()
 		for _, p := range w.AllUserPosts(ada) {
 			if p.Title == "one" && p.AuthorUsername != "Countess" {
-				t.Errorf("by %s", p.AuthorUsername)
+				t.Errorf("the post is by %s, want Countess", p.AuthorUsername)
 			}
 		}
 	})
 }
 
-// An entry that cannot be asked for does not keep the feed from being cut to its length.
+// Entries with ids that requests cannot use do not stop the trim of the feed.
 func TestPoisonItems_TrimSkipsUnaddressable(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -255,7 +255,7 @@ func TestPoisonItems_TrimSkipsUnaddressable(t *testing.T) {
 		defer w.Start()()
 		waittest.Until(t, w.CaughtUp)
 		if n := len(w.FeedTitles("post")); n != blog.FeedKept+3 {
-			t.Errorf("%d entries", n)
+			t.Errorf("got %d entries, want %d", n, blog.FeedKept+3)
 		}
 	})
 }

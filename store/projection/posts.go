@@ -10,20 +10,20 @@ import (
 	"byline/store/cosmos"
 )
 
-// projectPosts handles changes of the posts container: it writes the summaries of changed
-// posts, enqueues a job for what belonged to deleted ones, and corrects usernames that were
-// written during a rename.
+// projectPosts handles changes of the posts container: it writes the summaries of changed posts, enqueues
+// jobs that delete the comments, likes and texts of deleted ones, and corrects usernames that were written
+// during a rename.
 func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
 	posts := map[string]*blog.Post{} // the last change of each post
 	var changed []blog.Authored
 	for _, raw := range items {
-		item, ok := v.decodeChange(blog.PostsContainer, raw)
+		item, ok := v.decodeChange(raw)
 		if !ok {
 			continue
 		}
 		if item.Type == blog.TypeText {
-			continue // its post is written with it
+			continue // its post changes with it
 		}
 		if item.Type == blog.TypePost {
 			p, err := blog.DecodePostOrTombstone(op, raw)
@@ -39,7 +39,7 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	}
 	deleted := map[string]int64{} // revisions
 	for _, p := range posts {
-		if p.Tombstone && !ofDeletion(p) {
+		if p.Tombstone && !isErased(p) {
 			deleted[p.ID] = p.Revision
 		}
 	}
@@ -57,18 +57,18 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 
 // decodeChange decodes the fields that all items of the posts container share. It skips a
 // malformed item, which would otherwise stop the projections.
-func (v *Views) decodeChange(container string, raw []byte) (blog.Authored, bool) {
+func (v *Views) decodeChange(raw []byte) (blog.Authored, bool) {
 	var item blog.Authored
 	err := blog.Unmarshal(raw, &item, blog.Lenient)
 	if err == nil && item.Type != blog.TypePost && item.Type != blog.TypeComment && item.Type != blog.TypeLike && item.Type != blog.TypeText {
 		err = fmt.Errorf("unknown type %q", item.Type)
 	}
-	anonymous := item.Type == blog.TypePost && item.Deleted && item.UserID == "" // see postTombstone
-	if err == nil && (!blog.ValidID(item.ID) || !blog.ValidID(item.PostID) || !blog.ValidID(item.UserID) && !anonymous) {
+	erased := item.Type == blog.TypePost && item.Deleted && item.UserID == "" // see postTombstone
+	if err == nil && (!blog.ValidID(item.ID) || !blog.ValidID(item.PostID) || !blog.ValidID(item.UserID) && !erased) {
 		err = fmt.Errorf("malformed id, postId or userId")
 	}
 	if err != nil {
-		v.skip(container, raw, err)
+		v.skip(blog.PostsContainer, raw, err)
 		return item, false
 	}
 	return item, true
@@ -111,14 +111,14 @@ func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 	return nil
 }
 
-// refused reports whether Cosmos DB will never write an item: its revision is not a number, say, or its
-// logical partition is full.
+// refused reports whether Cosmos DB permanently refuses a write: for example, the revision is not a number,
+// or the logical partition is full.
 func refused(err error) bool {
 	return err != nil && (cosmos.HasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge) || cosmos.ErrorOf(err).PartitionFull())
 }
 
-// renameItem sets the username on a post, comment or like, unless the item has changed since
-// it was read: then its change is in the feed, too.
+// renameItem sets the username on a post, comment or like, unless the item has changed since it was read:
+// that change is handled, too.
 func (v *Views) renameItem(ctx context.Context, item blog.Authored, name string) error {
 	p := cosmos.Patch{IfMatch: cosmos.ETag(item.ETag)}
 	p.Set("/userUsername", name)

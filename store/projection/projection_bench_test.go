@@ -30,7 +30,7 @@ import (
 //	go test ./store/projection -run '^$' -bench Rename -writings 10000
 var manyWritings = flag.Int("writings", 500, "number of comments, each on another post, of the user who is renamed in BenchmarkRename")
 
-// insert creates items behind the store's back, many at a time.
+// insert creates items directly in a container, many at a time.
 func (w *world) insert(container string, n int, item func(i int) (partition string, body map[string]any)) {
 	w.T.Helper()
 	c, err := w.Client.NewContainer(w.Database, container)
@@ -60,9 +60,9 @@ func (w *world) each(workers, n int, f func(i int) error) {
 	}
 }
 
-// BenchmarkRename renames a user who has commented on many posts, and reports how
-// long it takes until every comment has the new name, and what that costs. Once
-// more, the process dies half-way, and another goes on.
+// BenchmarkRename renames a user who has commented on many posts, and reports how long it takes until every
+// comment has the new name, and the cost. In the second case, the process is killed half-way, and another
+// continues.
 func BenchmarkRename(b *testing.B) {
 	b.Run("at once", func(b *testing.B) { benchmarkRename(b, false) })
 	b.Run("killed half-way", func(b *testing.B) { benchmarkRename(b, true) })
@@ -89,7 +89,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 				break
 			}
 		}
-		inner := *w.World // to look without being charged
+		inner := *w.World // for reads that are not counted
 		aside := &world{&inner}
 		aside.Use(w.NewAccount(cosmos.Options{Transport: w.Transport}))
 		var charge, patches atomic.Int64
@@ -105,7 +105,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 					close(half)
 				}
 				if n >= int64(*manyWritings/2) {
-					return errors.New("gone") // nothing gets through any more, the checkpoint neither
+					return errors.New("gone") // all further requests fail, the checkpoint included
 				}
 				return nil
 			})
@@ -122,7 +122,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 			w.Wire.Intercept(nil)
 			left := len(aside.misnamed("countess", ada.ID))
 			if left < *manyWritings/2 || left == *manyWritings {
-				b.Errorf("%d of %d names are old when it is killed", left, *manyWritings)
+				b.Errorf("%d of %d names are old after the kill", left, *manyWritings)
 			}
 			b.StartTimer()
 			w.Start()
@@ -145,7 +145,7 @@ func milliRU(r *http.Response) int64 {
 	return int64(ru * 1000)
 }
 
-// misnamed lists what a user has written under another name, as the test sees it.
+// misnamed lists the items of a user with another name.
 func (w *world) misnamed(name, userID string) []string {
 	w.T.Helper()
 	posts, err := w.Client.NewContainer(w.Database, "posts")
@@ -167,14 +167,15 @@ func (w *world) misnamed(name, userID string) []string {
 	return ids
 }
 
-// BenchmarkLag writes 1,000 times a second, however long each write takes, and measures how long after a
-// write was acknowledged the copy in the feed has it: a like, and an edit, which is every tenth write.
+// BenchmarkLag writes 1,000 times a second, independent of the latency, and measures the time from the
+// acknowledgment of a write until the feed shows it: of likes, or of edits, which are every tenth write.
 func BenchmarkLag(b *testing.B) {
 	b.Run("likes", func(b *testing.B) { benchmarkLag(b, 0) })
 	b.Run("edits", func(b *testing.B) { benchmarkLag(b, 10) })
 }
 
-// benchmarkLag is a case of BenchmarkLag. Of every so many writes one is an edit, and only edits are measured.
+// benchmarkLag is a case of BenchmarkLag. If edits is not 0, every edits-th write is an edit, and only edits are
+// measured.
 func benchmarkLag(b *testing.B, edits int) {
 	const rate, posts = 1_000, 50
 	w := newWorldWith(b, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
@@ -283,9 +284,8 @@ func benchmarkLag(b *testing.B, edits int) {
 	b.ReportMetric(float64(lags[len(lags)*99/100].Milliseconds()), "p99-ms")
 }
 
-// TestLikes_AreCoalesced likes one post a thousand times within
-// about a second, beside running projections.
-func TestLikes_AreCoalesced(t *testing.T) {
+// TestLikes_Coalesced likes one post a thousand times within about a second while the projections run.
+func TestLikes_Coalesced(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
@@ -298,7 +298,7 @@ func TestLikes_AreCoalesced(t *testing.T) {
 			return likers[i], map[string]any{"id": likers[i], "userId": likers[i], "type": "user", "username": likers[i],
 				"creationDate": "2026-03-01T00:00:00.000Z", "revision": 1}
 		})
-		var writes sync.Map // of copies, by container
+		var writes sync.Map // of summaries, by container
 		w.Wire.Intercept(func(r *http.Request) error {
 			for _, container := range []string{"users", "feed"} {
 				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/colls/"+container+"/docs/"+p.ID) {
@@ -331,13 +331,13 @@ func TestLikes_AreCoalesced(t *testing.T) {
 		for _, container := range []string{"users", "feed"} {
 			v, ok := writes.Load(container)
 			if !ok {
-				t.Fatalf("no writes of the copy in %s", container)
+				t.Fatalf("no writes of the summary in %s", container)
 			}
 			// On a slow machine the likes take longer than a second.
 			n, limit := v.(*atomic.Int32).Load(), int32(20*max(1, took.Seconds()))
-			t.Logf("%d writes of the copy in %s for 1,000 likes within %v", n, container, took)
+			t.Logf("%d writes of the summary in %s for 1,000 likes within %v", n, container, took)
 			if n > limit {
-				t.Errorf("more than %d", limit)
+				t.Errorf("got %d writes of the summary in %s, want at most %d", n, container, limit)
 			}
 		}
 	})

@@ -24,7 +24,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// onlyPatches reports whether a request is a batch that does nothing else.
+// onlyPatches reports whether a request is a batch with only patches.
 func onlyPatches(t testing.TB, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -35,7 +35,7 @@ func onlyPatches(t testing.TB, r *http.Request) bool {
 	return n > 0 && n == bytes.Count(body, []byte(`{"operationType":"Patch"`))
 }
 
-func TestFeed_KeepsTheNewest(t *testing.T) {
+func TestFeed_KeepsNewest(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -60,7 +60,7 @@ func TestFeed_KeepsTheNewest(t *testing.T) {
 		waittest.Until(t, membership)
 		waittest.Until(t, w.CaughtUp)
 
-		// Whatever happens to posts, old ones above all, moves nothing in or out.
+		// Changes of posts, old ones in particular, neither add nor remove entries.
 		w.Wire.Intercept(func(r *http.Request) error {
 			if strings.Contains(r.URL.Path, "/colls/feed/docs") && (r.Method == http.MethodDelete ||
 				r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "" && !onlyPatches(t, r)) {
@@ -79,7 +79,7 @@ func TestFeed_KeepsTheNewest(t *testing.T) {
 				}
 			}
 			if n := len(w.AllFeed()); n != 100 {
-				t.Fatalf("the feed shrank to %d", n)
+				t.Fatalf("the feed shows %d posts, want 100", n)
 			}
 		}
 		waittest.Until(t, func() error {
@@ -92,7 +92,7 @@ func TestFeed_KeepsTheNewest(t *testing.T) {
 					return err
 				}
 				if p.LikeCount != source.LikeCount || p.CommentCount != source.CommentCount || p.Revision != source.Revision || p.Content != source.Content {
-					return fmt.Errorf("copy %+v of %+v", p, source)
+					return fmt.Errorf("summary %+v of %+v", p, source)
 				}
 			}
 			return nil
@@ -100,8 +100,8 @@ func TestFeed_KeepsTheNewest(t *testing.T) {
 	})
 }
 
-// The last of many posts comes into the feed by its author's request just after the
-// projections have looked: the feed does not stay too long.
+// The request of an author adds the last of many posts to the feed just after the projections have read it: the
+// feed is still trimmed.
 func TestFeed_TrimsForeignEntries(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -113,14 +113,14 @@ func TestFeed_TrimsForeignEntries(t *testing.T) {
 	}
 	w.Wire.Intercept(func(r *http.Request) error {
 		if creates(r) {
-			return errors.New("the copy is late")
+			return errors.New("the feed cannot be written")
 		}
 		return nil
 	})
 	last := w.AddPost(ada, "the last")
-	var brought atomic.Bool
+	var added atomic.Bool
 	w.Wire.Intercept(func(r *http.Request) error {
-		if creates(r) && !brought.Swap(true) {
+		if creates(r) && !added.Swap(true) {
 			w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"postId":%[1]q,"type":"post","userId":%q,"userUsername":"ada","title":"the last","content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
 				last.ID, ada.ID, last.CreatedAt))
 		}
@@ -129,13 +129,13 @@ func TestFeed_TrimsForeignEntries(t *testing.T) {
 	if err := w.Views().ProjectSummaries(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.FeedLength(); !brought.Load() || n != blog.FeedKept {
-		t.Errorf("%d entries are kept", n)
+	if n := w.FeedLength(); !added.Load() || n != blog.FeedKept {
+		t.Errorf("got %d entries, want %d", n, blog.FeedKept)
 	}
 }
 
-// Filling the feed up costs what it lacks, not what the blog holds.
-func TestRefill_SearchesNoFurtherThanNeeded(t *testing.T) {
+// The cost of a refill depends on the number of missing entries, not on the size of the blog.
+func TestRefill_ReadsNoMoreThanNeeded(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures responses in bytes")
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -167,16 +167,16 @@ func TestRefill_SearchesNoFurtherThanNeeded(t *testing.T) {
 	}
 	w.Wire.After(nil)
 	if n := w.FeedLength(); n != 150 {
-		t.Errorf("%d entries", n)
+		t.Errorf("got %d entries, want 150", n)
 	}
-	// Four times as far back as the feed goes already.
+	// The refill looks back four times the time span of the feed.
 	if n := read.Load() / int64(len(`{"id":"post-123","creationDate":"2026-03-01T00:00:00.000Z"}`)); n < 150-kept || n > 5*kept {
-		t.Errorf("%d of %d posts were looked at", n, many)
+		t.Errorf("read %d of %d posts, want %d to %d", n, many, 150-kept, 5*kept)
 	}
 }
 
-// A post that is deleted or changed while the feed is filled up with it, and whose change another
-// range's projection has handled by then, does not come back as it was.
+// A post is deleted or changed while a refill adds it to the feed, and the projection of another range has
+// handled the change by then: the refill does not restore the old version.
 func TestRefill_ConcurrentDelete(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -188,9 +188,9 @@ func TestRefill_ConcurrentDelete(t *testing.T) {
 		for _, p := range posts[:20] {
 			w.Remove("feed", "post", p.ID)
 		}
-		var met atomic.Bool
+		var intercepted atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") == "" && !met.Swap(true) {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") == "" && !intercepted.Swap(true) {
 				if err := w.DeletePost(t.Context(), ada.ID, posts[0].ID); err != nil {
 					t.Error(err)
 				}
@@ -204,8 +204,8 @@ func TestRefill_ConcurrentDelete(t *testing.T) {
 		if err := w.Views().RefillFeed(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !met.Load() {
-			t.Fatal("nothing was filled up")
+		if !intercepted.Load() {
+			t.Fatal("the refill wrote nothing")
 		}
 		for _, d := range w.Differences(0) {
 			t.Errorf("%+v", d)
@@ -220,16 +220,16 @@ func TestSummaries_NeverGoBack(t *testing.T) {
 	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("two")}); err != nil {
 		t.Fatal(err)
 	}
-	stale := *p // what a process holds that read the change feed long ago
+	stale := *p // as read from the change feed long ago
 	if err := w.Views().ProjectSummaries(t.Context(), &stale); err != nil {
 		t.Fatal(err)
 	}
 	if w.AllFeed()[0].Title != "two" || w.AllUserPosts(ada)[0].Title != "two" {
-		t.Error("an older revision overwrote a newer copy")
+		t.Error("an older revision overwrote a newer summary")
 	}
 }
 
-func TestSummaries_ChangesAreCoalesced(t *testing.T) {
+func TestSummaries_Coalesced(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
@@ -255,14 +255,14 @@ func TestSummaries_ChangesAreCoalesced(t *testing.T) {
 			return nil
 		})
 		if n := writes.Load(); n > 4 {
-			t.Errorf("%d writes for two copies", n)
+			t.Errorf("got %d writes of two summaries, want at most 4", n)
 		}
 	})
 }
 
-// TestSummaries_AreBatched projects posts whose counts have changed, then once more
-// with copies among theirs that a batch cannot bring up to date.
-func TestSummaries_AreBatched(t *testing.T) {
+// TestSummaries_Batched projects posts whose counts have changed, and then again with some summaries that a batch
+// cannot update.
+func TestSummaries_Batched(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	posts := make([]*blog.Post, 30) // more than a batch has
@@ -295,13 +295,13 @@ func TestSummaries_AreBatched(t *testing.T) {
 		return b.Load(), p.Load()
 	}
 	if batches, patches := project(); batches != 4 || patches != 0 {
-		t.Errorf("%d batches and %d patches for 30 copies in each of two partitions", batches, patches)
+		t.Errorf("got %d batches and %d patches for 30 summaries in each of two partitions, want 4 and 0", batches, patches)
 	}
 	const missing, edited, newer = 3, 7, 11
 	w.Remove("feed", "post", posts[missing].ID)
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch && !strings.Contains(r.URL.Path, "/colls/posts/") {
-			return errors.New("copies cannot be written")
+			return errors.New("summaries cannot be written")
 		}
 		return nil
 	})
@@ -314,7 +314,7 @@ func TestSummaries_AreBatched(t *testing.T) {
 	project()
 	for name, copies := range map[string][]*blog.Post{"feed": w.AllFeed(), "user": w.AllUserPosts(ada)} {
 		if len(copies) != len(posts) {
-			t.Errorf("%s has %d posts", name, len(copies))
+			t.Errorf("%s has %d posts, want %d", name, len(copies), len(posts))
 		}
 		for i, got := range slices.Backward(copies) {
 			want := *posts[len(copies)-1-i]
@@ -328,7 +328,7 @@ func TestSummaries_AreBatched(t *testing.T) {
 	}
 }
 
-// writings of a user: everything that carries the name.
+// writings are the items with the name of a user.
 type writings struct {
 	post           *blog.Post
 	others         []*blog.Post
@@ -350,8 +350,8 @@ func (w *world) write() writings {
 	return x
 }
 
-// carried compares every copy of the author's name.
-func (w *world) carried(x writings, name string) error {
+// namesMatch returns an error unless all of the author's items have the name.
+func (w *world) namesMatch(x writings, name string) error {
 	var wrong []string
 	check := func(what, userID, got string) {
 		want := "grace"
@@ -363,7 +363,7 @@ func (w *world) carried(x writings, name string) error {
 		}
 	}
 	for _, p := range append(w.AllFeed(), w.AllUserPosts(x.author)...) {
-		check("copy of "+p.Title, p.AuthorID, p.AuthorUsername)
+		check("summary of "+p.Title, p.AuthorID, p.AuthorUsername)
 	}
 	for _, p := range append(x.others, x.post) {
 		source, err := w.Post(w.T.Context(), p.ID)
@@ -384,26 +384,26 @@ func (w *world) carried(x writings, name string) error {
 	return nil
 }
 
-func TestRename_ReachesEveryView(t *testing.T) {
+func TestRename_UpdatesEveryView(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.write()
-		if err := w.carried(x, "ada"); err != nil {
+		if err := w.namesMatch(x, "ada"); err != nil {
 			t.Fatal(err)
 		}
 		defer w.Start()()
 		if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.carried(x, "Countess") })
+		waittest.Until(t, func() error { return w.namesMatch(x, "Countess") })
 		if _, err := w.RenameUser(t.Context(), x.author.ID, "ada"); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.carried(x, "ada") })
+		waittest.Until(t, func() error { return w.namesMatch(x, "ada") })
 	})
 }
 
-func TestRename_ResumesAfterARestart(t *testing.T) {
+func TestRename_ResumesAfterRestart(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)
@@ -411,7 +411,7 @@ func TestRename_ResumesAfterARestart(t *testing.T) {
 		if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
 			t.Fatal(err)
 		}
-		// The process loses its engine in the middle of the sweep.
+		// The requests of the process fail in the middle of the rename.
 		var renamed atomic.Int32
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPatch && renamed.Add(1) > 10 {
@@ -422,21 +422,21 @@ func TestRename_ResumesAfterARestart(t *testing.T) {
 		stop := w.Start()
 		waittest.Until(t, func() error {
 			if renamed.Load() <= 10 {
-				return errors.New("the sweep has not begun")
+				return errors.New("the rename has not begun")
 			}
 			return nil
 		})
 		stop()
 		w.Wire.Intercept(nil)
-		if err := w.carried(x, "Countess"); err == nil {
-			t.Fatal("the sweep was not interrupted")
+		if err := w.namesMatch(x, "Countess"); err == nil {
+			t.Fatal("the rename was not interrupted")
 		}
 		if err := w.Engine.Close(); err != nil {
 			t.Fatal(err)
 		}
 		again := openWorld(t, dir)
 		defer again.Start()()
-		waittest.Until(t, func() error { return again.carried(x, "Countess") })
+		waittest.Until(t, func() error { return again.namesMatch(x, "Countess") })
 	})
 }
 
@@ -448,8 +448,8 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.carried(x, "Countess") })
-		// A comment whose author was read before the rename and that arrives after it.
+		waittest.Until(t, func() error { return w.namesMatch(x, "Countess") })
+		// A comment whose author was read before the rename, and which is written after it.
 		posts, err := w.Client.NewContainer(w.Database, "posts")
 		if err != nil {
 			t.Fatal(err)
@@ -459,7 +459,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(x.post.ID), []byte(item), nil); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.carried(x, "Countess") })
+		waittest.Until(t, func() error { return w.namesMatch(x, "Countess") })
 	})
 }
 
@@ -505,13 +505,13 @@ func TestCheckpoints_Persist(t *testing.T) {
 			return nil
 		})
 		if fromStart.Load() != 0 || resumed.Load() == 0 {
-			t.Errorf("%d reads from the start of the feed, %d from a checkpoint", fromStart.Load(), resumed.Load())
+			t.Errorf("got %d reads from the start of the feed and %d from a checkpoint, want 0 and some", fromStart.Load(), resumed.Load())
 		}
 	})
 }
 
-// TestRun_RecreatedContainer deletes the posts beside the leases. What is written then is
-// copied; what is left of the copies of others goes in a rebuild.
+// TestRun_RecreatedContainer deletes the posts container, but not the leases. New posts are projected; a rebuild
+// deletes the summaries of the deleted ones.
 func TestRun_RecreatedContainer(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
@@ -541,7 +541,7 @@ func TestRun_RecreatedContainer(t *testing.T) {
 		}
 		for _, r := range status {
 			if r.Processor == "projections-posts" && r.Lag != 1 {
-				t.Errorf("%d transactions are still to be handled", r.Lag)
+				t.Errorf("got a lag of %d transactions, want 1", r.Lag)
 			}
 		}
 		defer w.Start()()

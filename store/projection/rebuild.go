@@ -10,11 +10,10 @@ import (
 	"byline/store/changefeed"
 )
 
-// Rebuild resets the checkpoints of the projections, in all instances, to the beginning of the
-// change feeds. Until they reach the present end of the feeds, they compare and repair
-// everything that is derived from the changes, as Verify and Repair do. Rebuild returns at
-// once: Run, here or elsewhere, does the work, and Status tells how much is left (Replay). It
-// can run beside anything; after an error, call it again.
+// Rebuild resets the checkpoints of the projections, in all instances, to the beginning of the change feeds.
+// Until they reach the present end of the feeds, they compare and repair all views of the changed items, as
+// Verify and Repair do. Rebuild does not wait for that: Run does the work, in any instance, and Status
+// reports the remaining transactions (Replay). It can run at any time; after an error, call it again.
 func (v *Views) Rebuild(ctx context.Context) error {
 	ctx = v.account.Begin(ctx, Repair)
 	// No change reports a feed entry without a post: compare the feed first.
@@ -33,8 +32,8 @@ func (v *Views) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// repairAll repairs differences, several at a time. It logs a Conflict, and what a full partition
-// refuses, which Verify reports, and goes on.
+// repairAll repairs differences, several at a time. It logs and skips conflicts and writes refused by full
+// partitions, which Verify reports.
 func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
@@ -84,7 +83,7 @@ func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post)
 	return v.repairAll(ctx, all)
 }
 
-// suspectOf returns the difference that a replayed summary or reservation may have.
+// suspectOf returns the possible difference of a replayed summary or reservation.
 func suspectOf(e blog.Envelope, raw []byte) []Difference {
 	switch e.Type {
 	case blog.TypePost:

@@ -20,9 +20,9 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// vandalize makes everything different that verify looks at, of posts by ada that
-// grace has liked, where there are 12 of them and a comment of hers on the first.
-func (w *world) vandalize(ada, grace *blog.User, posts []*blog.Post, c *blog.Comment) {
+// corruptAll causes differences of most kinds that Verify finds, given 12 posts by ada that grace has liked, and
+// a comment by grace on the first.
+func (w *world) corruptAll(ada, grace *blog.User, posts []*blog.Post, c *blog.Comment) {
 	w.T.Helper()
 	w.Corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
 	w.Corrupt("users", ada.ID, posts[2].ID, "/revision", 1_000)
@@ -31,7 +31,7 @@ func (w *world) vandalize(ada, grace *blog.User, posts []*blog.Post, c *blog.Com
 	w.Corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
 	w.Corrupt("feed", "post", posts[8].ID, "/deleted", true)
 	w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
-	w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "somebody")
+	w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "other")
 	w.Remove("users", ada.ID, posts[5].ID)
 	w.Remove("feed", "post", posts[6].ID)
 	w.Remove("users", "username:grace", "username:grace")
@@ -44,7 +44,7 @@ func (w *world) vandalize(ada, grace *blog.User, posts []*blog.Post, c *blog.Com
 func TestRebuild(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its clock does not advance")
 	for _, serving := range []bool{true, false} {
-		t.Run(fmt.Sprintf("beside an instance that serves: %v", serving), func(t *testing.T) {
+		t.Run(fmt.Sprintf("while an instance serves: %v", serving), func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
 				w := newWorld(t)
 				ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -65,18 +65,18 @@ func TestRebuild(t *testing.T) {
 				})
 				waittest.Until(t, w.CaughtUp)
 				stop()
-				w.vandalize(ada, grace, posts, c)
+				w.corruptAll(ada, grace, posts, c)
 				if found := w.Differences(0); len(found) != 16 {
 					t.Fatalf("%d differences before", len(found))
 				}
 
-				// Others write meanwhile.
+				// Concurrent writes.
 				ctx, cancel := context.WithCancel(t.Context())
 				var writing sync.WaitGroup
 				defer writing.Wait()
 				defer cancel()
 				writing.Go(func() {
-					for i := range 60 { // the feed goes on showing all
+					for i := range 60 { // few enough that the feed shows all posts
 						if ctx.Err() != nil {
 							return
 						}
@@ -104,16 +104,16 @@ func TestRebuild(t *testing.T) {
 				cancel()
 				writing.Wait()
 				if found := w.Differences(time.Minute); found != nil {
-					t.Errorf("when all is quiet: %+v", found)
+					t.Errorf("after the writes: %+v", found)
 				}
 			})
 		})
 	}
 }
 
-// A rebuild is stored in the leases: the process that starts it may end at once, and those
-// that work on it may be interrupted.
-func TestRebuild_ResumesAfterARestart(t *testing.T) {
+// A rebuild is stored in the leases: the process that starts it may end at once, and those that execute it may be
+// interrupted.
+func TestRebuild_ResumesAfterRestart(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -174,7 +174,7 @@ func (w *world) toRebuild() (n int64) {
 	return n
 }
 
-// A name of two users cannot be repaired, and does not stop the rebuild.
+// A username of two users cannot be repaired, and does not stop the rebuild.
 func TestRebuild_SkipsConflicts(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -196,7 +196,7 @@ func TestRebuild_SkipsConflicts(t *testing.T) {
 	})
 }
 
-// A rebuild leaves nothing out because its write meets another.
+// A rebuild skips no item because its write conflicts with another.
 func TestRebuild_ConcurrentWrite(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -225,9 +225,9 @@ func TestRebuild_ConcurrentWrite(t *testing.T) {
 		defer v.Start()()
 		v.Rebuilt()
 		if b.Left.Load() > 0 {
-			t.Fatal("it has written nothing")
+			t.Fatal("the rebuild wrote nothing")
 		}
-		waittest.Until(t, v.CaughtUp) // with what it has written
+		waittest.Until(t, v.CaughtUp) // with the writes of the rebuild
 		for _, d := range v.Differences(0) {
 			t.Errorf("%+v", d)
 		}

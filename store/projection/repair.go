@@ -12,21 +12,21 @@ import (
 	"byline/store/cosmos"
 )
 
-// Repair fixes one difference that Verify has found, if it still exists. Every write is
-// conditional on the ETag or revision that was read, so Repair can run beside instances that
-// serve, and be interrupted. If two users have one name, the one who owns the reservation keeps
-// it, and the other gets the name with four characters of their id appended. What is left of a
-// deleted user or post is for a job, which Repair enqueues. Conflict if a difference cannot be
-// fixed: a name is kept for another user, the text of a post is lost, or the source is malformed.
+// Repair fixes one difference that Verify has found, if it still exists. Every write is conditional on
+// the ETag or revision that was read, so Repair can run beside instances that serve, and be interrupted.
+// If two users have one name, the one who owns the reservation keeps it, and the other gets the name with
+// four characters of their id appended. For the remaining items of a deleted user or post, Repair
+// enqueues a job. Conflict if a difference cannot be fixed: a name is reserved for another user, the text
+// of a post is lost, or the source is malformed.
 func (v *Views) Repair(ctx context.Context, d Difference) error {
 	err := v.repair(ctx, d)
 	if d.Kind == Username && d.addressable() && blog.CodeOf(err) == blog.Conflict {
-		return v.separate(ctx, d, err)
+		return v.renameDuplicate(ctx, d, err)
 	}
 	return err
 }
 
-// repair is Repair that renames nobody, for projections.
+// repair is Repair without the renaming of users, for projections.
 func (v *Views) repair(ctx context.Context, d Difference) error {
 	const op = "repair"
 	ctx = v.account.Begin(ctx, Repair)
@@ -62,13 +62,13 @@ func (v *Views) repair(ctx context.Context, d Difference) error {
 			if err != nil {
 				return blog.CosmosError(op, err)
 			}
-			continue // and compare again
+			continue // compare again
 		}
 	}
 	return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("%s %s keeps changing", d.Kind, d.ID)}
 }
 
-// repairSummary writes the summary of the source, whatever revision the old one has.
+// repairSummary writes the summary of the source, regardless of the revision of the old one.
 func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Difference) error {
 	have, _, etag, err := readSummary(ctx, c, d.Partition, d.ID)
 	if err != nil {
@@ -123,8 +123,7 @@ func (v *Views) repairCount(ctx context.Context, d Difference) error {
 	return err
 }
 
-// repairText makes a long text on a post an item of its own, or deletes a text that belongs to
-// no post.
+// repairText moves a long text on a post to a text item, or deletes a text item without a post.
 func (v *Views) repairText(ctx context.Context, d Difference) error {
 	var b cosmos.Batch
 	b.NoItems = true
@@ -138,7 +137,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		}
 		post, err := blog.DecodePost("repair", raw)
 		if post == nil || err != nil || post.Truncated || !blog.IsLong(post.Content) {
-			return err // and compare again
+			return err // compare again
 		}
 		item, text := blog.NewPostItem(post)
 		p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", post.Revision)
@@ -153,14 +152,14 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		if orphan, err = v.posts.Read(ctx, blog.Key(d.ID, blog.TextID)); orphan.Value == nil || err != nil {
 			return err // deleted meanwhile
 		}
-		// The post decides, as it is now: it may have got the text since it was read.
+		// The condition is on the current post: it may have got the text since it was read.
 		p.Condition = "from c where IS_DEFINED(c.deleted) OR NOT IS_DEFINED(c.textDigest) OR c.textDigest = ''"
 		p.Set("/textDigest", "")
 		b.Patch(d.ID, p)
 		b.Delete(blog.TextID)
 	}
 	r, err := v.posts.Batch(ctx, d.ID, &b)
-	if err == nil && r.Failed == 0 && r.Status == http.StatusNotFound { // there is no post
+	if err == nil && r.Failed == 0 && r.Status == http.StatusNotFound { // the post does not exist
 		return v.posts.Delete(ctx, blog.Key(d.ID, blog.TextID), orphan.ETag)
 	}
 	if err == nil {
@@ -193,7 +192,7 @@ func (v *Views) repairUsername(ctx context.Context, d Difference) error {
 	if r.Value != nil {
 		var malformed error
 		if item, _, malformed = blog.Decode[blog.Reservation](op, blog.TypeUsername, r.Value); malformed != nil {
-			return v.users.Delete(ctx, blog.Key(d.Partition, d.Partition), r.ETag) // and compare again
+			return v.users.Delete(ctx, blog.Key(d.Partition, d.Partition), r.ETag) // compare again
 		}
 	}
 	u, uerr := blog.ReadUser(ctx, op, v.users, d.ID)
@@ -209,7 +208,7 @@ func (v *Views) repairUsername(ctx context.Context, d Difference) error {
 	if item.OwnerID != d.ID || item.Young(v.o.Clock()) {
 		return nil
 	}
-	if u == nil { // nobody may come back
+	if u == nil { // without an owner, no grace period
 		return v.users.Delete(ctx, blog.Key(d.Partition, d.Partition), r.ETag)
 	}
 	if item.TTL > 0 {
@@ -219,8 +218,8 @@ func (v *Views) repairUsername(ctx context.Context, d Difference) error {
 	return err
 }
 
-// repairReservation reserves the user's name if the reservation is missing, expires, or is
-// abandoned by another user. A valid reservation of the user's own stays as it is.
+// repairReservation reserves the user's name if the reservation is missing, expires, or is abandoned by
+// another user. It keeps a valid reservation of the user.
 func (v *Views) repairReservation(ctx context.Context, op string, u *blog.User, have *blog.Reservation, etag cosmos.ETag) error {
 	mine := blog.Encode(blog.NewReservation(u.ID, u.Username, v.now()))
 	k := blog.UsernameKey(u.Username)
@@ -240,9 +239,9 @@ func (v *Views) repairReservation(ctx context.Context, op string, u *blog.User, 
 	return err
 }
 
-// separate renames the user of a difference if the name, which they could not be given, is one
-// that two users have. Otherwise it returns the conflict.
-func (v *Views) separate(ctx context.Context, d Difference, conflict error) error {
+// renameDuplicate renames the user of a difference if another user owns the reservation of the same name.
+// Otherwise it returns the conflict.
+func (v *Views) renameDuplicate(ctx context.Context, d Difference, conflict error) error {
 	const op = "separate usernames"
 	ctx = v.account.Begin(ctx, Repair)
 	raw, err := blog.ReadItem(ctx, op, v.users, blog.Key(d.Partition, d.Partition))
@@ -287,8 +286,7 @@ func (v *Views) separate(ctx context.Context, d Difference, conflict error) erro
 	return conflict
 }
 
-// reserve reserves a name for a user, and reports whether it is theirs, perhaps since an earlier
-// attempt.
+// reserve reserves a name for a user. It reports whether the user owns it, possibly since an earlier attempt.
 func (v *Views) reserve(ctx context.Context, op, userID, name string) (bool, error) {
 	k := blog.UsernameKey(name)
 	err := v.users.Create(ctx, k, blog.Encode(blog.NewReservation(userID, name, v.now())))

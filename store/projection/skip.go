@@ -11,14 +11,13 @@ func (v *Views) skip(container string, raw []byte, err error) string {
 	var item struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(raw, &item) // every item has one
+	_ = json.Unmarshal(raw, &item) // every item has an id
 	v.metrics.skipped.Inc()
 	v.o.Logger.Error("item skipped", logContainer, container, logItem, item.ID, logError, err)
 	return item.ID
 }
 
-// decodeAnyUser decodes a user. It skips a malformed one, and returns one with nothing but the
-// id.
+// decodeAnyUser decodes a user. For a malformed one it calls skip, and returns a user with only the id.
 func (v *Views) decodeAnyUser(op string, raw []byte) (*blog.User, error) {
 	u, err := blog.DecodeUser(op, raw)
 	if err != nil {
@@ -27,7 +26,7 @@ func (v *Views) decodeAnyUser(op string, raw []byte) (*blog.User, error) {
 	return u, nil
 }
 
-// decodeAnyPost decodes a post. It skips a malformed one, and returns nil.
+// decodeAnyPost decodes a post. For a malformed one it calls skip, and returns nil.
 func (v *Views) decodeAnyPost(op string, raw []byte) (*blog.Post, error) {
 	p, err := blog.DecodePost(op, raw)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"byline/store/changefeed"
 )
 
-// Status is how far a processor has come with one feed range of a container.
+// Status is the progress of a processor in one feed range of a container.
 type Status struct {
-	Processor string // "projections-posts", "projections-users", or "usernames", the sweep
+	Processor string // "projections-posts", "projections-users", or "usernames" (the sweep)
 	Container string
 	changefeed.RangeStatus
 }

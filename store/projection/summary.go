@@ -17,7 +17,7 @@ import (
 // WriteSummary creates or updates the summary of a post in a partition of the users or feed
 // container, unless it has the same or a newer revision.
 func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post) (err error) {
-	absent := p.Revision == 1 // a guess; the response corrects it
+	absent := p.Revision == 1 // a guess, which the response may correct
 	for range 10 {
 		if absent {
 			err = c.Create(ctx, partition, blog.Encode(summaryIn(p, c, partition)))
@@ -107,14 +107,14 @@ func countsOnly(ctx context.Context, p *blog.Post) bool {
 	return !p.Tombstone && p.Revision > int64(p.Version) && !changefeed.Replaying(ctx)
 }
 
-// patchCounts is the patch of an older summary with the same text.
+// patchCounts returns the patch of an older summary with the same text.
 func patchCounts(p *blog.Post) cosmos.Patch {
 	o := patchIfOlder(p, " AND c.version = "+strconv.Itoa(int(p.Version)))
 	setCounts(&o, p)
 	return o
 }
 
-// patchAll is the patch of an older summary.
+// patchAll returns the patch of an older summary.
 func patchAll(p *blog.Post) cosmos.Patch {
 	o := patchIfOlder(p, "")
 	short := p.Summary()
@@ -123,7 +123,7 @@ func patchAll(p *blog.Post) cosmos.Patch {
 	if short.Deleted {
 		o.Set("/deleted", true)
 		o.Set("/ttl", short.TTL)
-		if ofDeletion(p) { // whose job may be over
+		if isErased(p) { // the job may have ended
 			o.Set("/userId", "")
 			o.Set("/userUsername", "")
 		}
@@ -162,7 +162,7 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 	byAuthor := map[string][]*blog.Post{}
 	for _, p := range posts {
 		all = append(all, p)
-		if !ofDeletion(p) {
+		if !isErased(p) {
 			authored = append(authored, p)
 		}
 	}
@@ -182,11 +182,11 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 	return v.ProjectFeed(ctx, all)
 }
 
-// workers is the most requests that a projection has in flight.
+// workers is the largest number of requests that a projection has in flight.
 const workers = 8
 
-// Show updates the summaries of a post that was just written, so that its author sees the
-// change at once. It only logs errors: the change feed has the change, too.
+// Show updates the summaries of a post that was just written, so that its author sees the change at once.
+// It only logs errors: the projections handle the change, too.
 func (v *Views) Show(ctx context.Context, p *blog.Post) {
 	v.shown.Set()
 	var g errgroup.Group
@@ -207,7 +207,7 @@ func (v *Views) Show(ctx context.Context, p *blog.Post) {
 	}
 	if p.Tombstone {
 		g.Go(func() error {
-			_, err := (&deletion{Views: v}).deleteUnder(ctx, v.requests.posts, p.ID, time.Now()) // a page: the job does the rest
+			_, err := (&deletion{Views: v}).deleteUnder(ctx, v.requests.posts, p.ID, time.Now()) // one page: the job deletes the rest
 			return err
 		})
 	}
@@ -216,7 +216,7 @@ func (v *Views) Show(ctx context.Context, p *blog.Post) {
 	}
 }
 
-// summaryIn returns the summary of a post as an item of a partition.
+// summaryIn returns the summary of a post as an item in a partition.
 func summaryIn(p *blog.Post, c *cosmos.Container, partition string) blog.SummaryItem {
 	item := p.Summary()
 	item.Type = typeIn(c, partition)

@@ -40,13 +40,13 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	if err != nil {
 		return err
 	}
-	// The others are used, and stay so until they are written again.
+	// The others are in use, and stay so until they are written again.
 	all = slices.DeleteFunc(all, func(r reservedName) bool { return !r.Leaving && !slices.Contains(unused, r) })
 	if len(all) == 0 {
 		return nil
 	}
 	newest := slices.MaxFunc(all, func(a, b reservedName) int { return cmp.Compare(a.Written, b.Written) })
-	// This clock may be behind: a reservation that it saw a grace period ago is old enough.
+	// This clock may be behind: a reservation that was seen a grace period ago is old enough.
 	for seen := v.o.Clock(); newest.Young(v.o.Clock()) && v.o.Clock().Sub(seen) < blog.ReservationGrace; {
 		select {
 		case <-ctx.Done():
@@ -79,8 +79,8 @@ type reservedName struct {
 	ETag cosmos.ETag `json:"_etag"`
 }
 
-// unused returns the reservations whose owners have another name or do not exist, and the owners of
-// all that do not exist or are being deleted: the deletion keeps the last name until its end.
+// unused returns the reservations whose owners have another name or do not exist. gone has the owners of all
+// reservations who do not exist or are being deleted: a deletion keeps the last name until its end.
 func (v *Views) unused(ctx context.Context, all []reservedName) (unused []reservedName, gone map[string]bool, err error) {
 	var owners []string
 	for _, r := range all {

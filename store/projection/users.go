@@ -9,10 +9,9 @@ import (
 	"byline/store/changefeed"
 )
 
-// projectUsers handles changes of the users container. It enqueues a job for a user who may have been
-// renamed, or who was deleted, and reserves the name if its reservation is missing: the sweep may
-// have released it while a process paused in the middle of a rename. In a rebuild it also
-// repairs summaries and reservations.
+// projectUsers handles changes of the users container. It enqueues a job for a user who may have been renamed
+// or was deleted, and reserves the name if its reservation is missing: the sweep may have released it while a
+// process was paused within a rename. In a rebuild it also repairs summaries and reservations.
 func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	const op = "project users"
 	renamed, deleted := map[string]int64{}, map[string]int64{} // generations of jobs
@@ -45,7 +44,7 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 			deleted[u.ID] = deletionGeneration(u)
 			continue
 		}
-		if u.Revision > 1 && (!changefeed.Replaying(ctx) || v.renamedLately(u)) { // a new user has written nothing
+		if u.Revision > 1 && (!changefeed.Replaying(ctx) || v.renamedRecently(u)) { // revision 1 has not been renamed
 			renamed[u.ID] = max(renamed[u.ID], u.Revision)
 		}
 		suspects = append(suspects, Difference{Kind: Username, Partition: blog.UsernameKey(u.Username), ID: u.ID})
@@ -59,16 +58,16 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	return v.enqueue(ctx, renameJob, renamed)
 }
 
-// deletionGeneration orders the deletions of a user: revisions begin again when the same subject registers
-// again.
+// deletionGeneration returns the generation of a deletion job. It increases with later deletions of the same
+// user: revisions restart when the subject registers again.
 func deletionGeneration(u blog.UserItem) int64 {
 	return max(u.Revision, u.DeletedAt.Time().UnixMilli())
 }
 
-// renamesReplayed is the age of a rename for which a replay enqueues no job: what the user wrote is
-// replayed, too, and its names are compared. A later one may not have been handled before.
+// renamesReplayed is the age from which on a replay enqueues no job for a rename: the user's items are replayed,
+// too, and their names compared. Later renames may not have been handled yet.
 const renamesReplayed = 24 * time.Hour
 
-func (v *Views) renamedLately(u blog.UserItem) bool {
+func (v *Views) renamedRecently(u blog.UserItem) bool {
 	return len(u.Renames) > 0 && v.o.Clock().Sub(u.Renames[len(u.Renames)-1].Time()) < renamesReplayed
 }

@@ -13,8 +13,8 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// A rebuild compares the name on everything with the author's, so it enqueues no rename but of users who
-// were renamed lately.
+// A rebuild compares the name on every item with the author's, so it enqueues renames only of users who were
+// renamed recently.
 func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
 	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "its clock does not advance")
@@ -47,16 +47,16 @@ func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
 		}
 		w.Rebuilt()
 		if old.Load() > 0 || recent.Load() == 0 {
-			t.Errorf("%d jobs of an old rename, %d of a recent one", old.Load(), recent.Load())
+			t.Errorf("got %d jobs of an old rename and %d of a recent one, want 0 and some", old.Load(), recent.Load())
 		}
 		if got, err := w.Post(t.Context(), p.ID); err != nil || got.AuthorUsername != "lovelace" {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("got %+v, %v, want author lovelace", got, err)
 		}
 	})
 }
 
-// A job that was left over by the deletion of an earlier life of the same subject, which had more revisions,
-// begins again. A foreign tombstone whose id no request can have makes no job.
+// A job left over from the deletion of an earlier user with the same id, which had more revisions, starts over. A
+// foreign tombstone whose id requests cannot use enqueues no job.
 func TestDeleteUser_Enqueued(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestDeleteUser_Enqueued(t *testing.T) {
 		id := "deleteUser." + d.ID
 		w.Upsert("leases", id, `{"id":"`+id+`","kind":"deleteUser","subject":"`+d.ID+`","generation":9,"position":"2025-01-01T00:00:00.000Z names "}`)
 		w.Upsert("users", "a/b", `{"id":"a/b","userId":"a/b","type":"user","username":"a","revision":2,"deleted":true,"deletionDate":"2026-01-01T00:00:00.000Z"}`)
-		date := blog.Date(w.bury(d)).Time()
+		date := blog.Date(w.markDeleted(d)).Time()
 		w.Start()
 		waittest.Until(t, w.CaughtUp)
 		all, err := w.Views().Jobs(t.Context())

@@ -18,7 +18,7 @@ func (d *Difference) addressable() bool {
 	return blog.Addressable(d.Partition) && (d.Kind == Username || blog.Addressable(d.ID)) // a name's ID is its owner
 }
 
-// Kind is what differs from its source.
+// Kind is a kind of difference.
 type Kind string
 
 // The kinds of differences.
@@ -26,31 +26,31 @@ const (
 	Summary   Kind = "summary" // of a post, in the author's partition
 	FeedEntry Kind = "feed entry"
 	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
-	Text      Kind = "text"     // of a long post: on the post, lost, or left of none
+	Text      Kind = "text"     // of a long post: stored on the post, lost, or without a post
 	Name      Kind = "name"     // of the author, on a post, comment or like
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
-	Deletion  Kind = "deletion" // a deleted user without the job that deletes the rest
+	Deletion  Kind = "deletion" // a deleted user without the deletion job
 )
 
 // Difference is a view, a count or a reservation that does not match its source.
 type Difference struct {
 	Kind      Kind   `json:"kind"`
 	Partition string `json:"partition"` // the value of the partition key
-	ID        string `json:"id"`        // of the item that is wrong, or missing
+	ID        string `json:"id"`        // of the wrong or missing item
 	Have      string `json:"have"`
 	Want      string `json:"want"`
 
-	revision int64 // of the source of a copy, at the first comparison
+	revision int64 // of the source of a summary, at the first comparison
 }
 
-// Verify compares all summaries, counts, texts, usernames, reservations and the feed with their
-// sources, looks for what is left of deleted users and posts without a job that deletes it, and
-// calls report with each difference. It can run beside instances that serve: it compares again until
-// a difference is gone or the settle time is over. A summary of a post that changes all the time is
-// correct once it has the revision that the post had first.
-// Verify reads everything, and keeps some hundred bytes of memory per post. progress, if not
-// nil, gets the number of items read and the estimated total, which is 0 until the users
-// container has been read.
+// Verify compares all summaries, counts, texts, usernames, reservations and the feed with their sources,
+// looks for items of deleted users and posts without a job that deletes them, and calls report with each
+// difference. It can run beside instances that serve: it compares again until a difference is gone or the
+// settle time is over. The summary of a post that keeps changing is correct once it has the revision that
+// the post had first.
+//
+// Verify reads all items, and keeps some hundred bytes of memory per post. progress, if not nil, gets the
+// number of items read and the estimated total, which is 0 until the users container has been read.
 func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference)) error {
 	ctx = v.account.Begin(ctx, Verify)
 	if err := v.CheckFeed(ctx); err != nil {
@@ -62,12 +62,12 @@ func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(
 		return err
 	}
 	r.total = r.items + r.expected + 1 // never reached before the end
-	r.show()
+	r.reportProgress()
 	if err := r.readPosts(ctx); err != nil {
 		return err
 	}
 	r.total = r.items
-	r.show()
+	r.reportProgress()
 	suspects, err := r.suspects(ctx)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(
 	}
 }
 
-// stillDifferent compares suspects again, several at a time: during a rename there are
+// stillDifferent compares possible differences again, several at a time: during a rename there are
 // thousands.
 func (v *Views) stillDifferent(ctx context.Context, suspects []Difference) ([]Difference, error) {
 	found := make([]*Difference, len(suspects))
@@ -143,7 +143,8 @@ type postSummary struct {
 	short          string // a digest
 	comments       int32  // as counted on the post, if it is not deleted, minus the items found
 	likes          int32
-	there, deleted bool
+	exists         bool
+	deleted        bool
 	text, wantText string // digests of the text item; "": none
 	inline         bool   // the post has a long text itself
 }
@@ -165,13 +166,13 @@ func (v *verifier) scan(ctx context.Context, c *cosmos.Container, each func(raw 
 		if v.total > 0 {
 			v.total = max(v.total, v.items+1)
 		}
-		v.show()
+		v.reportProgress()
 	}
 	return nil
 }
 
 // show reports progress.
-func (v *verifier) show() {
+func (v *verifier) reportProgress() {
 	if v.progress != nil {
 		v.progress(v.items, v.total)
 	}
@@ -246,7 +247,7 @@ func (v *verifier) readPosts(ctx context.Context) error {
 				summary.wantText = stored.TextDigest
 				summary.inline = stored.TextDigest == "" && blog.IsLong(stored.Content)
 			}
-			summary.there, summary.deleted = true, p.Tombstone
+			summary.exists, summary.deleted = true, p.Tombstone
 			summary.entry, summary.author, summary.short = entryOf(p), p.AuthorID, describe(p.Summary())
 			if !p.Tombstone {
 				summary.comments += p.CommentCount
@@ -266,14 +267,14 @@ func (v *verifier) readPosts(ctx context.Context) error {
 	})
 }
 
-// suspects lists what looked different while everything was read once.
+// suspects lists the differences found while reading, which concurrent writes may have caused.
 func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	found := append(v.wrongNames, v.deletions...)
 	for id, p := range v.posts {
 		if p.text != p.wantText || p.inline {
 			found = append(found, Difference{Kind: Text, Partition: id, ID: id})
 		}
-		if !p.there {
+		if !p.exists {
 			continue
 		}
 		if p.comments != 0 || p.likes != 0 {
@@ -286,9 +287,9 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 			found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
 		}
 	}
-	for place := range v.summaries {
-		if p := v.posts[place.post]; p == nil || !p.there || p.deleted || p.author != place.author {
-			found = append(found, Difference{Kind: Summary, Partition: place.author, ID: place.post})
+	for k := range v.summaries {
+		if p := v.posts[k.post]; p == nil || !p.exists || p.deleted || p.author != k.author {
+			found = append(found, Difference{Kind: Summary, Partition: k.author, ID: k.post})
 		}
 	}
 	for id, name := range v.users {
@@ -321,11 +322,11 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	return found, nil
 }
 
-// newest returns the newest posts, as many as the feed keeps.
+// newest returns the newest posts, at most blog.FeedKept.
 func (v *verifier) newest() []feedEntry {
 	var all []feedEntry
 	for _, p := range v.posts {
-		if p.there && !p.deleted {
+		if p.exists && !p.deleted {
 			all = append(all, p.entry)
 		}
 	}

@@ -43,14 +43,14 @@ func TestVerifyAndRepair(t *testing.T) {
 			}
 			return nil
 		})
-		stop() // from here on nothing is repaired
+		stop() // from here on nothing updates the views
 		w.Clock.Millis.Add(61_000)
 
 		w.Corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
 		w.Corrupt("feed", "post", posts[2].ID, "/likeCount", 99)
 		w.Corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
 		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
-		w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "somebody")
+		w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "other")
 		w.Upsert("posts", posts[11].ID, `{"id":"left","postId":"`+posts[11].ID+`","type":"comment","userId":"`+grace.ID+`","userUsername":"grace","content":"x","creationDate":"2026-01-01T00:00:00.000Z"}`)
 		w.Remove("users", ada.ID, posts[5].ID)
 		w.Remove("feed", "post", posts[6].ID)
@@ -98,8 +98,8 @@ func TestVerifyAndRepair(t *testing.T) {
 	})
 }
 
-// What is missing behind the entries that are served is found, too: they will be. Entries that
-// deletes have left too few of are not missing yet.
+// Verify also finds missing entries beyond those that are served, as they may be served later. Entries missing
+// because of deletes, before the next refill, are no difference.
 func TestVerify_ReplicaLag(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -133,8 +133,7 @@ func TestVerify_ReplicaLag(t *testing.T) {
 	})
 }
 
-// The summary of a deleted post is repaired into a tombstone, so that a change that arrives
-// late cannot bring it back.
+// Repair makes the summary of a deleted post a tombstone, so that a late change cannot restore it.
 func TestRepair_DeletedStaysDeleted(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -159,12 +158,12 @@ func TestRepair_DeletedStaysDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if posts, feed := w.AllUserPosts(ada), w.AllFeed(); len(posts) != 0 || len(feed) != 0 {
-		t.Errorf("it is back: %v, %v", storetest.Titles(posts), storetest.Titles(feed))
+		t.Errorf("the deleted post was restored: %v, %v", storetest.Titles(posts), storetest.Titles(feed))
 	}
 }
 
-// Malformed summaries and reservations are repaired like others. What is
-// derived from a post that nobody can read is shown, and cannot be.
+// Malformed summaries and reservations are repaired like others. The views of a malformed post or user are
+// reported, but cannot be repaired.
 func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -202,7 +201,7 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", "many")
 		w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
 		found = w.Differences(0)
-		if len(found) != 3 { // two copies of the post, and the reservation of the user
+		if len(found) != 3 { // two summaries of the post, and the reservation of the user
 			t.Fatalf("found %+v", found)
 		}
 		for _, d := range found {
@@ -215,12 +214,12 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 		w.Start()
 		w.Rebuilt()
 		if name := w.Reservations()["mallory"]; name != mallory.ID {
-			t.Errorf("the name of a user that cannot be read is reserved for %q", name)
+			t.Errorf("the name of the malformed user is reserved for %q, want %q", name, mallory.ID)
 		}
 	})
 }
 
-// How much there is to read is told by what was read first.
+// The total is estimated after the users container has been read.
 func TestVerify_Progress(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -241,7 +240,7 @@ func TestVerify_Progress(t *testing.T) {
 		t.Log(steps)
 		const users, all = 2 + 2 + 3, 2 + 2 + 3 + 9
 		if n := len(steps); n < 4 || steps[0].total != 0 || steps[n-1] != (step{all, all}) || !slices.Contains(steps, step{users, all + 1}) {
-			t.Errorf("the steps are %v", steps)
+			t.Errorf("got steps %v", steps)
 		}
 	})
 }
@@ -278,10 +277,10 @@ func TestVerify_ConcurrentWrites(t *testing.T) {
 	})
 }
 
-// The copies of a post that is liked all the time are never as new as the post.
-func TestVerify_PostThatKeepsChanging(t *testing.T) { cosmostest.Run(t, testPostThatKeepsChanging) }
+// The summaries of a post that is liked constantly are always older than the post.
+func TestVerify_ConstantlyChangingPost(t *testing.T) { cosmostest.Run(t, testConstantlyChangingPost) }
 
-func testPostThatKeepsChanging(t *testing.T) {
+func testConstantlyChangingPost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
@@ -289,7 +288,7 @@ func testPostThatKeepsChanging(t *testing.T) {
 	w.Corrupt("feed", "post", p.ID, "/revision", 1_000_000)
 	type mover struct{}
 	ctx := context.WithValue(context.Background(), mover{}, true)
-	var mu sync.Mutex // one move at a time
+	var mu sync.Mutex // one change at a time
 	likes := 0
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/docs/"+p.ID) || r.Context().Value(mover{}) != nil {
@@ -297,7 +296,7 @@ func testPostThatKeepsChanging(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if !strings.Contains(r.URL.Path, "/colls/posts/") { // a copy becomes as new as the post,
+		if !strings.Contains(r.URL.Path, "/colls/posts/") { // a summary becomes as new as the post,
 			now, err := w.Post(ctx, p.ID)
 			if err != nil {
 				return err
@@ -338,16 +337,15 @@ func TestRepair_NoDifference(t *testing.T) {
 		}
 	}
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Revision != 1 {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, %v, want revision 1", got, err)
 	}
 	if err := w.Views().Repair(t.Context(), projection.Difference{Kind: "nonsense", Partition: p.ID, ID: p.ID}); blog.CodeOf(err) != blog.Internal {
 		t.Error(errors.New("an unknown kind is accepted"))
 	}
 }
 
-// A name is reserved while it is looked at: whatever Repair has seen before, the
-// reservation does not change.
-func TestRepair_ReservationMadeMeanwhile(t *testing.T) {
+// A name is reserved concurrently, before any request of Repair: the reservation does not change.
+func TestRepair_ConcurrentReservation(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	item := `{"id":"username:ada","userId":"username:ada","type":"username","ownerId":"` + ada.ID + `","creationDate":"2025-01-01T00:00:00.000Z"}`
@@ -366,7 +364,7 @@ func TestRepair_ReservationMadeMeanwhile(t *testing.T) {
 		}
 		w.Wire.Intercept(nil)
 		if requests.Load() <= int64(moments) {
-			break // the repair was over before
+			break // the repair has fewer requests
 		}
 		users, err := w.Client.NewContainer(w.Database, "users")
 		if err != nil {
@@ -374,17 +372,17 @@ func TestRepair_ReservationMadeMeanwhile(t *testing.T) {
 		}
 		r, err := users.ReadItem(t.Context(), azcosmos.NewPartitionKeyString("username:ada"), "username:ada", nil)
 		if err != nil || !strings.Contains(string(r.Value), "2025-01-01") {
-			t.Errorf("made before request %d, the reservation is now %s, %v", moments+1, r.Value, err)
+			t.Errorf("reserved before request %d: got %s, %v, want it unchanged", moments+1, r.Value, err)
 		}
 	}
 	if moments < 5 { // two reads to compare, two to repair, one write
-		t.Errorf("only %d moments", moments)
+		t.Errorf("got %d requests, want at least 5", moments)
 	}
 }
 
-// Two users carry one name: verify shows the one without the reservation, and repair gives them
-// a free name, which the projections set on what they wrote.
-func TestRepair_NameOfTwoUsers(t *testing.T) {
+// Two users have the same name: Verify reports the one without the reservation, and Repair gives that user a free
+// name, which the projections set on the user's items.
+func TestRepair_DuplicateUsername(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -394,7 +392,7 @@ func TestRepair_NameOfTwoUsers(t *testing.T) {
 		p := w.AddPost(grace, "by grace")
 		want := "Ada-" + grace.ID[4:8]
 		repaired := false
-		for range 3 { // what it repairs may show more
+		for range 3 { // a repair may reveal further differences
 			for _, d := range w.Differences(0) {
 				repaired = repaired || d.Kind == projection.Username && d.ID == grace.ID && d.Have == ada.ID
 				if err := w.Views().Repair(t.Context(), d); err != nil {
@@ -403,7 +401,7 @@ func TestRepair_NameOfTwoUsers(t *testing.T) {
 			}
 		}
 		if !repaired {
-			t.Error("verify has not shown the name")
+			t.Error("verify has not reported the name")
 		}
 		for id, name := range map[string]string{ada.ID: "ada", grace.ID: want, taken.ID: taken.Username} {
 			u, err := w.UserByUsername(t.Context(), name)
@@ -420,8 +418,8 @@ func TestRepair_NameOfTwoUsers(t *testing.T) {
 	})
 }
 
-// The repair of a text without a post does not delete one that was written meanwhile, with its post.
-func TestRepair_TextWrittenMeanwhile(t *testing.T) {
+// The repair of a text without a post does not delete a text that is written concurrently, with its post.
+func TestRepair_ConcurrentText(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		const orphan = `{"id":"text","postId":"p1","type":"text","userId":"u1","content":"x","textDigest":%q}`
@@ -439,7 +437,7 @@ func TestRepair_TextWrittenMeanwhile(t *testing.T) {
 		}
 		w.Corrupt("posts", "p1", "text", "/checked", true) // fails if it is gone
 		if deletes.Load() != 1 {
-			t.Errorf("%d deletes", deletes.Load())
+			t.Errorf("got %d deletes, want 1", deletes.Load())
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"byline/store/internal/cosmostest"
 )
 
-// kindsOf returns what Verify reports.
-func (w *world) kindsOf() (kinds []string) {
+// verified returns the differences that Verify reports.
+func (w *world) verified() (kinds []string) {
 	w.T.Helper()
 	for _, d := range w.Differences(0) {
 		kinds = append(kinds, fmt.Sprintf("%s of %s: %s, not %s", d.Kind, d.ID, d.Have, d.Want))
@@ -30,7 +30,7 @@ func (w *world) repairAll() {
 	}
 }
 
-// A deletion that is under way is no difference, but one without its job is. Repair enqueues it.
+// A deletion in progress is no difference, but a deleted user without the job is. Repair enqueues the job.
 func TestVerify_DeletedUser(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -41,19 +41,19 @@ func TestVerify_DeletedUser(t *testing.T) {
 		w.pass(10 * time.Second)
 		stop()
 		w.Clock.Millis.Add(61_000) // the sweep acts on old reservations
-		w.bury(d.User)
+		w.markDeleted(d.User)
 		want := []string{fmt.Sprintf("deletion of %s: no job, not a job that deletes the rest", d.ID)}
-		if diff := cmp.Diff(want, w.kindsOf()); diff != "" {
+		if diff := cmp.Diff(want, w.verified()); diff != "" {
 			t.Error(diff)
 		}
 		w.repairAll()
-		if got := w.kindsOf(); got != nil {
-			t.Errorf("repaired: %v", got)
+		if got := w.verified(); got != nil {
+			t.Errorf("after the repair: %v", got)
 		}
 		w.Start()
 		for range 6 {
 			w.pass(5 * time.Second)
-			if got := w.kindsOf(); got != nil {
+			if got := w.verified(); got != nil {
 				t.Errorf("while the user is being deleted: %v", got)
 			}
 		}
@@ -63,7 +63,7 @@ func TestVerify_DeletedUser(t *testing.T) {
 		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true,"ttl":1000000}`, d.ID))
 		w.Clock.Millis.Add(61_000)
 		want = []string{fmt.Sprintf("username of %s: %[1]s, released, not nobody", d.ID)}
-		if diff := cmp.Diff(want, w.kindsOf()); diff != "" {
+		if diff := cmp.Diff(want, w.verified()); diff != "" {
 			t.Error(diff)
 		}
 		w.repairAll()
@@ -71,7 +71,7 @@ func TestVerify_DeletedUser(t *testing.T) {
 	})
 }
 
-// What is left under a deleted post is a difference unless a job deletes it. Repair enqueues the job.
+// Likes of a deleted post are a difference unless a job deletes them. Repair enqueues the job.
 func TestVerify_DeletedPost(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -86,16 +86,16 @@ func TestVerify_DeletedPost(t *testing.T) {
 		stop()
 		w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"left","postId":%q,"type":"like","userId":%q,"userUsername":"ada","creationDate":"2026-01-01T00:00:00.000Z"}`, p.ID, ada.ID))
 		want := []string{fmt.Sprintf("count of %s: 0 comments, 1 likes, not 0 comments, 0 likes", p.ID)}
-		if diff := cmp.Diff(want, w.kindsOf()); diff != "" {
+		if diff := cmp.Diff(want, w.verified()); diff != "" {
 			t.Error(diff)
 		}
 		w.repairAll()
-		if got := w.kindsOf(); got != nil {
+		if got := w.verified(); got != nil {
 			t.Errorf("with a job: %v", got)
 		}
 		w.Start()
 		waittest.Until(t, func() error { return w.jobsLeft() })
-		if got := w.kindsOf(); got != nil {
+		if got := w.verified(); got != nil {
 			t.Errorf("after the job: %v", got)
 		}
 	})
@@ -109,8 +109,8 @@ func (w *world) jobsLeft() error {
 	return err
 }
 
-// An item whose author does not exist may have been imported: Verify does not show it. A tombstone in the place
-// of the user has it deleted.
+// An item whose author does not exist may have been imported: Verify does not report it. A tombstone of the author
+// causes its deletion.
 func TestVerify_AuthorDoesNotExist(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -124,12 +124,12 @@ func TestVerify_AuthorDoesNotExist(t *testing.T) {
 		w.Corrupt("posts", p.ID, p.ID, "/revision", 3)
 		w.Start()
 		waittest.Until(t, w.CaughtUp)
-		if got := w.kindsOf(); got != nil {
-			t.Errorf("%v", got)
+		if got := w.verified(); got != nil {
+			t.Errorf("got differences %v, want none", got)
 		}
 		w.Upsert("users", ghost, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","deleted":true,"revision":1}`, ghost))
 		w.pass(70 * time.Second)
-		if n, got := len(w.AllComments(p)), w.kindsOf(); n != 0 || got != nil {
+		if n, got := len(w.AllComments(p)), w.verified(); n != 0 || got != nil {
 			t.Errorf("%d comments are left: %v", n, got)
 		}
 		w.wantNothingOf(ghost, "ghost")

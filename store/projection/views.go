@@ -14,17 +14,17 @@ import (
 	"byline/store/jobs"
 )
 
-// The patterns of the projections.
+// The access patterns of the projections.
 const (
 	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, and the author's name
-	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: jobs for what they wrote, and reservations of their names
+	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: jobs for their items, and reservations of their names
 	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
-	Jobs             cosmos.Pattern = "jobs"             // renames, what belonged to deleted posts, and deletions of users
+	Jobs             cosmos.Pattern = "jobs"             // renames, and deletions of users and of the items of deleted posts
 	Verify           cosmos.Pattern = "verify"           // and the status of the projections
 	Repair           cosmos.Pattern = "repair"           // and rebuild
 )
 
-// patterns are all of them.
+// patterns are the access patterns of the projections.
 var patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Jobs, Verify, Repair}
 
 // Names of log attributes.
@@ -46,10 +46,10 @@ const (
 type Options struct {
 	Database       string           // the Cosmos DB database
 	Instance       string           // owner of change feed leases
-	PollInterval   time.Duration    // of the change feeds, while they have nothing new
-	FeedPartitions int              // 0: one, and a feed with several is a Conflict
+	PollInterval   time.Duration    // of the change feeds; see changefeed.Options
+	FeedPartitions int              // 0: one, and Conflict if the feed has several
 	BackgroundRU   int              // RU per second of jobs; 0: unlimited
-	Clock          func() time.Time // dates items, by the account's time
+	Clock          func() time.Time // dates items; the account's time
 	Logger         *slog.Logger
 }
 
@@ -59,10 +59,10 @@ type Views struct {
 	account *cosmos.Account
 	metrics *metrics
 
-	users, posts, feed, leases *cosmos.Container // low priority, waiting while throttled
+	users, posts, feed, leases *cosmos.Container // of Account.Background
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
-	shown changefeed.Signal // Show was called: a post has changed, not only its counts
+	shown changefeed.Signal // set by Show: a post has changed, not only its counts
 
 	feedPartitions []string // partition keys of the feed
 	jobs           *jobs.Runner
@@ -105,12 +105,12 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	return v, nil
 }
 
-// Run applies the changes of posts and users to the views until ctx ends, from the last
-// checkpoint on, works on jobs, and releases abandoned usernames. Any number of processes may run it: they
-// divide the feed ranges by leases. It returns nil when ctx ends.
+// Run applies the changes of posts and users to the views, from the last checkpoint on, executes jobs, and
+// releases abandoned usernames. Any number of processes may run it: they divide the feed ranges by leases. It
+// returns nil when ctx ends.
 //
-// Every write of a view is conditional and idempotent: a change that is handled twice, late,
-// or by two processes never makes a view older.
+// Every write of a view is conditional and idempotent: a change that is handled twice, late, or by two
+// processes never makes a view older.
 func (v *Views) Run(ctx context.Context) error {
 	running := map[string]*changefeed.Processor{}
 	for _, p := range v.processors() {
@@ -137,14 +137,14 @@ func (v *Views) Run(ctx context.Context) error {
 // byline_projection_changes_total and byline_projection_failures_total.
 func (v *Views) Observer(name string) func(changefeed.Progress) { return v.metrics.observer(name) }
 
-// rangeAway is longer than the time between two pages of a range, if this instance has it.
+// rangeAway is longer than the time between two pages of a range that this instance owns.
 const rangeAway = 30 * time.Second
 
-// observer is Observer, and has the jobs listed when this instance gets a range: the instance that had it
-// may have left jobs.
+// observer is Observer, and also lists the jobs when this instance acquires a range: the former owner of the
+// range may have left jobs.
 func (v *Views) observer(name string) func(changefeed.Progress) {
 	observe := v.Observer(name)
-	var last sync.Map // when a range had a page
+	var last sync.Map // time of the last page, by range
 	return func(p changefeed.Progress) {
 		observe(p)
 		now := time.Now()
@@ -182,13 +182,13 @@ func (v *Views) processors() []processor {
 	return append(v.projections(), processor{name: "usernames", pattern: ProjectUsernames, source: v.users, handle: v.sweepUsernames, poll: sweepPolls * v.o.PollInterval})
 }
 
-// IdleInterval returns the longest interval between polls of a change feed in which nothing
-// changes, by the shortest: 20 of them, at most 2 s.
+// IdleInterval returns the longest interval between polls of an idle change feed, given the shortest: 20
+// times as long, at most 2 s.
 func IdleInterval(poll time.Duration) time.Duration { return max(poll, min(20*poll, 2*time.Second)) }
 
-// countInterval returns how long likes and comments are collected before the summaries count them, by
-// the shortest interval between polls: 5 of them, at most 1 s. A post then has two writes of its summaries
-// a second at most, and the summaries of an author share one request.
+// countInterval returns how long likes and comments are collected before the summaries count them, given the
+// shortest interval between polls: 5 times as long, at most 1 s. A post then has at most two writes of its
+// summaries a second, and the summaries of an author share one request.
 func countInterval(poll time.Duration) time.Duration { return max(poll, min(5*poll, time.Second)) }
 
 // When a process is killed, its feed ranges are idle until its leases expire, which others
@@ -199,7 +199,7 @@ const (
 	leasePolls  = 15
 )
 
-// pageSize is the most changes in a page of the change feed. Changes of one post in a page
+// pageSize is the largest number of changes in a page of the change feed. Changes of one post in a page
 // are coalesced.
 const pageSize = 4000
 

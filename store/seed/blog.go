@@ -15,35 +15,34 @@ import (
 	"byline/store/blog"
 )
 
-// Blog says what is in a blog. Equal ones have equal contents.
+// Blog defines the contents of a blog. Equal Blogs have equal contents.
 type Blog struct {
 	Seed    uint64
 	Users   int
-	Authors int    // the first of the users, who write posts
-	Posts   [2]int // of each author: at least, and at most
-	// Comments and Likes are how many a post gets at most. A user likes it once.
+	Authors int    // how many of the users write posts: the first ones
+	Posts   [2]int // least and most posts of each author
+	// Comments and Likes are the most of a post. A user likes it once.
 	Comments, Likes int
-	// UserID gives the id of the user who signs in under a username.
+	// UserID returns the id of the user who signs in under a username.
 	UserID func(username string) string
 }
 
-// Demo is the demo blog: 25 users, 250 posts, and what they have to say about each
-// other.
+// Demo returns the demo blog: 25 users and 250 posts, with comments and likes.
 func Demo(userID func(string) string) Blog {
 	n := len(names)
 	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, UserID: userID} // the year ada was born
 }
 
-// Article is the data set of the article: 5 to 50 posts for each user, with up to 25
-// comments and 100 likes each.
+// Article returns the data set of the article: 5 to 50 posts for each user, with up to 25 comments and 100
+// likes each.
 func Article(seed uint64, users int, userID func(string) string) Blog {
 	return Blog{Seed: seed, Users: users, Authors: users, Posts: [2]int{5, 50}, Comments: 25, Likes: 100, UserID: userID}
 }
 
-// MaxUsers is how many users a data set may have: some 27 million posts.
+// MaxUsers is the most users of a data set, with some 27 million posts.
 const MaxUsers = 1_000_000
 
-// CheckUsers refuses a number of users that no data set has.
+// CheckUsers returns an error unless n is a valid number of users.
 func CheckUsers(n int) error {
 	if n < 1 || n > MaxUsers {
 		return fmt.Errorf("%d users: there can be 1 to %d", n, MaxUsers)
@@ -56,7 +55,7 @@ var start = time.Date(2026, time.January, 5, 7, 30, 0, 0, time.UTC)
 
 const (
 	span      = 70 * 24 * time.Hour
-	beforeAll = 30 * 24 * time.Hour // in which users join
+	beforeAll = 30 * 24 * time.Hour // users join in this time before start
 )
 
 // User returns a user, from 0 to Users-1.
@@ -66,7 +65,7 @@ func (b *Blog) User(i int) *blog.User {
 	return &blog.User{ID: b.UserID(name), Username: name, CreatedAt: blog.NewDate(joined), Revision: 1}
 }
 
-// username is the name of a user. Those of the demo blog begin every blog.
+// username returns the name of a user. Every blog begins with the users of the demo blog.
 func (b *Blog) username(i int) string {
 	if i < len(names) {
 		return names[i]
@@ -74,7 +73,7 @@ func (b *Blog) username(i int) string {
 	return fmt.Sprintf("%s-%d", names[i%len(names)], i/len(names)+1)
 }
 
-// PostCount returns how many posts a user has written.
+// PostCount returns the number of posts of a user.
 func (b *Blog) PostCount(user int) int {
 	if user >= b.Authors {
 		return 0
@@ -82,7 +81,7 @@ func (b *Blog) PostCount(user int) int {
 	return b.Posts[0] + b.random(user, userStream+1).IntN(b.Posts[1]-b.Posts[0]+1)
 }
 
-// TotalPosts returns how many posts there are.
+// TotalPosts returns the number of posts of all users.
 func (b *Blog) TotalPosts() int {
 	total := 0
 	for i := range b.Authors {
@@ -91,7 +90,7 @@ func (b *Blog) TotalPosts() int {
 	return total
 }
 
-// entry is a post as far as its place among the others is concerned.
+// entry is the identity and sort key of a post.
 type entry struct {
 	user, number int
 	at           time.Time
@@ -100,7 +99,7 @@ type entry struct {
 
 func (b *Blog) entry(user, number int) (entry, *rand.Rand) {
 	f := b.random(user, number)
-	at := start.Add(time.Duration(f.Uint64() % uint64(span))).Truncate(time.Millisecond) // as items hold it
+	at := start.Add(time.Duration(f.Uint64() % uint64(span))).Truncate(time.Millisecond) // the precision of items
 	return entry{user, number, at, id(f)}, f
 }
 
@@ -110,7 +109,7 @@ func (b *Blog) PostID(user, number int) string {
 	return e.id
 }
 
-// threads returns a user's posts with everything under them, one after the other.
+// threads returns a user's posts with their comments and likes, one at a time.
 func (b *Blog) threads(user int) iter.Seq[store.Thread] {
 	return func(yield func(store.Thread) bool) {
 		for n := range b.PostCount(user) {
@@ -121,7 +120,7 @@ func (b *Blog) threads(user int) iter.Seq[store.Thread] {
 	}
 }
 
-// Thread returns a post of a user, from 0 to PostCount-1, with everything under it.
+// Thread returns a post of a user, from 0 to PostCount-1, with its comments and likes.
 func (b *Blog) Thread(user, number int) store.Thread {
 	e, f := b.entry(user, number)
 	author := b.User(user)
@@ -164,17 +163,17 @@ func (b *Blog) newest(n int) []entry {
 	return all
 }
 
-// userStream sets what is decided for a user apart from what is for the user's posts.
+// userStream is the first random stream of a user. Those below are of the user's posts.
 const userStream = 1 << 20
 
-// random returns the random numbers of a user's post, or of a user.
+// random returns the random numbers of a stream: a post number, or userStream and above for the user itself.
 func (b *Blog) random(user, stream int) *rand.Rand {
 	n := uint64(user)<<32 | uint64(stream)
-	n = (n ^ n>>31) * 0x9e3779b97f4a7c15 // neighbours shall have nothing in common
+	n = (n ^ n>>31) * 0x9e3779b97f4a7c15 // decorrelate neighbouring streams
 	return rand.New(rand.NewPCG(b.Seed, n^n>>29))
 }
 
-// upTo returns a number from 0 to n. If that is 0, it uses up no random number.
+// upTo returns a random number from 0 to n. It draws none if n is 0.
 func upTo(f *rand.Rand, n int) int {
 	if n == 0 {
 		return 0
@@ -182,7 +181,7 @@ func upTo(f *rand.Rand, n int) int {
 	return f.IntN(n + 1)
 }
 
-// id makes up an id, a UUID.
+// id returns a random UUID.
 func id(f *rand.Rand) string {
 	var u uuid.UUID
 	binary.BigEndian.PutUint64(u[:], f.Uint64())
@@ -192,12 +191,12 @@ func id(f *rand.Rand) string {
 	return u.String()
 }
 
-// later is how long after a post somebody says something about it.
+// later returns how long after its post a comment or like is written.
 func later(f *rand.Rand) time.Duration {
 	return time.Duration(60+upTo(f, 2*24*3600-60)) * time.Second
 }
 
-// choose returns n different numbers below all (Floyd's algorithm).
+// choose returns n distinct random numbers below all (Floyd's algorithm).
 func choose(f *rand.Rand, n, all int) []int {
 	chosen := make(map[int]bool, n)
 	list := make([]int, 0, n)

@@ -16,9 +16,8 @@ import (
 	"byline/store/cosmos"
 )
 
-// Digest identifies contents, whatever the order in which they were written: the sum of
-// the SHA-256 of all items, modulo 2 to the 128th. The properties that Cosmos DB adds do
-// not count.
+// Digest identifies contents independently of the order of writes: the sum of the SHA-256 of all items
+// without system properties, modulo 2 to the 128th.
 type Digest struct {
 	Items  int
 	hi, lo uint64
@@ -50,8 +49,8 @@ func (d *Digest) addItem(container string, raw []byte) {
 	d.add(Digest{1, binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])})
 }
 
-// DigestOf reads everything in the containers of a database. progress, if set, is called
-// with the number of items read so far, by one goroutine at a time.
+// DigestOf returns the digest of all items in the containers of a database. progress, if set, is called with
+// the number of items read so far, by one goroutine at a time.
 func DigestOf(ctx context.Context, account *cosmos.Account, database string, containers []string, progress func(items int)) (Digest, error) {
 	var mu sync.Mutex
 	var total Digest // guarded by mu until the goroutines have ended
@@ -88,6 +87,6 @@ func DigestOf(ctx context.Context, account *cosmos.Account, database string, con
 			break
 		}
 	}
-	_ = g.Wait() // which have no errors
+	_ = g.Wait() // the goroutines return no errors
 	return total, err
 }

@@ -25,7 +25,8 @@ import (
 	"byline/store/seed"
 )
 
-// feedEngine is an engine that counts the changes that it returns, except to Status, which reads pages of one.
+// feedEngine is an engine that counts the changes that it returns, except to Status, which reads pages of one
+// change.
 type feedEngine struct {
 	*emulator.Engine
 	changes atomic.Int64
@@ -40,7 +41,7 @@ func (e *feedEngine) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// process returns a store of a process of its own.
+// process returns a store that stands for another process.
 func (e *feedEngine) process(t *testing.T, name string) *store.Store {
 	t.Helper()
 	s, err := store.New(enginetest.Account(t, e.Engine, cosmos.Options{Transport: e}), store.Options{PollInterval: time.Millisecond, Instance: name, Logger: secrettest.Logger()})
@@ -82,9 +83,9 @@ func caughtUp(t *testing.T, s *store.Store) error {
 	return err
 }
 
-// TestLoad_ProjectionsBeginAfterIt loads a blog, comments on it, and starts the projections. They read the
-// changes of the load only if others have written before its end, or if it was interrupted.
-func TestLoad_ProjectionsBeginAfterIt(t *testing.T) {
+// Projections that start after a load read its changes only if other processes have written before its end,
+// or if it was interrupted.
+func TestLoad_ProjectionsBeginAfter(t *testing.T) {
 	longtest.Heavy(t)
 	b := small()
 	b.Users, b.Authors, b.Posts = 6, 6, [2]int{1, 4}
@@ -94,7 +95,7 @@ func TestLoad_ProjectionsBeginAfterIt(t *testing.T) {
 		}
 	}
 	join := func(t *testing.T, e *feedEngine) {
-		if _, err := e.process(t, "other").CreateUser(t.Context(), store.NewUser{ID: userID("somebody"), Username: "somebody"}); err != nil {
+		if _, err := e.process(t, "other").CreateUser(t.Context(), store.NewUser{ID: userID("newcomer"), Username: "newcomer"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -108,13 +109,13 @@ func TestLoad_ProjectionsBeginAfterIt(t *testing.T) {
 		before, during func(*testing.T, *feedEngine)
 		replayed       bool
 	}{
-		"alone":                     {},
-		"an instance ran before":    {before: func(t *testing.T, e *feedEngine) { start(t, e)() }},
-		"an instance runs":          {before: func(t *testing.T, e *feedEngine) { start(t, e) }},
-		"others wrote before":       {before: join, replayed: true},
-		"others join meanwhile":     {during: join, replayed: true},
-		"others comment meanwhile":  {during: func(t *testing.T, e *feedEngine) { comment(t, e, 0, b.PostID(0, 0)) }, replayed: true},
-		"an instance ran meanwhile": {during: func(t *testing.T, e *feedEngine) { start(t, e)() }},
+		"no other process":               {},
+		"an instance ran before":         {before: func(t *testing.T, e *feedEngine) { start(t, e)() }},
+		"an instance runs":               {before: func(t *testing.T, e *feedEngine) { start(t, e) }},
+		"a user was created before":      {before: join, replayed: true},
+		"a user is created meanwhile":    {during: join, replayed: true},
+		"a comment is written meanwhile": {during: func(t *testing.T, e *feedEngine) { comment(t, e, 0, b.PostID(0, 0)) }, replayed: true},
+		"an instance ran meanwhile":      {during: func(t *testing.T, e *feedEngine) { start(t, e)() }},
 		"a range is split meanwhile": {replayed: true, during: func(t *testing.T, e *feedEngine) {
 			if err := e.Split("blog", blog.UsersContainer, "1"); err != nil {
 				t.Error(err)
@@ -168,13 +169,13 @@ func TestLoad_ProjectionsBeginAfterIt(t *testing.T) {
 						return err
 					}
 					if !slices.ContainsFunc(page.Items, func(p *blog.Post) bool { return p.ID == post.ID && p.CommentCount == post.CommentCount+1 }) {
-						return errors.New("the comment is not counted")
+						return errors.New("the summary does not count the comment")
 					}
 					return caughtUp(t, later)
 				})
 				// The post and the comment are read, and the summary by two processors, and by up to three tails.
 				if n := e.changes.Load(); (n > 20) != c.replayed {
-					t.Errorf("%d changes were read", n)
+					t.Errorf("%d changes were read, want a replay: %t", n, c.replayed)
 				}
 				w := &world{Store: later}
 				w.verify(t)

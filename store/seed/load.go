@@ -12,18 +12,18 @@ import (
 	"byline/store/blog"
 )
 
-// workers is how many users are imported at a time.
+// workers is the number of users imported concurrently.
 const workers = 8
 
-// Target is where a blog is loaded. A store.Store is one; its methods say what they do.
+// Target is the destination of a load. store.Store implements it and documents its methods.
 type Target interface {
 	Import(ctx context.Context, u *blog.User, threads iter.Seq[store.Thread]) error
 	ImportFeed(ctx context.Context, posts []*blog.Post) error
 }
 
-// Load writes a blog. What is there already stays as it is. The first user's posts come
-// first, and into the feed, so that there is something to see from then on. progress, if
-// set, is called with the number of posts that are there, by several goroutines at once.
+// Load writes a blog. It keeps existing items. It writes the first user's posts first, and into the feed, so
+// that readers see something early. progress, if set, is called with the number of posts written so far, by
+// several goroutines at once.
 func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) error {
 	var next, done atomic.Int64
 	load := func(ctx context.Context, i int) error {
@@ -71,10 +71,9 @@ func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) erro
 	return to.ImportFeed(ctx, newest)
 }
 
-// Other reports whether the store holds a blog of the same seed that differs in something
-// else, such as the number of users: its posts have the same ids, and other contents, so
-// that it cannot be loaded over. It looks at comments on the first posts that are loaded:
-// who wrote them depends on all that a blog is made of.
+// Other reports whether the store holds a blog of the same seed but with other parameters, such as the
+// number of users. Its posts have the same ids and other contents, so b cannot be loaded over it. Other
+// compares comments on the first posts to load, whose authors depend on all parameters.
 func Other(ctx context.Context, s *store.Store, b Blog) (bool, error) {
 	for n := range min(b.PostCount(0), 3) {
 		for _, want := range b.Thread(0, n).Comments {
@@ -83,7 +82,7 @@ func Other(ctx context.Context, s *store.Store, b Blog) (bool, error) {
 				return false, err
 			}
 			if have == nil {
-				break // nothing of the thread is there, mostly
+				break // most likely the thread was not loaded
 			}
 			if have.AuthorID != want.AuthorID {
 				return true, nil
@@ -93,9 +92,8 @@ func Other(ctx context.Context, s *store.Store, b Blog) (bool, error) {
 	return false, nil
 }
 
-// Needed reports whether a blog should be loaded: the store is empty, or an earlier Load
-// was interrupted. Where nothing but the feed is missing it is not: the projections bring
-// that.
+// Needed reports whether a blog should be loaded: the store is empty, or an earlier Load was interrupted. It
+// returns false if only the feed is missing, which the projections fill.
 func Needed(ctx context.Context, s *store.Store, b Blog) (bool, error) {
 	empty, err := s.Empty(ctx)
 	if empty || err != nil {
@@ -113,7 +111,7 @@ func Needed(ctx context.Context, s *store.Store, b Blog) (bool, error) {
 			continue
 		}
 		if u.CreatedAt != want.CreatedAt {
-			continue // somebody real
+			continue // a real user, not a seeded one
 		}
 		some = true
 		holder, err := s.UserByUsername(ctx, u.Username)

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { testmain.Run(m) }
 
 func userID(name string) string { return blog.UserID("demo", name) }
 
-// small is the article's data set as tests can afford it.
+// small returns the article's data set in a size for tests.
 func small() seed.Blog {
 	b := seed.Article(7, 12, userID)
 	b.Posts = [2]int{1, 12}
@@ -40,12 +40,12 @@ func small() seed.Blog {
 type world struct {
 	*store.Store
 	account   *cosmos.Account
-	throttled atomic.Int64 // requests answered with 429
-	left      atomic.Int64 // until interrupt is called
+	throttled atomic.Int64 // 429 responses
+	left      atomic.Int64 // requests until interrupt is called
 	interrupt atomic.Pointer[context.CancelFunc]
 }
 
-// Do is the wire.
+// Do implements policy.Policy.
 func (w *world) Do(req *policy.Request) (*http.Response, error) {
 	if w.left.Add(-1) == 0 {
 		(*w.interrupt.Load())()
@@ -87,7 +87,7 @@ func (w *world) digest(t *testing.T) seed.Digest {
 	return d
 }
 
-// verify fails the test if a copy differs from its source.
+// verify fails the test if a view differs from its source.
 func (w *world) verify(t *testing.T) {
 	t.Helper()
 	if err := w.Views().Verify(t.Context(), time.Minute, nil, func(d projection.Difference) { t.Errorf("%+v", d) }); err != nil {
@@ -95,7 +95,7 @@ func (w *world) verify(t *testing.T) {
 	}
 }
 
-// TestLoad compares what the store shows with the blog.
+// TestLoad compares the store's reads with the blog.
 func TestLoad(t *testing.T) {
 	b := small()
 	w := newWorld(t, emulator.Options{Partitions: 3})
@@ -135,9 +135,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestDataIsTheSameEverywhere fails if the data depends on anything but the blog: then
-// seeds of other days, machines and versions would not go on with each other.
-func TestDataIsTheSameEverywhere(t *testing.T) {
+// The data depends on the Blog alone, so that a load can resume on another day, machine or version.
+func TestLoad_Deterministic(t *testing.T) {
 	longtest.Heavy(t)
 	for name, c := range map[string]struct {
 		blog  seed.Blog
@@ -151,7 +150,7 @@ func TestDataIsTheSameEverywhere(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
 			w.load(t, c.blog)
 			if d := w.digest(t); d.Items != c.items || d.String() != c.want {
-				t.Errorf("%d items, digest %s", d.Items, d)
+				t.Errorf("got %d items, digest %s, want %d, %s", d.Items, d, c.items, c.want)
 			}
 		})
 	}
@@ -175,14 +174,13 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestInterrupted interrupts Load again and again, wherever it may be, with the
-// projections at work beside it or without them.
-func TestInterrupted(t *testing.T) {
+// Load is interrupted and repeated until it succeeds, with and without running projections.
+func TestLoad_Interrupted(t *testing.T) {
 	b := small()
 	whole := newWorld(t, emulator.Options{})
 	whole.load(t, b)
 	want := whole.digest(t)
-	for name, projecting := range map[string]bool{"alone": false, "with the projections at work": true} {
+	for name, projecting := range map[string]bool{"without projections": false, "with projections": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
 			if projecting {
@@ -207,14 +205,14 @@ func TestInterrupted(t *testing.T) {
 					break
 				}
 				if requests > first {
-					continue // it may be all there but for the feed
+					continue // only the feed may be missing
 				}
 				if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || !needed {
-					t.Fatalf("a half-loaded store: %v, %v", needed, err)
+					t.Fatalf("Needed of a half-loaded store: got %v, %v, want true", needed, err)
 				}
 			}
 			if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || needed {
-				t.Fatalf("a loaded store: %v, %v", needed, err)
+				t.Fatalf("Needed of a loaded store: got %v, %v, want false", needed, err)
 			}
 			w.verify(t)
 			if d := w.digest(t); d != want {
@@ -224,48 +222,48 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestDigestOfWhatCannotBeRead fails if progress is told after DigestOf has returned. Time
-// is the bubble's: it passes only while everybody waits.
-func TestDigestOfWhatCannotBeRead(t *testing.T) {
-	for name, container := range map[string]string{"no such container": "nowhere", "no name": ""} {
+// DigestOf does not call progress after it has returned an error. The fake clock advances only while all
+// goroutines wait.
+func TestDigestOf_UnreadableContainer(t *testing.T) {
+	for name, container := range map[string]string{"unknown container": "unknown", "empty name": ""} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, emulator.Options{})
 				if _, err := w.CreateUser(t.Context(), store.NewUser{ID: userID("ada"), Username: "ada"}); err != nil {
 					t.Fatal(err)
 				}
-				var told atomic.Bool
+				var reported atomic.Bool
 				_, err := seed.DigestOf(t.Context(), w.account, "blog", []string{"users", container}, func(int) {
 					<-time.After(time.Minute)
-					told.Store(true)
+					reported.Store(true)
 				})
 				if err == nil {
 					t.Error("no error")
 				}
-				if !told.Load() {
-					t.Error("returned before it had told the progress")
+				if !reported.Load() {
+					t.Error("returned before progress had returned")
 				}
 			})
 		})
 	}
 }
 
-func TestNotNeededWhereSomebodyWrites(t *testing.T) {
+func TestNeeded_OtherUsers(t *testing.T) {
 	b := seed.Demo(userID)
 	w := newWorld(t, emulator.Options{})
 	if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || !needed {
-		t.Fatalf("an empty store: %v, %v", needed, err)
+		t.Fatalf("Needed of an empty store: got %v, %v, want true", needed, err)
 	}
 	if _, err := w.CreateUser(t.Context(), store.NewUser{ID: userID("ada"), Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || needed {
-		t.Errorf("%v, %v", needed, err)
+		t.Errorf("got %v, %v, want false", needed, err)
 	}
 }
 
-// TestNotNeededOnceLoaded renames somebody: what has been loaded may change.
-func TestNotNeededOnceLoaded(t *testing.T) {
+// A load is not needed after a change of the loaded data, such as a rename.
+func TestNeeded_Loaded(t *testing.T) {
 	b := small()
 	w := newWorld(t, emulator.Options{})
 	w.load(t, b)
@@ -273,30 +271,29 @@ func TestNotNeededOnceLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || needed {
-		t.Errorf("%v, %v", needed, err)
+		t.Errorf("got %v, %v, want false", needed, err)
 	}
 	before := w.digest(t)
 	w.load(t, b)
 	if after := w.digest(t); after != before {
-		t.Errorf("loaded again, the digest of %d items is %s; before, of %d, %s", after.Items, after, before.Items, before)
+		t.Errorf("after a second load: %d items, digest %s; want %d, %s", after.Items, after, before.Items, before)
 	}
 }
 
-// TestNameOfSomebodyElse loads where a name of the blog is taken.
-func TestNameOfSomebodyElse(t *testing.T) {
+// Load fails if another user has a username of the blog.
+func TestLoad_UsernameTaken(t *testing.T) {
 	b := small()
 	w := newWorld(t, emulator.Options{})
-	if _, err := w.CreateUser(t.Context(), store.NewUser{ID: "somebody", Username: "Alan"}); err != nil {
+	if _, err := w.CreateUser(t.Context(), store.NewUser{ID: "other", Username: "Alan"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := seed.Load(t.Context(), b, w, nil); blog.CodeOf(err) != blog.Conflict {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want conflict", err)
 	}
 }
 
-// TestThrottled loads into an account that answers 429 more often than not. The waits take no time
-// on the fake clock.
-func TestThrottled(t *testing.T) {
+// Load succeeds on an account that throttles most requests. The waits are on the fake clock.
+func TestLoad_Throttled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := small()
 		b.Posts = [2]int{1, 4}
@@ -305,16 +302,16 @@ func TestThrottled(t *testing.T) {
 		if w.throttled.Load() == 0 {
 			t.Error("never throttled")
 		}
-		quiet := newWorld(t, emulator.Options{})
-		quiet.load(t, b)
-		if have, want := w.digest(t), quiet.digest(t); have != want {
-			t.Errorf("%d items, digest %s; want %d, %s", have.Items, have, want.Items, want)
+		unlimited := newWorld(t, emulator.Options{})
+		unlimited.load(t, b)
+		if have, want := w.digest(t), unlimited.digest(t); have != want {
+			t.Errorf("got %d items, digest %s; want %d, %s", have.Items, have, want.Items, want)
 		}
 	})
 }
 
-// A blog of another size has posts of the same ids, with other contents. One of another
-// seed may be loaded beside it, with all its copies.
+// Other detects a blog of the same seed and another size. A blog of another seed can be loaded beside it, with
+// all its views.
 func TestOther(t *testing.T) {
 	b := small()
 	w := newWorld(t, emulator.Options{})
@@ -325,18 +322,18 @@ func TestOther(t *testing.T) {
 		other := b
 		other.Users = users
 		if is, err := seed.Other(t.Context(), w.Store, other); !is || err != nil {
-			t.Errorf("%d users over %d: %v, %v", users, b.Users, is, err)
+			t.Errorf("%d users over %d: got %v, %v, want true", users, b.Users, is, err)
 		}
 	}
 	other := b
 	for range 2 {
 		if is, err := seed.Other(t.Context(), w.Store, other); is || err != nil {
-			t.Errorf("seed %d over %d: %v, %v", other.Seed, b.Seed, is, err)
+			t.Errorf("seed %d over %d: got %v, %v, want false", other.Seed, b.Seed, is, err)
 		}
 		other.Seed++
 	}
 	if err := seed.Load(t.Context(), other, w, nil); err != nil {
-		t.Errorf("of another seed: %v", err)
+		t.Errorf("load of another seed: %v", err)
 	}
 	w.verify(t)
 }
@@ -344,23 +341,23 @@ func TestOther(t *testing.T) {
 func TestCheckUsers(t *testing.T) {
 	for n, allowed := range map[int]bool{-1: false, 0: false, 1: true, seed.MaxUsers: true, seed.MaxUsers + 1: false} {
 		if err := seed.CheckUsers(n); (err == nil) != allowed {
-			t.Errorf("%d users: %v", n, err)
+			t.Errorf("%d users: got error %v, want allowed: %t", n, err, allowed)
 		}
 	}
 }
 
-// TestPostID: ids are known without the posts, and readers write none.
+// PostID returns the ids of posts without generating them. Users beyond Authors have no posts.
 func TestPostID(t *testing.T) {
 	b := small()
 	b.Authors = b.Users - 1
 	for user := range b.Users {
 		for n := range b.PostCount(user) {
 			if id := b.PostID(user, n); id != b.Thread(user, n).Post.ID {
-				t.Errorf("post %d of user %d is called %s", n, user, id)
+				t.Errorf("post %d of user %d: got id %s, want that of Thread", n, user, id)
 			}
 		}
 	}
 	if n := b.PostCount(b.Users - 1); n != 0 {
-		t.Errorf("a reader has written %d posts", n)
+		t.Errorf("a user beyond Authors has %d posts", n)
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// names are those of the demo blog's users.
+// names are the usernames of the demo blog.
 var names = []string{
 	"ada", "grace", "alan", "barbara", "claude", "dorothy", "edsger", "frances", "guido", "hedy",
 	"ivan", "jean", "katherine", "linus", "margaret", "niklaus", "ole-johan", "peter", "radia", "shafi",
 	"tim", "ursula", "vint", "wilhelmina", "zelda",
 }
 
-// topic is what a post can be about.
+// topic is the subject of posts, with the texts about it.
 type topic struct {
 	titles     []string
 	sentences  []string
@@ -139,11 +139,11 @@ var remarks = []string{
 	"Came for the title, stayed for the last paragraph.",
 }
 
-// sentences is how many a post has at most: with everything else that an item holds, no
-// more than the 1 KB that is read for 1 RU, as the article's posts are.
+// sentences is the most sentences of a post, so that its item has at most 1 KB and costs 1 RU to read, like
+// the article's.
 const sentences = 6
 
-// post writes a post, in paragraphs that do not repeat themselves.
+// post returns a post in paragraphs of distinct sentences.
 func (t *topic) post(f *rand.Rand) (title, content string) {
 	subject := oneOf(f, t.particular)
 	fill := func(s string) string {
@@ -168,7 +168,7 @@ func (t *topic) post(f *rand.Rand) (title, content string) {
 	return fill(oneOf(f, t.titles)), b.String()
 }
 
-// comment writes a comment on a post of the topic.
+// comment returns a comment on a post of the topic.
 func (t *topic) comment(f *rand.Rand) string {
 	switch f.IntN(6) {
 	case 0:
@@ -181,5 +181,5 @@ func (t *topic) comment(f *rand.Rand) string {
 	return oneOf(f, remarks)
 }
 
-// oneOf returns one of some texts.
+// oneOf returns a random text.
 func oneOf(f *rand.Rand, texts []string) string { return texts[upTo(f, len(texts)-1)] }

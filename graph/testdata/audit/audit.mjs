@@ -4,7 +4,7 @@
 //   node audit.mjs http://localhost:8080/graphql
 import { serverAudits } from "graphql-http";
 
-const expected = 61; // what graphql-http 1.23.1 has: fewer would mean that some were not run
+const expected = 61; // the audits of graphql-http 1.23.1: fewer mean that some were not run
 const url = process.argv[2] ?? "http://localhost:8080/graphql";
 
 let passed = 0;

@@ -2,8 +2,8 @@
 //
 //   GRAPHQL_URL=http://localhost:8080/graphql node --test clients.test.mjs
 //
-// Each client queries, mutates and subscribes, as user ada, who must be there. What a
-// mutation has written is counted afterwards, and so are the requests that were sent.
+// Each client queries, mutates and subscribes, as user ada, who must exist. Tests count what
+// mutations have written, and the requests that were sent.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
@@ -24,7 +24,7 @@ const url = process.env.GRAPHQL_URL;
 const socketURL = url.replace(/^http/, "ws");
 const authorization = "Bearer demo:ada";
 const headers = { authorization };
-const patience = 60_000; // milliseconds, for what should take a few
+const timeout = 60_000; // milliseconds; usually a few are enough
 
 const POST = `query Post($id: ID!) { post(id: $id) { id title author { id username } commentCount } }`;
 const COMMENT = `mutation Comment($input: CreateCommentInput!) {
@@ -78,7 +78,7 @@ const sha256 = (text) => createHash("sha256").update(text).digest("hex");
 function signal() {
   const s = { settled: false };
   s.promise = new Promise((resolve, reject) => Object.assign(s, { resolve, reject })).finally(() => (s.settled = true));
-  s.promise.catch(() => {}); // who waits for it is told, too
+  s.promise.catch(() => {}); // a rejection without awaiter is not an error
   return s;
 }
 
@@ -86,7 +86,7 @@ function signal() {
 function within(promise, what) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what}: nothing within ${patience} ms`)), patience);
+    timer = setTimeout(() => reject(new Error(`${what}: nothing within ${timeout} ms`)), timeout);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
@@ -104,7 +104,7 @@ async function receives(subscribe) {
   const stop = subscribe({ postId: post }, { next: received.resolve, error: fail, complete: ended.resolve });
   try {
     const written = [];
-    for (const deadline = Date.now() + patience; !received.settled && Date.now() < deadline; ) {
+    for (const deadline = Date.now() + timeout; !received.settled && Date.now() < deadline; ) {
       written.push(`comment ${written.length}`);
       await execute(COMMENT, { input: { postId: post, content: written.at(-1) } });
       await Promise.race([received.promise, sleep(500)]);
@@ -163,7 +163,7 @@ describe("Apollo Client", () => {
     assert.deepEqual(http.requests, ["POST text"]);
   });
 
-  test("a mutation's answer updates the cache", async () => {
+  test("mutation response updates the cache", async () => {
     const id = await newPost("Apollo");
     const apollo = client(new HttpLink({ uri: url, headers }));
     const variables = { id };
@@ -336,18 +336,18 @@ for (const [name, connect] of [
   });
 }
 
-// The files of docs/auth.md are beside this one. They get their tokens from provider.js, which is the application's own.
+// The files of docs/auth.md are beside this one. They import provider.js, which each application writes itself.
 describe("an expired token", async () => {
-  const tokens = []; // that the provider is going to issue; without any, a good one
+  const tokens = []; // the tokens that the provider issues next; a valid one if empty
   const fetched = [];
-  let hold; // what the provider waits for
+  let hold; // a promise that the provider awaits
   globalThis.provider = async () => {
     await hold;
     fetched.push(tokens.shift() ?? "demo:ada");
     return fetched.at(-1);
   };
   await writeFile(new URL("provider.js", import.meta.url), "export const fetchToken = () => globalThis.provider();\n");
-  globalThis.WebSocket ??= WebSocket; // which browsers have
+  globalThis.WebSocket ??= WebSocket; // browsers have it
   const { authorization, refresh } = await import("./token.js");
 
   /** expire has the client use a token that is not valid, and the provider issue these next. */
@@ -392,7 +392,7 @@ describe("an expired token", async () => {
       return async (variables) => (await client.mutation(COMMENT, variables)).data;
     }],
   ]) {
-    test(`${name}: a public query is repeated with a new token`, async (t) => {
+    test(`${name}: public query is retried with a new token`, async (t) => {
       const id = await newPost(name);
       const run = await query();
       await expire();
@@ -403,7 +403,7 @@ describe("an expired token", async () => {
       assert.deepEqual(fetched, ["demo:ada"]);
     });
 
-    test(`${name}: a mutation is repeated, and executed once`, async () => {
+    test(`${name}: mutation is retried, and executed once`, async () => {
       const run = await mutate();
       await expire();
       await once((variables) => within(run(variables), "mutation"));
@@ -423,7 +423,7 @@ describe("an expired token", async () => {
       assert.deepEqual(fetched, ["demo:ada"]);
     });
 
-    test(`${name}: a new token that is no better is an error`, async () => {
+    test(`${name}: a new token that is invalid, too, is an error`, async () => {
       const id = await newPost(name);
       const run = await query();
       await expire("expired too");

@@ -1,5 +1,5 @@
-// Lints schema.graphqls: what @graphql-eslint recommends and has for Relay, with what
-// is wrong for such a schema adjusted, and more.
+// Lints schema.graphqls with the recommended rules and the Relay rules of @graphql-eslint, some of
+// them adjusted, and with further rules.
 import graphql from "@graphql-eslint/eslint-plugin";
 
 export default [
@@ -24,7 +24,7 @@ export default [
       // One line is written in quotes, several as a block.
       "@graphql-eslint/description-style": "off",
 
-      // Everything says what it is.
+      // Everything has a description.
       "@graphql-eslint/require-description": [
         "error",
         {

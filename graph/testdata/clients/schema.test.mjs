@@ -1,5 +1,5 @@
 // The tools that single-page applications are built with, on the schema.graphqls in
-// the working directory. What they make goes there, too.
+// the working directory. They write their output there, too.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";

@@ -28,26 +28,26 @@ import (
 
 // Environment variables of the conformance mode.
 const (
-	// EndpointVariable names the account on which tests run instead of an engine of their own.
+	// EndpointVariable is the endpoint of the account on which tests run instead of an embedded engine.
 	EndpointVariable = "BYLINE_TEST_ENDPOINT"
 
-	// KeyVariable has the key of that account. Without one, DefaultAzureCredential is used. Azure
-	// lets only the key create databases, which tests do.
+	// KeyVariable is the key of that account. Without one, DefaultAzureCredential is used. On Azure, only
+	// the key may create databases, as tests do.
 	KeyVariable = "COSMOS_KEY"
 )
 
-// Account is the account of one test. Its fields are those of cosmos.Options and azcosmos.
+// Account is the account of one test. Its fields configure cosmos.Options and azcosmos.
 type Account struct {
 	Endpoint   string
 	Key        string                 // "" with a Credential
 	Credential azcore.TokenCredential // nil with a Key
 	Transport  policy.Transporter     // sends requests to the account; never nil
 
-	// Database is the name of a database that does not exist. If the test creates it, it is deleted
-	// when the test ends.
+	// Database is the name of a database that does not exist yet. If the test creates it, it is deleted when
+	// the test ends.
 	Database string
 
-	// Engine is the account in process; nil on an endpoint.
+	// Engine is the embedded engine; nil on an endpoint.
 	Engine *emulator.Engine
 }
 
@@ -149,8 +149,8 @@ func loopback(endpoint string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Client returns azcosmos's own client of the account, which is closed when the test ends. It sets
-// the transport unless o has one; o may be nil.
+// Client returns an azcosmos client of the account, which is closed when the test ends. It sets the
+// transport unless o has one; o may be nil.
 func (a *Account) Client(t testing.TB, o *azcosmos.ClientOptions) *azcosmos.Client {
 	t.Helper()
 	client, err := a.client(o)
@@ -194,8 +194,8 @@ func (a *Account) deleteDatabase(t testing.TB) {
 	if err == nil {
 		_, err = db.Delete(ctx, nil)
 	}
-	var answered *azcore.ResponseError
-	if err != nil && (!errors.As(err, &answered) || answered.StatusCode != http.StatusNotFound) {
+	var respErr *azcore.ResponseError
+	if err != nil && (!errors.As(err, &respErr) || respErr.StatusCode != http.StatusNotFound) {
 		t.Errorf("delete database %s: %v", a.Database, err)
 	}
 }

@@ -39,13 +39,13 @@ func TestOpen_Engine(t *testing.T) {
 		began := time.Now()
 		<-time.After(24 * time.Hour) // of the fake clock
 		if d := time.Since(began); d != 24*time.Hour {
-			t.Errorf("%v have passed", d)
+			t.Errorf("%v have passed, want 24h", d)
 		}
-		NeedsEngine(t, "and has one")
+		NeedsEngine(t, "it must not skip")
 		a := Open(t, emulator.Options{Partitions: 2})
 		create(t, a)
 		if a.Engine == nil || databases(t, a.Client(t, nil)) != 1 {
-			t.Errorf("%+v", a)
+			t.Errorf("want an engine with one database, got %+v", a)
 		}
 	})
 }
@@ -65,22 +65,22 @@ func TestOpen_Endpoint(t *testing.T) {
 				create(t, a)
 				names[a.Database] = true
 				if n := databases(t, server.Client(t, nil)); n != 1 || a.Engine != nil {
-					t.Errorf("%d databases, %+v", n, a)
+					t.Errorf("want one database and no engine, got %d, %+v", n, a)
 				}
 			})
 		})
 	}
-	t.Run("nothing is created", func(t *testing.T) { Open(t, emulator.Options{}) })
+	t.Run("no database created", func(t *testing.T) { Open(t, emulator.Options{}) })
 	if n := databases(t, server.Client(t, nil)); n != 0 || len(names) != 2 {
 		t.Errorf("%d databases are left of %v", n, names)
 	}
 	s := &skips{TB: t}
-	if NeedsEngine(s, "it says so"); !s.skipped {
-		t.Error("a test that needs the engine runs on an endpoint")
+	if NeedsEngine(s, "it must skip"); !s.skipped {
+		t.Error("NeedsEngine does not skip on an endpoint")
 	}
 }
 
-// skips records whether a test is skipped.
+// skips records whether a test was skipped.
 type skips struct {
 	testing.TB
 	skipped bool

@@ -1,4 +1,5 @@
-// Package storetest gives tests a store on an embedded engine or an endpoint, and helpers.
+// Package storetest gives tests a store on an embedded engine or an endpoint, and helpers that write, read
+// and check its data.
 package storetest
 
 import (
@@ -27,15 +28,15 @@ import (
 	"byline/store/projection"
 )
 
-// World is a store on an embedded engine in memory, or on the endpoint of cosmostest, through a
-// Wire that tests can watch and cut.
+// World is a store on an embedded engine in memory, or on the endpoint of cosmostest, through a Wire on
+// which tests can observe requests and inject faults.
 type World struct {
 	*store.Store
 	T         testing.TB
 	Engine    *emulator.Engine // nil on an endpoint
 	Transport policy.Transporter
 	Account   *cosmos.Account
-	Client    *azcosmos.Client // of the account
+	Client    *azcosmos.Client // client of the Account
 	Database  string
 	Wire      *Wire
 	Clock     *Clock
@@ -49,7 +50,7 @@ func New(t testing.TB) *World {
 	return newWorld(t, store.Options{})
 }
 
-// NewInProcess returns a World on an engine in memory, also if tests run on an endpoint.
+// NewInProcess returns a World on an engine in memory, even if tests run on an endpoint.
 func NewInProcess(t testing.TB) *World {
 	t.Helper()
 	engine, err := emulator.Open("", emulator.Options{Clock: Epoch, Logger: secrettest.Logger()})
@@ -106,12 +107,12 @@ func On(t testing.TB, engine *emulator.Engine) *World {
 	return w
 }
 
-// OpenWith opens a store on an engine with its data in dir, or in memory if dir is "", with a
-// clock of the store and one of the engine. It skips the test on an endpoint.
-func OpenWith(t testing.TB, dir string, c *Clock, ofEngine func() time.Time) *World {
+// OpenWith opens a store on an engine with its data in dir, or in memory if dir is "". c is the clock of the
+// store, engineClock that of the engine. It skips the test on an endpoint.
+func OpenWith(t testing.TB, dir string, c *Clock, engineClock func() time.Time) *World {
 	t.Helper()
 	cosmostest.NeedsEngine(t, "its data directory or its clock")
-	engine, err := emulator.Open(dir, emulator.Options{Clock: ofEngine, Logger: secrettest.Logger()})
+	engine, err := emulator.Open(dir, emulator.Options{Clock: engineClock, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func (w *World) AddLike(u *blog.User, p *blog.Post) {
 	}
 }
 
-// WriteLate writes something into every list. It is safe in any goroutine.
+// WriteLate writes a user, a like, a comment and a post, and so into every list. It may run in any goroutine.
 func (w *World) WriteLate(name string, author *blog.User, p *blog.Post) error {
 	ctx := context.Background()
 	u, err := w.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", name), Username: name})
@@ -288,7 +289,7 @@ func (w *World) FeedTitles(name string) []string {
 	return all
 }
 
-// FeedLength counts what is in the feed container, served or not.
+// FeedLength counts the posts in the feed container, served or not.
 func (w *World) FeedLength() int {
 	w.T.Helper()
 	c, err := w.Client.NewContainer(w.Database, "feed")
@@ -306,10 +307,10 @@ func (w *World) FeedLength() int {
 	return n
 }
 
-// Released marks reservations that expire.
+// Released is the suffix of the owner of a released name in Reservations.
 const Released = ", released"
 
-// Reservations lists the names that are reserved, and for whom.
+// Reservations returns the owners of the reserved names, by name.
 func (w *World) Reservations() map[string]string {
 	w.T.Helper()
 	users, err := w.Client.NewContainer(w.Database, "users")
@@ -354,20 +355,20 @@ func (w *World) Checkpoints() int {
 	return len(r.Items)
 }
 
-// CaughtUp returns an error while the projections have changes to handle. The sweep of usernames
-// does not count: it waits for the grace.
-func (w *World) CaughtUp() error { return w.handled("usernames") }
+// CaughtUp returns an error while the projections have changes to handle. It ignores the sweep of usernames,
+// which waits for the grace period.
+func (w *World) CaughtUp() error { return w.caughtUp("usernames") }
 
-// Swept is CaughtUp with the sweep of usernames.
-func (w *World) Swept() error { return w.handled("") }
+// Swept is CaughtUp including the sweep of usernames.
+func (w *World) Swept() error { return w.caughtUp("") }
 
-// handled returns an error while a processor has changes to handle, other than the one called except.
-func (w *World) handled(except string) error {
+// caughtUp returns an error while a processor other than except has changes to handle.
+func (w *World) caughtUp(except string) error {
 	status, err := w.Views().Status(w.T.Context())
 	if err != nil {
 		return err
 	}
-	if want := w.Ranges("posts") + 2*w.Ranges("users"); len(status) < want { // the sweep reads users, too
+	if want := w.Ranges("posts") + 2*w.Ranges("users"); len(status) < want { // the sweep also reads users
 		return fmt.Errorf("%d ranges of %d", len(status), want)
 	}
 	for _, r := range status {
@@ -392,8 +393,8 @@ func (w *World) Ranges(container string) int {
 	return len(ranges)
 }
 
-// SeeNewest has the World's account see everything that was written to partitions of a container,
-// also what it got no answer to: a batch is executed where writes are.
+// SeeNewest makes the World's account read everything that was written to partitions of a container, even
+// writes without a response: a batch is executed on the primary replica and returns its session token.
 func (w *World) SeeNewest(container string, partitions ...string) {
 	w.T.Helper()
 	c, err := w.Account.Container(w.Database, container)
@@ -409,7 +410,7 @@ func (w *World) SeeNewest(container string, partitions ...string) {
 	}
 }
 
-// Rebuilt waits until nothing is left of a rebuild.
+// Rebuilt waits until a rebuild has ended.
 func (w *World) Rebuilt() {
 	w.T.Helper()
 	waittest.Until(w.T, func() error {
@@ -426,7 +427,7 @@ func (w *World) Rebuilt() {
 	})
 }
 
-// Differences returns what Verify reports.
+// Differences returns the differences that Verify reports.
 func (w *World) Differences(settle time.Duration) []projection.Difference {
 	w.T.Helper()
 	var found []projection.Difference
@@ -436,7 +437,7 @@ func (w *World) Differences(settle time.Duration) []projection.Difference {
 	return found
 }
 
-// Upsert writes an item behind the store's back.
+// Upsert writes an item without the store.
 func (w *World) Upsert(container, partition, item string) {
 	w.T.Helper()
 	c, err := w.Client.NewContainer(w.Database, container)
@@ -448,7 +449,7 @@ func (w *World) Upsert(container, partition, item string) {
 	}
 }
 
-// Corrupt patches an item behind the store's back.
+// Corrupt patches an item without the store.
 func (w *World) Corrupt(container, partition, id, path string, value any) {
 	w.T.Helper()
 	c, err := w.Client.NewContainer(w.Database, container)
@@ -462,7 +463,7 @@ func (w *World) Corrupt(container, partition, id, path string, value any) {
 	}
 }
 
-// Remove deletes an item behind the store's back.
+// Remove deletes an item without the store.
 func (w *World) Remove(container, partition, id string) {
 	w.T.Helper()
 	c, err := w.Client.NewContainer(w.Database, container)
@@ -474,18 +475,18 @@ func (w *World) Remove(container, partition, id string) {
 	}
 }
 
-// Wire passes requests on to the engine.
+// Wire is a transport that forwards requests to another, with hooks before and after each.
 type Wire struct {
 	To     policy.Transporter
 	mu     sync.Mutex
-	before func(*http.Request) error // guarded by mu; its error is answered as 503
-	answer func(*http.Response)      // guarded by mu; sees what is answered
+	before func(*http.Request) error // guarded by mu; an error makes the response 503
+	after  func(*http.Response)      // guarded by mu
 }
 
 // Do implements policy.Transporter.
 func (w *Wire) Do(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
-	before, answer := w.before, w.answer
+	before, after := w.before, w.after
 	w.mu.Unlock()
 	if before != nil {
 		if err := before(r); err != nil {
@@ -494,14 +495,14 @@ func (w *Wire) Do(r *http.Request) (*http.Response, error) {
 		}
 	}
 	resp, err := w.To.Do(r)
-	if answer != nil && err == nil {
-		answer(resp)
+	if after != nil && err == nil {
+		after(resp)
 	}
 	return resp, err
 }
 
-// Refused reports whether a read was refused because the replica is behind its session. The client
-// repeats it, so it does not count.
+// Refused reports whether a read was refused because the replica is behind the session. The client repeats
+// it, so tests do not count it.
 func Refused(r *http.Response) bool {
 	return r.StatusCode == http.StatusNotFound && r.Header.Get("X-Ms-Substatus") == "1002"
 }
@@ -510,22 +511,24 @@ func Refused(r *http.Response) bool {
 func (w *Wire) After(f func(*http.Response)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.answer = f
+	w.after = f
 }
 
-// Intercept calls f before every request; its error is answered as 503.
+// Intercept calls f before every request. If f returns an error, the request is not sent, and its response is
+// 503.
 func (w *Wire) Intercept(f func(*http.Request) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before = f
 }
 
-// Busy answers writes with 449, as Cosmos DB does for concurrent writes of one item.
+// Busy is a transport that responds to writes with 449 (RetryWith), as Cosmos DB does to concurrent writes of
+// one item.
 type Busy struct {
 	policy.Transporter
-	Meets   func(*http.Request) bool
-	InBatch bool         // a batch is answered with 207, and one of its operations with 449
-	Left    atomic.Int32 // writes to answer so
+	Meets   func(*http.Request) bool // selects the writes
+	InBatch bool                     // the response to a batch is 207, with 449 for one of its operations
+	Left    atomic.Int32             // how many more responses are 449
 }
 
 // Do implements policy.Transporter.
@@ -541,8 +544,8 @@ func (b *Busy) Do(r *http.Request) (*http.Response, error) {
 	return b.Transporter.Do(r)
 }
 
-// Clock ticks a millisecond whenever it is asked, so that no two items have the
-// same date, unless it is stopped.
+// Clock advances a millisecond at each call of Now, so that no two items have the same date, unless it is
+// Stopped.
 type Clock struct {
 	Millis  atomic.Int64
 	Stopped atomic.Bool
@@ -562,11 +565,10 @@ func (c *Clock) Now() time.Time {
 	return start.Add(time.Duration(ms) * time.Millisecond)
 }
 
-// Epoch is the moment at which the stores of these tests begin, and at which the
-// clock of their engines is stopped.
+// Epoch is the time at which the clocks of stores begin, and at which those of engines are stopped.
 func Epoch() time.Time { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC) }
 
-// Pass lets time pass, in a synctest bubble.
+// Pass advances the fake clock of a synctest bubble.
 func Pass(d time.Duration) { time.Sleep(d) }
 
 // All reads a whole list in pages of n.

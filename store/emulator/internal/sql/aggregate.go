@@ -113,7 +113,7 @@ func (t *accumulator) result(kind aggregateKind) Value {
 
 // group is a group of an Aggregation, or a distinct row.
 type group struct {
-	place        []byte // see appendPlace
+	position     []byte // see appendPosition
 	keys         []Value
 	accumulators []accumulator
 	row          []byte // of DISTINCT without groups
@@ -123,7 +123,7 @@ type group struct {
 // aggregates, GROUP BY or DISTINCT.
 func (b *Bound) Aggregates() bool { return b.q.grouped || b.q.distinct }
 
-// maxAggregation bounds the memory of an Aggregation. The others are estimates of what a group,
+// maxAggregation bounds the memory of an Aggregation, in bytes. The others estimate what a group,
 // accumulator or value takes besides its text.
 const (
 	maxAggregation   = 64 << 20
@@ -135,13 +135,13 @@ const (
 // Aggregation computes groups or distinct rows. Its memory is bounded. It is not safe for
 // concurrent use.
 type Aggregation struct {
-	b      *Bound
-	groups []*group
-	byKey  map[string]*group
-	key    []byte // scratch
-	place  []byte // scratch
-	kept   int    // bytes
-	err    error
+	b        *Bound
+	groups   []*group
+	byKey    map[string]*group
+	key      []byte // scratch
+	position []byte // scratch
+	used     int    // bytes of memory, estimated
+	err      error
 }
 
 // NewAggregation returns an empty Aggregation.
@@ -188,23 +188,23 @@ func (a *Aggregation) add(e *env, order []byte) {
 		t := &g.accumulators[i]
 		had := len(t.best.text)
 		t.add(agg.kind, agg.arg.eval(e))
-		a.keep(len(t.best.text) - had)
+		a.use(len(t.best.text) - had)
 	}
 }
 
-// maxPlaceKey is how much of a group's key its place contains.
-const maxPlaceKey = 256
+// maxPositionKey is how many bytes of a group's key its position contains.
+const maxPositionKey = 256
 
-// appendPlace appends the position of a group among the rows: its order, then its key; a long key
+// appendPosition appends the position of a group among the rows: its order, then its key; a long key
 // is cut and completed by its hash. It does not depend on other groups, so a client that continues
-// after a place misses no row and gets none twice, despite concurrent writes.
-func appendPlace(dst, order, key []byte) []byte {
+// after a position misses no row and gets none twice, despite concurrent writes.
+func appendPosition(dst, order, key []byte) []byte {
 	dst = append(dst, order...)
-	if len(key) <= maxPlaceKey {
+	if len(key) <= maxPositionKey {
 		return append(dst, key...)
 	}
 	sum := sha256.Sum256(key)
-	return append(append(dst, key[:maxPlaceKey]...), sum[:]...)
+	return append(append(dst, key[:maxPositionKey]...), sum[:]...)
 }
 
 // group returns the group of the current key, creating it if necessary.
@@ -213,41 +213,42 @@ func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 	if g != nil && len(order) == 0 {
 		return g
 	}
-	a.place = appendPlace(a.place[:0], order, a.key)
+	a.position = appendPosition(a.position[:0], order, a.key)
 	if g != nil {
-		if bytes.Compare(a.place, g.place) < 0 {
-			a.keep(len(a.place) - len(g.place))
-			g.place = bytes.Clone(a.place)
+		if bytes.Compare(a.position, g.position) < 0 {
+			a.use(len(a.position) - len(g.position))
+			g.position = bytes.Clone(a.position)
 		}
 		return g
 	}
-	g = &group{place: bytes.Clone(a.place), keys: keys, accumulators: make([]accumulator, len(a.b.q.aggregates)), row: row}
-	a.keep(groupBytes + len(a.key) + len(a.place) + len(row) + accumulatorBytes*len(g.accumulators) + valueBytes*len(keys))
+	g = &group{position: bytes.Clone(a.position), keys: keys, accumulators: make([]accumulator, len(a.b.q.aggregates)), row: row}
+	a.use(groupBytes + len(a.key) + len(a.position) + len(row) + accumulatorBytes*len(g.accumulators) + valueBytes*len(keys))
 	for i, k := range keys {
 		keys[i] = k.clone()
-		a.keep(len(k.text))
+		a.use(len(k.text))
 	}
 	a.byKey[string(a.key)] = g
 	a.groups = append(a.groups, g)
 	return g
 }
 
-func (a *Aggregation) keep(n int) {
-	if a.kept += n; a.kept > maxAggregation && a.err == nil {
+// use counts n bytes of memory, and fails the Aggregation beyond maxAggregation.
+func (a *Aggregation) use(n int) {
+	if a.used += n; a.used > maxAggregation && a.err == nil {
 		a.err = errorAt(0, a.b.q.end, "The groups or distinct rows of the query take more than %d bytes", maxAggregation)
 	}
 }
 
-// Rows calls fn for each row after a place (nil: all rows) until fn returns false. The row is valid
-// only during the call; the place stays valid. The caller applies Top and OffsetLimit. The error,
+// Rows calls fn for each row after a position (nil: all rows) until fn returns false. The row is valid
+// only during the call; the position stays valid. The caller applies Top and OffsetLimit. The error,
 // if any, is an *Error, or that of ctx.
-func (a *Aggregation) Rows(ctx context.Context, after []byte, fn func(row, place []byte) bool) error {
-	slices.SortFunc(a.groups, func(g, h *group) int { return bytes.Compare(g.place, h.place) })
+func (a *Aggregation) Rows(ctx context.Context, after []byte, fn func(row, position []byte) bool) error {
+	slices.SortFunc(a.groups, func(g, h *group) int { return bytes.Compare(g.position, h.position) })
 	seen := map[string]struct{}{} // with DISTINCT and groups: rows before after, too
-	var room []byte
+	var buf []byte
 	for _, g := range a.groups {
-		behind := after == nil || bytes.Compare(g.place, after) > 0
-		if !behind && !(a.b.q.grouped && a.b.q.distinct) {
+		beyond := after == nil || bytes.Compare(g.position, after) > 0
+		if !beyond && !(a.b.q.grouped && a.b.q.distinct) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -256,12 +257,12 @@ func (a *Aggregation) Rows(ctx context.Context, after []byte, fn func(row, place
 		row := g.row
 		if a.b.q.grouped {
 			var err error
-			if room, err = a.groupRow(room[:0], g, seen); err != nil {
+			if buf, err = a.groupRow(buf[:0], g, seen); err != nil {
 				return err
 			}
-			row = room
+			row = buf
 		}
-		if len(row) > 0 && behind && !fn(row, g.place) {
+		if len(row) > 0 && beyond && !fn(row, g.position) {
 			return nil
 		}
 	}
@@ -281,7 +282,7 @@ func (a *Aggregation) groupRow(dst []byte, g *group, seen map[string]struct{}) (
 		if _, ok := seen[string(a.key)]; ok {
 			row = row[:0]
 		} else {
-			a.keep(len(a.key))
+			a.use(len(a.key))
 			seen[string(a.key)] = struct{}{}
 		}
 	}

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// atom is what one part of WHERE says about one property, for planning.
+// atom is a restriction that a part of WHERE puts on one property, for planning.
 type atom struct {
-	op   atomOp
-	path Path
-	list []expr // literals and parameters
-	// of a pattern
-	escape rune
+	op     atomOp
+	path   Path
+	list   []expr // literals and parameters
+	escape rune   // of a pattern
 }
 
 type atomOp uint8
@@ -197,7 +196,7 @@ func (b *Bound) pinned(a atom) []Value {
 	return values
 }
 
-// single returns the value of a pins atom with just one.
+// single returns the value of a pins atom that has only one.
 func (b *Bound) single(a atom) (Value, bool) {
 	var one Value
 	for _, x := range a.list {

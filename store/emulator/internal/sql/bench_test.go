@@ -25,13 +25,13 @@ func keyset(tb testing.TB, date, id string) *Bound {
 	return b
 }
 
-func TestMatchesAllocatesNothing(t *testing.T) {
+func TestMatches_NoAllocations(t *testing.T) {
 	b := keyset(t, "2026-01-02T03:04:05.678Z", "1")
 	if ok, err := b.Matches(post); !ok || err != nil {
 		t.Fatal("does not match")
 	}
 	if n := testing.AllocsPerRun(100, func() { b.Matches(post) }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Matches: %v allocations, want 0", n)
 	}
 	dst := make([]byte, 0, 1024)
 	p, err := bind("SELECT c.id, c.title, c.likeCount, c.author.name FROM c", nil)
@@ -40,7 +40,7 @@ func TestMatchesAllocatesNothing(t *testing.T) {
 	}
 	item := p.Evaluator()
 	if n := testing.AllocsPerRun(100, func() { item.Next(post); item.Matches(); item.HasRow(); item.Project(dst) }); n > 0 {
-		t.Errorf("%v allocations of an Evaluator", n)
+		t.Errorf("Evaluator: %v allocations, want 0", n)
 	}
 }
 

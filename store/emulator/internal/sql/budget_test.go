@@ -9,8 +9,8 @@ import (
 	"byline/internal/longtest"
 )
 
-// TestBudget has queries that exceed each limit: they fail, name the construct, and stop before
-// they have allocated many times the limit.
+// TestBudget has queries that exceed each limit: they fail with an error that names the construct, before
+// they allocate many times the limit.
 func TestBudget(t *testing.T) {
 	longtest.Heavy(t)
 	quote := func(s string, n int) []byte { return []byte(`"` + strings.Repeat(s, n/len(s)) + `"`) }
@@ -40,35 +40,35 @@ func TestBudget(t *testing.T) {
 		{"REPLACE", `REPLACE(c.small, 'a', c.small)`, "REPLACE is larger"},
 		{"REPLACE of REPLACE", `REPLACE(REPLACE(c.id, '1', c.small), 'a', c.small)`, "REPLACE is larger"},
 		{"CONCAT", `CONCAT(c.big, c.big)`, "CONCAT is larger"},
-		{"CONCAT of much", `CONCAT(` + many("c.big", ",", 10_000) + `)`, "more work"},
+		{"CONCAT of many arguments", `CONCAT(` + many("c.big", ",", 10_000) + `)`, "more work"},
 		{"||", `c.half || c.half || c.half`, "|| is larger"},
-		{"|| of much", many("c.half", "||", 10_000), "|| is larger"},
-		{"|| with || within", `LENGTH((c.half || c.half) || (c.half || c.half))`, "|| is larger"},
+		{"|| of many operands", many("c.half", "||", 10_000), "|| is larger"},
+		{"nested ||", `LENGTH((c.half || c.half) || (c.half || c.half))`, "|| is larger"},
 		{"ARRAY_CONCAT", `ARRAY_CONCAT(c.list, c.list)`, "ARRAY_CONCAT is larger"},
 		{"ARRAY_CONCAT of arrays", `ARRAY_LENGTH(ARRAY_CONCAT([c.big], [c.big]))`, "ARRAY_CONCAT is larger"},
 		{"an array", `ARRAY_LENGTH([` + many("c.big", ",", 100) + `])`, "[...] is larger"},
 		{"an array of parameters", `[` + many("@big", ",", 30) + `]`, "[...] is larger"},
 		{"an object", `{"a":` + many("c.big", `,"a":`, 1) + `,"b":{"c":c.big,"d":c.big}}`, "{...} is larger"},
 		{"arrays in arrays", strings.Repeat("[c.half,", 100) + "1" + strings.Repeat("]", 100), "[...] is larger"},
-		{"a string that grows as JSON", `[REPLACE(c.big, 'a', LEFT(c.quotes, 1)), 1]`, "[...] is larger"},
+		{"string that is longer as JSON", `[REPLACE(c.big, 'a', LEFT(c.quotes, 1)), 1]`, "[...] is larger"},
 		{"a row", `TOSTRING([c.big, c.half])`, "TOSTRING is larger"},
 		{"many calls", `[` + many("LENGTH(LOWER(c.big))", ",", 1000) + `]`, "more work"},
 		{"many properties", `[` + many("IS_DEFINED(c.object.b)", ",", 1000) + `]`, "more work"},
 		{"many comparisons", many("c.big = 'x'", " OR ", 1000), "more work"},
 		{"many comparisons of properties", many("c.big < c.digits", " OR ", 1000), "more work"},
-		{"LIKE that goes back", `c.big LIKE '%` + many("a", "", 60_000) + `b'`, "LIKE does more work"},
+		{"LIKE that backtracks", `c.big LIKE '%` + many("a", "", 60_000) + `b'`, "LIKE does more work"},
 		{"LIKE with a long set", `c.digits LIKE '%[` + many("xyz", "", 20_000) + `]'`, "LIKE does more work"},
 		{"LIKE with a long pattern", `c.id LIKE c.big`, "the pattern of LIKE is larger"},
 		{"REGEXMATCH", `REGEXMATCH(c.big, '(a?){500}b')`, "REGEXMATCH does more work"},
 		{"TRIM", `TRIM(c.big, c.digits)`, "TRIM does more work"},
 		{"ARRAY_CONTAINS of objects", `ARRAY_CONTAINS(c.list, c.object)`, "ARRAY_CONTAINS does more work"},
-		{"ARRAY_CONTAINS in part", `ARRAY_CONTAINS(c.members, c.members[0], true)`, "ARRAY_CONTAINS does more work"},
+		{"ARRAY_CONTAINS, partial match", `ARRAY_CONTAINS(c.members, c.members[0], true)`, "ARRAY_CONTAINS does more work"},
 		{"ARRAY_CONTAINS_ANY", `ARRAY_CONTAINS_ANY(c.list, ` + many("1", ",", 1000) + `)`, "ARRAY_CONTAINS_ANY does more work"},
 		{"ARRAY_CONTAINS_ALL of objects", `ARRAY_CONTAINS_ALL(c.list, c.object)`, "ARRAY_CONTAINS_ALL does more work"},
 		{"SETUNION", `SETUNION(c.list, c.list)`, "SETUNION does more work"},
-		{"SETINTERSECT of what is nested deep", `SETINTERSECT(STRINGTOARRAY(c.deep), [])`, "SETINTERSECT does more work"},
-		{"arrays from a string that are nested deep", `STRINGTOARRAY(c.deep) = STRINGTOARRAY(c.deep)`, "comparison does more work"},
-		{"IN of what is nested deep", `STRINGTOARRAY(c.deep) IN (1,2,3,4,5,6,7,8,9)`, "IN does more work"},
+		{"SETINTERSECT of deeply nested arrays", `SETINTERSECT(STRINGTOARRAY(c.deep), [])`, "SETINTERSECT does more work"},
+		{"comparison of deeply nested arrays", `STRINGTOARRAY(c.deep) = STRINGTOARRAY(c.deep)`, "comparison does more work"},
+		{"IN with a deeply nested array", `STRINGTOARRAY(c.deep) IN (1,2,3,4,5,6,7,8,9)`, "IN does more work"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, err := bind("SELECT VALUE "+tc.expr+" FROM c", params)
@@ -84,7 +84,7 @@ func TestBudget(t *testing.T) {
 				t.Errorf("got %v, %v, want an error about %q", ok, err, tc.wrong)
 			}
 			if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 100 {
-				t.Errorf("allocated %d MB", n)
+				t.Errorf("allocated %d MB, want at most 100", n)
 			}
 		})
 	}
@@ -94,12 +94,12 @@ func TestBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ok, err := b.Matches([]byte(doc.String())); ok || err == nil {
-			t.Errorf("got %v, %v", ok, err)
+			t.Errorf("got %v, %v, want an error", ok, err)
 		}
 	})
 	for _, tc := range []struct{ name, expr, want string }{
-		{"all of the largest properties", `LENGTH(REPLACE(UPPER(c.big), 'A', 'b')) + LENGTH(c.half || c.small)`, "2930000"},
-		{"a parameter a few times", `LENGTH(@big) + LENGTH(@big)`, "3800000"},
+		{"functions of the largest properties", `LENGTH(REPLACE(UPPER(c.big), 'A', 'b')) + LENGTH(c.half || c.small)`, "2930000"},
+		{"large parameter, used twice", `LENGTH(@big) + LENGTH(@big)`, "3800000"},
 		{"LIKE of a long text", `c.big LIKE '%aaa%a_a%b'`, "false"},
 		{"REGEXMATCH of a long text", `REGEXMATCH(c.big, '^a+b?$')`, "true"},
 	} {
@@ -114,7 +114,7 @@ func TestBudget(t *testing.T) {
 		})
 	}
 	for _, tc := range []struct{ name, text, wrong string }{
-		{"a large parameter over and over", "SELECT * FROM c WHERE " + many("c.id = @big", " OR ", 1000), "'@big' is used too often"},
+		{"large parameter, used 1000 times", "SELECT * FROM c WHERE " + many("c.id = @big", " OR ", 1000), "'@big' is used too often"},
 		{"a pattern of LIKE", "SELECT * FROM c WHERE c.id LIKE @big", "'@big' is longer than"},
 		{"a pattern of REGEXMATCH", "SELECT * FROM c WHERE REGEXMATCH(c.id, @small)", "'@small' is longer than"},
 	} {
@@ -134,8 +134,8 @@ func numbered(n int) []string {
 	return out
 }
 
-// TestAggregationIsBounded: neither groups nor distinct rows may take all memory.
-func TestAggregationIsBounded(t *testing.T) {
+// TestAggregation_MemoryLimit: the memory of groups and distinct rows is bounded.
+func TestAggregation_MemoryLimit(t *testing.T) {
 	for _, text := range []string{
 		"SELECT DISTINCT VALUE c.s FROM c",
 		"SELECT c.s, COUNT(1) AS n FROM c GROUP BY c.s",
@@ -155,7 +155,7 @@ func TestAggregationIsBounded(t *testing.T) {
 					return
 				}
 			}
-			t.Error("no error")
+			t.Error("got no error")
 		})
 	}
 }

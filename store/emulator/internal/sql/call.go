@@ -48,8 +48,8 @@ func (p *parser) aggregate(t token, name string, kind aggregateKind) expr {
 	return a
 }
 
-// regex reads the arguments of REGEXMATCH. The pattern has to be known when the
-// query is bound, so that one which cannot be compiled is refused.
+// regex parses the arguments of REGEXMATCH. The pattern has to be a literal or a parameter, so that
+// Bind can refuse an invalid one.
 func (p *parser) regex(t token, args []expr) expr {
 	if len(args) != 2 && len(args) != 3 {
 		p.fail(t, "The function %s does not take %d arguments", p.span(t), len(args))

@@ -76,9 +76,9 @@ func (s *splitter) until(words ...string) {
 		if t.kind != tokSymbol && t.kind != tokWord {
 			continue
 		}
-		behindDot := s.i > 0 && s.tokens[s.i-1].kind == tokSymbol && s.tokens[s.i-1].word == "."
+		afterDot := s.i > 0 && s.tokens[s.i-1].kind == tokSymbol && s.tokens[s.i-1].word == "."
 		for _, w := range words {
-			if depth == 0 && t.word == w && !behindDot && !s.named() {
+			if depth == 0 && t.word == w && !afterDot && !s.named() {
 				return
 			}
 		}
@@ -93,8 +93,8 @@ func (s *splitter) until(words ...string) {
 
 // named reports whether the token is an alias after AS, unless that is itself a property name.
 func (s *splitter) named() bool {
-	behind := func(n int, word string) bool { return s.i >= n && s.tokens[s.i-n].word == word }
-	return behind(1, "AS") && !behind(2, ".")
+	precededBy := func(n int, word string) bool { return s.i >= n && s.tokens[s.i-n].word == word }
+	return precededBy(1, "AS") && !precededBy(2, ".")
 }
 
 // list splits at commas.

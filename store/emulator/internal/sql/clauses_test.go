@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzSplit: the clauses of every query that is accepted make queries that are
-// accepted.
+// FuzzSplit: queries made of the clauses of a valid query are valid.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{
 		"SELECT * FROM c", "SELECT DISTINCT TOP 3 c.a AS b, c[\"x y\"], c.n+1, (c.m) k FROM root AS c WHERE c.a = 'FROM' ORDER BY c.where DESC, c[\"b\"] ASC",

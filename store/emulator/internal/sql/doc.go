@@ -1,13 +1,12 @@
 // Package sql parses, binds, analyses and evaluates the subset of Azure Cosmos DB's query language
-// that the embedded engine supports. It knows nothing of storage: the engine asks a Bound query what
-// it pins, reads and orders by, and passes documents as raw JSON.
+// that the embedded engine supports. It does not depend on storage: the engine asks a Bound which
+// values it pins, what it reads and orders by, and passes documents as raw JSON.
 //
 // Parse returns a Query, which is immutable and may be cached; Bind adds the parameters. Queries and
 // Bounds are safe for concurrent use, Evaluators and Aggregations are not. The package does no I/O
 // and starts no goroutines.
 //
-// The grammar. Keywords and function names are case-insensitive, property names
-// are not.
+// The grammar. Keywords and function names are case-insensitive, property names are not.
 //
 //	SELECT [DISTINCT] [TOP n|@p] * | VALUE expr | expr [[AS] alias], ...
 //	FROM name [[AS] alias]
@@ -30,12 +29,11 @@
 //	numbers   ABS CEILING FLOOR POWER ROUND SQRT
 //	aggregate COUNT SUM MIN MAX AVG
 //
-// Comments are -- to the end of the line and /* */. FROM names nothing but the
-// alias that paths begin with.
+// Comments are -- to the end of the line and /* */. FROM only names the alias that paths begin with.
 //
-// Parse refuses everything else with an *Error that names the construct. It also refuses what the
-// service parses contrary to expectation: NOT before a comparison and || beside one, without
-// parentheses.
+// Parse refuses everything else with an *Error that names the construct. It also refuses, without
+// parentheses, what the service parses with an unusual precedence: NOT before a comparison and ||
+// beside one.
 //
 // Evaluation follows the service: undefined propagates; across types, = and != are false and true,
 // other comparisons are undefined, as they are between arrays or objects; WHERE accepts only true. A

@@ -63,7 +63,7 @@ func (t *truthExpr) test(e *env) truth {
 	return unknown
 }
 
-// maxSlots is how many properties of the document an env caches the positions of.
+// maxSlots is the number of properties whose positions in the document an env caches.
 const maxSlots = 16
 
 // env is the state of an evaluation on one document. It finds the properties that the query names
@@ -105,7 +105,7 @@ func (e *env) reset(doc []byte) {
 	e.doc, e.at, e.found = doc, 0, 0
 }
 
-// release returns e to the pool, and the error of failure.
+// release returns e to the pool. Its error is that of failure.
 func (e *env) release() error {
 	failed := e.failure()
 	clear(e.stack[:cap(e.stack)])
@@ -484,7 +484,7 @@ func (t *ternaryExpr) eval(e *env) Value {
 type arrayExpr struct{ list []expr }
 
 func (a *arrayExpr) eval(e *env) Value {
-	return Value{kind: Array, text: e.alone(a)}
+	return Value{kind: Array, text: e.standalone(a)}
 }
 
 type objectExpr struct {
@@ -493,7 +493,7 @@ type objectExpr struct {
 }
 
 func (o *objectExpr) eval(e *env) Value {
-	return Value{kind: Object, text: e.alone(o)}
+	return Value{kind: Object, text: e.standalone(o)}
 }
 
 // callExpr calls a function. Its arguments are on the env's stack.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// project is what the query makes of one item.
+// project returns the row of one item.
 func project(b *Bound, dst, doc []byte) (out []byte, ok bool, err error) {
 	item := b.Evaluator()
 	item.Next(doc)
@@ -18,8 +18,7 @@ func hasRow(b *Bound, doc []byte) (bool, error) {
 	return item.HasRow()
 }
 
-// An Evaluator that has seen other items, and has been asked for other things of this
-// one, finds the same: also after an item that took too much.
+// TestEvaluator: the results do not depend on earlier items or calls, even after an item that exceeded a limit.
 func TestEvaluator(t *testing.T) {
 	b, err := bind("SELECT VALUE REPLACE(c.a, '0', c.n) FROM c WHERE c.a != 'x' AND IS_DEFINED(c.n) AND NOT IS_DEFINED(c.z)", nil)
 	if err != nil {

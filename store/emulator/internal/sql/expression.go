@@ -113,8 +113,8 @@ func (p *parser) predicate() expr {
 	return c
 }
 
-// negated parses the operand of NOT. The service binds NOT tighter than comparisons, contrary to
-// expectation, so parentheses are required.
+// negated parses the operand of NOT. The service binds NOT tighter than comparisons, unlike other SQL,
+// so parentheses are required.
 func (p *parser) negated(not token) expr {
 	if p.is("NOT") {
 		return p.predicate()
@@ -213,8 +213,8 @@ func (p *parser) like(x expr) cond {
 func (p *parser) equality() expr { return p.comparison(opEqual, opNotEqual, p.relation) }
 func (p *parser) relation() expr { return p.comparison(opLess, opGreaterEqual, p.concat) }
 
-// comparison parses a chain of operators of one level. The service binds || looser than them,
-// contrary to expectation, so parentheses are required.
+// comparison parses a chain of operators of one level. The service binds || looser than them, unlike
+// other SQL, so parentheses are required.
 func (p *parser) comparison(from, to compareOp, operand func() expr) expr {
 	x := operand()
 	for n := 0; ; n++ {

@@ -88,8 +88,8 @@ var costs = map[string]*cost{
 	"LTRIM":              {work: searching},
 	"REPLACE":            {size: replaced},
 	"RTRIM":              {work: searching},
-	"SETINTERSECT":       {work: keeping},
-	"SETUNION":           {size: sizes, work: keeping},
+	"SETINTERSECT":       {work: collecting},
+	"SETUNION":           {size: sizes, work: collecting},
 	"TRIM":               {work: searching},
 }
 
@@ -115,8 +115,8 @@ func containingEach(a []Value) int {
 	return n
 }
 
-// keeping is the work of encoding the elements of two arrays into a set.
-func keeping(a []Value) int {
+// collecting is the work of encoding the elements of two arrays into a set.
+func collecting(a []Value) int {
 	const entry = 64
 	n := 0
 	for _, v := range a {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzParse: no text makes Parse, Bind or a run panic; errors lie within the
-// text; rows are JSON.
+// FuzzParse: Parse, Bind and evaluation never panic; error positions are within the text; rows are JSON.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	for _, file := range files {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the output found into the golden files")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGolden runs testdata/*.txt. A file is a list of blocks: a command with
 // arguments, its input, a line of four dashes, the output, an empty line.
@@ -190,7 +190,7 @@ func (g *golden) match(text string, params []Param) string {
 	return "[" + strings.Join(ids, " ") + "]"
 }
 
-// query does with docs what an engine does.
+// query runs a query over docs, like the engine.
 func (g *golden) query(text string, params []Param) []string {
 	b, err := bind(text, params)
 	if err != nil {
@@ -230,7 +230,7 @@ func (g *golden) query(text string, params []Param) []string {
 			if err := a.Add(buf, order); err != nil {
 				return []string{err.Error()}
 			}
-			clear(buf) // nothing of it may be kept
+			clear(buf) // the Aggregation must not retain it
 		}
 		if err := a.Rows(context.Background(), nil, func(row, _ []byte) bool {
 			rows = append(rows, bytes.Clone(row))
@@ -263,7 +263,7 @@ func (g *golden) query(text string, params []Param) []string {
 	return out
 }
 
-// plan prints what a query's analysis says about the paths in args.
+// plan prints the analysis of a query for the paths in args.
 func plan(text string, params []Param, args []string) string {
 	b, err := bind(text, params)
 	if err != nil {
@@ -317,16 +317,15 @@ func plan(text string, params []Param, args []string) string {
 	return out.String()
 }
 
-// TestFunctionsAreDocumented: the tables of docs/emulator.md have every function that
-// is served as such, and none of them as one that is not.
-func TestFunctionsAreDocumented(t *testing.T) {
+// TestFunctions_Documented: docs/emulator.md lists every function as supported.
+func TestFunctions_Documented(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/emulator.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	served, missing, ok := strings.Cut(string(text), "| | not served |")
 	if !ok {
-		t.Fatal("no table of functions that are not served")
+		t.Fatal("docs/emulator.md has no table of functions that are not served")
 	}
 	names := []string{"REGEXMATCH"}
 	for name := range functions {
@@ -337,7 +336,7 @@ func TestFunctionsAreDocumented(t *testing.T) {
 	}
 	for _, name := range names {
 		if code := "`" + name + "`"; !strings.Contains(served, code) || strings.Contains(missing, code) {
-			t.Errorf("%s is served, and documented otherwise", name)
+			t.Errorf("%s is supported, but docs/emulator.md does not say so", name)
 		}
 	}
 }

@@ -17,14 +17,14 @@ func TestLimits(t *testing.T) {
 	long := strings.Repeat("1,", 20000) + "1"
 	for _, tc := range []struct {
 		name, text string
-		wrong      string // what the error says, "" for none
+		wrong      string // part of the error; "" if none
 	}{
 		{"10,000 times OR -> fine", flat(10000, "OR"), ""},
 		{"10,000 times AND -> fine", flat(10000, "AND"), ""},
 		{"20,000 values in a list -> fine", head + "c.x IN (" + long + ")", ""},
 		{"20,000 elements -> fine", head + "ARRAY_CONTAINS([" + long + "], c.x)", ""},
 		{"100 parentheses -> fine", head + strings.Repeat("(", 100) + "c.x = 1" + strings.Repeat(")", 100), ""},
-		{"100 times BETWEEN within each other -> fine", head + strings.Repeat("(", 100) + "c.x" + strings.Repeat(" BETWEEN 1 AND 2)", 100), ""},
+		{"100 nested BETWEEN -> fine", head + strings.Repeat("(", 100) + "c.x" + strings.Repeat(" BETWEEN 1 AND 2)", 100), ""},
 		{"100,000 parentheses -> refused", head + strings.Repeat("(", 100000), "nested deeper"},
 		{"100,000 arrays -> refused", head + strings.Repeat("[", 100000), "nested deeper"},
 		{"100,000 objects -> refused", head + strings.Repeat("{a:", 100000), "nested deeper"},
@@ -36,8 +36,8 @@ func TestLimits(t *testing.T) {
 		{"100,000 comparisons -> refused", head + strings.Repeat("1=", 100000) + "1", "operators in one chain"},
 		{"100,000 times || -> fine", head + strings.Repeat("'a'||", 80000) + "'a'", ""},
 		{"100,000 steps -> fine", head + "c" + strings.Repeat(".a", 100000), ""},
-		{"as many groups as there may be -> fine", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy-1), ""},
-		{"one more -> refused", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy), "expressions in GROUP BY"},
+		{"maxGroupBy groups -> fine", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy-1), ""},
+		{"maxGroupBy+1 groups -> refused", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy), "expressions in GROUP BY"},
 		{"text too long -> refused", head + strings.Repeat(" ", maxText), "longer than"},
 		{"not UTF-8 -> refused", head + "c.x = '\xff'", "not UTF-8"},
 	} {
@@ -61,9 +61,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestPointsAreBounded: lists that are multiplied by each other make no more points
-// than a plan may have, however many branches of an OR there are.
-func TestPointsAreBounded(t *testing.T) {
+// TestPoints_Bounded: the product of lists in any number of OR branches has at most maxPoints points.
+func TestPoints_Bounded(t *testing.T) {
 	list := make([]string, 90)
 	for i := range list {
 		list[i] = fmt.Sprint(i)
@@ -84,12 +83,12 @@ func TestPointsAreBounded(t *testing.T) {
 		}
 		points, ok := b.Points(Path{"a"}, Path{"b"})
 		if ok != tc.ok || len(points) > maxPoints {
-			t.Errorf("%d branches: %d points, %v", tc.branches, len(points), ok)
+			t.Errorf("%d branches: got %d points, %v, want %v", tc.branches, len(points), ok, tc.ok)
 		}
 	}
 }
 
-// isMatch is Matches, which must not fail.
+// isMatch calls Matches, which must not fail.
 func isMatch(t rapid.TB, b *Bound, doc string) bool {
 	t.Helper()
 	ok, err := b.Matches([]byte(doc))
@@ -99,7 +98,7 @@ func isMatch(t rapid.TB, b *Bound, doc string) bool {
 	return ok
 }
 
-// readMany is the third text of ReadMany, with its parameters.
+// readMany returns the third form of azcosmos' ReadManyItems query, with its parameters.
 func readMany(n int) (string, []Param) {
 	var text strings.Builder
 	var params []Param
@@ -116,7 +115,7 @@ func readMany(n int) (string, []Param) {
 	return text.String(), params
 }
 
-func TestPointsOfReadMany(t *testing.T) {
+func TestPoints_ReadMany(t *testing.T) {
 	text, params := readMany(1000)
 	b, err := bind(text, params)
 	if err != nil {
@@ -132,12 +131,12 @@ func TestPointsOfReadMany(t *testing.T) {
 		}
 	}
 	if !isMatch(t, b, `{"id":"id-999","pk":"pk-5"}`) || isMatch(t, b, `{"id":"id-999","pk":"pk-4"}`) {
-		t.Error("Matches does not do what Points say")
+		t.Error("Matches disagrees with Points")
 	}
 }
 
-// TestBoundIsShared runs one Bound in several goroutines, for the race detector.
-func TestBoundIsShared(t *testing.T) {
+// TestBound_ConcurrentUse runs one Bound in several goroutines, for the race detector.
+func TestBound_ConcurrentUse(t *testing.T) {
 	b, err := bind(`SELECT VALUE UPPER(c.s) FROM c WHERE c.n IN (1,2,3,4,5,6,7,8,9,10) AND c.s LIKE 'a%' AND REGEXMATCH(c.s, 'b$')`, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -159,8 +158,8 @@ func TestBoundIsShared(t *testing.T) {
 	wg.Wait()
 }
 
-// TestManyProperties names more properties than have a slot.
-func TestManyProperties(t *testing.T) {
+// TestMatches_MorePropertiesThanSlots names more properties than maxSlots.
+func TestMatches_MorePropertiesThanSlots(t *testing.T) {
 	var where []string
 	doc := []byte("{")
 	for i := range 40 {
@@ -173,20 +172,20 @@ func TestManyProperties(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !isMatch(t, b, string(doc)) {
-		t.Error("does not match")
+		t.Error("the document does not match")
 	}
 	if isMatch(t, b, strings.Replace(string(doc), `"p39":39`, `"p39":38`, 1)) {
-		t.Error("p39 does not matter")
+		t.Error("a document with another p39 matches")
 	}
 }
 
 func TestValues(t *testing.T) {
 	for _, tc := range []struct{ name, raw, want string }{
-		{"a pair -> one character", `"\ud83d\ude00"`, `"😀"`},
+		{"surrogate pair -> one character", `"\ud83d\ude00"`, `"😀"`},
 		{"control characters -> escaped", `"\u0000\u001f\b\f"`, `"\u0000\u001f\b\f"`},
-		{"a slash -> bare", `"\/"`, `"/"`},
-		{"space around -> gone", " {\n\"a\" : 1 } ", `{"a":1}`},
-		{"out of range -> as it stood", `1e999`, `1e999`},
+		{"escaped slash -> unescaped", `"\/"`, `"/"`},
+		{"white space -> removed", " {\n\"a\" : 1 } ", `{"a":1}`},
+		{"number out of range -> unchanged", `1e999`, `1e999`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v, err := ParseValue([]byte(tc.raw))
@@ -200,27 +199,27 @@ func TestValues(t *testing.T) {
 	}
 	for _, raw := range []string{"", " ", "nul", `"a`, `{"a"}`, "1 2", `"a" "b"`, "\"a\x01\"", "\"a\xff\"", `"a\ud800b"`, `"\udc00\ud800"`} {
 		if v, err := ParseValue([]byte(raw)); err == nil {
-			t.Errorf("ParseValue(%q) is %v", raw, v)
+			t.Errorf("ParseValue(%q): got %v, want an error", raw, v)
 		}
 	}
 }
 
-// TestDocuments has what Lookup and Project must not trip over.
-func TestDocuments(t *testing.T) {
+// TestProject_UnusualDocuments reads properties of unusual and invalid documents.
+func TestProject_UnusualDocuments(t *testing.T) {
 	for _, tc := range []struct{ name, doc, expr, want string }{
 		{"an escaped name -> found", `{"\u0061":1}`, `c.a`, "1"},
 		{"an escaped quote in a name -> found", `{"x\"}":0,"a":1}`, `c["x\"}"]`, "0"},
-		{"two of a name -> the first", `{"a":1,"a":2}`, `c.a`, "1"},
-		{"braces in strings -> passed over", `{"x":"}]{\"","y":["]",{"a":"\\"}],"a":1}`, `c.a`, "1"},
-		{"space -> passed over", ` { "x" : [ 1 , 2 ] , "a" : { "b" : 1 } } `, `c.a.b`, "1"},
+		{"repeated name -> the first", `{"a":1,"a":2}`, `c.a`, "1"},
+		{"braces in strings -> skipped", `{"x":"}]{\"","y":["]",{"a":"\\"}],"a":1}`, `c.a`, "1"},
+		{"white space -> skipped", ` { "x" : [ 1 , 2 ] , "a" : { "b" : 1 } } `, `c.a.b`, "1"},
 		{"an empty name -> found", `{"":1}`, `c[""]`, "1"},
-		{"a number out of range -> no text", `{"a":1e999}`, `[TOSTRING(c.a), TOSTRING([c.a])]`, `["[1e999]"]`},
-		{"no object -> undefined", `[1]`, `c.a`, ""},
+		{"TOSTRING of a number out of range -> undefined", `{"a":1e999}`, `[TOSTRING(c.a), TOSTRING([c.a])]`, `["[1e999]"]`},
+		{"not an object -> undefined", `[1]`, `c.a`, ""},
 		{"an empty object -> undefined", `{}`, `c.a`, ""},
-		{"an element by index of an object -> undefined", `{"a":{"0":1}}`, `c.a[0]`, ""},
+		{"index into an object -> undefined", `{"a":{"0":1}}`, `c.a[0]`, ""},
 		{"members read twice, backwards", `{"a":1,"b":2,"c":3}`, `[c.c, c.a, c.b, c.c, c.d, c.a]`, "[3,1,2,3,1]"},
-		{"invalid -> nothing, no panic", `{"a":`, `c.a`, ""},
-		{"invalid string -> nothing, no panic", `{"a":"`, `c.b`, ""},
+		{"invalid JSON -> undefined", `{"a":`, `c.a`, ""},
+		{"invalid string -> undefined", `{"a":"`, `c.b`, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, err := bind("SELECT VALUE "+tc.expr+" FROM c", nil)

@@ -8,7 +8,7 @@ import (
 // as the text.
 const maxDepth = 200
 
-// maxGroupBy bounds the expressions of GROUP BY: each part of a row is compared with all of them.
+// maxGroupBy bounds the expressions of GROUP BY: each subexpression of a row is compared with all of them.
 const maxGroupBy = 32
 
 // parser parses tokens into a Query. Methods panic with an *Error, which parse recovers: the

@@ -11,9 +11,8 @@ type Path []string
 // String renders the path as an indexing policy does: /author/name.
 func (p Path) String() string { return "/" + strings.Join(p, "/") }
 
-// Lookup returns the value at p, or undefined. A number in p is an index if it meets an array. Of
-// repeated names the first counts. Lookup reads no more of doc than necessary; the Value shares its
-// bytes.
+// Lookup returns the value at p, or undefined. In an array, a number in p is an index. The first of
+// repeated names counts. Lookup reads no more of doc than necessary; the Value shares its bytes.
 func Lookup(doc []byte, p Path) Value {
 	raw := doc
 	for _, name := range p {
@@ -39,8 +38,8 @@ func arrayIndex(name string) (int, bool) {
 	return int(n), err == nil && (name == "0" || name[0] != '0' && name[0] != '+')
 }
 
-// plain reports whether Lookup and an expression read the same property by p: not if a name could
-// be an index.
+// plain reports whether Lookup and an expression read the same property by p: no name could be an
+// index.
 func (p Path) plain() bool {
 	for _, name := range p {
 		if _, ok := arrayIndex(name); ok {

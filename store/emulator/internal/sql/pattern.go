@@ -210,7 +210,7 @@ type compiledRegex struct {
 	size int
 }
 
-// compileRegex returns what is wrong with a pattern and its modifiers.
+// compileRegex compiles a pattern with its modifiers, or returns what is wrong with them.
 func compileRegex(pattern, modifiers []byte) (re *compiledRegex, wrong string) {
 	if len(pattern) > maxRegex {
 		return nil, fmt.Sprintf("is longer than %d bytes", maxRegex)

@@ -84,8 +84,8 @@ func (e *env) appendMember(of string, dst []byte, x expr) (out []byte, ok bool) 
 	return dst, len(dst) > from && e.fits(of, len(dst)-e.outermost, maxRow)
 }
 
-// alone evaluates an array or object outside of any other.
-func (e *env) alone(x jsonExpr) []byte {
+// standalone evaluates an array or object as if it were outside of any other.
+func (e *env) standalone(x jsonExpr) []byte {
 	outermost, enclosing := e.outermost, e.enclosing
 	e.enclosing = 0
 	out := x.appendJSON(e, nil)

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// jsonValue draws what encoding/json would decode, of at most this depth. The
-// alphabet is small, so that values collide, and holds what encodings trip over.
+// jsonValue draws a value as encoding/json decodes it, up to a depth. The alphabet is small, so that values collide,
+// and has the characters that encodings treat specially.
 func jsonValue(depth int) *rapid.Generator[any] {
 	str := rapid.Custom(func(t *rapid.T) any {
 		return rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00\x01\x02\"\\/\n\u00ff\u2028\ufffd\U0001F600")), 0, 6, -1).Draw(t, "string")
@@ -62,7 +62,8 @@ func drawValue(t *rapid.T, name string) Value {
 	return v
 }
 
-func TestKeyOrderIsValueOrder(t *testing.T) {
+// TestAppendKey_OrdersLikeCompare: keys order like their values, and no key is a prefix of another.
+func TestAppendKey_OrdersLikeCompare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawValue(t, "a"), drawValue(t, "b")
 		x, y := AppendKey(nil, a), AppendKey(nil, b)
@@ -78,9 +79,9 @@ func TestKeyOrderIsValueOrder(t *testing.T) {
 	})
 }
 
-// TestKeysOfShortStrings has every string of up to three of the bytes that the
-// encoding treats specially, and pairs of them, against all others.
-func TestKeysOfShortStrings(t *testing.T) {
+// TestAppendKey_ShortStrings compares all pairs of strings of up to three of the bytes that the encoding treats
+// specially.
+func TestAppendKey_ShortStrings(t *testing.T) {
 	var all []string
 	for n := range 4 {
 		for i := range int(math.Pow(4, float64(n))) {
@@ -101,8 +102,8 @@ func TestKeysOfShortStrings(t *testing.T) {
 	}
 }
 
-// TestCompareAgreesWithReference decodes the values and compares those.
-func TestCompareAgreesWithReference(t *testing.T) {
+// TestCompare_AgreesWithReference compares Compare with a comparison of decoded values.
+func TestCompare_AgreesWithReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, y := jsonValue(2).Draw(t, "x"), jsonValue(2).Draw(t, "y")
 		a, _ := ParseValue(marshal(t, x))
@@ -179,14 +180,14 @@ func sign(less bool) int {
 	return 1
 }
 
-// drawPath walks into v, and now and then astray.
+// drawPath draws a path into v, sometimes one that does not exist.
 func drawPath(t *rapid.T, v any) (p Path, at any, ok bool) {
 	at, ok = v, true
 	for ok && rapid.IntRange(0, 4).Draw(t, "go on") > 0 {
-		astray := rapid.IntRange(0, 9).Draw(t, "astray") == 0
+		wrong := rapid.IntRange(0, 9).Draw(t, "wrong") == 0
 		switch x := at.(type) {
 		case map[string]any:
-			if astray || len(x) == 0 {
+			if wrong || len(x) == 0 {
 				p = append(p, "zz")
 				return p, nil, false
 			}
@@ -199,7 +200,7 @@ func drawPath(t *rapid.T, v any) (p Path, at any, ok bool) {
 			p, at = append(p, name), x[name]
 		case []any:
 			i := rapid.IntRange(0, len(x)).Draw(t, "index")
-			if astray {
+			if wrong {
 				p = append(p, "a")
 				return p, nil, false
 			}
@@ -209,7 +210,7 @@ func drawPath(t *rapid.T, v any) (p Path, at any, ok bool) {
 			}
 			at = x[i]
 		default:
-			if !astray {
+			if !wrong {
 				return p, at, true
 			}
 			return append(p, "a"), nil, false
@@ -218,7 +219,7 @@ func drawPath(t *rapid.T, v any) (p Path, at any, ok bool) {
 	return p, at, ok
 }
 
-func TestLookupAgreesWithJSON(t *testing.T) {
+func TestLookup_AgreesWithJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		doc := jsonValue(3).Draw(t, "doc")
 		raw := marshal(t, doc)
@@ -226,7 +227,7 @@ func TestLookupAgreesWithJSON(t *testing.T) {
 		got := Lookup(raw, p)
 		if !ok {
 			if got.Kind() != Undefined {
-				t.Fatalf("%s%v: got %v, want nothing", raw, p, got)
+				t.Fatalf("%s%v: got %v, want undefined", raw, p, got)
 			}
 			return
 		}
@@ -240,7 +241,7 @@ func TestLookupAgreesWithJSON(t *testing.T) {
 	})
 }
 
-// normal is what v is after a round trip; a nil slice is no null here.
+// normal returns v as after a round trip through JSON: a nil slice is an empty array.
 func normal(v any) any {
 	if s, ok := v.([]any); ok && s == nil {
 		return []any{}
@@ -248,9 +249,9 @@ func normal(v any) any {
 	return v
 }
 
-// TestPlanAgreesWithMatches draws conditions, with many documents for each: matching documents are
+// TestPlan_AgreesWithMatches draws conditions, and for each tries many documents: matching documents are
 // within the plan, and documents within a covered plan match.
-func TestPlanAgreesWithMatches(t *testing.T) {
+func TestPlan_AgreesWithMatches(t *testing.T) {
 	literal := rapid.SampledFrom([]string{"null", "false", "true", "0", "1", "2", "'a'", "'ab'", "'b'", "[1]", "undefined", "@p"})
 	path := rapid.SampledFrom([]string{"c.x", "c.y", `c["z"]["w"]`})
 	part := rapid.Custom(func(t *rapid.T) string {
@@ -308,7 +309,7 @@ func TestPlanAgreesWithMatches(t *testing.T) {
 				}
 				doc += "}"
 				checkPlan(t, text, b, []byte(doc), []Path{{"x"}, {"y"}, {"z", "w"}})
-				// A row is evaluated without the short cuts that WHERE takes.
+				// SELECT evaluates without the fast paths of WHERE.
 				row, _, _ := project(slow, nil, []byte(doc))
 				if hit := isMatch(t, b, doc); hit != (string(row) == "true") {
 					t.Fatalf("%s: Matches(%s) is %v, its value %q", text, doc, hit, row)
@@ -352,7 +353,7 @@ func checkPlan(t *rapid.T, text string, b *Bound, doc []byte, paths []Path) {
 	if points, ok := b.Points(paths[:2]...); ok && hit && !slices.ContainsFunc(points, func(point []Value) bool {
 		return Compare(point[0], x) == 0 && Compare(point[1], y) == 0
 	}) {
-		t.Fatalf("%s matches %s, but Points do not have it", text, doc)
+		t.Fatalf("%s matches %s, but Points does not have it", text, doc)
 	}
 }
 

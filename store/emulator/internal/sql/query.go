@@ -7,7 +7,7 @@ import (
 
 // Query is a parsed query.
 type Query struct {
-	row     expr // the row
+	row     expr
 	where   cond // nil: everything
 	end     int  // of the text
 	groupBy []expr
@@ -21,7 +21,7 @@ type Query struct {
 	limit       expr
 	params      []param
 	slots       []string // properties with a slot
-	whole       bool     // it reads other properties, too
+	whole       bool     // it may read properties without a slot
 	prepared    int      // number of prepared values
 	checks      []check
 	conjuncts   []atom
@@ -41,7 +41,7 @@ type check struct {
 	what  func(v Value) string // returns what is wrong, or ""
 }
 
-// Param is one query parameter, as it stands in a request's body.
+// Param is a query parameter in the format of a request's body.
 type Param struct {
 	Name  string          `json:"name"` // with the @
 	Value json.RawMessage `json:"value"`
@@ -132,7 +132,7 @@ func (b *Bound) operand(x expr) Value {
 	return Value{}
 }
 
-// notCount returns why v is no number for TOP, OFFSET or LIMIT.
+// notCount returns why v is invalid for TOP, OFFSET and LIMIT, or "".
 func notCount(v Value) string {
 	if v.kind != Number || v.num < 0 || v.num > math.MaxInt32 || v.num != math.Trunc(v.num) {
 		return "is not an integer from 0 to 2147483647"
@@ -155,8 +155,8 @@ func (b *Bound) OffsetLimit() (offset, limit int, ok bool) {
 	return b.offset, b.limit, b.limit >= 0
 }
 
-// Matches reports whether WHERE is true for doc, a JSON object. Use an Evaluator for several
-// questions about one document. The error, if any, is an *Error: a limit is exceeded.
+// Matches reports whether WHERE is true for doc, a JSON object. Use an Evaluator to also
+// project the document. The error, if any, is an *Error: a limit is exceeded.
 func (b *Bound) Matches(doc []byte) (bool, error) {
 	if b.q.where == nil {
 		return true, nil

@@ -1,7 +1,7 @@
 package sql
 
-// rewrite replaces parts of an expression under construction: f returns what to
-// put in x's place, or nil to look into x.
+// rewrite replaces subexpressions of x while it is under construction: f returns the replacement, or
+// nil to descend.
 func rewrite(x expr, f func(expr) expr) expr {
 	if y := f(x); y != nil {
 		return y

@@ -1,6 +1,5 @@
-// What an application does with @azure/cosmos, against ENDPOINT, whose containers
-// have several physical partitions. THROTTLED is a second endpoint, with very few
-// request units a second.
+// Tests of the emulator with @azure/cosmos. ENDPOINT has several physical partitions per container; THROTTLED is
+// a second endpoint, with very few request units per second.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { BulkOperationType, ChangeFeedStartFrom, CosmosClient, PatchOperationType } from "@azure/cosmos";
@@ -88,7 +87,7 @@ test("bulk, over partitions", async () => {
   assert.deepEqual(created.map((r) => r.statusCode), Array(90).fill(201));
   assert.deepEqual(created.map((r) => r.resourceBody.n), Array.from({ length: 90 }, (_, n) => n));
   const mixed = await container.items.bulk([
-    create(3), // there is one
+    create(3), // exists already
     { operationType: BulkOperationType.Read, id: "4", partitionKey: "bulk4" },
     { operationType: BulkOperationType.Patch, id: "5", partitionKey: "bulk5", resourceBody: { operations: [{ op: "incr", path: "/n", value: 10 }] } },
     { operationType: BulkOperationType.Replace, id: "6", partitionKey: "bulk6", ifMatch: '"stale"', resourceBody: { id: "6", pk: "bulk6" } },
@@ -102,7 +101,7 @@ test("bulk, over partitions", async () => {
   assert.deepEqual(stopped.map((r) => r.statusCode), [201, 409, 424]);
 });
 
-test("executeBulkOperations, also of more than fit one request", async () => {
+test("executeBulkOperations, more than fit in one request", async () => {
   const operations = Array.from({ length: 500 }, (_, n) =>
     ({ operationType: BulkOperationType.Upsert, partitionKey: `many${n % 31}`, resourceBody: { id: `${n}`, pk: `many${n % 31}`, n } }));
   operations.push({ operationType: BulkOperationType.Create, partitionKey: "many0", resourceBody: { id: "elsewhere", pk: "many1" } });
@@ -122,7 +121,7 @@ test("query with paging in a partition", async () => {
   };
   const seen = [];
   let token, pages = 0;
-  do { // each page from a new iterator, as a web server does
+  do { // each page from a new iterator, like a web server
     const page = await container.items.query(query, { partitionKey: "query", maxItemCount: 4, continuationToken: token }).fetchNext();
     seen.push(...page.resources);
     token = page.continuationToken;
@@ -182,7 +181,7 @@ test("change feed iterator", async () => {
   assert.deepEqual(one.items.map((i) => i.n), [2, 6, 10, 14, 18, 22]);
 });
 
-test("429, and the SDK's retries of it", async () => {
+test("429 and the retries of the SDK", async () => {
   const impatient = connect(process.env.THROTTLED, { connectionPolicy: { retryOptions: { maxRetryAttemptCount: 0 } } });
   const patient = connect(process.env.THROTTLED, { connectionPolicy: { retryOptions: { maxRetryAttemptCount: 50, maxWaitTimeInSeconds: 60 } } });
   try {

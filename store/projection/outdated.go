@@ -9,9 +9,9 @@ import (
 	"byline/store/cosmos"
 )
 
-// outdated returns the posts whose summaries are missing or older. It reads the summaries only of
-// changes that may be repeated, in one request for each partition key range: a write that its
-// condition refuses costs a request for each.
+// outdated returns the posts whose summaries are missing or older. It reads the summaries only if the
+// changes may be repeated: one request for each partition key range then replaces a conditional write,
+// which would fail, for each summary.
 func outdated(ctx context.Context, c *cosmos.Container, posts []*blog.Post, partition func(*blog.Post) string) ([]*blog.Post, error) {
 	if len(posts) < 2 || !changefeed.Repeated(ctx) || changefeed.Replaying(ctx) {
 		return posts, nil
@@ -30,7 +30,7 @@ func outdated(ctx context.Context, c *cosmos.Container, posts []*blog.Post, part
 			ID       string
 			Revision int64
 		}
-		if json.Unmarshal(raw, &item) == nil { // a malformed one is written
+		if json.Unmarshal(raw, &item) == nil { // malformed summaries are overwritten
 			revisions[item.ID] = item.Revision
 		}
 	}

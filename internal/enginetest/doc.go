@@ -1,0 +1,2 @@
+// Package enginetest opens embedded engines, and accounts on them, for tests.
+package enginetest
