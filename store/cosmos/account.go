@@ -117,6 +117,9 @@ type shared struct {
 	sessionKey           []byte
 	retryBudget          time.Duration
 
+	closing sync.Once
+	closed  chan struct{} // closed by Close
+
 	mu       sync.Mutex
 	followed map[string]*following // guarded by mu; by the container's path
 }
@@ -124,7 +127,8 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: sessionKeyOf(o), retryBudget: o.RetryBudget}
+	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: sessionKeyOf(o), retryBudget: o.RetryBudget,
+		closed: make(chan struct{})}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
@@ -174,8 +178,9 @@ func (o Options) newClient(client *azcosmos.ClientOptions) (*azcosmos.Client, er
 	return azcosmos.NewClientWithKey(o.Endpoint, key, client)
 }
 
-// Close closes idle connections.
+// Close ends waits for the account's properties and closes idle connections. It may be called again.
 func (a *Account) Close() {
+	a.closing.Do(func() { close(a.closed) })
 	a.requests.Close()
 	a.background.Close()
 }
@@ -225,8 +230,8 @@ func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(r
 // propertiesPolicy returns a policy, per call, that stores the account's properties. The first request
 // of a client waits for them; azcosmos requests them for up to a minute, even if that request's context
 // has ended, and reports a failure to all requests for five minutes. So the background client, too,
-// retries them as in Options.Retry. The policy gives up when Options.Done is closed, and after
-// propertiesTimeout.
+// retries them as in Options.Retry. The policy gives up when Options.Done or the account is closed,
+// and after propertiesTimeout.
 func (s *shared) propertiesPolicy(o Options) policyFunc {
 	return func(req *policy.Request) (*http.Response, error) {
 		if !isPropertiesRequest(req.Raw()) {
@@ -237,6 +242,8 @@ func (s *shared) propertiesPolicy(o Options) policyFunc {
 		go func() {
 			select {
 			case <-o.Done:
+				cancel()
+			case <-s.closed:
 				cancel()
 			case <-ctx.Done():
 			}
