@@ -171,7 +171,7 @@ func resultOf(r azcosmos.TransactionalBatchResponse) (BatchResult, *Error) {
 		case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, o.Status):
 			return BatchResult{Failed: i, Status: o.Status}, nil
 		default:
-			refused := &Error{Status: o.Status, RetryAfter: time.Duration(o.RetryAfter * float64(time.Millisecond)), Err: fmt.Errorf("operation %d of a batch: status %d, substatus %d", i, o.Status, o.Substatus)}
+			refused := &Error{Status: o.Status, RetryAfter: max(0, time.Duration(o.RetryAfter*float64(time.Millisecond))), Err: fmt.Errorf("operation %d of a batch: status %d, substatus %d", i, o.Status, o.Substatus)}
 			if o.Substatus != 0 {
 				refused.Substatus = strconv.Itoa(o.Substatus)
 			}

@@ -25,7 +25,7 @@ const (
 type Error struct {
 	Status     int           // HTTP; 0 without a response
 	Substatus  string        // x-ms-substatus; "" if missing
-	RetryAfter time.Duration // x-ms-retry-after-ms of a 429; 0 if unknown
+	RetryAfter time.Duration // x-ms-retry-after-ms of a 429; 0 if unknown, never negative
 	ActivityID string        // x-ms-activity-id, by which Azure's support finds the request; "" if missing
 	Err        error         // the cause
 }
@@ -57,13 +57,13 @@ func ErrorOf(err error) *Error {
 	return e
 }
 
-// retryAfter returns the x-ms-retry-after-ms of a response; 0 if it is missing or malformed.
+// retryAfter returns the x-ms-retry-after-ms of a response; 0 if it is missing, malformed or negative.
 func retryAfter(r *http.Response) time.Duration {
 	d, err := time.ParseDuration(r.Header.Get("X-Ms-Retry-After-Ms") + "ms")
 	if err != nil {
 		return 0
 	}
-	return d
+	return max(0, d)
 }
 
 // wrap is ErrorOf as an error.

@@ -1,0 +1,38 @@
+package cosmos
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+func TestErrorOf_RetryAfter(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"":      0,
+		"0":     0,
+		"1500":  1500 * time.Millisecond,
+		"0.5":   500 * time.Microsecond,
+		"-1":    0,
+		"-9000": 0,
+		"soon":  0,
+	} {
+		resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"X-Ms-Retry-After-Ms": {header}}}
+		e := ErrorOf(&azcore.ResponseError{StatusCode: resp.StatusCode, RawResponse: resp})
+		if e.RetryAfter != want {
+			t.Errorf("x-ms-retry-after-ms %q: got %v, want %v", header, e.RetryAfter, want)
+		}
+	}
+}
+
+func TestResultOf_NegativeRetryAfter(t *testing.T) {
+	body := io.NopCloser(strings.NewReader(`[{"statusCode":429,"retryAfterMilliseconds":-40}]`))
+	_, err := resultOf(azcosmos.TransactionalBatchResponse{Response: azcosmos.Response{RawResponse: &http.Response{Body: body}}})
+	if err == nil || err.Status != http.StatusTooManyRequests || err.RetryAfter != 0 {
+		t.Errorf("got %+v, want a 429 with retry-after 0", err)
+	}
+}
