@@ -2,7 +2,7 @@
 // store, and the transports, error codes, authorization, caching and tracing around them.
 // NewHandler makes all of it into one http.Handler.
 //
-// Its packages below are auth (authentication), document (documents and variables), cost (request
+// Its subpackages are auth (authentication), document (documents and variables), cost (request
 // units), limit (rates and capacity), fields (the table of schema fields), names (usernames in a
 // response), globalid, and refusal (the error of a refused operation).
 //
