@@ -12,7 +12,7 @@ import (
 	"byline/internal/cli"
 )
 
-// schema is the GraphQL schema that is served (TestServedSchemaIsTheFile of graph).
+// schema is the GraphQL schema that is served (TestSchema_MatchesFile of graph).
 //
 //go:embed schema.graphqls
 var schema string

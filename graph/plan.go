@@ -298,7 +298,7 @@ func typeOf(value any) string {
 }
 
 // newPlans compiles the plans of an operation's root fields, in their order; a nil plan stands for a
-// field that needs the executor. It returns nil for a subscription and for a document with directives.
+// field that needs the executor. It returns nil for a subscription, and if a selection has directives.
 func newPlans(op *graphql.OperationContext) (plans []*plan) {
 	object := ""
 	switch op.Operation.Operation {

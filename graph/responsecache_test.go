@@ -100,7 +100,7 @@ func (p pollCounter) Do(r *http.Request) (*http.Response, error) {
 	return p.Transporter.Do(r)
 }
 
-// poll waits for 20 polls, so that the instance has pollCounter each of its ranges several times.
+// poll waits for 20 polls, so that the instance has polled each of its ranges several times.
 func (i *instance) poll(t testing.TB) {
 	t.Helper()
 	before := i.polls.Load()

@@ -395,23 +395,23 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	return nil
 }
 
-// authorship says whose items a change may apply to: those of one author, or of any.
+// authorship says whose items a change may apply to: those of one author, or of all.
 type authorship struct {
 	userID string
-	any    bool
+	all    bool
 }
 
 func by(userID string) authorship { return authorship{userID: userID} }
 
 // byModerator allows changes of everyone's items.
-var byModerator = authorship{any: true}
+var byModerator = authorship{all: true}
 
-func (a authorship) includes(authorID string) bool { return a.any || a.userID == authorID }
+func (a authorship) includes(authorID string) bool { return a.all || a.userID == authorID }
 
 // live returns the condition of a patch: the item has the type, is not deleted, and is included.
 func (a authorship) live(typ string) string {
 	condition := fmt.Sprintf("from c where c.type = '%s' AND NOT IS_DEFINED(c.deleted)", typ)
-	if !a.any {
+	if !a.all {
 		condition += fmt.Sprintf(" AND c.userId = '%s'", a.userID)
 	}
 	return condition

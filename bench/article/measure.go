@@ -12,7 +12,8 @@ import (
 type Measurement struct {
 	// RU is the mean charge of the operations that the article counts, in request units.
 	RU float64 `json:"ru"`
-	// BesideRU is the mean charge of the other operations: in the article clients know the author's name, names are not unique, and views are written later.
+	// BesideRU is the mean charge of the other operations: in the article clients know the author's name,
+	// names are not unique, and views are written later.
 	BesideRU float64 `json:"besideRU"`
 	// P50 and P99 are latencies, in milliseconds, of everything the request does.
 	P50 float64 `json:"p50"`

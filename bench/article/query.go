@@ -38,8 +38,8 @@ func query[T any](ctx context.Context, c *azcosmos.ContainerClient, partition az
 	return all, nil
 }
 
-// queryRanges runs a cross-partition query on each feed range, several at a time. The caller merges the results. azcosmos sends cross-partition queries to the gateway,
-// which refuses ORDER BY and TOP.
+// queryRanges runs a cross-partition query on each feed range, several at a time. The caller merges the results.
+// azcosmos sends cross-partition queries to the gateway, which refuses ORDER BY and TOP.
 func (m *v1) queryRanges(ctx context.Context, text string, parameters ...azcosmos.QueryParameter) ([]item, error) {
 	results := make([][]item, len(m.ranges))
 	g, gctx := errgroup.WithContext(ctx)

@@ -16,7 +16,7 @@ const maxCatchUpRatio = 1.2
 // changes of a blog, with the embedded engine and default flags. x is the ratio to the latency afterwards.
 // It fails if the p99 misses its target, except with -short.
 //
-//	go test ./internal/e2e -run '^$' -bench CatchUp -benchtime 1x -cpu.users 300
+//	go test ./internal/e2e -run '^$' -bench 'CatchUp$' -benchtime 1x -cpu.users 300
 func BenchmarkCatchUp(b *testing.B) {
 	quietFor := 30 * time.Second
 	if testing.Short() {
@@ -44,14 +44,14 @@ func BenchmarkCatchUp(b *testing.B) {
 const maxCatchUpWithWrites = time.Minute
 
 // BenchmarkCatchUp_Writes measures how long the projections take to catch up with the changes of a blog while 16
-// clients like posts as fast as they can. It fails if that misses its target.
+// clients like posts as fast as they can. It fails if that misses its target, except with -short.
 //
 //	go test ./internal/e2e -run '^$' -bench CatchUp_Writes -benchtime 1x -cpu.users 300
 func BenchmarkCatchUp_Writes(b *testing.B) {
 	c, sent := startCatchUp(b), 0
 	for c.lag(b) > 0 {
 		sent += len(c.send(b, cpuPatterns[7], c.blog, cpuConnections, 500))
-		if took := time.Since(c.began); took > maxCatchUpWithWrites {
+		if took := time.Since(c.began); took > maxCatchUpWithWrites && !testing.Short() || took > 15*time.Minute {
 			b.Fatalf("after %v the projections are %v transactions behind", took, c.lag(b))
 		}
 	}
@@ -65,7 +65,7 @@ func BenchmarkCatchUp_Writes(b *testing.B) {
 type catchUp struct {
 	*cpuSide
 	blog  *cpuBlog
-	began time.Time // before the first change was projected
+	began time.Time // of the server
 }
 
 func startCatchUp(b *testing.B) *catchUp {
@@ -80,8 +80,9 @@ func startCatchUp(b *testing.B) *catchUp {
 		b.Fatal(err)
 	}
 	seedByline(b, data) // into a database that is not empty: the projections begin before the load
+	began := time.Now()
 	p := startProcess(b, "--data", data)
-	c := &catchUp{newCPUSide("", p.Root, p.Cmd.Process.Pid, blog.userID, blog.postID), blog, time.Now()}
+	c := &catchUp{newCPUSide("", p.Root, p.Cmd.Process.Pid, blog.userID, blog.postID), blog, began}
 	eventually(b, func() error {
 		if c.lag(b) == 0 {
 			return errors.New("no lag yet")

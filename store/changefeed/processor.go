@@ -118,7 +118,8 @@ const (
 // processors of the same name.
 //
 // A checkpoint is written with each renewal of the lease. It is written earlier if 100 changes or
-// 250 ms of work are unsaved, at most once a second, and if any change is unsaved for 10 s. A crash
+// 250 ms of work are unsaved, at most once a second, and if any change is unsaved
+// for 10 s, or 100 PollIntervals if that is less. A crash
 // repeats the changes since the last checkpoint. A failed page is retried with backoff, as smaller
 // pages, until it succeeds: a handler must itself skip items that it can never handle. A throttled
 // range (429) pauses for the retry-after interval.

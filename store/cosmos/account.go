@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -56,7 +57,8 @@ type Options struct {
 
 	// Retry limits how often, and how fast, azcore repeats a failed request that is neither
 	// throttled nor an ambiguous write. It does not apply to background work, which waits while
-	// throttled and repeats only conflicting concurrent writes (449). Default: azcore's.
+	// throttled and repeats only conflicting concurrent writes (449), and the request for the
+	// account's properties. Default: azcore's.
 	Retry policy.RetryOptions
 
 	// RetryBudget limits the time that the requests of an operation together spend waiting, from the
@@ -136,7 +138,7 @@ func Open(o Options) (*Account, error) {
 	if s.clock, err = newClock(o.Clock, o.Logger, o.Metrics); err != nil {
 		return nil, err
 	}
-	calls := []policy.Policy{s.propertiesPolicy(o), policyFunc(setHeaders)}
+	calls := []policy.Policy{policyFunc(setHeaders)}
 	if o.CacheBytes > 0 {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
 		calls = append(calls, s.cache)
@@ -147,7 +149,7 @@ func Open(o Options) (*Account, error) {
 	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
 	tries := []policy.Policy{bodyPolicy{}, meterTries{s.meter}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions) (*azcosmos.Client, error) {
-		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries}, calls, client.PerCallPolicies)
+		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, withRetryBudget, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
@@ -178,7 +180,8 @@ func (o Options) newClient(client *azcosmos.ClientOptions) (*azcosmos.Client, er
 	return azcosmos.NewClientWithKey(o.Endpoint, key, client)
 }
 
-// Close ends waits for the account's properties and closes idle connections. It may be called again.
+// Close ends waits for the account's properties and releases the caches of azcosmos. The account must not be
+// used afterwards. Close may be called again.
 func (a *Account) Close() {
 	a.closing.Do(func() { close(a.closed) })
 	a.requests.Close()
@@ -229,19 +232,21 @@ func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(r
 
 // propertiesPolicy returns a policy, per call, that stores the account's properties. The first request
 // of a client waits for them; azcosmos requests them for up to a minute, even if that request's context
-// has ended, and reports a failure to all requests for five minutes. So the background client, too,
-// retries them as in Options.Retry. The policy gives up when Options.Done or the account is closed,
-// and after propertiesTimeout.
-func (s *shared) propertiesPolicy(o Options) policyFunc {
+// has ended, and reports a failure to all requests for five minutes. So in the background they are
+// retried until the policy gives up: when done or the account is closed, and after propertiesTimeout.
+func (s *shared) propertiesPolicy(done <-chan struct{}, background bool) policyFunc {
 	return func(req *policy.Request) (*http.Response, error) {
 		if !isPropertiesRequest(req.Raw()) {
 			return req.Next()
 		}
-		ctx, cancel := context.WithTimeout(policy.WithRetryOptions(req.Raw().Context(), o.Retry), propertiesTimeout)
+		ctx, cancel := context.WithTimeout(req.Raw().Context(), propertiesTimeout)
 		defer cancel()
+		if background {
+			ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+		}
 		go func() {
 			select {
-			case <-o.Done:
+			case <-done:
 				cancel()
 			case <-s.closed:
 				cancel()

@@ -202,7 +202,7 @@ func (r *reading) entry(of *Container, partition string, value any, others int, 
 	defer r.mu.Unlock()
 	c := cached{value: value, bytes: r.bytes / (1 + others), stamp: stamp, began: began, ended: time.Now()}
 	if mine := of.sessions.known.keys(of.path).forKey(effectiveKey(partition)); mine != nil {
-		c.at = oldest(r.at, mine.inherits)
+		c.at = oldest(r.at, mine.coversTokensOf)
 	} else if len(r.at) > 0 {
 		first := r.at[0].id // if all are from one range, it is the partition's
 		if !slices.ContainsFunc(r.at, func(a readPosition) bool { return a.id != first }) {

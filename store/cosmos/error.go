@@ -16,6 +16,7 @@ const statusRetryWith = 449
 // Substatuses.
 const (
 	substatusReadSession   = "1002" // of a 404: no replica has reached the session token
+	substatusRangeGone     = "1002" // of a 410: the partition key range has been split or merged
 	substatusNoContainer   = "1003" // of a 404: there is no such database or container
 	substatusPartitionFull = "1014" // of a 403: the logical partition has reached its limit of 20 GB
 	substatusControlPlane  = "5300" // of a 403: Entra identities may not create or change databases and containers
@@ -81,9 +82,10 @@ func HasStatus(err error, statuses ...int) bool {
 }
 
 // InvalidContinuation reports whether Cosmos DB refuses the continuation of a query: with 400 if the query or
-// the index has changed, with 410 if its partition has been split.
+// the index has changed, with 410 and substatus 1002 if its partition has been split.
 func InvalidContinuation(err error) bool {
-	return HasStatus(err, http.StatusBadRequest, http.StatusGone)
+	e := ErrorOf(err)
+	return e != nil && (e.Status == http.StatusBadRequest || e.Status == http.StatusGone && e.Substatus == substatusRangeGone)
 }
 
 // isMissing reports whether err is Cosmos DB's response that the item does not exist.

@@ -36,3 +36,24 @@ func TestResultOf_NegativeRetryAfter(t *testing.T) {
 		t.Errorf("got %+v, want a 429 with retry-after 0", err)
 	}
 }
+
+func TestInvalidContinuation(t *testing.T) {
+	for _, tt := range []struct {
+		status    int
+		substatus string
+		want      bool
+	}{
+		{http.StatusBadRequest, "", true},
+		{http.StatusGone, "1002", true},
+		{http.StatusGone, "1007", false}, // the split is under way
+		{http.StatusNotFound, "1002", false},
+		{http.StatusTooManyRequests, "", false},
+	} {
+		if got := InvalidContinuation(&Error{Status: tt.status, Substatus: tt.substatus}); got != tt.want {
+			t.Errorf("status %d, substatus %q: got %t, want %t", tt.status, tt.substatus, got, tt.want)
+		}
+	}
+	if InvalidContinuation(nil) || InvalidContinuation(io.EOF) {
+		t.Error("an error without a response is an invalid continuation")
+	}
+}

@@ -63,9 +63,11 @@ func (k keyRanges) with(newer ...keyRange) keyRanges {
 	return all
 }
 
-// inherits reports whether a range is this one or one of its parents. The session tokens of parents are
+// coversTokensOf reports whether a range is this one or one of its parents. The session tokens of parents are
 // valid for it: its LSNs continue theirs.
-func (r *keyRange) inherits(id uint64) bool { return r.id == id || slices.Contains(r.parents, id) }
+func (r *keyRange) coversTokensOf(id uint64) bool {
+	return r.id == id || slices.Contains(r.parents, id)
+}
 
 // parseKeyRanges parses a page of a container's partition key ranges, and its resource id.
 func parseKeyRanges(body []byte) (rid string, ranges []keyRange, err error) {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
@@ -249,3 +250,30 @@ func TestBackground_RetriesProperties(t *testing.T) {
 		}
 	})
 }
+
+// TestClose_EndsWaitForProperties: also in the background, where the request for them is retried.
+func TestClose_EndsWaitForProperties(t *testing.T) {
+	g := newRegions(t)
+	a, err := Open(Options{Endpoint: g.Endpoint, Key: g.Key, Credential: g.Credential, Transport: transporterFunc(unavailable)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, _, err := a.Background().readDatabase(t.Context(), g.Database)
+		done <- err
+	}()
+	a.Close()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("the request succeeded")
+		}
+	case <-time.After(propertiesTimeout / 2):
+		t.Error("the request still waits")
+	}
+}
+
+type transporterFunc func(*http.Request) (*http.Response, error)
+
+func (f transporterFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }

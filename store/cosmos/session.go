@@ -291,7 +291,7 @@ func (s *Session) admits(of *Container, partition string, read readPosition) boo
 		switch {
 		case !read.known:
 			return false
-		case required.id == read.id || r != nil && required.id == r.id && r.inherits(read.id):
+		case required.id == read.id || r != nil && required.id == r.id && r.coversTokensOf(read.id):
 			if !read.covers(required.progress) {
 				return false
 			}

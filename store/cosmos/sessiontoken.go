@@ -198,7 +198,7 @@ func (t *tokens) forRange(r *keyRange, keys keyRanges) *tokens {
 	of := rangeProgress{id: r.id, progress: progress{version: -1, lsn: -1}}
 	for _, have := range t.ranges {
 		switch {
-		case r.inherits(have.id):
+		case r.coversTokensOf(have.id):
 			of.progress, of.raised = of.merge(have.progress), max(of.raised, have.raised)
 		case !keys.known[have.id]:
 			some.ranges = append(some.ranges, have)

@@ -274,7 +274,7 @@ func (d *deletion) deleteOne(ctx context.Context, c *cosmos.Container, partition
 	return d.skipRefused(c, item, err)
 }
 
-// refuse skips an item that Cosmos DB refuses to change, and returns other errors.
+// skipRefused skips an item that Cosmos DB refuses to change, and returns other errors.
 func (d *deletion) skipRefused(c *cosmos.Container, item any, err error) error {
 	if !refused(err) {
 		return err

@@ -171,7 +171,7 @@ func (v *verifier) scan(ctx context.Context, c *cosmos.Container, each func(raw 
 	return nil
 }
 
-// show reports progress.
+// reportProgress reports progress.
 func (v *verifier) reportProgress() {
 	if v.progress != nil {
 		v.progress(v.items, v.total)
