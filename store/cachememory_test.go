@@ -41,7 +41,7 @@ func TestCache_Memory(t *testing.T) {
 		"pages": {reads / 10, len(likes), func(ctx context.Context, n int) any {
 			p := &Page[*blog.Like]{Items: make([]*blog.Like, 0, 100)}
 			items, _ := blog.Likes.Decode([]byte(likes), blog.Like{PostID: id(n)}, blog.MaxPage+1)
-			cosmos.Weigh(ctx, weight[blog.Like](len(items), len(likes)))
+			cosmos.AddSize(ctx, weight[blog.Like](len(items), len(likes)))
 			for i := range items {
 				p.Items = append(p.Items, &items[i])
 			}
@@ -61,7 +61,7 @@ func TestCache_Memory(t *testing.T) {
 				}
 				for n := range tt.reads {
 					_, err := cosmos.Get(t.Context(), posts, id(n), id(n), func(ctx context.Context) (any, error) {
-						cosmos.Weigh(ctx, tt.bytes)
+						cosmos.AddSize(ctx, tt.bytes)
 						return tt.value(ctx, n), nil
 					})
 					if err != nil {

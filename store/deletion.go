@@ -151,7 +151,7 @@ func (s *Store) beginRead(ctx context.Context, p cosmos.Pattern) context.Context
 // follows them. If not, it wakes the tail, and the next read waits for it.
 func (s *Store) DeletionsKnown() bool {
 	tail := s.deletions.tail.Load()
-	return s.deletions.starting.Load() == nil && (tail == nil || tail.Within(s.deletionLag()))
+	return s.deletions.starting.Load() == nil && (tail == nil || tail.CaughtUp(s.deletionLag()))
 }
 
 // deletionLag returns how long deletions of users may be unknown to other instances.
@@ -339,7 +339,7 @@ func (s *Store) usersOrTombstones(ctx context.Context, op string, ids []string) 
 func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 	const op = "delete user"
 	ctx = s.account.Begin(ctx, DeleteUser)
-	cosmos.SessionFrom(ctx).NoteWrite() // also if a repetition has nothing to write
+	cosmos.SessionFrom(ctx).MarkWritten() // also if a repetition has nothing to write
 	if !blog.ValidID(userID) {
 		return noUser(op)
 	}

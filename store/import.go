@@ -59,7 +59,7 @@ func (i *imports) skipImported(ctx context.Context, log *slog.Logger) {
 	if i.load == nil || i.running > 0 {
 		return
 	}
-	alone, err := i.load.Handled(ctx)
+	alone, err := i.load.Finish(ctx)
 	if err != nil && ctx.Err() == nil {
 		log.Warn("leases not created after a bulk load: the projections will read it", logError, err)
 	}

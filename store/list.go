@@ -119,7 +119,7 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 		if hides {
 			items = l.visible(items)
 		}
-		cosmos.Weigh(ctx, weight[T](len(items), len(body)))
+		cosmos.AddSize(ctx, weight[T](len(items), len(body)))
 		to.Items = slices.Grow(to.Items, len(items))
 		for i := range items[:min(len(items), room)] {
 			to.Items = append(to.Items, &items[i])

@@ -109,7 +109,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	if err != nil {
 		return nil, blog.CosmosError(op, err)
 	}
-	s.views.Show(ctx, post)
+	s.views.UpdateSummaries(ctx, post)
 	return post, nil
 }
 
@@ -162,7 +162,7 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 	}
 	first, err := s.postOfKey(ctx, op, item, raw)
 	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-maxWriteTime)) {
-		s.views.Show(ctx, first)
+		s.views.UpdateSummaries(ctx, first)
 	}
 	return first, err
 }
@@ -240,7 +240,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	}
 	if ambiguous(ctx, err) {
 		if post, readErr := s.readWhole(ctx, postID); readErr == nil && isEdited(post, date, e) {
-			s.views.Show(ctx, post)
+			s.views.UpdateSummaries(ctx, post)
 			return post, nil
 		}
 	}
@@ -254,7 +254,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if e.Content != nil {
 		post.Content, post.Truncated = *e.Content, false
 	}
-	s.views.Show(ctx, post)
+	s.views.UpdateSummaries(ctx, post)
 	return post, nil
 }
 
@@ -380,7 +380,7 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	if ambiguous(ctx, err) {
 		raw, readErr := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, postID))
 		if p, decodeErr := blog.DecodePostOrTombstone(op, raw); readErr == nil && raw != nil && decodeErr == nil && p.Tombstone && who.includes(p.AuthorID) {
-			s.views.Show(ctx, p)
+			s.views.UpdateSummaries(ctx, p)
 			return nil
 		}
 	}
@@ -391,7 +391,7 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	if err != nil {
 		return err
 	}
-	s.views.Show(ctx, tombstone)
+	s.views.UpdateSummaries(ctx, tombstone)
 	return nil
 }
 

@@ -312,7 +312,7 @@ func TestSessionTokens(t *testing.T) {
 		} {
 			before := one.count(t, "byline_session_invalid_total")
 			session := one.NewSession(bad)
-			if session.NoteWrite(); len(session.Token()) > 30 || one.count(t, "byline_session_invalid_total") != before+1 {
+			if session.MarkWritten(); len(session.Token()) > 30 || one.count(t, "byline_session_invalid_total") != before+1 {
 				t.Errorf("%s: %s", name, session.Token())
 			}
 		}

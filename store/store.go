@@ -153,7 +153,7 @@ func (s *Store) tail(name string, source *cosmos.Container, partition string, ha
 // Ready returns nil if Cosmos DB can serve. It costs about 1 RU. It does not retry while throttled, but
 // returns Throttled.
 func (s *Store) Ready(ctx context.Context) error {
-	ctx = s.account.Begin(cosmos.WithoutWaiting(ctx), Readiness)
+	ctx = s.account.Begin(cosmos.WithoutRetries(ctx), Readiness)
 	_, err := s.posts.Read(ctx, blog.Key("ready", "ready"))
 	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
 		return blog.CosmosError("check readiness", err)

@@ -201,7 +201,7 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*blog.
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
 	session := cosmos.SessionFrom(ctx)
-	session.NoteWrite() // also if a repetition has nothing to write
+	session.MarkWritten() // also if a repetition has nothing to write
 	for range 3 {
 		u, err := blog.ReadUserItem(ctx, op, s.users, userID)
 		if err != nil {
@@ -249,7 +249,7 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 			return nil, err
 		}
 		if old != nil && old.OwnerID == u.ID {
-			old = old.Mark(s.now())
+			old = old.MarkLeaving(s.now())
 			marked, err := s.users.Replace(ctx, blog.Key(old.ID, old.ID), blog.Encode(old), etag)
 			if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || ambiguous(ctx, err) {
 				return nil, nil // try again

@@ -121,7 +121,7 @@ func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener 
 	case <-ctx.Done():
 		log.Info("stopping")
 	}
-	err = errors.Join(err, server.ShutDown(ctx, log, running...))
+	err = errors.Join(err, server.Shutdown(ctx, log, running...))
 	for ; ended < len(running); ended++ {
 		if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
 			err = errors.Join(err, serr)

@@ -13,7 +13,7 @@
 //  7. sends the last traces.
 //
 // Package byline/internal/account opens the account, byline/graph executes operations.
-// ShutDown and Address are for other servers of the program. Instances of Run are independent of
+// Shutdown and Address are for other servers of the program. Calls of Run are independent of
 // each other, except for two globals of the process: each tunes the garbage collector, and with
 // traces sets the error handler of OpenTelemetry (otel.SetErrorHandler), which logs to the last one's log.
 package server

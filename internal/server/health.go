@@ -80,7 +80,7 @@ func checkCosmos(err error) check {
 	case errors.As(err, &e) && e.Message != "":
 		c.OK, c.Detail = false, e.Message
 	default:
-		c.OK, c.Detail = false, "Cosmos DB does not answer"
+		c.OK, c.Detail = false, "Cosmos DB does not respond"
 	}
 	return c
 }

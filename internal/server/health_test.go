@@ -160,7 +160,7 @@ func TestReadiness(t *testing.T) {
 		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
 		expectFailing(map[string]string{})
 		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusServiceUnavailable} })
-		expectFailing(map[string]string{"cosmos": "Cosmos DB does not answer"})
+		expectFailing(map[string]string{"cosmos": "Cosmos DB does not respond"})
 		h.stop()
 		if got := probeReady(t, h).failing(); got["process"] != "stopping" {
 			t.Error(got)

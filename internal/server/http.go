@@ -44,9 +44,9 @@ func yieldAfterResponse(_ net.Conn, s http.ConnState) {
 	}
 }
 
-// ShutDown stops servers, even if ctx has ended. Active requests have ten seconds to finish
+// Shutdown stops servers, even if ctx has ended. Active requests have ten seconds to finish
 // and are then aborted, which is not an error.
-func ShutDown(ctx context.Context, log *slog.Logger, servers ...*http.Server) (err error) {
+func Shutdown(ctx context.Context, log *slog.Logger, servers ...*http.Server) (err error) {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	for _, s := range servers {

@@ -25,7 +25,7 @@ type listenFlags struct {
 	RequestsPerAddress *int `long:"requests-per-address" env:"BYLINE_REQUESTS_PER_ADDRESS" value-name:"N" description:"Requests a second of an address other than loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
 	MaxConnections     int  `long:"max-connections" default:"20000" env:"BYLINE_MAX_CONNECTIONS" description:"Concurrent connections."`
 
-	Drain *time.Duration `long:"drain" env:"BYLINE_DRAIN" value-name:"DURATION" description:"How long to go on serving after SIGTERM while /readyz answers 503, so that load balancers send no more requests. Default: 5s, and 0s on loopback."`
+	Drain *time.Duration `long:"drain" env:"BYLINE_DRAIN" value-name:"DURATION" description:"How long to keep serving after SIGTERM, while /readyz responds 503, so that load balancers send no more requests. Default: 5s, and 0s on loopback."`
 }
 
 // drain is the default of --drain beyond loopback: long enough for several probes of a load balancer.

@@ -238,7 +238,7 @@ func (g *gateway) serve(ctx context.Context) error {
 	case <-time.After(g.drainTime()):
 	}
 	g.endStreams() // clients that reconnect now reach another instance
-	err := ShutDown(ctx, g.log, server)
+	err := Shutdown(ctx, g.log, server)
 	endRequests() // of aborted requests
 	g.handler.Wait()
 	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {

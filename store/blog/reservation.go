@@ -21,15 +21,15 @@ type Reservation struct {
 	Written   int64  `json:"_ts,omitempty"`     // seconds, by Cosmos DB's clock; 0 before it is written
 }
 
-// Mark returns the reservation marked as leaving: its owner is about to take another name.
-func (r Reservation) Mark(date Date) *Reservation {
+// MarkLeaving returns the reservation marked as leaving: its owner is about to take another name.
+func (r Reservation) MarkLeaving(date Date) *Reservation {
 	r.Leaving, r.CreatedAt, r.Written = true, date, 0
 	return &r
 }
 
 // released returns the reservation to write once its owner has another name.
 func (r Reservation) released(date Date) *Reservation {
-	marked := r.Mark(date)
+	marked := r.MarkLeaving(date)
 	marked.TTL = int(ReleasedFor / time.Second)
 	return marked
 }

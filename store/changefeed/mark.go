@@ -21,9 +21,9 @@ type Mark struct {
 	resourceID string // of the container
 }
 
-// Empty returns the end of the change feed in each feed range, or no marks if there are changes before one
+// EndIfEmpty returns the end of the change feed in each feed range, or no marks if there are changes before one
 // of them.
-func Empty(ctx context.Context, source Container) ([]Mark, error) {
+func EndIfEmpty(ctx context.Context, source Container) ([]Mark, error) {
 	ranges, err := source.ReadFeedRanges(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -51,10 +51,10 @@ func Empty(ctx context.Context, source Container) ([]Mark, error) {
 	return marks, nil
 }
 
-// Skip makes the processor called name begin after the marks. All changes before them must have been
+// StartAfter makes the processor called name begin after the marks. All changes before them must have been
 // handled. It leaves unchanged a lease that has an owner, is being replayed or merged, or has reached
 // its mark.
-func Skip(ctx context.Context, leaseContainer Container, name string, clock func() time.Time, marks []Mark) error {
+func StartAfter(ctx context.Context, leaseContainer Container, name string, clock func() time.Time, marks []Mark) error {
 	l := leases{leaseContainer, name, clock}
 	for _, m := range marks {
 		v := m.lease(l.clock())

@@ -73,7 +73,7 @@ type Options struct {
 // Range is that part.
 type Progress struct {
 	Range azcosmos.FeedRange
-	Asked time.Time     // start of the read; zero after a failure
+	Began time.Time     // start of the read; zero after a failure
 	Items int           // changes handled; 0 if there were none
 	Lag   int64         // transactions left in the range after the page
 	Took  time.Duration // duration of the handler

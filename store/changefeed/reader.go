@@ -68,7 +68,7 @@ type pageResult struct {
 
 // step reads a page of at most size changes and calls the handler.
 func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, size int32, handle Handler) (pageResult, error) {
-	progress := Progress{Range: of, Asked: r.o.Clock()}
+	progress := Progress{Range: of, Began: r.o.Clock()}
 	page, err := r.read(ctx, of, continuation, size)
 	if err != nil {
 		if r.recreated(ctx, continuation, err) {
@@ -96,7 +96,7 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 	}
 	r.o.Observe(progress)
 	end, _ := endOf(page)
-	done := pageResult{progress, page.ContinuationToken, progress.Asked.Unix(), end, full(page.Items, size)}
+	done := pageResult{progress, page.ContinuationToken, progress.Began.Unix(), end, full(page.Items, size)}
 	if done.full || done.Lag > 0 {
 		done.until = min(done.until, systemOf(page.Items[progress.Items-1]).TS)
 	}

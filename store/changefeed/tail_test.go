@@ -211,7 +211,7 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 			Observe: func(p changefeed.Progress) {
 				mu.Lock()
 				defer mu.Unlock()
-				if p.Err != nil || p.Lag > 0 || written.IsZero() || !p.Asked.After(written) {
+				if p.Err != nil || p.Lag > 0 || written.IsZero() || !p.Began.After(written) {
 					return
 				}
 				if reported[p.Range] = true; p.Range == whole && !w.all(after) {

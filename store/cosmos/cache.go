@@ -176,9 +176,9 @@ func (r *reading) add(resp *http.Response) {
 	r.bytes += n
 }
 
-// Weigh adds bytes to the size of a cached value that is read in ctx: of the decoded value, beyond that
+// AddSize adds bytes to the size of a cached value that is read in ctx: of the decoded value, beyond that
 // of the response.
-func Weigh(ctx context.Context, bytes int) {
+func AddSize(ctx context.Context, bytes int) {
 	if r, ok := ctx.Value(readingKey{}).(*reading); ok {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -247,8 +247,8 @@ func (c *itemCache) lookup(session *Session, of *Container, p cacheKey) (known c
 // Caches reports whether the items of the container may be cached.
 func (c *Container) Caches() bool { return c.cache != nil }
 
-// Get returns the value called what of a partition of a container: from the item cache if it is fresh,
-// and otherwise with read. Concurrent reads of the same value share one.
+// Get returns the value what of a partition: from the item cache if it is fresh, and otherwise with read.
+// Concurrent reads of the same value share one.
 func Get[T any](ctx context.Context, of *Container, partition, what string, read func(context.Context) (T, error)) (T, error) {
 	c := of.cache
 	if c == nil {
@@ -417,7 +417,7 @@ func (f *following) confirms(read, now time.Time) bool {
 func (f *following) observe(p changefeed.Progress) {
 	f.failing.Store(p.Err != nil)
 	if p.Err == nil && p.Lag == 0 {
-		f.reached(p.Range, p.Asked)
+		f.reached(p.Range, p.Began)
 	}
 }
 

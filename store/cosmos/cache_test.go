@@ -214,7 +214,7 @@ func TestFollowing_Ranges(t *testing.T) {
 		}
 	}
 	for _, p := range []changefeed.Progress{{Lag: 1}, {Err: errors.New("not read")}, {}} {
-		p.Range, p.Asked = whole, at(8)
+		p.Range, p.Began = whole, at(8)
 		f.observe(p)
 		if known := f.until.Load()/1e9 == 8; known != (p.Lag == 0 && p.Err == nil) {
 			t.Errorf("%+v: got known %t", p, known)

@@ -95,9 +95,9 @@ func stringOf(item []byte, property string) (value string) {
 	return ""
 }
 
-// Within reports whether the Tail has handled all changes older than ago. If it lags by more than half
-// of ago, Within wakes it.
-func (t *Tail) Within(ago time.Duration) bool {
+// CaughtUp reports whether the Tail has handled all changes older than ago. If it lags by more than half
+// of ago, CaughtUp wakes it.
+func (t *Tail) CaughtUp(ago time.Duration) bool {
 	age := time.Now().UnixNano() - t.following.until.Load()
 	if age > int64(ago/2) {
 		t.following.wake.Set()

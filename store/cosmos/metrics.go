@@ -73,17 +73,17 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 	m := &meter{
 		ranges:    counter("byline_cosmos_range_request_units_total", "Request units that Cosmos DB has charged, by partition key range.", "container", "range"),
 		begun:     counter("byline_access_total", "How often each access pattern was used, whatever it took.", "pattern"),
-		hits:      counter("byline_cache_hits_total", "Reads that were answered without a request to Cosmos DB.", "pattern"),
+		hits:      counter("byline_cache_hits_total", "Reads that were served without a request to Cosmos DB.", "pattern"),
 		requests:  counter("byline_cosmos_requests_total", "Requests to Cosmos DB, each try counted.", "pattern"),
 		ru:        counter("byline_cosmos_request_units_total", "Request units that Cosmos DB has charged.", "pattern"),
-		errors:    counter("byline_cosmos_errors_total", "Requests that Cosmos DB could not or would not serve, or did not answer.", "pattern"),
+		errors:    counter("byline_cosmos_errors_total", "Requests that Cosmos DB could not or would not serve, or did not respond to.", "pattern"),
 		throttles: counter("byline_cosmos_throttles_total", "Requests that Cosmos DB refused for want of request units (429).", "pattern"),
 		refusals:  counter("byline_cosmos_refusals_total", "Requests and operations of batches that Cosmos DB refused for a reason of their own, by status and substatus.", "status"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_cosmos_request_seconds", Help: "How long requests to Cosmos DB took.",
 			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"pattern"}),
 	}
 	m.invalid = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_invalid_total", Help: "Sessions that were ignored because this account has not made them."})
-	m.unreached = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_unreached_total", Help: "Reads that were answered with older data than asked for, because no replica had newer."})
+	m.unreached = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_unreached_total", Help: "Reads that returned older data than their session requires, because no replica had newer."})
 	m.patterns.Store(&map[Pattern]*patternMetrics{})
 	err := r.Register(m)
 	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {

@@ -24,9 +24,9 @@ var waitWhileThrottled = policy.RetryOptions{
 	},
 }
 
-// WithPatience returns a context whose requests are repeated until it ends, while they are throttled or
+// WithUnlimitedRetries returns a context whose requests are repeated until it ends, while they are throttled or
 // fail with a transient error: for work before the program serves requests.
-func WithPatience(ctx context.Context) context.Context {
+func WithUnlimitedRetries(ctx context.Context) context.Context {
 	return policy.WithRetryOptions(withRetries(ctx, unlimitedRetries), policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
 }
 
@@ -57,7 +57,7 @@ const retryBudget = 2 * time.Second
 // pause, whatever the reason.
 type retryWindow struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
 
-// unlimitedRetries is the window of background work, and of WithPatience.
+// unlimitedRetries is the window of background work, and of WithUnlimitedRetries.
 var unlimitedRetries = &retryWindow{}
 
 // noRetries is a window that is over.
@@ -67,9 +67,9 @@ var noRetries = func() *retryWindow {
 	return t
 }()
 
-// WithoutWaiting returns a context whose requests do not wait: neither while throttled, nor after
+// WithoutRetries returns a context whose requests do not wait: neither while throttled, nor after
 // conflicting concurrent writes, nor for replicas.
-func WithoutWaiting(ctx context.Context) context.Context { return withRetries(ctx, noRetries) }
+func WithoutRetries(ctx context.Context) context.Context { return withRetries(ctx, noRetries) }
 
 // allows reports whether a pause ends within a budget.
 func (t *retryWindow) allows(pause, budget time.Duration) bool {

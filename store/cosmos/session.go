@@ -229,8 +229,8 @@ func (s *Session) SetNote(text string, at time.Time) {
 	}
 }
 
-// NoteWrite marks the session as written: it records the session tokens of responses from now on.
-func (s *Session) NoteWrite() {
+// MarkWritten marks the session as written: it records the session tokens of responses from now on.
+func (s *Session) MarkWritten() {
 	if s != nil {
 		s.wrote.Store(true)
 	}

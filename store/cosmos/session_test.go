@@ -67,7 +67,7 @@ func TestSession_Note(t *testing.T) {
 		if got := s.Token(); got != "" {
 			t.Errorf("before a write: got token %s, want none", got)
 		}
-		s.NoteWrite()
+		s.MarkWritten()
 		if got, want := s.Token(), token(note("ada")); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -79,7 +79,7 @@ func TestSession_Note(t *testing.T) {
 	t.Run("nil session", func(t *testing.T) {
 		var s *Session
 		s.SetNote("ada", at)
-		s.NoteWrite()
+		s.MarkWritten()
 		if got, _ := s.Note(); got != "" {
 			t.Errorf("got note %q, want none", got)
 		}
@@ -96,9 +96,9 @@ func FuzzSession(f *testing.F) {
 	posts := inBlog(f)
 	f.Fuzz(func(t *testing.T, rest string) {
 		s := NewSession(sign(posts, rest), posts)
-		s.NoteWrite()
+		s.MarkWritten()
 		again := NewSession(s.Token(), posts)
-		again.NoteWrite()
+		again.MarkWritten()
 		if got, want := again.Token(), s.Token(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -138,7 +138,7 @@ func TestSession_Key(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := NewSession("", container(tt.one, "blog"))
 			s.SetNote("ada", time.Unix(1_700_000_000, 0))
-			s.NoteWrite()
+			s.MarkWritten()
 			if got, _ := NewSession(s.Token(), container(tt.two, tt.database)).Note(); (got == "ada") != tt.want {
 				t.Errorf("got note %q, want accepted %t", got, tt.want)
 			}

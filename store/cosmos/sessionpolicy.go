@@ -169,7 +169,7 @@ func (s *sessions) Do(req *policy.Request) (*http.Response, error) {
 	a := &sessionRequest{sessions: s, req: req, session: SessionFrom(r.Context()), at: targetOf(container, r.Header)}
 	write := isWrite(r)
 	if write {
-		a.session.NoteWrite()
+		a.session.MarkWritten()
 	}
 	if write && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") == "" { // a batch may read
 		return a.send("")

@@ -36,9 +36,9 @@ type Fault struct {
 	BatchOperation int
 	// Drop breaks the connection before the request is served. In process it is a 503.
 	Drop bool
-	// DropAnswer serves the request and then breaks the connection: to the client, a write is
+	// DropResponse serves the request and then breaks the connection: to the client, a write is
 	// ambiguous. In process it is a 503.
-	DropAnswer bool
+	DropResponse bool
 	// SlowBody is how long the response body takes to arrive, in pieces.
 	SlowBody time.Duration
 }
@@ -83,7 +83,7 @@ func (f *Fault) failure(status int) error {
 	case http.StatusServiceUnavailable:
 		return unavailable("The service is unavailable.")
 	}
-	return &apiError{status: status, substatus: f.Substatus, code: "Fault", message: "This answer was injected."}
+	return &apiError{status: status, substatus: f.Substatus, code: "Fault", message: "This response was injected."}
 }
 
 // batchFailure returns the injected error of an operation of a batch, or nil.

@@ -158,7 +158,7 @@ func TestInject_Connection(t *testing.T) {
 		}
 	})
 	t.Run("dropped after serving -> written", func(t *testing.T) {
-		only(Fault{DropAnswer: true})
+		only(Fault{DropResponse: true})
 		if res, err := server.Client().Do(create("b")); err == nil {
 			t.Errorf("got status %d, want a broken connection", res.StatusCode)
 		}

@@ -261,7 +261,7 @@ func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin)
 	var f Fault
 	defer func() {
 		if resp != nil {
-			resp.drop, resp.slow = f.Drop || f.DropAnswer, f.SlowBody
+			resp.drop, resp.slow = f.Drop || f.DropResponse, f.SlowBody
 		}
 	}()
 	defer func() {

@@ -161,8 +161,8 @@ func (r *Runner) readSoon(id string) {
 	signal(r.changed)
 }
 
-// Check makes Run list all jobs soon, as another process may have released some.
-func (r *Runner) Check() {
+// Refresh makes Run list all jobs soon, as another process may have released some.
+func (r *Runner) Refresh() {
 	r.mu.Lock()
 	r.due = true
 	r.mu.Unlock()

@@ -125,7 +125,7 @@ func (v *Views) CheckFeed(ctx context.Context) error {
 // Options.FeedPartitions is 0.
 func (v *Views) FillFeed(ctx context.Context) error {
 	const op = "fill feed"
-	ctx = cosmos.WithPatience(ctx)
+	ctx = cosmos.WithUnlimitedRetries(ctx)
 	feed, err := v.readFeed(ctx, v.requests.feed)
 	if err != nil {
 		return err

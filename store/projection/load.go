@@ -23,10 +23,10 @@ func (v *Views) BeginLoad(ctx context.Context) (*Load, error) {
 	const op = "begin load"
 	l := &Load{views: v}
 	var err error
-	if l.posts, err = changefeed.Empty(ctx, v.posts.ChangeFeed()); l.posts == nil || err != nil {
+	if l.posts, err = changefeed.EndIfEmpty(ctx, v.posts.ChangeFeed()); l.posts == nil || err != nil {
 		return nil, blog.CosmosError(op, err)
 	}
-	if l.users, err = changefeed.Empty(ctx, v.users.ChangeFeed()); l.users == nil || err != nil {
+	if l.users, err = changefeed.EndIfEmpty(ctx, v.users.ChangeFeed()); l.users == nil || err != nil {
 		return nil, blog.CosmosError(op, err)
 	}
 	return l, nil
@@ -37,11 +37,11 @@ func (l *Load) Context(ctx context.Context) context.Context {
 	return cosmos.WithWrites(ctx, &l.writes)
 }
 
-// Handled makes projections that have not started yet begin after the load. All its writes, those of the
+// Finish makes projections that have not started yet begin after the load. All its writes, those of the
 // views included, must have ended. It reports false, and changes nothing, if there may be concurrent other
 // writes: a transaction raises the LSN of its partition key range by at least one, so there are none if the
 // LSN has risen by the number of transactions of the load.
-func (l *Load) Handled(ctx context.Context) (alone bool, err error) {
+func (l *Load) Finish(ctx context.Context) (alone bool, err error) {
 	posts, alone := advance(l.posts, l.writes.In(l.views.posts))
 	users, alsoAlone := advance(l.users, l.writes.In(l.views.users))
 	if !alone || !alsoAlone {
@@ -52,7 +52,7 @@ func (l *Load) Handled(ctx context.Context) (alone bool, err error) {
 		if p.source == l.views.posts {
 			marks = posts
 		}
-		if err := changefeed.Skip(ctx, l.views.leases.ChangeFeed(), p.name, l.views.o.Clock, marks); err != nil {
+		if err := changefeed.StartAfter(ctx, l.views.leases.ChangeFeed(), p.name, l.views.o.Clock, marks); err != nil {
 			return false, blog.CosmosError("end load", err)
 		}
 	}

@@ -185,9 +185,9 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 // workers is the largest number of requests that a projection has in flight.
 const workers = 8
 
-// Show updates the summaries of a post that was just written, so that its author sees the change at once.
+// UpdateSummaries updates the summaries of a post that was just written, so that its author sees the change at once.
 // It only logs errors: the projections handle the change, too.
-func (v *Views) Show(ctx context.Context, p *blog.Post) {
+func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
 	v.shown.Set()
 	var g errgroup.Group
 	g.Go(func() error {

@@ -62,7 +62,7 @@ type Views struct {
 	users, posts, feed, leases *cosmos.Container // of Account.Background
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
-	shown changefeed.Signal // set by Show: a post has changed, not only its counts
+	shown changefeed.Signal // set by UpdateSummaries: a post has changed, not only its counts
 
 	feedPartitions []string // partition keys of the feed
 	jobs           *jobs.Runner
@@ -149,7 +149,7 @@ func (v *Views) observer(name string) func(changefeed.Progress) {
 		observe(p)
 		now := time.Now()
 		if before, ok := last.Swap(p.Range, now); !ok || now.Sub(before.(time.Time)) > rangeAway {
-			v.jobs.Check()
+			v.jobs.Refresh()
 		}
 	}
 }
