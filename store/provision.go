@@ -25,7 +25,9 @@ func containerSpecs() []cosmos.ContainerSpec {
 		// userId is for renames, which query all partitions for a user's items.
 		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/postId", "/type", "/userId"}, Composite: sort, TTL: true},
 		{Name: blog.FeedContainer, PartitionKey: "/type", Indexed: []string{"/type"}, Composite: sort[1:], TTL: true},
-		{Name: blog.LeasesContainer, PartitionKey: "/id"},
+		// kind is for listings of jobs. Some path must be indexed: azcosmos omits an empty includedPaths, and the
+		// service may then index all paths.
+		{Name: blog.LeasesContainer, PartitionKey: "/id", Indexed: []string{"/kind"}},
 	}
 }
 

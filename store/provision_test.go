@@ -135,9 +135,10 @@ func TestProvision_InefficientContainers(t *testing.T) {
 	if err := e.provision(writes.through(e.Transport)); err != nil {
 		t.Fatal(err)
 	}
-	wantParts(t, e.logs.String(), "container=users difference=\"/* is indexed", "container=posts difference=\"/postId is not indexed")
-	if n := strings.Count(e.logs.String(), "\n"); n != 2 {
-		t.Errorf("got %d warnings, want 2:\n%s", n, &e.logs)
+	wantParts(t, e.logs.String(), "container=users difference=\"/* is indexed", "container=posts difference=\"/postId is not indexed",
+		"container=leases difference=\"/kind is not indexed")
+	if n := strings.Count(e.logs.String(), "\n"); n != 3 {
+		t.Errorf("got %d warnings, want 3:\n%s", n, &e.logs)
 	}
 	if len(writes.seen) > 0 { // an Entra identity may not do them
 		t.Errorf("got control plane writes: %q", writes.seen)

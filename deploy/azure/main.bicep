@@ -245,6 +245,11 @@ resource leases 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2
       indexingPolicy: {
         automatic: true
         indexingMode: 'consistent'
+        includedPaths: [
+          {
+            path: '/kind/?'
+          }
+        ]
         excludedPaths: [
           {
             path: '/*'
