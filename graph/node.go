@@ -70,7 +70,7 @@ func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, 
 	return nodes, nil
 }
 
-// loadNodes loads the nodes of one kind, each into the place of its id.
+// loadNodes loads the nodes of one type, each into the place of its id.
 func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind globalid.Kind,
 	ids []globalid.ID, nodes []globalid.Node, keyOf func(globalid.ID) K) error {
 	var at []int
@@ -130,7 +130,7 @@ func parseID(field, text string) (globalid.ID, error) {
 	return id, nil
 }
 
-// parseIDOf is parseID for an id of one kind. It returns the object's key.
+// parseIDOf is parseID for an id of a given type. It returns the object's key.
 func parseIDOf(kind globalid.Kind, field, text string) (string, error) {
 	id, err := parseNestedID(kind, field, text)
 	return id.Key, err

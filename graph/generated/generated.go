@@ -1127,7 +1127,7 @@ type Mutation {
     input: LikePostInput!
   ): LikePostPayload!
 
-  "Removes the signed-in user's like of a post. If there is none, it changes nothing."
+  "Removes the signed-in user's like of a post. Without a like, it changes nothing."
   unlikePost(
     "The post to unlike."
     input: UnlikePostInput!

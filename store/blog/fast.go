@@ -151,7 +151,7 @@ func (p *fastReader) escaped() string {
 	return string(plain)
 }
 
-// stringEnd returns the index of the quote that ends a string, or the length of s if there is none.
+// stringEnd returns the index of the quote that ends a string, or the length of s without one.
 func stringEnd(s string) int {
 	for end := 0; ; end++ {
 		quote := strings.IndexByte(s[end:], '"')

@@ -29,7 +29,7 @@ type PostItem struct {
 	Envelope
 	PostID string `json:"postId"` // == id
 	Post
-	TextDigest  string `json:"textDigest,omitempty"` // of the TextItem; "": there is none, and Content is complete
+	TextDigest  string `json:"textDigest,omitempty"` // of the TextItem; "": no TextItem, Content is complete
 	InputDigest string `json:"inputDigest,omitempty"`
 }
 

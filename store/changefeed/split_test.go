@@ -276,7 +276,7 @@ func TestMerge_TwoOwners(t *testing.T) {
 }
 
 // A range was split, its lease was not removed, and its parts were merged again: the leases of the parts are
-// removed, whoever owns them, and changes are handled once.
+// removed, regardless of their owner, and changes are handled once.
 func TestMerge_LiveLease(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -98,7 +98,7 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 	return all, nil
 }
 
-// hasNoThroughput reports whether ReadThroughput failed because there is none: with 404, or in a serverless
+// hasNoThroughput reports whether ReadThroughput failed because no throughput is set: with 404, or in a serverless
 // account with 400 ("Reading or replacing offers is not supported for serverless accounts").
 func hasNoThroughput(err error) bool {
 	return HasStatus(err, http.StatusNotFound) ||

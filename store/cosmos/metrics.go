@@ -64,7 +64,7 @@ type patternMetrics struct {
 	seconds                                      prometheus.Observer
 }
 
-// newMeter returns the meter of a registry, and registers one if there is none. docs/cost.md lists the
+// newMeter returns the meter of a registry. The first call registers it. docs/cost.md lists the
 // names and labels of the metrics.
 func newMeter(r prometheus.Registerer) (*meter, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
