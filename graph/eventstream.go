@@ -30,13 +30,13 @@ func wantsEvents(r *http.Request) bool {
 // protocol of npm graphql-sse: an event "next" for each response, and "complete" at
 // the end. A refused operation is reported in the stream, too; an invalid HTTP request and a
 // failed authentication get an ordinary response.
-func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request) {
 	prepare(w.Header(), r)
-	op, releaseSlot, err := t.receiveOperation(w, r, exec)
+	op, releaseSlot, err := t.receiveOperation(w, r)
 	var errs gqlerror.List
 	if err != nil && !errors.As(err, &errs) {
 		w.Header().Set("Content-Type", mediaResponse+"; charset=utf-8")
-		writeError(w, r, exec, mediaResponse, err)
+		t.writeError(w, r, mediaResponse, err)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -56,12 +56,10 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	s := eventStream{events: make(chan event), ended: make(chan struct{})}
 	go func() {
 		if errs != nil {
-			t.sendEvents(ctx, s, exec, refused(ctx, exec, errs), false)
+			t.sendEvents(ctx, s, t.refused(ctx, errs))
 			return
 		}
-		all := dispatch(ctx, exec, op, releaseSlot)
-		all.delivery.Admission = t.admission
-		t.sendEvents(ctx, s, exec, all, op.Operation.Operation == ast.Mutation)
+		t.sendEvents(ctx, s, t.dispatch(ctx, op, releaseSlot))
 	}()
 	defer func() {
 		cancel()
@@ -71,22 +69,22 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 }
 
 // receiveOperation reads a request, and parses and validates its operation. See operation.
-func (t httpTransport) receiveOperation(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (_ *graphql.OperationContext, releaseSlot func(), err error) {
+func (t httpTransport) receiveOperation(w http.ResponseWriter, r *http.Request) (_ *graphql.OperationContext, releaseSlot func(), err error) {
 	in, err := t.receive(w, r)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer in.release() // the document and its variables do not need it
-	return t.operation(r, exec, in)
+	return t.operation(r, in)
 }
 
 // sendEvents sends the responses of an operation, and closes s.ended after the last. ctx is that of
 // the stream: errors that are sent besides the responses are not events of the operation.
-func (t httpTransport) sendEvents(ctx context.Context, s eventStream, exec graphql.GraphExecutor, all *responses, mutation bool) {
+func (t httpTransport) sendEvents(ctx context.Context, s eventStream, all *responses) {
 	send := func(response *graphql.Response) error {
-		release, full := requestFrom(ctx).hold(t.memory, len(response.Data), mutation)
+		release, full := requestFrom(ctx).hold(t.memory, len(response.Data), all.kind == ast.Mutation)
 		if full != nil {
-			response = dispatchError(ctx, exec, full)
+			response = t.dispatchError(ctx, full)
 		}
 		defer release()
 		if err := s.send(ctx, response); err != nil {
@@ -97,7 +95,7 @@ func (t httpTransport) sendEvents(ctx context.Context, s eventStream, exec graph
 	all.each(send, func(slow bool, _ error) {
 		defer close(s.ended)
 		if slow {
-			_ = send(dispatchError(ctx, exec, &refusal.Error{Code: refusal.Throttled, Message: messageTooSlow}))
+			_ = send(t.dispatchError(ctx, &refusal.Error{Code: refusal.Throttled, Message: messageTooSlow}))
 		}
 	})
 }

@@ -9,16 +9,31 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/auth"
+	"byline/graph/document"
 	"byline/graph/limit"
+	"byline/graph/refusal"
+	"byline/store"
 )
 
 // executionTimeout is how long a query or mutation may execute.
 const executionTimeout = 30 * time.Second
 
+// transport is what GraphQL over HTTP and over WebSocket have in common.
+type transport struct {
+	exec      graphql.GraphExecutor
+	store     *store.Store
+	verifier  auth.Verifier
+	streams   context.Context // event streams and WebSockets end when it does
+	requests  limit.Requests
+	memory    *limit.Memory
+	admission *limit.Admission
+}
+
 // responses are the responses of an operation that has begun.
 type responses struct {
+	*transport
 	ctx  context.Context
-	exec graphql.GraphExecutor
 	kind ast.Operation
 	next graphql.ResponseHandler
 	*subscription
@@ -27,38 +42,55 @@ type responses struct {
 
 // begin begins an operation. The caller cancels ctx once it has read the responses. A panic becomes
 // an error response: callers run outside the recover of net/http, so it would end the process.
-func begin(ctx context.Context, exec graphql.GraphExecutor, a *limit.Admission, params *graphql.RawParams) *responses {
-	err := a.Shed()
+func (t *transport) begin(ctx context.Context, params *graphql.RawParams) *responses {
+	err := t.admission.Shed()
 	if err == nil {
-		err = a.Acquire(ctx)
+		err = t.admission.Acquire(ctx)
 	}
 	if err != nil {
-		return refused(ctx, exec, err)
+		return t.refused(ctx, err)
 	}
 	op, err := guarded(func() (op *graphql.OperationContext, err error) {
-		op, errs := prepareOperation(ctx, exec, params)
+		op, errs := t.prepareOperation(ctx, params)
 		if errs != nil {
 			err = errs
 		}
 		return op, err
 	})
 	if err != nil {
-		a.Release()
-		return refused(ctx, exec, err)
+		t.admission.Release()
+		return t.refused(ctx, err)
 	}
-	all := dispatch(ctx, exec, op, a.Release)
-	all.delivery.Admission = a
-	return all
+	return t.dispatch(ctx, op, t.admission.Release)
+}
+
+// prepareOperation finds and validates the operation that a request names.
+func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+	op, errs := t.exec.CreateOperationContext(ctx, params)
+	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
+		if all := document.VariableErrors(inputTypes(), op.Operation, params.Variables); all != nil {
+			return op, all
+		}
+	}
+	if op.Doc == nil || op.Operation != nil || params.OperationName != "" {
+		return op, errs
+	}
+	// The executor's error would be that the operation is not found.
+	message := "the document has several operations: set operationName to the one to execute"
+	if len(op.Doc.Operations) == 0 {
+		message = "the document has no operation"
+	}
+	return op, gqlerror.List{gqlerror.Wrap(&refusal.Error{Code: refusal.ValidationFailed, Message: message})}
 }
 
 // dispatch is begin for an operation that has been parsed and validated. It calls releaseSlot once
 // a query or mutation has executed, or a subscription waits for events.
-func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, releaseSlot func()) (all *responses) {
+func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, releaseSlot func()) (all *responses) {
 	s, kind := &subscription{}, op.Operation.Operation
 	defer func() {
 		if v := recover(); v != nil {
 			releaseSlot()
-			all = refused(ctx, exec, caught(v))
+			all = t.refused(ctx, caught(v))
 		} else if kind == ast.Subscription { // it waits for events now
 			releaseSlot()
 		}
@@ -66,11 +98,11 @@ func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.Opera
 	if kind == ast.Subscription {
 		op.Extensions = nil // no longer needed, and they may be long
 	}
-	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
+	next, ctx := t.exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
 	if kind == ast.Subscription {
-		return &responses{ctx: ctx, exec: exec, kind: kind, next: next, subscription: s}
+		return &responses{transport: t, ctx: ctx, kind: kind, next: next, subscription: s, delivery: limit.Delivery{Admission: t.admission}}
 	}
-	return &responses{ctx: ctx, exec: exec, kind: kind, subscription: s, next: func(ctx context.Context) *graphql.Response {
+	return &responses{transport: t, ctx: ctx, kind: kind, subscription: s, next: func(ctx context.Context) *graphql.Response {
 		defer releaseSlot()
 		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
 		defer cancel()
@@ -79,17 +111,17 @@ func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.Opera
 }
 
 // refused returns the only response of an operation that is refused.
-func refused(ctx context.Context, exec graphql.GraphExecutor, err error) *responses {
-	return &responses{ctx: ctx, exec: exec, kind: ast.Query, next: graphql.OneShot(dispatchError(ctx, exec, err)), subscription: &subscription{}}
+func (t *transport) refused(ctx context.Context, err error) *responses {
+	return &responses{transport: t, ctx: ctx, kind: ast.Query, next: graphql.OneShot(t.dispatchError(ctx, err)), subscription: &subscription{}}
 }
 
 // dispatchError returns the response to an operation that failed before execution.
-func dispatchError(ctx context.Context, exec graphql.GraphExecutor, err error) *graphql.Response {
+func (t *transport) dispatchError(ctx context.Context, err error) *graphql.Response {
 	var list gqlerror.List
 	if !errors.As(err, &list) {
 		list = gqlerror.List{gqlerror.Wrap(err)}
 	}
-	return exec.DispatchError(ctx, list)
+	return t.exec.DispatchError(ctx, list)
 }
 
 // each calls send with each response until there are no more, the context ends, or send fails; then
@@ -130,7 +162,7 @@ func (r *responses) deliver(send func(*graphql.Response) error) (*graphql.Respon
 	response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
 	executed()
 	if err != nil {
-		response = dispatchError(r.ctx, r.exec, err)
+		response = r.dispatchError(r.ctx, err)
 	}
 	if response == nil {
 		return nil, nil

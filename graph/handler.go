@@ -161,7 +161,7 @@ func NewHandler(o Options) (*Handler, error) {
 
 // endpoint executes operations over HTTP and WebSocket.
 type endpoint struct {
-	exec    *executor.Executor
+	*transport
 	metrics metrics
 	sockets webSocketTransport
 	http    httpTransport
@@ -170,14 +170,14 @@ type endpoint struct {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
-			write(w, http.StatusInternalServerError, dispatchError(r.Context(), e.exec, e.exec.PresentRecoveredError(r.Context(), p)))
+			write(w, http.StatusInternalServerError, e.dispatchError(r.Context(), caught(p)))
 		}
 	}()
-	if e.sockets.Supports(r) {
-		e.sockets.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), e.exec)
+	if isUpgrade(r) {
+		e.sockets.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())))
 		return
 	}
-	e.http.Do(w, r, e.exec)
+	e.http.Do(w, r)
 }
 
 // newEndpoint assembles schema, resolvers, limits and transports.
@@ -199,9 +199,8 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	exec := executor.New(sharedEvents{ExecutableSchema: plans, store: o.Store, cache: newEventCache()})
 	cache := newResponseCache(o, metrics, traced)
-	e := &endpoint{exec: exec, metrics: metrics}
-	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, requests: requests, memory: memory, admission: admission, origins: origins}
-	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: admission, cache: cache}
+	t := &transport{exec: exec, store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: admission}
+	e := &endpoint{t, metrics, webSocketTransport{t, sockets, origins}, httpTransport{t, cache}}
 	exec.SetErrorPresenter(newPresenter(o.Logger).present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)

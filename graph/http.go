@@ -8,13 +8,10 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/gqlerror"
 
-	"byline/graph/auth"
 	"byline/graph/document"
 	"byline/graph/limit"
 	"byline/graph/refusal"
-	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
 )
@@ -36,50 +33,45 @@ const (
 // so that clients of the former find the error's code in the body rather than an
 // opaque status. Once an operation executes, the status is 200.
 type httpTransport struct {
-	store     *store.Store
-	verifier  auth.Verifier
-	streams   context.Context // event streams end when it does
-	requests  limit.Requests
-	memory    *limit.Memory
-	admission *limit.Admission
-	cache     *responseCache
+	*transport
+	cache *responseCache
 }
 
 // Do serves a request.
-func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if wantsEvents(r) {
-		t.serveEvents(w, r.WithContext(graphql.StartOperationTrace(r.Context())), exec)
+		t.serveEvents(w, r.WithContext(graphql.StartOperationTrace(r.Context())))
 		return
 	}
 	media, acceptable := prepare(h, r)
 	if !acceptable {
-		writeError(w, r, exec, media, &httpError{status: http.StatusNotAcceptable,
+		t.writeError(w, r, media, &httpError{status: http.StatusNotAcceptable,
 			err: refusal.Input("", "the Accept header must allow %s or %s", mediaResponse, mediaJSON)})
 		return
 	}
 	in, err := t.receive(w, r)
 	if err != nil {
-		writeError(w, r, exec, media, err)
+		t.writeError(w, r, media, err)
 		return
 	}
 	defer in.release()
 	if cached := t.cache.get(r, in); cached != nil {
 		requestFrom(r.Context()).shared = &cached.held
-		if release, ok := t.hold(w, r, exec, media, len(cached.body), false); ok {
+		if release, ok := t.hold(w, r, media, len(cached.body), false); ok {
 			defer release()
 			t.cache.observe(r, cached)
 			cached.write(w, r)
 		}
 		return
 	}
-	response, err := t.execute(r, exec, in)
+	response, err := t.execute(r, in)
 	if err != nil {
-		writeError(w, r, exec, media, err)
+		t.writeError(w, r, media, err)
 		return
 	}
 	caller := requestFrom(r.Context())
-	release, ok := t.hold(w, r, exec, media, len(response.Data), caller.readSet == nil)
+	release, ok := t.hold(w, r, media, len(response.Data), caller.readSet == nil)
 	if !ok {
 		return
 	}
@@ -95,10 +87,10 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 }
 
 // hold reserves memory for a response, and refuses the request if there is not enough.
-func (t httpTransport) hold(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, size int, mutation bool) (release func(), ok bool) {
+func (t httpTransport) hold(w http.ResponseWriter, r *http.Request, media string, size int, mutation bool) (release func(), ok bool) {
 	release, err := requestFrom(r.Context()).hold(t.memory, size, mutation)
 	if err != nil {
-		writeError(w, r, exec, media, &httpError{status: http.StatusServiceUnavailable, err: err})
+		t.writeError(w, r, media, &httpError{status: http.StatusServiceUnavailable, err: err})
 	}
 	return release, err == nil
 }
@@ -137,9 +129,9 @@ func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in reque
 }
 
 // execute parses and executes the operation. An error means that it was not executed.
-func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in requestBody) (*graphql.Response, error) {
+func (t httpTransport) execute(r *http.Request, in requestBody) (*graphql.Response, error) {
 	ctx := graphql.StartOperationTrace(r.Context())
-	op, releaseSlot, err := t.operation(r.WithContext(ctx), exec, in)
+	op, releaseSlot, err := t.operation(r.WithContext(ctx), in)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +143,7 @@ func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in r
 		caller := requestFrom(ctx)
 		caller.readSet, caller.operation = &cosmos.ReadSet{}, strings.Clone(op.Operation.Name) // does not retain the document
 	}
-	all := dispatch(ctx, exec, op, releaseSlot)
+	all := t.dispatch(ctx, op, releaseSlot)
 	response := all.next(all.ctx)
 	if response == nil { // the executor does not begin once the context has ended
 		return nil, &blog.Error{Code: blog.Canceled, Op: "execute", Err: context.Cause(ctx)}
@@ -161,7 +153,7 @@ func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in r
 
 // operation acquires a slot, and parses and validates the operation. Unless it returns an error, the
 // caller calls releaseSlot.
-func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in requestBody) (_ *graphql.OperationContext, releaseSlot func(), err error) {
+func (t httpTransport) operation(r *http.Request, in requestBody) (_ *graphql.OperationContext, releaseSlot func(), err error) {
 	ctx := r.Context()
 	err = t.admission.Acquire(ctx)
 	switch {
@@ -191,7 +183,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 	caller := requestFrom(ctx)
 	caller.size, caller.registers = len(in.text), params.Query != "" && params.Extensions[document.PersistedKey] != nil
 
-	op, errs := prepareOperation(ctx, exec, params)
+	op, errs := t.prepareOperation(ctx, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
 		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refusal.Input("", "GET is for queries only: use POST for a mutation")}
 	}
@@ -199,23 +191,4 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 		return nil, nil, errs
 	}
 	return op, t.admission.Release, nil
-}
-
-// prepareOperation finds and validates the operation that a request names.
-func prepareOperation(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
-	op, errs := exec.CreateOperationContext(ctx, params)
-	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
-		if all := document.VariableErrors(inputTypes(), op.Operation, params.Variables); all != nil {
-			return op, all
-		}
-	}
-	if op.Doc == nil || op.Operation != nil || params.OperationName != "" {
-		return op, errs
-	}
-	// The executor's error would be that the operation is not found.
-	message := "the document has several operations: set operationName to the one to execute"
-	if len(op.Doc.Operations) == 0 {
-		message = "the document has no operation"
-	}
-	return op, gqlerror.List{gqlerror.Wrap(&refusal.Error{Code: refusal.ValidationFailed, Message: message})}
 }

@@ -50,16 +50,18 @@ func TestPanic_InStreamIsInternalError(t *testing.T) {
 			log.Reset()
 			var sockets sync.WaitGroup
 			admission := limit.NewAdmission(limit.Capacity{}, slog.New(slog.DiscardHandler))
-			ws := webSocketTransport{store: &store.Store{}, streams: t.Context(), open: &sockets, memory: limit.NewMemory(limit.Capacity{}), origins: &origins{}, admission: admission}
+			panicking := func(where string) *transport {
+				return &transport{exec: panickingExecutor{exec, where}, store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(limit.Capacity{}), admission: admission}
+			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if ws.Supports(r) {
-					ws.Do(w, r, panickingExecutor{exec, where})
+				if isUpgrade(r) {
+					webSocketTransport{panicking(where), &sockets, &origins{}}.Do(w, r)
 				} else {
 					where := where
 					if where == "before execution" { // the server itself recovers these
 						where = "while executing"
 					}
-					httpTransport{store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(limit.Capacity{}), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), panickingExecutor{exec, where})
+					httpTransport{transport: panicking(where)}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())))
 				}
 			}))
 			p := dial(t, server, modern, nil).init()
@@ -105,7 +107,7 @@ func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
 	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
 	for _, accept := range []string{mediaJSON, mediaEvents} {
 		t.Run(accept, func(t *testing.T) {
-			transport := httpTransport{store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(capacity), admission: limit.NewAdmission(capacity, slog.New(slog.DiscardHandler)), cache: &responseCache{}}
+			transport := httpTransport{&transport{exec: panickingExecutor{exec, "before execution"}, store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(capacity), admission: limit.NewAdmission(capacity, slog.New(slog.DiscardHandler))}, &responseCache{}}
 			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", limit.SmallBody)+"}"))
 			r.Header.Set("Content-Type", mediaJSON)
 			r.Header.Set("Accept", accept)
@@ -115,7 +117,7 @@ func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
 						t.Errorf("recovered %v", v)
 					}
 				}()
-				transport.Do(httptest.NewRecorder(), r, panickingExecutor{exec, "before execution"})
+				transport.Do(httptest.NewRecorder(), r)
 			}()
 			if n := transport.admission.Occupied(); n != 0 {
 				t.Errorf("%d slots stay occupied", n)

@@ -16,12 +16,12 @@ import (
 )
 
 // writeError responds to a request that failed before execution.
-func writeError(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, err error) {
+func (t *transport) writeError(w http.ResponseWriter, r *http.Request, media string, err error) {
 	var refused *httpError
 	if errors.As(err, &refused) {
 		err = refused.err
 	}
-	response := dispatchError(r.Context(), exec, err)
+	response := t.dispatchError(r.Context(), err)
 	if refused == nil {
 		writeResponse(w, media, response)
 		return

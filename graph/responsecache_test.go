@@ -68,9 +68,8 @@ func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *in
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.Handler = identify(readCostHeader(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.http.Do(w, r, countingExecutor{e.exec, &i.executed})
-	}), presenter{log: o.Logger}), nil)
+	e.exec = countingExecutor{e.exec, &i.executed}
+	i.Handler = identify(readCostHeader(http.HandlerFunc(e.http.Do), presenter{log: o.Logger}), nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

@@ -16,14 +16,11 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/coder/websocket"
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/gqlerror"
 
-	"byline/graph/auth"
 	"byline/graph/cost"
 	"byline/graph/document"
 	"byline/graph/limit"
 	"byline/graph/refusal"
-	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
 )
@@ -69,21 +66,9 @@ const (
 // subscriptions-transport-ws. A connection carries operations of every kind, of the
 // viewer that its first message authenticates.
 type webSocketTransport struct {
-	store     *store.Store
-	verifier  auth.Verifier
-	streams   context.Context // connections end when it does
-	open      *sync.WaitGroup // the open connections
-	requests  limit.Requests
-	memory    *limit.Memory
-	admission *limit.Admission
-	origins   *origins
-}
-
-var _ graphql.Transport = webSocketTransport{}
-
-// Supports implements graphql.Transport.
-func (webSocketTransport) Supports(r *http.Request) bool {
-	return isUpgrade(r)
+	*transport
+	open    *sync.WaitGroup // the open connections
+	origins *origins
 }
 
 func isUpgrade(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") }
@@ -99,12 +84,12 @@ var dialects = map[string]dialect{
 	"graphql-ws":           {subscribe: "start", complete: "stop", next: "data"},
 }
 
-// Do implements graphql.Transport. It serves the connection in a new goroutine, so that an idle
+// Do upgrades the request. It serves the connection in a new goroutine, so that an idle
 // connection does not retain the request.
-func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
 	if err := t.requests.AdmitAddress(requestFrom(r.Context()).address); err != nil {
 		prepare(w.Header(), r)
-		writeError(w, r, exec, mediaResponse, err) // no client reads more than the status
+		t.writeError(w, r, mediaResponse, err) // no client reads more than the status
 		return
 	}
 	t.open.Add(1) // while the HTTP server still waits for the request
@@ -115,11 +100,11 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 		return // Accept has responded: not an upgrade, or another origin
 	}
 	conn.SetReadLimit(limit.MaxBody)
-	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier, requests: t.requests, memory: t.memory, admission: t.admission, address: requestFrom(r.Context()).address,
+	s := &socket{transport: t.transport, conn: conn, address: requestFrom(r.Context()).address,
 		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: requestFrom(r.Context()).meter.Detail, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
-		s.serve(t.streams)
+		s.serve()
 	}()
 }
 
@@ -150,7 +135,7 @@ func (w leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // serve reads messages until the connection is closed, and returns when its operations have
 // ended.
-func (s *socket) serve(streams context.Context) {
+func (s *socket) serve() {
 	defer s.conn.CloseNow()
 	d, known := dialects[s.conn.Subprotocol()]
 	if !known {
@@ -158,11 +143,11 @@ func (s *socket) serve(streams context.Context) {
 		return
 	}
 	s.dialect = d
-	ctx, cancel := context.WithCancel(context.WithoutCancel(streams))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.streams))
 	s.ctx = ctx
 	defer s.operations.Wait()
 	defer cancel()
-	stopping := context.AfterFunc(streams, func() { s.close(closeGoingAway, "the server is stopping") })
+	stopping := context.AfterFunc(s.streams, func() { s.close(closeGoingAway, "the server is stopping") })
 	defer stopping()
 	late := time.AfterFunc(initTimeout, func() { s.close(closeInitTimeout, "Connection initialisation timeout") })
 	defer late.Stop()
@@ -195,7 +180,7 @@ func (s *socket) next(ctx context.Context, late *time.Timer) bool {
 func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			_ = dispatchError(s.ctx, s.exec, caught(v)) // logs it
+			_ = s.dispatchError(s.ctx, caught(v)) // logs it
 			more = s.refuse(closeInternal, messageInternal)
 		}
 	}()
@@ -214,17 +199,12 @@ func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 
 // socket is one connection.
 type socket struct {
-	conn      *websocket.Conn
-	dialect   dialect
-	exec      graphql.GraphExecutor
-	store     *store.Store
-	verifier  auth.Verifier
-	requests  limit.Requests
-	memory    *limit.Memory
-	admission *limit.Admission
-	address   string          // see limit.ClientKey
-	upgrade   http.Header     // headers of the upgrade request that authenticate the client
-	ctx       context.Context // ends with the connection
+	*transport
+	conn    *websocket.Conn
+	dialect dialect
+	address string          // see limit.ClientKey
+	upgrade http.Header     // headers of the upgrade request that authenticate the client
+	ctx     context.Context // ends with the connection
 
 	// Used by the reading goroutine alone.
 	acknowledged bool
@@ -386,7 +366,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeDuplicate, "Subscriber for "+refusal.Truncate(m.ID, 80)+" already exists")
 	case refused != nil:
 		defer cancel()
-		if s.respond(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) != nil {
+		if s.respond(m.ID, s.dispatchError(ctx, refused)) != nil {
 			return false
 		}
 		select {
@@ -395,7 +375,7 @@ func (s *socket) subscribe(m message) bool {
 		}
 		return true
 	}
-	go func() { s.run(begin(ctx, s.exec, s.admission, params), op, m.ID) }()
+	go func() { s.run(s.begin(ctx, params), op, m.ID) }()
 	return true
 }
 
@@ -420,7 +400,7 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 			return nil // the client has ended it, and may reuse the id
 		}
 		if err != nil {
-			_ = dispatchError(responses.ctx, s.exec, err) // logs it
+			_ = s.dispatchError(responses.ctx, err) // logs it
 			s.close(closeTooSlow, limit.ErrTooManyResponses.Message)
 			return err
 		}
