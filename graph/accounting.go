@@ -42,7 +42,7 @@ func (a accounting) InterceptOperation(ctx context.Context, next graphql.Operati
 }
 
 func (a accounting) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
+	if ofSubscription(ctx) {
 		if err := a.budgets.ReserveEvent(ctx); err != nil {
 			next = func(ctx context.Context) *graphql.Response { // without data, it ends the subscription
 				graphql.AddError(ctx, err)

@@ -175,12 +175,6 @@ func (e *eventFailures) admit(k failureKey) (suppressed int, ok bool) {
 	return f.suppressed, true
 }
 
-// ofSubscription reports whether ctx belongs to a subscription.
-func ofSubscription(ctx context.Context) bool {
-	return graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation != nil &&
-		graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription
-}
-
 // present implements graphql.ErrorPresenterFunc.
 func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	var in *gqlerror.Error

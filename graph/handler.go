@@ -137,7 +137,7 @@ func NewHandler(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newPresenter(o.Logger)
+	p := endpoint.presenter
 	mux := http.NewServeMux()
 	graphql := origins.guard(readCostHeader(shedLoad(h.admission, endpoint, endpoint.metrics), p), p)
 	if o.Development && o.TrustedDocuments == nil {
@@ -162,9 +162,10 @@ func NewHandler(o Options) (*Handler, error) {
 // endpoint executes operations over HTTP and WebSocket.
 type endpoint struct {
 	*transport
-	metrics metrics
-	sockets webSocketTransport
-	http    httpTransport
+	metrics   metrics
+	presenter presenter
+	sockets   webSocketTransport
+	http      httpTransport
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -200,8 +201,8 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 	exec := executor.New(sharedEvents{ExecutableSchema: plans, store: o.Store, cache: newEventCache()})
 	cache := newResponseCache(o, metrics, traced)
 	t := &transport{exec: exec, store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: admission}
-	e := &endpoint{t, metrics, webSocketTransport{t, sockets, origins}, httpTransport{t, cache}}
-	exec.SetErrorPresenter(newPresenter(o.Logger).present)
+	e := &endpoint{t, metrics, newPresenter(o.Logger), webSocketTransport{t, sockets, origins}, httpTransport{t, cache}}
+	exec.SetErrorPresenter(e.presenter.present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
 	exec.Use(eventShape{})

@@ -58,7 +58,7 @@ func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationH
 // InterceptResponse gives each event of a subscription its own waiting time for the session: see
 // cosmos.WithSession.
 func (inSession) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
+	if ofSubscription(ctx) {
 		ctx = cosmos.WithSession(ctx, requestFrom(ctx).session)
 	}
 	return next(ctx)

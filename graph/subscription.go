@@ -86,6 +86,12 @@ func (s *subscription) tooSlow() bool {
 
 const messageTooSlow = "the client is too slow and has missed events: subscribe again, then query the current state"
 
+// ofSubscription reports whether ctx belongs to a subscription. A refused request may have no operation.
+func ofSubscription(ctx context.Context) bool {
+	return graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation != nil &&
+		graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription
+}
+
 // eventShape completes events as the generated code does not: the paths of errors begin with the
 // field, and data is null if the field, which is non-null, failed.
 type eventShape struct{}
@@ -97,8 +103,8 @@ func (eventShape) Validate(graphql.ExecutableSchema) error { return nil }
 
 // InterceptResponse implements graphql.ResponseInterceptor.
 func (eventShape) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if !graphql.HasOperationContext(ctx) || graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
-		return next(ctx) // refused, or not a subscription
+	if !ofSubscription(ctx) {
+		return next(ctx)
 	}
 	op := graphql.GetOperationContext(ctx)
 	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]

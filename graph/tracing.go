@@ -106,9 +106,7 @@ func traceCost(span trace.Span, c cost.Report) {
 }
 
 func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	// A refused request may have no operation.
-	if !graphql.HasOperationContext(ctx) || graphql.GetOperationContext(ctx).Operation == nil ||
-		graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
+	if !ofSubscription(ctx) {
 		return next(ctx)
 	}
 	event := &lazySpan{around: ctx, begin: func() trace.Span {

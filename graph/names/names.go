@@ -17,8 +17,7 @@ import (
 	"byline/store/blog"
 )
 
-// Names are the usernames of one response. A nil *Names shows every copy as it is. It is
-// safe for concurrent use.
+// Names are the usernames of one response. They are safe for concurrent use.
 type Names struct {
 	renamed string // a user whose copies may be stale; "": none
 	read    func(ids []string) ([]*blog.User, error)
@@ -44,17 +43,11 @@ func With(ctx context.Context, n *Names) context.Context {
 	return context.WithValue(ctx, namesKey{}, n)
 }
 
-// From returns the Names of the response that ctx belongs to, nil if there are none.
-func From(ctx context.Context) *Names {
-	n, _ := ctx.Value(namesKey{}).(*Names)
-	return n
-}
+// From returns the Names of the response that ctx belongs to. It panics if there are none.
+func From(ctx context.Context) *Names { return ctx.Value(namesKey{}).(*Names) }
 
 // Set replaces all copies of a user's name: the user has just been renamed.
 func (n *Names) Set(id, name string) {
-	if n == nil {
-		return
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.setLocked(id, name)
@@ -70,9 +63,6 @@ func (n *Names) setLocked(id, name string) {
 // Show records that a copy of a user's name is shown, and returns the name as far as it is known. It
 // is final once Settle has been called.
 func (n *Names) Show(id, copied string) string {
-	if n == nil {
-		return copied
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if name, ok := n.names[id]; ok {
@@ -93,9 +83,6 @@ func (n *Names) Show(id, copied string) string {
 // Settle decides which names are shown, and reports whether one differs from what Show has
 // returned. It is called when all fields have been resolved; only the first call reads.
 func (n *Names) Settle() (changed bool) {
-	if n == nil {
-		return false
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.settled {
