@@ -215,6 +215,9 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	if o.Logger == nil {
 		o.Logger = secrettest.Logger()
 	}
+	if o.Capacity.Runnable == nil {
+		o.Capacity.Runnable = func() int { return 0 } // however busy the machine is
+	}
 	h, err := NewHandler(o)
 	if err != nil {
 		t.Fatal(err)

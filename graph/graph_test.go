@@ -85,6 +85,9 @@ func newTestHandler(t testing.TB, o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = secrettest.Logger()
 	}
+	if o.Capacity.Runnable == nil {
+		o.Capacity.Runnable = func() int { return 0 } // however busy the machine is
+	}
 	h, err := NewHandler(o)
 	if err != nil {
 		t.Fatal(err)

@@ -53,8 +53,9 @@ type Options struct {
 	// Metrics is where the handler registers its metrics. Default: nowhere.
 	Metrics prometheus.Registerer
 
-	// Development serves the playground, introspection, and suggestions in error
-	// messages. Default: none of them.
+	// Development serves the playground, which sends the token demo:ada, introspection, and suggestions in
+	// error messages; and it admits the origins of this machine, such as http://localhost:5173. Default: none
+	// of them.
 	Development bool
 
 	// TrustedDocuments, if set, are the only documents to execute, and there is no
@@ -64,9 +65,6 @@ type Options struct {
 	// Origins are the origins whose pages may read responses, send mutations, and open
 	// WebSockets, as the server's own may. Default: none.
 	Origins []string
-
-	// LoopbackOrigins admits the origins of this machine as well, such as http://localhost:5173.
-	LoopbackOrigins bool
 
 	// RequestsPerViewer and RequestsPerAddress limit the requests per second of a viewer, and
 	// of an address or, of IPv6, a /64 network; a /48 network may send eight times as many. An
@@ -82,22 +80,16 @@ type Options struct {
 	// Capacity is how much is executed and held at a time. Default: that of its zero value.
 	Capacity limit.Capacity
 
-	// ShedLoad refuses operations while the server is overloaded. Default: it executes all.
-	ShedLoad bool
-
 	// TrustedProxies are the networks whose X-Forwarded-For and Forwarded headers are believed.
 	// Default: none.
 	TrustedProxies []netip.Prefix
-
-	// PlaygroundToken is the bearer token that the playground sends. Default: none.
-	PlaygroundToken string
 }
 
 // Handler serves the GraphQL edge.
 type Handler struct {
 	http.Handler
 	sockets   sync.WaitGroup
-	admission *limit.Admission // nil: all is admitted
+	admission *limit.Admission
 }
 
 // Overloaded reports whether operations have been refused for lack of capacity for some time.
@@ -126,22 +118,20 @@ func NewHandler(o Options) (*Handler, error) {
 		o.Streams = context.Background()
 	}
 	h := &Handler{}
-	if o.ShedLoad {
-		h.admission = limit.NewAdmission(o.Capacity, o.Logger)
-	}
 	if err := checkOrigins(o.Origins); err != nil {
 		return nil, err
 	}
-	origins := &origins{named: o.Origins, loopback: o.LoopbackOrigins, log: o.Logger, refused: map[string]bool{}}
-	endpoint, err := newEndpoint(o, &h.sockets, h.admission, origins)
+	origins := &origins{named: o.Origins, loopback: o.Development, log: o.Logger, refused: map[string]bool{}}
+	endpoint, err := newEndpoint(o, &h.sockets, origins)
 	if err != nil {
 		return nil, err
 	}
+	h.admission = endpoint.admission
 	p := endpoint.presenter
 	mux := http.NewServeMux()
-	graphql := origins.guard(readCostHeader(shedLoad(h.admission, endpoint, endpoint.metrics), p), p)
+	graphql := origins.guard(readCostHeader(shedLoad(endpoint.admission, endpoint, endpoint.metrics), p), p)
 	if o.Development && o.TrustedDocuments == nil {
-		if err := addPlayground(mux, o.Store, o.PlaygroundToken); err != nil {
+		if err := addPlayground(mux, o.Store); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +172,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // newEndpoint assembles schema, resolvers, limits and transports.
-func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission, origins *origins) (*endpoint, error) {
+func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoint, error) {
 	schema := Schema(o.Development)
 	if err := checkRules(schema.Mutation); err != nil {
 		return nil, err
@@ -200,7 +190,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	exec := executor.New(sharedEvents{ExecutableSchema: plans, store: o.Store, cache: newEventCache()})
 	cache := newResponseCache(o, metrics, traced)
-	t := &transport{exec: exec, store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: admission}
+	t := &transport{exec: exec, store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: limit.NewAdmission(o.Capacity, o.Logger)}
 	e := &endpoint{t, metrics, newPresenter(o.Logger), webSocketTransport{t, sockets, origins}, httpTransport{t, cache}}
 	exec.SetErrorPresenter(e.presenter.present)
 	exec.SetRecoverFunc(recovered)

@@ -15,9 +15,6 @@ import (
 
 // shedLoad refuses requests while the server is overloaded, before it reads their bodies.
 func shedLoad(a *limit.Admission, next http.Handler, m metrics) http.Handler {
-	if a == nil {
-		return next
-	}
 	overloaded := limit.ErrOverloaded
 	refused := m.responses.WithLabelValues(string(typeNone), string(overloaded.Code))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

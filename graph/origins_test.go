@@ -113,7 +113,7 @@ func TestLoopbackOrigins_OnlyLoopbackIsAdmitted(t *testing.T) {
 		"http://localhost:5173, https://evil": false,
 	} {
 		t.Run(origin, func(t *testing.T) {
-			_, server := live(t, Options{LoopbackOrigins: true})
+			_, server := live(t, Options{Development: true})
 			h := server.Config.Handler
 
 			preflight := fromPage(origin, http.MethodOptions, "/graphql", "")
@@ -151,7 +151,7 @@ func TestLoopbackOrigins_OnlyLoopbackIsAdmitted(t *testing.T) {
 
 func TestRefusedOrigin_IsLoggedOnceWithFlag(t *testing.T) {
 	var log strings.Builder
-	h := newTestHandler(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
+	h := newTestHandler(t, Options{Logger: textLogger(&log), Origins: []string{app}, Development: true})
 	const line = `level=WARN msg="origin refused" origin=` + stranger + ` admit-with="--cors-origins=` + app + "," + stranger + `"`
 	upgrade := fromPage(stranger, http.MethodGet, "/graphql", "")
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
@@ -167,7 +167,7 @@ func TestRefusedOrigin_IsLoggedOnceWithFlag(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log.Reset()
-			h := newTestHandler(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
+			h := newTestHandler(t, Options{Logger: textLogger(&log), Origins: []string{app}, Development: true})
 			for range 3 {
 				send(t, h, r.Clone(t.Context()))
 			}

@@ -44,7 +44,7 @@ func stall(t testing.TB, b *testBlog) (release func()) {
 func TestOverloadedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var waiting atomic.Int64
-		b, server := liveInBubble(t, Options{ShedLoad: true, Capacity: limit.Capacity{Runnable: func() int { return int(waiting.Load()) }}})
+		b, server := liveInBubble(t, Options{Capacity: limit.Capacity{Runnable: func() int { return int(waiting.Load()) }}})
 		p := dial(t, server, modern, nil).init()
 		do := func(accept string) testResponse {
 			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", unread{t})

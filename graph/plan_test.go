@@ -259,7 +259,7 @@ func (a secondResponse) DispatchOperation(ctx context.Context, op *graphql.Opera
 
 func TestPlan_OperationHasOneResponse(t *testing.T) {
 	b := smallBlog(t, Options{})
-	e, err := newEndpoint(Options{Store: b.store, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry()}, &sync.WaitGroup{}, nil, &origins{})
+	e, err := newEndpoint(Options{Store: b.store, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry()}, &sync.WaitGroup{}, &origins{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,13 +43,12 @@ const playgroundPolicy = "default-src 'none'; script-src 'self'; style-src 'self
 	"img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // addPlayground serves the playground at /, with tabs of operations that can be executed at once.
-// They send token as a bearer token, unless it is "".
-func addPlayground(mux *http.ServeMux, s *store.Store, token string) error {
+func addPlayground(mux *http.ServeMux, s *store.Store) error {
 	page, err := playgroundFiles.ReadFile("playground/index.html")
 	if err != nil {
 		return err
 	}
-	script, err := playgroundScript(token)
+	script, err := playgroundScript()
 	if err != nil {
 		return err
 	}
@@ -95,13 +94,9 @@ const (
 )
 
 // playgroundTabs returns the tabs, in the order of their files: 3-Write-a-post.graphql
-// is the third and is called "Write a post". They send token, unless it is "", and request the
-// cost.
-func playgroundTabs(token string) ([]playgroundTab, error) {
-	headers := map[string]string{cost.Header: "summary"}
-	if token != "" {
-		headers["Authorization"] = "Bearer " + token
-	}
+// is the third and is called "Write a post". They sign in as a demo user, and request the cost.
+func playgroundTabs() ([]playgroundTab, error) {
+	headers := map[string]string{"Authorization": "Bearer demo:ada", cost.Header: "summary"}
 	files, err := fs.ReadDir(playgroundFiles, "playground/tabs")
 	if err != nil {
 		return nil, err
@@ -120,12 +115,12 @@ func playgroundTabs(token string) ([]playgroundTab, error) {
 }
 
 // playgroundScript returns start.js, preceded by the constant that it reads. It has placeholders.
-func playgroundScript(token string) (string, error) {
+func playgroundScript() (string, error) {
 	start, err := playgroundFiles.ReadFile("playground/start.js")
 	if err != nil {
 		return "", err
 	}
-	tabs, err := playgroundTabs(token)
+	tabs, err := playgroundTabs()
 	if err != nil {
 		return "", err
 	}

@@ -18,7 +18,7 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 }
 
 func TestPlayground_InDevelopment(t *testing.T) {
-	b := smallBlog(t, Options{Development: true, PlaygroundToken: "demo:ada"})
+	b := smallBlog(t, Options{Development: true})
 	var h http.Handler = b
 	page := get(t, h, "/")
 	if page.Code != http.StatusOK || !strings.HasPrefix(page.Header().Get("Content-Type"), "text/html") {
@@ -65,7 +65,7 @@ func TestPlayground_InDevelopment(t *testing.T) {
 }
 
 func TestPlayground_TabsAreValid(t *testing.T) {
-	tabs, err := playgroundTabs("")
+	tabs, err := playgroundTabs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestPlayground_TabsAreValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(doc.Operations) != 1 || tab.Headers["Authorization"] != "" {
+			if len(doc.Operations) != 1 || tab.Headers["Authorization"] != "Bearer demo:ada" {
 				t.Errorf("%d operations, headers %v", len(doc.Operations), tab.Headers)
 			}
 		})
@@ -86,7 +86,7 @@ func TestPlayground_TabsAreValid(t *testing.T) {
 }
 
 func TestPlayground_OutsideDevelopment(t *testing.T) {
-	h := newTestHandler(t, Options{PlaygroundToken: "demo:ada"})
+	h := newTestHandler(t, Options{})
 	for _, target := range []string{"/", startScript, "/playground/playground.js"} {
 		if got := get(t, h, target); got.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", target, got.Code)

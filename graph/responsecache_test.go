@@ -64,7 +64,7 @@ func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *in
 		t.Fatal(err)
 	}
 	o := Options{Store: s, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry(), Streams: t.Context(), ResponseCacheBytes: 8 << 20}
-	e, err := newEndpoint(o, &sync.WaitGroup{}, nil, &origins{})
+	e, err := newEndpoint(o, &sync.WaitGroup{}, &origins{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ const (
 )
 
 // Admission refuses operations while the server is overloaded, and bounds how many execute
-// at a time. A nil Admission admits everything.
+// at a time.
 //
 // Every request, even one not yet read, needs a goroutine that first waits for a processor. When
 // many always wait, everything is slow, and fewer slots do not help: most operations execute
@@ -88,7 +88,7 @@ var ErrOverloaded = &refusal.Error{Code: refusal.Unavailable, Message: "the serv
 // Shed returns ErrOverloaded if an operation is to be refused. It is called as early as
 // possible, so that refusals take little time.
 func (a *Admission) Shed() error {
-	if a == nil || !a.overloaded(time.Now()) {
+	if !a.overloaded(time.Now()) {
 		return nil
 	}
 	return a.refuse()
@@ -153,9 +153,6 @@ func (a *Admission) refuse() error {
 
 // Overloaded reports whether operations have been refused for ten seconds, and still are.
 func (a *Admission) Overloaded() bool {
-	if a == nil {
-		return false
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return time.Since(a.refusedAt) <= refusalPause && a.refusedAt.Sub(a.refusing) >= overloadedAfter
@@ -172,9 +169,6 @@ func (a *Admission) logRefused() {
 // Acquire waits for a slot, which the caller releases with Release. It returns ErrOverloaded if too
 // many operations wait already, or after maxWait.
 func (a *Admission) Acquire(ctx context.Context) error {
-	if a == nil {
-		return nil
-	}
 	select {
 	case a.slots <- struct{}{}:
 		return nil
@@ -197,16 +191,12 @@ func (a *Admission) Acquire(ctx context.Context) error {
 }
 
 // Release releases a slot.
-func (a *Admission) Release() {
-	if a != nil {
-		<-a.slots
-	}
-}
+func (a *Admission) Release() { <-a.slots }
 
 // Delivery limits how many events are delivered at a time. Each subscription has its own.
 type Delivery struct {
-	*Admission      // nil: no limit
-	slow       bool // the last delivery was slow
+	*Admission
+	slow bool // the last delivery was slow
 }
 
 // Begin waits until fewer events are being delivered than half of the processors, but at least one, so
@@ -216,7 +206,7 @@ type Delivery struct {
 func (d *Delivery) Begin(ctx context.Context) (end func()) {
 	began := time.Now()
 	done := func() { d.slow = time.Since(began) > slowDelivery }
-	if d.Admission == nil || d.slow {
+	if d.slow {
 		return done
 	}
 	select {

@@ -88,11 +88,10 @@ func (c listenFlags) checkListen() error {
 	return nil
 }
 
-// setLimits sets the origins, trusted proxies, request rates and load shedding of the handler. With demo tokens,
-// which are for this machine only, loopback origins are allowed, and by default request rates are not limited.
+// setLimits sets the origins, trusted proxies and request rates of the handler. With demo tokens, which are for
+// this machine only, request rates are not limited by default.
 func (c listenFlags) setLimits(o *graph.Options, demoTokens bool) {
-	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, demoTokens, true
-	o.TrustedProxies = c.BehindProxy
+	o.Origins, o.TrustedProxies = c.CORSOrigins, c.BehindProxy
 	if !demoTokens {
 		o.RequestsPerViewer, o.RequestsPerAddress = requestsPerViewer, requestsPerAddress
 	}
