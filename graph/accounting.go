@@ -3,14 +3,10 @@ package graph
 import (
 	"cmp"
 	"context"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/gqlerror"
 	"go.opentelemetry.io/otel/trace"
 
 	"byline/graph/cost"
@@ -76,87 +72,3 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 }
 
 const costExtension = "cost"
-
-// readCostHeader reads the header Byline-Cost.
-func readCostHeader(next http.Handler, p presenter) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		detail, err := cost.ParseDetail(strings.Join(r.Header[cost.Header], ","))
-		if err != nil {
-			prepare(w.Header(), r)
-			write(w, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
-			return
-		}
-		requestFrom(r.Context()).meter.Detail = detail
-		next.ServeHTTP(w, r)
-	})
-}
-
-// metrics are the handler's metrics. docs/cost.md lists their names and labels.
-type metrics struct {
-	responses     *prometheus.CounterVec
-	seconds       *prometheus.HistogramVec
-	ru, predicted *prometheus.CounterVec
-	cached        cacheMetrics
-}
-
-// cacheMetrics count responses from the response cache.
-type cacheMetrics struct {
-	hits, responses, predicted prometheus.Counter
-	seconds                    prometheus.Observer
-}
-
-func newMetrics(r prometheus.Registerer) metrics {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		r.MustRegister(v)
-		return v
-	}
-	m := metrics{
-		responses: counter("byline_graphql_responses_total",
-			"Responses: one per query or mutation, one per event of a subscription. The code is that of the first error, or OK.", "type", "code"),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_graphql_seconds",
-			Help:    "Duration of queries and mutations, from request to response.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"type"}),
-		ru:        counter("byline_graphql_request_units_total", "Request units charged for responses.", "type"),
-		predicted: counter("byline_graphql_predicted_request_units_total", "Request units predicted for responses.", "type"),
-	}
-	r.MustRegister(m.seconds)
-	query := string(ast.Query)
-	hits := prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_graphql_cached_responses_total",
-		Help: "Responses to queries from the response cache. Included in byline_graphql_responses_total."})
-	r.MustRegister(hits)
-	m.cached = cacheMetrics{hits, m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query), m.seconds.WithLabelValues(query)}
-	return m
-}
-
-const (
-	codeOK = "OK"
-
-	typeNone ast.Operation = "none" // refused before its kind is known
-)
-
-// spend counts the request units of a response.
-func (m metrics) spend(typ ast.Operation, c cost.Report) {
-	m.ru.WithLabelValues(string(typ)).Add(float64(c.ActualRU))
-}
-
-// observe counts a response.
-func (m metrics) observe(typ ast.Operation, took time.Duration, c cost.Report, response *graphql.Response) {
-	code := codeOK
-	if len(response.Errors) > 0 {
-		code = string(codeOf(response))
-	}
-	m.responses.WithLabelValues(string(typ), code).Inc()
-	m.predicted.WithLabelValues(string(typ)).Add(float64(c.PredictedRU))
-	if typ != ast.Subscription {
-		m.seconds.WithLabelValues(string(typ)).Observe(took.Seconds())
-	}
-}
-
-// observe counts a response from the response cache.
-func (m cacheMetrics) observe(took time.Duration, predicted float64) {
-	m.hits.Inc()
-	m.responses.Inc()
-	m.predicted.Add(predicted)
-	m.seconds.Observe(took.Seconds())
-}

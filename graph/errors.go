@@ -51,6 +51,16 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 // while the stack is that of the panic.
 func caught(value any) error { return &panicked{value: value, stack: debug.Stack()} }
 
+// guarded converts a panic of read to an error, so that waiting callers return.
+func guarded[V any](read func() (V, error)) (value V, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = caught(v)
+		}
+	}()
+	return read()
+}
+
 // failure is a classified error: what the client may read, and the operation, for the operator.
 type failure struct {
 	code       refusal.Code

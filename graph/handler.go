@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/netip"
-	"slices"
+	"strings"
 	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 	"go.opentelemetry.io/otel/trace"
 
 	"byline/graph/auth"
@@ -215,22 +214,16 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoin
 	return e, nil
 }
 
-// inputTypes is a schema that has all input types.
-var inputTypes = sync.OnceValue(func() *ast.Schema { return Schema(false) })
-
-// Schema returns the schema as it is served. It lacks @defer, which the generated code would
-// ignore, and, unless introspection is served, the fields for it.
-func Schema(introspection bool) *ast.Schema {
-	schema := *generated.NewExecutableSchema(generated.Config{}).Schema()
-	schema.Directives = maps.Clone(schema.Directives)
-	delete(schema.Directives, "defer")
-	if !introspection {
-		query := *schema.Query
-		query.Fields = slices.DeleteFunc(slices.Clone(query.Fields), func(f *ast.FieldDefinition) bool {
-			return f.Name == "__schema" || f.Name == "__type"
-		})
-		schema.Types = maps.Clone(schema.Types)
-		schema.Types[query.Name], schema.Query = &query, &query
-	}
-	return &schema
+// readCostHeader reads the header Byline-Cost.
+func readCostHeader(next http.Handler, p presenter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		detail, err := cost.ParseDetail(strings.Join(r.Header[cost.Header], ","))
+		if err != nil {
+			prepare(w.Header(), r)
+			write(w, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
+			return
+		}
+		requestFrom(r.Context()).meter.Detail = detail
+		next.ServeHTTP(w, r)
+	})
 }

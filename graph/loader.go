@@ -85,16 +85,6 @@ func fetchAll[K, V any](ctx context.Context, keys []K, fetch func(context.Contex
 	return values, g.Wait()
 }
 
-// guarded converts a panic of read to an error, so that waiting callers return.
-func guarded[V any](read func() (V, error)) (value V, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = caught(v)
-		}
-	}()
-	return read()
-}
-
 // expect registers a group of keys that will be announced later, by one call of announce. Loading
 // one key of a group loads the whole group. Until announce is called, loads wait, so that they share
 // the group's batch: a load in between, by the caller itself, would deadlock. keys is called when

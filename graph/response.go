@@ -140,6 +140,29 @@ func appendResponse(dst []byte, response *graphql.Response) []byte {
 	return append(dst, '}')
 }
 
+// pieces returns a response as JSON, in pieces so that data, which subscribers may share, is not copied.
+func pieces(r *graphql.Response) [][]byte {
+	if r.Data == nil || len(r.Errors) > 0 || len(r.Extensions) > 0 {
+		return [][]byte{appendResponse(nil, r)}
+	}
+	return [][]byte{[]byte(`{"data":`), r.Data, []byte(`}`)}
+}
+
+// longMessage is the length in bytes from which the pieces of a message are not joined.
+const longMessage = 4 << 10
+
+// joined concatenates pieces if they are short together, and otherwise returns them as they are.
+func joined(all ...[]byte) [][]byte {
+	n := 0
+	for _, p := range all {
+		n += len(p)
+	}
+	if n >= longMessage {
+		return all
+	}
+	return [][]byte{slices.Concat(all...)}
+}
+
 func appendJSON(b []byte, v any) []byte {
 	encoded, err := json.Marshal(v)
 	if err != nil {
