@@ -11,7 +11,7 @@ import (
 	"byline/store/blog"
 )
 
-// Viewer is an authenticated caller. The id of their user is store.UserID(Issuer, Subject).
+// Viewer is an authenticated caller. The id of their user is blog.UserID(Issuer, Subject).
 type Viewer struct {
 	Issuer  string
 	Subject string
@@ -20,7 +20,7 @@ type Viewer struct {
 	Expires   time.Time // when the token expires; zero: never
 }
 
-// Verifier verifies bearer tokens. An error whose store code is Unavailable says that the
+// Verifier verifies bearer tokens. An error with the code blog.Unavailable says that the
 // provider cannot be reached; any other, that the token is invalid. It is safe for
 // concurrent use.
 type Verifier interface {

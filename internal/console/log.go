@@ -11,8 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
-// OneLine returns the message of an error that ends the process.
-func OneLine(err error) string {
+// oneLine returns the message of an error that ends the process.
+func oneLine(err error) string {
 	text := err.Error()
 	var response *azcore.ResponseError
 	if errors.As(err, &response) {
@@ -42,9 +42,9 @@ func onOneLine(text string) string {
 	return strings.Join(all, "; ")
 }
 
-// NewLog returns a logger that writes text to w, and each error on one line: azcore formats an error
+// newLog returns a logger that writes text to w, and each error on one line: azcore formats an error
 // response of Cosmos DB as a page.
-func NewLog(w io.Writer) *slog.Logger {
+func newLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == "error" {
 			a.Value = slog.StringValue(onOneLine(a.Value.String()))

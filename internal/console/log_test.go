@@ -26,7 +26,7 @@ func TestOneLine(t *testing.T) {
 		{errors.Join(full, full), "no space left"},
 		{errors.New("no token.\nAttempted:\n\tnone\n-----\n\nSee there"), "no token.; Attempted:; none; See there"},
 	} {
-		if got := OneLine(c.err); got != c.want {
+		if got := oneLine(c.err); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestNewLog_ErrorOnOneLine(t *testing.T) {
 	response := runtime.NewResponseError(&http.Response{Status: "503 Unavailable", StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
 		Body: io.NopCloser(strings.NewReader(`{"message":"later"}`))})
 	var log strings.Builder
-	NewLog(&log).Warn("not read", "error", fmt.Errorf("read database: %w", response))
+	newLog(&log).Warn("not read", "error", fmt.Errorf("read database: %w", response))
 	want := `error="read database: GET https://account.example/dbs/blog; RESPONSE 503: 503 Unavailable; ERROR CODE UNAVAILABLE; {; \"message\": \"later\"; }"`
 	if line := log.String(); !strings.Contains(line, want) {
 		t.Errorf("%s is not in %s", want, line)

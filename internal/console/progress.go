@@ -47,7 +47,7 @@ func (m *Progress) draw(stderr io.Writer, width int) {
 	m.bars.SetTerminalWidth(width)
 	m.bars.Style().Visibility.ETA = true
 	m.bars.Style().Visibility.Speed = true
-	m.Log = NewLog(aboveBars{m.bars})
+	m.Log = newLog(aboveBars{m.bars})
 	go func() {
 		defer close(m.rendered)
 		m.bars.Render()

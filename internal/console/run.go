@@ -44,8 +44,8 @@ type Streams struct {
 
 // Run parses args, runs the command, and returns the exit status.
 func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if err := p.run(ctx, args, Streams{stdout, stderr, NewLog(stderr)}); err != nil {
-		fmt.Fprintf(stderr, "%s: %s\n", p.Name, OneLine(err))
+	if err := p.run(ctx, args, Streams{stdout, stderr, newLog(stderr)}); err != nil {
+		fmt.Fprintf(stderr, "%s: %s\n", p.Name, oneLine(err))
 		return 1
 	}
 	return 0
