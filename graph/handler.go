@@ -13,6 +13,7 @@ import (
 	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"go.opentelemetry.io/otel/trace"
 
@@ -84,6 +85,19 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 }
 
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	if o.Streams == nil {
+		o.Streams = context.Background()
+	}
+	return o
+}
+
 // Handler serves the GraphQL edge.
 type Handler struct {
 	http.Handler
@@ -107,15 +121,7 @@ func NewHandler(o Options) (*Handler, error) {
 	if o.Store == nil {
 		return nil, errors.New("graph: Options.Store is missing")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = prometheus.NewRegistry()
-	}
-	if o.Streams == nil {
-		o.Streams = context.Background()
-	}
+	o = o.withDefaults()
 	h := &Handler{}
 	if err := checkOrigins(o.Origins); err != nil {
 		return nil, err
@@ -170,28 +176,33 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.http.Do(w, r)
 }
 
-// newEndpoint assembles schema, resolvers, limits and transports.
+// newEndpoint assembles the executor, limits and transports.
 func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoint, error) {
 	schema := Schema(o.Development)
 	if err := checkRules(schema.Mutation); err != nil {
 		return nil, err
 	}
-	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store}
-	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
-	requests, memory := limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress), limit.NewMemory(o.Capacity)
-	metrics := newMetrics(o.Metrics)
-	loaders := responseLoaders{store: o.Store}
+	metrics, presenter := newMetrics(o.Metrics), newPresenter(o.Logger)
 	var traced tracing
 	if o.Tracing != nil {
 		traced.tracer = o.Tracing.Tracer(tracerName)
-		loaders.tracer = traced.tracer
 	}
+	t := &transport{
+		exec: newExecutor(o, schema, presenter, metrics, traced), store: o.Store, verifier: o.Verifier, streams: o.Streams,
+		requests:  limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress),
+		memory:    limit.NewMemory(o.Capacity),
+		admission: limit.NewAdmission(o.Capacity, o.Logger),
+	}
+	return &endpoint{t, metrics, presenter, webSocketTransport{t, sockets, origins}, httpTransport{t, newResponseCache(o, metrics, traced)}}, nil
+}
+
+// newExecutor assembles the schema, its resolvers, and the extensions around them: the first is the outermost.
+func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced tracing) *executor.Executor {
+	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store}
+	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	exec := executor.New(sharedEvents{ExecutableSchema: plans, store: o.Store, cache: newEventCache()})
-	cache := newResponseCache(o, metrics, traced)
-	t := &transport{exec: exec, store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: limit.NewAdmission(o.Capacity, o.Logger)}
-	e := &endpoint{t, metrics, newPresenter(o.Logger), webSocketTransport{t, sockets, origins}, httpTransport{t, cache}}
-	exec.SetErrorPresenter(e.presenter.present)
+	exec.SetErrorPresenter(p.present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
 	exec.Use(eventShape{})
@@ -203,15 +214,15 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoin
 	if o.Tracing != nil {
 		exec.Use(traced)
 	}
-	exec.Use(accounting{metrics, budgets}) // within tracing, for the span of an event
-	exec.Use(loaders)
+	exec.Use(accounting{m, budgets}) // within tracing, for the span of an event
+	exec.Use(responseLoaders{store: o.Store, tracer: traced.tracer})
 	exec.Use(plans)
 	if o.Development {
 		exec.Use(extension.Introspection{})
 	}
 	exec.Use(subscriptionLimit{limit.NewSubscriptions(o.Capacity)})
 	documents.InstallRegistration(exec)
-	return e, nil
+	return exec
 }
 
 // readCostHeader reads the header Byline-Cost.
