@@ -230,20 +230,6 @@ func (b *Bound) Equal(p Path) (Value, bool) {
 	return v, at >= 0
 }
 
-// In returns the distinct values to which WHERE, as a conjunction, pins p. If there are none,
-// nothing matches.
-func (b *Bound) In(p Path) ([]Value, bool) {
-	if v, ok := b.Equal(p); ok {
-		return []Value{v}, true
-	}
-	for _, a := range b.q.conjuncts {
-		if a.op == pins && slices.Equal(a.path, p) {
-			return b.pinned(a), true
-		}
-	}
-	return nil, false
-}
-
 // Range is an interval of values. It may be empty: Low above High.
 type Range struct {
 	Low, High                   Value

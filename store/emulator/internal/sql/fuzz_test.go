@@ -55,8 +55,8 @@ func FuzzParse(f *testing.F) {
 		for _, p := range b.Paths() {
 			paths = append(paths, p)
 			b.Equal(p)
-			b.In(p)
 			b.Range(p)
+			b.Points(p)
 		}
 		b.Points(paths...)
 		b.Covered(paths, nil)

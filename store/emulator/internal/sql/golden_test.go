@@ -276,16 +276,9 @@ func plan(text string, params []Param, args []string) string {
 		p := Path(strings.Split(arg, ".")[1:])
 		paths = append(paths, p)
 		if v, ok := b.Equal(p); ok {
-			fmt.Fprintf(&out, "%v = %s\n", p, v.Raw())
+			fmt.Fprintf(&out, "%v = %s\n", p, v.AppendJSON(nil))
 			eq = append(eq, p)
 			continue
-		}
-		if list, ok := b.In(p); ok {
-			fmt.Fprintf(&out, "%v in", p)
-			for _, v := range list {
-				fmt.Fprintf(&out, " %s", v.Raw())
-			}
-			out.WriteString("\n")
 		}
 		if r, ok := b.Range(p); ok {
 			rng = p
@@ -296,7 +289,7 @@ func plan(text string, params []Param, args []string) string {
 			if r.HighInclusive {
 				closing = "]"
 			}
-			fmt.Fprintf(&out, "%v in %s%s, %s%s\n", p, open, r.Low.Raw(), r.High.Raw(), closing)
+			fmt.Fprintf(&out, "%v in %s%s, %s%s\n", p, open, r.Low.AppendJSON(nil), r.High.AppendJSON(nil), closing)
 		}
 	}
 	fmt.Fprintf(&out, "covered %v, reads %v\n", b.Covered(eq, rng), b.Paths())
@@ -308,7 +301,7 @@ func plan(text string, params []Param, args []string) string {
 				if i > 0 {
 					out.WriteString(" ")
 				}
-				out.Write(v.Raw())
+				out.Write(v.AppendJSON(nil))
 			}
 			out.WriteString(")")
 		}

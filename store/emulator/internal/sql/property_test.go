@@ -330,8 +330,8 @@ func checkPlan(t *rapid.T, text string, b *Bound, doc []byte, paths []Path) {
 				t.Fatalf("%s matches %s, but %s excludes it", text, doc, what)
 			}
 		}
-		if list, ok := b.In(p); ok {
-			holds("In"+p.String(), slices.ContainsFunc(list, func(w Value) bool { return Compare(v, w) == 0 }))
+		if points, ok := b.Points(p); ok {
+			holds("Points"+p.String(), slices.ContainsFunc(points, func(point []Value) bool { return Compare(v, point[0]) == 0 }))
 		}
 		r, ranged := b.Range(p)
 		if ranged {

@@ -186,14 +186,6 @@ func (v Value) String() string {
 	return string(v.AppendJSON(nil))
 }
 
-// Raw returns the value as JSON, nil if undefined.
-func (v Value) Raw() []byte {
-	if v.kind != String && v.text != nil {
-		return v.text
-	}
-	return v.AppendJSON(nil)
-}
-
 // AppendJSON appends the value as JSON, a number from a document unchanged. Undefined appends
 // nothing.
 func (v Value) AppendJSON(dst []byte) []byte {
