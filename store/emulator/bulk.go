@@ -37,7 +37,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, continueOnError b
 			case errors.As(err, &api):
 				results[settled], status = failedOperation(api), http.StatusMultiStatus
 			case err != nil:
-				e.log.Error("operation of a batch failed", "operation", ops[settled].kind, "err", err)
+				e.o.Logger.Error("operation of a batch failed", "operation", ops[settled].kind, "err", err)
 				results[settled], status = batchResult{status: http.StatusServiceUnavailable}, http.StatusMultiStatus
 			default:
 				results[settled] = ops[settled].result(q, c, op.res)

@@ -326,12 +326,12 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if r == nil || r.ts < f.since || f.c.def.expired(r, f.e.clock) {
+		if r == nil || r.ts < f.since || f.c.def.expired(r, f.e.o.Clock) {
 			continue
 		}
 		if f.count > 0 {
 			f.out = append(f.out, ',')
-		} else if q.lowPriority() && f.e.clock().Unix()-r.ts >= int64(catchUpLag/time.Second) {
+		} else if q.lowPriority() && f.e.o.Clock().Unix()-r.ts >= int64(catchUpLag/time.Second) {
 			f.catchesUp = true
 			f.e.gate.lastCatchUp.Store(time.Now().UnixNano())
 			if f.e.gate.engaged() {

@@ -227,11 +227,11 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 		if d.containers[props.ID] != nil {
 			return &apiError{status: 409, code: "Conflict", message: "Collection with specified id or name already exists.", charge: chargeMetadata}
 		}
-		no, ts := m.number(), e.clock().Unix()
+		no, ts := m.number(), e.o.Clock().Unix()
 		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(formatETag(no, 0, 0, ts)), Timestamp: ts,
 			Properties: *props}
 		key := partitionKeyPaths{version: props.PartitionKey.Version, multi: props.PartitionKey.Kind == "MultiHash"}
-		r.Ranges = key.slices(e.parts)
+		r.Ranges = key.slices(e.o.Partitions)
 		if made, err = r.open(d); err != nil {
 			return err
 		}
@@ -351,7 +351,7 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 		}
 		is.PartitionKey.Version, is.UniqueKeyPolicy = was.PartitionKey.Version, was.UniqueKeyPolicy
 		r := old.record
-		r.Properties, r.Timestamp = *props, e.clock().Unix()
+		r.Properties, r.Timestamp = *props, e.o.Clock().Unix()
 		r.ETag = quoteETag(formatETag(c.no, uint64(m.number()), 0, r.Timestamp))
 		if def, err = r.define(); err != nil {
 			return err

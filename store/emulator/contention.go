@@ -17,7 +17,7 @@ const (
 // contend returns 449 if an item has had Options.ItemWriters writes within contentionWindow. Creates are
 // exempt: only one of them succeeds. A transaction does not contend with itself.
 func (t *transaction) contend(id string) error {
-	if t.e.itemWriters == 0 {
+	if t.e.o.ItemWriters == 0 {
 		return nil
 	}
 	if _, ok := t.written[id]; ok {
@@ -26,10 +26,10 @@ func (t *transaction) contend(id string) error {
 	if t.p.writes == nil {
 		t.p.writes = map[string][]time.Time{}
 	}
-	key, now := string(t.itemKey(id)), t.e.clock()
+	key, now := string(t.itemKey(id)), t.e.o.Clock()
 	over := func(at time.Time) bool { return now.Sub(at) >= contentionWindow }
 	recent := slices.DeleteFunc(t.p.writes[key], over)
-	if len(recent) >= t.e.itemWriters {
+	if len(recent) >= t.e.o.ItemWriters {
 		t.p.writes[key] = recent
 		return retryWith()
 	}

@@ -48,7 +48,7 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 		if m.cat.databases[in.ID] != nil {
 			return &apiError{status: 409, code: "Conflict", message: "Database with specified id or name already exists.", charge: chargeMetadata}
 		}
-		no, ts := m.number(), e.clock().Unix()
+		no, ts := m.number(), e.o.Clock().Unix()
 		made = databaseRecord{No: no, ID: in.ID, ETag: quoteETag(formatETag(0, uint64(no), 0, ts)), Timestamp: ts}.open()
 		m.cat.databases[in.ID] = made
 		if content != nil {

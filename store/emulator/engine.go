@@ -81,22 +81,46 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Key == "" {
+		o.Key = WellKnownKey
+	}
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	return o
+}
+
+func (o Options) check() error {
+	switch {
+	case o.Partitions < 1 || o.Partitions > maxNewRanges:
+		return fmt.Errorf("%d physical partitions: there can be 1 to %d", o.Partitions, maxNewRanges)
+	case o.ReplicaLag < 0:
+		return fmt.Errorf("replica lag: %v is negative", o.ReplicaLag)
+	case o.RUs < 0:
+		return fmt.Errorf("RU/s: %d is negative", o.RUs)
+	case o.ItemWriters < 0:
+		return fmt.Errorf("writers of an item: %d is negative", o.ItemWriters)
+	case o.PartitionBytes < 0:
+		return fmt.Errorf("size of a logical partition: %d is negative", o.PartitionBytes)
+	}
+	return nil
+}
+
 // Engine is an account: databases, containers and items in one data directory. It is safe for
 // concurrent use.
 type Engine struct {
-	db                *pebble.DB
-	lock              io.Closer // of the data directory
-	clock             func() time.Time
-	rate              float64 // request units per physical partition and second; 0: no limit
-	parts             int     // physical partitions of a new container
-	maxPartitionBytes int64   // largest size of a logical partition; 0: no limit
-	log               *slog.Logger
-	host              string
-	auth              *authenticator
-
-	entraDataOnly bool
-	itemWriters   int // writes that one item accepts within contentionWindow; 0: no limit
-
+	o          Options // with defaults
+	db         *pebble.DB
+	lock       io.Closer // of the data directory
+	host       string
+	auth       *authenticator
 	regions    *regions
 	replicated *replicated // guarded by life; nil unless Replicated was called
 
@@ -125,59 +149,40 @@ func Open(dir string, o Options) (*Engine, error) { return open(dir, vfs.NewMem(
 
 // open opens the engine on a data directory, or with dir "" on the file system memory.
 func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Key == "" {
-		o.Key = WellKnownKey
-	}
-	if o.Partitions == 0 {
-		o.Partitions = 1
-	}
-	if o.Partitions < 1 || o.Partitions > maxNewRanges {
-		return nil, fmt.Errorf("%d physical partitions: there can be 1 to %d", o.Partitions, maxNewRanges)
-	}
-	if o.ReplicaLag < 0 {
-		return nil, fmt.Errorf("replica lag: %v is negative", o.ReplicaLag)
-	}
-	if o.RUs < 0 {
-		return nil, fmt.Errorf("RU/s: %d is negative", o.RUs)
-	}
-	if o.ItemWriters < 0 {
-		return nil, fmt.Errorf("writers of an item: %d is negative", o.ItemWriters)
-	}
-	if o.PartitionBytes < 0 {
-		return nil, fmt.Errorf("size of a logical partition: %d is negative", o.PartitionBytes)
-	}
-	auth, err := newAuthenticator(o.Key)
-	if err != nil {
-		return nil, fmt.Errorf("key: not base64: %w", err)
-	}
-	all, err := newRegions(o.Regions, o.MultipleWriteRegions)
-	if err != nil {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
 		return nil, err
 	}
-	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, entraDataOnly: o.EntraDataPlaneOnly, itemWriters: o.ItemWriters, regions: all,
-		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
-		durable: newDurability(o.NoSync), gate: newLowPriorityGate(), rate: float64(o.RUs), parts: o.Partitions, maxPartitionBytes: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
+	e := &Engine{o: o, host: uniqueHost(), queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
+		durable: newDurability(o.NoSync), gate: newLowPriorityGate(), changing: make(chan struct{}, 1), done: make(chan struct{})}
+	var err error
+	if e.auth, err = newAuthenticator(o.Key); err != nil {
+		return nil, fmt.Errorf("key: not base64: %w", err)
+	}
+	if e.regions, err = newRegions(o.Regions, o.MultipleWriteRegions); err != nil {
+		return nil, err
+	}
 	if e.db, e.lock, err = e.openStorage(dir, memory); err != nil {
 		return nil, err
 	}
 	if err := e.loadCatalog(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open data directory %s: %w", dir, err), e.db.Close(), e.lock.Close())
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	e.stop = stop
 	if o.ReplicaLag > 0 {
 		e.replica = newReplica(e.db, o.ReplicaLag)
 	}
+	e.startBackground()
+	return e, nil
+}
+
+// startBackground starts the background work, which ends when stop is called.
+func (e *Engine) startBackground() {
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop = stop
 	go func() {
 		defer close(e.done)
 		var others sync.WaitGroup
-		if o.NoSync {
+		if e.o.NoSync {
 			others.Go(func() { e.syncLoop(ctx) })
 		}
 		if e.replica != nil {
@@ -186,7 +191,6 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 		e.purgeLoop(ctx)
 		others.Wait()
 	}()
-	return e, nil
 }
 
 // openStorage opens Pebble and wraps its errors for the operator.
@@ -244,8 +248,8 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 	o.FS = d
 	o.EventListener = &pebble.EventListener{
 		BackgroundError: func(err error) {
-			if e.log.Enabled(context.Background(), slog.LevelDebug) {
-				e.log.Debug("pebble", "detail", err.Error())
+			if e.o.Logger.Enabled(context.Background(), slog.LevelDebug) {
+				e.o.Logger.Debug("pebble", "detail", err.Error())
 			}
 		},
 		CompactionEnd: func(c pebble.CompactionInfo) {
@@ -348,13 +352,13 @@ var errClosed = errors.New("engine is closed")
 type pebbleLogger struct{ *Engine }
 
 func (l pebbleLogger) Infof(format string, args ...any) {
-	if l.log.Enabled(context.Background(), slog.LevelDebug) {
-		l.log.Debug("pebble", "detail", fmt.Sprintf(format, args...))
+	if l.o.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		l.o.Logger.Debug("pebble", "detail", fmt.Sprintf(format, args...))
 	}
 }
 
 func (l pebbleLogger) Errorf(format string, args ...any) {
-	l.log.Error("pebble", "detail", fmt.Sprintf(format, args...))
+	l.o.Logger.Error("pebble", "detail", fmt.Sprintf(format, args...))
 }
 
 // Fatalf is called when Pebble cannot continue. The process must not continue either: later writes

@@ -157,7 +157,7 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 		resp = errorResponse(unavailable("The connection was dropped."))
 	}
 	h := make(http.Header, 14) // a map of the next size takes twice the memory
-	resp.writeHeader(h, r, e.clock())
+	resp.writeHeader(h, r, e.o.Clock())
 	var content io.ReadCloser = bufferedBody{bytes.NewReader(resp.body), resp.body}
 	if resp.slow > 0 {
 		content = io.NopCloser(newSlowBody(r.Context(), resp.body, resp.slow))
@@ -192,7 +192,7 @@ func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool)
 	if resp == nil || resp.drop { // returning would send an empty 200
 		panic(http.ErrAbortHandler)
 	}
-	resp.writeHeader(w.Header(), r, e.clock())
+	resp.writeHeader(w.Header(), r, e.o.Clock())
 	w.WriteHeader(resp.status)
 	if resp.slow > 0 {
 		io.Copy(flushWriter{w}, newSlowBody(r.Context(), resp.body, resp.slow))
@@ -266,7 +266,7 @@ func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin)
 	}()
 	defer func() {
 		if p := recover(); p != nil {
-			e.log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			e.o.Logger.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			resp = errorResponse(unavailable("The engine could not complete the request."))
 		}
 	}()
@@ -293,7 +293,7 @@ func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin)
 	case r.Context().Err() != nil:
 		return nil
 	}
-	e.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "err", err)
+	e.o.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "err", err)
 	return errorResponse(unavailable("The engine could not complete the request."))
 }
 
@@ -347,7 +347,7 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin,
 	if !ok {
 		return nil, unauthorized()
 	}
-	if entra && e.entraDataOnly {
+	if entra && e.o.EntraDataPlaneOnly {
 		if err := q.checkEntra(resourceType); err != nil {
 			return nil, err
 		}

@@ -458,7 +458,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 		return nil, err
 	}
 	resp.at(e, max(view.at(p), r.lsn))
-	if c.def.expired(&r, e.clock) {
+	if c.def.expired(&r, e.o.Clock) {
 		return resp, itemNotFound()
 	}
 	resp.etag = r.etag(c.no)

@@ -150,7 +150,7 @@ func (e *Engine) offers(q *request) (*response, error) {
 				return err
 			}
 			changed = *o
-			changed.Content, changed.Timestamp = in.Content, e.clock().Unix()
+			changed.Content, changed.Timestamp = in.Content, e.o.Clock().Unix()
 			changed.ETag = quoteETag(formatETag(0, uint64(m.number()), 0, changed.Timestamp))
 			m.cat.offers[id] = &changed
 			return m.set(metaOffer, o.No, changed)

@@ -355,7 +355,7 @@ func (r *queryRun) inScope(address []byte) bool {
 
 // emit calls fn if the item is live, matches and yields a row: TOP, OFFSET and LIMIT count rows.
 func (r *queryRun) emit(rec *record, position, address []byte, fn visitor) (more bool, err error) {
-	if r.def.expired(rec, r.e.clock) {
+	if r.def.expired(rec, r.e.o.Clock) {
 		return true, nil
 	}
 	r.filtered++

@@ -61,7 +61,7 @@ func (e *Engine) sizeOfPartition(c *container, p *partition) (size, error) {
 // grow records the size that a write adds, and returns 403 if its logical partition is full.
 func (t *transaction) grow(by size) error {
 	t.grown.add(by)
-	if t.e.maxPartitionBytes == 0 {
+	if t.e.o.PartitionBytes == 0 {
 		return nil
 	}
 	have, known := t.p.logical[string(t.partition)]
@@ -76,7 +76,7 @@ func (t *transaction) grow(by size) error {
 		}
 		t.p.logical[string(t.partition)] = have
 	}
-	if have.add(t.grown); by.bytes > 0 && int64(have.bytes) > t.e.maxPartitionBytes {
+	if have.add(t.grown); by.bytes > 0 && int64(have.bytes) > t.e.o.PartitionBytes {
 		return partitionFull()
 	}
 	return nil

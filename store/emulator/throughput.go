@@ -48,13 +48,13 @@ func (b *budget) pay(charge float64) {
 
 // admit returns a 429 if one of the physical partitions is over its budget.
 func (e *Engine) admit(q *request, all ...*partition) error {
-	if e.rate == 0 {
+	if e.o.RUs == 0 {
 		return nil
 	}
-	low := q.lowPriority()
+	rate, low := float64(e.o.RUs), q.lowPriority()
 	var wait time.Duration
 	for _, p := range all {
-		wait = max(wait, p.budget.take(e.rate, e.clock(), low))
+		wait = max(wait, p.budget.take(rate, e.o.Clock(), low))
 	}
 	if wait > 0 {
 		return tooManyRequests(wait)
@@ -65,7 +65,7 @@ func (e *Engine) admit(q *request, all ...*partition) error {
 // pay debits the charge of a response. A throttled request pays nothing.
 func (e *Engine) pay(resp *response) {
 	switch {
-	case e.rate == 0 || resp.status == http.StatusTooManyRequests:
+	case e.o.RUs == 0 || resp.status == http.StatusTooManyRequests:
 	case len(resp.payers) > 0:
 		for _, p := range resp.payers {
 			p.budget.pay(resp.charge / float64(len(resp.payers)))

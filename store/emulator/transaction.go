@@ -231,7 +231,7 @@ func (t *transaction) record(stored []byte, buf *[]byte) (rec *record, live bool
 	if err != nil {
 		return nil, false, err
 	}
-	return &r, !t.def.expired(&r, t.e.clock), nil
+	return &r, !t.def.expired(&r, t.e.o.Clock), nil
 }
 
 // existing returns a live item and checks If-Match. buf is as for readRecord.
@@ -369,7 +369,7 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 			return nil, indexCost{}, err
 		}
 	}
-	rec := &record{lsn: t.lsn, op: t.ops, ts: t.e.clock().Unix(), ttl: n.ttl}
+	rec := &record{lsn: t.lsn, op: t.ops, ts: t.e.o.Clock().Unix(), ttl: n.ttl}
 	t.ops++
 	if same {
 		rec.rid = old.rid

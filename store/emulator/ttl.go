@@ -27,7 +27,7 @@ func (e *Engine) purgeLoop(ctx context.Context) {
 				return // nothing can be deleted any more
 			}
 			if _, err := e.purge(ctx); err != nil && ctx.Err() == nil {
-				e.log.Error("could not purge expired items", "err", err)
+				e.o.Logger.Error("could not purge expired items", "err", err)
 			}
 			timer.Reset(purgeInterval)
 		}
@@ -110,7 +110,7 @@ func (e *Engine) expiredAddresses(ctx context.Context, c *container) (addresses 
 	}
 	it, err := e.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendKind(nil, kindExpiry, c.no),
-		UpperBound: appendExpiryKey(nil, c.no, e.clock().Unix()+1, nil),
+		UpperBound: appendExpiryKey(nil, c.no, e.o.Clock().Unix()+1, nil),
 	})
 	if err != nil {
 		return nil, 0, 0, err
