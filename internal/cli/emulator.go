@@ -83,12 +83,12 @@ func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener 
 	}
 	secure, scheme := (*tls.Config)(nil), "http"
 	if !c.HTTP {
-		certificate, err := emulator.Certificate(c.Data)
+		certificate, err := localCertificate(c.Data)
 		if err != nil {
 			return err
 		}
 		secure, scheme = &tls.Config{Certificates: []tls.Certificate{certificate}}, "https"
-		log.Info("certificate", "where", filepath.Join(c.Data, "cert.pem"))
+		log.Info("certificate", "where", filepath.Join(c.Data, certificateFile))
 	}
 	served := make(chan error, len(servers))
 	var running []*http.Server

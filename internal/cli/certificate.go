@@ -1,4 +1,4 @@
-package emulator
+package cli
 
 import (
 	"crypto/ecdsa"
@@ -25,10 +25,10 @@ const (
 	certificateLife = 10 * 365 * 24 * time.Hour
 )
 
-// Certificate returns the self-signed certificate for localhost, 127.0.0.1 and ::1 in the data
+// localCertificate returns the self-signed certificate for localhost, 127.0.0.1 and ::1 in the data
 // directory: cert.pem, which clients have to trust, and key.pem. It creates the pair if a file is
 // missing or empty, or the certificate has expired.
-func Certificate(dir string) (tls.Certificate, error) {
+func localCertificate(dir string) (tls.Certificate, error) {
 	certPath, keyPath := filepath.Join(dir, certificateFile), filepath.Join(dir, privateKeyFile)
 	certPEM, err := readPEM(certPath)
 	if err != nil {

@@ -1,4 +1,4 @@
-package emulator
+package cli
 
 import (
 	"bytes"
@@ -12,11 +12,11 @@ import (
 // TestCertificate: the certificate is reused, is valid for every local name, and has a unique subject.
 func TestCertificate(t *testing.T) {
 	dir := t.TempDir()
-	first, err := Certificate(dir)
+	first, err := localCertificate(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Certificate(dir)
+	again, err := localCertificate(dir)
 	if err != nil || !bytes.Equal(first.Certificate[0], again.Certificate[0]) {
 		t.Errorf("the second call does not return the first certificate: %v", err)
 	}
@@ -31,7 +31,7 @@ func TestCertificate(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	other, err := Certificate(t.TempDir())
+	other, err := localCertificate(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestCertificate_Incomplete(t *testing.T) {
 		for what, content := range map[string][]byte{"missing": nil, "empty": {}, "invalid": []byte("invalid")} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				dir := t.TempDir()
-				first, err := Certificate(dir)
+				first, err := localCertificate(dir)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -64,7 +64,7 @@ func TestCertificate_Incomplete(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				second, err := Certificate(dir)
+				second, err := localCertificate(dir)
 				if what == "invalid" {
 					if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "delete") {
 						t.Errorf("got %v, want an error that names the file", err)
@@ -77,7 +77,7 @@ func TestCertificate_Incomplete(t *testing.T) {
 				if bytes.Equal(first.Certificate[0], second.Certificate[0]) {
 					t.Error("the certificate was not replaced")
 				}
-				third, err := Certificate(dir)
+				third, err := localCertificate(dir)
 				if err != nil || !bytes.Equal(second.Certificate[0], third.Certificate[0]) {
 					t.Errorf("the next call does not return the new certificate: %v", err)
 				}
@@ -94,13 +94,13 @@ func TestCertificate_NotWritable(t *testing.T) {
 		if err := os.Mkdir(obstacle, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Certificate(dir); err == nil {
+		if _, err := localCertificate(dir); err == nil {
 			t.Fatalf("%s was not written through %[1]s.tmp", name)
 		}
 		if err := os.Remove(obstacle); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Certificate(dir); err != nil {
+		if _, err := localCertificate(dir); err != nil {
 			t.Error(err)
 		}
 	}
