@@ -54,6 +54,19 @@ func (t tokenCredential) GetToken(context.Context, policy.TokenRequestOptions) (
 	return azcore.AccessToken{Token: string(t), ExpiresOn: time.Now().Add(lifetime)}, nil
 }
 
+// authenticate verifies the Authorization header of a request and the rights of an Entra ID token. See
+// verify for resourceType and link.
+func (e *Engine) authenticate(q *request, resourceType, link string) error {
+	ok, entra := e.auth.verify(q.method, resourceType, link, q.header)
+	if !ok {
+		return unauthorized()
+	}
+	if entra && e.o.EntraDataPlaneOnly {
+		return q.checkEntra(resourceType)
+	}
+	return nil
+}
+
 // verify checks the signature of a request, and reports whether it is an Entra ID token. link is the
 // decoded path of the resource, or of the parent for a feed.
 //

@@ -213,15 +213,16 @@ func (m *metaChange) database(id string) *database {
 }
 
 // resolveRIDs replaces the resource ids of a database and a container in a path by their names: the
-// .NET and Java SDKs address resources by id. It reports whether the path has resource ids. Unknown
-// ones are unchanged.
-func (cat *catalog) resolveRIDs(path []string) bool {
+// .NET and Java SDKs address resources by id. It reports whether the path has resource ids, and
+// returns the last one, which is that of the resource or of a feed's parent. Unknown ones are unchanged.
+func (cat *catalog) resolveRIDs(path []string) (last string, ok bool) {
 	if len(path) < 2 || path[0] != "dbs" || cat.databases[path[1]] != nil {
-		return false
+		return "", false
 	}
 	if raw, err := ridEncoding.DecodeString(path[1]); err != nil || len(raw) != databaseRIDBytes {
-		return false
+		return "", false
 	}
+	last = path[len(path)&^1-1]
 	for _, d := range cat.databases {
 		if d.rid != path[1] {
 			continue
@@ -235,7 +236,7 @@ func (cat *catalog) resolveRIDs(path []string) bool {
 		}
 		break
 	}
-	return true
+	return last, true
 }
 
 // lookup finds the container of a request's path.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -303,116 +302,6 @@ func errorResponse(err *apiError) *response {
 		resp.extra = []string{"X-Ms-Retry-After-Ms", strconv.FormatInt(err.wait.Milliseconds(), 10)}
 	}
 	return resp
-}
-
-// route authenticates the request and dispatches it.
-func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin, f *Fault) (*response, error) {
-	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, injected: f}
-	var account string
-	q.region, account = e.regions.find(from.endpoint)
-	var buf [6]string
-	segments := buf[:0]
-	for path := strings.Trim(r.URL.EscapedPath(), "/"); path != ""; {
-		var one string
-		one, path, _ = strings.Cut(path, "/")
-		decoded, err := url.PathUnescape(one)
-		if err != nil || len(segments) == len(buf) {
-			return nil, badRequest("Request url is invalid.")
-		}
-		segments = append(segments, decoded)
-	}
-	q.segments = segments
-	n := len(segments)
-	q.kind = q.classify()
-	resourceType, link := "", ""
-	if n > 0 {
-		if n%2 == 1 {
-			resourceType, link = segments[n-1], strings.Join(segments[:n-1], "/")
-		} else {
-			resourceType, link = segments[n-2], strings.Join(segments, "/")
-		}
-		if resourceType == "offers" && n == 2 {
-			link = strings.ToLower(segments[1])
-		}
-		if rid := segments[max(0, n&^1-1)]; e.catalog.Load().resolveRIDs(segments) {
-			link = strings.ToLower(rid) // the only part that the client signs
-		}
-	}
-	if n == 6 && !from.compute {
-		if err := checkGatewayID(segments[5]); err != nil {
-			return nil, err
-		}
-	}
-	ok, entra := e.auth.verify(r.Method, resourceType, link, r.Header)
-	if !ok {
-		return nil, unauthorized()
-	}
-	if entra && e.o.EntraDataPlaneOnly {
-		if err := q.checkEntra(resourceType); err != nil {
-			return nil, err
-		}
-	}
-	if bodyErr != nil {
-		return nil, bodyErr
-	}
-	if len(q.get("X-Ms-Session-Token")) > maxSessionToken {
-		return nil, badRequest("Request header too large.")
-	}
-	if err := e.fault(&q, f); err != nil {
-		return nil, err
-	}
-	if err := e.regions.checkWrite(&q); err != nil {
-		return nil, err
-	}
-	switch {
-	case n == 0:
-		if r.Method != http.MethodGet {
-			return nil, methodNotAllowed()
-		}
-		return e.account(account)
-	case segments[0] == "offers" && n <= 2:
-		return e.offers(&q)
-	case segments[0] != "dbs":
-	case n == 1:
-		return e.databases(&q)
-	case n == 2:
-		return e.database(&q)
-	case segments[2] != "colls":
-	case n == 3:
-		return e.containers(&q)
-	case n == 4:
-		return e.container(&q)
-	case n == 5 && segments[4] == "pkranges":
-		return e.partitionKeyRanges(&q)
-	case segments[4] == "docs":
-		if err := e.gate.acquire(q.ctx, &q); err != nil {
-			return nil, err
-		}
-		defer q.slot.release()
-		return e.items(&q)
-	}
-	return nil, badRequest("Request url is invalid.")
-}
-
-// checkGatewayID refuses the ids that the service's routing gateway cannot address: it decodes
-// them differently from what the client signed.
-func checkGatewayID(id string) error {
-	if strings.ContainsAny(id, "\r\n\t") {
-		return badRequest("Request url is invalid.")
-	}
-	if strings.ContainsAny(id, `/\#`) || strings.HasSuffix(id, " ") {
-		return unauthorized()
-	}
-	for i := 0; i+2 < len(id); i++ {
-		if id[i] == '%' && isHex(id[i+1]) && isHex(id[i+2]) {
-			return unauthorized()
-		}
-	}
-	return nil
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
 // Headers of every response. The slices are shared, without spare capacity, so that append copies

@@ -1,0 +1,137 @@
+package emulator
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// route authenticates the request, checks it and dispatches it.
+func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin, f *Fault) (*response, error) {
+	path, err := decodePath(r.URL.EscapedPath(), from.compute)
+	if err != nil {
+		return nil, err
+	}
+	resourceType, link := e.resolve(path)
+	region, account := e.regions.find(from.endpoint)
+	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path, region: region, injected: f}
+	q.kind = q.classify()
+	if err := e.authenticate(q, resourceType, link); err != nil {
+		return nil, err
+	}
+	if bodyErr != nil {
+		return nil, bodyErr
+	}
+	if len(q.get("X-Ms-Session-Token")) > maxSessionToken {
+		return nil, badRequest("Request header too large.")
+	}
+	if err := e.fault(q, f); err != nil {
+		return nil, err
+	}
+	if err := e.regions.checkWrite(q); err != nil {
+		return nil, err
+	}
+	return e.dispatch(q, account)
+}
+
+// maxSegments is the number of segments in the path of an item.
+const maxSegments = 6
+
+// decodePath returns the decoded segments of a path. It refuses the ids of items that the gateway refuses.
+func decodePath(escaped string, compute bool) ([]string, error) {
+	segments := make([]string, 0, maxSegments)
+	for path := strings.Trim(escaped, "/"); path != ""; {
+		var one string
+		one, path, _ = strings.Cut(path, "/")
+		decoded, err := url.PathUnescape(one)
+		if err != nil || len(segments) == maxSegments {
+			return nil, badRequest("Request url is invalid.")
+		}
+		segments = append(segments, decoded)
+	}
+	if len(segments) == maxSegments && !compute {
+		if err := checkGatewayID(segments[maxSegments-1]); err != nil {
+			return nil, err
+		}
+	}
+	return segments, nil
+}
+
+// checkGatewayID refuses the ids that the service's routing gateway cannot address: it decodes
+// them differently from what the client signed.
+func checkGatewayID(id string) error {
+	if strings.ContainsAny(id, "\r\n\t") {
+		return badRequest("Request url is invalid.")
+	}
+	if strings.ContainsAny(id, `/\#`) || strings.HasSuffix(id, " ") {
+		return unauthorized()
+	}
+	for i := 0; i+2 < len(id); i++ {
+		if id[i] == '%' && isHex(id[i+1]) && isHex(id[i+2]) {
+			return unauthorized()
+		}
+	}
+	return nil
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// resolve replaces the resource ids in a path by names. It returns the type of the resource and the link, which
+// the client has signed.
+func (e *Engine) resolve(path []string) (resourceType, link string) {
+	resourceType, link = signedResource(path)
+	if rid, ok := e.catalog.Load().resolveRIDs(path); ok {
+		link = strings.ToLower(rid) // the only part that the client signs
+	}
+	return resourceType, link
+}
+
+// signedResource returns the type of the resource at a path of names and the link that the client signs: the
+// path, or for a feed that of the parent.
+func signedResource(path []string) (resourceType, link string) {
+	n := len(path)
+	switch {
+	case n == 0: // the account
+		return "", ""
+	case n == 2 && path[0] == "offers":
+		return path[0], strings.ToLower(path[1])
+	case n%2 == 1:
+		return path[n-1], strings.Join(path[:n-1], "/")
+	}
+	return path[n-2], strings.Join(path, "/")
+}
+
+// dispatch serves a request to the account at an endpoint.
+func (e *Engine) dispatch(q *request, endpoint string) (*response, error) {
+	n := len(q.segments)
+	switch {
+	case n == 0:
+		if q.method != http.MethodGet {
+			return nil, methodNotAllowed()
+		}
+		return e.account(endpoint)
+	case q.segments[0] == "offers" && n <= 2:
+		return e.offers(q)
+	case q.segments[0] != "dbs":
+	case n == 1:
+		return e.databases(q)
+	case n == 2:
+		return e.database(q)
+	case q.segments[2] != "colls":
+	case n == 3:
+		return e.containers(q)
+	case n == 4:
+		return e.container(q)
+	case n == 5 && q.segments[4] == "pkranges":
+		return e.partitionKeyRanges(q)
+	case q.segments[4] == "docs":
+		if err := e.gate.acquire(q.ctx, q); err != nil {
+			return nil, err
+		}
+		defer q.slot.release()
+		return e.items(q)
+	}
+	return nil, badRequest("Request url is invalid.")
+}
