@@ -264,21 +264,9 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	if r.plan.kind&^(planSorted|planRows) == planPoints {
 		return r.visitPoints(from, fn)
 	}
-	var position []byte
-	if from.started {
-		position = s.key(from.after)
-		before, beyond := bytes.Compare(position, s.low) < 0, bytes.Compare(position, s.high) >= 0
-		if r.plan.reverse {
-			before, beyond = beyond, before
-		}
-		switch split := from.span != s.no; {
-		case split && before: // the position is in another child
-			from.started = false
-		case split && beyond:
-			return false, nil
-		case before || beyond:
-			return false, invalidContinuation() // the index has changed
-		}
+	after, ended, err := r.resume(s, from)
+	if err != nil || ended {
+		return false, err
 	}
 	r.seeks++
 	if s.empty() {
@@ -291,26 +279,55 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	if it != r.view {
 		defer it.Close()
 	}
-	reverse := r.plan.reverse
-	common := min(len(s.low), positionOffset)
-	valid := false
-	switch {
-	case !from.started && reverse:
-		valid = it.Last()
-	case !from.started:
-		valid = it.First()
-	case reverse:
-		valid = it.SeekLT(position)
-	default:
-		valid = it.SeekGE(append(position, 0))
-	}
-	next := it.Next
-	if reverse {
+	valid, next := r.seek(it, after), it.Next
+	if r.plan.reverse {
 		next = it.Prev
 	}
-	if r.plan.kind&^(planSorted|planRows) != planPartition {
-		return r.visitEntries(it, valid, next, common, fn, pause)
+	common := min(len(s.low), positionOffset)
+	if r.plan.kind&^(planSorted|planRows) == planPartition {
+		return r.visitItems(it, valid, next, common, fn, pause)
 	}
+	return r.visitEntries(it, valid, next, common, fn, pause)
+}
+
+// resume returns the key in a span after which a visit begins, nil for the start of the span. ended reports
+// that a split has left nothing of the span to visit.
+func (r *queryRun) resume(s *span, from continuation) (after []byte, ended bool, err error) {
+	if !from.started {
+		return nil, false, nil
+	}
+	after = s.key(from.after)
+	before, beyond := bytes.Compare(after, s.low) < 0, bytes.Compare(after, s.high) >= 0
+	if r.plan.reverse {
+		before, beyond = beyond, before
+	}
+	switch split := from.span != s.no; {
+	case split && before: // the position is in another child
+		return nil, false, nil
+	case split && beyond:
+		return nil, true, nil
+	case before || beyond:
+		return nil, false, invalidContinuation() // the index has changed
+	}
+	return after, false, nil
+}
+
+// seek moves an iterator to the first entry after a key in the order of the plan, or to the first of all if the
+// key is nil.
+func (r *queryRun) seek(it *pebble.Iterator, after []byte) (valid bool) {
+	switch reverse := r.plan.reverse; {
+	case after == nil && reverse:
+		return it.Last()
+	case after == nil:
+		return it.First()
+	case reverse:
+		return it.SeekLT(after)
+	}
+	return it.SeekGE(append(after, 0))
+}
+
+// visitItems continues a scan over items, whose keys begin with common bytes that positions omit.
+func (r *queryRun) visitItems(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	for seen := 1; valid; seen++ {
 		position := it.Key()[common:]
 		if err := r.countEntry(); err != nil {
