@@ -329,7 +329,7 @@ func TestCorruptTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if !isTable(name) {
+		if !strings.HasSuffix(name, ".sst") {
 			continue
 		}
 		f, err := files.OpenReadWrite("data/"+name, vfs.WriteCategoryUnspecified)

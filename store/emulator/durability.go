@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"byline/store/emulator/internal/storage"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -49,7 +51,7 @@ func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn
 // even if err is nil.
 func (d *durability) outcome(err error) error {
 	if first := d.failed.Load(); first != nil {
-		return fmt.Errorf("%w: %w", errFrozen, *first)
+		return fmt.Errorf("%w: %w", storage.ErrFrozen, *first)
 	}
 	return err
 }

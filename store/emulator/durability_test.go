@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/internal/longtest"
+	"byline/store/emulator/internal/storage"
 )
 
 // slowDisk is a disk whose syncs of the write-ahead log wait while it is held.
@@ -159,7 +160,7 @@ func TestDurability_LargeBatch(t *testing.T) {
 	e := newEngineOn(t, disk.fs(), Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	const patches = 5
-	mustCreate(t, c, "p", `{"id":"large","pk":"p","n":0,"x":"`+strings.Repeat("x", memTableBytes/2/patches+1)+`"}`)
+	mustCreate(t, c, "p", `{"id":"large","pk":"p","n":0,"x":"`+strings.Repeat("x", storage.MemTableBytes/2/patches+1)+`"}`)
 	release := disk.hold()
 	defer release()
 	var out azcosmos.TransactionalBatchResponse

@@ -7,33 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/internal/storage"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble's memory: room for a working set of some ten thousand items, small enough for a laptop and
-// for tests that open many engines.
 const (
-	blockCacheBytes = 96 << 20
-	memTableBytes   = 8 << 20 // Pebble keeps two
-	maxOpenFiles    = 256
-
-	frozenRetry           = 100 * time.Millisecond // between Pebble's attempts on a frozen disk
-	failedCompactionRetry = 10 * time.Millisecond  // between attempts of a compaction that cannot read its input; it holds a mutex meanwhile
-
 	maxNewRanges     = 256     // physical partitions of a new container
 	maxCachedQueries = 512     // cached parsed queries, and as many patch conditions
 	maxCachedText    = 8 << 10 // largest cached text
@@ -162,7 +148,7 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if e.regions, err = newRegions(o.Regions, o.MultipleWriteRegions); err != nil {
 		return nil, err
 	}
-	if e.db, e.lock, err = e.openStorage(dir, memory); err != nil {
+	if e.db, e.lock, err = storage.Open(dir, memory, o.Logger, e.writesFailed); err != nil {
 		return nil, err
 	}
 	if err := e.loadCatalog(); err != nil {
@@ -191,110 +177,6 @@ func (e *Engine) startBackground() {
 		e.purgeLoop(ctx)
 		others.Wait()
 	}()
-}
-
-// openStorage opens Pebble and wraps its errors for the operator.
-func (e *Engine) openStorage(dir string, memory vfs.FS) (*pebble.DB, io.Closer, error) {
-	o := &pebble.Options{
-		MemTableSize:       memTableBytes,
-		MaxOpenFiles:       maxOpenFiles,
-		FormatMajorVersion: pebble.FormatNewest,
-		Logger:             pebbleLogger{e},
-
-		// Compact half as often as by default: a like or a comment takes 5 to 7% less CPU.
-		L0CompactionThreshold: 8,
-		L0StopWritesThreshold: 24,
-	}
-	for i := range o.Levels {
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		if i < len(o.Levels)-1 { // most of this data is soon compacted into the next level
-			o.Levels[i].Compression = func() *block.CompressionProfile { return block.NoCompression }
-		}
-		o.Levels[i].IndexBlockSize = 256 << 10 // so that a table needs one index lookup, not two
-	}
-	if dir == "" {
-		o.FS = memory
-		return e.openPebble("data", "data", o, io.NopCloser(nil))
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, nil, directoryError(dir, err)
-	}
-	// The lock is by name: two names of one directory must give one lock.
-	name, err := filepath.Abs(dir)
-	if err == nil {
-		name, err = filepath.EvalSymlinks(name)
-	}
-	if err != nil {
-		return nil, nil, directoryError(dir, err)
-	}
-	o.FS = vfs.Default
-	lock, err := pebble.LockDirectory(name, o.FS)
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		return nil, nil, directoryError(dir, err)
-	} else if err != nil {
-		return nil, nil, fmt.Errorf("%w: %s is open in another byline process", errInUse, dir)
-	}
-	o.Lock = lock
-	return e.openPebble(dir, name, o, lock)
-}
-
-// openPebble opens Pebble in the directory name, called dir in errors. It takes over the lock: it
-// returns or closes it.
-func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer) (*pebble.DB, io.Closer, error) {
-	d, err := newDisk(o.FS, name, e.writesFailed)
-	if err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
-	}
-	o.FS = d
-	o.EventListener = &pebble.EventListener{
-		BackgroundError: func(err error) {
-			if e.o.Logger.Enabled(context.Background(), slog.LevelDebug) {
-				e.o.Logger.Debug("pebble", "detail", err.Error())
-			}
-		},
-		CompactionEnd: func(c pebble.CompactionInfo) {
-			if c.Err != nil && !errors.Is(c.Err, errFrozen) && !errors.Is(c.Err, pebble.ErrCancelledCompaction) {
-				d.compactionFailed(c.Err)
-			}
-		},
-		DataCorruption:  func(pebble.DataCorruptionInfo) {}, // the reader gets the error
-		WriteStallBegin: func(pebble.WriteStallBeginInfo) { d.stalled.Store(true) },
-		WriteStallEnd:   func() { d.stalled.Store(false) },
-	}
-	o.Cache = pebble.NewCache(blockCacheBytes)
-	defer o.Cache.Unref()
-	scheduler := new(compactionScheduler)
-	o.Experimental.CompactionScheduler = scheduler
-	db, err := pebble.Open(name, o)
-	if failed := d.open(); failed != nil {
-		if err == nil {
-			db.Close()
-		}
-		err = failed
-	}
-	if err != nil {
-		return nil, nil, errors.Join(openError(dir, err), lock.Close())
-	}
-	scheduler.open()
-	return db, lock, nil
-}
-
-func openError(dir string, err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("data directory %s: no space left: %w; free some space and start again", dir, err)
-	}
-	return fmt.Errorf("open data directory %s: %w", dir, err)
-}
-
-func directoryError(dir string, err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return openError(dir, err)
-	}
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("data directory %s is not writable: %w", dir, err)
 }
 
 // Endpoint returns the URL for clients that use the engine as their transport. Each engine has a
@@ -347,23 +229,3 @@ func (e *Engine) Compact(ctx context.Context) error {
 }
 
 var errClosed = errors.New("engine is closed")
-
-// pebbleLogger forwards Pebble's log to slog.
-type pebbleLogger struct{ *Engine }
-
-func (l pebbleLogger) Infof(format string, args ...any) {
-	if l.o.Logger.Enabled(context.Background(), slog.LevelDebug) {
-		l.o.Logger.Debug("pebble", "detail", fmt.Sprintf(format, args...))
-	}
-}
-
-func (l pebbleLogger) Errorf(format string, args ...any) {
-	l.o.Logger.Error("pebble", "detail", fmt.Sprintf(format, args...))
-}
-
-// Fatalf is called when Pebble cannot continue. The process must not continue either: later writes
-// might be acknowledged and lost.
-func (l pebbleLogger) Fatalf(format string, args ...any) {
-	l.writesFailed(fmt.Errorf(format, args...))
-	panic(fmt.Sprintf("pebble: "+format, args...))
-}

@@ -24,6 +24,7 @@ import (
 	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/internal/testmain"
+	"byline/store/emulator/internal/storage"
 )
 
 func TestMain(m *testing.M) {
@@ -240,7 +241,7 @@ func TestOpen_DirectoryInUse(t *testing.T) {
 	}
 	for _, name := range []string{dir, dir + "/.", link} {
 		_, err = Open(name, Options{})
-		if !errors.Is(err, errInUse) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, storage.ErrInUse) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("second open of %s: %v", name, err)
 		}
 	}
@@ -261,7 +262,7 @@ func TestOpen_DirectoryNotWritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(filepath.Join(file, "data"), Options{})
-	if err == nil || errors.Is(err, errInUse) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "not writable") {
+	if err == nil || errors.Is(err, storage.ErrInUse) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "not writable") {
 		t.Errorf("%v", err)
 	}
 }

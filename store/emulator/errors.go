@@ -2,14 +2,10 @@ package emulator
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 )
-
-// errInUse is wrapped by Open's error if another process has the directory open.
-var errInUse = errors.New("data directory is in use")
 
 // Substatus codes of the protocol.
 const (

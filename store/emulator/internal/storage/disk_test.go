@@ -1,4 +1,4 @@
-package emulator
+package storage
 
 import (
 	"errors"
@@ -67,19 +67,19 @@ func TestDisk(t *testing.T) {
 	if err := log.Sync(); err != nil {
 		t.Error(err)
 	}
-	if _, err := table.Write([]byte("two")); !errors.Is(err, errFrozen) {
-		t.Errorf("write to a table of a frozen disk: got %v, want %v", err, errFrozen)
+	if _, err := table.Write([]byte("two")); !errors.Is(err, ErrFrozen) {
+		t.Errorf("write to a table of a frozen disk: got %v, want %v", err, ErrFrozen)
 	}
-	if err := later.Sync(); !errors.Is(err, errFrozen) {
-		t.Errorf("sync of a table of a frozen disk: got %v, want %v", err, errFrozen)
+	if err := later.Sync(); !errors.Is(err, ErrFrozen) {
+		t.Errorf("sync of a table of a frozen disk: got %v, want %v", err, ErrFrozen)
 	}
 	for _, name := range []string{"d/0.sst", "d/2.sst"} {
 		if err := d.Remove(name); err != nil {
 			t.Error(err)
 		}
 	}
-	if f, err := d.Create("d/4.sst", "pebble-compaction"); !errors.Is(err, errFrozen) {
-		t.Errorf("create a table without stalled writers: got %v %v, want %v", f, err, errFrozen)
+	if f, err := d.Create("d/4.sst", "pebble-compaction"); !errors.Is(err, ErrFrozen) {
+		t.Errorf("create a table without stalled writers: got %v %v, want %v", f, err, ErrFrozen)
 	}
 	d.stalled.Store(true)
 	for _, name := range []string{"d/4.sst", "d/5.log", "d/MANIFEST"} {

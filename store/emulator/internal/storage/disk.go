@@ -1,4 +1,4 @@
-package emulator
+package storage
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ import (
 // written, and blocks writers forever if a table cannot.
 type disk struct {
 	vfs.FS
-	onFailure func(error) // called with the first write error after Open, before the write is acknowledged
+	onFailure func(error) // called with the first write error after open, before the write is acknowledged
 
 	frozen  atomic.Bool // writes go to memory
 	stalled atomic.Bool // Pebble stalls writes
@@ -70,8 +70,6 @@ func (d *disk) compactionFailed(err error) {
 	time.Sleep(failedCompactionRetry)
 }
 
-var errFrozen = errors.New("an earlier write of the data directory failed")
-
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
 // create creates a file with fn, or in memory once the disk is frozen.
@@ -87,7 +85,7 @@ func (d *disk) create(name string, category vfs.DiskWriteCategory, fn func() (vf
 	// stalled.
 	if isTable(name) && category != "pebble-memtable-flush" && !d.stalled.Load() {
 		time.Sleep(frozenRetry) // Pebble retries at once
-		return nil, errFrozen
+		return nil, ErrFrozen
 	}
 	return d.memory.Create(name, category)
 }
@@ -166,7 +164,7 @@ func (f *diskFile) discarded() error {
 		return nil
 	}
 	_ = f.disk.FS.Remove(f.name) // otherwise removed at the next start
-	return errFrozen
+	return ErrFrozen
 }
 
 // Write implements vfs.File.
