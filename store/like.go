@@ -31,8 +31,7 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, er
 // Liked reports for each post whether the user likes it, in one request.
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
 	ctx = s.beginRead(ctx, ManyLikes)
-	what := func(string) string { return "like " + userID }
-	likes, err := cachedMany(ctx, s.posts, postIDs, what, func(ctx context.Context, postIDs []string) ([]*blog.Like, error) {
+	likes, err := cachedMany(ctx, s.posts, postIDs, "like "+userID, func(ctx context.Context, postIDs []string) ([]*blog.Like, error) {
 		return blog.ReadAll(ctx, "read likes", s.posts, postIDs,
 			func(postID string) cosmos.Key {
 				return blog.Key(postID, blog.LikeID(userID))

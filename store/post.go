@@ -44,9 +44,7 @@ func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
 // nil if ids[i] does not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 	ctx = s.beginRead(ctx, ManyPosts)
-	return cachedMany(ctx, s.posts, ids, func(string) string { return wholePost }, func(ctx context.Context, ids []string) ([]*blog.Post, error) {
-		return s.readWholes(ctx, ids)
-	})
+	return cachedMany(ctx, s.posts, ids, wholePost, s.readWholes)
 }
 
 // UserPosts is Q3: the summaries of a user's posts, newest first, by one query of the user's

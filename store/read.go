@@ -14,7 +14,7 @@ func cached[T any](ctx context.Context, c *cosmos.Container, partition, what str
 }
 
 // cachedMany is cosmos.GetMany.
-func cachedMany[T any](ctx context.Context, c *cosmos.Container, partitions []string, what func(partition string) string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
+func cachedMany[T any](ctx context.Context, c *cosmos.Container, partitions []string, what string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
 	all, err := cosmos.GetMany(ctx, c, partitions, what, read)
 	return all, blog.CosmosError("read", err)
 }

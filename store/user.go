@@ -33,7 +33,7 @@ func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error)
 // Users reads users in one request. result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
 	ctx = s.account.Begin(ctx, ManyUsers)
-	return cachedMany(ctx, s.users, ids, func(string) string { return wholeUser }, func(ctx context.Context, ids []string) ([]*blog.User, error) {
+	return cachedMany(ctx, s.users, ids, wholeUser, func(ctx context.Context, ids []string) ([]*blog.User, error) {
 		return blog.ReadUsers(ctx, s.users, ids, s.decodeUser)
 	})
 }

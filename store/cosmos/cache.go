@@ -311,9 +311,9 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 	}
 }
 
-// GetMany is Get for one value in each of several partitions; what returns its name there. read reads
-// the values missing in the cache, in one request.
-func GetMany[T any](ctx context.Context, of *Container, partitions []string, what func(partition string) string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
+// GetMany is Get for the value what in each of several partitions. read reads the values missing in the
+// cache, in one request.
+func GetMany[T any](ctx context.Context, of *Container, partitions []string, what string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
 	c := of.cache
 	if c == nil {
 		return read(ctx, partitions)
@@ -322,7 +322,7 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 	all := make([]cached, len(partitions))
 	var missing []int // of all
 	for i, partition := range partitions {
-		known, fresh, _ := c.lookup(session, of, cacheKey{of.path, partition, what(partition)})
+		known, fresh, _ := c.lookup(session, of, cacheKey{of.path, partition, what})
 		if all[i] = known; !fresh {
 			missing = append(missing, i)
 		}
@@ -345,7 +345,7 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 		if err != nil {
 			for _, i := range missing {
 				var stale bool
-				if all[i], _, stale = c.lookup(session, of, cacheKey{of.path, partitions[i], what(partitions[i])}); !stale {
+				if all[i], _, stale = c.lookup(session, of, cacheKey{of.path, partitions[i], what}); !stale {
 					return nil, err
 				}
 			}
@@ -353,7 +353,7 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 		}
 		for j, i := range missing {
 			all[i] = r.entry(of, partitions[i], values[j], len(missing)-1, stamps[j], began)
-			c.entries.Set(cacheKey{of.path, partitions[i], what(partitions[i])}, all[i])
+			c.entries.Set(cacheKey{of.path, partitions[i], what}, all[i])
 		}
 	}
 	if len(missing) == 0 && len(partitions) > 0 {
