@@ -386,9 +386,9 @@ func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.U
 
 // newestUserOrTombstone is userOrTombstone from the primary replica.
 func (s *Store) newestUserOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
-	raw, err := s.newest(ctx, op, userID)
+	raw, err := s.users.ReadPrimary(ctx, blog.Key(userID, userID))
 	if raw == nil || err != nil {
-		return nil, err
+		return nil, blog.CosmosError(op, err)
 	}
 	return blog.DecodeUserOrTombstone(op, raw)
 }

@@ -133,9 +133,9 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 // returnReservation returns an abandoned reservation that was just taken to its former owner if they have
 // the name by now, and then returns Conflict.
 func (s *Store) returnReservation(ctx context.Context, op string, r *blog.Reservation, etag cosmos.ETag) error {
-	raw, err := s.newest(ctx, op, r.OwnerID)
+	raw, err := s.users.ReadPrimary(ctx, blog.Key(r.OwnerID, r.OwnerID))
 	if raw == nil || err != nil {
-		return err
+		return blog.CosmosError(op, err)
 	}
 	owner, err := blog.DecodeUser(op, raw)
 	if err != nil || owner == nil || blog.UsernameKey(owner.Username) != r.ID {
@@ -164,28 +164,16 @@ func (s *Store) lost(ctx context.Context, op, ownerID, name string) (bool, error
 
 // newestReservation is reservation from the primary replica.
 func (s *Store) newestReservation(ctx context.Context, op, name string) (*blog.Reservation, error) {
-	raw, err := s.newest(ctx, op, blog.UsernameKey(name))
+	k := blog.UsernameKey(name)
+	raw, err := s.users.ReadPrimary(ctx, blog.Key(k, k))
 	if raw == nil || err != nil {
-		return nil, err
+		return nil, blog.CosmosError(op, err)
 	}
 	item, ok, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw)
 	if !ok {
 		return nil, err
 	}
 	return &item, nil
-}
-
-// newest reads an item of the users container from the primary replica, which executes batches. It returns
-// nil if the item does not exist.
-func (s *Store) newest(ctx context.Context, op, id string) ([]byte, error) {
-	r, err := batch(ctx, s.users, id, func(b *cosmos.Batch) { b.Read(id) })
-	if err != nil {
-		return nil, blog.CosmosError(op, err)
-	}
-	if r.Failed >= 0 { // a read fails with 404 only
-		return nil, nil
-	}
-	return r.Items[0], nil
 }
 
 // RenameUser gives a user another name: it reserves the name, changes the user, and releases

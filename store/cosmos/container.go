@@ -54,6 +54,19 @@ func (c *Container) Read(ctx context.Context, k Key) (Item, error) {
 	return Item{r.Value, r.ETag}, wrap(err)
 }
 
+// ReadPrimary reads an item from the primary replica, where batches are executed; nil if it does not exist.
+// Other replicas may lag, and the caller may have no session token: an instance that has just taken over a
+// job has none. With the token of the response, later requests see no older state of the partition.
+func (c *Container) ReadPrimary(ctx context.Context, k Key) ([]byte, error) {
+	var b Batch
+	b.Read(k.ID)
+	r, err := c.Batch(ctx, k.Partition, &b)
+	if err != nil || r.Failed >= 0 { // a read fails with 404 only
+		return nil, err
+	}
+	return r.Items[0], nil
+}
+
 // ReadMany reads items in one request for each partition key range, in no order; missing items are
 // omitted. A single item is a point read, which costs less. An item may be returned twice; the later
 // one is not older.

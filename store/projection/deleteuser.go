@@ -143,7 +143,7 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 		d.until = blog.NewDate(deleted.Add(blog.DeletionGrace))
 		return true, nil
 	}
-	raw, err := readPrimary(ctx, d.users, blog.Key(id, id))
+	raw, err := d.users.ReadPrimary(ctx, blog.Key(id, id))
 	if err != nil || !d.isTombstone(raw) {
 		return false, blog.CosmosError(op, err)
 	}

@@ -86,7 +86,7 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 		return false, err
 	}
 	if deleted { // maybe by another instance
-		_, err = readPrimary(ctx, d.posts, blog.Key(id, id)) // so that the query sees the latest items
+		_, err = d.posts.ReadPrimary(ctx, blog.Key(id, id)) // so that the query sees the latest items
 	} else {
 		var changed bool
 		if changed, err = replace(); changed { // by concurrent likes and comments

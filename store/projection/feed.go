@@ -200,8 +200,8 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 
 // changedSince reads posts again, and returns those that have changed, tombstones included. The caller,
 // which has written their summaries, must write them again: the change may have been handled, in another
-// feed range, before the summary existed. It reads with readPrimary, as a lagging replica would not show the
-// change.
+// feed range, before the summary existed. It reads from the primary replica, as a lagging one would not show
+// the change.
 func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*blog.Post) ([]*blog.Post, error) {
 	const op = "read changed post"
 	now := make([]*blog.Post, len(posts))
@@ -212,7 +212,7 @@ func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*
 			continue
 		}
 		g.Go(func() error {
-			raw, err := readPrimary(ctx, c, blog.Key(p.ID, p.ID))
+			raw, err := c.ReadPrimary(ctx, blog.Key(p.ID, p.ID))
 			if raw == nil || err != nil {
 				return blog.CosmosError(op, err)
 			}

@@ -110,7 +110,7 @@ func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.User, error)
 	if u := decodeLiveUser(item.Value); u != nil && u.Revision >= j.Generation {
 		return u, nil
 	}
-	raw, err := readPrimary(ctx, v.users, k)
+	raw, err := v.users.ReadPrimary(ctx, k)
 	return decodeLiveUser(raw), err
 }
 
@@ -124,19 +124,6 @@ func decodeLiveUser(raw []byte) *blog.User {
 		return nil
 	}
 	return &u.User
-}
-
-// readPrimary reads an item from the primary replica, where batches are executed; nil if it does not exist.
-// Other replicas may lag, and an instance that has just taken over a job has no session token. With the token
-// of the response, later requests see no older state of the partition.
-func readPrimary(ctx context.Context, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
-	var b cosmos.Batch
-	b.Read(k.ID)
-	r, err := c.Batch(ctx, k.Partition, &b)
-	if err != nil || r.Failed >= 0 {
-		return nil, err
-	}
-	return r.Items[0], nil
 }
 
 // renameItems sets the username on items. It skips malformed items, and those that Cosmos DB refuses to
@@ -169,7 +156,7 @@ func (v *Views) deletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		return jobs.Step{Done: true}, nil
 	}
 	d := &deletion{Views: v}
-	if _, err := readPrimary(ctx, v.posts, blog.Key(j.Subject, j.Subject)); err != nil { // so that the query sees the latest items
+	if _, err := v.posts.ReadPrimary(ctx, blog.Key(j.Subject, j.Subject)); err != nil { // so that the query sees the latest items
 		return jobs.Step{}, blog.CosmosError(op, err)
 	}
 	left, err := d.deleteUnder(ctx, v.posts, j.Subject, time.Now().Add(deletionUnit))
