@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"byline/store/blog"
-	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/projection"
 )
@@ -212,8 +211,7 @@ func (s *Store) runUsers(ctx context.Context) error {
 	done := starting.Done()
 	s.deletions.starting.Store(&done)
 	defer s.deletions.starting.Store(nil)
-	o := changefeed.Options{Unwatched: func() bool { return true }} // readers wake it
-	tail := s.tail("cache-users", s.users, "userId", s.learnDeletions, o)
+	tail := s.tail("cache-users", s.users, "userId", s.learnDeletions, wokenByReads, nil)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {

@@ -187,8 +187,7 @@ func (s *Store) runEvents(ctx context.Context) error {
 func (s *Store) followEvents(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	s.events.observe(changefeed.Progress{}) // clear the error of the previous tail
-	tail := s.tail("events", s.posts, "postId", s.distribute,
-		changefeed.Options{Unwatched: func() bool { return s.events.listeners() == 0 }, Observe: s.events.observe})
+	tail := s.tail("events", s.posts, "postId", s.distribute, func() bool { return s.events.listeners() == 0 }, s.events.observe)
 	s.events.tail.Store(tail)
 	var watch sync.WaitGroup
 	watch.Go(func() {

@@ -130,25 +130,27 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.runEvents(ctx) })
 	g.Go(func() error { return s.runUsers(ctx) })
 	if s.feed.Caches() { // at request priority: without the tail every read is a request
-		o := changefeed.Options{Unwatched: func() bool { return true }} // reads wake it
-		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, o).Run(ctx) })
+		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, wokenByReads, nil).Run(ctx) })
 	}
 	return blog.CosmosError("run store", g.Wait())
 }
 
-// tail returns a tail of a container's changes, which calls handle unless that is nil. partition is the
-// property of the partition key. Of o, only Unwatched and Observe are used.
-func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, o changefeed.Options) *cosmos.Tail {
-	count, observe := s.views.Observer(name), o.Observe
-	o.PollInterval, o.IdleInterval, o.Logger = s.o.PollInterval, projection.IdleInterval(s.o.PollInterval), s.o.Logger
-	o.Observe = func(p changefeed.Progress) {
-		count(p)
-		if observe != nil {
-			observe(p)
-		}
-	}
-	return source.Tail(partition, handle, o)
+// tail returns a tail of a container's changes, which calls handle and observe unless they are nil.
+// partition is the property of the partition key.
+func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *cosmos.Tail {
+	count := s.views.Observer(name)
+	return source.Tail(partition, handle, changefeed.Options{
+		PollInterval: s.o.PollInterval, IdleInterval: projection.IdleInterval(s.o.PollInterval), Logger: s.o.Logger, Unwatched: unwatched,
+		Observe: func(p changefeed.Progress) {
+			count(p)
+			if observe != nil {
+				observe(p)
+			}
+		}})
 }
+
+// wokenByReads is for tails that reads wake: nobody else waits for the changes.
+func wokenByReads() bool { return true }
 
 // Ready returns nil if Cosmos DB can serve. It costs about 1 RU. It does not retry while throttled, but
 // returns Throttled.

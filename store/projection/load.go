@@ -52,7 +52,7 @@ func (l *Load) Finish(ctx context.Context) (alone bool, err error) {
 		if p.source == l.views.posts {
 			marks = posts
 		}
-		if err := changefeed.StartAfter(ctx, l.views.leases.ChangeFeed(), p.name, l.views.o.Clock, marks); err != nil {
+		if err := changefeed.StartAfter(ctx, l.views.leases.ChangeFeed(), p.options.Name, l.views.o.Clock, marks); err != nil {
 			return false, blog.CosmosError("end load", err)
 		}
 	}

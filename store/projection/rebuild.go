@@ -25,7 +25,7 @@ func (v *Views) Rebuild(ctx context.Context) error {
 		return err
 	}
 	for _, p := range v.projections() {
-		if err := changefeed.Reset(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.name); err != nil {
+		if err := changefeed.Reset(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.options.Name); err != nil {
 			return blog.CosmosError("rebuild", err)
 		}
 	}

@@ -20,12 +20,12 @@ func (v *Views) Status(ctx context.Context) ([]Status, error) {
 	ctx = v.account.Begin(ctx, Verify)
 	var all []Status
 	for _, p := range v.processors() {
-		ranges, err := changefeed.Status(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.name)
+		ranges, err := changefeed.Status(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.options.Name)
 		if err != nil {
 			return nil, blog.CosmosError("read status of projections", err)
 		}
 		for _, r := range ranges {
-			all = append(all, Status{p.name, p.source.Name(), r})
+			all = append(all, Status{p.options.Name, p.source.Name(), r})
 		}
 	}
 	return all, nil

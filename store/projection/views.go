@@ -112,20 +112,20 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 // Every write of a view is conditional and idempotent: a change that is handled twice, late, or by two
 // processes never makes a view older.
 func (v *Views) Run(ctx context.Context) error {
-	running := map[string]*changefeed.Processor{}
-	for _, p := range v.processors() {
-		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, changefeed.Options{
-			Name: p.name, Owner: v.o.Instance, PollInterval: p.poll, IdleInterval: IdleInterval(p.poll), Wake: p.wake, Settle: p.settle, Hurry: p.hurry,
-			MaxItems: pageSize, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: v.o.Logger,
-			Observe: v.observer(p.name)})
+	all, running := v.processors(), map[string]*changefeed.Processor{}
+	for _, p := range all {
+		o := p.options
+		o.Owner, o.IdleInterval, o.Expiry = v.o.Instance, IdleInterval(o.PollInterval), max(leaseExpiry, leasePolls*o.PollInterval)
+		o.MaxItems, o.Logger, o.Observe = pageSize, v.o.Logger, v.observer(o.Name)
+		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, o)
 		if err != nil {
 			return &blog.Error{Code: blog.Internal, Op: "run projections", Err: err}
 		}
-		running[p.name] = processor
+		running[o.Name] = processor
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	for _, p := range v.processors() {
-		g.Go(func() error { return running[p.name].Run(cosmos.WithPattern(ctx, p.pattern)) })
+	for _, p := range all {
+		g.Go(func() error { return running[p.options.Name].Run(cosmos.WithPattern(ctx, p.pattern)) })
 	}
 	g.Go(func() error { return v.jobs.Run(ctx) })
 	v.metrics.running.Store(&running)
@@ -158,28 +158,23 @@ func (v *Views) now() blog.Date { return blog.NewDate(v.o.Clock()) }
 
 // processor describes a change feed processor: its handler of one container's changes.
 type processor struct {
-	name    string
 	pattern cosmos.Pattern
 	source  *cosmos.Container
 	handle  changefeed.Handler
-	poll    time.Duration
-	wake    *changefeed.Signal // nil: none
-
-	// See changefeed.Options.
-	settle time.Duration
-	hurry  *changefeed.Signal
+	options changefeed.Options // completed by Run
 }
 
 func (v *Views) projections() []processor {
 	return []processor{
-		{name: "projections-posts", pattern: ProjectPosts, source: v.posts, handle: v.projectPosts, poll: v.o.PollInterval, wake: v.posts.Writes(),
-			settle: countInterval(v.o.PollInterval), hurry: &v.shown},
-		{name: "projections-users", pattern: ProjectUsers, source: v.users, handle: v.projectUsers, poll: v.o.PollInterval, wake: v.users.Writes()},
+		{ProjectPosts, v.posts, v.projectPosts, changefeed.Options{Name: "projections-posts", PollInterval: v.o.PollInterval, Wake: v.posts.Writes(),
+			Settle: countInterval(v.o.PollInterval), Hurry: &v.shown}},
+		{ProjectUsers, v.users, v.projectUsers, changefeed.Options{Name: "projections-users", PollInterval: v.o.PollInterval, Wake: v.users.Writes()}},
 	}
 }
 
 func (v *Views) processors() []processor {
-	return append(v.projections(), processor{name: "usernames", pattern: ProjectUsernames, source: v.users, handle: v.sweepUsernames, poll: sweepPolls * v.o.PollInterval})
+	return append(v.projections(), processor{ProjectUsernames, v.users, v.sweepUsernames,
+		changefeed.Options{Name: "usernames", PollInterval: sweepPolls * v.o.PollInterval}})
 }
 
 // IdleInterval returns the longest interval between polls of an idle change feed, given the shortest: 20
