@@ -72,13 +72,13 @@ type Lease struct {
 	Owner string // "" if free
 
 	// Generation is raised by every change of owner, and not reused for a range unless its lease is
-	// deleted. Use it as a fencing token.
+	// deleted.
 	Generation int64
 }
 
 func (v *lease) public() Lease { return Lease{v.feedRange(), v.Owner, v.Generation} }
 
-type leaseKey struct{}
+type leaseKey struct{} // the Lease under which a handler is called, for tests
 type replayKey struct{}
 type repeatKey struct{}
 

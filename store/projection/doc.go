@@ -5,9 +5,9 @@
 // Run applies the changes of posts and users, which changefeed delivers at least once and in order per
 // feed range. Every write of a view is conditional on the revision, so that repeated and late changes
 // do no harm. Long work is done by jobs, which Run executes beside the changes: renames of users, and
-// the deletions of users and of the items that belong to a deleted post. Show is for writers: it updates
-// the views of a post before its author gets the response. Verify compares all views with their
-// sources, Repair fixes one difference, Rebuild replays the change feed. BeginLoad is for bulk loads
+// the deletions of users and of the items that belong to a deleted post. UpdateSummaries is for writers:
+// it updates the summaries of a post before its author gets the response. Verify compares all views with
+// their sources, Repair fixes one difference, Rebuild replays the change feed. BeginLoad is for bulk loads
 // that write the views themselves.
 //
 // New does no I/O. Every error that leaves the package is a *blog.Error.

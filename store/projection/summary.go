@@ -188,7 +188,7 @@ const workers = 8
 // UpdateSummaries updates the summaries of a post that was just written, so that its author sees the change at once.
 // It only logs errors: the projections handle the change, too.
 func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
-	v.shown.Set()
+	v.summariesUpdated.Set()
 	var g errgroup.Group
 	g.Go(func() error {
 		return WriteSummary(ctx, v.requests.users, p.AuthorID, p)

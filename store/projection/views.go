@@ -62,7 +62,7 @@ type Views struct {
 	users, posts, feed, leases *cosmos.Container // of Account.Background
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
-	shown changefeed.Signal // set by UpdateSummaries: a post has changed, not only its counts
+	summariesUpdated changefeed.Signal // set by UpdateSummaries: a post has changed, not only its counts
 
 	feedPartitions []string // partition keys of the feed
 	jobs           *jobs.Runner
@@ -167,7 +167,7 @@ type processor struct {
 func (v *Views) projections() []processor {
 	return []processor{
 		{ProjectPosts, v.posts, v.projectPosts, changefeed.Options{Name: "projections-posts", PollInterval: v.o.PollInterval, Wake: v.posts.Writes(),
-			Settle: countInterval(v.o.PollInterval), Hurry: &v.shown}},
+			Settle: countInterval(v.o.PollInterval), Hurry: &v.summariesUpdated}},
 		{ProjectUsers, v.users, v.projectUsers, changefeed.Options{Name: "projections-users", PollInterval: v.o.PollInterval, Wake: v.users.Writes()}},
 	}
 }
