@@ -1,24 +1,18 @@
 package store
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/store/internal/metric"
 )
 
 const streamBuffer = 64 // unread events of a stream
 
 // newSubscribers returns the gauge of open streams, which Stores with one registry share.
 func newSubscribers(r prometheus.Registerer) (prometheus.Gauge, error) {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "byline_subscribers", Help: "Open subscriptions."})
-	err := r.Register(g)
-	if registered := (prometheus.AlreadyRegisteredError{}); errors.As(err, &registered) {
-		if have, ok := registered.ExistingCollector.(prometheus.Gauge); ok {
-			return have, nil
-		}
-	}
-	return g, err
+	return metric.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "byline_subscribers", Help: "Open subscriptions."}))
 }
 
 // topics distributes events to the open streams of each subject.

@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/store/internal/metric"
 )
 
 const (
@@ -63,14 +64,8 @@ func (b bounds) intersect(o bounds) (bounds, bool) {
 }
 
 func newClock(now func() time.Time, log *slog.Logger, r prometheus.Registerer) (*clock, error) {
-	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "byline_clock_offset_seconds",
-		Help: "The account's time minus this instance's clock; 0 while they may be equal."})
-	err := r.Register(gauge)
-	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
-		if have, ok := there.ExistingCollector.(prometheus.Gauge); ok {
-			gauge, err = have, nil
-		}
-	}
+	gauge, err := metric.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "byline_clock_offset_seconds",
+		Help: "The account's time minus this instance's clock; 0 while they may be equal."}))
 	return &clock{now: now, log: log, gauge: gauge}, err
 }
 

@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/store/internal/metric"
 )
 
 // Kind is a kind of operation on Cosmos DB.
@@ -85,12 +86,7 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 	m.invalid = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_invalid_total", Help: "Sessions that were ignored because this account has not made them."})
 	m.unreached = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_unreached_total", Help: "Reads that returned older data than their session requires, because no replica had newer."})
 	m.patterns.Store(&map[Pattern]*patternMetrics{})
-	err := r.Register(m)
-	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
-		if have, ok := there.ExistingCollector.(*meter); ok {
-			return have, nil
-		}
-	}
+	m, err := metric.Register(r, m)
 	for _, status := range refusals {
 		m.refusals.WithLabelValues(status)
 	}

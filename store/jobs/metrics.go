@@ -1,11 +1,12 @@
 package jobs
 
 import (
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/store/internal/metric"
 )
 
 // metrics are the metrics of all runners with one registry.
@@ -32,12 +33,7 @@ func newMetrics(o Options) (*metrics, error) {
 		charge: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_job_request_charge_total",
 			Help: "Request units that jobs of this instance were charged."}, kindLabels),
 	}
-	err := o.Metrics.Register(m)
-	if registered := (prometheus.AlreadyRegisteredError{}); errors.As(err, &registered) {
-		if have, ok := registered.ExistingCollector.(*metrics); ok {
-			m, err = have, nil
-		}
-	}
+	m, err := metric.Register(o.Metrics, m)
 	for kind := range o.Kinds {
 		m.items.WithLabelValues(kind)
 		m.charge.WithLabelValues(kind)

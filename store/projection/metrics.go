@@ -1,12 +1,12 @@
 package projection
 
 import (
-	"errors"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store/changefeed"
+	"byline/store/internal/metric"
 )
 
 // metrics are the metrics of Run, shared by all Views with one registry.
@@ -26,13 +26,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_projection_skipped_total",
 			Help: "Items that were skipped because they are malformed, Cosmos DB refuses to write them, or they cannot be deleted."}),
 	}
-	err := r.Register(m)
-	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
-		if have, ok := there.ExistingCollector.(*metrics); ok {
-			return have, nil
-		}
-	}
-	return m, err
+	return metric.Register(r, m)
 }
 
 // observer counts the progress of a projection.
