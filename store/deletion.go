@@ -267,13 +267,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 // listDeletions hides the users that jobs are deleting.
 func (s *Store) listDeletions(ctx context.Context) error {
 	const op = "list deletions"
-	leases, err := s.background(blog.LeasesContainer)
-	if err != nil {
-		return err
-	}
 	var ids []string
 	query := cosmos.Query{Text: "SELECT c.subject FROM c WHERE c.kind = 'deleteUser'", AllPartitions: true}
-	for page, err := range leases.Query(cosmos.WithPattern(ctx, DeleteUser), query) {
+	for page, err := range s.background.leases.Query(cosmos.WithPattern(ctx, DeleteUser), query) {
 		if err != nil {
 			return blog.CosmosError(op, err)
 		}
@@ -320,11 +316,7 @@ func (s *Store) usersOrTombstones(ctx context.Context, op string, ids []string) 
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	users, err := s.background(blog.UsersContainer)
-	if err != nil {
-		return nil, err
-	}
-	return blog.ReadAll(cosmos.WithPattern(ctx, DeleteUser), op, users, ids,
+	return blog.ReadAll(cosmos.WithPattern(ctx, DeleteUser), op, s.background.users, ids,
 		func(id string) cosmos.Key { return blog.Key(id, id) },
 		blog.DecodeUserOrTombstone, func(u *blog.UserItem) string { return u.ID })
 }

@@ -66,8 +66,9 @@ type Store struct {
 	imports   imports
 
 	users, posts, feed *cosmos.Container
-	covered            []*cosmos.Container // covered by sessions, whose tokens depend on the order
-	feedPartitions     []string            // partition keys of the feed
+	background         struct{ users, posts, feed, leases *cosmos.Container } // for reads at low priority, which wait while throttled
+	covered            []*cosmos.Container                                    // covered by sessions, whose tokens depend on the order
+	feedPartitions     []string                                               // partition keys of the feed
 }
 
 // New returns a Store on an account. It does no I/O, and does not close the account.
@@ -103,8 +104,17 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	if s.events, err = newEvents(o.Clock(), account.Registerer()); err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
 	}
-	for name, to := range map[string]**cosmos.Container{blog.UsersContainer: &s.users, blog.PostsContainer: &s.posts, blog.FeedContainer: &s.feed} {
-		if *to, err = account.Container(o.Database, name); err != nil {
+	background := account.Background()
+	for _, c := range []struct {
+		account *cosmos.Account
+		name    string
+		to      **cosmos.Container
+	}{
+		{account, blog.UsersContainer, &s.users}, {account, blog.PostsContainer, &s.posts}, {account, blog.FeedContainer, &s.feed},
+		{background, blog.UsersContainer, &s.background.users}, {background, blog.PostsContainer, &s.background.posts},
+		{background, blog.FeedContainer, &s.background.feed}, {background, blog.LeasesContainer, &s.background.leases},
+	} {
+		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
 			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
 		}
 	}
@@ -114,12 +124,6 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 
 // Views returns the denormalized views: their state, verify, repair and rebuild.
 func (s *Store) Views() *projection.Views { return s.views }
-
-// background returns a container for reads at low priority, which wait while throttled.
-func (s *Store) background(name string) (*cosmos.Container, error) {
-	c, err := s.account.Background().Container(s.o.Database, name)
-	return c, blog.CosmosError("open container", err)
-}
 
 // Run maintains the views, and serves the streams and caches, until ctx ends. See
 // projection.Views.Run. It returns nil when ctx ends.

@@ -152,11 +152,7 @@ func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, erro
 // on the request path.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
 	ctx = s.account.Begin(ctx, Readiness)
-	c, err := s.background(blog.UsersContainer)
-	if err != nil {
-		return false, err
-	}
-	for users, err := range c.Query(ctx, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type = 'user'", AllPartitions: true, PageSize: 1}) {
+	for users, err := range s.background.users.Query(ctx, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type = 'user'", AllPartitions: true, PageSize: 1}) {
 		if err != nil {
 			return false, blog.CosmosError("look for users", err)
 		}

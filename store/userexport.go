@@ -24,8 +24,9 @@ type ExportPage struct {
 
 // exportPart is a query for items of a user.
 type exportPart struct {
-	name, container string
-	query           cosmos.Query
+	name      string
+	container *cosmos.Container
+	query     cosmos.Query
 }
 
 // exportEnd is the position after the last part.
@@ -33,16 +34,16 @@ const exportEnd = "end"
 
 // exportParts returns the queries that find everything about a user, in the order of an export.
 // Reservations are found by owner rather than by the user's names, as a crash may have left others.
-func exportParts(userID string) []exportPart {
+func (s *Store) exportParts(userID string) []exportPart {
 	all := func(text string) cosmos.Query {
 		return cosmos.Query{Text: text, AllPartitions: true, PageSize: exportPageSize}.With("@user", userID)
 	}
 	return []exportPart{
-		{"account", blog.UsersContainer, cosmos.Query{Text: "SELECT * FROM c", Partition: userID, PageSize: exportPageSize}},
-		{"usernames", blog.UsersContainer, all("SELECT * FROM c WHERE c.type = 'username' AND c.ownerId = @user")},
-		{"posts", blog.PostsContainer, all("SELECT * FROM c WHERE c.userId = @user")},
-		{"feed", blog.FeedContainer, all("SELECT * FROM c WHERE c.userId = @user")},
-		{"jobs", blog.LeasesContainer, all("SELECT * FROM c WHERE c.subject = @user")},
+		{"account", s.background.users, cosmos.Query{Text: "SELECT * FROM c", Partition: userID, PageSize: exportPageSize}},
+		{"usernames", s.background.users, all("SELECT * FROM c WHERE c.type = 'username' AND c.ownerId = @user")},
+		{"posts", s.background.posts, all("SELECT * FROM c WHERE c.userId = @user")},
+		{"feed", s.background.feed, all("SELECT * FROM c WHERE c.userId = @user")},
+		{"jobs", s.background.leases, all("SELECT * FROM c WHERE c.subject = @user")},
 	}
 }
 
@@ -67,7 +68,7 @@ func (s *Store) Export(ctx context.Context, userID, position string) iter.Seq2[E
 // exportPage returns the page at a position.
 func (s *Store) exportPage(ctx context.Context, userID, position string) (ExportPage, error) {
 	const op = "export user"
-	parts := exportParts(userID)
+	parts := s.exportParts(userID)
 	name, continuation, _ := strings.Cut(position, ":")
 	i := slices.IndexFunc(parts, func(p exportPart) bool { return p.name == name })
 	if position == "" {
@@ -77,19 +78,15 @@ func (s *Store) exportPage(ctx context.Context, userID, position string) (Export
 		return ExportPage{}, invalidPosition(op, nil)
 	}
 	part := parts[i]
-	c, err := s.background(part.container)
-	if err != nil {
-		return ExportPage{}, err
-	}
 	part.query.Continuation = continuation
-	items, continuation, err := c.QueryPage(ctx, part.query)
+	items, continuation, err := part.container.QueryPage(ctx, part.query)
 	if cosmos.InvalidContinuation(err) && part.query.Continuation != "" {
 		return ExportPage{}, invalidPosition(op, err)
 	}
 	if err != nil {
 		return ExportPage{}, blog.CosmosError(op, err)
 	}
-	page := ExportPage{Container: part.container, Position: exportEnd}
+	page := ExportPage{Container: part.container.Name(), Position: exportEnd}
 	if continuation != "" {
 		page.Position = part.name + ":" + continuation
 	} else if i+1 < len(parts) {
@@ -131,11 +128,10 @@ func withoutSystemProperties(item []byte) []byte {
 func (s *Store) UserIDOf(ctx context.Context, username string) (string, error) {
 	const op = "find user by username"
 	ctx = s.account.Begin(ctx, Export)
-	users, err := s.background(blog.UsersContainer)
-	if err != nil || checkUsername(op, username) != nil {
-		return "", err
+	if checkUsername(op, username) != nil {
+		return "", nil
 	}
-	k := blog.UsernameKey(username)
+	users, k := s.background.users, blog.UsernameKey(username)
 	raw, err := blog.ReadItem(ctx, op, users, blog.Key(k, k))
 	if raw == nil || err != nil {
 		return "", err
