@@ -35,7 +35,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 	case r.Failed == 1 && r.Status == http.StatusConflict:
 		return nil, true, nil
 	case r.Failed >= 0:
-		return nil, false, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
+		return nil, false, blog.CosmosError(op, r.Err())
 	}
 	post, err = s.decodePost(op, r.Items[0])
 	return post, false, err
@@ -85,7 +85,7 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	case r.Failed == 1 && r.Status == http.StatusNotFound:
 		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the same item; try again"}
 	case r.Failed >= 0:
-		return nil, nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
+		return nil, nil, blog.CosmosError(op, r.Err())
 	}
 	return r.Items[0], r.Items[1], nil
 }

@@ -214,7 +214,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	case r.Failed == 1 && gone:
 		return nil, noComment(op) // the post is deleted
 	case r.Failed >= 0:
-		return nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
+		return nil, blog.CosmosError(op, r.Err())
 	}
 	return s.decodePost(op, r.Items[1])
 }

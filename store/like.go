@@ -141,7 +141,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):
 		return nil, noPost(op)
 	case r.Failed >= 0:
-		return nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
+		return nil, blog.CosmosError(op, r.Err())
 	}
 	return s.decodePost(op, r.Items[1])
 }

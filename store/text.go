@@ -81,7 +81,7 @@ func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text [
 			}
 			r.Items = [][]byte{raw, nil}
 		case r.Failed >= 0:
-			return nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
+			return nil, blog.CosmosError(op, r.Err())
 		}
 		now, there, err := decodePostItem(op, r.Items[0])
 		if !there {

@@ -88,24 +88,10 @@ func CosmosError(op string, err error) error {
 		e.Code, e.Message = LimitReached, "no more can be stored here; a retry does not help"
 	case response.Unavailable():
 		e.Code = Unavailable
-	default:
-		e.Code = CodeOfStatus(response.Status)
-		if e.Code == Throttled {
-			e.RetryAfter = response.RetryAfter
-		}
+	case response.Status == http.StatusTooManyRequests:
+		e.Code, e.RetryAfter = Throttled, response.RetryAfter
+	case response.Status == http.StatusConflict, response.Status == http.StatusPreconditionFailed:
+		e.Code = Conflict
 	}
 	return e
-}
-
-// CodeOfStatus returns the code of an unexpected status.
-func CodeOfStatus(status int) Code {
-	switch {
-	case status == http.StatusTooManyRequests:
-		return Throttled
-	case status == http.StatusConflict, status == http.StatusPreconditionFailed:
-		return Conflict
-	case (&cosmos.Error{Status: status}).Unavailable():
-		return Unavailable
-	}
-	return Internal
 }
