@@ -14,6 +14,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/internal/sleep"
 	"byline/store/projection"
 )
 
@@ -248,19 +249,9 @@ func (s *Store) keepDeletions(ctx context.Context, listed func()) {
 			s.o.Logger.Warn("deletions of users not listed, retrying", logError, err)
 			wait = deletionRetry
 		}
-		if !pause(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return
 		}
-	}
-}
-
-// pause waits for d. It returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"byline/store/internal/sleep"
 )
 
 // Signal wakes readers that wait for changes. The zero value is ready to use.
@@ -59,7 +61,7 @@ func (p *pace) wait(ctx context.Context, o Options, changes bool, next signals) 
 	if o.Unwatched != nil && o.Unwatched() {
 		d, woken = max(d, unwatchedPoll), next.wake
 	}
-	if !sleep(ctx, o.PollInterval) || d <= o.PollInterval {
+	if !sleep.For(ctx, o.PollInterval) || d <= o.PollInterval {
 		return
 	}
 	t := time.NewTimer(d - o.PollInterval)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/internal/sleep"
 )
 
 // reader reads pages of the change feed.
@@ -151,7 +153,7 @@ func (r reader) awaitRetry(ctx context.Context, retry *backoff, of azcosmos.Feed
 	}
 	r.o.Observe(Progress{Range: of, Err: err})
 	r.o.Logger.Log(ctx, level, "change feed read failed, retrying", logRange, spanOf(of), logError, err, logRetryIn, d)
-	return sleep(ctx, d)
+	return sleep.For(ctx, d)
 }
 
 // system holds the system properties of an item in the change feed.

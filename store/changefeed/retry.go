@@ -1,7 +1,6 @@
 package changefeed
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -55,16 +54,4 @@ func retryAfter(err error) (time.Duration, bool) {
 		return retryAfter(err)
 	}
 	return 0, false
-}
-
-// sleep waits for d. It reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

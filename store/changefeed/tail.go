@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/internal/sleep"
 )
 
 // Tail delivers every change of a container from now on to its Handler, without leases: every Tail
@@ -86,7 +88,7 @@ func (t *Tail) followAll(ctx context.Context, at continuation) continuation {
 			change()
 		})
 	}
-	for sleep(same, t.reader.o.Expiry) {
+	for sleep.For(same, t.reader.o.Expiry) {
 		ranges, err := t.reader.source.ReadFeedRanges(ctx, nil)
 		if err == nil && !slices.Equal(ranges, feedRangesOf(at.Positions)) {
 			change()

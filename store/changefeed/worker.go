@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/internal/sleep"
 )
 
 // worker processes one range while this process holds its lease.
@@ -213,7 +215,7 @@ func (p *Processor) end(ctx context.Context, h *held, w *worker) {
 // watchdog cancels the work.
 func (p *Processor) renew(ctx context.Context, h *held, stop context.CancelCauseFunc) {
 	wait := p.o.Expiry / 2
-	for sleep(ctx, wait) {
+	for sleep.For(ctx, wait) {
 		if wait = h.age(); wait < p.o.Expiry/2 {
 			wait = p.o.Expiry/2 - wait
 			continue

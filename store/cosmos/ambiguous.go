@@ -10,6 +10,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"byline/store/internal/sleep"
 )
 
 // retryWrites is a policy, per try, for requests. A write whose outcome is unknown (a broken
@@ -55,7 +57,7 @@ func (r retryContended) Do(req *policy.Request) (*http.Response, error) {
 			break
 		}
 		runtime.Drain(resp)
-		if !sleep(req.Raw().Context(), wait) {
+		if !sleep.For(req.Raw().Context(), wait) {
 			return nil, finalError{req.Raw().Context().Err()}
 		}
 		if err := req.RewindBody(); err != nil {

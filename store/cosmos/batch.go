@@ -12,6 +12,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/internal/sleep"
 )
 
 // MaxBatch is the largest number of operations in a transactional batch.
@@ -127,7 +129,7 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 		if !scopeOf(ctx).retries.allows(wait, c.retryBudget) {
 			return BatchResult{}, refused
 		}
-		if !sleep(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return BatchResult{}, wrap(ctx.Err())
 		}
 	}

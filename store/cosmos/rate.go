@@ -8,6 +8,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"golang.org/x/time/rate"
+
+	"byline/store/internal/sleep"
 )
 
 // Rate limits the request units per second of background work. The charge of a request is known only
@@ -28,7 +30,7 @@ func (r *Rate) wait(ctx context.Context) error {
 		if debt <= 0 {
 			break
 		}
-		if !sleep(ctx, max(time.Millisecond, time.Duration(debt/float64(r.units.Limit())*float64(time.Second)))) {
+		if !sleep.For(ctx, max(time.Millisecond, time.Duration(debt/float64(r.units.Limit())*float64(time.Second)))) {
 			break
 		}
 	}

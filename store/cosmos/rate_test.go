@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"byline/store/internal/cosmostest"
+	"byline/store/internal/sleep"
 )
 
 // Background requests with a rate, even of many callers, together stay within it. Urgent requests do not
@@ -63,7 +64,7 @@ func TestRate_Holds(t *testing.T) {
 							if took := time.Since(began); took > 100*time.Millisecond {
 								t.Errorf("urgent requests waited %v", took)
 							}
-							sleep(ctx, time.Second)
+							sleep.For(ctx, time.Second)
 						}
 					})
 				}

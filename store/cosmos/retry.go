@@ -9,6 +9,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"byline/store/internal/sleep"
 )
 
 // waitWhileThrottled repeats a throttled request (429), after its retry-after interval, until its context
@@ -99,7 +101,7 @@ func (t throttled) Do(req *policy.Request) (*http.Response, error) {
 			return nil, finalError{runtime.NewResponseError(resp)}
 		}
 		runtime.Drain(resp)
-		if !sleep(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return nil, finalError{ctx.Err()}
 		}
 		if err := req.RewindBody(); err != nil {
@@ -112,15 +114,3 @@ func (t throttled) Do(req *policy.Request) (*http.Response, error) {
 
 // doubled returns the next pause while throttled.
 func doubled(pause time.Duration) time.Duration { return min(2*pause, 2*lastPause) }
-
-// sleep waits for d. It reports false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

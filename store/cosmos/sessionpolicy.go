@@ -12,6 +12,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"byline/store/internal/sleep"
 )
 
 const (
@@ -360,7 +362,7 @@ func (w *replicaWait) retry(ctx context.Context, budget time.Duration, resp *htt
 			w.left = 0
 			break
 		}
-		if !sleep(ctx, w.pause) {
+		if !sleep.For(ctx, w.pause) {
 			break
 		}
 		w.left, w.pause = w.left-w.pause, 2*w.pause

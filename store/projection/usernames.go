@@ -10,6 +10,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/internal/sleep"
 )
 
 // sweepUsernames handles changes of the users container: it releases or deletes reservations
@@ -48,10 +49,8 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	newest := slices.MaxFunc(all, func(a, b reservedName) int { return cmp.Compare(a.Written, b.Written) })
 	// This clock may be behind: a reservation that was seen a grace period ago is old enough.
 	for seen := v.o.Clock(); newest.Young(v.o.Clock()) && v.o.Clock().Sub(seen) < blog.ReservationGrace; {
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, time.Second) {
 			return ctx.Err()
-		case <-time.After(time.Second):
 		}
 	}
 	unused, gone, err := v.unused(ctx, all)
