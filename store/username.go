@@ -16,9 +16,9 @@ import (
 // partitions, so creating and renaming take several steps: reserve the new name, mark the old
 // reservation as leaving, change the user, release the old name.
 //
-// The reservation of a released name stays for blog.ReleasedFor, by a TTL: until then only its former owner
-// can take the name again, and lookups by it find that user. A reservation gets a TTL only after its owner
-// was seen with another name.
+// The reservation of a released name stays for 30 days, by a TTL: until then only its former owner can take
+// the name again, and lookups by it find that user. A reservation gets a TTL only after its owner was seen
+// with another name.
 //
 // A crash between the steps leaves a reservation whose owner does not have the name. The owner may resume
 // at any time. After blog.ReservationGrace the projections' sweep releases it if it is marked as leaving,

@@ -30,7 +30,7 @@ func (r Reservation) MarkLeaving(date Date) *Reservation {
 // released returns the reservation to write once its owner has another name.
 func (r Reservation) released(date Date) *Reservation {
 	marked := r.MarkLeaving(date)
-	marked.TTL = int(ReleasedFor / time.Second)
+	marked.TTL = int(releasedFor / time.Second)
 	return marked
 }
 
@@ -47,8 +47,8 @@ func UsernameKey(name string) string { return "username:" + strings.ToLower(name
 // name: longer than creating or renaming a user takes.
 const ReservationGrace = time.Minute
 
-// ReleasedFor is how long a released name is kept for its former owner.
-const ReleasedFor = 30 * 24 * time.Hour
+// releasedFor is how long a released name is kept for its former owner.
+const releasedFor = 30 * 24 * time.Hour
 
 // ErrTaken returns the Conflict of a username that another user has.
 func ErrTaken(op string) error {
@@ -76,10 +76,10 @@ func (r *Reservation) Held(ctx context.Context, users *cosmos.Container, now tim
 // Kept reports whether a released name is kept for its former owner. The TTL alone does not suffice, as
 // Cosmos DB ignores it in a container with TTL disabled.
 func (r *Reservation) Kept(now time.Time) bool {
-	return r.Leaving && r.age(now) < ReleasedFor
+	return r.Leaving && r.age(now) < releasedFor
 }
 
-// Release releases the name of an owner with another name: it keeps the reservation for ReleasedFor, or
+// Release releases the name of an owner with another name: it keeps the reservation for releasedFor, or
 // deletes it if the owner never had the name. It returns false, and changes nothing, if the ETag is stale.
 func (r *Reservation) Release(ctx context.Context, users *cosmos.Container, etag cosmos.ETag, now time.Time) (bool, error) {
 	var err error
