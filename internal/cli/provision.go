@@ -28,10 +28,11 @@ func (c *provisionCommand) Run(ctx context.Context, s console.Streams) error {
 	}
 	spec := store.DatabaseSpec(c.CosmosDatabase, c.MaxThroughput)
 	if c.Template != "" {
-		text, err := cosmos.Templates[c.Template](spec)
-		if err == nil {
-			_, err = fmt.Fprint(s.Stdout, text)
+		text, err := spec.Template(c.Template)
+		if err != nil {
+			return fmt.Errorf("--template %q: %w", c.Template, err)
 		}
+		_, err = fmt.Fprint(s.Stdout, text)
 		return err
 	}
 	db, err := c.Open(ctx, s.Log, account.Options{})
@@ -58,10 +59,7 @@ func (c *provisionCommand) check() error {
 		return account.ErrNoDatabase
 	case c.Compare && c.Template != "":
 		return errors.New("--check and --template exclude each other")
-	case c.Template != "":
-		if cosmos.Templates[c.Template] == nil {
-			return fmt.Errorf("--template %q: there are arm, bicep and az", c.Template)
-		}
+	case c.Template != "": // Run checks the format
 		return nil
 	case c.Embedded():
 		return errors.New("--cosmos-endpoint is missing: the embedded engine needs no provisioning")

@@ -1,13 +1,31 @@
 package cosmos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
+
+// Difference is a difference between an account and what requests need.
+type Difference struct {
+	Container string // "" for the account and the database
+	Property  string // what differs, such as "partition key"
+	Text      string // how it differs, and the consequence
+	Breaks    bool   // requests would fail or items be lost; otherwise requests cost more or reads are limited
+}
+
+// String returns the container, if any, and the text.
+func (d Difference) String() string {
+	if d.Container == "" {
+		return d.Text
+	}
+	return "container " + d.Container + ": " + d.Text
+}
 
 // Compare returns how the account, a database and its containers differ from what requests need. It
 // changes nothing. Throughput, which no Entra identity may read, is compared only with the account's key.
@@ -60,6 +78,123 @@ func (s *shared) compareConsistency() []Difference {
 	}
 	return []Difference{{Property: "consistency", Text: fmt.Sprintf(
 		"the default consistency is %s, so viewers may not read their own writes, and renames and deletions may miss items; set it to Session", p.Consistency.Level)}}
+}
+
+// compareContainers returns how the containers that exist differ from the specifications, and which
+// are missing.
+func compareContainers(ctx context.Context, db *azcosmos.DatabaseClient, containers []ContainerSpec) (all []Difference, missing []ContainerSpec, err error) {
+	for _, spec := range containers {
+		c, err := db.NewContainer(spec.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		r, err := c.Read(ctx, nil)
+		if HasStatus(err, http.StatusNotFound) {
+			missing = append(missing, spec)
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read container %s: %w", spec.Name, wrap(err))
+		}
+		all = append(all, spec.compare(*r.ContainerProperties)...)
+	}
+	return all, missing, nil
+}
+
+// compare returns how a container differs from the specification. Differences that break requests come
+// first.
+func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
+	var all []Difference
+	breaks := func(property, format string, args ...any) {
+		all = append(all, Difference{s.Name, property, fmt.Sprintf(format, args...), true})
+	}
+	costs := func(property, format string, args ...any) {
+		all = append(all, Difference{s.Name, property, fmt.Sprintf(format, args...), false})
+	}
+	if paths := have.PartitionKeyDefinition.Paths; !slices.Equal(paths, []string{s.PartitionKey}) {
+		breaks("partition key", "it is partitioned by %s, not by %s, and a partition key cannot be changed", strings.Join(paths, ", "), s.PartitionKey)
+	}
+	switch ttl := have.DefaultTimeToLive; {
+	case ttl == nil && s.TTL:
+		breaks("time to live", "time to live is off, so deleted items would stay")
+	case ttl != nil && *ttl > 0:
+		breaks("time to live", "the default time to live is %d s, so items would expire", *ttl)
+	}
+	if have.UniqueKeyPolicy != nil && len(have.UniqueKeyPolicy.UniqueKeys) > 0 {
+		breaks("unique keys", "it has unique keys, so items could be refused")
+	}
+	policy := cmp.Or(have.IndexingPolicy, &azcosmos.IndexingPolicy{})
+	if !policy.Automatic || !strings.EqualFold(string(policy.IndexingMode), string(azcosmos.IndexingModeConsistent)) {
+		breaks("indexing mode", "the indexing mode is %q with automatic=%t, not %q with automatic=true, so queries would fail or miss items", policy.IndexingMode, policy.Automatic, azcosmos.IndexingModeConsistent)
+		return all // the paths do not matter
+	}
+	if len(s.Composite) > 0 && !slices.ContainsFunc(policy.CompositeIndexes, s.sorts) {
+		breaks("composite index", "the composite index %s is missing, so sorted queries would fail", strings.Join(s.Composite, ", "))
+	}
+	for _, path := range s.Indexed {
+		if !indexes(policy, path) {
+			costs("indexed paths", "%s is not indexed, so queries would read more than they return", path)
+		}
+	}
+	for _, included := range policy.IncludedPaths {
+		if !slices.Contains(s.Indexed, strings.TrimSuffix(plainPath(included.Path), "/?")) {
+			costs("indexed paths", "%s is indexed, which makes writes more expensive", included.Path)
+		}
+	}
+	for _, columns := range policy.CompositeIndexes {
+		if len(s.Composite) == 0 || !s.sorts(columns) {
+			costs("composite index", "the composite index %s is not used, and makes writes more expensive", strings.Join(pathsOf(columns), ", "))
+		}
+	}
+	if n := len(policy.SpatialIndexes) + len(policy.VectorIndexes) + len(policy.FullTextIndexes); n > 0 {
+		costs("indexes", "%d spatial, vector or full-text indexes are not used, and make writes more expensive", n)
+	}
+	return all
+}
+
+// sorts reports whether a composite index serves ORDER BY the specification's columns, all
+// ascending or all descending. Cosmos DB also reads an index backwards, but needs exactly
+// its columns.
+func (s ContainerSpec) sorts(columns []azcosmos.CompositeIndex) bool {
+	descends := func(c azcosmos.CompositeIndex) bool { return c.Order == azcosmos.CompositeIndexDescending }
+	return slices.Equal(pathsOf(columns), s.Composite) &&
+		!slices.ContainsFunc(columns, func(c azcosmos.CompositeIndex) bool { return descends(c) != descends(columns[0]) })
+}
+
+func pathsOf(columns []azcosmos.CompositeIndex) (paths []string) {
+	for _, c := range columns {
+		paths = append(paths, plainPath(c.Path))
+	}
+	return paths
+}
+
+// plainPath removes the quotes around names of a path.
+func plainPath(path string) string { return strings.ReplaceAll(path, `"`, "") }
+
+// indexes reports whether a policy indexes the values at a path. The most precise matching pattern
+// decides.
+func indexes(p *azcosmos.IndexingPolicy, path string) bool {
+	included, excluded := -1, -1
+	for _, one := range p.IncludedPaths {
+		included = max(included, precision(one.Path, path))
+	}
+	for _, one := range p.ExcludedPaths {
+		excluded = max(excluded, precision(one.Path, path))
+	}
+	return included > excluded
+}
+
+// precision returns how precisely a pattern, which ends with /? or /*, matches a path; -1 if it does
+// not match.
+func precision(pattern, path string) int {
+	pattern = plainPath(pattern)
+	if exact, ok := strings.CutSuffix(pattern, "/?"); ok && exact == path {
+		return 2*len(exact) + 1
+	}
+	if under, ok := strings.CutSuffix(pattern, "/*"); ok && strings.HasPrefix(path+"/", under+"/") {
+		return 2 * len(under)
+	}
+	return -1
 }
 
 // compareThroughput returns how the throughput of a database and its containers differs from

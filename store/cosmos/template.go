@@ -3,6 +3,7 @@ package cosmos
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -10,8 +11,19 @@ import (
 // armVersion is the version of Microsoft.DocumentDB's API in templates.
 const armVersion = "2024-08-15"
 
-// Templates are the functions that print a database and its containers for Azure's tools, by format.
-var Templates = map[string]func(DatabaseSpec) (string, error){"arm": DatabaseSpec.ARM, "bicep": DatabaseSpec.Bicep, "az": DatabaseSpec.CLI}
+// Template returns the definitions of a database and its containers for Azure's tools: the resources of an
+// ARM template (arm), in Bicep (bicep), or commands of the Azure CLI (az). It fails for other formats.
+func (s DatabaseSpec) Template(format string) (string, error) {
+	switch format {
+	case "arm":
+		return s.arm()
+	case "bicep":
+		return s.bicep()
+	case "az":
+		return s.cli()
+	}
+	return "", errors.New("there are arm, bicep and az")
+}
 
 // armResource is a resource of an Azure Resource Manager template.
 type armResource struct {
@@ -27,9 +39,9 @@ type armProperties struct {
 	Options  string `json:"options,omitempty"`
 }
 
-// ARM returns the resources of an Azure Resource Manager template: a JSON array. The template declares
+// arm returns the resources of an Azure Resource Manager template: a JSON array. The template declares
 // the parameters accountName and maxThroughput, 0 for a serverless account, and the account.
-func (s DatabaseSpec) ARM() (string, error) {
+func (s DatabaseSpec) arm() (string, error) {
 	const account, database = "Microsoft.DocumentDB/databaseAccounts", "Microsoft.DocumentDB/databaseAccounts/sqlDatabases"
 	name := strings.ReplaceAll(s.Name, "'", "''")
 	all := []armResource{{database, armVersion, fmt.Sprintf("[concat(parameters('accountName'), '/%s')]", name),
@@ -52,9 +64,9 @@ func indented(v any) (string, error) {
 	return b.String(), err
 }
 
-// Bicep returns the resources in Bicep. The file declares the parameter maxThroughput, 0 for a
+// bicep returns the resources in Bicep. The file declares the parameter maxThroughput, 0 for a
 // serverless account, and the resource account.
-func (s DatabaseSpec) Bicep() (string, error) {
+func (s DatabaseSpec) bicep() (string, error) {
 	var b strings.Builder
 	resource := func(symbol, kind, parent, name string, properties any, options string) error {
 		text, err := bicepValue(properties, "    ")
@@ -123,8 +135,8 @@ func bicepText(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, `${`, `\${`).Replace(s) + "'"
 }
 
-// CLI returns commands of the Azure CLI, for a shell with the variables ACCOUNT and RESOURCE_GROUP.
-func (s DatabaseSpec) CLI() (string, error) {
+// cli returns commands of the Azure CLI, for a shell with the variables ACCOUNT and RESOURCE_GROUP.
+func (s DatabaseSpec) cli() (string, error) {
 	const on = ` --account-name "${ACCOUNT:?}" --resource-group "${RESOURCE_GROUP:?}"`
 	var b strings.Builder
 	fmt.Fprintf(&b, "az cosmosdb sql database create%s --name %s", on, shellWord(s.Name))

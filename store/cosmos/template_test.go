@@ -19,7 +19,7 @@ var template = DatabaseSpec{Name: "it's", MaxThroughput: 1000, Containers: []Con
 // printed returns the template in a format.
 func printed(t *testing.T, format string) string {
 	t.Helper()
-	text, err := Templates[format](template)
+	text, err := template.Template(format)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func wantAsSpecified(t *testing.T, database string, definitions []string) {
 		if err := json.Unmarshal([]byte(definitions[i]), &have); err != nil {
 			t.Fatalf("%v in %s", err, definitions[i])
 		}
-		if d := c.Compare(have); d != nil || have.ID != c.Name {
+		if d := c.compare(have); d != nil || have.ID != c.Name {
 			t.Errorf("container %s: %q", have.ID, d)
 		}
 		want, err := json.Marshal(c.properties())
@@ -51,7 +51,7 @@ func wantAsSpecified(t *testing.T, database string, definitions []string) {
 	}
 }
 
-func TestTemplates_ARM(t *testing.T) {
+func TestTemplate_ARM(t *testing.T) {
 	var all []struct {
 		Name       string
 		Properties struct{ Resource json.RawMessage }
@@ -76,8 +76,8 @@ func TestTemplates_ARM(t *testing.T) {
 	}
 }
 
-// TestTemplates_Bicep converts the objects of Bicep, which differ from JSON in quotes and commas, to JSON.
-func TestTemplates_Bicep(t *testing.T) {
+// TestTemplate_Bicep converts the objects of Bicep, which differ from JSON in quotes and commas, to JSON.
+func TestTemplate_Bicep(t *testing.T) {
 	text := printed(t, "bicep")
 	var database struct{ ID string }
 	var definitions []string
@@ -97,8 +97,8 @@ func TestTemplates_Bicep(t *testing.T) {
 	}
 }
 
-// TestTemplates_CLI runs the commands in a shell in which az prints its arguments.
-func TestTemplates_CLI(t *testing.T) {
+// TestTemplate_CLI runs the commands in a shell in which az prints its arguments.
+func TestTemplate_CLI(t *testing.T) {
 	cmd := exec.Command("sh", "-ec", "az() { printf '%s\\n' \"$@\" --end; }\n"+printed(t, "az"))
 	cmd.Env = []string{"ACCOUNT=account one", "RESOURCE_GROUP=group"}
 	out, err := cmd.CombinedOutput()

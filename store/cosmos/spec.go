@@ -1,0 +1,58 @@
+package cosmos
+
+import "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+// DatabaseSpec describes a database: how it is created, and what an existing one needs.
+type DatabaseSpec struct {
+	Name string
+	// MaxThroughput is the throughput that the containers share: autoscale up to this many RU/s. 0 for
+	// none: then each new container has the account's default, which is 400 RU/s, or none in a
+	// serverless account.
+	MaxThroughput int
+	Containers    []ContainerSpec
+}
+
+func (s DatabaseSpec) options() *azcosmos.CreateDatabaseOptions {
+	if s.MaxThroughput == 0 {
+		return nil
+	}
+	throughput := azcosmos.NewAutoscaleThroughputProperties(int32(s.MaxThroughput))
+	return &azcosmos.CreateDatabaseOptions{ThroughputProperties: &throughput}
+}
+
+// ContainerSpec describes a container: how it is created, and what an existing one needs.
+type ContainerSpec struct {
+	Name         string
+	PartitionKey string   // a path
+	Indexed      []string // paths; nothing else is indexed
+	Composite    []string // paths of a composite index, ascending; may be empty
+	TTL          bool     // items may have a ttl
+}
+
+func (s ContainerSpec) properties() azcosmos.ContainerProperties {
+	policy := &azcosmos.IndexingPolicy{
+		Automatic:     true,
+		IndexingMode:  "consistent", // as Azure Resource Manager spells azcosmos.IndexingModeConsistent
+		ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
+	}
+	for _, path := range s.Indexed {
+		policy.IncludedPaths = append(policy.IncludedPaths, azcosmos.IncludedPath{Path: path + "/?"})
+	}
+	var columns []azcosmos.CompositeIndex
+	for _, path := range s.Composite {
+		columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexAscending})
+	}
+	if columns != nil {
+		policy.CompositeIndexes = [][]azcosmos.CompositeIndex{columns}
+	}
+	p := azcosmos.ContainerProperties{
+		ID:                     s.Name,
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{s.PartitionKey}, Version: 2},
+		IndexingPolicy:         policy,
+	}
+	if s.TTL {
+		never := int32(-1) // items do not expire unless they have a ttl
+		p.DefaultTimeToLive = &never
+	}
+	return p
+}
