@@ -54,6 +54,28 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+func (o Options) withDefaults() Options {
+	if o.Database == "" {
+		o.Database = "blog"
+	}
+	if o.Instance == "" {
+		o.Instance = newID()
+	}
+	if o.PollInterval == 0 {
+		o.PollInterval = 100 * time.Millisecond
+	}
+	if o.RenameCooldown == 0 {
+		o.RenameCooldown = 24 * time.Hour
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
 // Store is the blog on its V3 containers. It is safe for concurrent use.
 type Store struct {
 	o       Options
@@ -73,25 +95,8 @@ type Store struct {
 
 // New returns a Store on an account. It does no I/O, and does not close the account.
 func New(account *cosmos.Account, o Options) (*Store, error) {
-	if o.Database == "" {
-		o.Database = "blog"
-	}
-	if o.Instance == "" {
-		o.Instance = newID()
-	}
-	if o.PollInterval == 0 {
-		o.PollInterval = 100 * time.Millisecond
-	}
-	if o.RenameCooldown == 0 {
-		o.RenameCooldown = 24 * time.Hour
-	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
+	o = o.withDefaults()
 	o.Clock = account.Correct(o.Clock)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	s := &Store{o: o, account: account, comments: newAuthorComments()}
 	account.Patterns(patterns...)
 	var err error
