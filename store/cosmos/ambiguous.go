@@ -10,8 +10,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-
-	"byline/store/internal/sleep"
 )
 
 // retryWrites is a policy, per try, for requests. A write whose outcome is unknown (a broken
@@ -56,14 +54,7 @@ func (r retryContended) Do(req *policy.Request) (*http.Response, error) {
 		if !scopeOf(req.Raw().Context()).retries.allows(wait, r.budget) {
 			break
 		}
-		runtime.Drain(resp)
-		if !sleep.For(req.Raw().Context(), wait) {
-			return nil, finalError{req.Raw().Context().Err()}
-		}
-		if err := req.RewindBody(); err != nil {
-			return nil, finalError{err}
-		}
-		resp, err = req.Next()
+		resp, err = repeat(req, resp, wait)
 	}
 	return resp, err
 }

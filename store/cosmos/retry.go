@@ -89,8 +89,7 @@ type throttled struct{ budget time.Duration }
 
 // Do implements policy.Policy.
 func (t throttled) Do(req *policy.Request) (*http.Response, error) {
-	ctx := req.Raw().Context()
-	retries := scopeOf(ctx).retries
+	retries := scopeOf(req.Raw().Context()).retries
 	if retries == unlimitedRetries {
 		return req.Next() // azcore repeats it: here the wait would exceed the timeout of the try
 	}
@@ -100,16 +99,21 @@ func (t throttled) Do(req *policy.Request) (*http.Response, error) {
 		if !retries.allows(wait, t.budget) {
 			return nil, finalError{runtime.NewResponseError(resp)}
 		}
-		runtime.Drain(resp)
-		if !sleep.For(ctx, wait) {
-			return nil, finalError{ctx.Err()}
-		}
-		if err := req.RewindBody(); err != nil {
-			return nil, finalError{err}
-		}
-		resp, err = req.Next()
+		resp, err = repeat(req, resp, wait)
 	}
 	return resp, err
+}
+
+// repeat sends a refused request again after a wait.
+func repeat(req *policy.Request, refused *http.Response, wait time.Duration) (*http.Response, error) {
+	runtime.Drain(refused)
+	if ctx := req.Raw().Context(); !sleep.For(ctx, wait) {
+		return nil, finalError{ctx.Err()}
+	}
+	if err := req.RewindBody(); err != nil {
+		return nil, finalError{err}
+	}
+	return req.Next()
 }
 
 // doubled returns the next pause while throttled.
