@@ -9,7 +9,6 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
-	"byline/store/projection"
 )
 
 const tailStartTimeout = 10 * time.Second // longest wait of a new stream for the tail
@@ -117,8 +116,8 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 	return stream, nil
 }
 
-// awaitEvents waits until the tail runs, and until it has polled the changes from the time without
-// listeners; if there are streams, it already has. While Cosmos DB throttles the tail, the wait is limited to the
+// awaitEvents waits until the tail runs and has polled the changes from the time without listeners, which also
+// ends the long interval between its polls; if there are streams, it already has. While Cosmos DB throttles the tail, the wait is limited to the
 // retry budget of a request.
 func (s *Store) awaitEvents(ctx context.Context) error {
 	started := s.events.tailReady()
@@ -141,7 +140,7 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 	case <-ctx.Done():
 		return whyNotFollowed(ctx)
 	}
-	if tail := s.events.tail.Load(); s.posts.Caches() && tail.CatchUp(ctx, projection.IdleInterval(s.o.PollInterval)) != nil {
+	if s.posts.Caches() && s.events.tail.Load().CatchUp(ctx, 0) != nil {
 		return whyNotFollowed(ctx)
 	}
 	return nil

@@ -339,6 +339,41 @@ func TestStreams_OpenedWhileThrottled(t *testing.T) {
 	})
 }
 
+// The first subscriber ends the long interval of a tail that nobody needed, even if it has just polled. It gets
+// events of other processes in time, and none of what was written before.
+func TestStreams_FirstAfterReads(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, "a fake clock")
+		for reads := range 5 {
+			_, a, b, ada, post := newCachedBlog(t)
+			storetest.Pass(time.Minute)
+			for range reads { // each may wake the tail
+				if _, err := a.Post(t.Context(), post.ID); err != nil {
+					t.Fatal(err)
+				}
+				storetest.Pass(200 * time.Millisecond)
+			}
+			create := func(title string) *blog.Post {
+				p, err := b.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: title, Content: "x"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return p
+			}
+			create("Before")
+			published, err := a.PublishedPosts(t.Context())
+			open(t, published, err)
+			storetest.Pass(3 * time.Second)
+			began := time.Now()
+			want := create("After")
+			got, _ := next(t, published)
+			if took := time.Since(began); got == nil || got.ID != want.ID || took > 2*time.Second {
+				t.Errorf("after %d reads: %+v after %v, want %s within 2s", reads, got, took, want.ID)
+			}
+		}
+	})
+}
+
 // Streams are opened and closed while the tail stops and starts: each delivers every event since it was
 // opened.
 func TestStreams_OpenedDuringWrites(t *testing.T) {

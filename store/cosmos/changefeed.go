@@ -113,13 +113,13 @@ func (t *Tail) CatchUp(ctx context.Context, ago time.Duration) error {
 	since := time.Now().Add(-ago).UnixNano()
 	for {
 		reached := t.following.advanced.Next()
-		if t.following.since.Load() != 0 && t.following.until.Load() >= since {
+		if t.following.since.Load() != 0 && t.following.until.Load() > since {
 			return nil
 		}
 		t.following.wake.Set()
 		select {
 		case <-reached:
-		case <-time.After(ago): // the Tail was not waiting for wake yet
+		case <-time.After(max(ago, time.Duration(t.following.poll.Load()))): // the Tail was not waiting for wake yet
 		case <-ctx.Done():
 			return ctx.Err()
 		}
