@@ -256,6 +256,43 @@ func TestOpen_DirectoryInUse(t *testing.T) {
 	}
 }
 
+// A directory that was copied without its empty files is refused, and not taken for a new one.
+func TestOpen_IncompleteCopy(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	e, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	fillBlog(t, c, "p", 1)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	markers, err := filepath.Glob(filepath.Join(dir, "marker.manifest.*"))
+	if err != nil || len(markers) != 1 {
+		t.Fatal(markers, err)
+	}
+	if err := os.Remove(markers[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "marker.manifest.* is missing") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("opened without the marker: %v", err)
+	}
+	if err := os.WriteFile(markers[0], nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if c, err = newClient(t, e).NewContainer("db", "c"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ReadItem(ctx, pk("p"), "c00000", nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpen_DirectoryNotWritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {

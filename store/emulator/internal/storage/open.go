@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -81,7 +82,7 @@ func options() *pebble.Options {
 // lockDirectory creates a directory if necessary and locks it. It returns the directory's name without symbolic
 // links, because the lock is by name: two names of one directory must give one lock.
 func lockDirectory(dir string) (name string, lock *pebble.Lock, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, directoryError(dir, err)
 	}
 	if name, err = filepath.Abs(dir); err == nil {
@@ -96,7 +97,25 @@ func lockDirectory(dir string) (name string, lock *pebble.Lock, err error) {
 	} else if err != nil {
 		return "", nil, fmt.Errorf("%w: %s is open in another byline process", ErrInUse, dir)
 	}
+	if err := checkComplete(name); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), lock.Close())
+	}
 	return name, lock, nil
+}
+
+// checkComplete returns an error if a directory has data but not the empty file that names Pebble's manifest: Pebble
+// would create a new database and delete the data. A copy that leaves out empty files lacks it.
+func checkComplete(name string) error {
+	markers, err := filepath.Glob(filepath.Join(name, "marker.manifest.*"))
+	if err != nil || len(markers) > 0 {
+		return err
+	}
+	for _, data := range []string{"*.sst", "*.log"} {
+		if found, err := filepath.Glob(filepath.Join(name, data)); err != nil || len(found) > 0 {
+			return cmp.Or(err, errors.New("the file marker.manifest.* is missing: was the directory copied without its empty files?"))
+		}
+	}
+	return nil
 }
 
 // openPebble opens Pebble in the directory name, called dir in errors. It takes over the lock: it
