@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -174,7 +175,7 @@ func TestBodyPolicy_ContentLength(t *testing.T) {
 	on := cosmostest.Open(t, emulator.Options{})
 	client := on.Client(t, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
 		PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{bodyPolicy{}, chunked}}})
-	s := &shared{requests: client, followed: map[string]*following{}}
+	s := &shared{requests: client, followed: map[string]*following{}, log: slog.New(slog.DiscardHandler)}
 	account := &Account{s, client}
 	err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "feed", PartitionKey: "/type"}}})
 	if err == nil {

@@ -68,16 +68,22 @@ func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 			return notCreated("database "+spec.Name, spec.Name, missing, err)
 		}
 	}
-	var created []ContainerSpec // by another process meanwhile
+	var others []ContainerSpec // that another process has created meanwhile
+	var created []string       // names
 	for i, c := range missing {
 		_, err := db.CreateContainer(ctx, c.properties(), nil)
 		if HasStatus(err, http.StatusConflict) {
-			created = append(created, c)
+			others = append(others, c)
 		} else if err != nil {
 			return notCreated("container "+c.Name, spec.Name, missing[i:], err)
+		} else {
+			created = append(created, c.Name)
 		}
 	}
-	_, err = a.usable(ctx, db, created)
+	if len(created) > 0 {
+		a.log.Info("containers created", "database", spec.Name, "containers", strings.Join(created, " "))
+	}
+	_, err = a.usable(ctx, db, others)
 	return err
 }
 
