@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -77,6 +78,8 @@ func CheckEndpoint(endpoint string) error {
 	}
 	u, err := url.Parse(endpoint)
 	switch { // the error does not quote it: it may be a connection string, with the key
+	case strings.HasPrefix(endpoint, "AccountEndpoint="):
+		return errors.New("--cosmos-endpoint is a connection string: its AccountEndpoint is the endpoint, and its AccountKey is COSMOS_KEY")
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return errors.New("--cosmos-endpoint is not an http or https address")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
@@ -222,6 +225,8 @@ func (c Flags) store(db *cosmos.Account, log *slog.Logger, o store.Options) (*st
 	o.Database, o.FeedPartitions, o.Logger = c.CosmosDatabase, c.FeedPartitions, log
 	if c.Embedded() {
 		o.Instance = "embedded" // the data directory has one owner: no need to wait for old leases to expire
+	} else if host, err := os.Hostname(); err == nil {
+		o.Instance = fmt.Sprintf("%s-%06x", host, rand.N(1<<24)) // views status shows it: in a container it is the name of the pod or replica
 	}
 	if !c.Local() {
 		o.PollInterval = time.Second // each poll of the change feed costs RU

@@ -54,7 +54,7 @@ func TestServe_InvalidConfiguration(t *testing.T) {
 		{"invalid endpoint", []string{"--cosmos-endpoint", "cosmos"}, "not an http or https address"},
 		{"invalid key", []string{"--cosmos-endpoint", "http://localhost:1"}, "base64"},
 		{"key in a flag", []string{"--cosmos-key=" + badKey}, "unknown flag `cosmos-key'"},
-		{"connection string", []string{"--cosmos-endpoint", "AccountEndpoint=https://localhost:1/;AccountKey=" + badKey}, "not an http or https address"},
+		{"connection string", []string{"--cosmos-endpoint", "AccountEndpoint=https://localhost:1/;AccountKey=" + badKey}, "connection string"},
 		{"key in the address", []string{"--cosmos-endpoint", "http://me:" + url.QueryEscape(badKey) + "@localhost:1"}, "more than an address"},
 		{"open to the network with demo tokens", []string{"--listen", ":0", "--data", t.TempDir()}, "--auth-issuer"},
 		{"account in the cloud with demo tokens", []string{"--cosmos-endpoint", "https://example.documents.azure.com"}, "--auth-issuer"},

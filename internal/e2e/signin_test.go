@@ -150,6 +150,9 @@ func TestProvider_SignIn(t *testing.T) {
 		return nil
 	}
 	eventually(t, ready)
+	if !strings.Contains(s.Log.String(), `level=WARN msg="no account is named`) {
+		t.Errorf("no warning about the embedded engine: %s", s.Log)
+	}
 	if _, code := withToken(s, "demo:ada", `{ viewer { id } }`); code != "UNAUTHENTICATED" {
 		t.Errorf("a demo token: %q", code)
 	}

@@ -15,6 +15,7 @@ import (
 // demoBlog loads the demo blog into an empty store.
 type demoBlog struct {
 	blog   *store.Store
+	tokens bool // demo tokens are accepted
 	log    *slog.Logger
 	loaded atomic.Bool // or the store was not empty
 	failed atomic.Bool
@@ -43,6 +44,9 @@ func (d *demoBlog) load(ctx context.Context, ready func()) {
 	}
 	if needed {
 		d.log.Info("the demo blog is complete", logTook, time.Since(began).Round(time.Millisecond))
+	}
+	if !d.tokens {
+		return
 	}
 	if first, err := d.blog.User(ctx, content.User(0).ID); err == nil && first != nil {
 		var names []string

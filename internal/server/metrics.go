@@ -11,9 +11,9 @@ import (
 	"byline/internal/account"
 )
 
-// metricsHandler serves the metrics of a registry, of the Go runtime and of the process.
+// metricsHandler serves the metrics of a registry, of the build, of the Go runtime and of the process.
 func metricsHandler(registry *prometheus.Registry) http.Handler {
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewBuildInfoCollector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 

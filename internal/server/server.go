@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ const (
 	logTook     = "took"
 	logURL      = "url"
 	logDatabase = "database"
+	logVersion  = "version"
 )
 
 // startTimeout limits the provisioning of Cosmos DB at the start.
@@ -135,6 +137,9 @@ func (g *gateway) listen(context.Context) (err error) {
 // openBlog opens the account and the store on it. It makes no request.
 func (g *gateway) openBlog(ctx context.Context) (err error) {
 	g.log.Info("data is in "+g.Location(), logDatabase, g.CosmosDatabase)
+	if g.Embedded() && !g.demoTokens() {
+		g.log.Warn("no account is named with --cosmos-endpoint or COSMOS_ENDPOINT: the embedded engine is for development, and serves this instance alone")
+	}
 	g.account, err = g.Open(ctx, g.log, account.Options{Cache: g.itemCache(), RetryBudget: g.RetryBudget, Tracing: g.traces.azure()})
 	if err != nil {
 		return err
@@ -196,7 +201,7 @@ func (g *gateway) start(ctx context.Context) error {
 		}
 	})
 	if bool(g.Demo) && g.Embedded() {
-		demo := &demoBlog{blog: g.blog, log: g.log}
+		demo := &demoBlog{blog: g.blog, tokens: g.demoTokens(), log: g.log}
 		g.health.add(demo.check)
 		firstPosts := make(chan struct{})
 		background.Go(func() { demo.load(running, sync.OnceFunc(func() { close(firstPosts) })) })
@@ -256,11 +261,15 @@ func (g *gateway) routes() *http.ServeMux {
 	return mux
 }
 
-// announce logs where the server listens and how clients sign in.
+// announce logs where the server listens, which version it is, and how clients sign in.
 func (g *gateway) announce() {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
 	address := g.listener.Addr()
 	root := g.scheme() + "://" + Address(g.Listen, address)
-	g.log.Info("listening", logURL, root+graph.Path, logAddress, address.String())
+	g.log.Info("listening", logURL, root+graph.Path, logVersion, version, logAddress, address.String())
 	if g.demoTokens() {
 		g.log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
 		if g.trusted == nil {

@@ -27,7 +27,7 @@ func TestSessionKey_Missing(t *testing.T) {
 			t.Setenv("COSMOS_KEY", tt.key)
 			t.Setenv("BYLINE_SESSION_KEY", tt.sessionKey)
 			var log bytes.Buffer
-			g := &gateway{Config: Config{Flags: account.Flags{CosmosEndpoint: tt.endpoint, CosmosDatabase: "blog", Data: t.TempDir()}},
+			g := &gateway{Config: Config{listenFlags: listenFlags{Listen: "localhost:0"}, Flags: account.Flags{CosmosEndpoint: tt.endpoint, CosmosDatabase: "blog", Data: t.TempDir()}},
 				log: slog.New(slog.NewTextHandler(io.MultiWriter(&log, secrettest.Writer), nil))}
 			if err := g.openBlog(t.Context()); err != nil {
 				t.Fatal(err)
