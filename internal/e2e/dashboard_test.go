@@ -94,7 +94,7 @@ func vocabularyOf(t testing.TB) vocabulary {
 var (
 	promToken    = regexp.MustCompile(`"[^"]*"|\d+(?:\.\d+)?[smhd]?|[a-zA-Z_:][\w:]*|[=!]~|[=!<>]=|\S`)
 	promName     = regexp.MustCompile(`^[a-zA-Z_:][\w:]*$`)
-	promFunction = strings.Fields("sum max min avg count rate increase histogram_quantile")
+	promFunction = strings.Fields("absent sum max min avg count rate increase histogram_quantile")
 	promGrouping = strings.Fields("by without on ignoring group_left group_right")
 	promOperator = strings.Fields("and or unless bool")
 )
