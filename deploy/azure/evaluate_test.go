@@ -17,6 +17,8 @@ type template struct {
 	Parameters map[string]struct {
 		Type         string
 		DefaultValue any
+		MinValue     *int
+		MinLength    *int
 		Metadata     struct{ Description string }
 	}
 	Resources []map[string]any

@@ -8,6 +8,7 @@ param location string = resourceGroup().location
 param accountName string = 'byline-${uniqueString(resourceGroup().id)}'
 
 @description('Autoscale throughput that the containers share, in RU/s, a multiple of 1000. 0 for a serverless account.')
+@minValue(0)
 param maxThroughput int = 1000
 
 @description('Image of Byline, in a registry that needs no sign-in.')
@@ -30,6 +31,7 @@ param proxyNetworks string = '100.64.0.0/10'
 
 @description('Signs sessions, at least 32 characters. With the default, sessions begin again with each deployment.')
 @secure()
+@minLength(32)
 param sessionKey string = '${newGuid()}${newGuid()}'
 
 @description('Address that alerts are sent to.')
@@ -590,6 +592,49 @@ resource requestUnits 'Microsoft.Insights/metricAlerts@2018-03-01' = {
           metricName: 'TotalRequestUnits'
           operator: 'GreaterThan'
           threshold: alertRequestUnits
+          timeAggregation: 'Total'
+        }
+      ]
+    }
+    actions: [
+      {
+        actionGroupId: operators.id
+      }
+    ]
+  }
+}
+
+resource serverErrors 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: '${name}-server-errors'
+  location: 'global'
+  properties: {
+    description: 'More than 20 requests in five minutes got a 5xx response.'
+    severity: 1
+    enabled: true
+    scopes: [
+      app.id
+    ]
+    evaluationFrequency: 'PT1M'
+    windowSize: 'PT5M'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          criterionType: 'StaticThresholdCriterion'
+          name: 'serverErrors'
+          metricNamespace: 'Microsoft.App/containerApps'
+          metricName: 'Requests'
+          dimensions: [
+            {
+              name: 'statusCodeCategory'
+              operator: 'Include'
+              values: [
+                '5xx'
+              ]
+            }
+          ]
+          operator: 'GreaterThan'
+          threshold: 20
           timeAggregation: 'Total'
         }
       ]

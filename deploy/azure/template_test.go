@@ -295,17 +295,26 @@ func TestTemplate_Bicep(t *testing.T) {
 	var want, have []string
 	for name, p := range a.Parameters {
 		line := fmt.Sprintf("%s %s = %v", name, p.Type, plain(p.DefaultValue))
+		for constraint, n := range map[string]*int{"minLength": p.MinLength, "minValue": p.MinValue} {
+			if n != nil {
+				line += fmt.Sprintf(" %s(%d)", constraint, *n)
+			}
+		}
 		want = append(want, p.Metadata.Description, line)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^@description\('(.*)'\)\n(@secure\(\)\n)?param (\w+) (\w+)(?: = (.*))?$`).FindAllStringSubmatch(source, -1) {
-		kind, value := m[4], any(nil)
+	for _, m := range regexp.MustCompile(`(?m)^@description\('(.*)'\)\n(@secure\(\)\n)?(?:@(min\w+\(\d+\))\n)?param (\w+) (\w+)(?: = (.*))?$`).FindAllStringSubmatch(source, -1) {
+		kind, value := m[5], any(nil)
 		if m[2] != "" {
 			kind = "secure" + kind
 		}
-		if m[5] != "" {
-			value = bicepValue(m[5])
+		if m[6] != "" {
+			value = bicepValue(m[6])
 		}
-		have = append(have, m[1], fmt.Sprintf("%s %s = %v", m[3], kind, plain(value)))
+		line := fmt.Sprintf("%s %s = %v", m[4], kind, plain(value))
+		if m[3] != "" {
+			line += " " + m[3]
+		}
+		have = append(have, m[1], line)
 	}
 	slices.Sort(want)
 	slices.Sort(have)
