@@ -66,6 +66,7 @@ func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 func (a *entraAccount) deploy(change func(*azcosmos.ContainerProperties)) (args []string) {
 	a.t.Helper()
 	client := a.client()
+	a.provider = oidctest.New(a.t)
 	text, err := os.ReadFile(servertest.Path("deploy/azure/azuredeploy.json"))
 	if err != nil {
 		a.t.Fatal(err)
@@ -117,7 +118,7 @@ func (a *entraAccount) deploy(change func(*azcosmos.ContainerProperties)) (args 
 					a.environment = append(a.environment, v.Name+"="+v.Value)
 				case parameter == nil: // the account and the identity
 				case parameter[1] == "authIssuer":
-					a.environment = append(a.environment, v.Name+"="+oidctest.New(a.t).URL)
+					a.environment = append(a.environment, v.Name+"="+a.provider.URL)
 				case parameter[1] == "authAudience":
 					a.environment = append(a.environment, v.Name+"=byline")
 				default:

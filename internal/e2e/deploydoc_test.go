@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/longtest"
+	"byline/internal/secrettest"
 	"byline/internal/servertest"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -28,6 +29,7 @@ echo "${0##*/} $*" >>"$TEST_STUBS"
 case "$*" in
 *outputs.url.value*) echo "$TEST_URL" ;;
 *documentEndpoint*) echo "$COSMOS_ENDPOINT" ;;
+*get-access-token*) echo "$TEST_TOKEN" ;;
 *) echo stub ;;
 esac
 `
@@ -61,15 +63,15 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 	deployed := func(a *entraAccount) (root string) { return a.serve(a.deploy(unchanged)[3:]...).Root }
 	sections := map[string]struct {
 		before func(*entraAccount) (root string)
-		prints string // the last line
-		stubs  int    // number of calls of stubs
+		prints []string // responses of the server
+		stubs  int      // number of calls of stubs
 	}{
-		"From an empty subscription to a query": {deployed, `{"data":{"feed":{"edges":[]}}}`, 11},
-		"Signing in as an operator":             {deployed, "", 4},
-		"Upgrades and rollbacks":                {deployed, "", 1},
-		"Scaling":                               {deployed, "", 1},
-		"Backup and restore":                    {restored, "", 4},
-		"Containers":                            {func(*entraAccount) string { return "" }, "", 5},
+		"From an empty subscription to a query": {deployed, []string{`{"data":{"feed":{"edges":[]}}}`, `{"data":{"createUser":{"user":{"username":"ada"}}}}`}, 13},
+		"Signing in as an operator":             {deployed, nil, 4},
+		"Upgrades and rollbacks":                {deployed, nil, 1},
+		"Scaling":                               {deployed, nil, 1},
+		"Backup and restore":                    {restored, nil, 4},
+		"Containers":                            {func(*entraAccount) string { return "" }, nil, 5},
 	}
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	for _, section := range strings.Split(string(document), "\n## ")[1:] {
@@ -95,19 +97,27 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 			if left := regexp.MustCompile(`<[a-z]+>`).FindString(text); left != "" {
 				t.Fatalf("the test has no value for %s", left)
 			}
+			token := ""
+			if a.provider != nil {
+				token = secrettest.Secret(a.provider.Token(t, nil))
+			}
 			stubs := filepath.Join(t.TempDir(), "stubs")
 			cmd := exec.Command("sh", "-euc", text)
 			cmd.Dir = t.TempDir()
 			cmd.Env = append(append(os.Environ(), a.environment...),
-				"PATH="+bin+":"+os.Getenv("PATH"), "ACCOUNT=account", "TEST_STUBS="+stubs, "TEST_URL="+root)
+				"PATH="+bin+":"+os.Getenv("PATH"), "ACCOUNT=account", "TEST_STUBS="+stubs, "TEST_URL="+root, "TEST_TOKEN="+token)
 			var out, log output
 			cmd.Stdout, cmd.Stderr = &out, &log
 			if err := cmd.Run(); err != nil {
 				t.Errorf("%v:\n%s%s", err, &out, &log)
 			}
-			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-			if last := lines[len(lines)-1]; s.prints != "" && (last != s.prints || !strings.Contains(body, "`"+last+"`")) {
-				t.Errorf("prints %s, want %s, as in the document", last, s.prints)
+			if responses := regexp.MustCompile(`(?m)^\{.*\}$`).FindAllString(out.String(), -1); !slices.Equal(responses, s.prints) {
+				t.Errorf("the responses are %q, want %q", responses, s.prints)
+			}
+			for _, response := range s.prints {
+				if !strings.Contains(body, "`"+response+"`") {
+					t.Errorf("the document does not have the response %s", response)
+				}
 			}
 			called, err := os.ReadFile(stubs)
 			if err != nil {

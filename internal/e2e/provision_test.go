@@ -20,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/longtest"
+	"byline/internal/oidctest"
 	"byline/internal/secrettest"
 	"byline/internal/servertest"
 	"byline/store/emulator"
@@ -32,6 +33,7 @@ type entraAccount struct {
 	engine      *emulator.Engine
 	endpoint    string
 	environment []string
+	provider    *oidctest.Provider // set by deploy
 }
 
 func newEntraAccount(t *testing.T) *entraAccount {
@@ -60,7 +62,7 @@ func newEntraAccount(t *testing.T) *entraAccount {
 	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: account.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &entraAccount{t, engine, account.URL, []string{"COSMOS_ENDPOINT=" + account.URL, "COSMOS_KEY=", "SSL_CERT_FILE=" + roots,
+	return &entraAccount{t: t, engine: engine, endpoint: account.URL, environment: []string{"COSMOS_ENDPOINT=" + account.URL, "COSMOS_KEY=", "SSL_CERT_FILE=" + roots,
 		"IDENTITY_ENDPOINT=" + identity.URL, "IDENTITY_HEADER=header"}}
 }
 
