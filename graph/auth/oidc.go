@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -28,6 +29,9 @@ type OIDCOptions struct {
 	// RoleClaim is the claim that holds the roles: its name or, if it is nested, the names
 	// on its path, joined by dots. Its value is a string or a list of strings. Default: "roles".
 	RoleClaim string
+
+	// Logger gets a line when Run cannot fetch the provider's keys, and when it can again. Default: discards.
+	Logger *slog.Logger
 
 	// Clock returns the time. Default: time.Now.
 	Clock func() time.Time
@@ -71,6 +75,9 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	if o.RoleClaim == "" {
 		o.RoleClaim = "roles"
 	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -86,12 +93,16 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 }
 
 // Run keeps the provider's keys up to date until ctx ends: keys that it no longer publishes
-// become invalid. While the provider is down, the cached keys stay valid.
+// become invalid. While the provider is down, the cached keys stay valid. It logs outages.
 func (v *OIDC) Run(ctx context.Context) error {
+	outages := outageLog{log: v.o.Logger}
 	for fetched := (time.Time{}); ; {
 		if _, err := v.keys.current(); err != nil || time.Since(fetched) >= providerRefresh {
 			fetched = time.Now()
 			_ = v.keys.lookUp(ctx) // current returns the error
+		}
+		if keys, err := v.keys.current(); ctx.Err() == nil {
+			outages.observe(keys != nil, err)
 		}
 		select {
 		case <-time.After(providerRetry + rand.N(providerRetry)):
@@ -101,12 +112,12 @@ func (v *OIDC) Run(ctx context.Context) error {
 	}
 }
 
-// Ready returns why the last fetch of the provider's keys failed, nil if it succeeded. known
+// Ready returns why the last fetch of the provider's keys failed (a KeysError), nil if it succeeded. known
 // reports whether keys are cached, with which tokens are still verified.
 func (v *OIDC) Ready() (known bool, err error) {
 	keys, err := v.keys.current()
 	if keys == nil && err == nil {
-		err = errNotLookedUp
+		err = errNotFetched
 	}
 	return keys != nil, err
 }

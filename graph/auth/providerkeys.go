@@ -14,6 +14,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+
+	"byline/graph/refusal"
 )
 
 // providerKeys caches the public keys of an OpenID Connect provider. It fetches them again for a
@@ -44,7 +46,7 @@ const (
 const maxProviderResponse = 1 << 20 // bytes
 
 var (
-	errNotLookedUp  = errors.New("the provider has not been looked up yet")
+	errNotFetched   = errors.New("they have not been fetched yet")
 	errBadSignature = errors.New("the signature is not by a key of the provider")
 )
 
@@ -153,7 +155,7 @@ func (k *providerKeys) fetch(ctx context.Context, keysURL string, done chan stru
 		keysURL, err = k.discover(ctx)
 	}
 	if err == nil {
-		keys, err = k.get(ctx, keysURL)
+		keys, err = k.signatureKeys(ctx, keysURL)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -166,21 +168,22 @@ func (k *providerKeys) fetch(ctx context.Context, keysURL string, done chan stru
 	k.keysURL, k.keys = keysURL, keys
 }
 
-// discover returns the URL of the provider's keys.
+// discover returns the URL of the provider's keys (OpenID Connect Discovery 1.0, section 4).
 func (k *providerKeys) discover(ctx context.Context) (string, error) {
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, k.client), k.text)
-	if err != nil {
-		return "", fmt.Errorf("discover %s: %w", k.text, err)
-	}
+	at := strings.TrimSuffix(k.text, "/") + "/.well-known/openid-configuration"
 	var metadata struct {
+		Issuer  string `json:"issuer"`
 		KeysURL string `json:"jwks_uri"`
 	}
-	if err := provider.Claims(&metadata); err != nil {
-		return "", fmt.Errorf("discover %s: %w", k.text, err)
+	if err := k.get(ctx, at, &metadata); err != nil {
+		return "", err
 	}
-	at, err := url.Parse(metadata.KeysURL)
-	if err != nil || !k.safe(at) {
-		return "", fmt.Errorf("discover %s: jwks_uri is not an https address", k.text)
+	if metadata.Issuer != k.text {
+		return "", &KeysError{URL: at, Cause: fmt.Sprintf("the discovery document has the issuer %q, not %q", refusal.Truncate(metadata.Issuer, refusal.MaxMessage), k.text)}
+	}
+	keysURL, err := url.Parse(metadata.KeysURL)
+	if err != nil || !k.safe(keysURL) {
+		return "", &KeysError{URL: at, Cause: "the jwks_uri in the discovery document is not an https address"}
 	}
 	return metadata.KeysURL, nil
 }
@@ -190,32 +193,22 @@ func (k *providerKeys) safe(at *url.URL) bool {
 	return at.Host != "" && (at.Scheme == "https" || at.Scheme == k.issuer.Scheme)
 }
 
+var errUnsafeRedirect = errors.New("it redirects to an address that is not safe, or too often")
+
 func (k *providerKeys) checkRedirect(r *http.Request, via []*http.Request) error {
 	if !k.safe(r.URL) || len(via) >= 5 {
-		return errors.New("the provider redirects to an address that is not safe, or too often")
+		return errUnsafeRedirect
 	}
 	return nil
 }
 
-// get fetches the signature keys. Keys of other kinds are skipped.
-func (k *providerKeys) get(ctx context.Context, at string) ([]jose.JSONWebKey, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := k.client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", at, response.Status)
-	}
+// signatureKeys fetches the signature keys. Keys of other kinds are skipped.
+func (k *providerKeys) signatureKeys(ctx context.Context, at string) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxProviderResponse)).Decode(&set); err != nil {
-		return nil, fmt.Errorf("%s: %w", at, err)
+	if err := k.get(ctx, at, &set); err != nil {
+		return nil, err
 	}
 	keys := []jose.JSONWebKey{}
 	for _, raw := range set.Keys {
@@ -226,9 +219,37 @@ func (k *providerKeys) get(ctx context.Context, at string) ([]jose.JSONWebKey, e
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s: no public keys for signatures", at)
+		return nil, &KeysError{URL: at, Cause: "there are no public keys for signatures"}
 	}
 	return keys, nil
+}
+
+// get fetches a JSON document.
+func (k *providerKeys) get(ctx context.Context, at string, document any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return &KeysError{URL: at, Cause: "the address is not valid", Err: err}
+	}
+	response, err := k.client.Do(r)
+	if err != nil {
+		var u *url.Error // repeats the address
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return &KeysError{URL: at, Cause: connectionCause(err), Err: err}
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return &KeysError{URL: at, Cause: strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))}
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxProviderResponse))
+	if err != nil {
+		return &KeysError{URL: at, Cause: connectionCause(err), Err: err}
+	}
+	if err := json.Unmarshal(body, document); err != nil {
+		return &KeysError{URL: at, Cause: "the response is not the expected JSON", Err: err}
+	}
+	return nil
 }
 
 // current returns the cached keys, nil before the first successful fetch, and the error of the

@@ -181,7 +181,7 @@ func TestProvider_SignIn(t *testing.T) {
 	if _, code := withToken(s, p.token(t, "ada"), `{ viewer { id } }`); code != "UNAVAILABLE" {
 		t.Errorf("an unknown key while the provider is down: %q", code)
 	}
-	if c := identityCheck(s); !c.OK || !strings.Contains(c.Detail, "does not respond") {
+	if c := identityCheck(s); !c.OK || !strings.Contains(c.Detail, "503 Service Unavailable") {
 		t.Errorf("/readyz does not report that the provider is down: %+v", c)
 	}
 	remove := `mutation { deletePost(input: {id: "` + id + `"}) { deletedPostId } }`

@@ -32,7 +32,7 @@ type health struct {
 	stopping bool // guarded by mu
 }
 
-// check is the result of one check. The detail is public and names no hosts.
+// check is the result of one check. The detail is public and names no hosts other than issuers of tokens.
 type check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/graph/auth"
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/internal/waittest"
@@ -247,6 +249,23 @@ func TestCheckClock(t *testing.T) {
 	for offset, ok := range map[time.Duration]bool{0: true, 29 * time.Second: true, -31 * time.Second: false, 10 * time.Minute: false} {
 		if c := checkClock(offset); c.OK != ok || ok != (c.Detail == "") {
 			t.Errorf("offset %v: got %+v, want OK %t", offset, c, ok)
+		}
+	}
+}
+
+func TestCheckProvider(t *testing.T) {
+	refused := &auth.KeysError{URL: "https://id.example/keys", Cause: "connection refused", Err: errors.New("dial tcp 10.0.0.1:443")}
+	for name, tt := range map[string]struct {
+		known bool
+		err   error
+		want  check
+	}{
+		"keys fetched":                  {true, nil, check{Name: "identity", OK: true}},
+		"cannot be fetched":             {false, refused, check{Name: "identity", Detail: "the identity provider's keys: connection refused"}},
+		"fetched before, not now -> ok": {true, refused, check{Name: "identity", OK: true, Detail: "the identity provider's keys: connection refused; tokens signed with known keys are still accepted"}},
+	} {
+		if got := checkProvider(tt.known, tt.err); got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, tt.want)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (g *gateway) configure(context.Context) (err error) {
 	if err := g.Config.check(); err != nil {
 		return err
 	}
-	if g.provider, err = g.newProvider(); err != nil {
+	if g.provider, err = g.newProvider(g.log); err != nil {
 		return err
 	}
 	if g.certificates, err = g.loadTLS(g.log); err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 
@@ -39,11 +40,11 @@ func (c Config) checkAuth() error {
 
 // newProvider returns the verifier of the identity provider's tokens; nil without an issuer. It
 // makes no request.
-func (c authFlags) newProvider() (*auth.OIDC, error) {
+func (c authFlags) newProvider(log *slog.Logger) (*auth.OIDC, error) {
 	if c.AuthIssuer == "" {
 		return nil, nil
 	}
-	provider, err := auth.NewOIDC(auth.OIDCOptions{Issuer: c.AuthIssuer, Audience: c.AuthAudience, ModeratorRole: c.AuthModeratorRole, RoleClaim: c.AuthRoleClaim})
+	provider, err := auth.NewOIDC(auth.OIDCOptions{Issuer: c.AuthIssuer, Audience: c.AuthAudience, ModeratorRole: c.AuthModeratorRole, RoleClaim: c.AuthRoleClaim, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--auth-issuer: %w", err)
 	}
@@ -69,11 +70,16 @@ func (c Config) hosts(next http.Handler) http.Handler {
 // and routing requests to another instance would not help.
 func checkProvider(known bool, err error) check {
 	c := check{Name: "identity", OK: known}
-	if err != nil {
-		c.Detail = "the identity provider does not respond"
-		if known {
-			c.Detail += "; tokens signed with known keys are still accepted"
-		}
+	if err == nil {
+		return c
+	}
+	c.Detail = "the identity provider's keys: " + err.Error()
+	var e *auth.KeysError
+	if errors.As(err, &e) {
+		c.Detail = "the identity provider's keys: " + e.Cause
+	}
+	if known {
+		c.Detail += "; tokens signed with known keys are still accepted"
 	}
 	return c
 }
