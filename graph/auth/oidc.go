@@ -69,6 +69,9 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	if err != nil || issuer.Host == "" || issuer.User != nil || issuer.RawQuery != "" || issuer.Fragment != "" {
 		return nil, errors.New("the issuer is not the address of an OpenID Connect provider")
 	}
+	if isMultiTenant(issuer) {
+		return nil, errors.New("common, organizations and consumers issue no tokens: the issuer is that of a tenant, https://login.microsoftonline.com/<tenant id>/v2.0")
+	}
 	if o.Audience == "" {
 		return nil, errors.New("the audience is missing")
 	}
@@ -90,6 +93,13 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	return &OIDC{o: o, keys: keys, verifier: oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
 		ClientID: o.Audience, SupportedSigningAlgs: algorithms, SkipExpiryCheck: true, // done here, with a leeway
 	})}, nil
+}
+
+// isMultiTenant reports whether an issuer is an authority of Entra ID for several tenants. Their tokens, and their
+// discovery documents, have the issuer of a tenant, or a placeholder for it.
+func isMultiTenant(issuer *url.URL) bool {
+	host, tenant := strings.ToLower(issuer.Hostname()), strings.Split(strings.ToLower(issuer.Path)+"/", "/")[1]
+	return (host == "login.microsoftonline.com" || host == "login.microsoftonline.us") && slices.Contains([]string{"common", "organizations", "consumers"}, tenant)
 }
 
 // Run keeps the provider's keys up to date until ctx ends: keys that it no longer publishes

@@ -115,6 +115,24 @@ func TestOIDCOptions(t *testing.T) {
 	}
 }
 
+func TestOIDCOptions_EntraIssuers(t *testing.T) {
+	for issuer, valid := range map[string]bool{
+		"https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0": true,
+		"https://login.microsoftonline.com/common/v2.0":                               false,
+		"https://login.microsoftonline.com/Organizations":                             false,
+		"https://Login.MicrosoftOnline.com/consumers/v2.0":                            false,
+		"https://login.microsoftonline.us/common/v2.0":                                false,
+		"https://login.microsoftonline.com/commons/v2.0":                              true,
+		"https://login.microsoftonline.com":                                           true,
+		"https://id.example/common/v2.0":                                              true,
+	} {
+		_, err := NewOIDC(OIDCOptions{Issuer: issuer, Audience: "byline"})
+		if (err == nil) != valid || err != nil && !strings.Contains(err.Error(), "tenant") {
+			t.Errorf("%s: %v, want valid: %t", issuer, err, valid)
+		}
+	}
+}
+
 // A rotated key is accepted at once, without a restart.
 func TestOIDC_KeyRotation(t *testing.T) {
 	for name, next := range map[string]string{"new key id": "k2", "same key id": "k1", "no key id": ""} {
