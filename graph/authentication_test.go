@@ -8,9 +8,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"byline/graph/auth"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -61,6 +65,85 @@ func TestAuthorizationHeader(t *testing.T) {
 				t.Errorf("has data: %s", a.body)
 			}
 		})
+	}
+}
+
+// rejections returns the lines about rejected tokens.
+func rejections(log *logBuffer) (lines []string) {
+	for line := range strings.Lines(log.text()) {
+		if strings.Contains(line, `msg="bearer token rejected"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func TestRejectedTokens_AreLoggedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, metrics := &logBuffer{}, prometheus.NewRegistry()
+		verifier := verifierFunc(func(token string) (auth.Viewer, error) {
+			switch token {
+			case "good":
+				return auth.Viewer{Issuer: "i", Subject: "s"}, nil
+			case "outage":
+				return auth.Viewer{}, &blog.Error{Code: blog.Unavailable, Err: errors.New("down")}
+			case "unknown":
+				return auth.Viewer{}, errors.New("a verifier without reasons")
+			}
+			return auth.Viewer{}, &auth.InvalidToken{Reason: auth.Reason(token), Err: errors.New("not " + token)}
+		})
+		h := newTestHandler(t, Options{Verifier: verifier, Logger: textLogger(log), Metrics: metrics})
+		count := func(reason auth.Reason) (n float64) {
+			families, err := metrics.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				for _, m := range f.Metric {
+					if f.GetName() == "byline_rejected_tokens_total" && m.Label[0].GetValue() == string(reason) {
+						n += m.Counter.GetValue()
+					}
+				}
+			}
+			return n
+		}
+		for range 3 {
+			for _, token := range []string{"audience", "issuer", "expired", "good", "outage", "unknown"} {
+				post(t, h, token, "{__typename}", nil)
+			}
+		}
+		lines := rejections(log)
+		if len(lines) != 3 || !strings.Contains(lines[0], `level=WARN`) || !strings.Contains(lines[0], `reason=audience error="not audience" requestId=`) {
+			t.Errorf("want one line each for audience, issuer and malformed: %s", lines)
+		}
+		for reason, want := range map[auth.Reason]float64{auth.WrongAudience: 3, auth.WrongIssuer: 3, auth.Expired: 3, auth.Malformed: 3, auth.UnknownKey: 0} {
+			if got := count(reason); got != want {
+				t.Errorf("%s: counted %v, want %v", reason, got, want)
+			}
+		}
+
+		waittest.Advance(time.Minute)
+		post(t, h, "audience", "{__typename}", nil)
+		if lines = rejections(log)[3:]; len(lines) != 1 || !strings.Contains(lines[0], "suppressed=2") {
+			t.Errorf("a minute later: %s", lines)
+		}
+		post(t, h, strings.Repeat("a", auth.MaxToken+1), "{__typename}", nil)
+		if lines = rejections(log)[4:]; len(lines) != 1 || !strings.Contains(lines[0], "reason=malformed") || len(lines[0]) > 500 {
+			t.Errorf("a token over MaxToken: %s", lines)
+		}
+	})
+}
+
+func TestRejectedTokens_OverWebSocket(t *testing.T) {
+	log := &logBuffer{}
+	_, server := live(t, Options{Logger: textLogger(log)})
+	w := dial(t, server, modern, nil)
+	w.send(`{"type":"connection_init","payload":{"Authorization":"Bearer nobody"}}`)
+	if closed := w.closed(); closed.Code != closeForbidden {
+		t.Error(closed)
+	}
+	if lines := rejections(log); len(lines) != 1 || !strings.Contains(lines[0], "not a demo token") {
+		t.Error(lines)
 	}
 }
 

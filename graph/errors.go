@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -149,41 +148,15 @@ const (
 // presenter turns errors into what clients see, and logs them.
 type presenter struct {
 	log    *slog.Logger
-	events *eventFailures
+	events *logLimit[failureKey] // of subscriptions: each change may fail in thousands of them
 }
 
 func newPresenter(log *slog.Logger) presenter {
-	return presenter{log, &eventFailures{byKind: map[failureKey]eventFailure{}}}
+	return presenter{log, newLogLimit[failureKey](eventLogInterval)}
 }
 
 // eventLogInterval is how often a kind of failure of subscriptions is logged.
 const eventLogInterval = 10 * time.Second
-
-// eventFailures limits the log lines about subscriptions: each change may fail in thousands of them.
-type eventFailures struct {
-	mu     sync.Mutex
-	byKind map[failureKey]eventFailure // guarded by mu; there are few operations and codes
-}
-
-// eventFailure records the last log line about failures with the same operation and code.
-type eventFailure struct {
-	logged     time.Time // when its last line was written
-	suppressed int       // failures since then
-}
-
-// admit reports whether to log a failure, and how many of its kind were not logged before it.
-func (e *eventFailures) admit(k failureKey) (suppressed int, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	f, now := e.byKind[k], time.Now()
-	if now.Sub(f.logged) < eventLogInterval {
-		f.suppressed++
-		e.byKind[k] = f
-		return 0, false
-	}
-	e.byKind[k] = eventFailure{logged: now}
-	return f.suppressed, true
-}
 
 // present implements graphql.ErrorPresenterFunc.
 func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
@@ -226,6 +199,7 @@ const (
 	logActivityID = "activityId"
 	logError      = "error"
 	logStack      = "stack"
+	logReason     = "reason"
 	logSuppressed = "suppressed"
 )
 

@@ -9,7 +9,6 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
-	"byline/graph/auth"
 	"byline/graph/document"
 	"byline/graph/limit"
 	"byline/graph/refusal"
@@ -21,9 +20,9 @@ const executionTimeout = 30 * time.Second
 
 // transport is what GraphQL over HTTP and over WebSocket have in common.
 type transport struct {
+	authentication
 	exec      graphql.GraphExecutor
 	store     *store.Store
-	verifier  auth.Verifier
 	streams   context.Context // event streams and WebSockets end when it does
 	requests  limit.Requests
 	memory    *limit.Memory

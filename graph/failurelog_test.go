@@ -27,11 +27,16 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// failures returns the lines about failed operations.
-func (l *logBuffer) failures() (lines []string) {
+// text returns the whole log.
+func (l *logBuffer) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for line := range strings.Lines(l.b.String()) {
+	return l.b.String()
+}
+
+// failures returns the lines about failed operations.
+func (l *logBuffer) failures() (lines []string) {
+	for line := range strings.Lines(l.text()) {
 		if strings.Contains(line, `msg="operation failed"`) {
 			lines = append(lines, line)
 		}

@@ -39,7 +39,7 @@ type Options struct {
 	// Tracing traces operations and their reads and writes. Default: no traces.
 	Tracing trace.TracerProvider
 
-	// Logger gets a line for each failed operation. Default: discards.
+	// Logger gets a line for each failed operation, and for rejected tokens. Default: discards.
 	Logger *slog.Logger
 
 	// RUPerRequest is the budget of an operation, or of each event of a subscription, against
@@ -188,7 +188,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoin
 		traced.tracer = o.Tracing.Tracer(tracerName)
 	}
 	t := &transport{
-		exec: newExecutor(o, schema, presenter, metrics, traced), store: o.Store, verifier: o.Verifier, streams: o.Streams,
+		exec: newExecutor(o, schema, presenter, metrics, traced), store: o.Store, authentication: newAuthentication(o, metrics), streams: o.Streams,
 		requests:  limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress),
 		memory:    limit.NewMemory(o.Capacity),
 		admission: limit.NewAdmission(o.Capacity, o.Logger),

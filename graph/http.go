@@ -110,7 +110,7 @@ func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in reque
 	if err := t.requests.AdmitAddress(requestFrom(ctx).address); err != nil {
 		return in, err
 	}
-	if err := requestFrom(ctx).authenticate(ctx, r.Header, t.verifier); err != nil {
+	if err := t.authenticate(ctx, requestFrom(ctx), r.Header); err != nil {
 		return in, err
 	}
 	if err := t.requests.AdmitViewer(requestFrom(ctx).viewer); err != nil {

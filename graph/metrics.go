@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"byline/graph/auth"
 	"byline/graph/cost"
 )
 
@@ -15,7 +16,9 @@ type metrics struct {
 	responses     *prometheus.CounterVec
 	seconds       *prometheus.HistogramVec
 	ru, predicted *prometheus.CounterVec
-	cached        cacheMetrics
+
+	rejectedTokens *prometheus.CounterVec
+	cached         cacheMetrics
 }
 
 // cacheMetrics count responses from the response cache.
@@ -38,6 +41,11 @@ func newMetrics(r prometheus.Registerer) metrics {
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"type"}),
 		ru:        counter("byline_graphql_request_units_total", "Request units charged for responses.", "type"),
 		predicted: counter("byline_graphql_predicted_request_units_total", "Request units predicted for responses.", "type"),
+
+		rejectedTokens: counter("byline_rejected_tokens_total", "Bearer tokens that were rejected.", "reason"),
+	}
+	for _, reason := range auth.Reasons() {
+		m.rejectedTokens.WithLabelValues(string(reason))
 	}
 	r.MustRegister(m.seconds)
 	query := string(ast.Query)

@@ -82,16 +82,7 @@ func viewerID(ctx context.Context) string {
 	return r.viewer
 }
 
-// authenticate records the viewer of the bearer token in the headers. It is called before
-// execution.
-func (r *request) authenticate(ctx context.Context, h http.Header, verifier auth.Verifier) error {
-	v, err := auth.Authenticate(ctx, h, verifier)
-	if v != nil {
-		r.signIn(*v)
-	}
-	return err
-}
-
+// signIn records the viewer.
 func (r *request) signIn(v auth.Viewer) {
 	r.viewer, r.moderator, r.expires = blog.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
 	r.meter.Payer, r.meter.SignedIn = r.viewer, true

@@ -312,7 +312,7 @@ func (s *socket) init(m message) bool {
 		}
 	}
 	caller := &request{}
-	if err := caller.authenticate(s.ctx, h, s.verifier); err != nil {
+	if err := s.authenticate(s.ctx, caller, h); err != nil {
 		code := closeForbidden
 		if c := blog.CodeOf(err); c == blog.Unavailable || c == blog.Canceled {
 			code = closeVerifierDown

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -21,8 +20,8 @@ type Viewer struct {
 }
 
 // Verifier verifies bearer tokens. An error with the code blog.Unavailable says that the
-// provider cannot be reached; any other, that the token is invalid. It is safe for
-// concurrent use.
+// provider cannot be reached; any other, that the token is invalid, with a reason if it is
+// an InvalidToken. It is safe for concurrent use.
 type Verifier interface {
 	Verify(ctx context.Context, token string) (Viewer, error)
 }
@@ -41,7 +40,8 @@ func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewe
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > MaxToken || !isToken(token, bearerOthers) || verifier == nil {
-		return nil, &refusal.Error{Code: refusal.Unauthenticated, Message: "the Authorization header must have the form: Bearer <token>"}
+		return nil, &refusal.Error{Code: refusal.Unauthenticated, Message: "the Authorization header must have the form: Bearer <token>",
+			Err: invalid(Malformed, "not one header of the form Bearer <token>, with a token of at most %d bytes", MaxToken)}
 	}
 	viewer, err := verifier.Verify(ctx, token)
 	switch code := blog.CodeOf(err); {
@@ -72,7 +72,7 @@ const (
 	demoModerator  = DemoIssuer + "-moderator"
 )
 
-var errNotDemo = errors.New("not a demo token")
+var errNotDemo = invalid(Malformed, "not a demo token")
 
 func (demoVerifier) Verify(_ context.Context, token string) (Viewer, error) {
 	prefix, subject, _ := strings.Cut(token, ":")

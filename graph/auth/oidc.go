@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
-
-	"byline/store/blog"
 )
 
 // OIDCOptions say which tokens are valid. Issuer and Audience are required.
@@ -134,22 +131,22 @@ func (v *OIDC) Ready() (known bool, err error) {
 
 // Verify implements Verifier.
 func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
-	var outage error
-	verified, err := v.verifier.Verify(context.WithValue(ctx, outageKey{}, &outage), token)
-	if outage != nil {
-		return Viewer{}, &blog.Error{Code: blog.Unavailable, Op: "verify token", Err: outage}
+	var unsigned error
+	verified, err := v.verifier.Verify(context.WithValue(ctx, signatureErrorKey{}, &unsigned), token)
+	if unsigned != nil {
+		return Viewer{}, unsigned
 	}
 	if err != nil {
-		return Viewer{}, err
+		return Viewer{}, invalidClaims(err)
 	}
 	var claims map[string]any
 	if err := verified.Claims(&claims); err != nil {
-		return Viewer{}, err
+		return Viewer{}, invalidClaims(err)
 	}
 	for name := range claims {
 		for _, exact := range []string{"iss", "sub", "aud", "exp"} {
 			if name != exact && strings.EqualFold(name, exact) { // the verifier may have read it instead
-				return Viewer{}, fmt.Errorf("the token has a claim %q, which is not %s", name, exact)
+				return Viewer{}, invalid(BadClaims, "the token has a claim %q, which is not %s", name, exact)
 			}
 		}
 	}
@@ -159,13 +156,13 @@ func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
 	notBefore, hasNotBefore := claims["nbf"].(float64)
 	switch {
 	case !hasExpiry || claims["nbf"] != nil && !hasNotBefore:
-		return Viewer{}, errors.New("exp is missing, or exp or nbf is not a number")
+		return Viewer{}, invalid(BadClaims, "exp is missing, or exp or nbf is not a number")
 	case !now.Before(expires):
-		return Viewer{}, fmt.Errorf("the token expired at %s", verified.Expiry.UTC())
+		return Viewer{}, invalid(Expired, "the token expired at %s", verified.Expiry.UTC())
 	case notBefore > float64(now.Add(ClockSkew).Unix()):
-		return Viewer{}, errors.New("the token is not yet valid")
+		return Viewer{}, invalid(NotYetValid, "the token is valid from %s on, and it is %s", time.Unix(int64(notBefore), 0).UTC(), now.UTC())
 	case verified.Subject == "":
-		return Viewer{}, errors.New("the token has no subject")
+		return Viewer{}, invalid(BadClaims, "the token has no subject")
 	}
 	// The issuer as configured: some providers have two spellings of theirs.
 	return Viewer{Issuer: v.o.Issuer, Subject: verified.Subject, Moderator: v.moderates(claims), Expires: expires}, nil
@@ -202,13 +199,6 @@ func claimAt(claims map[string]any, name string) any {
 	return at
 }
 
-// outageKey is the context key of a *error in which providerKeys returns why it could not fetch
-// the provider's keys: the verifier in between converts errors to text.
-type outageKey struct{}
-
-func recordOutage(ctx context.Context, reason error) error {
-	if outage, ok := ctx.Value(outageKey{}).(*error); ok {
-		*outage = reason
-	}
-	return reason
-}
+// signatureErrorKey is the context key of a *error in which providerKeys returns its error: the
+// verifier in between converts errors to text.
+type signatureErrorKey struct{}

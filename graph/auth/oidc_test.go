@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"byline/internal/oidctest"
+	"byline/internal/secrettest"
 	"byline/internal/testmain"
 	"byline/internal/waittest"
 	"byline/store/blog"
@@ -27,49 +28,108 @@ func TestOIDC(t *testing.T) {
 	v.o.Clock = func() time.Time { return now }
 	for name, tt := range map[string]struct {
 		claims    map[string]any
-		valid     bool
+		reason    Reason // "": valid
 		moderator bool
 	}{
-		"valid token":                                      {nil, true, false},
-		"one of several audiences -> valid":                {map[string]any{"aud": []string{"other", "byline"}}, true, false},
-		"wrong audience":                                   {map[string]any{"aud": "other"}, false, false},
-		"missing audience":                                 {map[string]any{"aud": nil}, false, false},
-		"wrong issuer":                                     {map[string]any{"iss": "https://elsewhere.example"}, false, false},
-		"issuer with a trailing slash":                     {map[string]any{"iss": p.URL + "/"}, false, false},
-		"expired within the clock skew -> valid":           {map[string]any{"exp": at(-ClockSkew + time.Second)}, true, false},
-		"expired beyond the clock skew":                    {map[string]any{"exp": at(-ClockSkew - time.Second)}, false, false},
-		"missing expiry":                                   {map[string]any{"exp": nil}, false, false},
-		"not yet valid within the clock skew -> valid":     {map[string]any{"nbf": at(ClockSkew - time.Second)}, true, false},
-		"not yet valid beyond the clock skew":              {map[string]any{"nbf": at(ClockSkew + 2*time.Second)}, false, false},
-		"nbf is not a number":                              {map[string]any{"nbf": "tomorrow"}, false, false},
-		"missing subject":                                  {map[string]any{"sub": nil}, false, false},
-		"subject is not a string":                          {map[string]any{"sub": 1}, false, false},
-		"claim that case-folds to sub":                     {map[string]any{"\u017fub": "mallory"}, false, false},
-		"claim that case-folds to iss":                     {map[string]any{"iss": "https://elsewhere.example", "i\u017fs": p.URL}, false, false},
-		"unrelated claim -> valid":                         {map[string]any{"SUBJECT": "mallory"}, true, false},
-		"claim that case-folds to exp":                     {map[string]any{"EXP": at(time.Hour), "exp": nil}, false, false},
-		"list with the moderator role -> moderator":        {map[string]any{"roles": []string{"writer", "moderator"}}, true, true},
-		"string with the moderator role -> moderator":      {map[string]any{"roles": "moderator"}, true, true},
-		"string that contains the role -> not a moderator": {map[string]any{"roles": "moderators moderator"}, true, false},
-		"role in another claim -> not a moderator":         {map[string]any{"groups": []string{"moderator"}}, true, false},
-		"roles are not strings -> not a moderator":         {map[string]any{"roles": []any{1, nil, map[string]any{"moderator": true}}}, true, false},
-		"roles are an object -> not a moderator":           {map[string]any{"roles": map[string]any{"moderator": true}}, true, false},
+		"valid token":                                      {nil, "", false},
+		"one of several audiences -> valid":                {map[string]any{"aud": []string{"other", "byline"}}, "", false},
+		"wrong audience":                                   {map[string]any{"aud": "other"}, WrongAudience, false},
+		"missing audience":                                 {map[string]any{"aud": nil}, WrongAudience, false},
+		"wrong issuer":                                     {map[string]any{"iss": "https://elsewhere.example"}, WrongIssuer, false},
+		"issuer with a trailing slash":                     {map[string]any{"iss": p.URL + "/"}, WrongIssuer, false},
+		"expired within the clock skew -> valid":           {map[string]any{"exp": at(-ClockSkew + time.Second)}, "", false},
+		"expired beyond the clock skew":                    {map[string]any{"exp": at(-ClockSkew - time.Second)}, Expired, false},
+		"missing expiry":                                   {map[string]any{"exp": nil}, BadClaims, false},
+		"not yet valid within the clock skew -> valid":     {map[string]any{"nbf": at(ClockSkew - time.Second)}, "", false},
+		"not yet valid beyond the clock skew":              {map[string]any{"nbf": at(ClockSkew + 2*time.Second)}, NotYetValid, false},
+		"nbf is not a number":                              {map[string]any{"nbf": "tomorrow"}, BadClaims, false},
+		"missing subject":                                  {map[string]any{"sub": nil}, BadClaims, false},
+		"subject is not a string":                          {map[string]any{"sub": 1}, BadClaims, false},
+		"claim that case-folds to sub":                     {map[string]any{"\u017fub": "mallory"}, BadClaims, false},
+		"claim that case-folds to iss":                     {map[string]any{"iss": "https://elsewhere.example", "i\u017fs": p.URL}, BadClaims, false},
+		"unrelated claim -> valid":                         {map[string]any{"SUBJECT": "mallory"}, "", false},
+		"claim that case-folds to exp":                     {map[string]any{"EXP": at(time.Hour), "exp": nil}, BadClaims, false},
+		"list with the moderator role -> moderator":        {map[string]any{"roles": []string{"writer", "moderator"}}, "", true},
+		"string with the moderator role -> moderator":      {map[string]any{"roles": "moderator"}, "", true},
+		"string that contains the role -> not a moderator": {map[string]any{"roles": "moderators moderator"}, "", false},
+		"role in another claim -> not a moderator":         {map[string]any{"groups": []string{"moderator"}}, "", false},
+		"roles are not strings -> not a moderator":         {map[string]any{"roles": []any{1, nil, map[string]any{"moderator": true}}}, "", false},
+		"roles are an object -> not a moderator":           {map[string]any{"roles": map[string]any{"moderator": true}}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			viewer, err := v.Verify(t.Context(), p.Token(t, tt.claims))
-			if (err == nil) != tt.valid {
-				t.Fatalf("Verify = %+v, %v; want valid: %t", viewer, err, tt.valid)
+			if (err == nil) != (tt.reason == "") {
+				t.Fatalf("Verify = %+v, %v; want the reason %q", viewer, err, tt.reason)
 			}
-			if tt.valid && (viewer.Issuer != p.URL || viewer.Subject != "ada" || viewer.Moderator != tt.moderator || viewer.Expires.IsZero()) {
+			if err == nil && (viewer.Issuer != p.URL || viewer.Subject != "ada" || viewer.Moderator != tt.moderator || viewer.Expires.IsZero()) {
 				t.Errorf("viewer %+v, want ada of %s, moderator: %t, with an expiry", viewer, p.URL, tt.moderator)
 			}
-			if !tt.valid && blog.CodeOf(err) == blog.Unavailable {
-				t.Errorf("an invalid token is reported as an outage: %v", err)
+			if err != nil && (blog.CodeOf(err) == blog.Unavailable || ReasonOf(err) != tt.reason || strings.Contains(err.Error(), "ada")) {
+				t.Errorf("%v: reason %q, want %q, no outage, and no subject", err, ReasonOf(err), tt.reason)
 			}
 		})
 	}
 	if discovery, keys := p.Discovery.Load(), p.Asked.Load(); discovery != 1 || keys != 1 {
 		t.Errorf("%d discovery requests and %d key requests, want 1 each", discovery, keys)
+	}
+}
+
+func TestOIDC_ReasonsOfSignatures(t *testing.T) {
+	p := oidctest.New(t)
+	v := verifierOf(t, p)
+	key, name := p.SigningKey()
+	parts := strings.Split(p.Token(t, nil), ".")
+	for name, tt := range map[string]struct {
+		token string
+		want  Reason
+		text  string
+	}{
+		"opaque":                      {"opaque", Malformed, "malformed jwt"},
+		"three parts that are no JWS": {"a.b.c", Malformed, "malformed jwt"},
+		"symmetric algorithm":         {p.Signed(t, jose.HS256, []byte(strings.Repeat("k", 32)), nil, nil), Malformed, "HS256"},
+		"another type":                {p.Signed(t, jose.ES256, key, map[jose.HeaderKey]any{"kid": name, "typ": "logout+jwt"}, nil), Malformed, "logout+jwt"},
+		"unknown key id":              {p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "mine"}, nil), UnknownKey, `"mine"`},
+		"another key, known id":       {p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": name}, nil), BadSignature, ""},
+		"another key, no id":          {p.Signed(t, jose.ES256, oidctest.NewKey(t), nil, nil), BadSignature, ""},
+		"changed claims":              {secrettest.Secret(parts[0] + "." + strings.Split(p.Token(t, map[string]any{"sub": "eve"}), ".")[1] + "." + parts[2]), BadSignature, ""},
+	} {
+		_, err := v.Verify(t.Context(), tt.token)
+		if err == nil || ReasonOf(err) != tt.want || !strings.Contains(err.Error(), tt.text) || secrettest.Find([]byte(err.Error())) != "" {
+			t.Errorf("%s: %v: reason %q, want %q, and %s in the text", name, err, ReasonOf(err), tt.want, tt.text)
+		}
+	}
+}
+
+// The text of the reason has what was expected and what was received.
+func TestOIDC_TextOfReason(t *testing.T) {
+	p := oidctest.New(t)
+	v := verifierOf(t, p)
+	for text, claims := range map[string]map[string]any{
+		`expected "` + p.URL + `" got "` + p.URL + `/"`: {"iss": p.URL + "/"},
+		`expected audience "byline" got ["graph"]`:      {"aud": "graph"},
+		`2100-01-01 00:00:00 +0000 UTC`:                 {"nbf": time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix()},
+	} {
+		if _, err := v.Verify(t.Context(), p.Token(t, claims)); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v lacks %s", err, text)
+		}
+	}
+}
+
+// A client that goes away while the keys are fetched has sent no invalid token.
+func TestOIDC_CanceledIsNoReason(t *testing.T) {
+	p := oidctest.New(t)
+	v := verifierOf(t, p)
+	if _, err := v.Verify(t.Context(), p.Token(t, nil)); err != nil {
+		t.Fatal(err)
+	}
+	p.Down.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, kid := range []string{"k1", "mine"} {
+		token := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": kid}, nil)
+		if _, err := v.Verify(ctx, token); blog.CodeOf(err) != blog.Unavailable {
+			t.Errorf("kid %s: %v, want unavailable", kid, err)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 // providerKeys caches the public keys of an OpenID Connect provider. It fetches them again for a
@@ -45,24 +46,31 @@ const (
 
 const maxProviderResponse = 1 << 20 // bytes
 
-var (
-	errNotFetched   = errors.New("they have not been fetched yet")
-	errBadSignature = errors.New("the signature is not by a key of the provider")
-)
+var errNotFetched = errors.New("they have not been fetched yet")
 
-// VerifySignature implements oidc.KeySet. It reports an outage by outageKey.
+// VerifySignature implements oidc.KeySet. It also returns its error by signatureErrorKey: an
+// InvalidToken, or a blog.Error if the provider cannot be reached.
 func (k *providerKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := k.verifySignature(ctx, token)
+	if unsigned, ok := ctx.Value(signatureErrorKey{}).(*error); ok {
+		*unsigned = err
+	}
+	return payload, err
+}
+
+func (k *providerKeys) verifySignature(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSigned(token, asymmetric)
 	if err != nil {
-		return nil, err
+		return nil, &InvalidToken{Reason: Malformed, Err: err}
 	}
 	if len(signed.Signatures) != 1 {
-		return nil, errors.New("not one signature")
+		return nil, invalid(Malformed, "not one signature")
 	}
-	switch kind, _ := signed.Signatures[0].Header.ExtraHeaders[jose.HeaderType].(string); strings.ToLower(kind) {
+	header := signed.Signatures[0].Header
+	switch kind, _ := header.ExtraHeaders[jose.HeaderType].(string); strings.ToLower(kind) {
 	case "", "jwt", "at+jwt", "application/at+jwt":
 	default: // such as logout+jwt
-		return nil, errors.New("not an access token")
+		return nil, invalid(Malformed, "not an access token: typ is %q", kind)
 	}
 	keys, _ := k.current()
 	payload, known := verifyWith(keys, signed)
@@ -71,13 +79,16 @@ func (k *providerKeys) VerifySignature(ctx context.Context, token string) ([]byt
 	}
 	// The key may be new, even if its id is known.
 	keys, err = k.refetch(ctx)
-	if payload, _ := verifyWith(keys, signed); payload != nil {
+	payload, stillKnown := verifyWith(keys, signed)
+	switch {
+	case payload != nil:
 		return payload, nil
+	case err != nil && (!known || ctx.Err() != nil):
+		return nil, &blog.Error{Code: blog.Unavailable, Op: "verify token", Err: err}
+	case !known && !stillKnown && header.KeyID != "":
+		return nil, invalid(UnknownKey, "the provider has no key with the id %q for %s", header.KeyID, header.Algorithm)
 	}
-	if err != nil && !known {
-		return nil, recordOutage(ctx, err)
-	}
-	return nil, errBadSignature
+	return nil, invalid(BadSignature, "the signature is not by a key of the provider")
 }
 
 // verifyWith returns the payload if one of the keys has signed it. known reports whether one of
