@@ -5,14 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// Names of log attributes.
+const (
+	logCheck  = "check"
+	logDetail = "detail"
 )
 
 const (
@@ -27,9 +39,11 @@ const (
 type health struct {
 	checks []func(context.Context) check
 	metric *prometheus.GaugeVec // by check
+	log    *slog.Logger
 
 	mu       sync.Mutex
-	stopping bool // guarded by mu
+	stopping bool            // guarded by mu
+	passed   map[string]bool // guarded by mu; the last result of each check
 }
 
 // check is the result of one check. The detail is public and names no hosts other than issuers of tokens.
@@ -37,6 +51,8 @@ type check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
+
+	err error // the cause, for the log; may be nil
 }
 
 // cached returns a check whose result is cached for checkTTL.
@@ -57,21 +73,21 @@ func cached(run func(context.Context) check) func(context.Context) check {
 	}
 }
 
-// newHealth returns the health of an instance that serves a blog. The results of the last probe
-// are in the metric byline_ready.
-func newHealth(blog *store.Store, r prometheus.Registerer) *health {
+// newHealth returns the health of an instance that serves a blog, from the embedded engine or not. The
+// results of the last probe are in the metric byline_ready.
+func newHealth(blog *store.Store, embedded bool, r prometheus.Registerer, log *slog.Logger) *health {
 	metric := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "byline_ready",
 		Help: "1 if a check of /readyz was OK in the last probe, 0 if not."}, []string{"check"})
 	r.MustRegister(metric)
-	return &health{metric: metric, checks: []func(context.Context) check{
-		cached(func(ctx context.Context) check { return checkCosmos(blog.Ready(ctx)) }),
+	return &health{metric: metric, log: log, passed: map[string]bool{}, checks: []func(context.Context) check{
+		cached(func(ctx context.Context) check { return checkCosmos(blog.Ready(ctx), embedded) }),
 	}}
 }
 
 // checkCosmos derives the state of Cosmos DB from the error of a request. Throttling is OK: routing
 // requests to other instances would not help.
-func checkCosmos(err error) check {
-	c := check{Name: "cosmos", OK: true}
+func checkCosmos(err error, embedded bool) check {
+	c := check{Name: "cosmos", OK: true, err: err}
 	var e *blog.Error
 	switch code := blog.CodeOf(err); {
 	case code == "":
@@ -80,9 +96,46 @@ func checkCosmos(err error) check {
 	case errors.As(err, &e) && e.Message != "":
 		c.OK, c.Detail = false, e.Message
 	default:
-		c.OK, c.Detail = false, "Cosmos DB does not respond"
+		c.OK, c.Detail = false, cosmosCause(err, embedded)
 	}
 	return c
+}
+
+// cosmosCause returns why a request to Cosmos DB failed. Messages of Azure name accounts, principals and
+// addresses, which are not public; those of the embedded engine do not.
+func cosmosCause(err error, embedded bool) string {
+	e := cosmos.ErrorOf(err)
+	switch {
+	case errors.As(err, new(*azidentity.AuthenticationFailedError)):
+		return "the identity gets no token for Cosmos DB"
+	case e.Status == 0:
+		return "Cosmos DB does not respond"
+	case e.Status == http.StatusUnauthorized:
+		return "Cosmos DB refuses the key or the token (401)"
+	case e.Status == http.StatusForbidden:
+		return "Cosmos DB denies access (403): the identity lacks its role, or the firewall refuses this network"
+	}
+	detail := strings.TrimSpace(fmt.Sprintf("Cosmos DB responds %d %s", e.Status, http.StatusText(e.Status)))
+	if message := messageOf(err); embedded && message != "" {
+		detail += ": " + message
+	}
+	return detail
+}
+
+// messageOf returns the message in an error response of Cosmos DB, "" without one.
+func messageOf(err error) string {
+	var r *azcore.ResponseError
+	if !errors.As(err, &r) || r.RawResponse == nil {
+		return ""
+	}
+	body, err := runtime.Payload(r.RawResponse) // azcore has read it, and keeps it
+	var response struct {
+		Message string `json:"message"`
+	}
+	if err != nil || json.Unmarshal(body, &response) != nil {
+		return ""
+	}
+	return response.Message
 }
 
 // checkOverload is OK unless the instance has refused operations for some time: other instances may have the
@@ -147,8 +200,36 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		h.metric.WithLabelValues(c.Name).Set(ok)
 	}
+	if !stopping {
+		h.logChanges(response.Checks)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(response) // fails only if the client has disconnected
+}
+
+// logChanges logs the checks that failed in the last probe and pass now, or the other way round. Some fail from
+// the start until the instance is ready: that is no warning.
+func (h *health) logChanges(checks []check) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range checks {
+		passed, known := h.passed[c.Name]
+		h.passed[c.Name] = c.OK
+		switch {
+		case known && passed == c.OK, !known && c.OK:
+		case c.OK:
+			h.log.Info("readiness check passes", logCheck, c.Name)
+		default:
+			level, attrs := slog.LevelWarn, []any{logCheck, c.Name, logDetail, c.Detail}
+			if !known {
+				level = slog.LevelInfo
+			}
+			if c.err != nil {
+				attrs = append(attrs, logError, c.err)
+			}
+			h.log.Log(context.Background(), level, "readiness check fails", attrs...)
+		}
+	}
 }

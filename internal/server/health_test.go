@@ -1,18 +1,25 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -101,6 +108,10 @@ func newProbed(t *testing.T) probed {
 	return probed{blog, engine, wire}
 }
 
+func (p probed) health() *health {
+	return newHealth(p.Store, true, prometheus.NewRegistry(), secrettest.Logger())
+}
+
 // run runs the projections until the test ends.
 func (p probed) run(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -119,7 +130,7 @@ func TestReadiness(t *testing.T) {
 		p := newProbed(t)
 		expectFailing := func(want map[string]string) {
 			t.Helper()
-			if got := probeReady(t, newHealth(p.Store, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
+			if got := probeReady(t, p.health()).failing(); !cmp.Equal(got, want) {
 				t.Error(cmp.Diff(want, got))
 			}
 		}
@@ -129,7 +140,7 @@ func TestReadiness(t *testing.T) {
 		}
 		expectFailing(map[string]string{})
 
-		h := newHealth(p.Store, prometheus.NewRegistry())
+		h := p.health()
 		demo := &demoBlog{blog: p.Store, log: secrettest.Logger()}
 		h.add(demo.check)
 		if got, want := probeReady(t, h).failing(), map[string]string{"demo": "loading the demo blog"}; !cmp.Equal(got, want) {
@@ -162,7 +173,7 @@ func TestReadiness(t *testing.T) {
 		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
 		expectFailing(map[string]string{})
 		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusServiceUnavailable} })
-		expectFailing(map[string]string{"cosmos": "Cosmos DB does not respond"})
+		expectFailing(map[string]string{"cosmos": "Cosmos DB responds 503 Service Unavailable: The service is unavailable."})
 		h.stop()
 		if got := probeReady(t, h).failing(); got["process"] != "stopping" {
 			t.Error(got)
@@ -182,13 +193,105 @@ func TestReadiness_ThrottledWithRetries(t *testing.T) {
 		p.engine.Inject(func(emulator.Operation) emulator.Fault {
 			return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
 		})
-		h := newHealth(p.Store, prometheus.NewRegistry())
+		h := p.health()
 		if r := probeReady(t, h); r.code != http.StatusOK || r.Checks[0].Detail != "Cosmos DB throttles requests" {
 			t.Errorf("%+v", r)
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("waited %s", took)
 		}
+	})
+}
+
+// TestReadiness_Causes: the detail names why Cosmos DB cannot serve, without what Azure's messages tell about the
+// account.
+func TestReadiness_Causes(t *testing.T) {
+	respond := func(status int) func(*http.Request) (*http.Response, error) {
+		return func(r *http.Request) (*http.Response, error) {
+			body := io.NopCloser(strings.NewReader(`{"code":"Secret","message":"principal secret of account secret"}`))
+			return &http.Response{StatusCode: status, Request: r, Body: body, Header: http.Header{}}, nil
+		}
+	}
+	fail := func(err error) func(*http.Request) (*http.Response, error) {
+		return func(*http.Request) (*http.Response, error) { return nil, err }
+	}
+	for name, tt := range map[string]struct {
+		do       func(*http.Request) (*http.Response, error)
+		embedded bool
+		want     string
+	}{
+		"wrong key":          {respond(401), false, "Cosmos DB refuses the key or the token (401)"},
+		"no role":            {respond(403), false, "Cosmos DB denies access (403): the identity lacks its role, or the firewall refuses this network"},
+		"unavailable":        {respond(503), false, "Cosmos DB responds 503 Service Unavailable"},
+		"full disk":          {respond(503), true, "Cosmos DB responds 503 Service Unavailable: principal secret of account secret"},
+		"a bug":              {respond(400), false, "Cosmos DB responds 400 Bad Request"},
+		"connection refused": {fail(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), false, "Cosmos DB does not respond"},
+		"no response in time": {func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}, false, "Cosmos DB does not respond"},
+		"no token": {fail(&azidentity.AuthenticationFailedError{}), false, "the identity gets no token for Cosmos DB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newProbed(t)
+				if err := p.Provision(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				p.wire.Transporter = transporterFunc(tt.do)
+				ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
+				defer cancel()
+				if c := checkCosmos(p.Ready(ctx), tt.embedded); c.OK || c.Detail != tt.want {
+					t.Errorf("got %+v, want %s", c, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// transporterFunc is a function as a policy.Transporter.
+type transporterFunc func(*http.Request) (*http.Response, error)
+
+func (f transporterFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestReadiness_ChangesAreLogged: a check is logged when it begins to fail, with the cause, and when it passes again.
+func TestReadiness_ChangesAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProbed(t)
+		if err := p.Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		h := newHealth(p.Store, true, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(io.MultiWriter(&log, secrettest.Writer), nil)))
+		demo := check{Name: "demo", Detail: "loading the demo blog"}
+		h.add(func() check { return demo })
+		probe := func(want ...string) {
+			t.Helper()
+			for range 3 {
+				probeReady(t, h)
+				waittest.Advance(checkTTL)
+			}
+			lines := slices.Collect(strings.Lines(log.String()))
+			log.Reset()
+			if len(lines) != len(want) {
+				t.Fatalf("logged %q, want %q", lines, want)
+			}
+			for i, line := range lines {
+				if !strings.Contains(line, want[i]) {
+					t.Errorf("logged %q, want %q", line, want[i])
+				}
+			}
+		}
+		probe(`level=INFO msg="readiness check fails" check=demo detail="loading the demo blog"`)
+		demo.OK = true
+		probe(`level=INFO msg="readiness check passes" check=demo`)
+		fault := func(*http.Request) (int, string) { return http.StatusUnauthorized, "" }
+		p.wire.respond.Store(&fault)
+		probe(`level=WARN msg="readiness check fails" check=cosmos detail="Cosmos DB refuses the key or the token (401)" error="check readiness: UNAVAILABLE: `)
+		p.wire.respond.Store(nil)
+		probe(`level=INFO msg="readiness check passes" check=cosmos`)
+		h.stop()
+		probe()
 	})
 }
 
@@ -227,7 +330,7 @@ func TestReadiness_SharedFaults(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				h := newHealth(p.Store, prometheus.NewRegistry())
+				h := p.health()
 				fault := func(r *http.Request) (int, string) { return respond(r, author.ID) }
 				p.wire.respond.Store(&fault)
 				_, _ = p.CreatePost(t.Context(), store.NewPost{AuthorID: author.ID, Title: "t", Content: "c"}) // its summary may be refused

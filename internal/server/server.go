@@ -186,7 +186,7 @@ func (g *gateway) provision(ctx context.Context) error {
 // start starts the background work: the projections, the load of the demo blog, whose first posts it
 // waits for, and the refresh of the identity provider's keys.
 func (g *gateway) start(ctx context.Context) error {
-	g.health = newHealth(g.blog, g.account.Metrics)
+	g.health = newHealth(g.blog, g.Embedded(), g.account.Metrics, g.log)
 	g.health.add(func() check { return checkOverload(g.handler.Overloaded()) })
 	g.health.add(func() check { return checkClock(g.account.ClockOffset()) })
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))

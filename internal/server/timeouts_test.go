@@ -51,7 +51,7 @@ func serveInBubble(t testing.TB) *served {
 	if err := errors.Join(g.blog.Provision(t.Context()), g.openHandler(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	g.health = newHealth(g.blog, metrics)
+	g.health = newHealth(g.blog, g.Embedded(), metrics, g.log)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- g.serve(ctx) }()
