@@ -32,9 +32,9 @@ const (
 	checkTTL     = time.Second     // how long the result about Cosmos DB is cached
 )
 
-// health is the handler of /readyz. Its checks are about this instance alone: problems of all instances, such as
-// the lag of the projections, are for alerts, since taking instances out of service would not help. Checks run
-// when /readyz is probed; those that make requests are cached, so that any number of probes costs about 1 RU a
+// health is the handler of /readyz. Its checks are whether this instance can serve. Other problems of all instances,
+// such as the lag of the projections, are for alerts, since taking instances out of service would not help. Checks
+// run when /readyz is probed; those that make requests are cached, so that any number of probes costs about 1 RU a
 // second.
 type health struct {
 	checks []func(context.Context) check
