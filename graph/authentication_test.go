@@ -200,7 +200,17 @@ func TestStreams_EndWhenTokenExpires(t *testing.T) {
 		stream.Body.Close()
 	})
 	defer late.Stop()
-	if event := stream.next(); event != "" || stream.StatusCode != http.StatusOK {
+	if event := stream.next(); !strings.HasPrefix(event, `next {"errors":[{"message":"`+messageExpired+`"`) || !strings.Contains(event, `"UNAUTHENTICATED"`) {
 		t.Errorf("status %d, event %q", stream.StatusCode, event)
 	}
+	stream.expect(t, "complete ", "")
+}
+
+// A client repeats an operation that fails with UNAUTHENTICATED, so a mutation must not end with it after it has begun.
+func TestEventStream_TokenExpiresDuringQuery(t *testing.T) {
+	_, server := live(t, Options{Verifier: verifierFunc(func(string) (auth.Viewer, error) {
+		return auth.Viewer{Issuer: "i", Subject: "s", Expires: time.Now()}, nil
+	})})
+	openEvents(t, server, http.MethodPost, mediaEvents, "good", "{ userByUsername(username: \"grace\") { username } }").
+		expect(t, `next {"data":{"userByUsername":{"username":"grace"}}}`, "complete ", "")
 }

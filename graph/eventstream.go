@@ -29,7 +29,8 @@ func wantsEvents(r *http.Request) bool {
 // serveEvents responds with an event stream, in the "distinct connections" mode of the
 // protocol of npm graphql-sse: an event "next" for each response, and "complete" at
 // the end. A refused operation is reported in the stream, too; an invalid HTTP request and a
-// failed authentication get an ordinary response.
+// failed authentication get an ordinary response. A subscription ends when its token expires;
+// queries and mutations are executed to their end, as without an event stream.
 func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request) {
 	prepare(w.Header(), r)
 	op, releaseSlot, err := t.receiveOperation(w, r)
@@ -42,8 +43,10 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(t.streams, cancel)()
-	if expires := requestFrom(ctx).expires; !expires.IsZero() {
-		defer time.AfterFunc(time.Until(expires), cancel).Stop()
+	operation, expire := context.WithCancelCause(ctx)
+	defer expire(nil)
+	if expires := requestFrom(ctx).expires; errs == nil && op.Operation.Operation == ast.Subscription && !expires.IsZero() {
+		defer time.AfterFunc(time.Until(expires), func() { expire(errExpired) }).Stop()
 	}
 
 	out, err := newEventWriter(w)
@@ -59,7 +62,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request) {
 			t.sendEvents(ctx, s, t.refused(ctx, errs))
 			return
 		}
-		t.sendEvents(ctx, s, t.dispatch(ctx, op, releaseSlot))
+		t.sendEvents(ctx, s, t.dispatch(operation, op, releaseSlot))
 	}()
 	defer func() {
 		cancel()
@@ -92,13 +95,26 @@ func (t httpTransport) sendEvents(ctx context.Context, s eventStream, all *respo
 		}
 		return full
 	}
-	all.each(send, func(slow bool, _ error) {
+	expired := func() bool { return errors.Is(context.Cause(all.ctx), errExpired) }
+	unlessExpired := func(response *graphql.Response) error {
+		if expired() {
+			return errExpired // the response may be that to a canceled event
+		}
+		return send(response)
+	}
+	all.each(unlessExpired, func(slow bool, _ error) {
 		defer close(s.ended)
-		if slow {
+		switch {
+		case expired():
+			_ = send(t.dispatchError(ctx, errExpired))
+		case slow:
 			_ = send(t.dispatchError(ctx, &refusal.Error{Code: refusal.Throttled, Message: messageTooSlow}))
 		}
 	})
 }
+
+// errExpired is the cause for which a subscription is canceled whose token has expired.
+var errExpired = &refusal.Error{Code: refusal.Unauthenticated, Message: messageExpired}
 
 // eventStream connects the goroutine that executes an operation to the one that writes its events
 // and, in between, comments.
