@@ -134,10 +134,20 @@ func classifyProtocol(err *gqlerror.Error) (failure, ast.Path) {
 		field := refusal.Truncate(path[1:].String(), refusal.MaxMessage)
 		f = failure{code: refusal.BadUserInput, field: field, message: refusal.Truncate("$"+field+": "+err.Message, refusal.MaxMessage)}
 		path = nil
+	case err.Message == noField("__schema"), err.Message == noField("__type"):
+		f = failure{code: refusal.ValidationFailed, message: messageNoIntrospection}
 	case refusal.Code(code) == refusal.ParseFailed, refusal.Code(code) == refusal.ValidationFailed:
 		f = failure{code: refusal.Code(code), message: refusal.Truncate(err.Message, refusal.MaxMessage)}
 	}
 	return f, path
+}
+
+const messageNoIntrospection = "introspection is disabled: the schema is in schema.graphqls"
+
+// noField is the message of the validation for a field of Query that is not in the schema. Schema removes those of
+// introspection.
+func noField(name string) string {
+	return fmt.Sprintf("Cannot query field %q on type \"Query\".", name)
 }
 
 const (

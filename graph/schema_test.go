@@ -91,6 +91,24 @@ func TestSchema_OmitsDeferAndIntrospection(t *testing.T) {
 	}
 }
 
+func TestIntrospection_ErrorSaysDisabled(t *testing.T) {
+	for name, query := range map[string]string{
+		"__schema":            "{ __schema { types { name } } }",
+		"__type":              `{ __type(name: "Post") { name } }`,
+		"as most tools query": "query IntrospectionQuery { __schema { types { ...T } } } fragment T on __Type { name }",
+	} {
+		t.Run(name, func(t *testing.T) {
+			production, development := post(t, newTestHandler(t, Options{}), "", query, nil), post(t, newTestHandler(t, Options{Development: true}), "", query, nil)
+			if production.code() != "GRAPHQL_VALIDATION_FAILED" || production.Errors[0].Message != messageNoIntrospection {
+				t.Error(production.body)
+			}
+			if len(development.Errors) > 0 {
+				t.Errorf("development: %s", development.body)
+			}
+		})
+	}
+}
+
 // DateTime has one format, that of blog.Date, which refuses others. No argument or input field is a DateTime.
 func TestDateTime(t *testing.T) {
 	form := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
