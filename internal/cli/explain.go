@@ -18,27 +18,32 @@ import (
 
 type explainCommand struct {
 	Args struct {
-		File string `positional-arg-name:"FILE" description:"The GraphQL document."`
+		File string `positional-arg-name:"FILE" description:"The GraphQL document; - reads it from stdin."`
 	} `positional-args:"yes" required:"yes"`
 	Variables      string `long:"variables" value-name:"JSON" description:"Variables, as a JSON object. Default: the defaults in the document."`
 	FeedPartitions int    `long:"feed-partitions" env:"BYLINE_FEED_PARTITIONS" value-name:"K" description:"Partitions of the feed, as on the server. Default: 1."`
 	JSON           bool   `long:"json" description:"One JSON object a line, for each operation, instead of tables."`
 }
 
-// Run prints the predicted requests and request units of each operation of a document.
+// Run prints the predicted requests and request units of each operation of a document. It returns an error
+// if a server with the default limits refuses one.
 func (c *explainCommand) Run(_ context.Context, s console.Streams) error {
 	if err := account.CheckFeedPartitions(c.FeedPartitions); err != nil {
 		return err
 	}
-	document, err := os.ReadFile(c.Args.File)
+	document, err := c.read()
 	if err != nil {
 		return err
 	}
 	all, err := cost.Explain(graph.Schema(true), string(document), []byte(c.Variables), c.FeedPartitions)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Args.File, err)
+		return fmt.Errorf("%s: %w", c.name(), err)
 	}
+	refused := 0
 	for i, e := range all {
+		if e.Wrong != "" || e.Refused != "" {
+			refused++
+		}
 		if c.JSON {
 			err = json.NewEncoder(s.Stdout).Encode(e)
 		} else {
@@ -51,7 +56,28 @@ func (c *explainCommand) Run(_ context.Context, s console.Streams) error {
 			return err
 		}
 	}
+	if refused > 0 {
+		return fmt.Errorf("%s: %d of %d operations would be refused", c.name(), refused, len(all))
+	}
 	return nil
+}
+
+// fromStdin is the name of a file that means stdin.
+const fromStdin = "-"
+
+func (c *explainCommand) read() ([]byte, error) {
+	if c.Args.File == fromStdin {
+		return io.ReadAll(os.Stdin)
+	}
+	return os.ReadFile(c.Args.File)
+}
+
+// name returns the name of the document for errors.
+func (c *explainCommand) name() string {
+	if c.Args.File == fromStdin {
+		return "stdin"
+	}
+	return c.Args.File
 }
 
 func printExplanation(stdout io.Writer, e cost.Explanation) error {

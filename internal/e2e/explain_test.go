@@ -68,9 +68,10 @@ func TestExplain_NoDatabase(t *testing.T) {
 	if status != 0 || !strings.Contains(table, "(one of post.0 to post.3)") {
 		t.Errorf("status %d, a feed of 4 partitions:\n%s", status, table)
 	}
-	status, table, _ = explain("--variables", `{"n": 1000}`, "front.graphql")
-	if status != 0 || !strings.Contains(table, "query Front: 0.00 RU predicted\nrefused for its page size or its ids: feed\n") {
-		t.Errorf("status %d, too large a page:\n%s", status, table)
+	status, table, stderr := explain("--variables", `{"n": 1000}`, "front.graphql")
+	if status != 1 || stderr != "byline: front.graphql: 1 of 2 operations would be refused\n" ||
+		!strings.Contains(table, "query Front: 0.00 RU predicted\nrefused for its page size or its ids: feed\n") || !strings.Contains(table, "query Me: 1.00 RU predicted") {
+		t.Errorf("status %d, too large a page: %s\n%s", status, stderr, table)
 	}
 	if status, _, stderr := explain("--feed-partitions", "65", "front.graphql"); status != 1 || !strings.Contains(stderr, "1 to 64") {
 		t.Errorf("status %d, want 1: %s", status, stderr)
@@ -83,5 +84,27 @@ func TestExplain_NoDatabase(t *testing.T) {
 	}
 	if entries, err := filepath.Glob("*"); len(entries) != 1 || err != nil {
 		t.Errorf("files %v, want front.graphql alone: %v", entries, err)
+	}
+}
+
+// TestExplain_Stdin: `byline explain -` reads the document from stdin.
+func TestExplain_Stdin(t *testing.T) {
+	for name, tt := range map[string]struct {
+		document, stdout, stderr string
+		status                   int
+	}{
+		"accepted":         {"{ viewer { username } }", "query: 1.00 RU predicted\n", "", 0},
+		"too expensive":    {"{ feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }", "refused by default: ", "byline: stdin: 1 of 1 operations would be refused\n", 1},
+		"an unknown field": {"{ nothing }", "", "byline: stdin: line 1, column 3: ", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, log output
+			cmd := servertest.Command("explain", "-")
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(tt.document), &out, &log
+			_ = cmd.Run()
+			if status := cmd.ProcessState.ExitCode(); status != tt.status || !strings.Contains(out.String(), tt.stdout) || !strings.HasPrefix(log.String(), tt.stderr) {
+				t.Errorf("status %d, %s: prints\n%s", status, &log, &out)
+			}
+		})
 	}
 }
