@@ -72,8 +72,8 @@ func (s *Store) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error)
 	return openStream(ctx, s, &s.events.published, "")
 }
 
-// PostChanges streams the state of a post after each change, including likes and comments. Changes
-// within one PollInterval may arrive as one event. The stream ends when the post is deleted.
+// PostChanges streams the state of a post after each change of it, including its counts, but not edits of its
+// comments. Changes within one PollInterval may arrive as one event. The stream ends when the post is deleted.
 func (s *Store) PostChanges(ctx context.Context, postID string) (*Stream[*blog.Post], error) {
 	return openOfPost(ctx, s, &s.events.changed, postID)
 }

@@ -1144,8 +1144,9 @@ type Subscription {
   postPublished: Post!
 
   """
-  A post after each change: edits, likes and comments. Changes in quick succession may be
-  one event. Ends when the post is deleted.
+  A post after each change of its own fields: edits, the author's renames, and counts (a like, or a
+  comment that is added or deleted, but not edited). Changes in quick succession may be one event.
+  Ends when the post is deleted.
   """
   postChanged(
     "The post's global id."
