@@ -154,3 +154,31 @@ func TestDocumentedPackages_TestedVersions(t *testing.T) {
 		t.Errorf("only %d packages are named", named)
 	}
 }
+
+// TestDocumentedClients_Reconnect: graphql-ws reconnects also if the connection is refused, as while a server restarts.
+func TestDocumentedClients_Reconnect(t *testing.T) {
+	pages, err := filepath.Glob(servertest.Path("docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```js\n(.*?)```")
+	clients := 0
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllStringSubmatch(string(b), -1) {
+			if !strings.Contains(m[1], `from "graphql-ws"`) {
+				continue
+			}
+			clients++
+			if !strings.Contains(m[1], "shouldRetry: () => true") {
+				t.Errorf("%s: a client does not reconnect:\n%s", page, m[1])
+			}
+		}
+	}
+	if clients < 5 {
+		t.Errorf("only %d clients", clients)
+	}
+}

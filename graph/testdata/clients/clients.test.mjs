@@ -7,12 +7,14 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
+import net from "node:net";
 import { before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { ApolloClient, ApolloLink, HttpLink, InMemoryCache, gql } from "@apollo/client";
 import { PersistedQueryLink } from "@apollo/client/link/persisted-queries";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
+import { relayStylePagination } from "@apollo/client/utilities";
 import * as urql from "@urql/core";
 import { persistedExchange } from "@urql/exchange-persisted";
 import * as sse from "graphql-sse";
@@ -121,6 +123,67 @@ async function receives(subscribe) {
   }
 }
 
+/** proxy forwards connections to the server. While it is down, connections are refused, as while a server restarts. */
+async function proxy(t) {
+  const open = new Set();
+  const to = { host: new URL(url).hostname.replace(/^\[|\]$/g, ""), port: new URL(url).port };
+  const server = net.createServer((client) => {
+    const upstream = net.connect(to);
+    for (const [from, into] of [[client, upstream], [upstream, client]]) {
+      open.add(from);
+      from.on("error", () => {}).on("close", () => into.destroy() && open.delete(from)).pipe(into);
+    }
+  });
+  const listen = (port) => new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const down = () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    open.forEach((socket) => socket.destroy());
+    return closed;
+  };
+  await listen(0);
+  const { port } = server.address();
+  t.after(down);
+  return { url: `http://127.0.0.1:${port}${new URL(url).pathname}`, down, up: () => listen(port) };
+}
+
+/** reconnecting returns a WebSocket client with the documented options, which retries at once; refused is called for a refused connection. */
+function reconnecting(t, server, refused) {
+  const socket = ws.createClient({
+    url: server.url.replace(/^http/, "ws"),
+    webSocketImpl: WebSocket,
+    connectionParams: { authorization },
+    shouldRetry: () => true,
+    retryWait: () => sleep(100),
+    on: { error: refused },
+  });
+  t.after(() => socket.dispose());
+  return socket;
+}
+
+/** survives checks that a subscription receives events again after its server has restarted. */
+async function survives(t, connect) {
+  const server = await proxy(t);
+  const refused = signal();
+  const post = await newPost("to follow");
+  let received = signal();
+  const next = ({ data, errors }) => (errors ? received.reject(errors[0]) : received.resolve(data.commentAdded.content));
+  const stop = connect(reconnecting(t, server, refused.resolve))({ postId: post }, { next, error: received.reject, complete() {} });
+  t.after(stop);
+  const write = async (text) => {
+    for (const deadline = Date.now() + timeout; !received.settled && Date.now() < deadline; ) {
+      await execute(COMMENT, { input: { postId: post, content: text } });
+      await Promise.race([received.promise, sleep(500)]);
+    }
+    assert.equal(await within(received.promise, text), text);
+  };
+  await write("before");
+  received = signal();
+  await server.down();
+  await within(Promise.race([refused.promise, received.promise]), "refused connection");
+  await server.up();
+  await write("after");
+}
+
 /** once runs a mutation and counts what it has done. mutate(variables) returns data. */
 async function once(mutate) {
   const post = await newPost("to comment on");
@@ -210,6 +273,60 @@ describe("Apollo Client", () => {
   });
 });
 
+describe("Apollo Client's cache", () => {
+  const FEED = gql`query Feed { feed(first: 50) { edges { cursor node { id title } } pageInfo { hasNextPage endCursor } } }`;
+  const titles = (result) => result.data.feed.edges.map(({ node }) => node.title);
+
+  test("a created post enters the feed by a refetch, a deleted one is evicted", async (t) => {
+    const apollo = new ApolloClient({
+      link: new HttpLink({ uri: url, headers }),
+      cache: new InMemoryCache({ typePolicies: { Query: { fields: { feed: relayStylePagination() } } } }),
+    });
+    const feed = apollo.watchQuery({ query: FEED });
+    const watching = feed.subscribe(() => {});
+    t.after(() => watching.unsubscribe());
+    await feed.refetch();
+    const title = `created ${Date.now()}`;
+    const create = gql`mutation($input: CreatePostInput!) { createPost(input: $input) { post { id title } } }`;
+    const variables = { input: { title, content: "x" } };
+    const { data } = await apollo.mutate({ mutation: create, variables, refetchQueries: ["Feed"], awaitRefetchQueries: true });
+    assert.equal(titles(feed.getCurrentResult())[0], title);
+
+    await apollo.mutate({
+      mutation: gql`mutation($id: ID!) { deletePost(input: { id: $id }) { deletedPostId } }`,
+      variables: { id: data.createPost.post.id },
+      update: (cache, { data }) =>
+        cache.evict({ id: cache.identify({ __typename: "Post", id: data.deletePost.deletedPostId }) }),
+    });
+    assert.ok(!titles({ data: apollo.readQuery({ query: FEED }) }).includes(title));
+  });
+});
+
+describe("a restart of the server", () => {
+  test("graphql-ws", (t) => survives(t, (socket) => (variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink)));
+
+  test("Apollo Client", (t) =>
+    survives(t, (socket) => {
+      const apollo = new ApolloClient({ link: new GraphQLWsLink(socket), cache: new InMemoryCache() });
+      return (variables, sink) => {
+        const subscription = apollo.subscribe({ query: gql(COMMENT_ADDED), variables }).subscribe(sink);
+        return () => subscription.unsubscribe();
+      };
+    }));
+
+  test("urql", (t) =>
+    survives(t, (socket) => {
+      const forwardSubscription = ({ query, ...rest }) => ({
+        subscribe: (sink) => ({ unsubscribe: socket.subscribe({ query, ...rest }, sink) }),
+      });
+      const u = new urql.Client({ url, exchanges: [urql.subscriptionExchange({ forwardSubscription })] });
+      return (variables, { next, error }) => {
+        const each = subscribe((result) => (result.error ? error(result.error) : next(result)));
+        return pipe(u.subscription(COMMENT_ADDED, variables), each).unsubscribe;
+      };
+    }));
+});
+
 describe("urql", () => {
   const client = (exchanges, options) => new urql.Client({ url, exchanges, requestPolicy: "network-only", ...options });
   const data = ({ data, error }) => {
@@ -232,6 +349,18 @@ describe("urql", () => {
     const { post } = data(await client([urql.fetchExchange], { fetch: http.fetch }).query(POST, { id }));
     assert.equal(post.title, "urql");
     assert.deepEqual(http.requests, ["GET text"]);
+  });
+
+  test("a deletion with additionalTypenames reads queries again", async () => {
+    const http = recorder();
+    const id = await newPost("urql");
+    const u = client([urql.cacheExchange, urql.fetchExchange], { fetch: http.fetch, fetchOptions: { headers }, requestPolicy: "cache-first" });
+    const mutation = `mutation($id: ID!) { deletePost(input: { id: $id }) { deletedPostId } }`;
+    assert.equal(data(await u.query(POST, { id })).post.title, "urql");
+    assert.equal(data(await u.query(POST, { id })).post.title, "urql");
+    assert.deepEqual(http.requests.splice(0), ["GET text"]);
+    data(await u.mutation(mutation, { id }, { additionalTypenames: ["Post"] }));
+    assert.equal(data(await u.query(POST, { id })).post, null);
   });
 
   test("query by POST", async () => {
