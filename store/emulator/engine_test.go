@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,7 +259,13 @@ func TestOpen_DirectoryInUse(t *testing.T) {
 
 // A directory that was copied without its empty files is refused, and not taken for a new one.
 func TestOpen_IncompleteCopy(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
+	ctx, dir := context.Background(), filepath.Join(t.TempDir(), "a[1") // no pattern
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "byline.log"), []byte("of another program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	e, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -268,17 +275,18 @@ func TestOpen_IncompleteCopy(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	markers, err := filepath.Glob(filepath.Join(dir, "marker.manifest.*"))
-	if err != nil || len(markers) != 1 {
-		t.Fatal(markers, err)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := os.Remove(markers[0]); err != nil {
+	marker := filepath.Join(dir, files[slices.IndexFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), "marker.manifest.") })].Name())
+	if err := os.Remove(marker); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "marker.manifest.* is missing") || !strings.Contains(err.Error(), dir) {
 		t.Errorf("opened without the marker: %v", err)
 	}
-	if err := os.WriteFile(markers[0], nil, 0o600); err != nil {
+	if err := os.WriteFile(marker, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if e, err = Open(dir, Options{}); err != nil {

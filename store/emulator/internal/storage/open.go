@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -103,17 +104,25 @@ func lockDirectory(dir string) (name string, lock *pebble.Lock, err error) {
 	return name, lock, nil
 }
 
+// pebbleData matches the names of Pebble's tables and logs.
+var pebbleData = regexp.MustCompile(`^\d+(-\d+)?\.(sst|log)$`)
+
 // checkComplete returns an error if a directory has data but not the empty file that names Pebble's manifest: Pebble
 // would create a new database and delete the data. A copy that leaves out empty files lacks it.
 func checkComplete(name string) error {
-	markers, err := filepath.Glob(filepath.Join(name, "marker.manifest.*"))
-	if err != nil || len(markers) > 0 {
+	files, err := os.ReadDir(name)
+	if err != nil {
 		return err
 	}
-	for _, data := range []string{"*.sst", "*.log"} {
-		if found, err := filepath.Glob(filepath.Join(name, data)); err != nil || len(found) > 0 {
-			return cmp.Or(err, errors.New("the file marker.manifest.* is missing: was the directory copied without its empty files?"))
+	data := false
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), "marker.manifest.") {
+			return nil
 		}
+		data = data || pebbleData.MatchString(f.Name())
+	}
+	if data {
+		return errors.New("the file marker.manifest.* is missing: was the directory copied without its empty files?")
 	}
 	return nil
 }
