@@ -117,8 +117,8 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 }
 
 // awaitEvents waits until the tail runs and has polled the changes from the time without listeners, which also
-// ends the long interval between its polls; if there are streams, it already has. While Cosmos DB throttles the tail, the wait is limited to the
-// retry budget of a request.
+// ends the long interval between its polls; if there are streams, it already has. While Cosmos DB throttles the
+// tail, the wait is limited to the retry budget of a request.
 func (s *Store) awaitEvents(ctx context.Context) error {
 	started := s.events.tailReady()
 	select {

@@ -108,6 +108,9 @@ func (t *Tail) CaughtUp(ago time.Duration) bool {
 // Failing reports whether the last attempt to read changes has failed.
 func (t *Tail) Failing() bool { return t.following.failing.Load() }
 
+// minRewake is the shortest interval after which CatchUp wakes the Tail again.
+const minRewake = 10 * time.Millisecond
+
 // CatchUp waits until the Tail has handled all changes older than ago.
 func (t *Tail) CatchUp(ctx context.Context, ago time.Duration) error {
 	since := time.Now().Add(-ago).UnixNano()
@@ -119,7 +122,7 @@ func (t *Tail) CatchUp(ctx context.Context, ago time.Duration) error {
 		t.following.wake.Set()
 		select {
 		case <-reached:
-		case <-time.After(max(ago, time.Duration(t.following.poll.Load()))): // the Tail was not waiting for wake yet
+		case <-time.After(max(ago, time.Duration(t.following.poll.Load()), minRewake)): // the Tail was not waiting for wake yet
 		case <-ctx.Done():
 			return ctx.Err()
 		}
