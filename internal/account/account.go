@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/prometheus/client_golang/prometheus"
@@ -191,7 +193,8 @@ func (c Flags) signIn(o *cosmos.Options) error {
 	}
 	key := cosmosKey()
 	if o.Key = key.Reveal(); o.Key == "" {
-		o.Credential, err = azidentity.NewDefaultAzureCredential(nil)
+		identity, err := azidentity.NewDefaultAzureCredential(nil)
+		o.Credential = credential{identity}
 		return err
 	}
 	if key == emulator.WellKnownKey && Loopback(endpoint.Host) {
@@ -200,6 +203,26 @@ func (c Flags) signIn(o *cosmos.Options) error {
 		o.Transport = &http.Client{Transport: t}
 	}
 	return nil
+}
+
+// NoTokenError is the error of a request to Cosmos DB for which the identity gets no token.
+type NoTokenError struct{ Err error }
+
+func (e *NoTokenError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the credential.
+func (e *NoTokenError) Unwrap() error { return e.Err }
+
+// credential marks the errors of a credential, of which azidentity does not export all types.
+type credential struct{ azcore.TokenCredential }
+
+// GetToken implements azcore.TokenCredential.
+func (c credential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	token, err := c.TokenCredential.GetToken(ctx, o)
+	if err != nil && ctx.Err() == nil {
+		err = &NoTokenError{err}
+	}
+	return token, err
 }
 
 // Compact compacts the embedded engine after a load; on Cosmos DB it does nothing.

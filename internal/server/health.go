@@ -13,9 +13,9 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/internal/account"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -106,7 +106,7 @@ func checkCosmos(err error, embedded bool) check {
 func cosmosCause(err error, embedded bool) string {
 	e := cosmos.ErrorOf(err)
 	switch {
-	case errors.As(err, new(*azidentity.AuthenticationFailedError)):
+	case errors.As(err, new(*account.NoTokenError)):
 		return "the identity gets no token for Cosmos DB"
 	case e.Status == 0:
 		return "Cosmos DB does not respond"

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/graph/auth"
+	"byline/internal/account"
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/internal/waittest"
@@ -203,6 +203,25 @@ func TestReadiness_ThrottledWithRetries(t *testing.T) {
 	})
 }
 
+// A credential without any source of tokens has an error of a type that azidentity does not export.
+func TestReadiness_NoSourceOfTokens(t *testing.T) {
+	t.Setenv("COSMOS_KEY", "")
+	t.Setenv("AZURE_TOKEN_CREDENTIALS", "WorkloadIdentityCredential")
+	flags := account.Flags{CosmosEndpoint: "https://localhost:1", CosmosDatabase: "blog"}
+	a, err := flags.Open(t.Context(), secrettest.Logger(), account.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	s, err := flags.Store(a, secrettest.Logger(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := checkCosmos(s.Ready(t.Context()), false); c.OK || c.Detail != "the identity gets no token for Cosmos DB" {
+		t.Errorf("%+v", c)
+	}
+}
+
 // TestReadiness_Causes: the detail names why Cosmos DB cannot serve, without what Azure's messages tell about the
 // account.
 func TestReadiness_Causes(t *testing.T) {
@@ -230,7 +249,7 @@ func TestReadiness_Causes(t *testing.T) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		}, false, "Cosmos DB does not respond"},
-		"no token": {fail(&azidentity.AuthenticationFailedError{}), false, "the identity gets no token for Cosmos DB"},
+		"no token": {fail(&account.NoTokenError{Err: errors.New("secret")}), false, "the identity gets no token for Cosmos DB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
