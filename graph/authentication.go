@@ -53,9 +53,12 @@ func (a authentication) reject(ctx context.Context, cause error) {
 	if !ok {
 		return
 	}
-	attrs := []slog.Attr{slog.String(logReason, string(reason)), slog.String(logError, refusal.Truncate(cause.Error(), maxCause)), slog.String(logRequestID, requestFrom(ctx).id)}
+	attrs := []slog.Attr{slog.String(logReason, string(reason)), slog.String(logError, refusal.Truncate(cause.Error(), maxCause))}
+	if id := requestFrom(ctx).id; id != "" { // a WebSocket has none before its operations
+		attrs = append(attrs, slog.String(logRequestID, id))
+	}
 	if suppressed > 0 {
 		attrs = append(attrs, slog.Int(logSuppressed, suppressed))
 	}
-	a.log.LogAttrs(ctx, slog.LevelWarn, "bearer token rejected", attrs...)
+	a.log.LogAttrs(ctx, slog.LevelInfo, "bearer token rejected", attrs...)
 }

@@ -113,7 +113,7 @@ func TestRejectedTokens_AreLoggedAndCounted(t *testing.T) {
 			}
 		}
 		lines := rejections(log)
-		if len(lines) != 3 || !strings.Contains(lines[0], `level=WARN`) || !strings.Contains(lines[0], `reason=audience error="not audience" requestId=`) {
+		if len(lines) != 3 || !strings.Contains(lines[0], `level=INFO`) || !strings.Contains(lines[0], `reason=audience error="not audience" requestId=`) {
 			t.Errorf("want one line each for audience, issuer and malformed: %s", lines)
 		}
 		for reason, want := range map[auth.Reason]float64{auth.WrongAudience: 3, auth.WrongIssuer: 3, auth.Expired: 3, auth.Malformed: 3, auth.UnknownKey: 0} {
