@@ -31,7 +31,7 @@ func program(schema string, listening Listening) console.Program {
 			}},
 			{Name: "export", Run: &exportCommand{}, Help: "Write everything that is stored about a user as JSON lines."},
 			{Name: "seed", Run: &seedCommand{}, Help: "Load a blog of any size. An interrupted load resumes when run again."},
-			{Name: "explain", Run: &explainCommand{}, Help: "Predict the requests and request units of a GraphQL document without executing it."},
+			{Name: "explain", Run: &explainCommand{}, Help: "Predict the requests and request units of a GraphQL document without executing it. Exit status 1 if the default limits would refuse an operation."},
 			{Name: "schema", Run: &schemaCommand{schema: schema}, Help: "Print the GraphQL schema."},
 		},
 	}
