@@ -181,15 +181,15 @@ func TestFullDisk_NoSync(t *testing.T) {
 		after int64 // writes before the error: fewer than fill the first log, because errorfs does not see writes to a recycled one
 	}{
 		{"log from the start", writes, ".log", syscall.ENOSPC, 1},
-		{"log", writes, ".log", syscall.ENOSPC, 300},
-		{"log cannot be synced", syncs, ".log", syscall.EIO, 300},
-		{"no new log", []errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, ".log", syscall.ENOSPC, 300},
-		{"tables", writes, ".sst", syscall.ENOSPC, 300},
-		{"no new table", []errorfs.OpKind{errorfs.OpCreate}, ".sst", syscall.ENOSPC, 300},
-		{"tables cannot be synced", syncs, ".sst", syscall.EIO, 300},
-		{"manifest", writes, "MANIFEST", syscall.ENOSPC, 300},
-		{"manifest cannot be synced", syncs, "MANIFEST", syscall.EIO, 300},
-		{"everything", append(append([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, writes...), syncs...), "", syscall.ENOSPC, 300},
+		{"log", writes, ".log", syscall.ENOSPC, 200},
+		{"log cannot be synced", syncs, ".log", syscall.EIO, 200},
+		{"no new log", []errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, ".log", syscall.ENOSPC, 200},
+		{"tables", writes, ".sst", syscall.ENOSPC, 200},
+		{"no new table", []errorfs.OpKind{errorfs.OpCreate}, ".sst", syscall.ENOSPC, 200},
+		{"tables cannot be synced", syncs, ".sst", syscall.EIO, 200},
+		{"manifest", writes, "MANIFEST", syscall.ENOSPC, 200},
+		{"manifest cannot be synced", syncs, "MANIFEST", syscall.EIO, 200},
+		{"everything", append(append([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, writes...), syncs...), "", syscall.ENOSPC, 200},
 	} {
 		for _, noSync := range []bool{true, false} {
 			t.Run(fmt.Sprint(tt.name, "/sync=", !noSync), func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 )
 
 // MemTableBytes is the size of a memtable. Pebble keeps two.
-const MemTableBytes = 8 << 20
+const MemTableBytes = 7 << 20
 
 const (
 	// With the memtables: room for a working set of some ten thousand items, small enough for a laptop and for
