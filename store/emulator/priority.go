@@ -16,7 +16,7 @@ const (
 	catchUpLag      = 5 * time.Second        // a reader whose next change is at least this old catches up
 	catchUpWindow   = 3 * time.Second        // after a page of such a reader, its writes and next page are expected
 	normalWindow    = 100 * time.Millisecond // after a request of normal priority, more of them are expected
-	pauseFactor     = 12                     // how many times longer a pause is than the request before it
+	pauseFactor     = 16                     // how many times longer a pause is than the request before it
 	maxPause        = 50 * time.Millisecond
 	catchUpPageSize = 50               // changes on a page of a reader that catches up
 	readerTimeout   = 10 * time.Second // after a reader's last page, the backlog of another reader is measured
