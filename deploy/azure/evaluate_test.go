@@ -177,6 +177,8 @@ func (a *template) call(name string, args []any) any {
 		return args[2]
 	case "equals":
 		return args[0] == args[1]
+	case "not":
+		return !args[0].(bool)
 	case "createArray":
 		return append([]any{}, args...)
 	case "createObject":

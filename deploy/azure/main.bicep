@@ -7,7 +7,7 @@ param location string = resourceGroup().location
 @description('Name of the Cosmos DB account, unique in Azure.')
 param accountName string = 'byline-${uniqueString(resourceGroup().id)}'
 
-@description('Autoscale throughput that the containers share, in RU/s, a multiple of 1000. 0 for a serverless account.')
+@description('Autoscale throughput that the containers share, in RU/s, a multiple of 1000. 0 for a serverless account. Every deployment sets it.')
 @minValue(0)
 param maxThroughput int = 1000
 
@@ -53,6 +53,7 @@ resource account 'Microsoft.DocumentDB/databaseAccounts@2024-08-15' = {
         isZoneRedundant: false
       }
     ]
+    enableAutomaticFailover: maxThroughput != 0
     capabilities: maxThroughput == 0 ? [{ name: 'EnableServerless' }] : []
     consistencyPolicy: {
       defaultConsistencyLevel: 'Session'

@@ -144,6 +144,23 @@ func TestTemplate_Resources(t *testing.T) {
 	}
 }
 
+// TestTemplate_Failover: Cosmos DB fails over by itself once a second region is added, which a serverless account
+// cannot have.
+func TestTemplate_Failover(t *testing.T) {
+	for throughput, want := range map[float64]bool{1000: true, 0: false} {
+		a := readTemplate(t)
+		p := a.Parameters["maxThroughput"]
+		p.DefaultValue = throughput
+		a.Parameters["maxThroughput"] = p
+		a.evaluate()
+		for _, r := range a.Resources {
+			if r["type"] == "Microsoft.DocumentDB/databaseAccounts" && r["properties"].(map[string]any)["enableAutomaticFailover"] != want {
+				t.Errorf("throughput %v: %v, want enableAutomaticFailover %v", throughput, r["properties"], want)
+			}
+		}
+	}
+}
+
 // enums are the values of the enumerated types that the template uses.
 var enums = map[reflect.Type]any{}
 

@@ -182,6 +182,10 @@ func checkDeployment(t *testing.T, call string) {
 		}
 		delete(template.Parameters, name)
 	}
+	_, newAccount := template.Parameters["accountName"]
+	if _, unset := template.Parameters["maxThroughput"]; unset && !newAccount {
+		t.Error("the deployment resets maxThroughput of an existing account to the default")
+	}
 	for name, p := range template.Parameters {
 		if p.DefaultValue == nil {
 			t.Errorf("the parameter %s is missing", name)
