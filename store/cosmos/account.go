@@ -88,7 +88,7 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.RetryBudget == 0 {
-		o.RetryBudget = retryBudget
+		o.RetryBudget = defaultRetryBudget
 	}
 	if o.TryTimeout == 0 {
 		o.TryTimeout = time.Minute
@@ -152,14 +152,14 @@ func Open(o Options) (*Account, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
-	s.requests, err = open(nil, withRetryBudget, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{o.RetryBudget}, retryWrites{}, retryContended{o.RetryBudget}, s.sessions}, o.Policies, tries)})
+	s.requests, err = open(nil, ensureRetryWindow, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, retryThrottled{o.RetryBudget}, failAmbiguous{}, retryContended{o.RetryBudget}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
-	retry, low := waitWhileThrottled, azcosmos.PriorityLevelLow
+	retry, low := backgroundRetry, azcosmos.PriorityLevelLow
 	retry.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, withUnlimitedRetries, azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions}, tries...)})
+	s.background, err = open(&low, ignoreRetryWindow, azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions}, tries...)})
 	if err != nil {
 		return nil, err
 	}

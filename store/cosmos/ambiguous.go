@@ -2,27 +2,25 @@ package cosmos
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// retryWrites is a policy, per try, for requests. A write whose outcome is unknown (a broken
-// connection, a gateway timeout) is ambiguous. azcore would repeat it; this policy does not: an
-// increment could count twice, and a condition that held the first time could fail. The caller reads
+// failAmbiguous is a policy, per try, for requests. A write whose outcome is unknown (a broken
+// connection, a gateway timeout) is ambiguous. azcore would repeat it; this policy returns a final error:
+// an increment could count twice, and a condition that held the first time could fail. The caller reads
 // the outcome instead (see Error.Ambiguous).
-type retryWrites struct{}
+type failAmbiguous struct{}
 
 // ambiguous are the statuses after which the outcome of a write is unknown.
 var ambiguous = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 // Do implements policy.Policy.
-func (retryWrites) Do(req *policy.Request) (*http.Response, error) {
+func (failAmbiguous) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	if !isWrite(req.Raw()) {
 		return resp, err
@@ -36,32 +34,6 @@ func (retryWrites) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// retryContended is a policy, per try, for requests and background work. It repeats a write that was
-// not executed because of a conflicting concurrent write (449), which azcosmos does not repeat.
-type retryContended struct{ budget time.Duration }
-
-// The first and the last pause of retryContended; each is twice the one before.
-const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = 32 * firstPause
-)
-
-// Do implements policy.Policy.
-func (r retryContended) Do(req *policy.Request) (*http.Response, error) {
-	resp, err := req.Next()
-	for pause := firstPause; err == nil && resp.StatusCode == statusRetryWith && pause <= lastPause; pause *= 2 {
-		wait := jittered(pause)
-		if !scopeOf(req.Raw().Context()).retries.allows(wait, r.budget) {
-			break
-		}
-		resp, err = repeat(req, resp, wait)
-	}
-	return resp, err
-}
-
-// jittered returns between half and all of a pause, so that conflicting writes do not conflict again.
-func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
-
 // isWrite reports whether a request changes items; a POST may also be a query.
 func isWrite(r *http.Request) bool {
 	switch r.Method {
@@ -72,14 +44,6 @@ func isWrite(r *http.Request) bool {
 	}
 	return false
 }
-
-// finalError is an error after which azcore does not retry.
-type finalError struct{ error }
-
-func (e finalError) Unwrap() error { return e.error }
-
-// NonRetriable marks the error for azcore.
-func (finalError) NonRetriable() {}
 
 // writeError returns the error of a write as an *Error. After an ambiguous write, the session token of
 // the write is missing, so writeError fetches the partition's newest with a batch, which is executed

@@ -100,9 +100,9 @@ func (r BatchResult) Err() error {
 // write (449) is repeated, as single writes are.
 func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (BatchResult, error) {
 	if c.isBackground {
-		ctx = withRetries(ctx, unlimitedRetries)
+		ctx = ignoreRetryWindow(ctx)
 	} else {
-		ctx = withRetryBudget(ctx)
+		ctx = ensureRetryWindow(ctx)
 	}
 	for contended, throttled := firstPause, firstPause; ; {
 		r, x, err := c.execute(ctx, partition, b)
@@ -126,7 +126,7 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 		default:
 			return BatchResult{}, refused
 		}
-		if !scopeOf(ctx).retries.allows(wait, c.retryBudget) {
+		if !scopeOf(ctx).retryWindow.allows(wait, c.retryBudget) {
 			return BatchResult{}, refused
 		}
 		if !sleep.For(ctx, wait) {

@@ -19,10 +19,10 @@ const leasesContainer = "leases"
 
 // scope is the accounting of the requests of a context.
 type scope struct {
-	pattern Pattern
-	record  func(context.Context, *Operation) // nil: none
-	retries *retryWindow                      // nil: each request has its own
-	writes  *Writes                           // nil: writes are not counted
+	pattern     Pattern
+	record      func(context.Context, *Operation) // nil: none
+	retryWindow *retryWindow                      // nil: each request has its own
+	writes      *Writes                           // nil: writes are not counted
 }
 
 type scopeKey struct{}
@@ -38,7 +38,7 @@ func scopeOf(ctx context.Context) scope {
 // and the context of that operation. record may be called concurrently, and must not keep the
 // operation. The requests of the context share Options.RetryBudget.
 func WithRecorder(ctx context.Context, record func(context.Context, *Operation)) context.Context {
-	return context.WithValue(ctx, scopeKey{}, scope{pattern: Unnamed, record: record, retries: &retryWindow{}})
+	return context.WithValue(ctx, scopeKey{}, scope{pattern: Unnamed, record: record, retryWindow: &retryWindow{}})
 }
 
 // WithPattern returns a context whose requests have the pattern, unless ctx has one already. Without
@@ -49,8 +49,8 @@ func WithPattern(ctx context.Context, p Pattern) context.Context {
 		return ctx
 	}
 	s.pattern = p
-	if s.retries == nil {
-		s.retries = &retryWindow{}
+	if s.retryWindow == nil {
+		s.retryWindow = &retryWindow{}
 	}
 	return context.WithValue(ctx, scopeKey{}, s)
 }

@@ -1,10 +1,9 @@
 package cosmos
 
 import (
-	"context"
 	"math"
+	"math/rand/v2"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -13,95 +12,78 @@ import (
 	"byline/store/internal/sleep"
 )
 
-// waitWhileThrottled repeats a throttled request (429), after its retry-after interval, until its context
-// ends: background work is not urgent, and repeating a page or a scan costs more than waiting. Other
-// errors, except those that retryContended repeats, are left to azcosmos and the caller, so that an
-// outage is reported without delay.
-var waitWhileThrottled = policy.RetryOptions{
+// What repeats a request depends on how it failed:
+//
+//	429, throttled              retryThrottled; for background work azcore, by backgroundRetry
+//	449, conflicting writes     retryContended
+//	404/1002, replicas behind   sessions, by replicaWait
+//	429 and 449 of a batch      Container.Batch, since the status is in the body of a response
+//	an ambiguous write          not repeated, see failAmbiguous
+//	other transient errors      azcore, by Options.Retry; not repeated for background work
+//
+// Except for background work and azcore's, all their pauses are within the retryWindow of the operation.
+
+// The first and the last pause of retryContended; each is twice the one before.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 32 * firstPause
+)
+
+// jittered returns between half and all of a pause, so that conflicting writes do not conflict again.
+func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
+
+// doubled returns the next pause while throttled.
+func doubled(pause time.Duration) time.Duration { return min(2*pause, 2*lastPause) }
+
+// retryThrottled is a policy, per try, for requests: it repeats a throttled request (429) until the next pause
+// would exceed the retry budget.
+type retryThrottled struct{ budget time.Duration }
+
+// Do implements policy.Policy.
+func (r retryThrottled) Do(req *policy.Request) (*http.Response, error) {
+	window := scopeOf(req.Raw().Context()).retryWindow
+	if window == unlimitedWindow {
+		return req.Next() // azcore repeats it: here the wait would exceed the timeout of the try
+	}
+	resp, err := req.Next()
+	for pause := firstPause; err == nil && resp.StatusCode == http.StatusTooManyRequests; pause = doubled(pause) {
+		wait := max(jittered(pause), retryAfter(resp))
+		if !window.allows(wait, r.budget) {
+			return nil, finalError{runtime.NewResponseError(resp)}
+		}
+		resp, err = repeat(req, resp, wait)
+	}
+	return resp, err
+}
+
+// retryContended is a policy, per try, for requests and background work. It repeats a write that was
+// not executed because of a conflicting concurrent write (449), which azcosmos does not repeat.
+type retryContended struct{ budget time.Duration }
+
+// Do implements policy.Policy.
+func (r retryContended) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	for pause := firstPause; err == nil && resp.StatusCode == statusRetryWith && pause <= lastPause; pause *= 2 {
+		wait := jittered(pause)
+		if !scopeOf(req.Raw().Context()).retryWindow.allows(wait, r.budget) {
+			break
+		}
+		resp, err = repeat(req, resp, wait)
+	}
+	return resp, err
+}
+
+// backgroundRetry has azcore repeat a throttled request (429) of background work, after its retry-after
+// interval, until its context ends: background work is not urgent, and repeating a page or a scan costs
+// more than waiting. Other errors, except those that retryContended repeats, are left to azcosmos and the
+// caller, so that an outage is reported without delay.
+var backgroundRetry = policy.RetryOptions{
 	MaxRetries:    math.MaxInt32 - 1,
 	RetryDelay:    100 * time.Millisecond, // doubles each time, without a retry-after
 	MaxRetryDelay: time.Minute,
 	ShouldRetry: func(resp *http.Response, err error) bool {
 		return err == nil && resp.StatusCode == http.StatusTooManyRequests
 	},
-}
-
-// WithUnlimitedRetries returns a context whose requests are repeated until it ends, while they are throttled or
-// fail with a transient error: for work before the program serves requests.
-func WithUnlimitedRetries(ctx context.Context) context.Context {
-	return policy.WithRetryOptions(withRetries(ctx, unlimitedRetries), policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
-}
-
-func withRetries(ctx context.Context, t *retryWindow) context.Context {
-	s := scopeOf(ctx)
-	s.retries = t
-	return context.WithValue(ctx, scopeKey{}, s)
-}
-
-// withRetryBudget returns a context whose requests share the retry window of their operation, or have one
-// of their own without an operation.
-func withRetryBudget(ctx context.Context) context.Context {
-	if scopeOf(ctx).retries != nil {
-		return ctx
-	}
-	return withRetries(ctx, &retryWindow{})
-}
-
-// withUnlimitedRetries returns a context for background work: it ignores the retry window of an operation.
-func withUnlimitedRetries(ctx context.Context) context.Context {
-	return withRetries(ctx, unlimitedRetries)
-}
-
-// retryBudget is the default of Options.RetryBudget.
-const retryBudget = 2 * time.Second
-
-// retryWindow is the time in which the requests of an operation may retry. It begins with the first
-// pause, whatever the reason.
-type retryWindow struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
-
-// unlimitedRetries is the window of background work, and of WithUnlimitedRetries.
-var unlimitedRetries = &retryWindow{}
-
-// noRetries is a window that is over.
-var noRetries = func() *retryWindow {
-	t := &retryWindow{}
-	t.began.Store(1)
-	return t
-}()
-
-// WithoutRetries returns a context whose requests do not wait: neither while throttled, nor after
-// conflicting concurrent writes, nor for replicas.
-func WithoutRetries(ctx context.Context) context.Context { return withRetries(ctx, noRetries) }
-
-// allows reports whether a pause ends within a budget.
-func (t *retryWindow) allows(pause, budget time.Duration) bool {
-	if t == unlimitedRetries {
-		return true
-	}
-	now := time.Now().UnixNano()
-	t.began.CompareAndSwap(0, now)
-	return now+int64(pause) <= t.began.Load()+int64(budget)
-}
-
-// throttled is a policy, per try, for requests: it repeats a throttled request (429) until the next pause
-// would exceed the retry budget.
-type throttled struct{ budget time.Duration }
-
-// Do implements policy.Policy.
-func (t throttled) Do(req *policy.Request) (*http.Response, error) {
-	retries := scopeOf(req.Raw().Context()).retries
-	if retries == unlimitedRetries {
-		return req.Next() // azcore repeats it: here the wait would exceed the timeout of the try
-	}
-	resp, err := req.Next()
-	for pause := firstPause; err == nil && resp.StatusCode == http.StatusTooManyRequests; pause = doubled(pause) {
-		wait := max(jittered(pause), retryAfter(resp))
-		if !retries.allows(wait, t.budget) {
-			return nil, finalError{runtime.NewResponseError(resp)}
-		}
-		resp, err = repeat(req, resp, wait)
-	}
-	return resp, err
 }
 
 // repeat sends a refused request again after a wait.
@@ -116,5 +98,10 @@ func repeat(req *policy.Request, refused *http.Response, wait time.Duration) (*h
 	return req.Next()
 }
 
-// doubled returns the next pause while throttled.
-func doubled(pause time.Duration) time.Duration { return min(2*pause, 2*lastPause) }
+// finalError is an error after which azcore does not retry.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// NonRetriable marks the error for azcore.
+func (finalError) NonRetriable() {}

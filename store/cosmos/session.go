@@ -44,8 +44,8 @@ type sessionScope struct {
 // writes of the session. They wait for replicas to reach them, together for at most a second, and then
 // read what the replicas have. The operation has its own retry window.
 func WithSession(ctx context.Context, s *Session) context.Context {
-	if scopeOf(ctx).retries != unlimitedRetries {
-		ctx = withRetries(ctx, &retryWindow{})
+	if scopeOf(ctx).retryWindow != unlimitedWindow {
+		ctx = withRetryWindow(ctx, &retryWindow{})
 	}
 	return context.WithValue(ctx, sessionKey{}, &sessionScope{s, newReplicaWait()})
 }

@@ -358,7 +358,7 @@ func (w *replicaWait) retry(ctx context.Context, budget time.Duration, resp *htt
 	}
 	defer func() { <-w.slot }()
 	for w.left >= w.pause {
-		if !scopeOf(ctx).retries.allows(w.pause, budget) {
+		if !scopeOf(ctx).retryWindow.allows(w.pause, budget) {
 			w.left = 0
 			break
 		}

@@ -92,7 +92,7 @@ func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
 					if e := ErrorOf(err); e == nil || e.Status != http.StatusTooManyRequests || e.RetryAfter != tt.want {
 						t.Errorf("got %+v, want a 429 with retry-after %s", e, tt.want)
 					}
-					if took := time.Since(began); took > retryBudget {
+					if took := time.Since(began); took > defaultRetryBudget {
 						t.Errorf("took %s", took)
 					}
 					if n := s.requests.Load(); n != tt.requests {
@@ -120,7 +120,7 @@ func TestThrottled_BudgetIsSharedByAnOperation(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if took := time.Since(began); took > retryBudget {
+		if took := time.Since(began); took > defaultRetryBudget {
 			t.Errorf("took %s", took)
 		}
 	})
@@ -153,7 +153,7 @@ func TestThrottled_ShortRetryAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				account := s.open(t)
-				if took := giveUp(t, account.Begin(t.Context(), "C4"), account); took > retryBudget || took < retryBudget-2*lastPause {
+				if took := giveUp(t, account.Begin(t.Context(), "C4"), account); took > defaultRetryBudget || took < defaultRetryBudget-2*lastPause {
 					t.Errorf("took %s", took)
 				}
 			})
@@ -219,7 +219,7 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 				if e := ErrorOf(err); e == nil || e.Status != statusRetryWith && e.Substatus != substatusReadSession {
 					t.Errorf("got %+v, want 449 or 404/1002", e)
 				}
-				if took := time.Since(began); took > retryBudget {
+				if took := time.Since(began); took > defaultRetryBudget {
 					t.Errorf("took %s", took)
 				}
 				if n := s.requests.Load(); n < 5 {
@@ -241,7 +241,7 @@ func TestThrottled_WithoutPattern(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				if took := giveUp(t, ctx, s.open(t)); took > retryBudget {
+				if took := giveUp(t, ctx, s.open(t)); took > defaultRetryBudget {
 					t.Errorf("took %s", took)
 				}
 			})
