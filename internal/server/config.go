@@ -26,7 +26,7 @@ type Config struct {
 	RUPerViewer      *int   `long:"ru-per-viewer" env:"BYLINE_RU_PER_VIEWER" value-name:"N" description:"Request units that a viewer, or an address of anonymous clients, may spend in a minute; 0 for no limit. Default: 6000, and no limit with demo tokens."`
 	RUPerViewerMode  string `long:"ru-per-viewer-mode" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" description:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 
-	RetryBudget  time.Duration `long:"retry-budget" default:"2s" env:"BYLINE_RETRY_BUDGET" description:"How long an operation may wait for Cosmos DB, all in all, while it is throttled, meets other writes, or replicas are behind."`
+	RetryBudget  time.Duration `long:"retry-budget" default:"2s" env:"BYLINE_RETRY_BUDGET" description:"How long an operation may wait for Cosmos DB, all in all, while it is throttled or unavailable, meets other writes, or replicas are behind."`
 	BackgroundRU int           `long:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" description:"Request units per second that the jobs of this instance may spend; 0 for no limit."`
 
 	RenameCooldown time.Duration `long:"rename-cooldown" default:"24h" env:"BYLINE_RENAME_COOLDOWN" description:"Period in which a user can change their name three times."`

@@ -139,6 +139,9 @@ func Open(o Options) (*Account, error) {
 		return nil, err
 	}
 	calls := []policy.Policy{policyFunc(setHeaders)}
+	if o.Key != "" {
+		calls = append(calls, policyFunc(dateTries))
+	}
 	if o.CacheBytes > 0 {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
 		calls = append(calls, s.cache)
@@ -153,7 +156,7 @@ func Open(o Options) (*Account, error) {
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, ensureRetryWindow, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, retryThrottled{o.RetryBudget}, failAmbiguous{}, retryContended{o.RetryBudget}, s.sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, retryThrottled{o.RetryBudget}, failAmbiguous{}, retryContended{o.RetryBudget}, retryUnavailable{o.RetryBudget, len(o.Regions) < 2}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}

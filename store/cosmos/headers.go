@@ -12,6 +12,7 @@ const (
 	headerQuery         = "X-Ms-Documentdb-Query"
 	headerEnableScan    = "X-Ms-Documentdb-Query-Enable-Scan"
 	headerModifiedSince = "If-Modified-Since"
+	headerDate          = "X-Ms-Date"
 )
 
 // setHeaders is a policy, per call, that sets headers that azcosmos omits or gets wrong. It enables scans
@@ -27,5 +28,13 @@ func setHeaders(req *policy.Request) (*http.Response, error) {
 			h[headerModifiedSince] = []string{date + " GMT"}
 		}
 	}
+	return req.Next()
+}
+
+// dateTries is a policy, per call, for sign-in with the account's key. It removes the date that azcosmos sets once per
+// call, so that azcosmos dates and signs each try: the service refuses a date after 15 minutes, and background work
+// may be throttled for longer.
+func dateTries(req *policy.Request) (*http.Response, error) {
+	delete(req.Raw().Header, headerDate)
 	return req.Next()
 }

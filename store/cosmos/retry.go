@@ -16,6 +16,7 @@ import (
 //
 //	429, throttled              retryThrottled; for background work azcore, by backgroundRetry
 //	449, conflicting writes     retryContended
+//	503 of a read               retryUnavailable in the only region; azcosmos in the next of several
 //	404/1002, replicas behind   sessions, by replicaWait
 //	429 and 449 of a batch      Container.Batch, since the status is in the body of a response
 //	an ambiguous write          not repeated, see failAmbiguous
@@ -28,6 +29,9 @@ const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 32 * firstPause
 )
+
+// unavailablePause is the pause of retryUnavailable.
+const unavailablePause = 100 * time.Millisecond
 
 // jittered returns between half and all of a pause, so that conflicting writes do not conflict again.
 func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
@@ -71,6 +75,26 @@ func (r retryContended) Do(req *policy.Request) (*http.Response, error) {
 		resp, err = repeat(req, resp, wait)
 	}
 	return resp, err
+}
+
+// retryUnavailable is a policy, per try, for requests. It repeats a read once for which the service is unavailable
+// (503), as while it moves or splits a partition: without another region, azcosmos does not.
+type retryUnavailable struct {
+	budget     time.Duration
+	onlyRegion bool
+}
+
+// Do implements policy.Policy.
+func (r retryUnavailable) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !r.onlyRegion || isWrite(req.Raw()) {
+		return resp, err
+	}
+	wait := jittered(unavailablePause)
+	if !scopeOf(req.Raw().Context()).retryWindow.allows(wait, r.budget) {
+		return resp, nil
+	}
+	return repeat(req, resp, wait)
 }
 
 // backgroundRetry has azcore repeat a throttled request (429) of background work, after its retry-after

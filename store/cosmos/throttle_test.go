@@ -25,6 +25,7 @@ type scripted struct {
 	header   map[string]string
 	body     string
 	requests atomic.Int64
+	date     atomic.Value  // X-Ms-Date of the last request, a string
 	before   func(n int64) // called before the n-th response; may change it
 }
 
@@ -33,6 +34,7 @@ func (s *scripted) Do(r *http.Request) (*http.Response, error) {
 		return s.Transporter.Do(r)
 	}
 	n := s.requests.Add(1)
+	s.date.Store(r.Header.Get("X-Ms-Date"))
 	if s.before != nil {
 		s.before(n)
 	}
@@ -101,6 +103,58 @@ func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestThrottled_EachTryIsDated: the service refuses a request that is dated more than 15 minutes ago.
+func TestThrottled_EachTryIsDated(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, "it throttles all requests")
+		s := &scripted{status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "60000"}}
+		ctx, cancel := context.WithCancel(t.Context())
+		const tries = 20
+		s.before = func(n int64) {
+			if date, err := http.ParseTime(s.date.Load().(string)); err != nil || time.Since(date) >= time.Minute {
+				t.Errorf("try %d is dated %v, and it is %v: %v", n, date, time.Now(), err)
+			}
+			if n == tries {
+				cancel()
+			}
+		}
+		posts, err := s.open(t).Background().Container("blog", "posts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := posts.Read(ctx, Key{"a", "a"}); err == nil || s.requests.Load() != tries {
+			t.Errorf("%d tries: %v", s.requests.Load(), err)
+		}
+	})
+}
+
+// TestUnavailable_ReadIsRepeatedOnce: of an account without another region.
+func TestUnavailable_ReadIsRepeatedOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		refused, want int64 // requests
+	}{"once": {1, 2}, "always": {100, 2}} {
+		t.Run(name, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
+				cosmostest.NeedsEngine(t, "it refuses all requests")
+				s := &scripted{body: `{"id":"a"}`}
+				s.before = func(n int64) {
+					if s.status = http.StatusOK; n <= tt.refused {
+						s.status = http.StatusServiceUnavailable
+					}
+				}
+				posts, err := s.open(t).Container("blog", "posts")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = posts.Read(t.Context(), Key{"a", "a"})
+				if (err != nil) != (tt.refused > 1) || s.requests.Load() != tt.want {
+					t.Errorf("%d requests: %v", s.requests.Load(), err)
+				}
+			})
+		})
 	}
 }
 
