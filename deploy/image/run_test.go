@@ -27,10 +27,10 @@ import (
 // maxCompressed is the maximum compressed size of an image, in bytes.
 const maxCompressed = 35 << 20
 
-// built returns the images of the layout in $BYLINE_IMAGE, by architecture.
+// built returns the images of the layout in $BYLINE_TEST_IMAGE, by architecture.
 func built(t *testing.T) map[string]v1.Image {
 	t.Helper()
-	dir := os.Getenv("BYLINE_IMAGE")
+	dir := os.Getenv("BYLINE_TEST_IMAGE")
 	if dir == "" {
 		t.Skip("needs an image: .ci/image")
 	}

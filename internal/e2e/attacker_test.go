@@ -22,7 +22,7 @@ import (
 
 // attackerProcess is the environment variable that makes this test binary an attacker, which reads an attack
 // from the standard input, executes it until the input ends, and prints the result.
-const attackerProcess = "BYLINE_ATTACKER"
+const attackerProcess = "BYLINE_TEST_ATTACKER"
 
 // attack has the operations and subscriptions of an attack by one viewer.
 type attack struct {

@@ -22,7 +22,7 @@ import (
 // chaosEngineArgs is the environment variable that makes this test binary a `byline emulator` of an
 // account with two regions and lagging replicas that injects chaosFault and splits partitions on request.
 // Its value is the directory and the address, separated by a line break.
-const chaosEngineArgs = "BYLINE_CHAOS_ENGINE"
+const chaosEngineArgs = "BYLINE_TEST_CHAOS_ENGINE"
 
 func chaosEngine() int {
 	dir, address, _ := strings.Cut(os.Getenv(chaosEngineArgs), "\n")

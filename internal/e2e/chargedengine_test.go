@@ -21,7 +21,7 @@ import (
 
 // chargedEngineData is the environment variable that makes this test binary an engine, with data in that
 // folder, which sums its request charges. It prints its URL, and ends when the standard input does.
-const chargedEngineData = "BYLINE_CHARGED_ENGINE"
+const chargedEngineData = "BYLINE_TEST_CHARGED_ENGINE"
 
 // charges are the request charges of the engine, in RU.
 type charges struct{ Requests, Background float64 }

@@ -18,7 +18,7 @@ import (
 // packages. With the environment variable, the packages and a browser are required, and the tests in a browser run.
 const (
 	clientsFolder = "graph/testdata/clients"
-	clientsEnv    = "BYLINE_CLIENTS"
+	clientsEnv    = "BYLINE_TEST_CLIENTS"
 )
 
 // TestClients runs the clients and tools of single-page applications, which are

@@ -20,7 +20,7 @@ import (
 
 // peersVariable is the environment variable with the peers of BenchmarkCPU that `.ci/peer` has started, one a line:
 // its name, which is also the name of its database, its address, its process id and that of the database server.
-const peersVariable = "BYLINE_PEERS"
+const peersVariable = "BYLINE_TEST_PEERS"
 
 // startedPeers returns the peers, with the blog in their databases.
 func startedPeers(b *testing.B, blog *cpuBlog) (peers []*cpuSide) {

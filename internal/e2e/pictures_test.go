@@ -30,7 +30,7 @@ import (
 
 // picturesEnv is the environment variable with the output directory of the README's pictures. See
 // .ci/pictures.
-const picturesEnv = "BYLINE_PICTURES"
+const picturesEnv = "BYLINE_TEST_PICTURES"
 
 func picturesDir(t testing.TB) string {
 	dir := os.Getenv(picturesEnv)

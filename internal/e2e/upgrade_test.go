@@ -16,7 +16,7 @@ import (
 )
 
 // upgradeFrom is the environment variable with the file of a byline of an earlier version.
-const upgradeFrom = "BYLINE_UPGRADE_FROM"
+const upgradeFrom = "BYLINE_TEST_UPGRADE_FROM"
 
 // TestUpgrade_VersionsServeSideBySide replaces the instances of an earlier version one after the other, then goes back to
 // it, and upgrades again, while clients write and the engine injects chaosFault. Every instance exits with status 0, every
