@@ -33,7 +33,7 @@ func (c *articleCommand) Run(ctx context.Context, s console.Streams) error {
 			return err
 		}
 	}
-	p := console.NewProgress(s.Log, s.Stderr)
+	p := console.NewProgress(s)
 	defer p.Stop()
 	var growth article.Growth
 	for _, users := range sizes {

@@ -26,7 +26,7 @@ func (c *growthCommand) Run(ctx context.Context, s console.Streams) error {
 	if err := c.check(c.Runs, c.Users, c.Times*c.Users); err != nil {
 		return err
 	}
-	p := console.NewProgress(s.Log, s.Stderr)
+	p := console.NewProgress(s)
 	defer p.Stop()
 	options := func(users int) article.Options { return article.Options{Seed: c.Seed, Users: users, Runs: c.Runs} }
 	versions := []string{article.V3}

@@ -30,6 +30,7 @@ type Emulator struct {
 	ReplicaLag        time.Duration  `long:"replica-lag" value-name:"DURATION" description:"Age of the state that reads see, unless their session token asks for a newer one. Default: reads see the newest state."`
 	InsecurePublicKey bool           `long:"insecure-public-key" description:"Serve other machines although the key is the well-known one, which anybody knows."`
 	ComputeListen     string         `long:"compute-listen" value-name:"HOST:PORT" description:"Second address, which accepts item ids with any characters, as the compute gateway of the service does."`
+	console.LogFlags
 
 	listening Listening
 }

@@ -24,6 +24,7 @@ type exportCommand struct {
 	User         string `long:"user" required:"yes" value-name:"NAME" description:"Name of the user, or a former name that is kept for them."`
 	BackgroundRU int    `long:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" description:"Request units per second that the export may spend; 0 for no limit."`
 	To           string `long:"to" value-name:"FILE" description:"File to write to. If it has an interrupted export of the user, that is resumed. Default: stdout, which cannot be resumed."`
+	console.LogFlags
 }
 
 // Run exports everything that is stored about a user.
@@ -34,7 +35,7 @@ func (c *exportCommand) Run(ctx context.Context, s console.Streams) error {
 	if c.BackgroundRU > 0 {
 		ctx = cosmos.WithRate(ctx, cosmos.NewRate(float64(c.BackgroundRU)))
 	}
-	return viewsFlags{Flags: c.Flags}.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) (err error) {
+	return viewsFlags{Flags: c.Flags}.withBlog(ctx, s, func(st *store.Store, m *console.Progress) (err error) {
 		id, err := st.UserIDOf(ctx, c.User)
 		if err == nil && id == "" {
 			err = fmt.Errorf("--user %q: no user has this name", c.User)

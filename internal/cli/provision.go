@@ -19,6 +19,7 @@ type provisionCommand struct {
 	Compare       bool   `long:"check" description:"Compare the account with what Byline needs, change nothing, and print the differences. Exit status 1 if Byline would not serve."`
 	Template      string `long:"template" value-name:"arm|bicep|az" description:"Print the definitions as the resources of an ARM template (arm), in Bicep (bicep), or as commands of the Azure CLI (az), and connect to nothing."`
 	MaxThroughput int    `long:"max-throughput" value-name:"RU/s" description:"Autoscale throughput that the containers of a new database share, at most. Default: each new container has the account's default, 400 RU/s, or none in a serverless account."`
+	console.LogFlags
 }
 
 // Run creates the missing containers, compares the existing ones, or prints the definitions.

@@ -9,6 +9,7 @@ import (
 
 type serveCommand struct {
 	server.Config
+	console.LogFlags
 	listening Listening
 }
 

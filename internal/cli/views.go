@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"math"
 	"os"
@@ -28,6 +27,7 @@ import (
 type viewsFlags struct {
 	account.Flags
 	JSON bool `long:"json" description:"One JSON object a line instead of a table."`
+	console.LogFlags
 }
 
 type viewsStatus struct {
@@ -49,7 +49,7 @@ type viewsRebuild struct {
 
 // withBlog opens the store, calls do, and closes it. Progress and the log go to stderr, results to
 // stdout.
-func (c viewsFlags) withBlog(ctx context.Context, log *slog.Logger, stderr io.Writer, do func(*store.Store, *console.Progress) error) (err error) {
+func (c viewsFlags) withBlog(ctx context.Context, s console.Streams, do func(*store.Store, *console.Progress) error) (err error) {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c viewsFlags) withBlog(ctx context.Context, log *slog.Logger, stderr io.Wr
 			return fmt.Errorf("--data: %w", err)
 		}
 	}
-	m := console.NewProgress(log, stderr)
+	m := console.NewProgress(s)
 	defer m.Stop()
 	db, err := c.Open(ctx, m.Log, account.Options{})
 	if err != nil {
@@ -207,7 +207,7 @@ func (c viewsFlags) print(stdout io.Writer, t table.Writer) error {
 }
 
 func (v *viewsStatus) Run(ctx context.Context, s console.Streams) error {
-	return v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, _ *console.Progress) error {
+	return v.withBlog(ctx, s, func(st *store.Store, _ *console.Progress) error {
 		status, err := st.Views().Status(ctx)
 		if err != nil {
 			return err
@@ -232,7 +232,7 @@ func (c viewsFlags) verify(ctx context.Context, st *store.Store, m *console.Prog
 
 func (v *viewsVerify) Run(ctx context.Context, s console.Streams) error {
 	var found []projection.Difference
-	err := v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) error {
+	err := v.withBlog(ctx, s, func(st *store.Store, m *console.Progress) error {
 		return v.withProjectionsIfEmbedded(ctx, st, func() (err error) {
 			found, err = v.verify(ctx, st, m, v.Settle)
 			return err
@@ -254,7 +254,7 @@ func (v *viewsVerify) Run(ctx context.Context, s console.Streams) error {
 func (v *viewsRepair) Run(ctx context.Context, s console.Streams) error {
 	var found, repaired []projection.Difference
 	var failed error
-	err := v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) error {
+	err := v.withBlog(ctx, s, func(st *store.Store, m *console.Progress) error {
 		return v.withProjectionsIfEmbedded(ctx, st, func() (err error) {
 			if found, err = v.verify(ctx, st, m, 5*time.Second); err != nil {
 				return err
@@ -289,7 +289,7 @@ const followEvery = 250 * time.Millisecond
 
 func (v *viewsRebuild) Run(ctx context.Context, s console.Streams) error {
 	var status []projection.Status
-	err := v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) (err error) {
+	err := v.withBlog(ctx, s, func(st *store.Store, m *console.Progress) (err error) {
 		if err := st.Views().Rebuild(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted before every lease was reset: run it again")

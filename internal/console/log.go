@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -42,13 +43,41 @@ func onOneLine(text string) string {
 	return strings.Join(all, "; ")
 }
 
-// newLog returns a logger that writes text to w, and each error on one line: azcore formats an error
-// response of Cosmos DB as a page.
-func newLog(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+// LogFlags are the go-flags of a command that logs.
+type LogFlags struct {
+	LogFormat logFormat `long:"log-format" default:"text" env:"BYLINE_LOG_FORMAT" description:"Format of the log: text (logfmt), or json."`
+}
+
+func (f LogFlags) format() logFormat { return f.LogFormat }
+
+// logFormat is a format of the log. The zero value is text.
+type logFormat string
+
+const jsonFormat logFormat = "json"
+
+// UnmarshalFlag implements flags.Unmarshaler.
+func (f *logFormat) UnmarshalFlag(value string) error {
+	*f = logFormat(value)
+	if *f != jsonFormat && value != "text" {
+		return fmt.Errorf("%q is neither text nor json", value)
+	}
+	return nil
+}
+
+// newLog returns a logger that writes to w, with each error on one line: azcore formats an error response of
+// Cosmos DB as a page.
+func newLog(w io.Writer, format logFormat) *slog.Logger {
+	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == "error" {
 			a.Value = slog.StringValue(onOneLine(a.Value.String()))
 		}
+		if a.Value.Kind() == slog.KindDuration { // JSON would have nanoseconds
+			a.Value = slog.StringValue(a.Value.String())
+		}
 		return a
-	}}))
+	}}
+	if format == jsonFormat {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
 }

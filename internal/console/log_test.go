@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -32,13 +33,26 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
+func TestNewLog_Formats(t *testing.T) {
+	for format, want := range map[logFormat]string{
+		"":         `level=WARN msg="not read" path=feed[0] n=3 ru=2.5 took=1.5s error="one; two"`,
+		jsonFormat: `"level":"WARN","msg":"not read","path":"feed[0]","n":3,"ru":2.5,"took":"1.5s","error":"one; two"}`,
+	} {
+		var log strings.Builder
+		newLog(&log, format).Warn("not read", "path", "feed[0]", "n", 3, "ru", 2.5, "took", 1500*time.Millisecond, "error", errors.New("one\ntwo"))
+		if line := log.String(); !strings.HasSuffix(line, want+"\n") {
+			t.Errorf("format %q: %s; want %s", format, line, want)
+		}
+	}
+}
+
 // TestNewLog_ErrorOnOneLine: azcore formats an error response as a page, which is one line in the log.
 func TestNewLog_ErrorOnOneLine(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "https://account.example/dbs/blog", nil)
 	response := runtime.NewResponseError(&http.Response{Status: "503 Unavailable", StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
 		Body: io.NopCloser(strings.NewReader(`{"message":"later"}`))})
 	var log strings.Builder
-	newLog(&log).Warn("not read", "error", fmt.Errorf("read database: %w", response))
+	newLog(&log, "").Warn("not read", "error", fmt.Errorf("read database: %w", response))
 	want := `error="read database: GET https://account.example/dbs/blog; RESPONSE 503: 503 Unavailable; ERROR CODE UNAVAILABLE; {; \"message\": \"later\"; }"`
 	if line := log.String(); !strings.Contains(line, want) {
 		t.Errorf("%s is not in %s", want, line)

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -30,24 +29,24 @@ type line struct {
 	done bool // the task was complete
 }
 
-// NewProgress returns a Progress; the caller must call Stop. Without a terminal it writes to log.
-func NewProgress(log *slog.Logger, stderr io.Writer) *Progress {
-	m := &Progress{Log: log, lines: map[string]line{}}
-	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+// NewProgress returns a Progress; the caller must call Stop. Without a terminal it writes to the log.
+func NewProgress(s Streams) *Progress {
+	m := &Progress{Log: s.Log, lines: map[string]line{}}
+	if f, ok := s.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, _ := term.GetSize(int(f.Fd())) // 0, which is unbounded, if unknown
-		m.draw(stderr, width)
+		m.draw(s, width)
 	}
 	return m
 }
 
 // draw starts drawing bars.
-func (m *Progress) draw(stderr io.Writer, width int) {
+func (m *Progress) draw(s Streams, width int) {
 	m.bars, m.trackers, m.rendered = progress.NewWriter(), map[string]*progress.Tracker{}, make(chan struct{})
-	m.bars.SetOutputWriter(stderr)
+	m.bars.SetOutputWriter(s.Stderr)
 	m.bars.SetTerminalWidth(width)
 	m.bars.Style().Visibility.ETA = true
 	m.bars.Style().Visibility.Speed = true
-	m.Log = newLog(aboveBars{m.bars})
+	m.Log = newLog(aboveBars{m.bars}, s.logFormat)
 	go func() {
 		defer close(m.rendered)
 		m.bars.Render()

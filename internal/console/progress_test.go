@@ -30,7 +30,7 @@ func TestProgress(t *testing.T) {
 	var err buffer
 	log := slog.New(slog.NewTextHandler(&err, nil))
 	t.Run("lines", func(t *testing.T) {
-		m := NewProgress(log, &err)
+		m := NewProgress(Streams{Stderr: &err, Log: log})
 		for i := range int64(1_000) {
 			m.Show("reading", i, 0, 0)
 			m.Show("rebuilding", i+1, 1_000, 7)
@@ -45,14 +45,14 @@ func TestProgress(t *testing.T) {
 	})
 	t.Run("bars", func(t *testing.T) {
 		var screen buffer
-		m := NewProgress(log, &err)
-		m.draw(&screen, 80)
+		m := NewProgress(Streams{Stderr: &err, Log: log})
+		m.draw(Streams{Stderr: &screen, logFormat: jsonFormat}, 80)
 		m.Show("rebuilding posts", 30, 120, 7)
 		m.Show("reading", 17, 0, 0)
 		m.Log.Warn("a warning", "what", "100%d")
 		m.Show("rebuilding posts", 60, 120, 0)
 		m.Stop()
-		for _, want := range []string{"rebuilding posts", "50.00%", "reading", "17", "a warning", "100%d"} {
+		for _, want := range []string{"rebuilding posts", "50.00%", "reading", "17", `"msg":"a warning","what":"100%d"`} {
 			if !strings.Contains(screen.String(), want) {
 				t.Errorf("the screen does not show %q: %q", want, screen.String())
 			}

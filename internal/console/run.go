@@ -40,18 +40,26 @@ type Runner interface {
 type Streams struct {
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
+	logFormat      logFormat
 }
 
 // Run parses args, runs the command, and returns the exit status.
 func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if err := p.run(ctx, args, Streams{stdout, stderr, newLog(stderr)}); err != nil {
+	s := Streams{Stdout: stdout, Stderr: stderr, Log: newLog(stderr, "")}
+	err := p.run(ctx, args, &s)
+	switch {
+	case err == nil:
+		return 0
+	case s.logFormat == jsonFormat:
+		s.Log.Error(p.Name+" failed", "error", oneLine(err))
+	default:
 		fmt.Fprintf(stderr, "%s: %s\n", p.Name, oneLine(err))
-		return 1
 	}
-	return 0
+	return 1
 }
 
-func (p Program) run(ctx context.Context, args []string, s Streams) error {
+// run sets the log of s to the format that the command's flags name.
+func (p Program) run(ctx context.Context, args []string, s *Streams) error {
 	parser := flags.NewNamedParser(p.Name, flags.HelpFlag|flags.PassDoubleDash|flags.AllowBoolValues)
 	runners := map[*flags.Command]Runner{}
 	if err := addCommands(parser.Command, p.Commands, runners); err != nil {
@@ -77,6 +85,10 @@ func (p Program) run(ctx context.Context, args []string, s Streams) error {
 		command = command.Active
 		name += " " + command.Name
 	}
+	if logs, ok := runners[command].(interface{ format() logFormat }); ok {
+		s.logFormat = logs.format()
+		s.Log = newLog(s.Stderr, s.logFormat)
+	}
 	var ferr *flags.Error
 	switch {
 	case errors.As(err, &ferr) && ferr.Type == flags.ErrHelp:
@@ -89,7 +101,7 @@ func (p Program) run(ctx context.Context, args []string, s Streams) error {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %s", rest[0])
 	}
-	return runners[command].Run(ctx, s)
+	return runners[command].Run(ctx, *s)
 }
 
 // marshalError matches go-flags' message about a value that it cannot parse.

@@ -3,7 +3,10 @@ package console
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +28,54 @@ func (*otherCommand) Run(context.Context, Streams) error { return nil }
 func (c *testCommand) Run(_ context.Context, s Streams) error {
 	_, err := fmt.Fprintf(s.Stdout, "%q %v %d", c.Names, c.Light, c.Size)
 	return err
+}
+
+type loggingCommand struct {
+	Fail bool          `long:"fail"`
+	Wait time.Duration `long:"wait" env:"BYLINE_WAIT"`
+	LogFlags
+}
+
+func (c *loggingCommand) Run(_ context.Context, s Streams) error {
+	if c.Fail {
+		return errors.New("no space\nleft")
+	}
+	s.Log.Info("done", "n", 3)
+	return nil
+}
+
+// runLogging runs a program whose default command logs, and returns what it writes to stderr, without times.
+func runLogging(t *testing.T, args ...string) string {
+	var stderr bytes.Buffer
+	Program{Name: "byline", Default: "log", Commands: []Command{
+		{Name: "log", Run: &loggingCommand{}},
+		{Name: "silent", Run: &otherCommand{}},
+	}}.Run(t.Context(), args, io.Discard, &stderr)
+	return regexp.MustCompile(`time=\S+ |"time":"[^"]+",`).ReplaceAllString(stderr.String(), "")
+}
+
+func TestProgram_LogFormat(t *testing.T) {
+	for _, tt := range []struct{ environment, args, want string }{
+		{"", "", "level=INFO msg=done n=3\n"},
+		{"", "--log-format text", "level=INFO msg=done n=3\n"},
+		{"", "--log-format json", `{"level":"INFO","msg":"done","n":3}` + "\n"},
+		{"BYLINE_LOG_FORMAT=json", "", `{"level":"INFO","msg":"done","n":3}` + "\n"},
+		{"BYLINE_LOG_FORMAT=json", "--log-format text", "level=INFO msg=done n=3\n"},
+		{"", "--fail", "byline: no space; left\n"},
+		{"BYLINE_LOG_FORMAT=json", "--fail", `{"level":"ERROR","msg":"byline failed","error":"no space; left"}` + "\n"},
+		{"BYLINE_WAIT=x", "--log-format json", `{"level":"ERROR","msg":"byline failed","error":"$BYLINE_WAIT: invalid duration \"x\""}` + "\n"},
+		{"", "--log-format xml", `byline: --log-format: "xml" is neither text nor json` + "\n"},
+		{"BYLINE_LOG_FORMAT=", "", `byline: $BYLINE_LOG_FORMAT: "" is neither text nor json` + "\n"},
+	} {
+		t.Run(tt.environment+" "+tt.args, func(t *testing.T) {
+			if name, value, ok := strings.Cut(tt.environment, "="); ok {
+				t.Setenv(name, value)
+			}
+			if got := runLogging(t, strings.Fields(tt.args)...); got != tt.want {
+				t.Errorf("got %s\nwant %s", got, tt.want)
+			}
+		})
+	}
 }
 
 func TestProgram(t *testing.T) {

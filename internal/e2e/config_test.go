@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"maps"
 	"net"
@@ -219,5 +220,24 @@ func TestServe_FlagOverridesEnvironment(t *testing.T) {
 	s = start(t, "--data", filepath.Join(t.TempDir(), "flag"))
 	if !strings.Contains(s.Log.String(), "flag") {
 		t.Errorf("the flag does not override the environment: %s", s.Log)
+	}
+}
+
+// TestServe_LogFormat: with --log-format json each line is an object with the attributes of the text.
+func TestServe_LogFormat(t *testing.T) {
+	s := start(t, "--data", t.TempDir(), "--no-demo", "--log-format", "json")
+	if status := s.Stop(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, s.Log)
+	}
+	found := map[string]string{}
+	for line := range strings.Lines(s.Log.String()) {
+		var record struct{ Time, Level, Msg, URL, Drain string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time == "" || record.Level == "" {
+			t.Errorf("%s: %v", line, err)
+		}
+		found[record.Msg] = record.URL + record.Drain
+	}
+	if !strings.HasPrefix(found["listening"], "http://localhost:") || found["stopping"] != "0s" {
+		t.Error(s.Log)
 	}
 }
