@@ -457,6 +457,10 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
               value: corsOrigins
             }
             {
+              name: 'BYLINE_LOG_FORMAT'
+              value: 'json'
+            }
+            {
               name: 'BYLINE_BACKGROUND_RU'
               value: '100'
             }

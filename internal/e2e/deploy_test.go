@@ -39,6 +39,9 @@ func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 					t.Fatalf("arguments %q", args)
 				}
 				i := a.serve(args[3:]...) // on a free port
+				if !strings.HasPrefix(i.Log.String(), `{"time":`) {
+					t.Errorf("the log is not JSON: %s", i.Log)
+				}
 				response, err := http.Post(i.Root+"/graphql", "application/json", strings.NewReader(`{"query":"{ feed { edges { node { id } } } }"}`))
 				if err != nil {
 					t.Fatal(err)

@@ -99,7 +99,7 @@ func (a *entraAccount) fail(args ...string) (stdout, line string) {
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	for _, l := range lines[:len(lines)-1] {
-		if !strings.HasPrefix(l, "time=") {
+		if !strings.HasPrefix(l, "time=") && !strings.HasPrefix(l, `{"time":`) {
 			a.t.Errorf("%q: the error is more than one line:\n%s", args, &log)
 		}
 	}

@@ -53,7 +53,7 @@ func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
-	address := regexp.MustCompile(`msg=listening .*address=(\S+)`)
+	address := regexp.MustCompile(`\blistening\b.*\baddress(?:=|":")([^\s"]+)`)
 	waittest.Until(t, func() error {
 		m := address.FindStringSubmatch(p.Log.String())
 		if m == nil {
