@@ -90,21 +90,26 @@ func CheckEndpoint(endpoint string) error {
 	return nil
 }
 
-// cosmosKey is the account's key, "" without one. It is not a flag: flags are visible to every user of
-// the machine.
-func cosmosKey() secret.Text { return secret.Text(os.Getenv("COSMOS_KEY")) }
+// Environment variables with keys. They are not flags: flags are visible to every user of the machine.
+const (
+	KeyVariable        = "COSMOS_KEY"
+	SessionKeyVariable = "BYLINE_SESSION_KEY"
+)
 
-// minSessionKey is the length of the shortest BYLINE_SESSION_KEY, in bytes.
+// cosmosKey is the account's key, "" without one.
+func cosmosKey() secret.Text { return secret.Text(os.Getenv(KeyVariable)) }
+
+// minSessionKey is the length of the shortest session key, in bytes.
 const minSessionKey = 32
 
-// sessionKey is the key that authenticates sessions, nil without one. Like cosmosKey it is not a flag.
+// sessionKey is the key that authenticates sessions, nil without one.
 func sessionKey() ([]byte, error) {
-	key := os.Getenv("BYLINE_SESSION_KEY")
+	key := os.Getenv(SessionKeyVariable)
 	switch {
 	case key == "":
 		return nil, nil
 	case len(key) < minSessionKey:
-		return nil, fmt.Errorf("BYLINE_SESSION_KEY has less than %d characters", minSessionKey)
+		return nil, fmt.Errorf("%s has less than %d characters", SessionKeyVariable, minSessionKey)
 	}
 	return []byte(key), nil
 }
@@ -112,7 +117,7 @@ func sessionKey() ([]byte, error) {
 // SharesSessions reports whether other instances on the same data, if there can be any, accept this instance's
 // sessions.
 func (c Flags) SharesSessions() bool {
-	return c.Embedded() || cosmosKey() != "" || os.Getenv("BYLINE_SESSION_KEY") != ""
+	return c.Embedded() || cosmosKey() != "" || os.Getenv(SessionKeyVariable) != ""
 }
 
 // Embedded reports whether the data is in the embedded engine.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime/debug"
 
+	"byline/internal/account"
 	"byline/internal/console"
 	"byline/internal/server"
 )
@@ -19,6 +20,8 @@ func program(schema string, listening Listening) console.Program {
 		Help:    "A GraphQL gateway for a blog on Azure Cosmos DB, with an embedded engine for development.",
 		Version: version(info),
 		Default: "serve",
+
+		Variables: []string{account.KeyVariable, account.SessionKeyVariable},
 		Commands: []console.Command{
 			{Name: "serve", Run: &serveCommand{Config: server.Config{Demo: true}, listening: listening}, Help: "Serve GraphQL. The default command. Sends traces to OTEL_EXPORTER_OTLP_ENDPOINT if that is set."},
 			{Name: "emulator", Run: &Emulator{Sync: true, listening: listening}, Help: "Serve the embedded engine alone, to any Cosmos DB SDK."},

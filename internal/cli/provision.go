@@ -64,7 +64,7 @@ func (c *provisionCommand) check() error {
 		return nil
 	case c.Embedded():
 		return errors.New("--cosmos-endpoint is missing: the embedded engine needs no provisioning")
-	case !c.Compare && os.Getenv("COSMOS_KEY") == "":
+	case !c.Compare && os.Getenv(account.KeyVariable) == "":
 		return errors.New("COSMOS_KEY is missing: only the account's key may create containers. Without a key, run the commands that \"byline provision --template az\" prints")
 	}
 	return c.Flags.Check()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,6 +22,8 @@ type Program struct {
 	Version  string // what --version prints; "" for no such flag
 	Commands []Command
 	Default  string // name of the command that runs if args name none; "" if a command is required
+
+	Variables []string // environment variables that commands read, besides those of flags
 }
 
 // Command is a command, or a group of commands.
@@ -32,6 +35,7 @@ type Command struct {
 }
 
 // Runner runs a command. It points to a struct whose fields are the flags of the command, with the tags of go-flags.
+// Before a command that embeds LogFlags runs, unknown environment variables are logged.
 type Runner interface {
 	Run(context.Context, Streams) error
 }
@@ -85,7 +89,8 @@ func (p Program) run(ctx context.Context, args []string, s *Streams) error {
 		command = command.Active
 		name += " " + command.Name
 	}
-	if logs, ok := runners[command].(interface{ format() logFormat }); ok {
+	logs, isLogging := runners[command].(interface{ format() logFormat })
+	if isLogging {
 		s.logFormat = logs.format()
 		s.Log = newLog(s.Stderr, s.logFormat)
 	}
@@ -100,6 +105,9 @@ func (p Program) run(ctx context.Context, args []string, s *Streams) error {
 		return err
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %s", rest[0])
+	}
+	if isLogging {
+		p.warnUnknown(s.Log, parser.Command, os.Environ())
 	}
 	return runners[command].Run(ctx, *s)
 }

@@ -47,7 +47,7 @@ func (c *loggingCommand) Run(_ context.Context, s Streams) error {
 // runLogging runs a program whose default command logs, and returns what it writes to stderr, without times.
 func runLogging(t *testing.T, args ...string) string {
 	var stderr bytes.Buffer
-	Program{Name: "byline", Default: "log", Commands: []Command{
+	Program{Name: "byline", Default: "log", Variables: []string{"COSMOS_KEY"}, Commands: []Command{
 		{Name: "log", Run: &loggingCommand{}},
 		{Name: "silent", Run: &otherCommand{}},
 	}}.Run(t.Context(), args, io.Discard, &stderr)

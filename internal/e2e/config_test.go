@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"byline/internal/account"
+	"byline/internal/secrettest"
 	"byline/internal/servertest"
 )
 
@@ -239,5 +240,24 @@ func TestServe_LogFormat(t *testing.T) {
 	}
 	if !strings.HasPrefix(found["listening"], "http://localhost:") || found["stopping"] != "0s" {
 		t.Error(s.Log)
+	}
+}
+
+// TestServe_UnknownVariable: the log names a misspelt variable, even if the server does not start without it; never
+// its value, and no variable that is read.
+func TestServe_UnknownVariable(t *testing.T) {
+	const value, key = "https://private.example", "a key of the sessions, long enough"
+	t.Setenv("BYLINE_CORS_ORIGIN", value)
+	t.Setenv("BYLINE_SESSION_KEY", secrettest.Secret(key))
+	t.Setenv("BYLINE_EMULATOR_KEY", secrettest.Secret("the key of another command"))
+	s := start(t, "--data", t.TempDir(), "--no-demo")
+	var refused output
+	run(t.Context(), []string{"--listen", ":0"}, io.Discard, &refused, nil)
+	for _, log := range []string{s.Log.String(), refused.String()} {
+		first, rest, _ := strings.Cut(log, "\n")
+		if !strings.HasSuffix(first, `level=WARN msg="unknown environment variables" variables="BYLINE_CORS_ORIGIN (did you mean BYLINE_CORS_ORIGINS?)"`) ||
+			strings.Contains(rest, "BYLINE_CORS_ORIGIN") || strings.Contains(log, value) {
+			t.Error(log)
+		}
 	}
 }

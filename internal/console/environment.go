@@ -1,0 +1,66 @@
+package console
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/jessevdk/go-flags"
+)
+
+// maxTypos is the largest edit distance between a variable and the one that was probably meant.
+const maxTypos = 2
+
+// warnUnknown logs which variables of an environment begin with the program's name although no command reads
+// them. It never logs their values.
+func (p Program) warnUnknown(log *slog.Logger, commands *flags.Command, environment []string) {
+	prefix, known := strings.ToUpper(p.Name)+"_", append(variablesOf(commands), p.Variables...)
+	var names []string
+	ignored := []string{prefix + "TEST_"} // prefixes
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		names = append(names, name)
+		// For a Service byline-canary Kubernetes sets BYLINE_CANARY_SERVICE_HOST, BYLINE_CANARY_SERVICE_PORT,
+		// BYLINE_CANARY_PORT, and others that begin with the last two.
+		if service, ok := strings.CutSuffix(name, "SERVICE_HOST"); ok {
+			ignored = append(ignored, name, service+"SERVICE_PORT", service+"PORT")
+		}
+	}
+	slices.Sort(names)
+	var unknown []string
+	for _, name := range names {
+		if slices.Contains(known, name) || slices.ContainsFunc(ignored, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			continue
+		}
+		typos := func(meant string) int { // also finds COSMOS_KEY for BYLINE_COSMOS_KEY
+			return min(levenshtein.ComputeDistance(name, meant), levenshtein.ComputeDistance(strings.TrimPrefix(name, prefix), meant))
+		}
+		closest := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(typos(a), typos(b)) })
+		if typos(closest) <= maxTypos {
+			name += " (did you mean " + closest + "?)"
+		}
+		unknown = append(unknown, name)
+	}
+	if len(unknown) > 0 {
+		log.Warn("unknown environment variables", "variables", strings.Join(unknown, ", "))
+	}
+}
+
+// variablesOf returns the environment variables of the flags of a command and of those below it.
+func variablesOf(command *flags.Command) []string {
+	var all []string
+	for _, o := range command.Options() {
+		if o.EnvDefaultKey != "" {
+			all = append(all, o.EnvDefaultKey)
+		}
+	}
+	for _, c := range command.Commands() {
+		all = append(all, variablesOf(c)...)
+	}
+	return all
+}
