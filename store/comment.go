@@ -44,7 +44,7 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*b
 	default:
 		return nil, blog.Invalidf("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
-	l := list[blog.Comment]{op: "list comments", container: s.posts, partition: postID, typ: blog.TypeComment,
+	l := list[blog.Comment]{op: "list comments", container: s.posts, key: "postId", partition: postID, typ: blog.TypeComment,
 		format: blog.Comments, blank: blog.Comment{PostID: postID}, deletions: &s.deletions, show: s.showComment,
 		place: func(c *blog.Comment) (blog.Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)

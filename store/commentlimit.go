@@ -87,7 +87,9 @@ func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPo
 		return limited
 	}
 	n := 0
-	query := cosmos.Query{Partition: k.post, Text: "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'comment' AND c.userId = @author"}.With("@author", k.author)
+	query := cosmos.Query{Partition: k.post,
+		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @post AND c.type = 'comment' AND c.userId = @author",
+	}.With("@post", k.post).With("@author", k.author)
 	for page, err := range s.posts.Query(ctx, query) {
 		if err != nil {
 			return blog.CosmosError(op, err)

@@ -10,7 +10,7 @@ import (
 // partitions.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q6)
-	l := list[blog.Post]{op: "list feed", container: s.feed, partition: blog.TypePost, copies: s.feedPartitions, limit: blog.FeedServed,
+	l := list[blog.Post]{op: "list feed", container: s.feed, key: "type", partition: blog.TypePost, copies: s.feedPartitions, limit: blog.FeedServed,
 		format: blog.Summaries, place: placeOfPost, deletions: &s.deletions, show: s.showPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)

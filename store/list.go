@@ -15,6 +15,7 @@ import (
 type list[T any] struct {
 	op        string // the operation's name in errors
 	container *cosmos.Container
+	key       string // property of the partition key
 	partition string
 	copies    []string // partitions that each hold the whole list; nil: only partition
 	typ       string   // "" if the partition has one type
@@ -151,20 +152,22 @@ func weight[T any](items, text int) int {
 	return took + (took+text)/8
 }
 
-// query selects the items after the cursor. The index seeks the first bound on creationDate; the second
-// condition orders items of the same millisecond.
+// query selects the items after the cursor. It names the partition although the request does: an index is one
+// of a physical partition, and the service may seek in it only by what WHERE and ORDER BY name. The index seeks the
+// first bound on creationDate; the second condition orders items of the same millisecond.
 func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Query {
 	comparison, direction := "<", "DESC"
 	if order == OldestFirst {
 		comparison, direction = ">", "ASC"
 	}
-	q := cosmos.Query{Partition: partition}
-	where, sort := "NOT IS_DEFINED(c.deleted)", ""
+	q := cosmos.Query{Partition: partition}.With("@partition", partition)
+	where, sort := "c."+l.key+" = @partition", "c."+l.key+" "+direction
 	if l.typ != "" {
-		where = "c.type = @type AND " + where
-		sort = "c.type " + direction + ", "
+		where += " AND c.type = @type"
+		sort += ", c.type " + direction
 		q = q.With("@type", l.typ)
 	}
+	where += " AND NOT IS_DEFINED(c.deleted)"
 	if l.since != "" {
 		where += " AND c.creationDate >= @since"
 		q = q.With("@since", l.since)
@@ -173,6 +176,6 @@ func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Que
 		where += fmt.Sprintf(" AND c.creationDate %[1]s= @date AND (c.creationDate %[1]s @date OR c.id %[1]s @id)", comparison)
 		q = q.With("@date", after.Date).With("@id", after.ID)
 	}
-	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", l.format.Fields, where, sort, direction, direction)
+	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %s, c.creationDate %s, c.id %s", l.format.Fields, where, sort, direction, direction)
 	return q
 }

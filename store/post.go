@@ -51,7 +51,7 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 // partition. The page of an unknown user is empty.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q3)
-	l := list[blog.Post]{op: "list posts of user", container: s.users, partition: userID, typ: blog.TypePost,
+	l := list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
 		format: blog.Summaries, place: placeOfPost, deletions: &s.deletions, show: s.showPost, since: s.deletions.hiddenUntil(userID)}
 	p.Order = NewestFirst
 	return l.page(ctx, p)

@@ -74,10 +74,7 @@ func container(id, key string, ttl *int32, included, composite []string) azcosmo
 		}
 		p.IncludedPaths = append(p.IncludedPaths, azcosmos.IncludedPath{Path: path})
 	}
-	var columns []azcosmos.CompositeIndex
-	for _, path := range composite {
-		columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexDescending})
-	}
+	columns := compositeIndex(composite)
 	if columns != nil {
 		p.CompositeIndexes = [][]azcosmos.CompositeIndex{columns}
 	}
@@ -85,10 +82,19 @@ func container(id, key string, ttl *int32, included, composite []string) azcosmo
 		DefaultTimeToLive: ttl, IndexingPolicy: p}
 }
 
+func compositeIndex(paths []string) (columns []azcosmos.CompositeIndex) {
+	for _, path := range paths {
+		columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexDescending})
+	}
+	return columns
+}
+
 var (
 	ttlOn     = new(int32(-1))
 	ttlOfHour = new(int32(3600))
 	sorted    = []string{"/type", "/creationDate", "/id"}
+	ofUsers   = append([]string{"/userId"}, sorted...)
+	ofPosts   = append([]string{"/postId"}, sorted...)
 )
 
 // wantParts fails the test unless text has all parts.
@@ -107,14 +113,14 @@ func TestProvision_IncompatibleContainers(t *testing.T) {
 	leases.IndexingPolicy = &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}
 	e := newExisting(t,
 		container("users", "/userId", nil, []string{"/*"}, nil), // the portal's default
-		container("feed", "/id", ttlOfHour, []string{"/type/?"}, sorted[1:]),
+		container("feed", "/id", ttlOfHour, []string{"/type/?"}, sorted),
 		leases)
 	var writes writes
 	err := e.provision(writes.through(e.Transport))
 	storetest.WantCode(t, err, blog.Conflict, "database")
 	wantParts(t, err.Error(),
 		"container users: time to live is off",
-		"container users: the composite index /type, /creationDate, /id is missing",
+		"container users: the composite index /userId, /type, /creationDate, /id is missing",
 		"container feed: it is partitioned by /id, not by /type",
 		"container feed: the default time to live is 3600 s",
 		`container leases: the indexing mode is "none"`,
@@ -127,9 +133,9 @@ func TestProvision_IncompatibleContainers(t *testing.T) {
 // Containers of an older version or an administrator that only cost more are used, with warnings.
 func TestProvision_InefficientContainers(t *testing.T) {
 	e := newExisting(t,
-		container("users", "/userId", ttlOn, []string{"/*"}, sorted),
-		container("posts", "/postId", ttlOn, []string{"/type/?", "/userId/?"}, sorted), // an older version's
-		container("feed", "/type", ttlOn, []string{"/type/?"}, sorted[1:]),
+		container("users", "/userId", ttlOn, []string{"/*"}, ofUsers),
+		container("posts", "/postId", ttlOn, []string{"/type/?", "/userId/?"}, ofPosts), // an older version's
+		container("feed", "/type", ttlOn, []string{"/type/?"}, sorted),
 		container("leases", "/id", nil, nil, nil))
 	var writes writes
 	if err := e.provision(writes.through(e.Transport)); err != nil {
@@ -143,6 +149,22 @@ func TestProvision_InefficientContainers(t *testing.T) {
 	if len(writes.seen) > 0 { // an Entra identity may not do them
 		t.Errorf("got control plane writes: %q", writes.seen)
 	}
+}
+
+// Containers with the composite indexes of an older version are refused; with both, they are used with warnings.
+func TestProvision_OlderCompositeIndexes(t *testing.T) {
+	posts := container("posts", "/postId", ttlOn, []string{"/postId/?", "/type/?", "/userId/?"}, sorted)
+	e := newExisting(t, posts)
+	err := e.provision(nil)
+	storetest.WantCode(t, err, blog.Conflict, "database")
+	wantParts(t, err.Error(), "container posts: the composite index /postId, /type, /creationDate, /id is missing", "Change the containers as docs/configuration.md has them")
+
+	posts.IndexingPolicy.CompositeIndexes = append(posts.IndexingPolicy.CompositeIndexes, compositeIndex(ofPosts))
+	e = newExisting(t, posts)
+	if err := e.provision(nil); err != nil {
+		t.Fatal(err)
+	}
+	wantParts(t, e.logs.String(), "container=posts difference=\"the composite index /type, /creationDate, /id is not used")
 }
 
 // Provision accepts the containers that it creates without warnings.
@@ -161,8 +183,8 @@ func TestProvision_OwnContainers(t *testing.T) {
 // The error of an Entra identity names the missing containers and how to create them.
 func TestProvision_EntraIdentity(t *testing.T) {
 	e := newExisting(t,
-		container("users", "/userId", ttlOn, []string{"/userId/?", "/type/?"}, sorted),
-		container("feed", "/type", ttlOn, []string{"/type/?"}, sorted[1:]))
+		container("users", "/userId", ttlOn, []string{"/userId/?", "/type/?"}, ofUsers),
+		container("feed", "/type", ttlOn, []string{"/type/?"}, sorted))
 	writes := writes{refuse: true}
 	err := e.provision(writes.through(e.Transport))
 	storetest.WantCode(t, err, blog.Unavailable, "database")

@@ -116,6 +116,10 @@ resource users 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@20
         compositeIndexes: [
           [
             {
+              path: '/userId'
+              order: 'ascending'
+            }
+            {
               path: '/type'
               order: 'ascending'
             }
@@ -170,6 +174,10 @@ resource posts 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@20
         compositeIndexes: [
           [
             {
+              path: '/postId'
+              order: 'ascending'
+            }
+            {
               path: '/type'
               order: 'ascending'
             }
@@ -217,6 +225,10 @@ resource feed 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@202
         ]
         compositeIndexes: [
           [
+            {
+              path: '/type'
+              order: 'ascending'
+            }
             {
               path: '/creationDate'
               order: 'ascending'

@@ -27,7 +27,7 @@ func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 		want   string // "" if it serves
 	}{
 		"unchanged":            {func(*azcosmos.ContainerProperties) {}, ""},
-		"no composite indexes": {func(p *azcosmos.ContainerProperties) { p.IndexingPolicy.CompositeIndexes = nil }, "the composite index /type, /creationDate, /id is missing, so sorted queries would fail"},
+		"no composite indexes": {func(p *azcosmos.ContainerProperties) { p.IndexingPolicy.CompositeIndexes = nil }, "the composite index /postId, /type, /creationDate, /id is missing, so sorted queries would fail"},
 		"no time to live":      {func(p *azcosmos.ContainerProperties) { p.DefaultTimeToLive = nil }, "time to live is off, so deleted items would stay"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -204,7 +204,7 @@ func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, commen
 			return nil, 0, 0, err
 		}
 		types, err := readPages[blog.Envelope](ctx, op, v.posts, cosmos.Query{Partition: id,
-			Text: "SELECT c.type FROM c WHERE c.type IN ('comment', 'like') AND NOT IS_DEFINED(c.deleted)"})
+			Text: "SELECT c.type FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like') AND NOT IS_DEFINED(c.deleted)"}.With("@post", id))
 		if err != nil {
 			return nil, 0, 0, err
 		}

@@ -144,7 +144,7 @@ func (d *deletion) deleteUnder(ctx context.Context, c *cosmos.Container, postID 
 	refused := map[string]bool{}
 	for {
 		found, err := readPages[ownedItem](ctx, "find what belongs to a post", c, cosmos.Query{Partition: postID,
-			Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like', 'text')"})
+			Text: "SELECT TOP 100 c.id FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like', 'text')"}.With("@post", postID))
 		if err != nil {
 			return true, err
 		}

@@ -33,7 +33,8 @@ func newestFirst(a, b feedEntry) int {
 // feedEntries reads the entries of a partition of the feed, newest first.
 func (v *Views) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
 	return readEntries(ctx, "read feed", v.feed, cosmos.Query{Partition: partition,
-		Text: "SELECT c.id, c.creationDate FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC"})
+		Text: "SELECT c.id, c.creationDate FROM c WHERE c.type = @partition AND NOT IS_DEFINED(c.deleted) ORDER BY c.type DESC, c.creationDate DESC, c.id DESC",
+	}.With("@partition", partition))
 }
 
 // readEntries reads all entries that a query yields, malformed ones included.

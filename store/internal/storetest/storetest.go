@@ -271,7 +271,7 @@ func (w *World) FeedTitles(name string) []string {
 		w.T.Fatal(err)
 	}
 	var all []string
-	pager := c.NewQueryItemsPager("SELECT VALUE c.title FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC",
+	pager := c.NewQueryItemsPager("SELECT VALUE c.title FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.type DESC, c.creationDate DESC, c.id DESC",
 		azcosmos.NewPartitionKeyString(name), nil)
 	for pager.More() {
 		r, err := pager.NextPage(w.T.Context())
