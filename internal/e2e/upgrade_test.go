@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
 	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/emulator"
 )
 
 // upgradeFrom is the environment variable with the file of a byline of an earlier version.
@@ -20,7 +25,8 @@ const upgradeFrom = "BYLINE_TEST_UPGRADE_FROM"
 
 // TestUpgrade_VersionsServeSideBySide replaces the instances of an earlier version one after the other, then goes back to
 // it, and upgrades again, while clients write and the engine injects chaosFault. Every instance exits with status 0, every
-// acknowledged write is stored exactly once, and every projection becomes equal to its source.
+// acknowledged write is stored exactly once, and every projection becomes equal to its source. Before, composite indexes
+// that this version needs are added, as docs/deploy.md says.
 func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 	earlier := os.Getenv(upgradeFrom)
 	if earlier == "" {
@@ -65,6 +71,7 @@ func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 		waittest.For(t, func() bool { return done.Load() >= until || t.Failed() })
 	}
 	work()
+	c.addIndexes(t)
 	for _, program := range []string{"", earlier, ""} {
 		c.program = program
 		for i := range c.instances {
@@ -97,6 +104,42 @@ func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 	if t.Failed() {
 		for i := range c.instances {
 			t.Logf("instance %d:\n%s", i, c.at(i).Log)
+		}
+	}
+}
+
+// addIndexes adds the composite indexes that this version needs, beside those of the earlier one.
+func (c *cluster) addIndexes(t *testing.T) {
+	t.Helper()
+	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey("http://"+c.engine.address+"/", key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, spec := range store.DatabaseSpec("blog", 0).Containers {
+		container, err := client.NewContainer("blog", spec.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := container.Read(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var columns []azcosmos.CompositeIndex
+		for _, path := range spec.Composite {
+			columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexAscending})
+		}
+		policy := r.ContainerProperties.IndexingPolicy
+		if columns == nil || slices.ContainsFunc(policy.CompositeIndexes, func(have []azcosmos.CompositeIndex) bool { return slices.Equal(have, columns) }) {
+			continue
+		}
+		policy.CompositeIndexes = append(policy.CompositeIndexes, columns)
+		if _, err := container.Replace(t.Context(), *r.ContainerProperties, nil); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
