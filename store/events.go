@@ -267,7 +267,7 @@ func (e *events) isNew(n *blog.Change) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	since, written := e.since, time.Unix(n.Written, 0)
-	if n.Revision <= 1 && n.EditedAt == "" {
+	if n.Revision <= 1 && n.UpdatedAt == "" {
 		since = since.Add(-maxWriteTime)
 	} else if n.CreatedAt <= e.forgotten {
 		return false

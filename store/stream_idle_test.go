@@ -86,7 +86,7 @@ func TestIsNew(t *testing.T) {
 		{"post created 2 min before", since - 2*time.Minute, since, 1, "", false},
 		{"post written 11 min after its creation", since, since + 11*time.Minute, 1, "", false},
 	} {
-		item := &blog.Change{Authored: blog.Authored{ID: tt.name, Written: start.Add(tt.written).Unix()}, CreatedAt: blog.NewDate(start.Add(tt.created)), Revision: tt.revision, EditedAt: tt.edited}
+		item := &blog.Change{Authored: blog.Authored{ID: tt.name, Written: start.Add(tt.written).Unix()}, CreatedAt: blog.NewDate(start.Add(tt.created)), Revision: tt.revision, UpdatedAt: tt.edited}
 		if got := e.isNew(item); got != tt.isNew {
 			t.Errorf("%s: got new %t, want %t", tt.name, got, tt.isNew)
 		}

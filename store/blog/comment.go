@@ -26,3 +26,14 @@ func DecodeComment(op string, raw []byte) (*Comment, error) {
 	}
 	return &item.Comment, nil
 }
+
+// Comments is the format of a list of comments.
+var Comments = Format[Comment]{commentFields, readComment, nil}
+
+// commentFields are the fields of a comment in a list.
+const commentFields = "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate"
+
+func readComment(r *fastReader, c *Comment) {
+	c.ID, c.AuthorID, c.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
+	c.Content, c.CreatedAt, c.UpdatedAt = r.text("content"), r.date("creationDate"), r.dateOrNil("editDate")
+}

@@ -28,30 +28,30 @@ func fastItems[T any](body []byte, blank T, read func(*fastReader, *T)) (items [
 	if !utf8.Valid(body) || hasControls(body) {
 		return nil, false
 	}
-	p := &fastReader{rest: string(body), before: '{'}
-	p.text("_rid")
-	p.take(`,"Documents":[`)
-	count, _ := strconv.Atoi(strings.TrimSuffix(p.rest[strings.LastIndexByte(p.rest, ':')+1:], "}"))
+	r := &fastReader{rest: string(body), before: '{'}
+	r.text("_rid")
+	r.take(`,"Documents":[`)
+	count, _ := strconv.Atoi(strings.TrimSuffix(r.rest[strings.LastIndexByte(r.rest, ':')+1:], "}"))
 	items = make([]T, 0, max(0, min(count, MaxPage+1)))
-	for !p.fallback && !strings.HasPrefix(p.rest, "]") {
+	for !r.fallback && !strings.HasPrefix(r.rest, "]") {
 		if len(items) > 0 {
-			p.take(",")
+			r.take(",")
 		}
-		items, p.before = append(items, blank), '{'
-		read(p, &items[len(items)-1])
-		p.take("}")
+		items, r.before = append(items, blank), '{'
+		read(r, &items[len(items)-1])
+		r.take("}")
 	}
-	p.take("]")
-	p.number("_count", 64)
-	p.take("}")
-	return items, !p.fallback && p.rest == ""
+	r.take("]")
+	r.number("_count", 64)
+	r.take("}")
+	return items, !r.fallback && r.rest == ""
 }
 
 // fastReadable is an item whose properties are decoded in any order. A type that embeds one
 // needs its own method.
 type fastReadable interface {
 	// readProperty reads the value of a property, and reports whether the item has it.
-	readProperty(p *fastReader, name string) bool
+	readProperty(r *fastReader, name string) bool
 }
 
 // fastItem decodes an item. It returns false if the caller must use the fallback. The last of repeated
@@ -60,19 +60,19 @@ func fastItem(raw []byte, item fastReadable) bool {
 	if !utf8.Valid(raw) || hasControls(raw) {
 		return false
 	}
-	p := &fastReader{rest: string(raw), whole: true}
-	p.take("{")
-	for first := true; !p.fallback && p.rest != "}"; first = false {
+	r := &fastReader{rest: string(raw), whole: true}
+	r.take("{")
+	for first := true; !r.fallback && r.rest != "}"; first = false {
 		if !first {
-			p.take(",")
+			r.take(",")
 		}
-		name := p.stringRef()
-		p.take(":")
-		if !item.readProperty(p, name) {
-			p.skip()
+		name := r.stringRef()
+		r.take(":")
+		if !item.readProperty(r, name) {
+			r.skip()
 		}
 	}
-	return !p.fallback
+	return !r.fallback
 }
 
 // hasControls reports whether b has control characters.
@@ -87,32 +87,32 @@ func hasControls(b []byte) bool {
 }
 
 // take consumes next.
-func (p *fastReader) take(next string) {
-	rest, ok := strings.CutPrefix(p.rest, next)
-	p.rest, p.fallback = rest, p.fallback || !ok
+func (r *fastReader) take(next string) {
+	rest, ok := strings.CutPrefix(r.rest, next)
+	r.rest, r.fallback = rest, r.fallback || !ok
 }
 
 // has consumes the name of the next property if that is name, and reports whether it is.
-func (p *fastReader) has(name string) bool {
-	s, n := p.rest, len(name)+4
-	if len(s) < n || s[0] != p.before || s[1] != '"' || s[2:n-2] != name || s[n-2:n] != `":` {
+func (r *fastReader) has(name string) bool {
+	s, n := r.rest, len(name)+4
+	if len(s) < n || s[0] != r.before || s[1] != '"' || s[2:n-2] != name || s[n-2:n] != `":` {
 		return false
 	}
-	p.rest, p.before = s[n:], ','
+	r.rest, r.before = s[n:], ','
 	return true
 }
 
-func (p *fastReader) must(name string) { p.fallback = !p.has(name) || p.fallback }
+func (r *fastReader) must(name string) { r.fallback = !r.has(name) || r.fallback }
 
-func (p *fastReader) text(name string) string {
-	p.must(name)
-	return p.stringValue()
+func (r *fastReader) text(name string) string {
+	r.must(name)
+	return r.stringValue()
 }
 
 // stringValue consumes a string.
-func (p *fastReader) stringValue() string {
-	text := p.stringRef()
-	if p.whole && len(text) <= maxCloned {
+func (r *fastReader) stringValue() string {
+	text := r.stringRef()
+	if r.whole && len(text) <= maxCloned {
 		return strings.Clone(text)
 	}
 	return text
@@ -122,32 +122,32 @@ func (p *fastReader) stringValue() string {
 const maxCloned = 64
 
 // stringRef consumes a string. The result may share the memory of the input.
-func (p *fastReader) stringRef() string {
-	p.take(`"`)
-	end := strings.IndexByte(p.rest, '"')
+func (r *fastReader) stringRef() string {
+	r.take(`"`)
+	end := strings.IndexByte(r.rest, '"')
 	if end < 0 {
-		p.fallback = true
+		r.fallback = true
 		return ""
 	}
-	text := p.rest[:end]
+	text := r.rest[:end]
 	if strings.IndexByte(text, '\\') >= 0 {
-		return p.escaped()
+		return r.escaped()
 	}
-	p.rest = p.rest[end+1:]
+	r.rest = r.rest[end+1:]
 	return text
 }
 
 // escaped consumes a string with escapes, from after its opening quote.
-func (p *fastReader) escaped() string {
-	end := stringEnd(p.rest)
-	text := p.rest[:end]
-	p.rest = p.rest[end:]
-	p.take(`"`)
+func (r *fastReader) escaped() string {
+	end := stringEnd(r.rest)
+	text := r.rest[:end]
+	r.rest = r.rest[end:]
+	r.take(`"`)
 	if plain, ok := unescape(text); ok {
 		return plain
 	}
 	plain, err := jsontext.AppendUnquote(nil, `"`+text+`"`)
-	p.fallback = p.fallback || err != nil
+	r.fallback = r.fallback || err != nil
 	return string(plain)
 }
 
@@ -192,87 +192,87 @@ func unescape(text string) (plain string, ok bool) {
 	}
 }
 
-func (p *fastReader) date(name string) Date {
-	p.must(name)
-	return p.dateValue()
+func (r *fastReader) date(name string) Date {
+	r.must(name)
+	return r.dateValue()
 }
 
 // dateOrNil consumes an optional date.
-func (p *fastReader) dateOrNil(name string) *Date {
-	if !p.has(name) {
+func (r *fastReader) dateOrNil(name string) *Date {
+	if !r.has(name) {
 		return nil
 	}
-	d := p.dateValue()
+	d := r.dateValue()
 	return &d
 }
 
 // dateValue consumes a date.
-func (p *fastReader) dateValue() Date {
-	escaped := strings.IndexByte(p.rest[:min(len(p.rest), len(DateLayout)+2)], '\\') >= 0
-	text := p.stringValue()
-	p.fallback = p.fallback || escaped || !ValidDate(text)
+func (r *fastReader) dateValue() Date {
+	escaped := strings.IndexByte(r.rest[:min(len(r.rest), len(DateLayout)+2)], '\\') >= 0
+	text := r.stringValue()
+	r.fallback = r.fallback || escaped || !ValidDate(text)
 	return Date(text)
 }
 
-func (p *fastReader) number(name string, bits int) int64 {
-	p.must(name)
-	return p.intValue(bits)
+func (r *fastReader) number(name string, bits int) int64 {
+	r.must(name)
+	return r.intValue(bits)
 }
 
 // intValue consumes a non-negative integer of at most so many bits, including the sign.
-func (p *fastReader) intValue(bits int) int64 {
+func (r *fastReader) intValue(bits int) int64 {
 	end, n := 0, int64(0)
-	for end < len(p.rest) && '0' <= p.rest[end] && p.rest[end] <= '9' {
-		n = 10*n + int64(p.rest[end]-'0') // may overflow
+	for end < len(r.rest) && '0' <= r.rest[end] && r.rest[end] <= '9' {
+		n = 10*n + int64(r.rest[end]-'0') // may overflow
 		end++
 	}
 	ok := end > 0 && n>>(bits-1) == 0
 	if end > 18 { // longer numbers may overflow
 		var err error
-		n, err = strconv.ParseInt(p.rest[:end], 10, bits)
+		n, err = strconv.ParseInt(r.rest[:end], 10, bits)
 		ok = err == nil
 	}
-	p.fallback = p.fallback || !ok || end > 1 && p.rest[0] == '0'
-	p.rest = p.rest[end:]
+	r.fallback = r.fallback || !ok || end > 1 && r.rest[0] == '0'
+	r.rest = r.rest[end:]
 	return n
 }
 
-func (p *fastReader) flag(name string) bool {
-	p.must(name)
-	return p.boolValue()
+func (r *fastReader) flag(name string) bool {
+	r.must(name)
+	return r.boolValue()
 }
 
 // boolValue consumes a boolean.
-func (p *fastReader) boolValue() bool {
-	is := strings.HasPrefix(p.rest, "true")
-	p.take(strconv.FormatBool(is))
+func (r *fastReader) boolValue() bool {
+	is := strings.HasPrefix(r.rest, "true")
+	r.take(strconv.FormatBool(is))
 	return is
 }
 
 // skipString consumes a string without decoding it.
-func (p *fastReader) skipString() {
+func (r *fastReader) skipString() {
 	end := 1
-	for ; end < len(p.rest) && p.rest[end] != '"'; end++ {
-		if p.rest[end] != '\\' {
+	for ; end < len(r.rest) && r.rest[end] != '"'; end++ {
+		if r.rest[end] != '\\' {
 			continue
 		}
-		if end++; end == len(p.rest) || strings.IndexByte(`"\/bfnrt`, p.rest[end]) < 0 {
-			p.stringRef()
+		if end++; end == len(r.rest) || strings.IndexByte(`"\/bfnrt`, r.rest[end]) < 0 {
+			r.stringRef()
 			return
 		}
 	}
-	p.rest, p.fallback = p.rest[min(end, len(p.rest)):], p.fallback || end == len(p.rest)
-	p.take(`"`)
+	r.rest, r.fallback = r.rest[min(end, len(r.rest)):], r.fallback || end == len(r.rest)
+	r.take(`"`)
 }
 
 // skip consumes a string, a number or a boolean.
-func (p *fastReader) skip() {
+func (r *fastReader) skip() {
 	switch {
-	case strings.HasPrefix(p.rest, `"`):
-		p.skipString()
-	case strings.HasPrefix(p.rest, "t"), strings.HasPrefix(p.rest, "f"):
-		p.boolValue()
+	case strings.HasPrefix(r.rest, `"`):
+		r.skipString()
+	case strings.HasPrefix(r.rest, "t"), strings.HasPrefix(r.rest, "f"):
+		r.boolValue()
 	default:
-		p.intValue(64)
+		r.intValue(64)
 	}
 }

@@ -9,19 +9,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// MaxPage is the largest page of any list.
+const MaxPage = 100
+
 // Format defines the fields that a list selects, and how a page of them is decoded.
 type Format[T any] struct {
 	Fields string // the SELECT clause
 	fast   func(*fastReader, *T)
 	into   func(*T) any // the target of the fallback; nil: the item itself
 }
-
-// The formats of the lists.
-var (
-	Summaries = Format[Post]{summaryFields, readSummary, summaryTarget}
-	Comments  = Format[Comment]{commentFields, readComment, nil}
-	Likes     = Format[Like]{likeFields, readLike, nil}
-)
 
 // Decode decodes the items of a query response, each of which starts as a copy of blank. It may leave item
 // number most undecoded, and omit all after it.
@@ -95,40 +91,3 @@ func eachItem(body []byte, f func(*jsontext.Decoder) error) error {
 	}
 	return nil
 }
-
-// likeFields are the fields of a like in a list.
-const likeFields = "c.userId, c.userUsername, c.creationDate"
-
-func readLike(p *fastReader, l *Like) {
-	l.UserID, l.Username, l.CreatedAt = p.text("userId"), p.text("userUsername"), p.date("creationDate")
-}
-
-// summaryFields are the fields of a summary in a list.
-const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision"
-
-func readSummary(r *fastReader, p *Post) {
-	p.ID, p.AuthorID, p.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
-	p.Title, p.Content, p.Truncated = r.text("title"), r.text("content"), r.flag("truncated")
-	p.CommentCount, p.LikeCount = int32(r.number("commentCount", 32)), int32(r.number("likeCount", 32))
-	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")
-	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)
-}
-
-// summaryTarget returns what a summary is decoded into.
-func summaryTarget(p *Post) any {
-	return &struct {
-		*Post
-		Truncated *bool `json:"truncated"`
-	}{p, &p.Truncated}
-}
-
-// commentFields are the fields of a comment in a list.
-const commentFields = "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate"
-
-func readComment(p *fastReader, c *Comment) {
-	c.ID, c.AuthorID, c.AuthorUsername = p.text("id"), p.text("userId"), p.text("userUsername")
-	c.Content, c.CreatedAt, c.UpdatedAt = p.text("content"), p.date("creationDate"), p.dateOrNil("editDate")
-}
-
-// MaxPage is the largest page of any list.
-const MaxPage = 100

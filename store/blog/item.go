@@ -21,22 +21,22 @@ type Authored struct {
 	Written  int64  `json:"_ts"` // seconds
 }
 
-func (a *Authored) readProperty(p *fastReader, name string) bool {
+func (a *Authored) readProperty(r *fastReader, name string) bool {
 	switch name {
 	case "id":
-		a.ID = p.stringValue()
+		a.ID = r.stringValue()
 	case "postId":
-		a.PostID = p.stringValue()
+		a.PostID = r.stringValue()
 	case "userId":
-		a.UserID = p.stringValue()
+		a.UserID = r.stringValue()
 	case "userUsername":
-		a.Username = p.stringValue()
+		a.Username = r.stringValue()
 	case "_etag":
-		a.ETag = p.stringValue()
+		a.ETag = r.stringValue()
 	case "_ts":
-		a.Written = p.intValue(64)
+		a.Written = r.intValue(64)
 	default:
-		return a.readEnvelope(p, name)
+		return a.readEnvelope(r, name)
 	}
 	return true
 }
@@ -48,7 +48,7 @@ var Lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Al
 // AnyItem has the properties that all items share.
 type AnyItem struct{ Envelope }
 
-func (e *AnyItem) readProperty(p *fastReader, name string) bool { return e.readEnvelope(p, name) }
+func (e *AnyItem) readProperty(r *fastReader, name string) bool { return e.readEnvelope(r, name) }
 
 // The values of an item's type property.
 const (
@@ -73,14 +73,14 @@ const TombstoneTTL = 30 * 24 * 60 * 60
 
 func (e Envelope) envelopeOf() Envelope { return e }
 
-func (e *Envelope) readEnvelope(p *fastReader, name string) bool {
+func (e *Envelope) readEnvelope(r *fastReader, name string) bool {
 	switch name {
 	case "type":
-		e.Type = p.stringValue()
+		e.Type = r.stringValue()
 	case "deleted":
-		e.Deleted = p.boolValue()
+		e.Deleted = r.boolValue()
 	case "ttl":
-		e.TTL = int(p.intValue(strconv.IntSize))
+		e.TTL = int(r.intValue(strconv.IntSize))
 	default:
 		return false
 	}
@@ -130,20 +130,20 @@ func Encode(v any) []byte {
 type Change struct {
 	Authored
 	CreatedAt Date  `json:"creationDate"`
-	EditedAt  Date  `json:"editDate"` // "" if never edited
+	UpdatedAt Date  `json:"editDate"` // "" if never edited
 	Revision  int64 `json:"revision"` // of posts; 0 for other items
 }
 
-func (n *Change) readProperty(p *fastReader, name string) bool {
+func (c *Change) readProperty(r *fastReader, name string) bool {
 	switch name {
 	case "creationDate":
-		n.CreatedAt = p.dateValue()
+		c.CreatedAt = r.dateValue()
 	case "editDate":
-		n.EditedAt = p.dateValue()
+		c.UpdatedAt = r.dateValue()
 	case "revision":
-		n.Revision = p.intValue(64)
+		c.Revision = r.intValue(64)
 	default:
-		return n.Authored.readProperty(p, name)
+		return c.Authored.readProperty(r, name)
 	}
 	return true
 }

@@ -26,3 +26,13 @@ func DecodeLike(op string, raw []byte) (*Like, error) {
 	}
 	return &item.Like, nil
 }
+
+// Likes is the format of a list of likes.
+var Likes = Format[Like]{likeFields, readLike, nil}
+
+// likeFields are the fields of a like in a list.
+const likeFields = "c.userId, c.userUsername, c.creationDate"
+
+func readLike(r *fastReader, l *Like) {
+	l.UserID, l.Username, l.CreatedAt = r.text("userId"), r.text("userUsername"), r.date("creationDate")
+}

@@ -33,39 +33,39 @@ type PostItem struct {
 	InputDigest string `json:"inputDigest,omitempty"`
 }
 
-func (i *PostItem) readProperty(p *fastReader, name string) bool {
+func (i *PostItem) readProperty(r *fastReader, name string) bool {
 	switch name {
 	case "id":
-		i.ID = p.stringValue()
+		i.ID = r.stringValue()
 	case "postId":
-		i.PostID = p.stringValue()
+		i.PostID = r.stringValue()
 	case "userId":
-		i.AuthorID = p.stringValue()
+		i.AuthorID = r.stringValue()
 	case "userUsername":
-		i.AuthorUsername = p.stringValue()
+		i.AuthorUsername = r.stringValue()
 	case "title":
-		i.Title = p.stringValue()
+		i.Title = r.stringValue()
 	case "content":
-		i.Content = p.stringValue()
+		i.Content = r.stringValue()
 	case "commentCount":
-		i.CommentCount = int32(p.intValue(32))
+		i.CommentCount = int32(r.intValue(32))
 	case "likeCount":
-		i.LikeCount = int32(p.intValue(32))
+		i.LikeCount = int32(r.intValue(32))
 	case "creationDate":
-		i.CreatedAt = p.dateValue()
+		i.CreatedAt = r.dateValue()
 	case "editDate":
-		d := p.dateValue()
+		d := r.dateValue()
 		i.UpdatedAt = &d
 	case "version":
-		i.Version = int32(p.intValue(32))
+		i.Version = int32(r.intValue(32))
 	case "revision":
-		i.Revision = p.intValue(64)
+		i.Revision = r.intValue(64)
 	case "textDigest":
-		i.TextDigest = p.stringValue()
+		i.TextDigest = r.stringValue()
 	case "inputDigest":
-		i.InputDigest = p.stringValue()
+		i.InputDigest = r.stringValue()
 	default:
-		return i.readEnvelope(p, name)
+		return i.readEnvelope(r, name)
 	}
 	return true
 }
@@ -76,12 +76,12 @@ type SummaryItem struct {
 	Truncated bool `json:"truncated"`
 }
 
-func (i *SummaryItem) readProperty(p *fastReader, name string) bool {
+func (i *SummaryItem) readProperty(r *fastReader, name string) bool {
 	if name == "truncated" {
-		i.Truncated = p.boolValue()
+		i.Truncated = r.boolValue()
 		return true
 	}
-	return i.PostItem.readProperty(p, name)
+	return i.PostItem.readProperty(r, name)
 }
 
 const excerptLength = 280 // characters
@@ -139,4 +139,26 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 	item, _, err := Decode[PostItem](op, TypePost, raw)
 	item.Post.Tombstone, item.Post.Truncated = item.Deleted, item.TextDigest != "" && !item.Deleted
 	return &item.Post, err
+}
+
+// Summaries is the format of a list of posts.
+var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget}
+
+// summaryFields are the fields of a summary in a list.
+const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision"
+
+func readSummary(r *fastReader, p *Post) {
+	p.ID, p.AuthorID, p.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
+	p.Title, p.Content, p.Truncated = r.text("title"), r.text("content"), r.flag("truncated")
+	p.CommentCount, p.LikeCount = int32(r.number("commentCount", 32)), int32(r.number("likeCount", 32))
+	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")
+	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)
+}
+
+// summaryTarget returns what a summary is decoded into.
+func summaryTarget(p *Post) any {
+	return &struct {
+		*Post
+		Truncated *bool `json:"truncated"`
+	}{p, &p.Truncated}
 }

@@ -29,20 +29,20 @@ type TextItem struct {
 // TextID is the id of a TextItem, in the partition of the post.
 const TextID = "text"
 
-func (i *TextItem) readProperty(p *fastReader, name string) bool {
+func (i *TextItem) readProperty(r *fastReader, name string) bool {
 	switch name {
 	case "id":
-		i.ID = p.stringValue()
+		i.ID = r.stringValue()
 	case "postId":
-		i.PostID = p.stringValue()
+		i.PostID = r.stringValue()
 	case "userId":
-		i.AuthorID = p.stringValue()
+		i.AuthorID = r.stringValue()
 	case "content":
-		i.Content = p.stringValue()
+		i.Content = r.stringValue()
 	case "textDigest":
-		i.Digest = p.stringValue()
+		i.Digest = r.stringValue()
 	default:
-		return i.readEnvelope(p, name)
+		return i.readEnvelope(r, name)
 	}
 	return true
 }

@@ -23,24 +23,24 @@ type UserItem struct {
 	DeletedAt Date `json:"deletionDate,omitempty"` // of a tombstone, which has no TTL: the deletion job deletes it last
 }
 
-func (u *UserItem) readProperty(p *fastReader, name string) bool {
+func (u *UserItem) readProperty(r *fastReader, name string) bool {
 	switch name {
 	case "id":
-		u.ItemID = p.stringValue()
+		u.ItemID = r.stringValue()
 	case "userId":
-		u.ID = p.stringValue()
+		u.ID = r.stringValue()
 	case "username":
-		u.Username = p.stringValue()
+		u.Username = r.stringValue()
 	case "creationDate":
-		u.CreatedAt = p.dateValue()
+		u.CreatedAt = r.dateValue()
 	case "revision":
-		u.Revision = p.intValue(64)
+		u.Revision = r.intValue(64)
 	case "inputDigest":
-		u.InputDigest = p.stringValue()
+		u.InputDigest = r.stringValue()
 	case "deletionDate":
-		u.DeletedAt = p.dateValue()
+		u.DeletedAt = r.dateValue()
 	default:
-		return u.readEnvelope(p, name)
+		return u.readEnvelope(r, name)
 	}
 	return true
 }
