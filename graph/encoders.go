@@ -18,15 +18,15 @@ import (
 )
 
 // encoder appends a value as JSON, byte for byte as the executor does.
-type encoder[T any] func(dst []byte, a *gathered, v T) []byte
+type encoder[T any] func(dst []byte, d *planData, v T) []byte
 
 // compiler makes the encoders of one object plan.
 type compiler struct {
-	op     *graphql.OperationContext
-	object *objectPlan
-	path   []string // response path of the field being compiled
-	inList bool
-	gap    bool // a field has no encoder
+	op        *graphql.OperationContext
+	object    *objectPlan
+	path      []string // response path of the field being compiled
+	inList    bool
+	uncovered bool // a field has no encoder
 }
 
 // encoders makes the encoders of the fields of a type, by name.
@@ -49,35 +49,35 @@ func compile[T any](c *compiler, typeName string, selections ast.SelectionSet, k
 			encode = of(c, f)
 			c.path = c.path[:len(c.path)-1]
 		} else {
-			c.gap = true
+			c.uncovered = true
 			return nil
 		}
 		steps = append(steps, step{before + `"` + f.Alias + `":`, encode})
 		before = ","
 	}
-	return func(dst []byte, a *gathered, v T) []byte {
+	return func(dst []byte, d *planData, v T) []byte {
 		if len(steps) == 0 { // no fragment applies to this type
 			dst = append(dst, '{')
 		}
 		for i := range steps {
 			dst = append(dst, steps[i].before...)
-			dst = steps[i].encode(dst, a, v)
+			dst = steps[i].encode(dst, d, v)
 		}
 		return append(dst, '}')
 	}
 }
 
-// textField encodes a String field.
+// textField encodes a String or DateTime field.
 func textField[T any](of func(T) string) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, _ *gathered, v T) []byte { return appendText(dst, of(v)) }
+		return func(dst []byte, _ *planData, v T) []byte { return appendText(dst, of(v)) }
 	}
 }
 
-// textOrNull encodes a nullable String field.
-func textOrNull[T any, S ~string](of func(T) *S) func(*compiler, graphql.CollectedField) encoder[T] {
+// nullableTextField encodes a nullable String or DateTime field.
+func nullableTextField[T any, S ~string](of func(T) *S) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, _ *gathered, v T) []byte {
+		return func(dst []byte, _ *planData, v T) []byte {
 			if s := of(v); s != nil {
 				return appendText(dst, string(*s))
 			}
@@ -89,7 +89,7 @@ func textOrNull[T any, S ~string](of func(T) *S) func(*compiler, graphql.Collect
 // opaqueField encodes a string whose characters never need escaping.
 func opaqueField[T any](appendTo func(dst []byte, v T) []byte) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, _ *gathered, v T) []byte { return append(appendTo(append(dst, '"'), v), '"') }
+		return func(dst []byte, _ *planData, v T) []byte { return append(appendTo(append(dst, '"'), v), '"') }
 	}
 }
 
@@ -97,15 +97,15 @@ func idField[T any](of func(T) globalid.ID) func(*compiler, graphql.CollectedFie
 	return opaqueField(func(dst []byte, v T) []byte { return of(v).Append(dst) })
 }
 
-func numberField[T any](of func(T) int32) func(*compiler, graphql.CollectedField) encoder[T] {
+func intField[T any](of func(T) int32) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, _ *gathered, v T) []byte { return strconv.AppendInt(dst, int64(of(v)), 10) }
+		return func(dst []byte, _ *planData, v T) []byte { return strconv.AppendInt(dst, int64(of(v)), 10) }
 	}
 }
 
-func flagField[T any](of func(T) bool) func(*compiler, graphql.CollectedField) encoder[T] {
+func booleanField[T any](of func(T) bool) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, _ *gathered, v T) []byte { return strconv.AppendBool(dst, of(v)) }
+		return func(dst []byte, _ *planData, v T) []byte { return strconv.AppendBool(dst, of(v)) }
 	}
 }
 
@@ -160,9 +160,9 @@ var bylineFields = encoders[byline]{
 // nameField encodes a username.
 func nameField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, a *gathered, v T) []byte {
+		return func(dst []byte, d *planData, v T) []byte {
 			b := of(v)
-			return appendText(dst, a.names.Show(b.id, b.username))
+			return appendText(dst, d.names.Show(b.id, b.username))
 		}
 	}
 }
@@ -175,7 +175,7 @@ func userField[T any](of func(T) byline) func(*compiler, graphql.CollectedField)
 func objectField[T, V any](typeName string, known encoders[V], of func(T) V) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(c *compiler, f graphql.CollectedField) encoder[T] {
 		encode := compile(c, typeName, f.Selections, known)
-		return func(dst []byte, a *gathered, v T) []byte { return encode(dst, a, of(v)) }
+		return func(dst []byte, d *planData, v T) []byte { return encode(dst, d, of(v)) }
 	}
 }
 
@@ -194,26 +194,26 @@ var postFields = encoders[*blog.Post]{
 	"excerpt": textField((*blog.Post).Excerpt),
 	"content": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
 		c.object.partial = true
-		return func(dst []byte, a *gathered, p *blog.Post) []byte {
-			a.gap = a.gap || p.Truncated
+		return func(dst []byte, d *planData, p *blog.Post) []byte {
+			d.incomplete = d.incomplete || p.Truncated
 			return appendText(dst, p.Content)
 		}
 	},
 	"author":       userField(func(p *blog.Post) byline { return byline{p.AuthorID, p.AuthorUsername} }),
-	"commentCount": numberField(func(p *blog.Post) int32 { return p.CommentCount }),
-	"likeCount":    numberField(func(p *blog.Post) int32 { return p.LikeCount }),
+	"commentCount": intField(func(p *blog.Post) int32 { return p.CommentCount }),
+	"likeCount":    intField(func(p *blog.Post) int32 { return p.LikeCount }),
 	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
 		c.object.liked = strings.Join(c.path, ".")
-		return func(dst []byte, a *gathered, p *blog.Post) []byte {
-			if a.liked == nil {
+		return func(dst []byte, d *planData, p *blog.Post) []byte {
+			if d.liked == nil {
 				return append(dst, "null"...)
 			}
-			return strconv.AppendBool(dst, a.liked[p.ID])
+			return strconv.AppendBool(dst, d.liked[p.ID])
 		}
 	},
 	"createdAt": textField(func(p *blog.Post) string { return string(p.CreatedAt) }),
-	"updatedAt": textOrNull(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
-	"version":   numberField(func(p *blog.Post) int32 { return p.Version }),
+	"updatedAt": nullableTextField(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
+	"version":   intField(func(p *blog.Post) int32 { return p.Version }),
 	"comments": listField("Comment", commentFields, func(ctx context.Context, r *Resolver, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {
 		return r.commentPage(ctx, post.ID, p)
 	}),
@@ -227,7 +227,7 @@ var commentFields = encoders[*blog.Comment]{
 	"author":    userField(func(c *blog.Comment) byline { return byline{c.AuthorID, c.AuthorUsername} }),
 	"content":   textField(func(c *blog.Comment) string { return c.Content }),
 	"createdAt": textField(func(c *blog.Comment) string { return string(c.CreatedAt) }),
-	"updatedAt": textOrNull(func(c *blog.Comment) *blog.Date { return c.UpdatedAt }),
+	"updatedAt": nullableTextField(func(c *blog.Comment) *blog.Date { return c.UpdatedAt }),
 }
 
 var likeFields = encoders[*blog.Like]{
@@ -240,7 +240,7 @@ var likeFields = encoders[*blog.Like]{
 func listField[P, T any](typeName string, of encoders[T], read func(context.Context, *Resolver, P, store.Paging) (*store.Page[T], error)) func(*compiler, graphql.CollectedField) encoder[P] {
 	return func(c *compiler, f graphql.CollectedField) encoder[P] {
 		if c.inList {
-			c.gap = true
+			c.uncovered = true
 			return nil
 		}
 		at, path := len(c.object.lists), any(strings.Join(c.path, "."))
@@ -252,7 +252,7 @@ func listField[P, T any](typeName string, of encoders[T], read func(context.Cont
 			return read(cost.WithField(ctx, path), r, parent.(P), p)
 		}})
 		encode := connectionOf(c, typeName, f.Selections, of)
-		return func(dst []byte, a *gathered, _ P) []byte { return encode(dst, a, a.pages[at].(*store.Page[T])) }
+		return func(dst []byte, d *planData, _ P) []byte { return encode(dst, d, d.pages[at].(*store.Page[T])) }
 	}
 }
 
@@ -268,37 +268,37 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 		"cursor": opaqueField(func(dst []byte, e edge) []byte { return e.page.AppendCursor(dst, e.i) }),
 		"node": func(c *compiler, f graphql.CollectedField) encoder[edge] {
 			encode := compile(c, typeName, f.Selections, of)
-			return func(dst []byte, a *gathered, e edge) []byte { return encode(dst, a, e.page.Items[e.i]) }
+			return func(dst []byte, d *planData, e edge) []byte { return encode(dst, d, e.page.Items[e.i]) }
 		},
 	}
 	return compile(c, typeName+"Connection", selections, encoders[*store.Page[T]]{
 		"edges": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {
 			encode := compile(c, typeName+"Edge", f.Selections, edgeFields)
-			return func(dst []byte, a *gathered, p *store.Page[T]) []byte {
+			return func(dst []byte, d *planData, p *store.Page[T]) []byte {
 				dst = append(dst, '[')
 				for i := range p.Items {
 					if i > 0 {
 						dst = append(dst, ',')
 					}
-					dst = encode(dst, a, edge{p, i})
+					dst = encode(dst, d, edge{p, i})
 				}
 				return append(dst, ']')
 			}
 		},
 		"pageInfo": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {
 			encode := compile(c, "PageInfo", f.Selections, pageInfoFields)
-			return func(dst []byte, a *gathered, p *store.Page[T]) []byte {
-				return encode(dst, a, pageInfo(p))
+			return func(dst []byte, d *planData, p *store.Page[T]) []byte {
+				return encode(dst, d, pageInfo(p))
 			}
 		},
 	})
 }
 
 var pageInfoFields = encoders[*model.PageInfo]{
-	"hasNextPage":     flagField(func(p *model.PageInfo) bool { return p.HasNextPage }),
-	"hasPreviousPage": flagField(func(p *model.PageInfo) bool { return p.HasPreviousPage }),
-	"startCursor":     textOrNull(func(p *model.PageInfo) *string { return p.StartCursor }),
-	"endCursor":       textOrNull(func(p *model.PageInfo) *string { return p.EndCursor }),
+	"hasNextPage":     booleanField(func(p *model.PageInfo) bool { return p.HasNextPage }),
+	"hasPreviousPage": booleanField(func(p *model.PageInfo) bool { return p.HasPreviousPage }),
+	"startCursor":     nullableTextField(func(p *model.PageInfo) *string { return p.StartCursor }),
+	"endCursor":       nullableTextField(func(p *model.PageInfo) *string { return p.EndCursor }),
 }
 
 // rootTypes compiles the encoders of root field values, by the field's type and the value's concrete
@@ -333,5 +333,5 @@ func object[T any](typeName string, of encoders[T]) func(*compiler, ast.Selectio
 }
 
 func anyOf[T any](encode encoder[T]) encoder[any] {
-	return func(dst []byte, a *gathered, v any) []byte { return encode(dst, a, v.(T)) }
+	return func(dst []byte, d *planData, v any) []byte { return encode(dst, d, v.(T)) }
 }

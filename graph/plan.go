@@ -188,18 +188,18 @@ func (l plannedList) traced(ctx context.Context, r *Resolver, t tracing, parent 
 	return l.read(within, r, parent)
 }
 
-// gathered is what was read to resolve a root field.
-type gathered struct {
-	names *names.Names
-	pages []any           // by list of the plan
-	liked map[string]bool // by post; nil for an anonymous caller
-	gap   bool            // something that an encoder needs was not read
+// planData is what was read to resolve a root field.
+type planData struct {
+	names      *names.Names
+	pages      []any           // by list of the plan
+	liked      map[string]bool // by post; nil for an anonymous caller
+	incomplete bool            // something that an encoder needs was not read
 }
 
 // Errors for which the executor resolves the root field instead.
 var (
-	errGap   = errors.New("the plan does not cover this")
-	errInput = errors.New("an input for the executor to read") // nothing has been written
+	errNotCovered = errors.New("the plan does not cover this")
+	errInput      = errors.New("an input for the executor to read") // nothing has been written
 )
 
 // run resolves the root field and encodes its value.
@@ -214,35 +214,35 @@ func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error
 	}
 	object := p.objects[typeOf(value)]
 	if object == nil {
-		return nil, errGap
+		return nil, errNotCovered
 	}
-	a := &gathered{names: names.From(ctx)}
-	if err := object.readLists(ctx, r, t, a, value); err != nil {
+	d := &planData{names: names.From(ctx)}
+	if err := object.readLists(ctx, r, t, d, value); err != nil {
 		return nil, err
 	}
 	if object.liked != "" {
-		if err := a.readLiked(cost.WithField(ctx, object.liked), value); err != nil {
+		if err := d.readLiked(cost.WithField(ctx, object.liked), value); err != nil {
 			return nil, err
 		}
 	}
 	b := buffers.Get().(*[]byte)
-	if *b = object.encode((*b)[:0], a, value); a.gap {
-		return nil, errGap
+	if *b = object.encode((*b)[:0], d, value); d.incomplete {
+		return nil, errNotCovered
 	}
-	return &encoded{b, a.names, func(dst []byte) []byte { return object.encode(dst, a, value) }}, nil
+	return &encoded{b, d.names, func(dst []byte) []byte { return object.encode(dst, d, value) }}, nil
 }
 
-func (o *objectPlan) readLists(ctx context.Context, r *Resolver, t tracing, a *gathered, value any) error {
-	a.pages = make([]any, len(o.lists))
+func (o *objectPlan) readLists(ctx context.Context, r *Resolver, t tracing, d *planData, value any) error {
+	d.pages = make([]any, len(o.lists))
 	if len(o.lists) == 1 {
 		var err error
-		a.pages[0], err = o.lists[0].traced(ctx, r, t, value)
+		d.pages[0], err = o.lists[0].traced(ctx, r, t, value)
 		return err
 	}
 	var g errgroup.Group // an error does not cancel the other reads: the executor finds their pages in the memos
 	for i, list := range o.lists {
 		g.Go(func() (err error) {
-			a.pages[i], err = guarded(func() (any, error) { return list.traced(ctx, r, t, value) })
+			d.pages[i], err = guarded(func() (any, error) { return list.traced(ctx, r, t, value) })
 			return err
 		})
 	}
@@ -250,12 +250,12 @@ func (o *objectPlan) readLists(ctx context.Context, r *Resolver, t tracing, a *g
 }
 
 // readLiked reads which of the posts the viewer likes, in one batch.
-func (a *gathered) readLiked(ctx context.Context, value any) error {
+func (d *planData) readLiked(ctx context.Context, value any) error {
 	if viewerID(ctx) == "" {
 		return nil
 	}
 	var ids []string
-	for _, v := range append([]any{value}, a.pages...) {
+	for _, v := range append([]any{value}, d.pages...) {
 		switch v := v.(type) {
 		case *blog.Post:
 			ids = append(ids, v.ID)
@@ -267,9 +267,9 @@ func (a *gathered) readLiked(ctx context.Context, value any) error {
 	if err != nil {
 		return err
 	}
-	a.liked = make(map[string]bool, len(ids))
+	d.liked = make(map[string]bool, len(ids))
 	for i, id := range ids {
-		a.liked[id] = liked[i]
+		d.liked[id] = liked[i]
 	}
 	return nil
 }
@@ -325,7 +325,7 @@ func newPlan(op *graphql.OperationContext, object string, field graphql.Collecte
 	for name, compile := range rootTypes[field.Definition.Type.Name()] {
 		c := &compiler{op: op, object: &objectPlan{}, path: []string{field.Alias}}
 		c.object.encode = compile(c, field.Selections)
-		if !c.gap && (object == "Query" || c.object.needsNoReads()) {
+		if !c.uncovered && (object == "Query" || c.object.needsNoReads()) {
 			p.objects[name] = c.object
 		}
 	}

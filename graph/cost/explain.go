@@ -196,9 +196,9 @@ func partitionOf(id globalid.ID) string { return cmp.Or(id.Parent, id.Key) }
 // partition returns the value of a partition key, or its source.
 func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 	switch {
-	case source == fields.OneFeed:
+	case source == fields.OneFeedPartition:
 		return e.feed("one of ")
-	case source == fields.WholeFeed:
+	case source == fields.EachFeedPartition:
 		return e.feed("each of ")
 	case source == fields.Object:
 		return e.partitionOfObject(f.in)

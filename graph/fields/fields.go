@@ -30,18 +30,18 @@ func Lookup(typ, name string) Field { return Table[typ][name] }
 
 // Price is the charge of a field, in RU.
 type Price struct {
-	Each  float64 // each time it is resolved
-	Item  float64 // for each item of its page
-	Batch *Batch  // the batch that reads its keys; nil: none
-	Keys  Keys    // for which objects it reads a key
-	Copy  float64 // for each partition of the feed except the first
-	Long  float64 // for a text that is stored as a separate item
-	KB    float64 // for each KB of such a text
+	Each          float64 // each time it is resolved
+	Item          float64 // for each item of its page
+	Batch         *Batch  // the batch that reads its keys; nil: none
+	Keys          Keys    // for which objects it reads a key
+	FeedPartition float64 // for each partition of the feed except the first
+	Long          float64 // for a text that is stored as a separate item
+	KB            float64 // for each KB of such a text
 }
 
 // Of returns the charge of one execution if the feed has feedPartitions partitions.
 func (p Price) Of(feedPartitions int) float64 {
-	return p.Each + p.Copy*float64(max(1, feedPartitions)-1)
+	return p.Each + p.FeedPartition*float64(max(1, feedPartitions)-1)
 }
 
 // Keys says for which objects a field reads a key.
@@ -93,13 +93,13 @@ type Request struct {
 type Partition string
 
 const (
-	Object      Partition = "(object)" // the object that has the field
-	Viewer      Partition = "(viewer)"
-	Owner       Partition = "(the name's owner)"
-	New         Partition = "(new)"
-	OneFeed     Partition = "(feed)"      // one of its partitions
-	WholeFeed   Partition = "(all of it)" // each of them
-	OldUsername Partition = "(username:<old name>)"
+	Object            Partition = "(object)" // the object that has the field
+	Viewer            Partition = "(viewer)"
+	Owner             Partition = "(the name's owner)"
+	New               Partition = "(new)"
+	OneFeedPartition  Partition = "(feed)"      // one of its partitions
+	EachFeedPartition Partition = "(all of it)" // each of them
+	OldUsername       Partition = "(username:<old name>)"
 )
 
 // Relation is the relation of an authenticated viewer to what a mutation writes.

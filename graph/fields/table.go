@@ -31,7 +31,7 @@ var Table = map[string]map[string]Field{
 		"node": {Price: Price{Each: 1}}, // a point read, whatever it is
 		"feed": { // Q6
 			Price:  Price{Each: 2.34, Item: .044},
-			Access: Access{store.Q6, []Request{{cosmos.KindQuery, "feed", OneFeed}}},
+			Access: Access{store.Q6, []Request{{cosmos.KindQuery, "feed", OneFeedPartition}}},
 		},
 	},
 	"User": {
@@ -97,16 +97,16 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.DeleteUser, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer}}},
 		},
 		"createPost": { // C2
-			Price: Price{Each: 19.2, Copy: 5.3, Long: 6.5, KB: .37}, Rule: []Relation{Anyone},
-			Access: Access{store.C2, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", WholeFeed}}},
+			Price: Price{Each: 19.2, FeedPartition: 5.3, Long: 6.5, KB: .37}, Rule: []Relation{Anyone},
+			Access: Access{store.C2, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", EachFeedPartition}}},
 		},
 		"updatePost": { // C2
-			Price: Price{Each: 33.5, Copy: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
-			Access: Access{store.C2, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", WholeFeed}}},
+			Price: Price{Each: 33.5, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
+			Access: Access{store.C2, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition}}},
 		},
 		"deletePost": {
-			Price: Price{Each: 34.4, Copy: 10.3}, Rule: []Relation{Author, Moderator},
-			Access: Access{store.DeletePost, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", WholeFeed}, {cosmos.KindQuery, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
+			Price: Price{Each: 34.4, FeedPartition: 10.3}, Rule: []Relation{Author, Moderator},
+			Access: Access{store.DeletePost, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition}, {cosmos.KindQuery, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
 		},
 		"createComment": { // C3
 			Price: Price{Each: 19.6}, Rule: []Relation{Anyone},
