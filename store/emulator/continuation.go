@@ -12,12 +12,12 @@ import (
 // continuation is the position at which the next page of a query begins. Clients hold it as an
 // opaque token, bound to the query, its parameters and the container. It survives restarts.
 type continuation struct {
-	plan    byte   // the kind of plan that the position belongs to
-	index   uint32 // identifies the index of the plan
-	span    uint32 // number of the span
-	emitted uint64 // rows that were returned or skipped, for TOP and OFFSET
-	started bool   // after is set
-	after   []byte // position of the last row in the span
+	plan    planKind // the kind of plan that the position belongs to
+	index   uint32   // identifies the index of the plan
+	span    uint32   // number of the span
+	emitted uint64   // rows that were returned or skipped, for TOP and OFFSET
+	started bool     // after is set
+	after   []byte   // position of the last row in the span
 }
 
 const (
@@ -63,7 +63,7 @@ func (t continuation) encode(fingerprint [8]byte) string {
 	if t.started {
 		started = 1
 	}
-	b = append(b, t.plan, started)
+	b = append(b, byte(t.plan), started)
 	b = binary.BigEndian.AppendUint32(b, t.index)
 	b = binary.BigEndian.AppendUint32(b, t.span)
 	b = binary.BigEndian.AppendUint64(b, t.emitted)
@@ -75,18 +75,8 @@ func decodeContinuation(text string, fingerprint [8]byte) (continuation, error) 
 	if err != nil || len(b) < continuationHeader || b[0] != continuationVersion || [8]byte(b[1:9]) != fingerprint || b[10] > 1 {
 		return continuation{}, invalidContinuation()
 	}
-	return continuation{plan: b[9], started: b[10] == 1, index: binary.BigEndian.Uint32(b[11:]), span: binary.BigEndian.Uint32(b[15:]),
+	return continuation{plan: planKind(b[9]), started: b[10] == 1, index: binary.BigEndian.Uint32(b[11:]), span: binary.BigEndian.Uint32(b[15:]),
 		emitted: binary.BigEndian.Uint64(b[19:]), after: b[continuationHeader:]}, nil
-}
-
-// continueAfter sets the continuation of the next page: after a position in a span.
-func (r *queryRun) continueAfter(position []byte, span int, emitted uint64) error {
-	if len(position) > maxPosition {
-		return badRequest("The query cannot be continued: the values of ORDER BY at the end of the page are longer than %d bytes.", maxPosition)
-	}
-	r.next = r.plan.continuation(span)
-	r.next.emitted, r.next.started, r.next.after = emitted, true, position
-	return nil
 }
 
 func invalidContinuation() *apiError { return badRequest("Invalid Continuation Token") }

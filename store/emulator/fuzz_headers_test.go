@@ -52,7 +52,7 @@ func documentsOf(page []byte) (items [][]byte) {
 // FuzzContinuationPosition sends well-formed tokens with arbitrary positions: they are refused, or
 // the page has matching items of the partition.
 func FuzzContinuationPosition(f *testing.F) {
-	for plan := range byte(planRows + planPoints) {
+	for plan := range byte(planAggregated + planPoints) {
 		f.Add(plan, uint32(0), uint64(1), true, []byte("c00003"))
 	}
 	f.Add(byte(planInterval), uint32(0), uint64(2), true, []byte("\x00\x00\x00\x00"))
@@ -79,7 +79,7 @@ func FuzzContinuationPosition(f *testing.F) {
 		`{"query":"SELECT DISTINCT c.pk, c.type, c.id FROM c WHERE c.type = 'comment'"}`,
 	}
 	f.Fuzz(func(t *testing.T, plan byte, span uint32, emitted uint64, started bool, after []byte) {
-		from := continuation{plan: plan, span: span, emitted: emitted, started: started, after: after}
+		from := continuation{plan: planKind(plan), span: span, emitted: emitted, started: started, after: after}
 		for n, body := range slices.Repeat(bodies, len(indexes)) {
 			from.index = indexes[n/len(bodies)]
 			for _, key := range []string{`["p"]`, ""} {

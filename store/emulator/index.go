@@ -214,9 +214,9 @@ func (x *indexPolicy) includes(path sql.Path) bool {
 	return x.root != nil && len(path) > 0 && !isSystemProperty(path[0]) && x.included(path)
 }
 
-// orders reports whether ORDER BY may name path alone. id and _ts are indexed under every policy;
+// sortsBy reports whether ORDER BY may name path alone. id and _ts are indexed under every policy;
 // other system properties depend on it.
-func (x *indexPolicy) orders(path sql.Path) bool {
+func (x *indexPolicy) sortsBy(path sql.Path) bool {
 	return x.root != nil && (len(path) == 1 && (path[0] == "id" || path[0] == "_ts") || x.included(path))
 }
 

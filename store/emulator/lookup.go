@@ -62,7 +62,7 @@ func (r *queryRun) entryAt(it *pebble.Iterator, common int, buf []byte) (entry, 
 	position := buf[at:len(buf):len(buf)]
 	at = len(buf)
 	buf = appendKind(buf, kindItem, r.c.no)
-	switch r.plan.kind &^ (planSorted | planRows) {
+	switch r.plan.kind.withoutFlags() {
 	case planOrder:
 		buf = append(buf, it.Value()...)
 	case planRange, planInterval:
@@ -131,7 +131,7 @@ func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
 		return false, err
 	}
 	address := e.key[positionOffset:]
-	if r.plan.kind&^(planSorted|planRows) == planInterval && !r.plan.indexes(r.rec.doc, e.position[:len(e.position)-len(address)]) {
+	if r.plan.kind.withoutFlags() == planInterval && !r.plan.indexes(r.rec.doc, e.position[:len(e.position)-len(address)]) {
 		return true, nil
 	}
 	return r.emit(&r.rec, e.position, address, fn)

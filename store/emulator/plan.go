@@ -13,21 +13,26 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The kinds of plan. Continuations contain them: do not renumber.
+// planKind is a way to find items, and flags. Continuations contain it: do not renumber.
+type planKind byte
+
 const (
-	planPoints    = 1  // point lookups
-	planPartition = 2  // the items of one logical partition, or of a prefix of a hierarchical key
-	planOrder     = 3  // all items of a physical partition, in order of creation
-	planComposite = 4  // a composite index, within one logical partition
-	planRange     = 5  // the range index, for equality
-	planInterval  = 6  // the range index, for an interval of values
-	planSorted    = 8  // flag: rows are sorted in memory
-	planRows      = 16 // flag: rows come from an sql.Aggregation
+	planPoints     planKind = 1  // point lookups
+	planPartition  planKind = 2  // the items of one logical partition, or of a prefix of a hierarchical key
+	planOrder      planKind = 3  // all items of a physical partition, in order of creation
+	planComposite  planKind = 4  // a composite index, within one logical partition
+	planRange      planKind = 5  // the range index, for equality
+	planInterval   planKind = 6  // the range index, for an interval of values
+	planSorted     planKind = 8  // flag: rows are sorted in memory
+	planAggregated planKind = 16 // flag: rows come from an sql.Aggregation
 )
+
+// withoutFlags returns the kind without its flags.
+func (k planKind) withoutFlags() planKind { return k &^ (planSorted | planAggregated) }
 
 // plan is how a query finds its items.
 type plan struct {
-	kind      byte
+	kind      planKind
 	spans     []span
 	points    [][]byte // addresses; nil if out of scope, so that positions do not depend on the scope
 	reverse   bool
@@ -37,9 +42,9 @@ type plan struct {
 	outside   bool     // the spans may have items of other physical partitions
 }
 
-// across reports whether a page reads all physical partitions in scope instead of one.
-func (p *plan) across() bool {
-	kind := p.kind &^ (planSorted | planRows)
+// readsAllRanges reports whether a page reads all physical partitions in scope instead of one.
+func (p *plan) readsAllRanges() bool {
+	kind := p.kind.withoutFlags()
 	return kind != p.kind || kind == planPoints || kind == planInterval
 }
 
@@ -76,9 +81,9 @@ func (s *span) empty() bool { return bytes.Compare(s.low, s.high) >= 0 }
 func (r *queryRun) choosePlan() error {
 	orders := r.bound.OrderBy()
 	switch {
-	case len(orders) >= 2 && !r.def.index.ordersBy(orders):
+	case len(orders) >= 2 && !r.def.index.hasComposite(orders):
 		return badRequest("The order by query does not have a corresponding composite index that it can be served from.")
-	case len(orders) == 1 && !r.def.index.orders(orders[0].Path) && !r.compositeOrders(orders[0]):
+	case len(orders) == 1 && !r.def.index.sortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
 		return badRequest("The index path corresponding to the specified order-by item is excluded.")
 	}
 	var err error
@@ -87,7 +92,7 @@ func (r *queryRun) choosePlan() error {
 	}
 	switch {
 	case r.bound.Aggregates():
-		r.plan.kind |= planRows
+		r.plan.kind |= planAggregated
 	case len(orders) > 0 && !r.plan.ordered():
 		r.plan.kind |= planSorted
 	}
@@ -114,7 +119,7 @@ func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
 	if !ok {
 		return scan, nil
 	}
-	if was := r.from.plan &^ (planSorted | planRows); was != 0 {
+	if was := r.from.plan.withoutFlags(); was != 0 {
 		if was == planInterval {
 			return interval, nil
 		}
@@ -224,9 +229,9 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 	return p, true
 }
 
-// ordersBy reports whether a composite index has exactly the columns of ORDER BY, all in its
+// hasComposite reports whether a composite index has exactly the columns of ORDER BY, all in its
 // directions or all reversed.
-func (x *indexPolicy) ordersBy(orders []sql.Order) bool {
+func (x *indexPolicy) hasComposite(orders []sql.Order) bool {
 	for i := range x.composites {
 		index := &x.composites[i]
 		if len(index.columns) != len(orders) {
@@ -244,10 +249,10 @@ func (x *indexPolicy) ordersBy(orders []sql.Order) bool {
 	return false
 }
 
-// compositeOrders reports whether a composite index provides the order, given what WHERE pins. It
+// pinnedCompositeOrders reports whether a composite index provides the order, given what WHERE pins. It
 // does not depend on the scope: a query is accepted or refused alike for every part of the
 // container.
-func (r *queryRun) compositeOrders(o sql.Order) bool {
+func (r *queryRun) pinnedCompositeOrders(o sql.Order) bool {
 	for i := range r.def.index.composites {
 		columns := r.def.index.composites[i].columns
 		pinned := r.pinned(&r.def.index.composites[i])

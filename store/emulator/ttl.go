@@ -121,3 +121,21 @@ func (e *Engine) expiredAddresses(ctx context.Context, c *container) (addresses 
 	}
 	return addresses, c.def.key.epkLength(), len(c.def.key.paths), it.Error()
 }
+
+// expiry returns the time, in seconds, at which an item expires.
+func (d *definition) expiry(r *record) (int64, bool) {
+	ttl := r.ttl
+	if ttl == 0 {
+		ttl = d.ttl
+	}
+	if !d.ttlEnabled || ttl <= 0 {
+		return 0, false
+	}
+	return r.ts + int64(ttl), true
+}
+
+// expired reports whether an item has expired. It calls clock only if the item can expire.
+func (d *definition) expired(r *record, clock func() time.Time) bool {
+	at, ok := d.expiry(r)
+	return ok && clock().Unix() >= at
+}

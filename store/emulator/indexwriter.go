@@ -3,7 +3,6 @@ package emulator
 import (
 	"bytes"
 	"errors"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -389,22 +388,4 @@ func (x *indexWriter) size(rec *record) int {
 		size += len(appendUniqueEntry(appendUniquePrefix(nil, x.c.no, uint16(no), x.partition), paths, rec.doc))
 	}
 	return size
-}
-
-// expiry returns the time, in seconds, at which an item expires.
-func (d *definition) expiry(r *record) (int64, bool) {
-	ttl := r.ttl
-	if ttl == 0 {
-		ttl = d.ttl
-	}
-	if !d.ttlEnabled || ttl <= 0 {
-		return 0, false
-	}
-	return r.ts + int64(ttl), true
-}
-
-// expired reports whether an item has expired. It calls clock only if the item can expire.
-func (d *definition) expired(r *record, clock func() time.Time) bool {
-	at, ok := d.expiry(r)
-	return ok && clock().Unix() >= at
 }

@@ -1,0 +1,49 @@
+package emulator
+
+// runAggregation computes all rows and returns a page of them.
+func (r *queryRun) runAggregation() error {
+	agg := r.bound.NewAggregation()
+	var order []byte
+	err := r.eachItem(func(_, _ []byte, rec *record) (bool, error) {
+		order = r.sortValues(order[:0], rec.doc)
+		if err := agg.Add(rec.doc, order); err != nil {
+			return false, queryError(err)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	offset, limit := r.limits()
+	emitted, more := r.from.emitted, false
+	var after, next []byte
+	if r.from.started {
+		after = r.from.after
+	}
+	err = agg.Rows(r.q.ctx, after, func(row, position []byte) bool {
+		if limit >= 0 && emitted >= uint64(offset+limit) {
+			return false
+		}
+		if more = r.rows >= r.size || len(r.out) >= maxPageBytes; more {
+			next = position
+			return false
+		}
+		emitted, after = emitted+1, position
+		if emitted <= uint64(offset) {
+			return true
+		}
+		if r.rows > 0 {
+			r.out = append(r.out, ',')
+		}
+		r.out = append(r.out, row...)
+		r.rows++
+		return true
+	})
+	if err != nil {
+		return queryError(err)
+	}
+	if more {
+		return r.continueAfter(r.plan.separator(after, next), 0, emitted)
+	}
+	return nil
+}
