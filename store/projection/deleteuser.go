@@ -22,7 +22,7 @@ const (
 	deletionPage = 100         // items of a query
 	deletionUnit = time.Second // after this a unit does not start on another partition
 
-	contention = 100 * time.Millisecond // wait after a unit without progress because of concurrent writes
+	contentionWait = 100 * time.Millisecond // wait after a unit without progress because of concurrent writes
 )
 
 // deletion is one unit of a deleteUser job, or of a deletePost job, which has no user.
@@ -90,7 +90,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		return step, blog.CosmosError("delete user", err)
 	case d.left.Load():
 		if step.Items == 0 { // because of concurrent writes
-			step.Wait = contention
+			step.Wait = contentionWait
 		}
 	case next != "":
 		step.Position = d.position(stage, next)

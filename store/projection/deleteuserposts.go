@@ -97,7 +97,7 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 	if err != nil {
 		return true, d.skipRefused(d.posts, tombstone, err)
 	}
-	if left, err := d.deleteUnder(ctx, d.posts, id, end); left || err != nil {
+	if left, err := d.deletePostItems(ctx, d.posts, id, end); left || err != nil {
 		d.left.Store(true)
 		return true, err
 	}
@@ -136,29 +136,6 @@ func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cos
 		t.Revision = int64(revision)
 	}
 	return t, r.ETag, post.Deleted == true, nil
-}
-
-// deleteUnder deletes comments, likes and the text of a deleted post from the posts container, until the end
-// of the unit. It reports whether items that can be deleted are left.
-func (d *deletion) deleteUnder(ctx context.Context, c *cosmos.Container, postID string, end time.Time) (left bool, err error) {
-	refused := map[string]bool{}
-	for {
-		found, err := readPages[ownedItem](ctx, "find what belongs to a post", c, cosmos.Query{Partition: postID,
-			Text: "SELECT TOP 100 c.id FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like', 'text')"}.With("@post", postID))
-		if err != nil {
-			return true, err
-		}
-		found = slices.DeleteFunc(found, func(i ownedItem) bool { return refused[i.ID] })
-		if len(found) == 0 {
-			return false, nil
-		}
-		if err := d.deleteBatch(ctx, c, postID, found, refused); err != nil {
-			return true, err
-		}
-		if d.left.Load() || !time.Now().Before(end) {
-			return true, nil
-		}
-	}
 }
 
 // deleteFromPost deletes comments and likes of the user on a post of another, and decrements its counts in the

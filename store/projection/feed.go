@@ -185,14 +185,14 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 			return err
 		}
 		posts = slices.DeleteFunc(posts, func(p *blog.Post) bool { return p == nil }) // deleted meanwhile, or malformed
-		if err := v.writeEach(ctx, v.feed, partition, posts...); err != nil {
+		if err := v.writeEachSummary(ctx, v.feed, partition, posts...); err != nil {
 			return err
 		}
 		changed, err := v.changedSince(ctx, v.posts, posts)
 		if err != nil {
 			return err
 		}
-		if err := v.writeEach(ctx, v.feed, partition, changed...); err != nil {
+		if err := v.writeEachSummary(ctx, v.feed, partition, changed...); err != nil {
 			return err
 		}
 	}

@@ -116,18 +116,3 @@ func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 func refused(err error) bool {
 	return err != nil && (cosmos.HasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge) || cosmos.ErrorOf(err).PartitionFull())
 }
-
-// renameItem sets the username on a post, comment or like, unless the item has changed since it was read:
-// that change is handled, too.
-func (v *Views) renameItem(ctx context.Context, item blog.Authored, name string) error {
-	p := cosmos.Patch{IfMatch: cosmos.ETag(item.ETag)}
-	p.Set("/userUsername", name)
-	if item.Type == blog.TypePost {
-		p.Increment("/revision", 1)
-	}
-	_, err := v.posts.Patch(ctx, blog.Key(item.PostID, item.ID), p)
-	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
-		return blog.CosmosError("rename item", err)
-	}
-	return nil
-}

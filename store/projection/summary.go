@@ -39,8 +39,8 @@ func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p 
 // one if an operation fails.
 const summariesPerBatch = 25
 
-// writeEach is WriteSummary for several posts. It skips summaries that Cosmos DB refuses.
-func (v *Views) writeEach(ctx context.Context, c *cosmos.Container, partition string, posts ...*blog.Post) error {
+// writeEachSummary writes summaries one by one. It skips those that Cosmos DB refuses.
+func (v *Views) writeEachSummary(ctx context.Context, c *cosmos.Container, partition string, posts ...*blog.Post) error {
 	for _, p := range posts {
 		err := WriteSummary(ctx, c, partition, p)
 		if refused(err) {
@@ -52,14 +52,14 @@ func (v *Views) writeEach(ctx context.Context, c *cosmos.Container, partition st
 	return nil
 }
 
-// writeSummaries is writeEach in goroutines of g.
+// writeSummaries writes summaries in goroutines of g: in batches those that probably differ in counts alone.
 func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post) {
 	var counted []*blog.Post
 	for _, p := range posts {
 		if countsOnly(ctx, p) {
 			counted = append(counted, p)
 		} else {
-			g.Go(func() error { return v.writeEach(ctx, c, partition, p) })
+			g.Go(func() error { return v.writeEachSummary(ctx, c, partition, p) })
 		}
 	}
 	for some := range slices.Chunk(counted, summariesPerBatch) {
@@ -69,7 +69,7 @@ func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos
 					return err
 				}
 			}
-			return v.writeEach(ctx, c, partition, some...)
+			return v.writeEachSummary(ctx, c, partition, some...)
 		})
 	}
 }
@@ -207,7 +207,7 @@ func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
 	}
 	if p.Tombstone {
 		g.Go(func() error {
-			_, err := (&deletion{Views: v}).deleteUnder(ctx, v.requests.posts, p.ID, time.Now()) // one page: the job deletes the rest
+			_, err := (&deletion{Views: v}).deletePostItems(ctx, v.requests.posts, p.ID, time.Now()) // one page: the job deletes the rest
 			return err
 		})
 	}

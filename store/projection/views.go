@@ -96,8 +96,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 			return nil, &blog.Error{Code: blog.Invalid, Op: op, Field: "database", Message: err.Error(), Err: err}
 		}
 	}
-	v.jobs, err = jobs.New(v.leases, jobs.Options{Owner: o.Instance, Kinds: map[string]jobs.Work{renameJob: v.rename, deletePostJob: v.deletePost, deleteUserJob: v.deleteUser},
-		RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock, Logger: o.Logger, Metrics: account.Registerer(),
+	v.jobs, err = jobs.New(v.leases, jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock, Logger: o.Logger, Metrics: account.Registerer(),
 		Skipped: func(item []byte, err error) { v.skip(blog.LeasesContainer, item, err) }})
 	if err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
