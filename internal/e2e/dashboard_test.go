@@ -1,16 +1,19 @@
 package e2e
 
 import (
-	"byline/internal/servertest"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"byline/internal/servertest"
+
 	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
 )
 
 // dashboard has the checked and drawn fields of docs/grafana-dashboard.json.
@@ -179,8 +182,8 @@ func matches(metric, label, op, value string, has map[string][]string) []string 
 	return nil
 }
 
-// TestDashboardAndAlerts: the dashboard and the alert rules query existing metrics and labels, every alert is in the
-// runbook, and panels do not overlap and have a description.
+// TestDashboardAndAlerts: docs/cost.md lists the metrics and their labels, the dashboard and the alert rules query existing
+// ones, every alert is in the runbook, and panels do not overlap and have a description.
 func TestDashboardAndAlerts(t *testing.T) {
 	v := vocabularyOf(t)
 	for expr, want := range map[string]string{
@@ -197,6 +200,27 @@ func TestDashboardAndAlerts(t *testing.T) {
 			t.Errorf("the test finds in %s: %q, want %q", expr, wrong, want)
 		}
 	}
+
+	t.Run("docs", func(t *testing.T) {
+		docs, err := os.ReadFile(servertest.Path("docs/cost.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documented, exported := map[string]string{}, map[string]string{} // the labels by metric
+		for _, row := range regexp.MustCompile("(?m)^\\| `(byline_\\w+)` \\| ([\\w, ]*)\\|").FindAllStringSubmatch(string(docs), -1) {
+			documented[row[1]] = strings.Join(slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(row[2]), ", "))), ", ")
+		}
+		for name, labels := range v {
+			if name, ok := strings.CutPrefix(name, "byline_"); ok {
+				names := slices.Sorted(maps.Keys(labels))
+				names = slices.DeleteFunc(names, func(l string) bool { return l == "le" || l == "job" || l == "instance" })
+				exported["byline_"+regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(name, "")] = strings.Join(names, ", ")
+			}
+		}
+		if diff := cmp.Diff(exported, documented); diff != "" {
+			t.Errorf("docs/cost.md (+) and /metrics (-) differ in metrics and labels:\n%s", diff)
+		}
+	})
 
 	t.Run("dashboard", func(t *testing.T) {
 		d := readDashboard(t)
