@@ -15,7 +15,7 @@ const renameLag = time.Hour
 // NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
 // cosmos.NewSession.
 func (s *Store) NewSession(token string) *cosmos.Session {
-	session := cosmos.NewSession(token, s.covered...)
+	session := cosmos.NewSession(token, s.sessionContainers...)
 	if token == "" {
 		return session
 	}

@@ -89,7 +89,7 @@ type Store struct {
 
 	users, posts, feed *cosmos.Container
 	background         struct{ users, posts, feed, leases *cosmos.Container } // for reads at low priority, which wait while throttled
-	covered            []*cosmos.Container                                    // covered by sessions, whose tokens depend on the order
+	sessionContainers  []*cosmos.Container                                    // covered by sessions, whose tokens depend on the order
 	feedPartitions     []string                                               // partition keys of the feed
 }
 
@@ -123,7 +123,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
 		}
 	}
-	s.covered = []*cosmos.Container{s.users, s.posts, s.feed}
+	s.sessionContainers = []*cosmos.Container{s.users, s.posts, s.feed}
 	return s, nil
 }
 

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// DeleteUser deletes the caller's user, whose username the caller repeats: one conditional patch makes the
+// user item a tombstone. From then on readers see neither the user nor their posts, and comments and likes
+// on the posts of others without a username. The projections then delete all of it; until they have, a
+// repetition changes nothing. NotFound if the user does not exist, Invalid (Field is "username") if username
+// is not the user's.
+func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
+	const op = "delete user"
+	ctx = s.account.Begin(ctx, DeleteUser)
+	cosmos.SessionFrom(ctx).MarkWritten() // also if a repetition has nothing to write
+	if !blog.ValidID(userID) {
+		return noUser(op)
+	}
+	for attempt := range 4 {
+		read := s.newestUserOrTombstone
+		if attempt == 0 {
+			read = s.userOrTombstone // its replica may be behind
+		}
+		u, err := read(ctx, op, userID)
+		switch {
+		case err != nil:
+			return err
+		case attempt == 0 && (u == nil || u.Username != username):
+			continue
+		case u == nil:
+			return noUser(op)
+		case u.Username != username:
+			return blog.Invalidf(op, "username", "username must repeat the current username, with the same case")
+		}
+		deleted := u.DeletedAt
+		if !u.Deleted {
+			deleted, err = s.markDeleted(ctx, op, u)
+		}
+		if err != nil {
+			return err
+		}
+		if deleted != "" { // otherwise the user was changed meanwhile
+			s.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
+			s.hide(userID, deleted.Time())
+			return nil
+		}
+	}
+	return &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the user; try again"}
+}
+
+// userOrTombstone reads a user item. It returns nil if the item does not exist.
+func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
+	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(userID, userID))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return blog.DecodeUserOrTombstone(op, raw)
+}
+
+// newestUserOrTombstone is userOrTombstone from the primary replica.
+func (s *Store) newestUserOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
+	raw, err := s.users.ReadPrimary(ctx, blog.Key(userID, userID))
+	if raw == nil || err != nil {
+		return nil, blog.CosmosError(op, err)
+	}
+	return blog.DecodeUserOrTombstone(op, raw)
+}
+
+// markDeleted makes a user a tombstone and returns its date, or "" if the user was changed meanwhile.
+func (s *Store) markDeleted(ctx context.Context, op string, u *blog.UserItem) (blog.Date, error) {
+	date := s.now()
+	var p cosmos.Patch
+	p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", u.Revision)
+	p.Set("/deleted", true)
+	p.Set("/deletionDate", date)
+	p.Increment("/revision", 1)
+	_, err := s.users.Patch(ctx, blog.Key(u.ID, u.ID), p)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return "", nil
+	}
+	if ambiguous(ctx, err) {
+		if have, readErr := s.newestUserOrTombstone(ctx, op, u.ID); readErr == nil && have != nil && have.Deleted && have.DeletedAt == date {
+			return date, nil
+		}
+	}
+	return date, blog.CosmosError(op, err)
+}
+
+func noUser(op string) error {
+	return &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
+}
+
+// beingDeleted returns the Conflict of a user that is created again too early. deleted is "" if the item is
+// gone, or if the replica that it was read from is behind.
+func (s *Store) beingDeleted(op, userID string, deleted blog.Date) error {
+	const atLeast = 5 * time.Second // between attempts
+	until := s.deletions.hiddenUntil(userID)
+	if deleted != "" {
+		until = blog.NewDate(deleted.Time().Add(blog.DeletionGrace))
+	}
+	left := until.Time().Sub(s.o.Clock())
+	return &blog.Error{Code: blog.Conflict, Op: op, RetryAfter: max(left, atLeast), Message: "your former user is still being deleted; try again later"}
+}
