@@ -58,8 +58,8 @@ type failureKey struct {
 
 type requestKey struct{}
 
-// withRequest returns a context that belongs to r. inSession has the meter of r record its reads and
-// writes.
+// withRequest returns a context that belongs to r. The extension inSession makes the meter of r record its
+// reads and writes.
 func withRequest(ctx context.Context, r *request) context.Context {
 	r.began = time.Now()
 	r.meter.RequestID, r.meter.Payer, r.meter.SignedIn = r.id, cmp.Or(r.viewer, r.address), r.viewer != ""

@@ -16,6 +16,8 @@ type function struct {
 	fn       func(args []Value) Value
 }
 
+// functions are the functions of the query language, by name, except REGEXMATCH: see parser.regex. A
+// function that takes more than a pass over its arguments also has an entry in costs.
 var functions = map[string]*function{
 	"IS_ARRAY":     {1, 1, isKind(Array)},
 	"IS_BOOL":      {1, 1, isKind(Bool)},
