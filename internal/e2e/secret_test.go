@@ -26,14 +26,10 @@ func TestWrongKey_NotPrinted(t *testing.T) {
 	}
 }
 
-// TestSecurityNamesTests: each test that SECURITY.md names exists.
-func TestSecurityNamesTests(t *testing.T) {
-	text, err := os.ReadFile(servertest.Path("SECURITY.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestDocsNameTests: each test that SECURITY.md and CONTRIBUTING.md name exists.
+func TestDocsNameTests(t *testing.T) {
 	tests := map[string]bool{}
-	err = filepath.WalkDir(servertest.Path("."), func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(servertest.Path("."), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -46,13 +42,19 @@ func TestSecurityNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z0-9]\\w+)`").FindAllSubmatch(text, -1)
-	if len(named) < 10 {
-		t.Errorf("SECURITY.md names %d tests", len(named))
-	}
-	for _, m := range named {
-		if !tests[string(m[1])] {
-			t.Errorf("SECURITY.md names %s, which does not exist", m[1])
+	for _, file := range []string{"SECURITY.md", "CONTRIBUTING.md"} {
+		text, err := os.ReadFile(servertest.Path(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z0-9]\\w+)`").FindAllSubmatch(text, -1)
+		if len(named) < 10 {
+			t.Errorf("%s names %d tests", file, len(named))
+		}
+		for _, m := range named {
+			if !tests[string(m[1])] {
+				t.Errorf("%s names %s, which does not exist", file, m[1])
+			}
 		}
 	}
 }
