@@ -149,7 +149,7 @@ func noneEscaped(b uint64) bool {
 	return ((b-each*' ')&^b|(quote-each)&^quote|(backslash-each)&^backslash)&high == 0
 }
 
-// byline is the copy of a user in posts, comments and likes.
+// byline is what posts, comments and likes store of their user.
 type byline struct{ id, username string }
 
 var bylineFields = encoders[byline]{

@@ -91,7 +91,7 @@ func (s *Store) hide(userID string, deleted time.Time) {
 		return
 	}
 	s.account.Invalidate() // after add, so that no read caches hidden items
-	s.events.endOf(userID)
+	s.events.endOfAuthor(userID)
 }
 
 // shown returns a post, or nil if it is hidden.

@@ -55,10 +55,10 @@ func newEvents(since time.Time, metrics prometheus.Registerer) (*events, error) 
 	return e, err
 }
 
-// endOf ends the streams of a deleted author's posts.
-func (e *events) endOf(author string) {
-	e.changed.endOf(author)
-	e.comments.endOf(author)
+// endOfAuthor ends the streams of a deleted author's posts.
+func (e *events) endOfAuthor(author string) {
+	e.changed.endOfAuthor(author)
+	e.comments.endOfAuthor(author)
 }
 
 // tailReady returns a channel that is closed once the tail runs.

@@ -88,8 +88,8 @@ func (t *topics[T]) end(subject string) {
 	}
 }
 
-// endOf ends the streams of an author's posts.
-func (t *topics[T]) endOf(author string) {
+// endOfAuthor ends the streams of an author's posts.
+func (t *topics[T]) endOfAuthor(author string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, streams := range t.streams {
