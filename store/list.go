@@ -152,8 +152,8 @@ func weight[T any](items, text int) int {
 	return took + (took+text)/8
 }
 
-// query selects the items after the cursor. It names the partition although the request does: an index is one
-// of a physical partition, and the service may seek in it only by what WHERE and ORDER BY name. The index seeks the
+// query selects the items after the cursor. It names the partition although the request does: an index covers
+// a physical partition, and the service may seek in it only by what WHERE and ORDER BY name. The index seeks the
 // first bound on creationDate; the second condition orders items of the same millisecond.
 func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Query {
 	comparison, direction := "<", "DESC"

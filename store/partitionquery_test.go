@@ -17,7 +17,7 @@ import (
 	"byline/store"
 )
 
-// An index is one of a physical partition. So that a list does not cost in proportion to the other logical partitions,
+// An index covers a physical partition. So that a list does not cost in proportion to the other logical partitions,
 // for which the engine does not charge, every composite index begins with the partition key, and so do WHERE and ORDER
 // BY of the queries that it serves.
 func TestQueries_BeginWithPartitionKey(t *testing.T) {

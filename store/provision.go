@@ -54,7 +54,7 @@ func Provision(ctx context.Context, account *cosmos.Account, spec cosmos.Databas
 	}
 	if broken := (*cosmos.ContainersError)(nil); errors.As(err, &broken) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Field: "database", Message: fmt.Sprintf(
-			"database %s cannot be used: %v. Change the containers as docs/configuration.md has them, use another database, or delete the containers if their data is not needed",
+			"database %s cannot be used: %v. Change the containers as docs/configuration.md has them, use another database (or --data directory), or delete the containers if their data is not needed",
 			spec.Name, broken)}
 	}
 	if missing := (*cosmos.MissingError)(nil); errors.As(err, &missing) {

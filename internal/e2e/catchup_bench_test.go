@@ -82,7 +82,7 @@ const maxCatchUpWithWrites = time.Minute
 // BenchmarkCatchUp_Writes measures how long the projections take to catch up with the changes of a blog while 16
 // clients like posts as fast as they can. It fails if that misses its target, except with -short.
 //
-//	go test ./internal/e2e -run '^$' -bench CatchUp_Writes -benchtime 1x -cpu.users 300
+//	go test ./internal/e2e -run '^$' -bench CatchUp_Writes -benchtime 1x -cpu.users 200
 func BenchmarkCatchUp_Writes(b *testing.B) {
 	c, sent := startCatchUp(b), 0
 	for c.lag(b) > 0 {

@@ -62,8 +62,8 @@ type Options struct {
 	Retry policy.RetryOptions
 
 	// RetryBudget limits the time that the requests of an operation together spend waiting, from the
-	// first pause on: while throttled (429), after conflicting concurrent writes (449), and for
-	// replicas behind the session token. Default 2 s.
+	// first pause on: while throttled (429), after conflicting concurrent writes (449), after a read
+	// that the service refused (503), and for replicas behind the session token. Default 2 s.
 	RetryBudget time.Duration
 
 	// TryTimeout limits each try. Default 1 minute.
@@ -155,8 +155,12 @@ func Open(o Options) (*Account, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
+	retries := []policy.Policy{writeSignals{s}, retryThrottled{o.RetryBudget}, failAmbiguous{}, retryContended{o.RetryBudget}}
+	if len(o.Regions) == 0 { // otherwise azcosmos repeats the read
+		retries = append(retries, retryUnavailable{o.RetryBudget})
+	}
 	s.requests, err = open(nil, ensureRetryWindow, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, retryThrottled{o.RetryBudget}, failAmbiguous{}, retryContended{o.RetryBudget}, retryUnavailable{o.RetryBudget, len(o.Regions) < 2}, s.sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat(retries, []policy.Policy{s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}

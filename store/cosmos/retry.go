@@ -16,7 +16,8 @@ import (
 //
 //	429, throttled              retryThrottled; for background work azcore, by backgroundRetry
 //	449, conflicting writes     retryContended
-//	503 of a read               retryUnavailable in the only region; azcosmos in the next of several
+//	503 of a read               azcosmos, in the next of Options.Regions; without regions retryUnavailable,
+//	                            except for background work
 //	404/1002, replicas behind   sessions, by replicaWait
 //	429 and 449 of a batch      Container.Batch, since the status is in the body of a response
 //	an ambiguous write          not repeated, see failAmbiguous
@@ -33,7 +34,7 @@ const (
 // unavailablePause is the pause of retryUnavailable.
 const unavailablePause = 100 * time.Millisecond
 
-// jittered returns between half and all of a pause, so that conflicting writes do not conflict again.
+// jittered returns between half and all of a pause, so that concurrent requests are not repeated at the same time.
 func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
 
 // doubled returns the next pause while throttled.
@@ -78,16 +79,14 @@ func (r retryContended) Do(req *policy.Request) (*http.Response, error) {
 }
 
 // retryUnavailable is a policy, per try, for requests. It repeats a read once for which the service is unavailable
-// (503), as while it moves or splits a partition: without another region, azcosmos does not.
-type retryUnavailable struct {
-	budget     time.Duration
-	onlyRegion bool
-}
+// (503), as while it moves or splits a partition. It is for accounts without Options.Regions, whose reads azcosmos
+// does not repeat.
+type retryUnavailable struct{ budget time.Duration }
 
 // Do implements policy.Policy.
 func (r retryUnavailable) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
-	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !r.onlyRegion || isWrite(req.Raw()) {
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || isWrite(req.Raw()) {
 		return resp, err
 	}
 	wait := jittered(unavailablePause)

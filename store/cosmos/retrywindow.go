@@ -57,7 +57,7 @@ func ignoreRetryWindow(ctx context.Context) context.Context {
 }
 
 // WithoutRetries returns a context whose requests do not wait: neither while throttled, nor after
-// conflicting concurrent writes, nor for replicas.
+// conflicting concurrent writes or a refused read, nor for replicas.
 func WithoutRetries(ctx context.Context) context.Context { return withRetryWindow(ctx, closedWindow) }
 
 // WithUnlimitedRetries returns a context whose requests are repeated until it ends, while they are throttled or

@@ -46,9 +46,9 @@ func (s *scripted) Do(r *http.Request) (*http.Response, error) {
 }
 
 // open returns an account with the transport.
-func (s *scripted) open(t *testing.T) *Account {
+func (s *scripted) open(t *testing.T, regions ...string) *Account {
 	o := options(cosmostest.Open(t, emulator.Options{}))
-	s.Transporter, o.Transport = o.Transport, s
+	s.Transporter, o.Transport, o.Regions = o.Transport, s, regions
 	account, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -131,11 +131,33 @@ func TestThrottled_EachTryIsDated(t *testing.T) {
 	})
 }
 
-// TestUnavailable_ReadIsRepeatedOnce: of an account without another region.
+// TestUnavailable_ReadIsRepeatedOnce: without regions by this package, with one by azcosmos.
 func TestUnavailable_ReadIsRepeatedOnce(t *testing.T) {
+	read := func(ctx context.Context, posts *Container) error {
+		_, err := posts.Read(ctx, Key{"a", "a"})
+		return err
+	}
+	withoutRetries := func(ctx context.Context, posts *Container) error { return read(WithoutRetries(ctx), posts) }
+	patch := func(ctx context.Context, posts *Container) error {
+		var p Patch
+		p.Increment("/n", 1)
+		_, err := posts.Patch(ctx, Key{"a", "a"}, p)
+		return err
+	}
 	for name, tt := range map[string]struct {
-		refused, want int64 // requests
-	}{"once": {1, 2}, "always": {100, 2}} {
+		regions    []string
+		do         func(context.Context, *Container) error
+		background bool
+		refused    int64 // requests
+		want       int64
+	}{
+		"once":            {do: read, refused: 1, want: 2},
+		"always":          {do: read, refused: 100, want: 2},
+		"one region":      {regions: []string{"West US"}, do: read, refused: 100, want: 2},
+		"without retries": {do: withoutRetries, refused: 100, want: 1},
+		"background":      {do: read, background: true, refused: 100, want: 1},
+		"write":           {do: patch, refused: 100, want: 2}, // the second is for the session token
+	} {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
 				cosmostest.NeedsEngine(t, "it refuses all requests")
@@ -145,11 +167,15 @@ func TestUnavailable_ReadIsRepeatedOnce(t *testing.T) {
 						s.status = http.StatusServiceUnavailable
 					}
 				}
-				posts, err := s.open(t).Container("blog", "posts")
+				account := s.open(t, tt.regions...)
+				if tt.background {
+					account = account.Background()
+				}
+				posts, err := account.Container("blog", "posts")
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = posts.Read(t.Context(), Key{"a", "a"})
+				err = tt.do(t.Context(), posts)
 				if (err != nil) != (tt.refused > 1) || s.requests.Load() != tt.want {
 					t.Errorf("%d requests: %v", s.requests.Load(), err)
 				}

@@ -232,7 +232,8 @@ func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*
 
 // olderPosts finds the newest posts that are older than the feed's last entry: at least wanted, if there
 // are as many. It queries all partitions, where ORDER BY is not possible, so it widens the range of dates
-// step by step. Never call it on the request path.
+// step by step. No index has the dates of all partitions: the service may read every post. Never call it on the
+// request path.
 func (v *Views) olderPosts(ctx context.Context, op string, entries []feedEntry, wanted int) (found []feedEntry, err error) {
 	last := feedEntry{CreatedAt: "9"}
 	if n := len(entries); n > 0 {
