@@ -52,7 +52,7 @@ func TestBudgets_MutationsOverBudgetAreLoggedAtStart(t *testing.T) {
 		want              []string
 	}{
 		"one partition":  {0, 0, nil},
-		"36 partitions":  {36, 0, nil},
+		"32 partitions":  {32, 0, nil},
 		"max partitions": {blog.MaxFeedPartitions, 0, []string{"deletePost", "updatePost"}},
 		"a low budget":   {0, 34, []string{"deletePost", "updateUser"}},
 	} {

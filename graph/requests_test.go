@@ -110,9 +110,9 @@ func TestRequestsPerWrite(t *testing.T) {
 		{"an edit of a comment", "ada", `mutation { updateComment(input: {id: "<comment:All of them.>", content: "c"}) { comment { content updatedAt } } }`,
 			[]string{"patch posts"}},
 		{"a delete of a comment", "ada", `mutation { deleteComment(input: {id: "<comment:All of them.>"}) { deletedCommentId post { commentCount } } }`,
-			[]string{"batch posts"}},
+			[]string{"batch posts", "read posts"}},
 		{"a delete of a post with a comment and a like", "ada", `mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
-			[]string{"batch posts", "patch feed", "patch posts", "patch users", "query posts"}}, // both projections, the comment and the like
+			[]string{"batch posts", "put feed", "put posts", "put users", "query posts", "read feed", "read posts", "read users"}}, // both projections, the comment and the like
 		{"a delete of a user", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`, []string{"patch users", "read users"}},
 		{"a delete of a user, again", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`, []string{"read users"}},
 	} {

@@ -145,14 +145,14 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 		return nil, err
 	}
 	var p cosmos.Patch
-	p.Condition = by(userID).live(blog.TypeComment)
+	p.Condition = liveAndBy(blog.TypeComment, userID)
 	p.ReturnItem = true
 	p.Set("/content", content)
 	date := s.now()
 	p.Set("/editDate", date)
 	r, err := s.posts.Patch(ctx, blog.Key(postID, id), p)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return nil, s.whyNotChanged(ctx, op, by(userID), postID, id)
+		return nil, s.whyNotChanged(ctx, op, userID, postID, id)
 	}
 	if ambiguous(ctx, err) {
 		if c, readErr := s.readComment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil && *c.UpdatedAt == date && c.Content == content {
@@ -165,8 +165,8 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	return blog.DecodeComment(op, r.Value)
 }
 
-// DeleteComment deletes a comment: one transactional batch makes it a tombstone without text
-// and decrements the count. It returns the updated post. NotFound if the comment does not
+// DeleteComment deletes a comment: one transactional batch replaces it by a tombstone, at the ETag of a read, and
+// decrements the count. It returns the updated post. NotFound if the comment does not
 // exist, Forbidden if it has another author.
 func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*blog.Post, error) {
 	return s.deleteComment(ctx, "delete comment", by(userID), postID, id)
@@ -185,13 +185,35 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
 		return nil, err
 	}
-	var p cosmos.Patch
-	p.Condition = who.live(blog.TypeComment)
-	p.Set("/deleted", true)
-	p.Set("/ttl", blog.TombstoneTTL)
-	p.Set("/content", "")
+	for range maxDeleteTries {
+		if post, err := s.tryDeleteComment(ctx, op, who, postID, id); post != nil || err != nil {
+			return post, err
+		}
+	}
+	return nil, changedMeanwhile(op)
+}
+
+// tryDeleteComment replaces a comment by its tombstone, and returns the updated post. It returns nil if the comment
+// was changed meanwhile.
+func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship, postID, id string) (*blog.Post, error) {
+	stored, err := s.posts.Read(ctx, blog.Key(postID, id))
+	if err != nil {
+		return nil, blog.CosmosError(op, err)
+	}
+	if stored.Value == nil {
+		return nil, noComment(op)
+	}
+	c, err := blog.DecodeComment(op, stored.Value)
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return nil, noComment(op)
+	case !who.includes(c.AuthorID):
+		return nil, notAuthorOfComment(op)
+	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
-		b.Patch(id, p)
+		b.ReplaceIf(id, blog.Encode(blog.NewCommentTombstone(c)), stored.ETag)
 		b.Patch(postID, count("/commentCount", -1))
 	})
 	if ambiguous(ctx, err) {
@@ -210,7 +232,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	case err != nil:
 		return nil, blog.CosmosError(op, err)
 	case r.Failed == 0 && gone:
-		return nil, s.whyNotChanged(ctx, op, who, postID, id)
+		return nil, nil
 	case r.Failed == 1 && gone:
 		return nil, noComment(op) // the post is deleted
 	case r.Failed >= 0:
@@ -220,15 +242,19 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 }
 
 // whyNotChanged returns the error of a conditional change whose condition failed.
-func (s *Store) whyNotChanged(ctx context.Context, op string, who authorship, postID, id string) error {
+func (s *Store) whyNotChanged(ctx context.Context, op, userID, postID, id string) error {
 	c, err := s.readComment(ctx, postID, id)
 	switch {
 	case err != nil:
 		return err
-	case c != nil && !who.includes(c.AuthorID):
-		return &blog.Error{Code: blog.Forbidden, Op: op, Message: "only the author can change this comment"}
+	case c != nil && c.AuthorID != userID:
+		return notAuthorOfComment(op)
 	}
 	return noComment(op)
+}
+
+func notAuthorOfComment(op string) error {
+	return &blog.Error{Code: blog.Forbidden, Op: op, Message: "only the author can change this comment"}
 }
 
 func noComment(op string) error {

@@ -288,38 +288,3 @@ func TestCreatePost_KeyOfDeletedPost(t *testing.T) {
 		t.Errorf("got %d posts and %d comments, want 1 and 0", len(posts), len(comments))
 	}
 }
-
-// A deleted post or comment leaves a tombstone without text for 30 days.
-func TestTombstones(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	p := w.AddPost(ada, "Post")
-	c := w.AddComment(ada, p, "comment")
-	posts, err := w.Client.NewContainer(w.Database, "posts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	check := func(id string) {
-		t.Helper()
-		r, err := posts.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(p.ID), id, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		have := struct {
-			Deleted        bool
-			TTL            int
-			Title, Content string
-		}{Title: "?"}
-		if err := json.Unmarshal(r.Value, &have); err != nil || !have.Deleted || have.TTL != 30*24*60*60 || have.Content != "" || id == p.ID && have.Title != "" {
-			t.Errorf("got %+v, %v, want a tombstone without text", have, err)
-		}
-	}
-	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
-		t.Fatal(err)
-	}
-	check(c.ID)
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
-		t.Fatal(err)
-	}
-	check(p.ID)
-}

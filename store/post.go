@@ -234,7 +234,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	date := s.now()
 	raw, err := s.edit(ctx, userID, postID, e, date)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return nil, s.whyNotEdited(ctx, op, by(userID), postID)
+		return nil, s.whyNotEdited(ctx, op, userID, postID)
 	}
 	if ambiguous(ctx, err) {
 		if post, readErr := s.readWhole(ctx, postID); readErr == nil && isEdited(post, date, e) {
@@ -278,7 +278,7 @@ func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, dat
 // returns an error of status 412.
 func (s *Store) editGuessing(ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool) ([]byte, error) {
 	var p cosmos.Patch
-	p.Condition, p.ReturnItem = by(userID).live(blog.TypePost), true
+	p.Condition, p.ReturnItem = liveAndBy(blog.TypePost, userID), true
 	if e.Version != nil {
 		p.Condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
 	}
@@ -331,20 +331,20 @@ func isEdited(p *blog.Post, date blog.Date, e PostEdit) bool {
 }
 
 // whyNotEdited returns the error of a conditional edit whose condition failed.
-func (s *Store) whyNotEdited(ctx context.Context, op string, who authorship, postID string) error {
+func (s *Store) whyNotEdited(ctx context.Context, op, userID, postID string) error {
 	post, err := s.readPost(ctx, postID)
 	switch {
 	case err != nil:
 		return err
 	case post == nil:
 		return noPost(op)
-	case !who.includes(post.AuthorID):
-		return &blog.Error{Code: blog.Forbidden, Op: op, Message: "only the author can change this post"}
+	case post.AuthorID != userID:
+		return notAuthorOfPost(op)
 	}
 	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version", Message: fmt.Sprintf("version is outdated: the post now has version %d", post.Version)}
 }
 
-// DeletePost deletes a post: a conditional patch makes it a tombstone without text. It deletes
+// DeletePost deletes a post: it replaces the post by a tombstone, at the ETag of a read. It deletes
 // the summaries, and the first comments and likes, at once; the projections delete the rest.
 // NotFound if the post does not exist, Forbidden if it has another author.
 func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
@@ -364,36 +364,65 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
 		return err
 	}
-	var p cosmos.Patch
-	p.Condition, p.ReturnItem = who.live(blog.TypePost), true
-	p.Set("/deleted", true)
-	p.Set("/ttl", blog.TombstoneTTL)
-	p.Set("/title", "")
-	p.Set("/content", "")
-	p.Increment("/revision", 1)
-	r, err := s.posts.Patch(ctx, blog.Key(postID, postID), p)
-	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return s.whyNotEdited(ctx, op, who, postID)
+	for range maxDeleteTries {
+		deleted, err := s.tryDeletePost(ctx, op, who, postID)
+		if deleted != nil {
+			s.views.UpdateSummaries(ctx, deleted)
+		}
+		if deleted != nil || err != nil {
+			return err
+		}
 	}
-	if ambiguous(ctx, err) {
-		raw, readErr := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, postID))
-		if p, decodeErr := blog.DecodePostOrTombstone(op, raw); readErr == nil && raw != nil && decodeErr == nil && p.Tombstone && who.includes(p.AuthorID) {
-			s.views.UpdateSummaries(ctx, p)
-			return nil
+	return changedMeanwhile(op)
+}
+
+// maxDeleteTries is how often a deletion reads an item that likes, comments or edits change at the same time.
+const maxDeleteTries = 20
+
+// tryDeletePost replaces a post by its tombstone, and returns the deleted post. It returns nil if the post was
+// changed meanwhile.
+func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, postID string) (*blog.Post, error) {
+	key := blog.Key(postID, postID)
+	stored, err := s.posts.Read(ctx, key)
+	if err != nil {
+		return nil, blog.CosmosError(op, err)
+	}
+	if stored.Value == nil {
+		return nil, noPost(op)
+	}
+	p, err := s.decodePost(op, stored.Value)
+	switch {
+	case err != nil:
+		return nil, err
+	case p == nil:
+		return nil, noPost(op)
+	case !who.includes(p.AuthorID):
+		return nil, notAuthorOfPost(op)
+	}
+	p.Tombstone = true
+	p.Revision++
+	_, err = s.posts.Replace(ctx, key, blog.Encode(blog.NewPostTombstone(p)), stored.ETag)
+	switch {
+	case cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound):
+		return nil, nil
+	case ambiguous(ctx, err):
+		raw, readErr := blog.ReadItem(ctx, op, s.posts, key)
+		have, decodeErr := blog.DecodePostOrTombstone(op, raw)
+		if readErr == nil && raw != nil && decodeErr == nil && have.Tombstone && who.includes(have.AuthorID) {
+			return have, nil
 		}
 	}
 	if err != nil {
-		return blog.CosmosError(op, err)
+		return nil, blog.CosmosError(op, err)
 	}
-	tombstone, err := blog.DecodePostOrTombstone(op, r.Value)
-	if err != nil {
-		return err
-	}
-	s.views.UpdateSummaries(ctx, tombstone)
-	return nil
+	return p, nil
 }
 
-// authorship says whose items a change may apply to: those of one author, or of all.
+func changedMeanwhile(op string) error {
+	return &blog.Error{Code: blog.Conflict, Op: op, Message: "other requests keep changing the same item; try again"}
+}
+
+// authorship says whose items a deletion may apply to: those of one author, or of all.
 type authorship struct {
 	userID string
 	all    bool
@@ -401,18 +430,18 @@ type authorship struct {
 
 func by(userID string) authorship { return authorship{userID: userID} }
 
-// byModerator allows changes of everyone's items.
+// byModerator allows deletions of everyone's items.
 var byModerator = authorship{all: true}
 
 func (a authorship) includes(authorID string) bool { return a.all || a.userID == authorID }
 
-// live returns the condition of a patch: the item has the type, is not deleted, and is included.
-func (a authorship) live(typ string) string {
-	condition := fmt.Sprintf("from c where c.type = '%s' AND NOT IS_DEFINED(c.deleted)", typ)
-	if !a.all {
-		condition += fmt.Sprintf(" AND c.userId = '%s'", a.userID)
-	}
-	return condition
+// liveAndBy returns the condition of a patch: the item has the type and the author, and is not deleted.
+func liveAndBy(typ, userID string) string {
+	return fmt.Sprintf("from c where c.type = '%s' AND NOT IS_DEFINED(c.deleted) AND c.userId = '%s'", typ, userID)
+}
+
+func notAuthorOfPost(op string) error {
+	return &blog.Error{Code: blog.Forbidden, Op: op, Message: "only the author can change this post"}
 }
 
 func noPost(op string) error {

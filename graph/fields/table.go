@@ -105,8 +105,13 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.C2, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition}}},
 		},
 		"deletePost": {
-			Price: Price{Each: 34.4, FeedPartition: 10.3}, Rule: []Relation{Author, Moderator},
-			Access: Access{store.DeletePost, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition}, {cosmos.KindQuery, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
+			Price: Price{Each: 36.4, FeedPartition: 11.3}, Rule: []Relation{Author, Moderator},
+			Access: Access{store.DeletePost, []Request{
+				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindReplace, "posts", "input.id"},
+				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
+				{cosmos.KindPointRead, "feed", EachFeedPartition}, {cosmos.KindReplace, "feed", EachFeedPartition},
+				{cosmos.KindQuery, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"},
+			}},
 		},
 		"createComment": { // C3
 			Price: Price{Each: 19.6}, Rule: []Relation{Anyone},
@@ -117,8 +122,8 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.EditComment, []Request{{cosmos.KindPatch, "posts", "input.id"}}},
 		},
 		"deleteComment": {
-			Price: Price{Each: 22.9}, Rule: []Relation{Author, Moderator},
-			Access: Access{store.DeleteComment, []Request{{cosmos.KindBatch, "posts", "input.id"}}},
+			Price: Price{Each: 23.9}, Rule: []Relation{Author, Moderator},
+			Access: Access{store.DeleteComment, []Request{{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
 		},
 		"likePost": { // C4
 			Price: Price{Each: 19.6}, Rule: []Relation{Anyone},

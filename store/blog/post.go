@@ -113,14 +113,11 @@ func excerpt(content string) (text string, truncated bool) {
 	return strings.TrimRight(cut, " \n\t"), true
 }
 
-// Summary returns the summary of the post as an item of its author's partition.
+// Summary returns the summary of the post, which must not be a Tombstone, as an item of its author's partition.
 func (p *Post) Summary() SummaryItem {
 	item := SummaryItem{PostItem: PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}}
 	item.Content, item.Truncated = excerpt(p.Content)
 	item.Truncated = item.Truncated || p.Truncated
-	if p.Tombstone {
-		item.Deleted, item.TTL = true, TombstoneTTL
-	}
 	return item
 }
 

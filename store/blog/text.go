@@ -65,11 +65,6 @@ func NewText(postID, authorID, content string) *TextItem {
 		Content: content, Digest: hex.EncodeToString(sum[:8])}
 }
 
-// NewTextTombstone returns the tombstone of the text of a post that is no longer long.
-func NewTextTombstone(postID, authorID string) *TextItem {
-	return &TextItem{Envelope: Envelope{Type: TypeText, Deleted: true, TTL: TombstoneTTL}, ID: TextID, PostID: postID, AuthorID: authorID}
-}
-
 // Whole returns the post with its text. It returns false, and the Truncated post, if text is
 // missing or of another version of the post. text may be nil.
 func (i *PostItem) Whole(text []byte) (p *Post, ok bool) {

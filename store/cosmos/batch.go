@@ -40,6 +40,15 @@ func (b *Batch) write(what string, item []byte) {
 	b.end()
 }
 
+// ReplaceIf replaces an item if it has the ETag, and fails with 412 otherwise.
+func (b *Batch) ReplaceIf(id string, item []byte, etag ETag) {
+	b.begin("Replace")
+	b.json = appendString(append(b.json, `,"id":`...), id)
+	b.json = appendString(append(b.json, `,"ifMatch":`...), string(etag))
+	b.json = append(append(b.json, `,"resourceBody":`...), item...)
+	b.end()
+}
+
 // Patch changes an item. It ignores IfMatch and ReturnItem of the patch.
 func (b *Batch) Patch(id string, p Patch) {
 	b.begin("Patch")

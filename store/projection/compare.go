@@ -106,7 +106,7 @@ func (v *Views) deletionPending(ctx context.Context, postID, authorID string) (b
 }
 
 // readSummary returns a digest of a summary, its revision, and the ETag of the item, "" if it does not
-// exist.
+// exist. A tombstone is absent, with its revision.
 func readSummary(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
 	r, err := c.Read(ctx, blog.Key(partition, id))
 	if err != nil {
@@ -120,7 +120,7 @@ func readSummary(ctx context.Context, c *cosmos.Container, partition, id string)
 	case err != nil:
 		return unreadable, 0, r.ETag, nil
 	case !ok:
-		return absent, 0, r.ETag, nil
+		return absent, item.Revision, r.ETag, nil
 	}
 	return describe(item), item.Revision, r.ETag, nil
 }

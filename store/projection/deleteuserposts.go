@@ -55,21 +55,6 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 	return next, g.Wait()
 }
 
-// postTombstone is the tombstone of a post of a deleted user. It has no username, by which projectPosts
-// recognizes that the deletion job does the rest.
-type postTombstone struct {
-	blog.Envelope
-	ID        string    `json:"id"`
-	PostID    string    `json:"postId"`
-	UserID    string    `json:"userId,omitempty"` // until its comments, likes and text are deleted
-	CreatedAt blog.Date `json:"creationDate"`
-	Revision  int64     `json:"revision"`
-}
-
-// isErased reports whether a post is a postTombstone: the deletion job deletes its comments, likes, text, and
-// the summary in its author's partition.
-func isErased(p *blog.Post) bool { return p.Tombstone && p.AuthorUsername == "" }
-
 // erasePost deletes a post of the user with its comments, likes and text, until end. It reports false, and
 // does nothing, if the user has no such post.
 func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own bool, err error) {
@@ -116,7 +101,7 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 
 // readPost returns the tombstone of a post of the user, and whether it is stored already; nil if the post does
 // not exist.
-func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cosmos.ETag, bool, error) {
+func (d *deletion) readPost(ctx context.Context, id string) (*blog.PostTombstone, cosmos.ETag, bool, error) {
 	r, err := d.posts.Read(ctx, blog.Key(id, id))
 	if r.Value == nil || err != nil {
 		return nil, "", false, err
@@ -128,14 +113,14 @@ func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cos
 	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || post.Type != blog.TypePost || d.isNew(post.ownedItem) {
 		return nil, "", false, nil
 	}
-	t := &postTombstone{Envelope: blog.Envelope{Type: blog.TypePost, Deleted: true, TTL: blog.TombstoneTTL}, ID: id, PostID: id, UserID: d.user.ID, CreatedAt: d.now()}
+	t := blog.NewPostTombstone(&blog.Post{ID: id, AuthorID: d.user.ID, CreatedAt: d.now()}) // erased: without a username
 	if date, _ := post.CreatedAt.(string); blog.ValidDate(date) {
 		t.CreatedAt = blog.Date(date)
 	}
 	if revision, ok := post.Revision.(float64); ok {
 		t.Revision = int64(revision)
 	}
-	return t, r.ETag, post.Deleted == true, nil
+	return &t, r.ETag, post.Deleted == true, nil
 }
 
 // deleteFromPost deletes comments and likes of the user on a post of another, and decrements its counts in the

@@ -39,7 +39,7 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	}
 	deleted := map[string]int64{} // revisions
 	for _, p := range posts {
-		if p.Tombstone && !isErased(p) {
+		if p.Tombstone && !p.Erased() {
 			deleted[p.ID] = p.Revision
 		}
 	}
@@ -63,7 +63,7 @@ func (v *Views) decodeChange(raw []byte) (blog.Authored, bool) {
 	if err == nil && item.Type != blog.TypePost && item.Type != blog.TypeComment && item.Type != blog.TypeLike && item.Type != blog.TypeText {
 		err = fmt.Errorf("unknown type %q", item.Type)
 	}
-	erased := item.Type == blog.TypePost && item.Deleted && item.UserID == "" // see postTombstone
+	erased := item.Type == blog.TypePost && item.Deleted && item.UserID == "" // see blog.PostTombstone
 	if err == nil && (!blog.ValidID(item.ID) || !blog.ValidID(item.PostID) || !blog.ValidID(item.UserID) && !erased) {
 		err = fmt.Errorf("malformed id, postId or userId")
 	}

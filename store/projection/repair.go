@@ -80,9 +80,9 @@ func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Differ
 	}
 	switch belongs := v.belongs(source, c, d.Partition); {
 	case belongs && etag != "": // also a tombstone, so that late changes do not restore the post
-		_, err = c.Replace(ctx, blog.Key(d.Partition, d.ID), blog.Encode(summaryIn(source, c, d.Partition)), etag)
+		_, err = c.Replace(ctx, blog.Key(d.Partition, d.ID), encodeSummary(source, c, d.Partition), etag)
 	case belongs && !source.Tombstone:
-		err = c.Create(ctx, d.Partition, blog.Encode(summaryIn(source, c, d.Partition)))
+		err = c.Create(ctx, d.Partition, encodeSummary(source, c, d.Partition))
 	case have != absent:
 		err = c.Delete(ctx, blog.Key(d.Partition, d.ID), etag)
 	}

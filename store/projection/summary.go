@@ -2,6 +2,7 @@ package projection
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p 
 	absent := p.Revision == 1 // a guess, which the response may correct
 	for range 10 {
 		if absent {
-			err = c.Create(ctx, partition, blog.Encode(summaryIn(p, c, partition)))
+			err = c.Create(ctx, partition, encodeSummary(p, c, partition))
 			if !cosmos.HasStatus(err, http.StatusConflict) {
 				return blog.CosmosError("create summary", err)
 			}
@@ -88,6 +89,9 @@ func updateCounts(ctx context.Context, c *cosmos.Container, partition string, po
 // updateSummary updates a summary if it is older than the post. The error of a missing summary
 // has status 404.
 func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post) error {
+	if p.Tombstone {
+		return replaceSummary(ctx, c, partition, p)
+	}
 	if countsOnly(ctx, p) {
 		_, err := c.Patch(ctx, blog.Key(partition, p.ID), patchCounts(p))
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
@@ -99,6 +103,26 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 		return nil // as new, or newer
 	}
 	return err
+}
+
+// replaceSummary replaces the summary of a deleted post by its tombstone if it is older. The error of a missing
+// summary has status 404.
+func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post) error {
+	for {
+		_, revision, etag, err := readSummary(ctx, c, partition, p.ID)
+		switch {
+		case err != nil:
+			return err
+		case etag == "":
+			return &cosmos.Error{Status: http.StatusNotFound, Err: errors.New("the summary does not exist")}
+		case revision >= p.Revision:
+			return nil
+		}
+		_, err = c.Replace(ctx, blog.Key(partition, p.ID), encodeSummary(p, c, partition), etag)
+		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // countsOnly reports whether an older summary probably differs in its counts alone: edits
@@ -120,15 +144,6 @@ func patchAll(p *blog.Post) cosmos.Patch {
 	short := p.Summary()
 	o.Set("/title", short.Title)
 	o.Set("/content", short.Content)
-	if short.Deleted {
-		o.Set("/deleted", true)
-		o.Set("/ttl", short.TTL)
-		if isErased(p) { // the job may have ended
-			o.Set("/userId", "")
-			o.Set("/userUsername", "")
-		}
-		return o
-	}
 	setCounts(&o, p)
 	o.Set("/truncated", short.Truncated)
 	if short.UpdatedAt != nil {
@@ -162,7 +177,7 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 	byAuthor := map[string][]*blog.Post{}
 	for _, p := range posts {
 		all = append(all, p)
-		if !isErased(p) {
+		if !p.Erased() {
 			authored = append(authored, p)
 		}
 	}
@@ -214,6 +229,16 @@ func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
 		v.o.Logger.Warn("summaries not updated yet", logPost, p.ID, logError, err)
 	}
+}
+
+// encodeSummary encodes the item of a post in a partition: its summary, or its tombstone.
+func encodeSummary(p *blog.Post, c *cosmos.Container, partition string) []byte {
+	if !p.Tombstone {
+		return blog.Encode(summaryIn(p, c, partition))
+	}
+	item := blog.NewPostTombstone(p)
+	item.Type = typeIn(c, partition)
+	return blog.Encode(item)
 }
 
 // summaryIn returns the summary of a post as an item in a partition.
