@@ -18,7 +18,11 @@ import (
 var schema string
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	stopping := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		stopping = append(stopping, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), stopping...)
 	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, schema, nil))
 }

@@ -39,12 +39,20 @@ func TestMain_ImportsOnlyCLI(t *testing.T) {
 }
 
 func TestSignal_Stops(t *testing.T) {
-	p := servertest.StartProcess(t, "--data", t.TempDir(), "--no-demo")
-	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Cmd.Wait(); err != nil {
-		t.Errorf("%v: %s", err, p.Log)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			p := servertest.StartProcess(t, "--data", t.TempDir(), "--no-demo")
+			if err := p.Cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Cmd.Wait(); err != nil {
+				t.Errorf("%v: %s", err, p.Log)
+			}
+			if !strings.Contains(p.Log.String(), " instance=embedded") {
+				t.Errorf("the owner of the leases is not logged: %s", p.Log)
+			}
+		})
 	}
 }
 

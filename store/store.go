@@ -47,6 +47,10 @@ type Options struct {
 	// 24 hours.
 	RenameCooldown time.Duration
 
+	// ReservedUsernames are usernames that no user can take, besides those of reservedUsernames. Users keep the
+	// names that they have.
+	ReservedUsernames []string
+
 	// Clock dates items, corrected by the account's time. Default time.Now.
 	Clock func() time.Time
 
@@ -89,15 +93,19 @@ type Store struct {
 
 	users, posts, feed *cosmos.Container
 	background         struct{ users, posts, feed, leases *cosmos.Container } // for reads at low priority, which wait while throttled
-	sessionContainers  []*cosmos.Container                                    // covered by sessions, whose tokens depend on the order
-	feedPartitions     []string                                               // partition keys of the feed
+	reserved           reservedUsernames
+	sessionContainers  []*cosmos.Container // covered by sessions, whose tokens depend on the order
+	feedPartitions     []string            // partition keys of the feed
 }
+
+// Instance returns the owner of this process's change feed leases and jobs.
+func (s *Store) Instance() string { return s.o.Instance }
 
 // New returns a Store on an account. It does no I/O, and does not close the account.
 func New(account *cosmos.Account, o Options) (*Store, error) {
 	o = o.withDefaults()
 	o.Clock = account.Correct(o.Clock)
-	s := &Store{o: o, account: account, comments: newAuthorComments()}
+	s := &Store{o: o, account: account, comments: newAuthorComments(), reserved: newReservedUsernames(o.ReservedUsernames)}
 	account.Patterns(patterns...)
 	var err error
 	s.views, err = projection.New(account, projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,

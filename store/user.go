@@ -69,6 +69,9 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	if existing != nil || err != nil {
 		return existing, err
 	}
+	if err := s.reserved.check(op, n.Username); err != nil {
+		return nil, err
+	}
 	if err := s.reserveUsername(ctx, op, n.ID, n.Username); err != nil {
 		return nil, err
 	}

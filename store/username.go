@@ -202,6 +202,9 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*blog.
 			s.noteRename(session, userID)
 			return &u.User, nil
 		}
+		if err := s.reserved.check(op, username); err != nil {
+			return nil, err
+		}
 		if wait := s.renameWait(u); wait > 0 {
 			return nil, &blog.Error{Code: blog.Throttled, Op: op, RetryAfter: wait,
 				Message: "you have changed your name three times; try again later"}

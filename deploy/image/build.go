@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"debug/buildinfo"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,29 +23,40 @@ type binary struct {
 
 // build builds the last commit for an architecture in a folder of its own: a clone, since changes that
 // are not committed have no revision, and the go command finds none in a worktree.
-func build(ctx context.Context, work, arch string) (binary, error) {
+func build(ctx context.Context, work, arch string, log *slog.Logger) (binary, error) {
 	clone := filepath.Join(work, "source")
 	if _, err := os.Stat(clone); err != nil {
-		if err := run(ctx, ".", nil, "git", "clone", "--quiet", "--shared", ".", clone); err != nil {
-			return binary{}, err
+		if out, err := exec.CommandContext(ctx, "git", "clone", "--quiet", "--shared", ".", clone).CombinedOutput(); err != nil {
+			return binary{}, fmt.Errorf("git clone: %w: %s", err, out)
 		}
 	}
 	file := filepath.Join(work, "byline-"+arch)
 	target := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0"}
-	if err := run(ctx, clone, target, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags=-s -w", "-o", file, "."); err != nil {
-		return binary{}, err
+	compiled := &compiledPackages{log: log}
+	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-buildvcs=true", "-trimpath", "-ldflags=-s -w", "-o", file, ".")
+	cmd.Dir, cmd.Env, cmd.Stderr = clone, append(os.Environ(), target...), compiled
+	if err := cmd.Run(); err != nil {
+		return binary{}, fmt.Errorf("go build: %w: %s", err, &compiled.output)
 	}
 	return inspect(file)
 }
 
-// run runs a program of the toolchain, with more environment variables.
-func run(ctx context.Context, dir string, env []string, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, args[0], err, out)
+// compiledPackages reads the output of go build -v, a line for each package that it compiles, and logs every 50th: a
+// first build compiles all of them, which takes minutes.
+type compiledPackages struct {
+	log    *slog.Logger
+	output bytes.Buffer
+	logged int
+}
+
+// Write implements io.Writer.
+func (c *compiledPackages) Write(b []byte) (int, error) {
+	c.output.Write(b)
+	if n := bytes.Count(c.output.Bytes(), []byte{'\n'}); n >= c.logged+50 {
+		c.logged = n
+		c.log.Info("compiling", "packages", n)
 	}
-	return nil
+	return len(b), nil
 }
 
 // inspect reads the build information of a binary.

@@ -51,7 +51,7 @@ func (c *command) Run(ctx context.Context, s console.Streams) error {
 	var all []image
 	for _, arch := range c.Arch {
 		s.Log.Info("building", "platform", "linux/"+arch)
-		b, err := build(ctx, work, arch)
+		b, err := build(ctx, work, arch, s.Log)
 		if err != nil {
 			return err
 		}

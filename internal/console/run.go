@@ -73,6 +73,10 @@ func (p Program) run(ctx context.Context, args []string, s *Streams) error {
 	if len(args) > 0 {
 		first = args[0]
 	}
+	if first == "help" { // as other programs have it: "byline help serve"
+		args = append(slices.Clone(args[1:]), "--help")
+		first = args[0]
+	}
 	switch {
 	case first == "--help" || first == "-h":
 		p.help(s.Stdout, parser)

@@ -138,6 +138,8 @@ func TestProgram(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--help":             {"Usage: test <command> [flags]", "  show\n      Show the flags.", "  group inner\n", "Usage: test show [flags]", "  --[no-]light\n      Whether there is light. ($BYLINE_TEST_LIGHT)\n", "  --size=7\n      How large.\n"},
 		"show -h":            {"Usage: test show [flags]"},
+		"help":               {"Usage: test <command> [flags]"},
+		"help group inner":   {"Usage: test group inner [flags]", "  --size=7\n"},
 		"group --help":       {"Usage: test group <command> [flags]", "  inner\n"},
 		"group inner --help": {"Usage: test group inner [flags]", "  --size=7\n"},
 	} {

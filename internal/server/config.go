@@ -31,6 +31,8 @@ type Config struct {
 
 	RenameCooldown time.Duration `long:"rename-cooldown" default:"24h" env:"BYLINE_RENAME_COOLDOWN" description:"Period in which a user can change their name three times."`
 
+	ReservedUsernames console.List `long:"reserved-usernames" env:"BYLINE_RESERVED_USERNAMES" value-name:"NAME" description:"More usernames that no user can take, besides admin, moderator, support and the like, separated by commas."`
+
 	MetricsListen string `long:"metrics-listen" env:"BYLINE_METRICS_LISTEN" value-name:"HOST:PORT" description:"Address for /metrics only. Without one, /metrics is on --listen if that is on loopback and there is no --behind-proxy, and disabled otherwise."`
 
 	Cache int `long:"cache" default:"64" env:"BYLINE_CACHE" description:"Megabytes of the item cache and the response cache; 0 disables both."`

@@ -31,6 +31,7 @@ const (
 	logTook     = "took"
 	logURL      = "url"
 	logDatabase = "database"
+	logInstance = "instance"
 	logVersion  = "version"
 )
 
@@ -148,7 +149,7 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 	if !g.SharesSessions() {
 		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them the same BYLINE_SESSION_KEY")
 	}
-	g.blog, err = g.Store(g.account, g.log, store.Options{RenameCooldown: g.RenameCooldown, BackgroundRU: g.BackgroundRU})
+	g.blog, err = g.Store(g.account, g.log, store.Options{RenameCooldown: g.RenameCooldown, ReservedUsernames: g.ReservedUsernames, BackgroundRU: g.BackgroundRU})
 	return err
 }
 
@@ -261,7 +262,8 @@ func (g *gateway) routes() *http.ServeMux {
 	return mux
 }
 
-// announce logs where the server listens, which version it is, and how clients sign in.
+// announce logs where the server listens, which version it is, the name that its leases have, and how clients
+// sign in.
 func (g *gateway) announce() {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -269,7 +271,7 @@ func (g *gateway) announce() {
 	}
 	address := g.listener.Addr()
 	root := g.scheme() + "://" + Address(g.Listen, address)
-	g.log.Info("listening", logURL, root+graph.Path, logVersion, version, logAddress, address.String())
+	g.log.Info("listening", logURL, root+graph.Path, logVersion, version, logAddress, address.String(), logInstance, g.blog.Instance())
 	if g.demoTokens() {
 		g.log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
 		if g.trusted == nil {
