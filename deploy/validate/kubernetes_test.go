@@ -15,6 +15,7 @@ import (
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -30,6 +31,7 @@ type manifests struct {
 	service    core.Service
 	budget     policy.PodDisruptionBudget
 	monitor    monitoring.ServiceMonitor
+	ingress    networking.Ingress
 }
 
 func read(t *testing.T) manifests {
@@ -41,6 +43,7 @@ func read(t *testing.T) manifests {
 		{APIVersion: "apps/v1", Kind: "Deployment"}:                      &m.deployment,
 		{APIVersion: "v1", Kind: "Service"}:                              &m.service,
 		{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}:           &m.budget,
+		{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}:            &m.ingress,
 		{APIVersion: "monitoring.coreos.com/v1", Kind: "ServiceMonitor"}: &m.monitor,
 	}
 	files, err := filepath.Glob("../kubernetes/*.yaml")
@@ -116,6 +119,13 @@ func TestKubernetes_ReferencesMatch(t *testing.T) {
 	}
 	if p := m.monitor.Spec.Endpoints[0].Port; !slices.Contains(served, p) {
 		t.Errorf("the service has no port %s", p)
+	}
+	backend := m.ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service
+	if backend.Name != m.service.Name || !slices.Contains(served, backend.Port.Name) {
+		t.Errorf("the ingress routes to port %q of the service %q", backend.Port.Name, backend.Name)
+	}
+	if tls := m.ingress.Spec.TLS; len(tls) != 1 || !slices.Equal(tls[0].Hosts, []string{m.ingress.Spec.Rules[0].Host}) {
+		t.Errorf("the ingress has certificates for %v", tls)
 	}
 	for _, p := range []*core.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 		if !slices.Contains(ports, p.HTTPGet.Port.StrVal) {

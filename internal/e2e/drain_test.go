@@ -32,6 +32,18 @@ func TestDrain(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		return r.StatusCode, string(body), err
 	}
+	closes := func() bool { // a connection that the client keeps
+		r, err := http.Get(s.Root + "/graphql?query={__typename}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		_, _ = io.Copy(io.Discard, r.Body)
+		return r.Close
+	}
+	if closes() {
+		t.Error("a response closes its connection before the drain")
+	}
 	began := time.Now()
 	exit := make(chan int, 1)
 	go func() { exit <- s.Stop() }()
@@ -47,6 +59,9 @@ func TestDrain(t *testing.T) {
 	})
 	if status, body, err := get("/graphql?query={__typename}"); err != nil || status != http.StatusOK || body != `{"data":{"__typename":"Query"}}`+"\n" {
 		t.Errorf("a query: %d %s %v", status, body, err)
+	}
+	if !closes() {
+		t.Error("a response keeps its connection during the drain")
 	}
 	if _, _, err := stream.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway || time.Since(began) < drain {
 		t.Errorf("after %s, a subscription ends with %v", time.Since(began), err)

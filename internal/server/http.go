@@ -22,7 +22,7 @@ const (
 // newServer returns the server of GraphQL, with its limits.
 func (g *gateway) newServer(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           g.strictTransport(handler),
+		Handler:           g.strictTransport(g.closeWhileDraining(handler)),
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 		TLSConfig:         g.certificates,
 		MaxHeaderBytes:    64 << 10,
@@ -32,6 +32,18 @@ func (g *gateway) newServer(handler http.Handler) *http.Server {
 		IdleTimeout:       idleTimeout,
 		ConnState:         yieldAfterResponse,
 	}
+}
+
+// closeWhileDraining closes the connection of each response while the server drains, so that proxies, which keep
+// connections, open new ones to other instances. A request on a kept connection that the server closes at the same
+// time would be lost.
+func (g *gateway) closeWhileDraining(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // yieldAfterResponse lets the goroutines of other connections run after each response. A client on the same machine

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"byline/graph"
@@ -64,6 +65,9 @@ type gateway struct {
 
 	// start
 	health *health
+
+	// serve
+	draining atomic.Bool // from the stop signal on
 }
 
 // Run serves until ctx ends, and then stops in the order of the package comment. It returns nil if it
@@ -237,6 +241,7 @@ func (g *gateway) serve(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	g.log.Info("stopping", logDrain, g.drainTime())
+	g.draining.Store(true)
 	g.health.stop()
 	select {
 	case err := <-served:
