@@ -81,7 +81,9 @@ func (a *template) value(v any) any {
 	case map[string]any:
 		all := map[string]any{}
 		for key, of := range v {
-			all[fmt.Sprint(a.value(key))] = a.value(of)
+			if of = a.value(of); of != nil { // a property that is null is absent
+				all[fmt.Sprint(a.value(key))] = of
+			}
 		}
 		return all
 	case []any:
@@ -169,6 +171,15 @@ func (a *template) call(name string, args []any) any {
 		}
 		return a.value(p.DefaultValue)
 	case "concat":
+		var list []any
+		for _, arg := range args {
+			if some, ok := arg.([]any); ok {
+				list = append(list, some...)
+			}
+		}
+		if list != nil {
+			return list
+		}
 		return strings.Join(words, "")
 	case "if":
 		if args[0].(bool) {
@@ -179,6 +190,12 @@ func (a *template) call(name string, args []any) any {
 		return args[0] == args[1]
 	case "not":
 		return !args[0].(bool)
+	case "and":
+		return args[0].(bool) && args[1].(bool)
+	case "mul":
+		return args[0].(float64) * args[1].(float64)
+	case "null":
+		return nil
 	case "createArray":
 		return append([]any{}, args...)
 	case "createObject":

@@ -11,7 +11,25 @@ param accountName string = 'byline-${uniqueString(resourceGroup().id)}'
 @minValue(0)
 param maxThroughput int = 1000
 
-@description('Image of Byline, in a registry that needs no sign-in.')
+@description('Whether the account, and with a subnet the replicas, are spread over availability zones. Set at creation; false in regions without zones.')
+param zoneRedundant bool = true
+
+@description('Region that the account also keeps the data in, reads in and fails over to, such as northeurope. Empty: none; a serverless account has one region.')
+param secondRegion string = ''
+
+@description('Id of a subnet, delegated to Microsoft.App/environments and with the service endpoint Microsoft.AzureCosmosDB, that the replicas run in. The account then accepts only this subnet and operatorNetwork. Empty: it accepts addresses of Azure and operatorNetwork.')
+param subnetId string = ''
+
+@description('Address, or network in CIDR notation, from which operators reach the account. Empty: none.')
+param operatorNetwork string = ''
+
+@description('Enabled, or Disabled if the replicas reach the account by a private endpoint in the network of subnetId.')
+param publicNetworkAccess string = 'Enabled'
+
+@description('Name of an Azure Container Registry in this resource group, from which the identity of the app pulls the image. Empty: the registry needs no sign-in.')
+param registryName string = ''
+
+@description('Image of Byline.')
 param image string
 
 @description('OpenID Connect issuer of the bearer tokens.')
@@ -40,20 +58,22 @@ param alertEmail string
 @description('Request units in an hour beyond which an alert is sent. The default is half of 1000 RU/s.')
 param alertRequestUnits int = 1800000
 
+@description('Gigabytes of data and indexes beyond which an alert is sent. A physical partition holds 50.')
+param alertStorageGB int = 40
+
 resource account 'Microsoft.DocumentDB/databaseAccounts@2024-08-15' = {
   name: accountName
   location: location
   kind: 'GlobalDocumentDB'
   properties: {
     databaseAccountOfferType: 'Standard'
-    locations: [
-      {
-        locationName: location
-        failoverPriority: 0
-        isZoneRedundant: false
-      }
-    ]
+    locations: concat([{ locationName: location, failoverPriority: 0, isZoneRedundant: zoneRedundant }], maxThroughput != 0 && secondRegion != '' ? [{ locationName: secondRegion, failoverPriority: 1, isZoneRedundant: zoneRedundant }] : [])
     enableAutomaticFailover: maxThroughput != 0
+    enableBurstCapacity: maxThroughput != 0
+    publicNetworkAccess: publicNetworkAccess
+    ipRules: concat(subnetId == '' ? [{ ipAddressOrRange: '0.0.0.0' }] : [], operatorNetwork == '' ? [] : [{ ipAddressOrRange: operatorNetwork }])
+    isVirtualNetworkFilterEnabled: subnetId != ''
+    virtualNetworkRules: subnetId == '' ? [] : [{ id: subnetId }]
     capabilities: maxThroughput == 0 ? [{ name: 'EnableServerless' }] : []
     consistencyPolicy: {
       defaultConsistencyLevel: 'Session'
@@ -281,6 +301,26 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   properties: {}
 }
 
+resource agent 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
+  name: '${name}-metrics'
+  location: location
+  properties: {}
+}
+
+resource registry 'Microsoft.ContainerRegistry/registries@2023-07-01' existing = {
+  name: registryName
+}
+
+resource pull 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (registryName != '') {
+  name: guid(registry.id, identity.id, 'pull')
+  scope: registry
+  properties: {
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', '7f951dda-4ed3-4680-a7ca-43fe172d538d')
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+  }
+}
+
 resource contributor 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15' = {
   parent: account
   name: guid(account.id, identity.id, 'contributor')
@@ -353,11 +393,11 @@ resource rule 'Microsoft.Insights/dataCollectionRules@2022-06-01' = {
 }
 
 resource publisher 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(rule.id, identity.id, 'publisher')
+  name: guid(rule.id, agent.id, 'publisher')
   scope: rule
   properties: {
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', '3913510d-42f4-4e42-8a64-420c390055eb')
-    principalId: identity.properties.principalId
+    principalId: agent.properties.principalId
     principalType: 'ServicePrincipal'
   }
 }
@@ -366,6 +406,8 @@ resource apps 'Microsoft.App/managedEnvironments@2024-03-01' = {
   name: name
   location: location
   properties: {
+    vnetConfiguration: subnetId == '' ? null : { infrastructureSubnetId: subnetId }
+    zoneRedundant: zoneRedundant && subnetId != ''
     appLogsConfiguration: {
       destination: 'log-analytics'
       logAnalyticsConfiguration: {
@@ -381,6 +423,7 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
   dependsOn: [
     contributor
     publisher
+    pull
     users
     posts
     feed
@@ -391,6 +434,7 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
     type: 'UserAssigned'
     userAssignedIdentities: {
       '${identity.id}': {}
+      '${agent.id}': {}
     }
   }
   properties: {
@@ -404,9 +448,10 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
         }
         {
           name: 'prometheus'
-          value: replace(replace(loadTextContent('prometheus.yml'), 'INGESTION', '${ingestion.properties.metricsIngestion.endpoint}/dataCollectionRules/${rule.properties.immutableId}/streams/Microsoft-PrometheusMetrics/api/v1/write?api-version=2023-04-24'), 'CLIENT_ID', identity.properties.clientId)
+          value: replace(replace(loadTextContent('prometheus.yml'), 'INGESTION', '${ingestion.properties.metricsIngestion.endpoint}/dataCollectionRules/${rule.properties.immutableId}/streams/Microsoft-PrometheusMetrics/api/v1/write?api-version=2023-04-24'), 'CLIENT_ID', agent.properties.clientId)
         }
       ]
+      registries: registryName == '' ? [] : [{ server: '${registryName}.azurecr.io', identity: identity.id }]
       ingress: {
         external: true
         targetPort: 8080
@@ -435,6 +480,10 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
             {
               name: 'COSMOS_DATABASE'
               value: 'blog'
+            }
+            {
+              name: 'COSMOS_REGIONS'
+              value: maxThroughput != 0 && secondRegion != '' ? '${location},${secondRegion}' : ''
             }
             {
               name: 'AZURE_CLIENT_ID'
@@ -616,6 +665,174 @@ resource requestUnits 'Microsoft.Insights/metricAlerts@2018-03-01' = {
     actions: [
       {
         actionGroupId: operators.id
+      }
+    ]
+  }
+}
+
+resource throttled 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: '${name}-throttled'
+  location: 'global'
+  properties: {
+    description: 'Cosmos DB has refused more than 100 requests in five minutes with 429.'
+    severity: 2
+    enabled: true
+    scopes: [
+      account.id
+    ]
+    evaluationFrequency: 'PT1M'
+    windowSize: 'PT5M'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          criterionType: 'StaticThresholdCriterion'
+          name: 'throttled'
+          metricNamespace: 'Microsoft.DocumentDB/databaseAccounts'
+          metricName: 'TotalRequests'
+          dimensions: [
+            {
+              name: 'StatusCode'
+              operator: 'Include'
+              values: [
+                '429'
+              ]
+            }
+          ]
+          operator: 'GreaterThan'
+          threshold: 100
+          timeAggregation: 'Count'
+        }
+      ]
+    }
+    actions: [
+      {
+        actionGroupId: operators.id
+      }
+    ]
+  }
+}
+
+resource busyPartition 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: '${name}-busy-partition'
+  location: 'global'
+  properties: {
+    description: 'A physical partition has used more than 90% of its request units for 15 minutes.'
+    severity: 2
+    enabled: true
+    scopes: [
+      account.id
+    ]
+    evaluationFrequency: 'PT5M'
+    windowSize: 'PT15M'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          criterionType: 'StaticThresholdCriterion'
+          name: 'normalizedRU'
+          metricNamespace: 'Microsoft.DocumentDB/databaseAccounts'
+          metricName: 'NormalizedRUConsumption'
+          operator: 'GreaterThan'
+          threshold: 90
+          timeAggregation: 'Average'
+        }
+      ]
+    }
+    actions: [
+      {
+        actionGroupId: operators.id
+      }
+    ]
+  }
+}
+
+resource unavailable 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: '${name}-unavailable'
+  location: 'global'
+  properties: {
+    description: 'The availability of Cosmos DB was below 99.9% in an hour.'
+    severity: 1
+    enabled: true
+    scopes: [
+      account.id
+    ]
+    evaluationFrequency: 'PT15M'
+    windowSize: 'PT1H'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          criterionType: 'StaticThresholdCriterion'
+          name: 'availability'
+          metricNamespace: 'Microsoft.DocumentDB/databaseAccounts'
+          metricName: 'ServiceAvailability'
+          operator: 'LessThan'
+          threshold: json('99.9')
+          timeAggregation: 'Average'
+        }
+      ]
+    }
+    actions: [
+      {
+        actionGroupId: operators.id
+      }
+    ]
+  }
+}
+
+resource storage 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: '${name}-storage'
+  location: 'global'
+  properties: {
+    description: 'Data and indexes have grown beyond what was planned.'
+    severity: 3
+    enabled: true
+    scopes: [
+      account.id
+    ]
+    evaluationFrequency: 'PT1H'
+    windowSize: 'PT1H'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          criterionType: 'StaticThresholdCriterion'
+          name: 'storage'
+          metricNamespace: 'Microsoft.DocumentDB/databaseAccounts'
+          metricName: 'DataUsage'
+          operator: 'GreaterThan'
+          threshold: alertStorageGB * 1073741824
+          timeAggregation: 'Total'
+        }
+      ]
+    }
+    actions: [
+      {
+        actionGroupId: operators.id
+      }
+    ]
+  }
+}
+
+resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: name
+  scope: account
+  properties: {
+    workspaceId: workspace.id
+    logAnalyticsDestinationType: 'Dedicated'
+    logs: [
+      {
+        category: 'ControlPlaneRequests'
+        enabled: true
+      }
+      {
+        category: 'PartitionKeyStatistics'
+        enabled: true
+      }
+      {
+        category: 'PartitionKeyRUConsumption'
+        enabled: true
       }
     ]
   }

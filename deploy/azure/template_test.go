@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,6 +62,7 @@ var schemas = map[string]func() any{
 	"Microsoft.App/containerApps@2024-03-01":                                   func() any { return new(armappcontainers.ContainerApp) },
 	"Microsoft.Insights/actionGroups@2023-01-01":                               func() any { return new(armmonitor.ActionGroupResource) },
 	"Microsoft.Insights/metricAlerts@2018-03-01":                               func() any { return new(armmonitor.MetricAlertResource) },
+	"Microsoft.Insights/diagnosticSettings@2021-05-01-preview":                 func() any { return new(armmonitor.DiagnosticSettingsResource) },
 }
 
 // TestSchemas_VersionOfTypes: the client of each type's module requests the API version that schemas names.
@@ -103,14 +105,15 @@ func TestSchemas_VersionOfTypes(t *testing.T) {
 // version does not have would be lost, and one of another type refused. Enumerated values are among those
 // that the version has.
 func TestTemplate_Resources(t *testing.T) {
-	for name, serverless := range map[string]bool{"autoscale": false, "serverless": true} {
+	for name, parameters := range map[string]map[string]any{
+		"defaults":   nil,
+		"serverless": {"maxThroughput": 0.0},
+		"all given": {"secondRegion": "northeurope", "subnetId": "/subnets/byline", "operatorNetwork": "203.0.113.0/24",
+			"publicNetworkAccess": "Disabled", "registryName": "registry", "zoneRedundant": false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			a := readTemplate(t)
-			if serverless {
-				p := a.Parameters["maxThroughput"]
-				p.DefaultValue = 0.0
-				a.Parameters["maxThroughput"] = p
-			}
+			a.set(parameters)
 			a.evaluate()
 			for _, r := range a.Resources {
 				kind := fmt.Sprint(r["type"], "@", r["apiVersion"])
@@ -118,7 +121,7 @@ func TestTemplate_Resources(t *testing.T) {
 					t.Errorf("%s: the type of this version is unknown", kind)
 					continue
 				}
-				for _, key := range []string{"type", "apiVersion", "name", "scope", "dependsOn"} { // of the template language
+				for _, key := range []string{"condition", "type", "apiVersion", "name", "scope", "dependsOn"} { // of the template language
 					delete(r, key)
 				}
 				into := schemas[kind]()
@@ -144,19 +147,140 @@ func TestTemplate_Resources(t *testing.T) {
 	}
 }
 
-// TestTemplate_Failover: Cosmos DB fails over by itself once a second region is added, which a serverless account
-// cannot have.
-func TestTemplate_Failover(t *testing.T) {
-	for throughput, want := range map[float64]bool{1000: true, 0: false} {
-		a := readTemplate(t)
-		p := a.Parameters["maxThroughput"]
-		p.DefaultValue = throughput
-		a.Parameters["maxThroughput"] = p
-		a.evaluate()
-		for _, r := range a.Resources {
-			if r["type"] == "Microsoft.DocumentDB/databaseAccounts" && r["properties"].(map[string]any)["enableAutomaticFailover"] != want {
-				t.Errorf("throughput %v: %v, want enableAutomaticFailover %v", throughput, r["properties"], want)
+// set replaces the default values of parameters.
+func (a *template) set(parameters map[string]any) {
+	for name, value := range parameters {
+		p, ok := a.Parameters[name]
+		if !ok {
+			a.t.Fatalf("there is no parameter %s", name)
+		}
+		p.DefaultValue = value
+		a.Parameters[name] = p
+	}
+}
+
+// TestTemplate_Parameters: what each parameter changes, and its default.
+func TestTemplate_Parameters(t *testing.T) {
+	const (
+		account     = "Microsoft.DocumentDB/databaseAccounts"
+		environment = "Microsoft.App/managedEnvironments"
+		app         = "Microsoft.App/containerApps"
+	)
+	type values map[string]any // by parameter
+	region := func(name string, priority float64, zones bool) map[string]any {
+		return map[string]any{"locationName": name, "failoverPriority": priority, "isZoneRedundant": zones}
+	}
+	const here = "resourceGroup.location"
+	address := func(all ...string) []any {
+		list := []any{}
+		for _, a := range all {
+			list = append(list, map[string]any{"ipAddressOrRange": a})
+		}
+		return list
+	}
+	for _, tt := range []struct {
+		parameters values
+		kind, path string // of the property
+		want       any
+	}{
+		{nil, account, "publicNetworkAccess", "Enabled"},
+		{values{"publicNetworkAccess": "Disabled"}, account, "publicNetworkAccess", "Disabled"},
+		{nil, account, "ipRules", address("0.0.0.0")}, // of Azure
+		{values{"operatorNetwork": "203.0.113.7"}, account, "ipRules", address("0.0.0.0", "203.0.113.7")},
+		{values{"operatorNetwork": "203.0.113.7", "subnetId": "/subnet"}, account, "ipRules", address("203.0.113.7")},
+		{nil, account, "virtualNetworkRules", []any{}},
+		{nil, account, "isVirtualNetworkFilterEnabled", false},
+		{values{"subnetId": "/subnet"}, account, "virtualNetworkRules", []any{map[string]any{"id": "/subnet"}}},
+		{values{"subnetId": "/subnet"}, account, "isVirtualNetworkFilterEnabled", true},
+		{nil, environment, "vnetConfiguration", nil},
+		{values{"subnetId": "/subnet"}, environment, "vnetConfiguration", map[string]any{"infrastructureSubnetId": "/subnet"}},
+		{nil, environment, "zoneRedundant", false}, // which needs a subnet
+		{values{"subnetId": "/subnet"}, environment, "zoneRedundant", true},
+		{values{"subnetId": "/subnet", "zoneRedundant": false}, environment, "zoneRedundant", false},
+		{nil, account, "locations", []any{region(here, 0, true)}},
+		{values{"zoneRedundant": false}, account, "locations", []any{region(here, 0, false)}},
+		{values{"secondRegion": "northeurope"}, account, "locations", []any{region(here, 0, true), region("northeurope", 1, true)}},
+		{values{"secondRegion": "northeurope", "maxThroughput": 0.0}, account, "locations", []any{region(here, 0, true)}},
+		{nil, app, "template.containers.0.env.COSMOS_REGIONS", ""},
+		{values{"secondRegion": "northeurope"}, app, "template.containers.0.env.COSMOS_REGIONS", here + ",northeurope"},
+		{nil, account, "enableAutomaticFailover", true},
+		{values{"maxThroughput": 0.0}, account, "enableAutomaticFailover", false},
+		{nil, account, "enableBurstCapacity", true},
+		{values{"maxThroughput": 0.0}, account, "enableBurstCapacity", false},
+		{nil, app, "configuration.registries", []any{}},
+		{values{"registryName": "registry"}, app, "configuration.registries", []any{map[string]any{"server": "registry.azurecr.io",
+			"identity": "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/byline"}}},
+	} {
+		t.Run(fmt.Sprint(tt.path, " ", tt.parameters), func(t *testing.T) {
+			a := readTemplate(t)
+			a.set(tt.parameters)
+			a.evaluate()
+			i := slices.IndexFunc(a.Resources, func(r map[string]any) bool { return r["type"] == tt.kind })
+			got := any(a.Resources[i]["properties"])
+			for key := range strings.SplitSeq(tt.path, ".") {
+				switch v := got.(type) {
+				case map[string]any:
+					got = v[key]
+				case []any: // an element by its index, or the value of the one with a name
+					if n, err := strconv.Atoi(key); err == nil {
+						got = v[n]
+					} else {
+						n := slices.IndexFunc(v, func(e any) bool { return e.(map[string]any)["name"] == key })
+						got = v[n].(map[string]any)["value"]
+					}
+				}
 			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTemplate_PullRole: the role to pull images is assigned only if a registry is named.
+func TestTemplate_PullRole(t *testing.T) {
+	for registry, want := range map[string]bool{"": false, "registry": true} {
+		a := readTemplate(t)
+		a.set(map[string]any{"registryName": registry})
+		a.evaluate()
+		i := slices.IndexFunc(a.Resources, func(r map[string]any) bool { return r["condition"] != nil })
+		if got := a.Resources[i]["condition"]; got != want || !strings.Contains(fmt.Sprint(a.Resources[i]["scope"]), "ContainerRegistry/registries/"+registry) {
+			t.Errorf("registry %q: assigned %v in %v", registry, got, a.Resources[i]["scope"])
+		}
+	}
+}
+
+// TestTemplate_Alerts: the metrics of the account for which alerts are sent, and the logs that it keeps.
+func TestTemplate_Alerts(t *testing.T) {
+	a := readTemplate(t)
+	a.evaluate()
+	var got []string
+	for _, r := range a.Resources {
+		text, err := json.Marshal(r["properties"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`"(?:metricName|category)":"(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+			got = append(got, m[1])
+		}
+	}
+	want := []string{"TotalRequestUnits", "TotalRequests", "NormalizedRUConsumption", "ServiceAvailability", "DataUsage",
+		"ControlPlaneRequests", "PartitionKeyStatistics", "PartitionKeyRUConsumption", "Requests"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestTemplate_Identities: the agent signs in with an identity that has no role in Cosmos DB.
+func TestTemplate_Identities(t *testing.T) {
+	a := readTemplate(t)
+	a.evaluate()
+	for _, r := range a.Resources {
+		if r["type"] != "Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments" {
+			continue
+		}
+		if id := fmt.Sprint(r["properties"].(map[string]any)["principalId"]); !strings.HasSuffix(id, "userAssignedIdentities/byline.principalId") {
+			t.Errorf("%s has a role in Cosmos DB", id)
 		}
 	}
 }
@@ -172,6 +296,7 @@ func init() {
 	enum(armcosmos.PossibleBackupPolicyTypeValues())
 	enum(armcosmos.PossibleContinuousTierValues())
 	enum(armcosmos.PossibleMinimalTLSVersionValues())
+	enum(armcosmos.PossiblePublicNetworkAccessValues())
 	enum(armcosmos.PossiblePartitionKindValues())
 	enum(armcosmos.PossibleIndexingModeValues())
 	enum(armcosmos.PossibleCompositePathSortOrderValues())
@@ -269,7 +394,7 @@ func TestTemplate_Agent(t *testing.T) {
 	if !strings.Contains(to.URL, ".metricsIngestion.endpoint/dataCollectionRules/reference") || !strings.Contains(to.URL, ".immutableId/streams/Microsoft-PrometheusMetrics/") {
 		t.Errorf("the agent writes to %s", to.URL)
 	}
-	if id := to.AzureAD.ManagedIdentity.ClientID; !strings.Contains(id, "userAssignedIdentities/byline.clientId") {
+	if id := to.AzureAD.ManagedIdentity.ClientID; !strings.Contains(id, "userAssignedIdentities/byline-metrics.clientId") {
 		t.Errorf("the agent signs in as %s", id)
 	}
 }
@@ -342,12 +467,12 @@ func TestTemplate_Bicep(t *testing.T) {
 	want, have = nil, nil
 	for i, r := range a.Resources {
 		want = append(want, fmt.Sprintf("%d %s@%s", i, r["type"], r["apiVersion"]))
-		for _, key := range []string{"type", "apiVersion", "name", "scope", "dependsOn"} {
+		for _, key := range []string{"condition", "type", "apiVersion", "name", "scope", "dependsOn"} {
 			delete(r, key)
 		}
 		want = flatten(want, fmt.Sprint(i), r)
 	}
-	for i, m := range regexp.MustCompile(`(?ms)^resource \w+ '(\S+)' = (\{\n.*?\n\})$`).FindAllStringSubmatch(source, -1) {
+	for i, m := range regexp.MustCompile(`(?ms)^resource \w+ '(\S+)' = (?:if \([^\n]*\) )?(\{\n.*?\n\})$`).FindAllStringSubmatch(source, -1) {
 		have = append(have, fmt.Sprint(i, " ", m[1]))
 		lines := strings.Split(m[2], "\n")
 		r := bicepObject(t, &lines).(map[string]any)
@@ -378,7 +503,7 @@ func flatten(all []string, path string, v any) []string {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, of := range v {
-			all = flatten(all, fmt.Sprint(path, ".", plain(key)), of)
+			all = flatten(all, fmt.Sprint(path, ".", plain(strings.TrimRight(key, "'"))), of)
 		}
 		if len(v) > 0 {
 			return all
@@ -432,6 +557,9 @@ func bicepObject(t *testing.T, lines *[]string) any {
 			next()
 		}
 		if isObject {
+			for object[key] != nil { // another expression
+				key += "'"
+			}
 			object[key] = v
 		} else {
 			array = append(array, v)

@@ -66,7 +66,7 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 		prints []string // responses of the server
 		stubs  int      // number of calls of stubs
 	}{
-		"From an empty subscription to a query": {deployed, []string{`{"data":{"feed":{"edges":[]}}}`, `{"data":{"createUser":{"user":{"username":"ada"}}}}`}, 13},
+		"From an empty subscription to a query": {deployed, []string{`{"data":{"feed":{"edges":[]}}}`, `{"data":{"createUser":{"user":{"username":"ada"}}}}`}, 12},
 		"Signing in as an operator":             {deployed, nil, 4},
 		"Upgrades and rollbacks":                {deployed, nil, 1},
 		"Scaling":                               {deployed, nil, 1},
