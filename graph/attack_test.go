@@ -328,7 +328,7 @@ func TestAttacks_MalformedRequests(t *testing.T) {
 		"invalid UTF-8 in the URL":                   {method: "GET", target: `/graphql?query={userByUsername(username:"%ff"){id}}`, code: "BAD_USER_INPUT"},
 		"invalid UTF-8 in the URL's variables":       {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"%ff"}`, code: "BAD_USER_INPUT"},
 		"an unpaired surrogate in a variable":        {token: f.mallory, body: `{"query":"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }","variables":{"t":"a\ud800b"}}`, code: "BAD_USER_INPUT"},
-		"an unpaired surrogate in the document":      {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`, code: "BAD_USER_INPUT"},
+		"an unpaired surrogate in the document":      {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`, code: "GRAPHQL_PARSE_FAILED"},
 		"an unpaired surrogate in the URL":           {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"\udfff"}`, code: "BAD_USER_INPUT"},
 		"another character set":                      {body: plain, header: map[string]string{"Content-Type": "application/json; charset=utf-7"}, code: "BAD_USER_INPUT"},
 		"UTF-16":                                     {body: "\xff\xfe{\x00}\x00", code: "BAD_USER_INPUT"},

@@ -66,6 +66,7 @@ func (t *transport) begin(ctx context.Context, params *graphql.RawParams) *respo
 // prepareOperation finds and validates the operation that a request names.
 func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
 	op, errs := t.exec.CreateOperationContext(ctx, params)
+	document.Locate(params.Query, errs)
 	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
 		if all := document.VariableErrors(inputTypes(), op.Operation, params.Variables); all != nil {
 			return op, all

@@ -11,7 +11,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/executor"
-	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
@@ -218,7 +217,7 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	exec.Use(responseLoaders{store: o.Store, tracer: traced.tracer})
 	exec.Use(plans)
 	if o.Development {
-		exec.Use(extension.Introspection{})
+		exec.Use(introspected{})
 	}
 	exec.Use(subscriptionLimit{limit.NewSubscriptions(o.Capacity)})
 	documents.InstallRegistration(exec)

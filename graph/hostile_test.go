@@ -39,7 +39,7 @@ func hostileDocuments() map[string]struct{ query, code string } {
 		"many aliases":                        {`{ viewer { ` + many(1300, "a%d: id") + `} }`, "QUERY_TOO_EXPENSIVE"},
 		"as many aliases as are allowed":      {`{ viewer { ` + many(document.MaxAliases, "a%d: id") + `} }`, ""},
 		"aliases in fragments":                {`{ viewer { ` + many(document.MaxAliases/10+1, "b: posts { ...F }") + `} } fragment F on PostConnection { ` + many(10, "a%d: __typename") + `}`, "QUERY_TOO_EXPENSIVE"},
-		"deeply nested lists":                 {`{ nodes(ids: ` + strings.Repeat("[", 1900) + `"a"` + strings.Repeat("]", 1900) + `) { id } }`, "GRAPHQL_VALIDATION_FAILED"},
+		"deeply nested lists":                 {`{ nodes(ids: ` + strings.Repeat("[", 1900) + `"a"` + strings.Repeat("]", 1900) + `) { id } }`, "GRAPHQL_PARSE_FAILED"},
 		"a page of pages of pages":            {`{ feed(first: 100) { edges { node { comments(first: 100) { edges { node { author { posts(first: 100) { edges { cursor } } } } } } } } } }`, "QUERY_TOO_EXPENSIVE"},
 		"one field with different arguments":  {`{ viewer { ` + many(400, "posts(first: %d) { __typename }") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
 		"one object repeated":                 {`{ viewer { ` + many(190, "posts { edges { cursor node { id author { id username } } } }") + `} }`, ""},

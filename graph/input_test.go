@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -241,7 +242,7 @@ func TestVariables_DefaultsOfExecutedOperation(t *testing.T) {
 }
 
 // Enum values in the wrong case, and Int values that are strings, fractions or out of range, are refused before execution.
-// The executor alone would accept them.
+// The executor alone would accept them. A number without a fraction is an integer, however JSON spells it (GraphQL, section 3.5).
 func TestVariables_WrongTypesAreRefused(t *testing.T) {
 	const (
 		feed = `query($v: Int) { feed(first: $v) { edges { cursor } } }`
@@ -263,6 +264,8 @@ func TestVariables_WrongTypesAreRefused(t *testing.T) {
 		}{
 			{feed, "v", "1"}, {feed, "v", "nonsense"}, {feed, "v", 1.5}, {feed, "v", 1 << 31}, {feed, "v", -1<<31 - 1}, {feed, "", 1}, {feed, "", nil},
 			{edit, "v.version", version("1")}, {edit, "v.version", version(1.5)}, {edit, "v.version", version(1 << 31)}, {edit, "", version(1)},
+			{feed, "", json.Number("1.0")}, {feed, "", json.Number("2e0")}, {feed, "", json.Number("10E-1")}, {edit, "", version(json.Number("2.0"))},
+			{feed, "v", json.Number("15E-1")}, {feed, "v", json.Number("2147483648.0")}, {feed, "v", json.Number("1e21")}, {edit, "v.version", version(json.Number("-2147483649.0"))},
 			{list, "v", "oldest_first"}, {list, "v", "Newest_First"}, {list, "", "OLDEST_FIRST"}, {list, "", nil}, {like, "v", "oldest_first"},
 		} {
 			b.wire.reset()
@@ -276,6 +279,12 @@ func TestVariables_WrongTypesAreRefused(t *testing.T) {
 		}
 		if a := post(t, b, "", `query($v: ID!) { node(id: $v) { id } }`, map[string]any{"v": 1 << 31}); a.field() != "id" {
 			t.Errorf("an ID above 32 bits: %s", a.body)
+		}
+		for _, id := range []any{json.Number("7.0"), json.Number("70e-1"), 7} { // an item of a list
+			a := post(t, b, "", `query($v: [ID!]!) { nodes(ids: $v) { id } }`, map[string]any{"v": []any{id}})
+			if a.field() != "ids[0]" {
+				t.Errorf("%v is not the ID 7: %s", id, a.body)
+			}
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package graph
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +28,8 @@ func readSchema(t testing.TB) *ast.Schema {
 func TestSchema_MatchesFile(t *testing.T) {
 	served, file := Schema(true), readSchema(t)
 	delete(file.Directives, "defer")
+	locations := file.Types["__DirectiveLocation"]
+	locations.EnumValues = without(locations.EnumValues, func(v *ast.EnumValueDefinition) bool { return v.Name == directiveDefinition })
 	if diff := cmp.Diff(describe(file), describe(served)); diff != "" {
 		t.Errorf("schema.graphqls and the generated code differ; run go generate ./... (-file +served):\n%s", diff)
 	}
@@ -106,6 +110,61 @@ func TestIntrospection_ErrorSaysDisabled(t *testing.T) {
 				t.Errorf("development: %s", development.body)
 			}
 		})
+	}
+}
+
+// A field of __Type is null for the kinds of types that do not have it (GraphQL, section 4.2.2), and only the
+// locations of directives in the specification are named.
+func TestIntrospection_NullFieldsOfTypes(t *testing.T) {
+	const fields = `kind name description specifiedByURL isOneOf fields(includeDeprecated: true) { args { type { ...W } } type { ...W } }
+		interfaces { ...W } possibleTypes { ...W } enumValues(includeDeprecated: true) { name } inputFields { type { ...W } } ofType { ...W }`
+	a := post(t, newTestHandler(t, Options{Development: true}), "", `{ __schema { types { ...T } queryType { ...W } directives { locations args { type { ...W } } } } __type(name: "DateTime") { ...T } }
+		fragment T on __Type { `+fields+` }
+		fragment W on __Type { `+strings.ReplaceAll(fields, "...W", "__typename")+` ofType { `+strings.ReplaceAll(fields, "...W", "__typename")+` } }`, nil)
+	if len(a.Errors) > 0 {
+		t.Fatal(a.body)
+	}
+	all := []string{"SCALAR", "OBJECT", "INTERFACE", "UNION", "ENUM", "INPUT_OBJECT"}
+	kinds := map[string][]string{
+		"name": all, "fields": {"OBJECT", "INTERFACE"}, "interfaces": {"OBJECT", "INTERFACE"}, "possibleTypes": {"INTERFACE", "UNION"},
+		"enumValues": {"ENUM"}, "inputFields": {"INPUT_OBJECT"}, "isOneOf": {"INPUT_OBJECT"}, "ofType": {"LIST", "NON_NULL"},
+	}
+	seen := map[string]bool{}
+	var check func(value any)
+	check = func(value any) {
+		switch v := value.(type) {
+		case []any:
+			for _, item := range v {
+				check(item)
+			}
+		case map[string]any:
+			kind, _ := v["kind"].(string)
+			for name, value := range v {
+				check(value)
+				if of, some := kinds[name]; some && kind != "" {
+					seen[kind] = true
+					if (value != nil) != slices.Contains(of, kind) && !(value == nil && name == "ofType") {
+						t.Errorf("%s of %s %v: %v", name, kind, v["name"], value)
+					}
+				}
+				if value != nil && (name == "specifiedByURL" && v["name"] != "DateTime" || name == "description" && v["name"] == nil) {
+					t.Errorf("%s of %s %v: %v", name, kind, v["name"], value)
+				}
+			}
+		}
+	}
+	var data any
+	if err := json.Unmarshal(a.Data, &data); err != nil {
+		t.Fatal(err)
+	}
+	check(data)
+	for _, kind := range []string{"SCALAR", "OBJECT", "INTERFACE", "ENUM", "INPUT_OBJECT", "LIST", "NON_NULL"} { // the schema has no unions
+		if !seen[kind] {
+			t.Errorf("no type of the kind %s", kind)
+		}
+	}
+	if strings.Contains(a.body, directiveDefinition) {
+		t.Errorf("the location %s is in the response", directiveDefinition)
 	}
 }
 

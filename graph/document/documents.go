@@ -58,7 +58,6 @@ func (d *Documents) Install(exec *executor.Executor) {
 		exec.SetDefaultRulesFn(rulesWithoutSuggestions)
 	}
 	exec.Use(persistedOperations{known: d.persisted, trusted: d.options.Trusted})
-	exec.Use(surrogatePairs{})
 	exec.Use(documentLimit{validated: d})
 	exec.Use(nullVariables{}) // before @skip and @include are evaluated
 	exec.Use(strictVariables{d.options.Schema})

@@ -2,6 +2,7 @@ package document
 
 import (
 	"errors"
+	"math"
 	"strconv"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -17,8 +18,9 @@ func Decode(text string, into any) error {
 	return jsonv2.Unmarshal([]byte(text), into, jsontext.AllowDuplicateNames(true))
 }
 
-// Object is a JSON object. A number is an int64, or a float64 if it is not an integer of 64 bits,
-// and at most the largest float64: the executor would take a json.Number for a String.
+// Object is a JSON object. A number is an int64 if it is an integer, also if it is written as 1.0 or 1e0
+// (GraphQL, section 3.5). It is a float64, at most the largest, if it has a fraction or is too large for
+// an int64. It is no json.Number, which the executor would take for a String.
 type Object map[string]any
 
 var ErrNoObject = errors.New("not a JSON object")
@@ -51,7 +53,7 @@ func readInput(d *jsontext.Decoder) (any, error) {
 		if n, err := strconv.ParseInt(t.String(), 10, 64); err == nil {
 			return n, nil
 		}
-		return t.Float(), nil
+		return integer(t.Float()), nil
 	case '[':
 		list := []any{}
 		for d.PeekKind() != ']' {
@@ -79,4 +81,13 @@ func readInput(d *jsontext.Decoder) (any, error) {
 		return object, err
 	}
 	return nil, nil
+}
+
+// integer returns the int64 for a float64 without a fraction if no other number of JSON has the same float64.
+func integer(f float64) any {
+	const exact = 1 << 53
+	if f == math.Trunc(f) && -exact < f && f < exact {
+		return int64(f)
+	}
+	return f
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
-	"github.com/vektah/gqlparser/v2/parser"
 	"github.com/vektah/gqlparser/v2/validator"
 	"github.com/vektah/gqlparser/v2/validator/core"
 	"github.com/vektah/gqlparser/v2/validator/rules"
@@ -41,33 +40,27 @@ func (documentLimit) ExtensionName() string                   { return "Document
 func (documentLimit) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (l documentLimit) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
+	params.Query = withoutCR(params.Query)
 	if _, ok := l.validated.Get(ctx, params.Query); ok {
 		return nil
 	}
-	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: params.Query}, MaxTokens)
-	if err != nil {
-		return nil // the executor parses it again, and reports the error
-	}
-	return checkFragments(document)
+	_, err := parse(params.Query)
+	return err
 }
 
 // Parse parses and validates a document as the executor does, except for its variables.
 func Parse(schema *ast.Schema, text string) (*ast.QueryDocument, error) {
-	text, err := joinSurrogates(text)
+	text = withoutCR(text)
+	document, err := parse(text)
 	if err != nil {
-		return nil, gqlerror.Wrap(err)
-	}
-	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: text}, MaxTokens)
-	if err != nil {
+		Locate(text, gqlerror.List{err})
 		return nil, err
 	}
 	if len(document.Operations) == 0 {
 		return nil, errors.New("it has no operations")
 	}
-	if err := checkFragments(document); err != nil {
-		return nil, err
-	}
 	if errs := validator.ValidateWithRules(schema, document, validationRules()); len(errs) > 0 {
+		Locate(text, errs[:1])
 		return nil, errs[0]
 	}
 	return document, nil
@@ -87,6 +80,7 @@ func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	total := c.document(document)
 	if s := c.cycle; s != nil {
 		err := gqlerror.ErrorPosf(s.Position, "")
+		err.Rule = rules.NoFragmentCyclesRule.Name
 		err.Err = &refusal.Error{Code: refusal.ValidationFailed, Message: refusal.Truncate(fmt.Sprintf("Cannot spread fragment %q within itself.", s.Name), refusal.MaxMessage)}
 		return err
 	}
@@ -240,6 +234,7 @@ func validationRules() *rules.Rules {
 	all := rules.NewDefaultRules()
 	all.ReplaceRule(mergeRule.Name, mergeRule.RuleFunc)
 	all.ReplaceRule(singleRootFieldRule.Name, singleRootFieldRule.RuleFunc)
+	all.ReplaceRule(unusedVariablesRule.Name, unusedVariablesRule.RuleFunc)
 	all.AddRule(emptyObjectRule.Name, emptyObjectRule.RuleFunc)
 	all.AddRule(int32Rule.Name, int32Rule.RuleFunc)
 	all.AddRule(variableDefaultsRule.Name, variableDefaultsRule.RuleFunc)
@@ -296,6 +291,22 @@ var singleRootFieldRule = core.Rule{
 			}
 			check(operation.SelectionSet)
 		})
+	},
+}
+
+// unusedVariablesRule is "All Variables Used" (GraphQL, section 5.8.4). The library's also reports the second
+// definition of a variable, which is an error of its own.
+var unusedVariablesRule = core.Rule{
+	Name: rules.NoUnusedVariablesRule.Name,
+	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
+		observers.OnOperation(func(_ *core.Walker, operation *ast.OperationDefinition) {
+			defined := map[string]bool{}
+			for _, v := range operation.VariableDefinitions {
+				v.Used = v.Used || defined[v.Variable]
+				defined[v.Variable] = true
+			}
+		})
+		rules.NoUnusedVariablesRule.RuleFunc(observers, addError)
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -87,7 +88,7 @@ func (v *variableChecker) checkNamed(at string, d *ast.Definition, value any) {
 		}
 	default:
 		ok = isScalar(d.Name, value)
-		if _, is := value.(int64); is && d.Name == "Int" {
+		if d.Name == "Int" && isInteger(value) {
 			what = "a number of more than 32 bits"
 		}
 	}
@@ -122,6 +123,13 @@ func isScalar(name string, value any) bool {
 		return name == "Float"
 	}
 	return false
+}
+
+// isInteger reports whether a decoded value is a number without a fraction.
+func isInteger(value any) bool {
+	f, float := value.(float64)
+	_, int := value.(int64)
+	return int || float && f == math.Trunc(f)
 }
 
 func kindOf(value any) string {
