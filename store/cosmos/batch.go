@@ -121,9 +121,9 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 		result, refused := resultOf(r)
 		if refused == nil {
 			if !b.NoItems {
-				result.Items, err = x.batchItems(b.count)
+				result.Items = x.items
 			}
-			return result, wrap(err)
+			return result, nil
 		}
 		c.meter.refused(refused.Status, refused.Substatus)
 		var wait time.Duration
@@ -154,6 +154,7 @@ func (c *Container) execute(ctx context.Context, partition string, b *Batch) (az
 		o = &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true}
 	}
 	ctx, x := withRequestBody(ctx, append(b.json, ']'))
+	x.operations = b.count
 	r, err := c.client.ExecuteTransactionalBatch(ctx, placeholder, o)
 	return r, x, err
 }

@@ -26,12 +26,13 @@ type bodyPolicy struct{}
 
 // rawBodies are the bodies of a request and its responses that this package encodes and decodes itself.
 type rawBodies struct {
-	request []byte // replaces the body that azcosmos encoded, unless nil
-	paged   bool   // responses are pages, whose items are collected
-	body    []byte // of the response; nil if azcosmos decodes it, or if it is paged
+	request    []byte // replaces the body that azcosmos encoded, unless nil
+	operations int    // of a batch; 0 for other requests
+	paged      bool   // responses are pages, whose items are collected
+	body       []byte // of the response; nil if azcosmos decodes it, or if it is a batch or paged
 
 	mu    sync.Mutex // azcosmos reads many items concurrently
-	items [][]byte   // guarded by mu; they share the bytes of their pages
+	items [][]byte   // guarded by mu; they share the bytes of their responses
 }
 
 type rawBodiesKey struct{}
@@ -83,7 +84,10 @@ func (bodyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	}
 	// The cache counts the bytes.
 	resp.Body, resp.ContentLength = http.NoBody, int64(len(body))
-	if !x.paged {
+	switch {
+	case x.operations > 0:
+		return x.batch(resp, body)
+	case !x.paged:
 		x.body = body
 		return resp, nil
 	}
@@ -146,17 +150,30 @@ var errNotPage = errors.New("not a page of a list")
 
 var errNotResults = errors.New("not the results of a batch, or not all")
 
-// batchItems returns the items that a successful batch of n operations returned, nil for operations
-// that return none; and nil for a batch that failed.
-func (x *rawBodies) batchItems(n int) ([][]byte, error) {
-	if x.body == nil {
-		return nil, nil
+// batch stores the items of a batch's response. A response with 200 in whose body an operation has failed
+// becomes the 207 that it should have been.
+func (x *rawBodies) batch(resp *http.Response, body []byte) (*http.Response, error) {
+	items, failed, err := parseResults(body, x.operations)
+	if err != nil {
+		return nil, err
 	}
-	results := jsonpart.Elements{Text: bytes.TrimSpace(x.body), At: 1}
+	if failed {
+		resp.StatusCode, resp.Status = http.StatusMultiStatus, "207 "+http.StatusText(http.StatusMultiStatus)
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		return resp, nil
+	}
+	x.items = items
+	return resp, nil
+}
+
+// parseResults returns the items in the results of a batch of n operations, nil for operations that return
+// none, and reports whether an operation has failed.
+func parseResults(body []byte, n int) (items [][]byte, failed bool, err error) {
+	results := jsonpart.Elements{Text: bytes.TrimSpace(body), At: 1}
 	if !bytes.HasPrefix(results.Text, []byte{'['}) {
-		return nil, errNotResults
+		return nil, false, errNotResults
 	}
-	all := make([][]byte, 0, n)
+	items = make([][]byte, 0, n)
 	for {
 		result, more := results.Next()
 		if !more {
@@ -164,17 +181,20 @@ func (x *rawBodies) batchItems(n int) ([][]byte, error) {
 		}
 		var item []byte
 		for c := range jsonpart.Children(result) {
-			if string(c.Name) == "resourceBody" {
+			switch string(c.Name) {
+			case "resourceBody":
 				item = c.Value
+			case "statusCode":
+				failed = failed || len(c.Value) != 3 || c.Value[0] != '2'
 			}
 		}
-		all = append(all, item)
+		items = append(items, item)
 	}
 	if !results.Closed() {
-		return nil, errNotResults
+		return nil, false, errNotResults
 	}
-	if len(all) != n {
-		return nil, fmt.Errorf("%d results of a batch of %d operations", len(all), n)
+	if len(items) != n {
+		return nil, false, fmt.Errorf("%d results of a batch of %d operations", len(items), n)
 	}
-	return all, nil
+	return items, failed, nil
 }

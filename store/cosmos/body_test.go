@@ -217,17 +217,20 @@ func TestParsePage(t *testing.T) {
 	}
 }
 
-// TestBatchItems: a batch has one result for each operation.
-func TestBatchItems(t *testing.T) {
-	x := rawBodies{body: []byte(` [{"statusCode":200,"resourceBody":{"id":"]"}}, {"statusCode":204} ]`)}
-	got, err := x.batchItems(2)
-	if len(got) != 2 || string(got[0]) != `{"id":"]"}` || got[1] != nil || err != nil {
-		t.Errorf("got %q, %v", got, err)
+// TestParseResults: a batch has one result for each operation.
+func TestParseResults(t *testing.T) {
+	got, failed, err := parseResults([]byte(` [{"statusCode":200,"resourceBody":{"id":"]"}}, {"statusCode":204} ]`), 2)
+	if len(got) != 2 || string(got[0]) != `{"id":"]"}` || got[1] != nil || failed || err != nil {
+		t.Errorf("got %q, failed %t, %v", got, failed, err)
 	}
 	for _, body := range []string{``, `[]`, `{}`, `[{"statusCode":200}]`, `[{},{},{}]`, `{"a":{},"b":{}}`, `[{},{"resourceBody":{"id":"1"`, `[{},{}`} {
-		x.body = []byte(body)
-		if got, err := x.batchItems(2); err == nil {
+		if got, _, err := parseResults([]byte(body), 2); err == nil {
 			t.Errorf("%s: got %q, want an error", body, got)
+		}
+	}
+	for _, body := range []string{`[{"statusCode":200},{"statusCode":409}]`, `[{"statusCode":424},{"statusCode":201}]`, `[{"statusCode":1},{"statusCode":201}]`} {
+		if _, failed, err := parseResults([]byte(body), 2); !failed || err != nil {
+			t.Errorf("%s: got failed %t, %v, want true", body, failed, err)
 		}
 	}
 }
