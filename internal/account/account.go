@@ -190,6 +190,10 @@ func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account,
 	return a, nil
 }
 
+// idleConnections is the number of idle connections that are kept to an emulator, as azcosmos's own client keeps
+// them: with the two that net/http keeps, most of concurrent requests would dial.
+const idleConnections = 100
+
 // signIn sets the credential, and for a local emulator the transport.
 func (c Flags) signIn(o *cosmos.Options) error {
 	endpoint, err := url.Parse(c.CosmosEndpoint)
@@ -204,6 +208,7 @@ func (c Flags) signIn(o *cosmos.Options) error {
 	}
 	if key == emulator.WellKnownKey && Loopback(endpoint.Host) {
 		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost = idleConnections
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a self-signed certificate
 		o.Transport = &http.Client{Transport: t}
 	}
