@@ -138,6 +138,15 @@ func (c Flags) Local() bool {
 	return c.Embedded() || err == nil && Loopback(u.Host)
 }
 
+// ConfirmLoad returns an error if test data would be loaded into an account that is not on this machine without
+// the flag --yes: COSMOS_ENDPOINT may be set for a server in production.
+func (c Flags) ConfirmLoad(yes bool) error {
+	if yes || c.Local() {
+		return nil
+	}
+	return fmt.Errorf("--cosmos-endpoint, or COSMOS_ENDPOINT, is %s: to load test data into that account, repeat the command with --yes; without an endpoint it goes to the embedded engine", c.CosmosEndpoint)
+}
+
 // Options are the settings of an account that are not flags. The zero value is a durable engine
 // without an item cache and without traces.
 type Options struct {
