@@ -66,7 +66,8 @@ type Options struct {
 	// that the service refused (503), and for replicas behind the session token. Default 2 s.
 	RetryBudget time.Duration
 
-	// TryTimeout limits each try. Default 1 minute.
+	// TryTimeout limits each try, with what is repeated within it. Default 1 minute. A request that reads is also
+	// limited to readTimeout.
 	TryTimeout time.Duration
 
 	// Done, once closed, ends the wait for the account's properties, which azcosmos requests before
@@ -160,13 +161,13 @@ func Open(o Options) (*Account, error) {
 		retries = append(retries, retryUnavailable{o.RetryBudget})
 	}
 	s.requests, err = open(nil, ensureRetryWindow, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat(retries, []policy.Policy{s.sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat(retries, []policy.Policy{s.sessions, policyFunc(limitReads)}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
 	retry, low := backgroundRetry, azcosmos.PriorityLevelLow
 	retry.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, ignoreRetryWindow, azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions}, tries...)})
+	s.background, err = open(&low, ignoreRetryWindow, azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions, policyFunc(limitReads)}, tries...)})
 	if err != nil {
 		return nil, err
 	}
