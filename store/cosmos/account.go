@@ -149,9 +149,9 @@ func Open(o Options) (*Account, error) {
 	}
 	calls = append(calls, meterCalls{})
 	// The order matters. A repeated write passes the sessions again; the caller's policies see
-	// requests with their session tokens; the meter and the clock are last and see each request sent.
+	// requests with their session tokens; the meter and the clock are after them and see each request sent.
 	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
-	tries := []policy.Policy{bodyPolicy{}, meterTries{s.meter}, s.clock}
+	tries := []policy.Policy{meterTries{s.meter}, bodyPolicy{}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
@@ -217,8 +217,7 @@ func (a *Account) Container(database, name string) (*Container, error) {
 		return nil, err
 	}
 	path := pathOf(database, name)
-	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path),
-		isBackground: a.client == a.background}, nil
+	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path)}, nil
 }
 
 func (s *shared) followingOf(path string) *following {

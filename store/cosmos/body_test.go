@@ -234,3 +234,27 @@ func TestParseResults(t *testing.T) {
 		}
 	}
 }
+
+// TestBatch_Status: a failed batch has the status of its operation, or 207 if that depends on the state of its item.
+func TestBatch_Status(t *testing.T) {
+	for body, want := range map[string]Error{
+		`[{"statusCode":201},{"statusCode":201}]`:                                                   {Status: http.StatusOK},
+		`[{"statusCode":424},{"statusCode":409}]`:                                                   {Status: http.StatusMultiStatus},
+		`[{"statusCode":412},{"statusCode":424}]`:                                                   {Status: http.StatusMultiStatus},
+		`[{"statusCode":424},{"statusCode":403,"subStatusCode":1014}]`:                              {Status: http.StatusForbidden, Substatus: "1014"},
+		`[{"statusCode":429,"subStatusCode":3200,"retryAfterMilliseconds":1.5},{"statusCode":424}]`: {Status: http.StatusTooManyRequests, Substatus: "3200", RetryAfter: 1500 * time.Microsecond},
+		`[{"statusCode":429,"retryAfterMilliseconds":-40},{"statusCode":424}]`:                      {Status: http.StatusTooManyRequests, Substatus: "0"},
+	} {
+		x := rawBodies{operations: 2}
+		got, err := x.batch(&http.Response{StatusCode: http.StatusOK, Header: http.Header{}}, []byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+		} else if e := (Error{Status: got.StatusCode, Substatus: got.Header.Get(substatusHeader), RetryAfter: retryAfter(got)}); e != want {
+			t.Errorf("%s: got %+v, want %+v", body, e, want)
+		}
+	}
+	x := rawBodies{operations: 2}
+	if got, err := x.batch(&http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}}, []byte(`[{"statusCode":424},{"statusCode":424}]`)); err == nil {
+		t.Errorf("got %+v, want an error: no operation has failed", got)
+	}
+}

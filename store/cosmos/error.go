@@ -60,7 +60,7 @@ func ErrorOf(err error) *Error {
 
 // retryAfter returns the x-ms-retry-after-ms of a response; 0 if it is missing, malformed or negative.
 func retryAfter(r *http.Response) time.Duration {
-	d, err := time.ParseDuration(r.Header.Get("X-Ms-Retry-After-Ms") + "ms")
+	d, err := time.ParseDuration(r.Header.Get(retryAfterHeader) + "ms")
 	if err != nil {
 		return 0
 	}

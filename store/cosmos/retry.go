@@ -16,7 +16,7 @@ import (
 	"byline/store/internal/sleep"
 )
 
-// What repeats a request depends on how it failed:
+// What repeats a request, a batch included (see bodyPolicy), depends on how it failed:
 //
 //	429, throttled              retryThrottled; for background work azcore, by backgroundRetry
 //	449, conflicting writes     retryContended
@@ -24,7 +24,6 @@ import (
 //	                            except for background work
 //	408 of a read, no response  azcosmos, once, in the next of Options.Regions; see limitReads
 //	404/1002, replicas behind   sessions, by replicaWait
-//	429 and 449 of a batch      Container.Batch, since the status is in the body of a response
 //	an ambiguous write          not repeated, see failAmbiguous
 //	other transient errors      azcore, by Options.Retry; not repeated for background work
 //
