@@ -24,6 +24,7 @@ type dataFlags struct {
 	Seed           uint64 `long:"seed" default:"1" description:"Seed of the data set."`
 	Markdown       bool   `long:"markdown" description:"Print Markdown."`
 	JSON           bool   `long:"json" description:"Print JSON."`
+	Yes            bool   `long:"yes" description:"Load an account that is not on this machine."`
 	Remove         bool   `long:"remove" description:"Delete the databases afterwards, and when interrupted."`
 }
 
@@ -40,7 +41,10 @@ func (f dataFlags) check(runs int, users ...int) error {
 			return err
 		}
 	}
-	return account.CheckEndpoint(f.CosmosEndpoint)
+	if err := account.CheckEndpoint(f.CosmosEndpoint); err != nil {
+		return err
+	}
+	return account.Flags{CosmosEndpoint: f.CosmosEndpoint}.ConfirmLoad(f.Yes)
 }
 
 func (f dataFlags) format() article.Format {

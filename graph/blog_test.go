@@ -187,7 +187,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	})
 	w, registry := &wire{engine: engine}, prometheus.NewRegistry()
 	account := func(transport policy.Transporter, cacheBytes int) *cosmos.Account {
-		return enginetest.Account(t, engine, cosmos.Options{Transport: transport, CacheBytes: cacheBytes, Metrics: registry, Retry: policy.RetryOptions{MaxRetries: -1}})
+		return enginetest.Account(t, engine, cosmos.Options{Transport: transport, CacheBytes: cacheBytes, Metrics: registry, Logger: o.Logger, Retry: policy.RetryOptions{MaxRetries: -1}})
 	}
 	now := &atomic.Int64{}
 	now.Store(epoch.Unix())

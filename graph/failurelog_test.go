@@ -156,3 +156,28 @@ func TestLog_FailedOperationHasItsCostAndActivityID(t *testing.T) {
 		}
 	}
 }
+
+// A request to Cosmos DB that was repeated is logged with the id of the request, although that succeeds.
+func TestLog_RepeatedOperationHasTheRequestID(t *testing.T) {
+	log := &logBuffer{}
+	b := smallBlog(t, Options{Logger: textLogger(log)})
+	var once atomic.Bool
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		if !strings.Contains(r.URL.Path, "/colls/posts/docs/") || !once.CompareAndSwap(false, true) {
+			return nil, nil
+		}
+		response := newResponse(http.StatusTooManyRequests, "{}")
+		response.Header.Set("x-ms-retry-after-ms", "1")
+		return response, nil
+	}
+	a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { content } }`), nil)
+	b.wire.fail = nil
+	if a.code() != "" {
+		t.Fatal(a.body)
+	}
+	for _, part := range []string{`msg="repeated operation on Cosmos DB"`, `op="point read"`, "container=posts", "tries=2", "status=200", "repeatedAfter=429", "requestId=" + a.header.Get(requestIDHeader)} {
+		if !strings.Contains(log.text(), part) {
+			t.Errorf("lacks %s: %s", part, log.text())
+		}
+	}
+}

@@ -48,7 +48,7 @@ func (inSession) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	r := requestFrom(ctx)
-	ctx = cosmos.WithRecorder(ctx, r.meter.Record)
+	ctx = cosmos.WithRequestID(cosmos.WithRecorder(ctx, r.meter.Record), r.id)
 	if r.readSet != nil {
 		ctx = cosmos.WithReadSet(ctx, r.readSet)
 	}

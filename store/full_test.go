@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -155,5 +157,22 @@ func TestCreateComment_LimitPerAuthorOnAnotherInstance(t *testing.T) {
 	var e *blog.Error
 	if accepted != 1 || !errors.As(err, &e) || e.Code != "LIMIT_REACHED" || e.Message == "" {
 		t.Errorf("got %d more comments, then %v, want 1, then limit reached", accepted, err)
+	}
+}
+
+// A logical partition that is full refuses a batch with 403/1014 in its body, whatever the HTTP status.
+func TestCreateComment_FullPartition(t *testing.T) {
+	for _, status := range []int{http.StatusMultiStatus, http.StatusOK} {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		p := w.AddPost(ada, "full")
+		w.Wire.After(func(r *http.Response) {
+			if r.Request.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
+				body := `[{"statusCode":403,"subStatusCode":1014},{"statusCode":424}]`
+				r.StatusCode, r.Body, r.ContentLength = status, io.NopCloser(strings.NewReader(body)), int64(len(body))
+			}
+		})
+		_, _, err := w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "one more"})
+		storetest.WantCode(t, err, blog.LimitReached, "")
 	}
 }

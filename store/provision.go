@@ -32,20 +32,24 @@ func containerSpecs() []cosmos.ContainerSpec {
 	}
 }
 
+// DefaultMaxThroughput is the throughput of a new database: autoscale up to so many RU/s, the least that autoscale
+// has, shared by the containers. Of it a tenth is billed while nothing happens.
+const DefaultMaxThroughput = 1000
+
 // DatabaseSpec returns the spec of the blog's database. For maxThroughput see cosmos.DatabaseSpec.
 func DatabaseSpec(name string, maxThroughput int) cosmos.DatabaseSpec {
 	return cosmos.DatabaseSpec{Name: name, MaxThroughput: maxThroughput, Containers: containerSpecs()}
 }
 
-// Provision creates the database and the containers that are missing, and keeps those that exist. Conflict
-// if an existing one differs so that requests would break, or if the account has multi-region writes;
-// Unavailable if this identity may not create what is missing. It can be repeated, and run in several
-// processes at once.
+// Provision creates the database, with DefaultMaxThroughput, and the containers that are missing, and keeps
+// those that exist. Conflict if an existing one differs so that requests would break, or if the account has
+// multi-region writes; Unavailable if this identity may not create what is missing. It can be repeated, and run
+// in several processes at once.
 func (s *Store) Provision(ctx context.Context) error {
-	return Provision(ctx, s.account, DatabaseSpec(s.o.Database, 0))
+	return Provision(ctx, s.account, DatabaseSpec(s.o.Database, DefaultMaxThroughput))
 }
 
-// Provision is Store.Provision without a store: it also gives a new database its throughput.
+// Provision is Store.Provision without a store, and with the throughput of the spec.
 func Provision(ctx context.Context, account *cosmos.Account, spec cosmos.DatabaseSpec) error {
 	const op = "provision"
 	err := account.Provision(ctx, spec)

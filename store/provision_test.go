@@ -167,7 +167,7 @@ func TestProvision_OlderCompositeIndexes(t *testing.T) {
 	wantParts(t, e.logs.String(), "container=posts difference=\"the composite index /type, /creationDate, /id is not used")
 }
 
-// Provision accepts the containers that it creates without warnings.
+// Provision accepts the containers that it creates without warnings, except the one that they share no throughput.
 func TestProvision_OwnContainers(t *testing.T) {
 	e := newExisting(t)
 	for range 2 {
@@ -175,7 +175,8 @@ func TestProvision_OwnContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if strings.Contains(e.logs.String(), "level=WARN") || strings.Count(e.logs.String(), `msg="containers created" database=`+e.Database+` containers="users posts feed leases"`) != 1 {
+	if strings.Count(e.logs.String(), "level=WARN") != 1 || !strings.Contains(e.logs.String(), "no throughput that its containers share") ||
+		strings.Count(e.logs.String(), `msg="containers created" database=`+e.Database+` containers="users posts feed leases"`) != 1 {
 		t.Errorf("warnings, or not one line about the creation:\n%s", &e.logs)
 	}
 }
@@ -239,3 +240,29 @@ func (w *writes) through(to policy.Transporter) policy.Transporter {
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// The containers of a new database share the least autoscale throughput, and have none of their own.
+func TestProvision_Throughput(t *testing.T) {
+	on := cosmostest.Open(t, emulator.Options{})
+	account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Credential: on.Credential, Transport: on.Transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer account.Close()
+	s, err := store.New(account, store.Options{Database: on.Database})
+	if err == nil {
+		err = s.Provision(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	differences, err := account.Compare(t.Context(), store.DatabaseSpec(on.Database, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range differences {
+		if d.Property == "throughput" {
+			t.Error(d)
+		}
+	}
+}

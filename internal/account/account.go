@@ -138,6 +138,15 @@ func (c Flags) Local() bool {
 	return c.Embedded() || err == nil && Loopback(u.Host)
 }
 
+// ConfirmLoad returns an error if test data would be loaded into an account that is not on this machine without
+// the flag --yes: COSMOS_ENDPOINT may be set for a server in production.
+func (c Flags) ConfirmLoad(yes bool) error {
+	if yes || c.Local() {
+		return nil
+	}
+	return fmt.Errorf("--cosmos-endpoint, or COSMOS_ENDPOINT, is %s: to load test data into that account, repeat the command with --yes; without an endpoint it goes to the embedded engine", c.CosmosEndpoint)
+}
+
 // Options are the settings of an account that are not flags. The zero value is a durable engine
 // without an item cache and without traces.
 type Options struct {
@@ -190,6 +199,10 @@ func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account,
 	return a, nil
 }
 
+// idleConnections is the number of idle connections that are kept to an emulator, as azcosmos's own client keeps
+// them: with the two that net/http keeps, most of concurrent requests would dial.
+const idleConnections = 100
+
 // signIn sets the credential, and for a local emulator the transport.
 func (c Flags) signIn(o *cosmos.Options) error {
 	endpoint, err := url.Parse(c.CosmosEndpoint)
@@ -204,6 +217,7 @@ func (c Flags) signIn(o *cosmos.Options) error {
 	}
 	if key == emulator.WellKnownKey && Loopback(endpoint.Host) {
 		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost = idleConnections
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a self-signed certificate
 		o.Transport = &http.Client{Transport: t}
 	}

@@ -18,7 +18,7 @@ type provisionCommand struct {
 	account.Flags
 	Compare       bool   `long:"check" description:"Compare the account with what Byline needs, change nothing, and print the differences. Exit status 1 if Byline would not serve."`
 	Template      string `long:"template" value-name:"arm|bicep|az" description:"Print the definitions as the resources of an ARM template (arm), in Bicep (bicep), or as commands of the Azure CLI (az), and connect to nothing."`
-	MaxThroughput int    `long:"max-throughput" value-name:"RU/s" description:"Autoscale throughput that the containers of a new database share, at most. Default: each new container has the account's default, 400 RU/s, or none in a serverless account."`
+	MaxThroughput *int   `long:"max-throughput" value-name:"RU/s" description:"Autoscale throughput that the containers of a new database share, at most; a serverless account has none. 0: each new container has the account's default, 400 RU/s. Default: 1000; --check compares it only if it is given."`
 	console.LogFlags
 }
 
@@ -27,7 +27,7 @@ func (c *provisionCommand) Run(ctx context.Context, s console.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	spec := store.DatabaseSpec(c.CosmosDatabase, c.MaxThroughput)
+	spec := store.DatabaseSpec(c.CosmosDatabase, c.maxThroughput())
 	if c.Template != "" {
 		text, err := spec.Template(c.Template)
 		if err != nil {
@@ -51,9 +51,20 @@ func (c *provisionCommand) Run(ctx context.Context, s console.Streams) error {
 	return errors.Join(err, db.Close())
 }
 
+// maxThroughput returns the throughput of the spec: 0, which is not compared, with --check alone.
+func (c *provisionCommand) maxThroughput() int {
+	switch {
+	case c.MaxThroughput != nil:
+		return *c.MaxThroughput
+	case c.Compare:
+		return 0
+	}
+	return store.DefaultMaxThroughput
+}
+
 // check returns an error that names the invalid flag.
 func (c *provisionCommand) check() error {
-	switch n := c.MaxThroughput; {
+	switch n := c.maxThroughput(); {
 	case n < 0 || n%1000 != 0:
 		return fmt.Errorf("--max-throughput %d: autoscale throughput is a multiple of 1000 RU/s", n)
 	case c.CosmosDatabase == "":

@@ -19,12 +19,13 @@ type seedCommand struct {
 	Users  int    `long:"users" default:"100" description:"Number of users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
 	Seed   uint64 `long:"seed" default:"1" description:"Seed of the generator. The same seed and number of users give the same blog."`
 	Digest bool   `long:"digest" description:"Read everything back, which costs RU, and print a digest of the contents."`
+	Yes    bool   `long:"yes" description:"Load an account that is not on this machine. Without it, only the embedded engine and emulators on loopback addresses are loaded."`
 	console.LogFlags
 }
 
 // Run loads the missing part of the article's data set.
 func (c *seedCommand) Run(ctx context.Context, s console.Streams) (err error) {
-	if err := errors.Join(c.Check(), seed.CheckUsers(c.Users)); err != nil {
+	if err := errors.Join(c.Check(), seed.CheckUsers(c.Users), c.ConfirmLoad(c.Yes)); err != nil {
 		return err
 	}
 	p := console.NewProgress(s)

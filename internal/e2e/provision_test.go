@@ -145,6 +145,15 @@ func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
 	create := a.command(strings.Fields(commands[0][1])...)
 	create.Env = append(create.Env, "COSMOS_KEY="+emulator.WellKnownKey)
 	a.succeed(create)
+	db, err := a.client().NewDatabase("blog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have, err := db.ReadThroughput(t.Context(), nil); err != nil {
+		t.Error("the containers share no throughput:", err)
+	} else if ru, ok := have.ThroughputProperties.AutoscaleMaxThroughput(); !ok || ru != 1000 {
+		t.Errorf("the containers share %d RU/s, autoscale %t, want autoscale up to 1000", ru, ok)
+	}
 	if out := a.succeed(a.command(strings.Fields(commands[1][1])...)); strings.Count(out, "az cosmosdb sql container create ") != 4 {
 		t.Errorf("the other command prints %s", out)
 	}

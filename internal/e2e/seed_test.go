@@ -3,12 +3,16 @@ package e2e
 import (
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"byline/internal/longtest"
+	"byline/internal/secrettest"
 	"byline/internal/servertest"
 )
 
@@ -74,5 +78,24 @@ func TestSeed_InvalidFlags(t *testing.T) {
 	}
 	if _, err := os.Stat(data); !os.IsNotExist(err) {
 		t.Error(err)
+	}
+}
+
+// TestSeed_AccountElsewhere: without --yes, seed sends no request to an account that is not on a loopback address.
+func TestSeed_AccountElsewhere(t *testing.T) {
+	var requests atomic.Int32
+	account := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer account.Close()
+	t.Setenv("COSMOS_ENDPOINT", strings.Replace(account.URL, "127.0.0.1", "0.0.0.0", 1)) // which reaches it, too
+	t.Setenv("COSMOS_KEY", secrettest.Secret("a2V5IG9mIGEgdGVzdA=="))
+	var log output
+	if status := run(t.Context(), []string{"seed", "--users", "1"}, &log, &log, nil); status != 1 || requests.Load() != 0 || !strings.Contains(log.String(), "--yes") {
+		t.Errorf("without --yes: status %d, %d requests: %s", status, requests.Load(), &log)
+	}
+	if run(t.Context(), []string{"seed", "--users", "1", "--yes"}, &log, &log, nil); requests.Load() == 0 {
+		t.Errorf("with --yes: no request: %s", &log)
 	}
 }

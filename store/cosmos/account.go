@@ -46,7 +46,7 @@ type Options struct {
 	// Clock is this process's clock; see ClockOffset. Default time.Now.
 	Clock func() time.Time
 
-	// Logger gets warnings about the account. Default: none.
+	// Logger gets warnings about the account, and notable operations. Default: none.
 	Logger *slog.Logger
 
 	// Tracing makes spans of requests. Default: none.
@@ -66,7 +66,8 @@ type Options struct {
 	// that the service refused (503), and for replicas behind the session token. Default 2 s.
 	RetryBudget time.Duration
 
-	// TryTimeout limits each try. Default 1 minute.
+	// TryTimeout limits each try, with what is repeated within it. Default 1 minute. A request that reads is also
+	// limited to readTimeout.
 	TryTimeout time.Duration
 
 	// Done, once closed, ends the wait for the account's properties, which azcosmos requests before
@@ -113,6 +114,7 @@ type shared struct {
 	regions              []string                   // preferred
 	properties           atomic.Pointer[properties] // nil before the first request
 	meter                *meter
+	operations           *operationLog
 	clock                *clock
 	cache                *itemCache // nil: nothing is cached
 	sessions             *sessions
@@ -130,7 +132,7 @@ type shared struct {
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
 	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: sessionKeyOf(o), retryBudget: o.RetryBudget,
-		closed: make(chan struct{})}
+		operations: newOperationLog(o.Logger), closed: make(chan struct{})}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
@@ -146,11 +148,11 @@ func Open(o Options) (*Account, error) {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
 		calls = append(calls, s.cache)
 	}
-	calls = append(calls, meterCalls{})
+	calls = append(calls, meterCalls{s})
 	// The order matters. A repeated write passes the sessions again; the caller's policies see
-	// requests with their session tokens; the meter and the clock are last and see each request sent.
+	// requests with their session tokens; the meter and the clock are after them and see each request sent.
 	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
-	tries := []policy.Policy{bodyPolicy{}, meterTries{s.meter}, s.clock}
+	tries := []policy.Policy{meterTries{s.meter}, bodyPolicy{}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
@@ -160,13 +162,13 @@ func Open(o Options) (*Account, error) {
 		retries = append(retries, retryUnavailable{o.RetryBudget})
 	}
 	s.requests, err = open(nil, ensureRetryWindow, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat(retries, []policy.Policy{s.sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat(retries, []policy.Policy{s.sessions, policyFunc(limitReads)}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
 	retry, low := backgroundRetry, azcosmos.PriorityLevelLow
 	retry.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, ignoreRetryWindow, azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions}, tries...)})
+	s.background, err = open(&low, ignoreRetryWindow, azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions, policyFunc(limitReads)}, tries...)})
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +218,7 @@ func (a *Account) Container(database, name string) (*Container, error) {
 		return nil, err
 	}
 	path := pathOf(database, name)
-	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path),
-		isBackground: a.client == a.background}, nil
+	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path)}, nil
 }
 
 func (s *shared) followingOf(path string) *following {
@@ -273,8 +274,8 @@ func (f withContext) Do(req *policy.Request) (*http.Response, error) {
 	return req.WithContext(withoutDiagnostics{f(req.Raw().Context())}).Next()
 }
 
-// withoutDiagnostics hides the values of azcosmos in a context, so that it records no diagnostics.
-// Unused, they cost a tenth of its allocations and time.
+// withoutDiagnostics hides the values of azcosmos in a context, so that it records no diagnostics. They cost a tenth
+// of its allocations and time for every request, and have no more than operationLog logs of the few that are notable.
 type withoutDiagnostics struct{ context.Context }
 
 var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()

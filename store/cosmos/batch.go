@@ -2,18 +2,11 @@ package cosmos
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
-	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
-	"byline/store/internal/sleep"
 )
 
 // MaxBatch is the largest number of operations in a transactional batch.
@@ -108,45 +101,23 @@ func (r BatchResult) Err() error {
 // 409, 412) is an error of the batch. A batch that was throttled (429) or conflicted with a concurrent
 // write (449) is repeated, as single writes are.
 func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (BatchResult, error) {
-	if c.isBackground {
-		ctx = ignoreRetryWindow(ctx)
-	} else {
-		ctx = ensureRetryWindow(ctx)
+	x, err := c.execute(ctx, partition, b)
+	if err != nil {
+		return BatchResult{}, c.writeError(ctx, partition, err)
 	}
-	for contended, throttled := firstPause, firstPause; ; {
-		r, x, err := c.execute(ctx, partition, b)
-		if err != nil {
-			return BatchResult{}, c.writeError(ctx, partition, err)
-		}
-		result, refused := resultOf(r)
-		if refused == nil {
-			if !b.NoItems {
-				result.Items, err = x.batchItems(b.count)
-			}
-			return result, wrap(err)
-		}
-		c.meter.refused(refused.Status, refused.Substatus)
-		var wait time.Duration
-		switch {
-		case refused.Status == statusRetryWith && contended <= lastPause:
-			wait, contended = jittered(contended), 2*contended
-		case refused.Status == http.StatusTooManyRequests:
-			wait, throttled = max(jittered(throttled), refused.RetryAfter), doubled(throttled)
-		default:
-			return BatchResult{}, refused
-		}
-		if !scopeOf(ctx).retryWindow.allows(wait, c.retryBudget) {
-			return BatchResult{}, refused
-		}
-		if !sleep.For(ctx, wait) {
-			return BatchResult{}, wrap(ctx.Err())
-		}
+	if x.status != 0 {
+		return BatchResult{Failed: x.failed, Status: x.status}, nil
 	}
+	result := BatchResult{Failed: -1, Status: http.StatusOK}
+	if !b.NoItems {
+		result.Items = x.items
+	}
+	return result, nil
 }
 
-// execute executes the operations once. azcosmos refuses an empty batch, so it gets a placeholder,
-// which withRequestBody replaces.
-func (c *Container) execute(ctx context.Context, partition string, b *Batch) (azcosmos.TransactionalBatchResponse, *rawBodies, error) {
+// execute executes the operations. azcosmos refuses an empty batch, so it gets a placeholder, which
+// withRequestBody replaces.
+func (c *Container) execute(ctx context.Context, partition string, b *Batch) (*rawBodies, error) {
 	placeholder := c.client.NewTransactionalBatch(partitionKey(partition))
 	placeholder.DeleteItem("", nil)
 	var o *azcosmos.TransactionalBatchOptions
@@ -154,42 +125,9 @@ func (c *Container) execute(ctx context.Context, partition string, b *Batch) (az
 		o = &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true}
 	}
 	ctx, x := withRequestBody(ctx, append(b.json, ']'))
-	r, err := c.client.ExecuteTransactionalBatch(ctx, placeholder, o)
-	return r, x, err
-}
-
-// resultOf returns the result of a batch, or the error with which Cosmos DB refused it. azcosmos omits
-// the substatus and the retry-after of an operation.
-func resultOf(r azcosmos.TransactionalBatchResponse) (BatchResult, *Error) {
-	if r.Success {
-		return BatchResult{Failed: -1, Status: http.StatusOK}, nil
-	}
-	var operations []struct {
-		Status     int     `json:"statusCode"`
-		Substatus  int     `json:"subStatusCode"`
-		RetryAfter float64 `json:"retryAfterMilliseconds"`
-	}
-	body, err := runtime.Payload(r.RawResponse)
-	if err == nil {
-		err = json.Unmarshal(body, &operations)
-	}
-	if err != nil {
-		return BatchResult{}, &Error{Err: fmt.Errorf("results of a batch: %w", err)}
-	}
-	for i, o := range operations {
-		switch {
-		case o.Status < 300 || o.Status == http.StatusFailedDependency:
-		case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, o.Status):
-			return BatchResult{Failed: i, Status: o.Status}, nil
-		default:
-			refused := &Error{Status: o.Status, RetryAfter: max(0, time.Duration(o.RetryAfter*float64(time.Millisecond))), Err: fmt.Errorf("operation %d of a batch: status %d, substatus %d", i, o.Status, o.Substatus)}
-			if o.Substatus != 0 {
-				refused.Substatus = strconv.Itoa(o.Substatus)
-			}
-			return BatchResult{}, refused
-		}
-	}
-	return BatchResult{}, &Error{Status: http.StatusInternalServerError, Err: errors.New("a batch failed without the status of an operation")}
+	x.operations = b.count
+	_, err := c.client.ExecuteTransactionalBatch(ctx, placeholder, o)
+	return x, err
 }
 
 // CreateAll creates the items of one partition, which are JSON objects, in transactional batches. A

@@ -3,10 +3,13 @@ package cosmos
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -26,12 +29,15 @@ type bodyPolicy struct{}
 
 // rawBodies are the bodies of a request and its responses that this package encodes and decodes itself.
 type rawBodies struct {
-	request []byte // replaces the body that azcosmos encoded, unless nil
-	paged   bool   // responses are pages, whose items are collected
-	body    []byte // of the response; nil if azcosmos decodes it, or if it is paged
+	request    []byte // replaces the body that azcosmos encoded, unless nil
+	operations int    // of a batch; 0 for other requests
+	failed     int    // index of the operation of a batch that failed because of the state of its item
+	status     int    // its status; 0 if the batch took effect
+	paged      bool   // responses are pages, whose items are collected
+	body       []byte // of the response; nil if azcosmos decodes it, or if it is a batch or paged
 
 	mu    sync.Mutex // azcosmos reads many items concurrently
-	items [][]byte   // guarded by mu; they share the bytes of their pages
+	items [][]byte   // guarded by mu; they share the bytes of their responses
 }
 
 type rawBodiesKey struct{}
@@ -74,7 +80,7 @@ func (bodyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	}
 	runtime.SkipBodyDownload(req)
 	resp, err := req.Next()
-	if err != nil || resp.StatusCode != http.StatusOK {
+	if err != nil || resp.StatusCode != http.StatusOK && (x.operations == 0 || resp.StatusCode != http.StatusMultiStatus) {
 		return resp, err
 	}
 	body, err := readBody(resp)
@@ -83,7 +89,10 @@ func (bodyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	}
 	// The cache counts the bytes.
 	resp.Body, resp.ContentLength = http.NoBody, int64(len(body))
-	if !x.paged {
+	switch {
+	case x.operations > 0:
+		return x.batch(resp, body)
+	case !x.paged:
 		x.body = body
 		return resp, nil
 	}
@@ -146,17 +155,55 @@ var errNotPage = errors.New("not a page of a list")
 
 var errNotResults = errors.New("not the results of a batch, or not all")
 
-// batchItems returns the items that a successful batch of n operations returned, nil for operations
-// that return none; and nil for a batch that failed.
-func (x *rawBodies) batchItems(n int) ([][]byte, error) {
-	if x.body == nil {
-		return nil, nil
+// batch stores the items of a batch that took effect. The response to another has the status of the operation that
+// failed, so that the policies handle it as that of a single write; but 207 if that depends on the state of its item
+// (404, 409, 412). Cosmos DB responds with 207 in both cases, and perhaps with 200.
+func (x *rawBodies) batch(resp *http.Response, body []byte) (*http.Response, error) {
+	items, failed, err := parseResults(body, x.operations)
+	if err != nil {
+		return nil, err
 	}
-	results := jsonpart.Elements{Text: bytes.TrimSpace(x.body), At: 1}
+	if !failed {
+		x.items = items
+		return resp, nil
+	}
+	var operations []struct {
+		Status     int     `json:"statusCode"`
+		Substatus  int     `json:"subStatusCode"`
+		RetryAfter float64 `json:"retryAfterMilliseconds"`
+	}
+	if err := json.Unmarshal(body, &operations); err != nil {
+		return nil, fmt.Errorf("results of a batch: %w", err)
+	}
+	for i, o := range operations {
+		switch {
+		case o.Status >= 200 && o.Status < 300 || o.Status == http.StatusFailedDependency:
+			continue
+		case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, o.Status):
+			x.failed, x.status = i, o.Status
+			resp.StatusCode, resp.Status = http.StatusMultiStatus, "207 "+http.StatusText(http.StatusMultiStatus)
+			resp.Body = io.NopCloser(bytes.NewReader(body))
+		default:
+			text := fmt.Sprintf("operation %d of a batch: status %d, substatus %d", i, o.Status, o.Substatus)
+			resp.StatusCode, resp.Status = o.Status, strings.TrimSpace(fmt.Sprint(o.Status, " ", http.StatusText(o.Status)))
+			resp.Header = resp.Header.Clone()
+			resp.Header.Set(substatusHeader, strconv.Itoa(o.Substatus))
+			resp.Header.Set(retryAfterHeader, strconv.FormatFloat(o.RetryAfter, 'f', -1, 64))
+			resp.Body = io.NopCloser(strings.NewReader(`{"code":"BatchFailed","message":"` + text + `"}`))
+		}
+		return resp, nil
+	}
+	return nil, errors.New("a batch failed without the status of an operation")
+}
+
+// parseResults returns the items in the results of a batch of n operations, nil for operations that return
+// none, and reports whether an operation has failed.
+func parseResults(body []byte, n int) (items [][]byte, failed bool, err error) {
+	results := jsonpart.Elements{Text: bytes.TrimSpace(body), At: 1}
 	if !bytes.HasPrefix(results.Text, []byte{'['}) {
-		return nil, errNotResults
+		return nil, false, errNotResults
 	}
-	all := make([][]byte, 0, n)
+	items = make([][]byte, 0, n)
 	for {
 		result, more := results.Next()
 		if !more {
@@ -164,17 +211,20 @@ func (x *rawBodies) batchItems(n int) ([][]byte, error) {
 		}
 		var item []byte
 		for c := range jsonpart.Children(result) {
-			if string(c.Name) == "resourceBody" {
+			switch string(c.Name) {
+			case "resourceBody":
 				item = c.Value
+			case "statusCode":
+				failed = failed || len(c.Value) != 3 || c.Value[0] != '2'
 			}
 		}
-		all = append(all, item)
+		items = append(items, item)
 	}
 	if !results.Closed() {
-		return nil, errNotResults
+		return nil, false, errNotResults
 	}
-	if len(all) != n {
-		return nil, fmt.Errorf("%d results of a batch of %d operations", len(all), n)
+	if len(items) != n {
+		return nil, false, fmt.Errorf("%d results of a batch of %d operations", len(items), n)
 	}
-	return all, nil
+	return items, failed, nil
 }

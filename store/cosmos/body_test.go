@@ -217,17 +217,44 @@ func TestParsePage(t *testing.T) {
 	}
 }
 
-// TestBatchItems: a batch has one result for each operation.
-func TestBatchItems(t *testing.T) {
-	x := rawBodies{body: []byte(` [{"statusCode":200,"resourceBody":{"id":"]"}}, {"statusCode":204} ]`)}
-	got, err := x.batchItems(2)
-	if len(got) != 2 || string(got[0]) != `{"id":"]"}` || got[1] != nil || err != nil {
-		t.Errorf("got %q, %v", got, err)
+// TestParseResults: a batch has one result for each operation.
+func TestParseResults(t *testing.T) {
+	got, failed, err := parseResults([]byte(` [{"statusCode":200,"resourceBody":{"id":"]"}}, {"statusCode":204} ]`), 2)
+	if len(got) != 2 || string(got[0]) != `{"id":"]"}` || got[1] != nil || failed || err != nil {
+		t.Errorf("got %q, failed %t, %v", got, failed, err)
 	}
 	for _, body := range []string{``, `[]`, `{}`, `[{"statusCode":200}]`, `[{},{},{}]`, `{"a":{},"b":{}}`, `[{},{"resourceBody":{"id":"1"`, `[{},{}`} {
-		x.body = []byte(body)
-		if got, err := x.batchItems(2); err == nil {
+		if got, _, err := parseResults([]byte(body), 2); err == nil {
 			t.Errorf("%s: got %q, want an error", body, got)
 		}
+	}
+	for _, body := range []string{`[{"statusCode":200},{"statusCode":409}]`, `[{"statusCode":424},{"statusCode":201}]`, `[{"statusCode":1},{"statusCode":201}]`} {
+		if _, failed, err := parseResults([]byte(body), 2); !failed || err != nil {
+			t.Errorf("%s: got failed %t, %v, want true", body, failed, err)
+		}
+	}
+}
+
+// TestBatch_Status: a failed batch has the status of its operation, or 207 if that depends on the state of its item.
+func TestBatch_Status(t *testing.T) {
+	for body, want := range map[string]Error{
+		`[{"statusCode":201},{"statusCode":201}]`:                                                   {Status: http.StatusOK},
+		`[{"statusCode":424},{"statusCode":409}]`:                                                   {Status: http.StatusMultiStatus},
+		`[{"statusCode":412},{"statusCode":424}]`:                                                   {Status: http.StatusMultiStatus},
+		`[{"statusCode":424},{"statusCode":403,"subStatusCode":1014}]`:                              {Status: http.StatusForbidden, Substatus: "1014"},
+		`[{"statusCode":429,"subStatusCode":3200,"retryAfterMilliseconds":1.5},{"statusCode":424}]`: {Status: http.StatusTooManyRequests, Substatus: "3200", RetryAfter: 1500 * time.Microsecond},
+		`[{"statusCode":429,"retryAfterMilliseconds":-40},{"statusCode":424}]`:                      {Status: http.StatusTooManyRequests, Substatus: "0"},
+	} {
+		x := rawBodies{operations: 2}
+		got, err := x.batch(&http.Response{StatusCode: http.StatusOK, Header: http.Header{}}, []byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+		} else if e := (Error{Status: got.StatusCode, Substatus: got.Header.Get(substatusHeader), RetryAfter: retryAfter(got)}); e != want {
+			t.Errorf("%s: got %+v, want %+v", body, e, want)
+		}
+	}
+	x := rawBodies{operations: 2}
+	if got, err := x.batch(&http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}}, []byte(`[{"statusCode":424},{"statusCode":424}]`)); err == nil {
+		t.Errorf("got %+v, want an error: no operation has failed", got)
 	}
 }

@@ -233,11 +233,14 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 	return all, nil
 }
 
-// hasNoThroughput reports whether ReadThroughput failed because no throughput is set: with 404, or in a serverless
-// account with 400 ("Reading or replacing offers is not supported for serverless accounts").
-func hasNoThroughput(err error) bool {
-	return HasStatus(err, http.StatusNotFound) ||
-		HasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "serverless accounts")
+// hasNoThroughput reports whether ReadThroughput failed because no throughput is set.
+func hasNoThroughput(err error) bool { return HasStatus(err, http.StatusNotFound) || isServerless(err) }
+
+// isServerless reports whether a request for throughput failed with 400 because a serverless account has none: with
+// "Reading or replacing offers is not supported for serverless accounts", or "Setting offer throughput or autopilot
+// on container is not supported for serverless accounts".
+func isServerless(err error) bool {
+	return HasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "serverless accounts")
 }
 
 func throughputText(r azcosmos.ThroughputResponse) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -122,6 +123,22 @@ func TestCompare_Throughput(t *testing.T) {
 	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share", "throughput: container posts: it has 400 RU/s of its own")
 }
 
+// TestProvision_DatabaseWithoutThroughput: a warning says what new containers in an existing database get.
+func TestProvision_DatabaseWithoutThroughput(t *testing.T) {
+	g := newRegions(t)
+	var log bytes.Buffer
+	a := g.open(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: compared[:1]}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "no throughput that its containers share"); n != 1 {
+		t.Errorf("got %d warnings, want 1: %s", n, &log)
+	}
+}
+
 // TestCompare_ThroughputOfServerlessAccount: a serverless account has no throughput; any other 400 is an error.
 func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
 	g := newRegions(t)
@@ -135,7 +152,7 @@ func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
 		return a
 	}
 	a := open("Reading or replacing offers is not supported for serverless accounts.")
-	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: compared}); err != nil {
+	if err := a.Provision(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share")
@@ -144,14 +161,15 @@ func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
 	}
 }
 
-// offersRefused is a transport that responds to requests for throughput with 400 and a message.
+// offersRefused is a transport that responds to requests for throughput, and to those that would create a database
+// with throughput, with 400 and a message.
 type offersRefused struct {
 	to      *regions
 	message string
 }
 
 func (o offersRefused) Do(r *http.Request) (*http.Response, error) {
-	if !strings.HasPrefix(r.URL.Path, "/offers") {
+	if !strings.HasPrefix(r.URL.Path, "/offers") && r.Header.Get("X-Ms-Cosmos-Offer-Autopilot-Settings") == "" {
 		return o.to.Do(r)
 	}
 	body := io.NopCloser(strings.NewReader(`{"code":"BadRequest","message":"` + o.message + `"}`))

@@ -12,11 +12,10 @@ import (
 // Container is a container whose partition keys are single strings.
 type Container struct {
 	*shared
-	client       *azcosmos.ContainerClient
-	database     string
-	path         string // /dbs/<database>/colls/<name>
-	following    *following
-	isBackground bool // of Account.Background
+	client    *azcosmos.ContainerClient
+	database  string
+	path      string // /dbs/<database>/colls/<name>
+	following *following
 }
 
 // ETag is the version of an item.

@@ -53,14 +53,14 @@ func ErrorOf(err error) *Error {
 	e = &Error{Status: r.StatusCode, Err: err}
 	if r.RawResponse != nil {
 		h := r.RawResponse.Header
-		e.Substatus, e.ActivityID, e.RetryAfter = h.Get(substatusHeader), h.Get("x-ms-activity-id"), retryAfter(r.RawResponse)
+		e.Substatus, e.ActivityID, e.RetryAfter = h.Get(substatusHeader), h.Get(activityHeader), retryAfter(r.RawResponse)
 	}
 	return e
 }
 
 // retryAfter returns the x-ms-retry-after-ms of a response; 0 if it is missing, malformed or negative.
 func retryAfter(r *http.Response) time.Duration {
-	d, err := time.ParseDuration(r.Header.Get("X-Ms-Retry-After-Ms") + "ms")
+	d, err := time.ParseDuration(r.Header.Get(retryAfterHeader) + "ms")
 	if err != nil {
 		return 0
 	}

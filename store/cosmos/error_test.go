@@ -3,12 +3,10 @@ package cosmos
 import (
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
 func TestErrorOf_RetryAfter(t *testing.T) {
@@ -26,14 +24,6 @@ func TestErrorOf_RetryAfter(t *testing.T) {
 		if e.RetryAfter != want {
 			t.Errorf("x-ms-retry-after-ms %q: got %v, want %v", header, e.RetryAfter, want)
 		}
-	}
-}
-
-func TestResultOf_NegativeRetryAfter(t *testing.T) {
-	body := io.NopCloser(strings.NewReader(`[{"statusCode":429,"retryAfterMilliseconds":-40}]`))
-	_, err := resultOf(azcosmos.TransactionalBatchResponse{Response: azcosmos.Response{RawResponse: &http.Response{Body: body}}})
-	if err == nil || err.Status != http.StatusTooManyRequests || err.RetryAfter != 0 {
-		t.Errorf("got %+v, want a 429 with retry-after 0", err)
 	}
 }
 

@@ -46,6 +46,23 @@ type Operation struct {
 	RU           float64
 	Took         time.Duration // including waits between tries
 	Tries        int           // requests sent
+
+	sent    time.Time      // of the first try
+	last    *http.Response // of the last try; nil without a response
+	host    string         // to which the last try was sent
+	refused string         // status of the last try before that, such as "429/3200"; "" if there was none
+}
+
+// status returns the status of a response and its substatus, such as "429/3200"; "no response" without one.
+func status(r *http.Response) string {
+	if r == nil {
+		return "no response"
+	}
+	s := strconv.Itoa(r.StatusCode)
+	if sub := r.Header.Get(substatusHeader); sub != "" && sub != "0" {
+		s += "/" + sub
+	}
+	return s
 }
 
 // meter counts all requests of accounts, including failed, throttled and repeated ones. The charge of a
@@ -120,13 +137,9 @@ var refusals = []string{
 	"403/" + substatusControlPlane,  // an Entra identity may not do it
 }
 
-// refused counts a status if it is one of refusals.
-func (m *meter) refused(status int, substatus string) {
-	s := strconv.Itoa(status)
-	if substatus != "" && substatus != "0" {
-		s += "/" + substatus
-	}
-	if slices.Contains(refusals, s) {
+// refused counts a response if its status is one of refusals.
+func (m *meter) refused(r *http.Response) {
+	if s := status(r); slices.Contains(refusals, s) {
 		m.refusals.WithLabelValues(s).Inc()
 	}
 }
@@ -164,18 +177,21 @@ func (m *meter) hit(ctx context.Context, container, partition string) {
 	}
 }
 
-// meterCalls is a policy, per call: it creates the Operation that meterTries adds to, and passes it to
-// the recorder of the context.
-type meterCalls struct{}
+// meterCalls is a policy, per call: it creates the Operation that meterTries adds to, passes it to the
+// recorder of the context, and logs it if it is notable.
+type meterCalls struct{ *shared }
 
 // Do implements policy.Policy.
-func (meterCalls) Do(req *policy.Request) (*http.Response, error) {
+func (m meterCalls) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	s := scopeOf(ctx)
 	o := operationOf(req.Raw(), s.pattern)
 	req.SetOperationValue(o)
 	began := time.Now()
 	resp, err := req.Next()
+	if ctx.Err() != context.Canceled { // the caller is gone
+		m.operations.observe(s.requestID, o, m.regionOf, err)
+	}
 	if s.writes != nil && err == nil {
 		s.writes.count(req.Raw(), resp)
 	}
@@ -232,11 +248,17 @@ func (m meterTries) Do(req *policy.Request) (*http.Response, error) {
 	var o *Operation
 	req.OperationValue(&o) // of meterCalls
 	began := time.Now()
+	if o.Tries == 0 {
+		o.sent = began
+	} else {
+		o.refused = status(o.last)
+	}
 	resp, err := req.Next()
 	p := m.of(o.Pattern)
 	p.requests.Inc()
 	p.seconds.Observe(time.Since(began).Seconds())
 	o.Tries++
+	o.last, o.host = resp, req.Raw().URL.Host
 	if err != nil {
 		if req.Raw().Context().Err() != context.Canceled { // not an error of Cosmos DB if the caller canceled; an expired deadline is
 			p.errors.Inc()
@@ -250,7 +272,7 @@ func (m meterTries) Do(req *policy.Request) (*http.Response, error) {
 		p.errors.Inc()
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
-		m.refused(resp.StatusCode, resp.Header.Get(substatusHeader))
+		m.refused(resp)
 	}
 	if ru, err := strconv.ParseFloat(resp.Header.Get("X-Ms-Request-Charge"), 64); err == nil && ru > 0 {
 		o.RU += ru

@@ -23,6 +23,7 @@ type scope struct {
 	record      func(context.Context, *Operation) // nil: none
 	retryWindow *retryWindow                      // nil: each request has its own
 	writes      *Writes                           // nil: writes are not counted
+	requestID   string                            // for the log; "" if none
 }
 
 type scopeKey struct{}
@@ -39,6 +40,13 @@ func scopeOf(ctx context.Context) scope {
 // operation. The requests of the context share Options.RetryBudget.
 func WithRecorder(ctx context.Context, record func(context.Context, *Operation)) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{pattern: Unnamed, record: record, retryWindow: &retryWindow{}})
+}
+
+// WithRequestID returns a context whose requests are logged with the id of the caller's request.
+func WithRequestID(ctx context.Context, id string) context.Context {
+	s := scopeOf(ctx)
+	s.requestID = id
+	return context.WithValue(ctx, scopeKey{}, s)
 }
 
 // WithPattern returns a context whose requests have the pattern, unless ctx has one already. Without

@@ -63,9 +63,12 @@ func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 		return nil
 	}
 	if newDatabase {
-		_, err = a.client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: spec.Name}, spec.options())
-		if err != nil && !HasStatus(err, http.StatusConflict) {
+		if err := a.createDatabase(ctx, spec); err != nil && !HasStatus(err, http.StatusConflict) {
 			return notCreated("database "+spec.Name, spec.Name, missing, err)
+		}
+	} else if spec.MaxThroughput > 0 {
+		if _, err := db.ReadThroughput(ctx, nil); HasStatus(err, http.StatusNotFound) { // not serverless; see hasNoThroughput
+			a.log.Warn("the database has no throughput that its containers share, and cannot get it: each new container has 400 RU/s of its own", "database", spec.Name)
 		}
 	}
 	var others []ContainerSpec // that another process has created meanwhile
@@ -84,6 +87,16 @@ func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 		a.log.Info("containers created", "database", spec.Name, "containers", strings.Join(created, " "))
 	}
 	_, err = a.usable(ctx, db, others)
+	return err
+}
+
+// createDatabase creates a database with its throughput; in a serverless account, which refuses throughput,
+// without.
+func (a *Account) createDatabase(ctx context.Context, spec DatabaseSpec) error {
+	_, err := a.client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: spec.Name}, spec.options())
+	if isServerless(err) {
+		_, err = a.client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: spec.Name}, nil)
+	}
 	return err
 }
 

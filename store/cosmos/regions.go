@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -27,7 +28,20 @@ type properties struct {
 }
 
 type region struct {
-	Name string `json:"name"`
+	Name     string `json:"name"`
+	Endpoint string `json:"databaseAccountEndpoint"`
+}
+
+// regionOf returns the name of the region that a host serves, "" if it is not known.
+func (s *shared) regionOf(host string) string {
+	if p := s.properties.Load(); p != nil {
+		for _, r := range p.Readable {
+			if u, err := url.Parse(r.Endpoint); err == nil && u.Host == host {
+				return r.Name
+			}
+		}
+	}
+	return ""
 }
 
 // fetchProperties sends a request for the account's properties, and stores the response. azcosmos makes

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
@@ -152,6 +155,64 @@ func TestRegions_Failover(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// hang is a region that does not respond.
+func hang(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestRegions_Hanging: if the preferred region does not respond, the next one is read within the deadline of an
+// operation.
+func TestRegions_Hanging(t *testing.T) {
+	for name, read := range map[string]func(context.Context, *Container) (int, error){
+		"point read": func(ctx context.Context, c *Container) (int, error) {
+			item, err := c.Read(ctx, Key{"a", "a"})
+			return len(item.Value), err
+		},
+		"query": func(ctx context.Context, c *Container) (int, error) {
+			items, _, err := c.QueryPage(ctx, Query{Text: "SELECT * FROM c", Partition: "a"})
+			return len(items), err
+		},
+		"ReadMany": func(ctx context.Context, c *Container) (int, error) {
+			items, err := c.ReadMany(ctx, []Key{{"a", "a"}, {"b", "b"}})
+			return len(items), err
+		},
+		"change feed": func(ctx context.Context, c *Container) (int, error) {
+			page, err := c.ChangeFeed().ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+			return len(page.Items), err
+		},
+	} {
+		for caller, of := range map[string]func(*Account) *Account{"request": func(a *Account) *Account { return a }, "background": (*Account).Background} {
+			t.Run(name+", "+caller, func(t *testing.T) {
+				cosmostest.Run(t, func(t *testing.T) {
+					g := newRegions(t)
+					a := g.open(t, Options{Regions: []string{"East US", "West US"}})
+					if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
+						t.Fatal(err)
+					}
+					posts, err := of(a).Container(g.Database, "posts")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := posts.Create(t.Context(), "a", []byte(`{"id":"a","postId":"a"}`)); err != nil {
+						t.Fatal(err)
+					}
+					if n, err := read(t.Context(), posts); n == 0 || err != nil { // azcosmos now knows the ranges
+						t.Fatal(n, err)
+					}
+					g.fail(east, hang)
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					defer cancel()
+					g.count(west)
+					if n, err := read(ctx, posts); n == 0 || err != nil || g.count(west) != 1 {
+						t.Errorf("the read was not served by the other region: %v", err)
+					}
+				})
+			})
+		}
 	}
 }
 

@@ -1,9 +1,13 @@
 package cosmos
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -12,14 +16,14 @@ import (
 	"byline/store/internal/sleep"
 )
 
-// What repeats a request depends on how it failed:
+// What repeats a request, a batch included (see bodyPolicy), depends on how it failed:
 //
 //	429, throttled              retryThrottled; for background work azcore, by backgroundRetry
 //	449, conflicting writes     retryContended
 //	503 of a read               azcosmos, in the next of Options.Regions; without regions retryUnavailable,
 //	                            except for background work
+//	408 of a read, no response  azcosmos, once, in the next of Options.Regions; see limitReads
 //	404/1002, replicas behind   sessions, by replicaWait
-//	429 and 449 of a batch      Container.Batch, since the status is in the body of a response
 //	an ambiguous write          not repeated, see failAmbiguous
 //	other transient errors      azcore, by Options.Retry; not repeated for background work
 //
@@ -94,6 +98,35 @@ func (r retryUnavailable) Do(req *policy.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	return repeat(req, resp, wait)
+}
+
+// readTimeout limits a request that reads, so that the next region is read within the deadline of an operation, which
+// is 30 s. The service takes at most 5 s for a page of a query ("Azure Cosmos DB service quotas"); as much again is for
+// its transfer, which is at most 4 MB.
+const readTimeout = 10 * time.Second
+
+// limitReads is a policy, per try and within sessions, that ends a read without a response after readTimeout. Its
+// response is then 408, as if the service had given up: azcosmos repeats the read once, in the next region if there
+// is one. An error would be repeated in the same region first.
+func limitReads(req *policy.Request) (*http.Response, error) {
+	if isWrite(req.Raw()) {
+		return req.Next()
+	}
+	ctx, cancel := context.WithTimeout(req.Raw().Context(), readTimeout)
+	defer cancel()
+	resp, err := req.WithContext(ctx).Next()
+	if err == nil {
+		_, err = runtime.Payload(resp) // before cancel
+	}
+	if err != nil && ctx.Err() != nil && req.Raw().Context().Err() == nil {
+		body := fmt.Sprintf(`{"code":"RequestTimeout","message":"no response within %s"}`, readTimeout)
+		return &http.Response{StatusCode: http.StatusRequestTimeout, Status: "408 " + http.StatusText(http.StatusRequestTimeout), Header: http.Header{},
+			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req.Raw()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // backgroundRetry has azcore repeat a throttled request (429) of background work, after its retry-after

@@ -29,6 +29,8 @@ const (
 	sessionHeader     = "X-Ms-Session-Token"
 	contentPathHeader = "X-Ms-Content-Path" // the container's resource id
 	substatusHeader   = "X-Ms-Substatus"
+	retryAfterHeader  = "X-Ms-Retry-After-Ms"
+	activityHeader    = "X-Ms-Activity-Id"
 	partitionHeader   = "X-Ms-Documentdb-Partitionkey"
 	rangeHeader       = "X-Ms-Documentdb-Partitionkeyrangeid"
 )

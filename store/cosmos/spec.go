@@ -5,9 +5,8 @@ import "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 // DatabaseSpec describes a database: how it is created, and what an existing one needs.
 type DatabaseSpec struct {
 	Name string
-	// MaxThroughput is the throughput that the containers share: autoscale up to this many RU/s. 0 for
-	// none: then each new container has the account's default, which is 400 RU/s, or none in a
-	// serverless account.
+	// MaxThroughput is the throughput that the containers share: autoscale up to this many RU/s. A serverless
+	// account has none. 0 for none: then each new container has the account's default, 400 RU/s.
 	MaxThroughput int
 	Containers    []ContainerSpec
 }

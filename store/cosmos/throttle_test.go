@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -38,7 +37,7 @@ func (s *scripted) Do(r *http.Request) (*http.Response, error) {
 	if s.before != nil {
 		s.before(n)
 	}
-	resp := &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(bytes.NewReader([]byte(s.body)))}
+	resp := &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(s.body)), ContentLength: int64(len(s.body))}
 	for name, value := range s.header {
 		resp.Header.Set(name, value)
 	}
@@ -331,8 +330,9 @@ func TestThrottled_WithoutPattern(t *testing.T) {
 
 func TestPartitionFull_NotRetried(t *testing.T) {
 	for name, s := range map[string]*scripted{
-		"request":              {status: http.StatusForbidden, header: map[string]string{"x-ms-substatus": "1014"}},
-		"operation of a batch": {status: http.StatusMultiStatus, body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
+		"request":                               {status: http.StatusForbidden, header: map[string]string{"x-ms-substatus": "1014"}},
+		"operation of a batch":                  {status: http.StatusMultiStatus, body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
+		"operation of a batch, with status 200": {status: http.StatusOK, body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := s.open(t)

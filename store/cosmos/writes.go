@@ -38,7 +38,7 @@ func (w *Writes) In(c *Container) map[uint64]Written {
 func (w *Writes) count(r *http.Request, resp *http.Response) {
 	path := containerPath(r.URL.EscapedPath())
 	if path == "" || !isWrite(r) || resp.StatusCode >= http.StatusMultipleChoices || resp.StatusCode == http.StatusMultiStatus {
-		return // a 207 is a batch that failed
+		return // a 207 is a batch that failed; see bodyPolicy
 	}
 	at, _ := parseRange(resp.Header.Get(sessionHeader)) // without a token, the write counts for range 0, whose LSN then has too many transactions
 	w.mu.Lock()

@@ -535,8 +535,9 @@ type Busy struct {
 func (b *Busy) Do(r *http.Request) (*http.Response, error) {
 	if b.Meets(r) && b.Left.Add(-1) >= 0 {
 		if b.InBatch && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
+			const body = `[{"statusCode":449,"requestCharge":1},{"statusCode":424,"requestCharge":1}]`
 			return &http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}, Request: r,
-				Body: io.NopCloser(strings.NewReader(`[{"statusCode":449,"requestCharge":1},{"statusCode":424,"requestCharge":1}]`))}, nil
+				Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}, nil
 		}
 		return &http.Response{StatusCode: 449, Status: "449 ", Header: http.Header{}, Request: r,
 			Body: io.NopCloser(strings.NewReader(`{"code":"RetryWith","message":"Retry the request"}`))}, nil
