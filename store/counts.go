@@ -90,19 +90,16 @@ func (k *knownCounts) unchanged(posts []*blog.Post) (still func() bool, bytes in
 }
 
 // newer returns the known counts of the posts of a list that are newer than those in the list, by index.
-func (k *knownCounts) newer(posts []*blog.Post, now time.Time) map[int]postCounts {
+func (k *knownCounts) newer(posts []*blog.Post) map[int]datedCounts {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if k.posts.Len() == 0 {
-		return nil
-	}
-	var newer map[int]postCounts
+	var newer map[int]datedCounts
 	for i, p := range posts {
-		if c, known := k.posts.Peek(p.ID); known && c.revision > p.Revision && now.Sub(c.at).Abs() <= viewLag {
+		if c, known := k.posts.Peek(p.ID); known && c.revision > p.Revision {
 			if newer == nil {
-				newer = map[int]postCounts{}
+				newer = map[int]datedCounts{}
 			}
-			newer[i] = c.postCounts
+			newer[i] = c
 		}
 	}
 	return newer
@@ -116,13 +113,16 @@ func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err erro
 	}
 	still, bytes := s.counts.unchanged(page.Items) // before they are read
 	cosmos.Depend(ctx, still, bytes)
-	newer := s.counts.newer(page.Items, s.o.Clock())
+	newer := s.counts.newer(page.Items)
 	if len(newer) == 0 {
 		return page, nil
 	}
-	shown := *page
+	shown, now := *page, s.o.Clock()
 	shown.Items = slices.Clone(page.Items)
 	for i, c := range newer {
+		if now.Sub(c.at).Abs() > viewLag {
+			continue
+		}
 		post := *page.Items[i]
 		post.CommentCount, post.LikeCount = c.comments, c.likes
 		shown.Items[i] = &post
