@@ -117,7 +117,7 @@ describe("counts in a list that is read again", async () => {
       ],
     ]) {
       const title = `one ${n++}`;
-      test(`${name}, ${where}`, async () => {
+      test(`${name}, ${where}`, { timeout: 60_000 }, async () => {
         globalThis.fetch = fetch();
         const client = await connect();
         const shown = () => {
