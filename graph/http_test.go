@@ -1,6 +1,9 @@
 package graph
 
 import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"net"
@@ -146,6 +149,85 @@ func TestTransport(t *testing.T) {
 				t.Error("401 without WWW-Authenticate")
 			}
 		})
+	}
+}
+
+// zip compresses a text with gzip.
+func zip(t testing.TB, text string) string {
+	t.Helper()
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	_, err := io.WriteString(w, text)
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A body may be compressed with gzip, within the same limits. Other encodings are refused, not ignored.
+func TestTransport_ContentEncoding(t *testing.T) {
+	const typename = `{"query":"{__typename}"}`
+	server := httptest.NewServer(newTestHandler(t, Options{}))
+	defer server.Close()
+	gzipped := zip(t, typename)
+	damaged := []byte(gzipped)
+	damaged[len(damaged)-5] ^= 1 // of the checksum
+	for name, tt := range map[string]struct {
+		encoding []string
+		body     string
+		status   int
+	}{
+		"identity":                    {[]string{"identity"}, typename, http.StatusOK},
+		"gzip":                        {[]string{"gzip"}, gzipped, http.StatusOK},
+		"GZIP":                        {[]string{"GZIP"}, gzipped, http.StatusOK},
+		"x-gzip":                      {[]string{"x-gzip"}, gzipped, http.StatusOK},
+		"gzip in two members":         {[]string{"gzip"}, zip(t, typename[:9]) + zip(t, typename[9:]), http.StatusOK},
+		"gzip at the limit":           {[]string{"gzip"}, zip(t, typename+strings.Repeat(" ", limit.MaxBody-len(typename))), http.StatusOK},
+		"gzip over the limit -> 413":  {[]string{"gzip"}, zip(t, typename+strings.Repeat(" ", limit.MaxBody-len(typename)+1)), http.StatusRequestEntityTooLarge},
+		"a bomb -> 413":               {[]string{"gzip"}, zip(t, strings.Repeat(" ", 512*limit.MaxBody)), http.StatusRequestEntityTooLarge},
+		"over the limit by itself":    {[]string{"gzip"}, gzipped + strings.Repeat("\x00", limit.MaxBody), http.StatusRequestEntityTooLarge},
+		"gzip, but plain -> 400":      {[]string{"gzip"}, typename, http.StatusBadRequest},
+		"gzip that is cut -> 400":     {[]string{"gzip"}, gzipped[:len(gzipped)-3], http.StatusBadRequest},
+		"gzip that is damaged -> 400": {[]string{"gzip"}, string(damaged), http.StatusBadRequest},
+		"gzip, nothing -> 400":        {[]string{"gzip"}, "", http.StatusBadRequest},
+		"gzip twice -> 415":           {[]string{"gzip, gzip"}, zip(t, gzipped), http.StatusUnsupportedMediaType},
+		"gzip in two headers -> 415":  {[]string{"gzip", "gzip"}, zip(t, gzipped), http.StatusUnsupportedMediaType},
+		"br, but plain -> 415":        {[]string{"br"}, typename, http.StatusUnsupportedMediaType},
+		"deflate -> 415":              {[]string{"deflate"}, gzipped, http.StatusUnsupportedMediaType},
+		"unknown -> 415":              {[]string{"aws-chunked"}, typename, http.StatusUnsupportedMediaType},
+	} {
+		for _, length := range []string{"known", "unknown"} {
+			t.Run(name+", length "+length, func(t *testing.T) {
+				var body io.Reader = strings.NewReader(tt.body)
+				if length == "unknown" {
+					body = struct{ io.Reader }{body}
+				}
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/graphql", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header = http.Header{"Content-Type": {"application/json"}, "Content-Encoding": tt.encoding}
+				response, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				var a testResponse
+				if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+					t.Fatal(err)
+				}
+				code := ""
+				if tt.status != http.StatusOK {
+					code = "BAD_USER_INPUT"
+				}
+				if response.StatusCode != tt.status || a.code() != code || (a.Data != nil) != (code == "") {
+					t.Errorf("status %d, want %d: %+v", response.StatusCode, tt.status, a)
+				}
+				if accepts := response.Header.Get("Accept-Encoding") == "gzip"; accepts != (tt.status == http.StatusUnsupportedMediaType) {
+					t.Errorf("Accept-Encoding is %q", response.Header.Get("Accept-Encoding"))
+				}
+			})
+		}
 	}
 }
 

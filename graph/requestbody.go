@@ -1,8 +1,11 @@
 package graph
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -18,11 +21,56 @@ import (
 	"byline/graph/refusal"
 )
 
-// readBody reads the body of a POST. The caller calls release when it no longer needs the body.
+// readBody reads the body of a POST, which may be compressed with gzip. The caller calls release when it no
+// longer needs the body.
 func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
 	}
+	zipped, ok := isZipped(r.Header.Values("Content-Encoding"))
+	if !ok {
+		w.Header().Set("Accept-Encoding", "gzip") // RFC 9110, section 12.5.3
+		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Encoding must be gzip or identity")}
+	}
+	if body, release, err = receiveBody(memory, w, r); err != nil || !zipped {
+		return body, release, err
+	}
+	defer release()
+	return unzip(memory, w, body)
+}
+
+// isZipped reports whether a body with the Content-Encoding is compressed with gzip; ok is false for other
+// encodings and for several.
+func isZipped(encoding []string) (zipped, ok bool) {
+	switch strings.ToLower(strings.Join(encoding, ",")) {
+	case "", "identity":
+		return false, true
+	case "gzip", "x-gzip":
+		return true, true
+	}
+	return false, false
+}
+
+// unzip decompresses a body that has arrived, so that no slow client holds a decompressor. The limits are
+// those of a body that is not compressed.
+func unzip(memory *limit.Memory, w http.ResponseWriter, zipped []byte) (body []byte, release func(), err error) {
+	in, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err == nil {
+		body, release, err = memory.ReadAll(http.MaxBytesReader(w, io.NopCloser(in), limit.MaxBody), -1)
+	}
+	switch {
+	case err == nil:
+		return body, release, nil
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, nil, tooLarge()
+	case errors.Is(err, limit.ErrTooManyBodies):
+		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
+	}
+	return nil, nil, badRequest("", "the request body is not valid gzip")
+}
+
+// receiveBody reads the body as it arrives.
+func receiveBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if r.ContentLength > limit.MaxBody {
 		return nil, nil, tooLarge()
 	}

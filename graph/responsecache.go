@@ -47,9 +47,8 @@ type cachedResponse struct {
 }
 
 const (
-	maxCacheKey     = 16 << 10 // bytes of the text of a request
-	entryBytes      = 600      // memory of an entry, without key, body and read set
-	dependencyBytes = 100      // memory of each item of a read set
+	maxCacheKey = 16 << 10 // bytes of the text of a request
+	entryBytes  = 600      // memory of an entry, without key, body and read set
 )
 
 func newResponseCache(o Options, m metrics, t tracing) *responseCache {
@@ -58,7 +57,7 @@ func newResponseCache(o Options, m metrics, t tracing) *responseCache {
 		c.entries = otter.Must(&otter.Options[cacheKey, *cachedResponse]{
 			MaximumWeight: uint64(o.ResponseCacheBytes),
 			Weigher: func(k cacheKey, cached *cachedResponse) uint32 {
-				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cap(cached.body) + entryBytes + dependencyBytes*cached.readSet.Reads())
+				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cap(cached.body) + entryBytes + cached.readSet.Bytes())
 			},
 		})
 	}

@@ -36,6 +36,7 @@ type instance struct {
 	http.Handler
 	executed atomic.Int64 // operations that were not served from the cache
 	polls    atomic.Int64 // of the change feed
+	views    atomic.Int64 // queries of views by requests
 	stop     func()
 }
 
@@ -57,8 +58,14 @@ func (c countingExecutor) CreateOperationContext(ctx context.Context, params *gr
 
 func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *instance {
 	t.Helper()
+	return newInstanceOn(t, b, b.wire.engine, name, poll)
+}
+
+// newInstanceOn is newInstance with a transport to the engine of the blog.
+func newInstanceOn(t testing.TB, b *testBlog, to policy.Transporter, name string, poll time.Duration) *instance {
+	t.Helper()
 	i := &instance{}
-	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: pollCounter{enginetest.HoldDeletions(b.wire.engine), &i.polls}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
+	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: requestCounter{enginetest.HoldDeletions(to), i}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
 	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
@@ -86,17 +93,21 @@ func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *in
 	return i
 }
 
-// pollCounter counts the polls of the change feed.
-type pollCounter struct {
+// requestCounter counts the requests of an instance.
+type requestCounter struct {
 	policy.Transporter
-	polls *atomic.Int64
+	of *instance
 }
 
-func (p pollCounter) Do(r *http.Request) (*http.Response, error) {
-	if r.Header.Get("A-IM") != "" {
-		p.polls.Add(1)
+func (c requestCounter) Do(r *http.Request) (*http.Response, error) {
+	switch {
+	case r.Header.Get("A-IM") != "":
+		c.of.polls.Add(1)
+	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") && r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" &&
+		!strings.Contains(r.URL.Path, "/colls/posts/"):
+		c.of.views.Add(1)
 	}
-	return p.Transporter.Do(r)
+	return c.Transporter.Do(r)
 }
 
 // poll waits for 20 polls, so that the instance has polled each of its ranges several times.

@@ -84,6 +84,9 @@ var dialects = map[string]dialect{
 	"graphql-ws":           {subscribe: "start", complete: "stop", next: "data"},
 }
 
+// older reports whether it is the dialect of graphql-ws, the older protocol.
+func (d dialect) older() bool { return d.next == "data" }
+
 // Do upgrades the request. It serves the connection in a new goroutine, so that an idle
 // connection does not retain the request.
 func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
@@ -306,7 +309,7 @@ func (s *socket) init(m message) bool {
 		case cost.Header:
 			detail, err := cost.ParseDetail(text)
 			if err != nil {
-				return s.refuse(closeBadMessage, classify(err).message)
+				return s.refuseInit(closeBadMessage, err)
 			}
 			s.cost = detail
 		}
@@ -317,11 +320,11 @@ func (s *socket) init(m message) bool {
 		if c := blog.CodeOf(err); c == blog.Unavailable || c == blog.Canceled {
 			code = closeVerifierDown
 		}
-		return s.refuse(code, refusal.Truncate(classify(err).message, 120))
+		return s.refuseInit(code, err)
 	}
 	var err error
 	if s.session, err = openSession(h, s.store); err != nil {
-		return s.refuse(closeForbidden, refusal.Truncate(classify(err).message, 120))
+		return s.refuseInit(closeForbidden, err)
 	}
 	s.upgrade = nil
 	s.viewer, s.moderator, s.acknowledged = caller.viewer, caller.moderator, true
@@ -329,6 +332,18 @@ func (s *socket) init(m message) bool {
 		s.expiry = time.AfterFunc(time.Until(caller.expires), func() { s.close(closeForbidden, messageExpired) })
 	}
 	return s.write("connection_ack", "") == nil
+}
+
+// refuseInit closes a connection that is not acknowledged. A client of the older protocol does not read the
+// code of the close frame, and reconnects until the application ends it: connection_error is what the
+// application gets. The newer protocol has no such message.
+func (s *socket) refuseInit(code websocket.StatusCode, err error) bool {
+	refused := classify(err)
+	if s.dialect.older() {
+		payload := map[string]any{"message": refused.message, "extensions": map[string]any{"code": refused.code}}
+		_ = s.write("connection_error", "", appendJSON(nil, payload)) // the client may be gone
+	}
+	return s.refuse(code, refusal.Truncate(refused.message, 120))
 }
 
 // subscribe starts an operation.
@@ -429,7 +444,7 @@ func (s *socket) respond(id string, r *graphql.Response) error {
 	switch {
 	case r.Data != nil:
 		return s.write(s.dialect.next, id, pieces(r)...)
-	case s.dialect.next == "data": // the older protocol sends one error
+	case s.dialect.older(): // it sends one error
 		return s.write("error", id, appendJSON(nil, r.Errors[0]))
 	}
 	return s.write("error", id, appendJSON(nil, r.Errors))

@@ -340,6 +340,56 @@ func TestWebSocket_CloseCodes(t *testing.T) {
 	}
 }
 
+// In the older protocol the application learns of a refused connection from connection_error, and may then end the
+// client, which otherwise reconnects for ever. In the newer one there is only the code of the close frame.
+func TestWebSocket_ConnectionError(t *testing.T) {
+	down := verifierFunc(func(string) (auth.Viewer, error) {
+		return auth.Viewer{}, &blog.Error{Code: blog.Unavailable, Op: "verify token"}
+	})
+	_, server := live(t, Options{})
+	_, trouble := live(t, Options{Verifier: down})
+	for name, tt := range map[string]struct {
+		server *httptest.Server
+		init   string
+		header http.Header
+		code   string
+		closed websocket.StatusCode
+	}{
+		"an invalid token":                {server: server, init: `{"Authorization":"Bearer nobody"}`, code: "UNAUTHENTICATED", closed: 4403},
+		"an invalid token in the upgrade": {server: server, init: `{}`, header: http.Header{"Authorization": {"Bearer nobody"}}, code: "UNAUTHENTICATED", closed: 4403},
+		"a provider that is down":         {server: trouble, init: `{"Authorization":"Bearer x"}`, code: "UNAVAILABLE", closed: 1013},
+		"two sessions":                    {server: server, init: `{}`, header: http.Header{sessionHeader: {"a", "b"}}, code: "BAD_USER_INPUT", closed: 4403},
+		"an invalid cost detail":          {server: server, init: `{"Byline-Cost":"much"}`, code: "BAD_USER_INPUT", closed: 4400},
+	} {
+		for _, protocol := range []string{legacy, modern} {
+			t.Run(name+", "+protocol, func(t *testing.T) {
+				p := dial(t, tt.server, protocol, tt.header)
+				p.send(`{"type":"connection_init","payload":%s}`, tt.init)
+				if protocol == legacy {
+					var m struct {
+						Type, ID string
+						Payload  struct {
+							Message    string
+							Extensions struct{ Code string }
+						}
+					}
+					if err := json.Unmarshal([]byte(p.receive()), &m); err != nil {
+						t.Fatal(err)
+					}
+					if m.Type != "connection_error" || m.ID != "" || m.Payload.Message == "" || m.Payload.Extensions.Code != tt.code {
+						t.Errorf("%+v, want a connection_error with %s", m, tt.code)
+					}
+				}
+				_, message, err := p.Read(t.Context())
+				var closed websocket.CloseError
+				if !errors.As(err, &closed) || closed.Code != tt.closed || closed.Reason == "" {
+					t.Errorf("%s, %v; want close code %d", message, err, tt.closed)
+				}
+			})
+		}
+	}
+}
+
 func TestWebSocket_Ping(t *testing.T) {
 	_, server := live(t, Options{})
 	p := dial(t, server, modern, nil)

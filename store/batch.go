@@ -37,7 +37,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 	case r.Failed >= 0:
 		return nil, false, blog.CosmosError(op, r.Err())
 	}
-	post, err = s.decodePost(op, r.Items[0])
+	post, err = s.writtenPost(ctx, op, r.Items[0])
 	return post, false, err
 }
 

@@ -123,7 +123,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, nil, keyUsed(op, ok)
 	}
-	post, err := s.decodePost(op, postRaw)
+	post, err := s.writtenPost(ctx, op, postRaw)
 	if post == nil && err == nil {
 		err = noPost(op)
 	}
@@ -220,7 +220,7 @@ func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship,
 		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
 		var c blog.Authored
 		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {
-			post, err := s.decodePost(op, postRaw)
+			post, err := s.writtenPost(ctx, op, postRaw)
 			if post == nil && err == nil {
 				err = noComment(op) // the post has been deleted since
 			}
@@ -238,7 +238,7 @@ func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship,
 	case r.Failed >= 0:
 		return nil, blog.CosmosError(op, r.Err())
 	}
-	return s.decodePost(op, r.Items[1])
+	return s.writtenPost(ctx, op, r.Items[1])
 }
 
 // whyNotChanged returns the error of a conditional change whose condition failed.

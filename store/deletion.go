@@ -128,11 +128,20 @@ func (s *Store) decodeUser(op string, raw []byte) (*blog.User, error) {
 	return u, nil
 }
 
-// decodePost is blog.DecodePost for a post that was just written. NotFound if it is hidden.
+// decodePost is blog.DecodePost for a write. NotFound if the post is hidden.
 func (s *Store) decodePost(op string, raw []byte) (*blog.Post, error) {
 	p, err := blog.DecodePost(op, raw)
 	if p != nil && s.shown(p) == nil {
 		return nil, noPost(op)
+	}
+	return p, err
+}
+
+// writtenPost is decodePost for a post whose counts were just written.
+func (s *Store) writtenPost(ctx context.Context, op string, raw []byte) (*blog.Post, error) {
+	p, err := s.decodePost(op, raw)
+	if p != nil && err == nil {
+		s.noteCounts(ctx, p)
 	}
 	return p, err
 }

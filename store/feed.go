@@ -13,5 +13,6 @@ func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
 	l := list[blog.Post]{op: "list feed", container: s.feed, key: "type", partition: blog.TypePost, copies: s.feedPartitions, limit: blog.FeedServed,
 		format: blog.Summaries, place: placeOfPost, deletions: &s.deletions, show: s.showPost}
 	p.Order = NewestFirst
-	return l.page(ctx, p)
+	page, err := l.page(ctx, p)
+	return s.withCounts(ctx, page, err)
 }

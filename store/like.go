@@ -100,7 +100,7 @@ func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	post, err := s.decodePost(op, postRaw)
+	post, err := s.writtenPost(ctx, op, postRaw)
 	if (post == nil || like == nil) && err == nil {
 		err = noPost(op)
 	}
@@ -126,6 +126,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	if ambiguous(ctx, err) {
 		like, likeErr := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, blog.LikeID(userID)))
 		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
+			s.noteCounts(ctx, post)
 			return post, nil
 		}
 	}
@@ -137,11 +138,14 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 		if post == nil && err == nil {
 			err = noPost(op)
 		}
+		if err == nil {
+			s.noteCounts(ctx, post) // the like may have been removed through another instance
+		}
 		return post, err
 	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):
 		return nil, noPost(op)
 	case r.Failed >= 0:
 		return nil, blog.CosmosError(op, r.Err())
 	}
-	return s.decodePost(op, r.Items[1])
+	return s.writtenPost(ctx, op, r.Items[1])
 }

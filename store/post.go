@@ -54,7 +54,8 @@ func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*
 	l := list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
 		format: blog.Summaries, place: placeOfPost, deletions: &s.deletions, show: s.showPost, since: s.deletions.hiddenUntil(userID)}
 	p.Order = NewestFirst
-	return l.page(ctx, p)
+	page, err := l.page(ctx, p)
+	return s.withCounts(ctx, page, err)
 }
 
 // NewPost is a post to create.

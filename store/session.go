@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -8,54 +9,65 @@ import (
 	"byline/store/cosmos"
 )
 
-// renameLag is how long usernames in views may be stale after a rename: longer than projections take,
+// viewLag is how long usernames and counts in views may be stale after a write: longer than projections take,
 // unless they are stopped.
-const renameLag = time.Hour
+const viewLag = time.Hour
+
+// The notes of a session are the counts of posts that it has written (see counts.go), and the user that it has
+// renamed or, with deletedPrefix, deleted last.
+const deletedPrefix = "-"
 
 // NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
-// cosmos.NewSession.
+// cosmos.NewSession. The instance learns what the notes say, as if it had written it itself: the change feed may
+// not have delivered it yet, nor the projections applied it.
 func (s *Store) NewSession(token string) *cosmos.Session {
 	session := cosmos.NewSession(token, s.sessionContainers...)
-	if token == "" {
-		return session
+	notes := session.Notes()
+	if slices.ContainsFunc(notes, s.outdated) { // later tokens need not carry it
+		session.UpdateNotes(func(notes []cosmos.Note) []cosmos.Note { return slices.DeleteFunc(notes, s.outdated) })
+		notes = session.Notes()
 	}
-	switch id, at := s.note(session); {
-	case id == "":
-		session.SetNote("", time.Time{}) // later tokens need not carry it
-	case strings.HasPrefix(id, deletedPrefix):
-		s.hide(strings.TrimPrefix(id, deletedPrefix), at) // the change feed may not have delivered it yet
+	for _, n := range notes {
+		if post, counts, ok := parseCounts(n.Text); ok {
+			s.counts.raise(post, counts, n.At)
+		} else if user, deleted := strings.CutPrefix(n.Text, deletedPrefix); deleted {
+			s.hide(user, n.At)
+		}
 	}
 	return session
 }
 
-// Renamed returns the id of the user that a session renamed within renameLag, so that views may have the
+// outdated reports whether a note is older than viewLag.
+func (s *Store) outdated(n cosmos.Note) bool {
+	return s.o.Clock().Sub(n.At).Abs() > viewLag // clocks may differ
+}
+
+// Renamed returns the id of the user that a session renamed within viewLag, so that views may have the
 // old name, and "" if it renamed no user. The user may have been deleted since.
 func (s *Store) Renamed(session *cosmos.Session) string {
-	user, _ := s.note(session)
-	if strings.HasPrefix(user, deletedPrefix) {
-		return ""
+	for _, n := range session.Notes() {
+		if isOfUser(n) && !strings.HasPrefix(n.Text, deletedPrefix) && !s.outdated(n) {
+			return n.Text
+		}
 	}
-	return user
+	return ""
 }
 
-// note returns the note of a session, "" if it is older than renameLag.
-func (s *Store) note(session *cosmos.Session) (text string, at time.Time) {
-	text, at = session.Note()
-	if text == "" || s.o.Clock().Sub(at).Abs() > renameLag { // clocks may differ
-		return "", time.Time{}
-	}
-	return text, at
-}
-
-// deletedPrefix starts the note of a session that has deleted a user.
-const deletedPrefix = "-"
+func isOfUser(n cosmos.Note) bool { return !strings.HasPrefix(n.Text, countsPrefix) }
 
 // noteDeletion records in a session that a user has been deleted.
 func (s *Store) noteDeletion(session *cosmos.Session, user string, at blog.Date) {
-	session.SetNote(deletedPrefix+user, at.Time())
+	noteUser(session, deletedPrefix+user, at.Time())
 }
 
 // noteRename records in a session that a user is being renamed.
 func (s *Store) noteRename(session *cosmos.Session, user string) {
-	session.SetNote(user, s.o.Clock())
+	noteUser(session, user, s.o.Clock())
+}
+
+// noteUser replaces the note of a user.
+func noteUser(session *cosmos.Session, text string, at time.Time) {
+	session.UpdateNotes(func(notes []cosmos.Note) []cosmos.Note {
+		return append(slices.DeleteFunc(notes, isOfUser), cosmos.Note{Text: text, At: at})
+	})
 }

@@ -88,6 +88,7 @@ type Store struct {
 	views   *projection.Views
 
 	comments  *authorComments
+	counts    *knownCounts
 	deletions deletions
 	imports   imports
 
@@ -105,7 +106,8 @@ func (s *Store) Instance() string { return s.o.Instance }
 func New(account *cosmos.Account, o Options) (*Store, error) {
 	o = o.withDefaults()
 	o.Clock = account.Correct(o.Clock)
-	s := &Store{o: o, account: account, comments: newAuthorComments(), reserved: newReservedUsernames(o.ReservedUsernames)}
+	s := &Store{o: o, account: account, comments: newAuthorComments(), counts: newKnownCounts(),
+		reserved: newReservedUsernames(o.ReservedUsernames)}
 	account.Patterns(patterns...)
 	var err error
 	s.views, err = projection.New(account, projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,

@@ -46,6 +46,11 @@ func TestCreateUser(t *testing.T) {
 			}
 		})
 	}
+	for _, n := range []int{3, 30} {
+		t.Run(fmt.Sprintf("name of %d characters -> created", n), func(t *testing.T) {
+			w.AddUser(strings.Repeat("n", n))
+		})
+	}
 	t.Run("name of a rejected user -> free", func(t *testing.T) {
 		w.AddUser("other")
 	})

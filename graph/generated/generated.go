@@ -1367,7 +1367,7 @@ input CreatePostInput {
   title: String!
   "1 to 100,000 characters; of the control characters only newline and tab."
   content: String!
-  "A retry with the same key and the same input returns the first result. 1 to 100 characters."
+  "A retry with the same key and the same input returns the first result; with another input it is ` + "`" + `CONFLICT` + "`" + `. 1 to 100 characters."
   idempotencyKey: String
 }
 
@@ -1413,7 +1413,10 @@ input CreateCommentInput {
   postId: ID!
   "1 to 10,000 characters; of the control characters only newline and tab."
   content: String!
-  "A retry with the same key and the same input returns the first result. 1 to 100 characters."
+  """
+  A retry with the same key on the same post returns the first result; with another content it is ` + "`" + `CONFLICT` + "`" + `. Keys are those of
+  a post: on another post the same key creates another comment. 1 to 100 characters.
+  """
   idempotencyKey: String
 }
 

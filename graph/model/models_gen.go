@@ -31,7 +31,8 @@ type CreateCommentInput struct {
 	PostID string `json:"postId"`
 	// 1 to 10,000 characters; of the control characters only newline and tab.
 	Content string `json:"content"`
-	// A retry with the same key and the same input returns the first result. 1 to 100 characters.
+	// A retry with the same key on the same post returns the first result; with another content it is `CONFLICT`. Keys are those of
+	// a post: on another post the same key creates another comment. 1 to 100 characters.
 	IdempotencyKey graphql.Omittable[*string] `json:"idempotencyKey,omitzero"`
 }
 
@@ -49,7 +50,7 @@ type CreatePostInput struct {
 	Title string `json:"title"`
 	// 1 to 100,000 characters; of the control characters only newline and tab.
 	Content string `json:"content"`
-	// A retry with the same key and the same input returns the first result. 1 to 100 characters.
+	// A retry with the same key and the same input returns the first result; with another input it is `CONFLICT`. 1 to 100 characters.
 	IdempotencyKey graphql.Omittable[*string] `json:"idempotencyKey,omitzero"`
 }
 

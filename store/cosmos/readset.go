@@ -16,6 +16,9 @@ type ReadSet struct {
 	begun    []*patternMetrics // guarded by mu
 	hits     []*patternMetrics // guarded by mu; by read
 	uncached bool              // guarded by mu; some read bypassed the cache
+
+	conditions     []func() bool // guarded by mu
+	conditionBytes int           // guarded by mu
 }
 
 type readSetRead struct {
@@ -66,11 +69,23 @@ func recordUncached(ctx context.Context) {
 	}
 }
 
-// Reads returns the number of items and pages in the set.
-func (r *ReadSet) Reads() int {
+// Depend makes the read set of ctx invalid once still returns false. still is fast, and keeps so many bytes.
+func Depend(ctx context.Context, still func() bool, bytes int) {
+	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {
+		r.mu.Lock()
+		r.conditions, r.conditionBytes = append(r.conditions, still), r.conditionBytes+bytes
+		r.mu.Unlock()
+	}
+}
+
+// readBytes is the approximate memory of each item or page of a set.
+const readBytes = 100
+
+// Bytes returns the approximate memory of the set.
+func (r *ReadSet) Bytes() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.reads)
+	return readBytes*len(r.reads) + r.conditionBytes
 }
 
 // Valid reports whether a response that depends on r may be returned to a session, and if so counts its
@@ -78,6 +93,11 @@ func (r *ReadSet) Reads() int {
 func (r *ReadSet) Valid(session *Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, still := range r.conditions {
+		if !still() {
+			return false
+		}
+	}
 	if r.account == nil {
 		return !r.uncached
 	}

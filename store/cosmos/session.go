@@ -8,7 +8,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,17 +23,21 @@ type Session struct {
 	containers []*Container // that its tokens cover; the index is the container's number in tokens
 	known      sessionState
 	wrote      atomic.Bool
-	note       atomic.Pointer[note] // nil: none
+
+	mu    sync.Mutex
+	notes []Note // guarded by mu; its elements are never modified
 }
 
-// note is a text that a caller stores in a session.
-type note struct {
-	at   uint32 // Unix seconds
-	text string // at most maxNote bytes
+// Note is a text that a caller stores in a session.
+type Note struct {
+	Text string    // 1 to 255 bytes
+	At   time.Time // in whole seconds
 }
 
-// maxNote is the length of the longest note, in bytes.
-const maxNote = 255
+const (
+	maxNote  = 255 // bytes of the longest note
+	maxNotes = 32  // of a session
+)
 
 type sessionKey struct{}
 
@@ -148,9 +154,9 @@ func (s *Session) Token() string {
 			}
 		}
 	}
-	if n := s.note.Load(); n != nil {
-		b = binary.BigEndian.AppendUint32(append(b, sessionNote), n.at)
-		b = append(append(b, byte(len(n.text))), n.text...)
+	for _, n := range s.Notes() {
+		b = binary.BigEndian.AppendUint32(append(b, sessionNote), uint32(n.At.Unix()))
+		b = append(append(b, byte(len(n.Text))), n.Text...)
 	}
 	return base64.RawURLEncoding.EncodeToString(append(b, s.mac(b)...))
 }
@@ -171,13 +177,14 @@ func (s *Session) resume(token string) bool {
 // decode restores the session from the bytes of a token. It reports false if they are malformed.
 func (s *Session) decode(token []byte) bool {
 	known := map[string]*tokens{}
-	var noted *note
+	var notes []Note
 	r := tokenReader{rest: token}
 	for len(r.rest) > 0 && !r.bad {
 		i := int(r.byte())
 		if i == sessionNote {
-			noted = &note{at: r.uint32()}
-			noted.text = string(r.take(int(r.byte())))
+			at := time.Unix(int64(r.uint32()), 0)
+			notes = append(notes, Note{string(r.take(int(r.byte()))), at})
+			r.bad = r.bad || len(notes) > maxNotes
 			continue
 		}
 		t := &tokens{rid: r.uint32()}
@@ -198,35 +205,33 @@ func (s *Session) decode(token []byte) bool {
 		return false
 	}
 	s.known.containers = known
-	s.note.Store(noted)
+	s.UpdateNotes(func([]Note) []Note { return notes })
 	return true
 }
 
-// Note returns the note that SetNote has set, on any instance, with the time in whole seconds; "" if
-// there is none.
-func (s *Session) Note() (text string, at time.Time) {
+// Notes returns the notes of the session, which were stored on any instance. The caller must not modify them.
+func (s *Session) Notes() []Note {
 	if s == nil {
-		return "", time.Time{}
+		return nil
 	}
-	n := s.note.Load()
-	if n == nil {
-		return "", time.Time{}
-	}
-	return n.text, time.Unix(int64(n.at), 0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notes
 }
 
-// SetNote stores a text and a time in the session's tokens, in place of earlier ones; "" removes them. It
-// panics if the text is longer than 255 bytes.
-func (s *Session) SetNote(text string, at time.Time) {
-	switch {
-	case len(text) > maxNote:
-		panic("cosmos: the note of a session is too long")
-	case s == nil:
-	case text == "":
-		s.note.Store(nil)
-	default:
-		s.note.Store(&note{uint32(at.Unix()), text})
+// UpdateNotes replaces the notes in the session's tokens by those that f returns, given a copy of them. It
+// panics if one is empty or too long, or if there are more than 32.
+func (s *Session) UpdateNotes(f func([]Note) []Note) {
+	if s == nil {
+		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	notes := f(slices.Clone(s.notes))
+	if len(notes) > maxNotes || slices.ContainsFunc(notes, func(n Note) bool { return n.Text == "" || len(n.Text) > maxNote }) {
+		panic("cosmos: a note of a session is empty or too long, or there are too many")
+	}
+	s.notes = notes
 }
 
 // MarkWritten marks the session as written: it records the session tokens of responses from now on.

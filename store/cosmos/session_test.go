@@ -30,18 +30,32 @@ func sign(of *Container, rest string) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, NewSession("", of).mac(b)...))
 }
 
-func TestSession_Note(t *testing.T) {
+// texts returns the texts of a session's notes, which must all be of a time.
+func texts(t testing.TB, s *Session, at time.Time) (all string) {
+	t.Helper()
+	for _, n := range s.Notes() {
+		all += n.Text + " "
+		if !n.At.Equal(at) {
+			t.Errorf("note %q is of %v, want %v", n.Text, n.At, at)
+		}
+	}
+	return strings.TrimSuffix(all, " ")
+}
+
+func TestSession_Notes(t *testing.T) {
 	posts, at := inBlog(t), time.Unix(1_700_000_000, 0)
 	note := func(text string) string { return "\xff\x65\x53\xf1\x00" + string(rune(len(text))) + text }
 	token := func(rest string) string { return sign(posts, rest) }
 	for name, tt := range map[string]struct {
 		rest string // of the token's bytes
-		want string // the note
+		want string // the notes
 		bad  bool
 	}{
 		"none":                          {"", "", false},
 		"note":                          {note("ada"), "ada", false},
-		"two notes -> the later one":    {note("ada") + note("grace"), "grace", false},
+		"two notes":                     {note("ada") + note("grace"), "ada grace", false},
+		"most":                          {strings.Repeat(note("ada"), 32), strings.TrimSpace(strings.Repeat("ada ", 32)), false},
+		"too many -> malformed":         {strings.Repeat(note("ada"), 33), "", true},
 		"longest":                       {"\xff\x65\x53\xf1\x00\xff" + strings.Repeat("a", 255), strings.Repeat("a", 255), false},
 		"before a container":            {note("ada") + "\x00\x00\x00\x00\x01\x00", "ada", false},
 		"empty -> malformed":            {note(""), "", true},
@@ -56,14 +70,14 @@ func TestSession_Note(t *testing.T) {
 			if bad := testutil.ToFloat64(posts.meter.invalid) > before; bad != tt.bad {
 				t.Errorf("got ignored %t, want %t", bad, tt.bad)
 			}
-			if got, when := s.Note(); got != tt.want || got != "" && !when.Equal(at) {
-				t.Errorf("got note %q at %v, want %q", got, when, tt.want)
+			if got := texts(t, s, at); got != tt.want {
+				t.Errorf("got notes %q, want %q", got, tt.want)
 			}
 		})
 	}
 	t.Run("round trip", func(t *testing.T) {
 		s := NewSession("", posts)
-		s.SetNote("ada", at.Add(999*time.Millisecond))
+		s.UpdateNotes(func([]Note) []Note { return []Note{{"ada", at.Add(999 * time.Millisecond)}} })
 		if got := s.Token(); got != "" {
 			t.Errorf("before a write: got token %s, want none", got)
 		}
@@ -71,17 +85,17 @@ func TestSession_Note(t *testing.T) {
 		if got, want := s.Token(), token(note("ada")); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		s.SetNote("", time.Time{})
+		s.UpdateNotes(func([]Note) []Note { return nil })
 		if got, want := s.Token(), token(""); got != want {
 			t.Errorf("without a note: got %s, want %s", got, want)
 		}
 	})
 	t.Run("nil session", func(t *testing.T) {
 		var s *Session
-		s.SetNote("ada", at)
+		s.UpdateNotes(func([]Note) []Note { return []Note{{"ada", at}} })
 		s.MarkWritten()
-		if got, _ := s.Note(); got != "" {
-			t.Errorf("got note %q, want none", got)
+		if got := s.Notes(); got != nil {
+			t.Errorf("got notes %v, want none", got)
 		}
 	})
 }
@@ -137,10 +151,11 @@ func TestSession_Key(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewSession("", container(tt.one, "blog"))
-			s.SetNote("ada", time.Unix(1_700_000_000, 0))
+			at := time.Unix(1_700_000_000, 0)
+			s.UpdateNotes(func([]Note) []Note { return []Note{{"ada", at}} })
 			s.MarkWritten()
-			if got, _ := NewSession(s.Token(), container(tt.two, tt.database)).Note(); (got == "ada") != tt.want {
-				t.Errorf("got note %q, want accepted %t", got, tt.want)
+			if got := texts(t, NewSession(s.Token(), container(tt.two, tt.database)), at); (got == "ada") != tt.want {
+				t.Errorf("got notes %q, want accepted %t", got, tt.want)
 			}
 		})
 	}

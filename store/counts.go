@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// The counts in lists come from views, which follow the posts with a lag. So that a writer finds their own likes
+// and comments counted, an instance keeps the counts of the posts that it has written, and lists show them until
+// the view is as new: the higher revision of the post wins. A session carries the counts that it has written to
+// other instances, which learn them from its token. They are true for every reader, so all of an instance's readers
+// are shown them, and cached responses are shared as before.
+
+const (
+	maxInstanceCounts = 10_000 // posts whose counts an instance keeps, those written last
+	maxSessionCounts  = 16     // likewise of a session
+
+	countStripes = 1 << 12
+)
+
+// postCounts are the counts of a post as of a revision.
+type postCounts struct {
+	revision        int64
+	comments, likes int32
+}
+
+// knownCounts are the counts of posts that were written at most viewLag ago. They are safe for concurrent use.
+type knownCounts struct {
+	mu    sync.RWMutex
+	posts *simplelru.LRU[string, datedCounts] // guarded by mu
+
+	// changed counts the changes of posts; several posts share a counter. A response with a list is outdated
+	// once a counter of its posts has changed.
+	changed [countStripes]atomic.Uint32
+}
+
+type datedCounts struct {
+	postCounts
+	at time.Time // of the write
+}
+
+func newKnownCounts() *knownCounts {
+	posts, _ := simplelru.NewLRU[string, datedCounts](maxInstanceCounts, nil) // fails only for sizes below 1
+	return &knownCounts{posts: posts}
+}
+
+// raise sets the counts of a post that was written, unless a higher revision is known.
+func (k *knownCounts) raise(post string, c postCounts, at time.Time) {
+	k.mu.Lock()
+	have, known := k.posts.Peek(post)
+	newer := !known || c.revision > have.revision
+	if newer {
+		k.posts.Add(post, datedCounts{c, at})
+	}
+	k.mu.Unlock()
+	if newer { // after the change: see unchanged
+		k.changed[stripeOf(post)].Add(1)
+	}
+}
+
+var countSeed = maphash.MakeSeed()
+
+func stripeOf(post string) uint16 { return uint16(maphash.String(countSeed, post) % countStripes) }
+
+// unchanged returns a function that reports whether the counts of no post have changed since.
+func (k *knownCounts) unchanged(posts []*blog.Post) (still func() bool, bytes int) {
+	stripes := make([]uint16, len(posts))
+	for i, p := range posts {
+		stripes[i] = stripeOf(p.ID)
+	}
+	sum := func() (sum uint64) {
+		for _, at := range stripes {
+			sum += uint64(k.changed[at].Load())
+		}
+		return sum
+	}
+	before := sum()
+	return func() bool { return sum() == before }, 2*len(stripes) + 100
+}
+
+// newer returns the known counts of the posts of a list that are newer than those in the list, by index.
+func (k *knownCounts) newer(posts []*blog.Post) map[int]datedCounts {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	var newer map[int]datedCounts
+	for i, p := range posts {
+		if c, known := k.posts.Peek(p.ID); known && c.revision > p.Revision {
+			if newer == nil {
+				newer = map[int]datedCounts{}
+			}
+			newer[i] = c
+		}
+	}
+	return newer
+}
+
+// withCounts returns a page of a view with the newest known counts. It does not modify the page, which may be
+// cached. The read set of ctx becomes invalid when they change.
+func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err error) (*Page[*blog.Post], error) {
+	if err != nil {
+		return nil, err
+	}
+	still, bytes := s.counts.unchanged(page.Items) // before they are read
+	cosmos.Depend(ctx, still, bytes)
+	newer := s.counts.newer(page.Items)
+	if len(newer) == 0 {
+		return page, nil
+	}
+	shown, now := *page, s.o.Clock()
+	shown.Items = slices.Clone(page.Items)
+	for i, c := range newer {
+		if now.Sub(c.at).Abs() > viewLag {
+			continue
+		}
+		post := *page.Items[i]
+		post.CommentCount, post.LikeCount = c.comments, c.likes
+		shown.Items[i] = &post
+	}
+	return &shown, nil
+}
+
+// countsPrefix starts the note of the counts of a post. No id has it.
+const countsPrefix = "+"
+
+// noteCounts has lists show the counts of a post that was just written, on this instance and, with the session
+// of ctx, on others.
+func (s *Store) noteCounts(ctx context.Context, p *blog.Post) {
+	counts, now := postCounts{p.Revision, p.CommentCount, p.LikeCount}, s.o.Clock()
+	s.counts.raise(p.ID, counts, now)
+	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []cosmos.Note) []cosmos.Note {
+		for i, n := range notes {
+			post, have, ok := parseCounts(n.Text)
+			if !ok || post != p.ID {
+				continue
+			}
+			if have.revision >= counts.revision { // of a concurrent operation
+				return notes
+			}
+			notes = slices.Delete(notes, i, i+1)
+			break
+		}
+		notes = slices.Insert(notes, 0, cosmos.Note{Text: counts.note(p.ID), At: now})
+		left := maxSessionCounts
+		return slices.DeleteFunc(notes, func(n cosmos.Note) bool {
+			if isOfUser(n) {
+				return false
+			}
+			left--
+			return left < 0
+		})
+	})
+}
+
+// note returns the counts of a post as the text of a note.
+func (c postCounts) note(post string) string {
+	b := append(make([]byte, 0, 64), countsPrefix...)
+	for _, n := range []int64{c.revision, int64(c.comments), int64(c.likes)} {
+		b = binary.AppendVarint(b, n)
+	}
+	return string(append(b, post...))
+}
+
+// parseCounts returns the post and counts of a note; ok is false for other notes.
+func parseCounts(note string) (post string, c postCounts, ok bool) {
+	rest, ok := strings.CutPrefix(note, countsPrefix)
+	if !ok {
+		return "", c, false
+	}
+	var numbers [3]int64
+	for i := range numbers {
+		n := 0
+		if numbers[i], n = binary.Varint([]byte(rest)); n <= 0 {
+			return "", c, false
+		}
+		rest = rest[n:]
+	}
+	return rest, postCounts{numbers[0], int32(numbers[1]), int32(numbers[2])}, true
+}
