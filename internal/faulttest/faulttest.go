@@ -47,7 +47,7 @@ var Faults = []Fault{
 	{Name: "404 in a batch", Codes: changed, Misleads: true, applies: has("Read", "Patch", "Replace", "Delete"),
 		fail: failOperation(http.StatusNotFound, "Read", "Patch", "Replace", "Delete")},
 	{Name: "409 of a create", Codes: changed, Misleads: true, applies: (*request).isCreate, fail: respond(http.StatusConflict, 0)},
-	{Name: "409 in a batch", Codes: changed, Misleads: true, applies: (*request).isBatch, fail: conflictInBatch},
+	{Name: "409 in a batch", Codes: changed, Misleads: true, applies: (*request).isBatchOfWrites, fail: conflictInBatch},
 	{Name: "412 of a write", Codes: changed, Misleads: true, applies: (*request).isConditional, fail: respond(http.StatusPreconditionFailed, 0)},
 	{Name: "412 in a batch", Codes: changed, Misleads: true, applies: has("Patch"), fail: failOperation(http.StatusPreconditionFailed, "Patch")},
 	{Name: "429", applies: all, fail: respond(http.StatusTooManyRequests, 3200)},
@@ -72,6 +72,8 @@ type request struct {
 func (r *request) is(header string) bool { return strings.EqualFold(r.Header.Get(header), "true") }
 
 func (r *request) isBatch() bool { return r.is("X-Ms-Cosmos-Is-Batch-Request") }
+
+func (r *request) isBatchOfWrites() bool { return r.isBatch() && r.isWrite() }
 
 // isWrite reports whether the request may change items.
 func (r *request) isWrite() bool {
@@ -104,7 +106,9 @@ func (r *request) types() (types []string) {
 }
 
 // isOfContainer reports whether the request is of a container rather than of its items: a query, or a create.
-func (r *request) isOfContainer() bool { return !r.isItem() && !r.isBatch() }
+func (r *request) isOfContainer() bool {
+	return strings.Contains(r.URL.Path, "/colls/") && !r.isItem() && !r.isBatch()
+}
 
 func (r *request) isRead() bool { return !r.isWrite() && strings.Contains(r.URL.Path, "/docs") }
 
@@ -257,6 +261,7 @@ func (t *Transport) Do(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		_ = r.Body.Close()
+		r.Body = io.NopCloser(bytes.NewReader(read.body))
 	}
 	if c := t.due(read); c != nil {
 		return c.fail(t.To, read)
@@ -294,12 +299,12 @@ func Sweep(run func(Case) Requests) {
 	}
 }
 
-// Sample is Sweep for work with many requests: of each of the first n, one fault, by turns.
+// Sample is Sweep for work with many requests: about n of them fail, each with one fault, by turns.
 func Sample(run func(Case) Requests, n int) {
 	sent := run(Case{}).sent
-	for i, r := range sent[:min(n, len(sent))] {
+	for i := 0; i < len(sent); i += max(1, len(sent)/n) {
 		for j := range Faults {
-			if f := Faults[(i+j)%len(Faults)]; f.applies(r) {
+			if f := Faults[(i+j)%len(Faults)]; f.applies(sent[i]) {
 				run(Case{i + 1, f})
 				break
 			}
