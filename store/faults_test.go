@@ -589,7 +589,7 @@ func TestFaults_Run(t *testing.T) {
 			stop()
 			return w.wire.End()
 		}
-		faulttest.Sample(run, 24)
+		faulttest.Sample(run, 10)
 		w.settled()
 	})
 }

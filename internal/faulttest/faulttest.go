@@ -299,15 +299,28 @@ func Sweep(run func(Case) Requests) {
 	}
 }
 
-// Sample is Sweep for work with many requests: about n of them fail, each with one fault, by turns.
+// Sample is Sweep for work with many requests: about n of them fail, each with one fault, by turns, that makes the
+// request fail, one that misleads, and one after which the client repeats it.
 func Sample(run func(Case) Requests, n int) {
 	sent := run(Case{}).sent
 	for i := 0; i < len(sent); i += max(1, len(sent)/n) {
+		var done [3]bool
 		for j := range Faults {
-			if f := Faults[(i+j)%len(Faults)]; f.applies(sent[i]) {
+			f := Faults[(i+j)%len(Faults)]
+			if kind := f.kind(); f.applies(sent[i]) && !done[kind] {
+				done[kind] = true
 				run(Case{i + 1, f})
-				break
 			}
 		}
 	}
+}
+
+func (f *Fault) kind() int {
+	switch {
+	case f.Misleads:
+		return 1
+	case len(f.Codes) == 0:
+		return 2
+	}
+	return 0
 }

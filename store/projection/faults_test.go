@@ -270,10 +270,10 @@ var damages = map[string]func(*faultWorld){
 	string(projection.Deletion): func(w *faultWorld) { w.markDeleted(w.AddUser("max")) },
 }
 
-// describe returns differences without what depends on time.
+// describe returns differences without their unexported fields.
 func describe(all []projection.Difference) (texts []string) {
 	for _, d := range all {
-		texts = append(texts, fmt.Sprintf("%s %s %s", d.Kind, d.Partition, d.ID))
+		texts = append(texts, fmt.Sprintf("%s %s %s: %s, want %s", d.Kind, d.Partition, d.ID, d.Have, d.Want))
 	}
 	return texts
 }
