@@ -64,6 +64,21 @@ func TestRenameUser_BackToOldName(t *testing.T) {
 	storetest.WantCode(t, err, blog.Conflict, "username")
 }
 
+// The deletion of the user ends during a rename.
+func TestRenameUser_DeletedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	w.Wire.Intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch {
+			w.Wire.Intercept(nil)
+			w.Remove("users", ada.ID, ada.ID)
+		}
+		return nil
+	})
+	_, err := w.RenameUser(t.Context(), ada.ID, "countess")
+	storetest.WantCode(t, err, blog.NotFound, "")
+}
+
 // A name that expired and was reserved by another user during a rename stays theirs.
 func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 	w := newWorld(t)

@@ -262,7 +262,7 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 	p.Set("/renames", append(u.Renames[max(0, len(u.Renames)-maxRenames+1):], s.now()))
 	p.Increment("/revision", 1)
 	r, err := s.users.Patch(ctx, blog.Key(u.ID, u.ID), p)
-	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, nil
 	}
 	var renamed *blog.User

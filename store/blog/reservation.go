@@ -65,9 +65,9 @@ func (r *Reservation) Held(ctx context.Context, users *cosmos.Container, now tim
 	if !ValidID(r.OwnerID) {
 		return false, nil
 	}
-	raw, err := ReadItem(ctx, op, users, Key(r.OwnerID, r.OwnerID))
+	raw, err := users.ReadPrimary(ctx, Key(r.OwnerID, r.OwnerID)) // another replica may not have the owner yet
 	if raw == nil || err != nil {
-		return false, err
+		return false, CosmosError(op, err)
 	}
 	owner, err := DecodeUserOrTombstone(op, raw) // a name is free once the deletion of its owner has ended
 	return owner != nil && UsernameKey(owner.Username) == r.ID, err

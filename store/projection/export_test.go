@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"byline/store/blog"
+	"byline/store/changefeed"
 	"byline/store/jobs"
 )
 
@@ -36,4 +37,16 @@ func (v *Views) Rename(ctx context.Context, j jobs.Job) (jobs.Step, error) { ret
 // DeletePost does a unit of a job that deletes the comments, likes and text of a deleted post.
 func (v *Views) DeletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return v.deletePost(ctx, j)
+}
+
+// Work returns the work of each kind of job.
+func (v *Views) Work() map[string]jobs.Work { return v.jobWork() }
+
+// Handlers returns the handlers of the change feed by the name of their processor, and the containers of the changes.
+func (v *Views) Handlers() (handlers map[string]changefeed.Handler, sources map[string]string) {
+	handlers, sources = map[string]changefeed.Handler{}, map[string]string{}
+	for _, p := range v.processors() {
+		handlers[p.options.Name], sources[p.options.Name] = p.handle, p.source.Name()
+	}
+	return handlers, sources
 }

@@ -277,7 +277,11 @@ func (v *Views) renameDuplicate(ctx context.Context, d Difference, conflict erro
 		p.Condition = fmt.Sprintf("from c where c.revision = %d", u.Revision)
 		p.Set("/username", name)
 		p.Increment("/revision", 1)
-		if _, err := v.users.Patch(ctx, blog.Key(u.ID, u.ID), p); err != nil {
+		_, err = v.users.Patch(ctx, blog.Key(u.ID, u.ID), p)
+		if cosmos.HasStatus(err, http.StatusNotFound) {
+			return nil // deleted meanwhile
+		}
+		if err != nil {
 			return blog.CosmosError(op, err)
 		}
 		v.o.Logger.Warn("two users had one username: renamed the one without the reservation", logUser, u.ID, logOld, u.Username, logNew, name)

@@ -1,0 +1,585 @@
+package projection_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"byline/internal/faulttest"
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+	"byline/store/jobs"
+	"byline/store/projection"
+)
+
+// faultWorld is a small blog whose requests can fail. Its ids are the same in every world.
+type faultWorld struct {
+	*world
+	wire       *faulttest.Transport
+	ada, bob   *blog.User
+	post, long *blog.Post // by ada; bob likes post, and has written on it
+	comment    *blog.Comment
+	found      []projection.Difference
+	changes    [][]byte // for a handler
+}
+
+func newFaultWorld(t testing.TB, o store.Options) *faultWorld {
+	w := &faultWorld{world: newWorldWith(t, o)}
+	w.wire = &faulttest.Transport{To: w.Wire.To}
+	w.Wire.To = w.wire
+	return w
+}
+
+func (w *faultWorld) must(err error) {
+	w.T.Helper()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+func (w *faultWorld) add(author *blog.User, title, content string) *blog.Post {
+	w.T.Helper()
+	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: author.ID, Title: title, Content: content, Key: title})
+	w.must(err)
+	return p
+}
+
+// write writes the blog, whose changes no projection has handled.
+func (w *faultWorld) write() {
+	w.T.Helper()
+	w.ada, w.bob = w.AddUser("ada"), w.AddUser("bob")
+	w.post, w.long = w.add(w.ada, "post", "short"), w.add(w.ada, "long", strings.Repeat("long ", 1000))
+	gone := w.add(w.ada, "gone", "short")
+	for i, p := range []*blog.Post{w.post, w.long, gone} {
+		c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: w.bob.ID, PostID: p.ID, Content: "c", Key: "c"})
+		w.must(err)
+		if i == 0 {
+			w.comment = c
+		}
+		w.AddLike(w.bob, p)
+	}
+	w.rename(w.bob, "rob")
+	w.must(w.DeletePost(w.T.Context(), w.ada.ID, gone.ID))
+	late, _ := json.Marshal(map[string]any{"id": "late", "type": "comment", "postId": gone.ID, "userId": w.bob.ID, "userUsername": "rob", "content": "late", "creationDate": gone.CreatedAt})
+	w.Upsert("posts", gone.ID, string(late)) // as if written while the post was deleted
+}
+
+// items returns all items of a container, as its change feed has them.
+func (w *faultWorld) items(container string) (all [][]byte) {
+	w.T.Helper()
+	c, err := w.Client.NewContainer(w.Database, container)
+	w.must(err)
+	for pager := c.NewQueryItemsPager("SELECT * FROM c", azcosmos.NewPartitionKey(), nil); pager.More(); {
+		page, err := pager.NextPage(w.T.Context())
+		w.must(err)
+		all = append(all, page.Items...)
+	}
+	return all
+}
+
+// handle calls the handler of a processor with all items.
+func (w *faultWorld) handle(processor string) {
+	w.T.Helper()
+	handlers, sources := w.Views().Handlers()
+	w.must(handlers[processor](w.T.Context(), w.items(sources[processor])))
+}
+
+// work does a job to its end.
+func (w *faultWorld) work(ctx context.Context, j jobs.Job) error {
+	for range 100 {
+		step, err := w.Views().Work()[j.Kind](ctx, j)
+		if err != nil || step.Done {
+			return err
+		}
+		j.Position = step.Position
+		w.Clock.Millis.Add(step.Wait.Milliseconds())
+	}
+	return errors.New("the job does not end")
+}
+
+// settle handles all changes, and does all jobs, twice: their changes are handled, too.
+func (w *faultWorld) settle() {
+	w.T.Helper()
+	ctx := w.T.Context()
+	w.Clock.Millis.Add(2 * blog.ReservationGrace.Milliseconds()) // the sweep of usernames does not wait
+	for range 2 {
+		handlers, _ := w.Views().Handlers()
+		for _, processor := range slices.Sorted(maps.Keys(handlers)) {
+			w.handle(processor)
+		}
+		all, err := w.Views().Jobs(ctx)
+		w.must(err)
+		for _, j := range all {
+			w.must(w.work(ctx, j))
+			w.Remove("leases", j.ID, j.ID)
+		}
+	}
+}
+
+// sources returns the items of users and posts without what depends on time and on the number of writes.
+func (w *faultWorld) sources() []string {
+	var all []string
+	for _, container := range []string{"users", "posts"} {
+		for _, raw := range w.items(container) {
+			var item map[string]any
+			w.must(json.Unmarshal(raw, &item))
+			for name := range item {
+				if strings.HasPrefix(name, "_") || strings.HasSuffix(name, "Date") || name == "revision" || name == "renames" {
+					delete(item, name)
+				}
+			}
+			b, err := json.Marshal(item)
+			w.must(err)
+			all = append(all, container+" "+string(b))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// faultOperation is an operation whose requests fail.
+type faultOperation struct {
+	options store.Options
+	prepare func(*faultWorld) // default: write
+	do      func(context.Context, *faultWorld) (any, error)
+	reads   bool // changes nothing, so that all cases share a world
+
+	// believes are faults that cannot be told from the truth: the operation changes items accordingly.
+	believes []string
+
+	ignores func(projection.Difference) bool // differences that the operation leaves; nil: none
+}
+
+// ofViews are the operations of Views, by method and variant.
+var ofViews = map[string]faultOperation{
+	"CheckFeed": {reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) { return nil, w.Views().CheckFeed(ctx) }},
+	"CheckFeed/of several partitions": {reads: true, options: store.Options{FeedPartitions: 2},
+		prepare: func(w *faultWorld) {
+			w.write()
+			w.settle()
+			w.must(w.Views().FillFeed(w.T.Context()))
+			w.Store = newWithPartitions(w, 0)
+		},
+		do: func(ctx context.Context, w *faultWorld) (any, error) {
+			err := w.Views().CheckFeed(ctx)
+			if blog.CodeOf(err) == blog.Conflict {
+				return "refused", nil
+			}
+			return "accepted", err
+		}},
+	"FillFeed": {
+		prepare: func(w *faultWorld) {
+			w.write()
+			w.settle()
+			w.Store = newWithPartitions(w, 2)
+		},
+		do: func(ctx context.Context, w *faultWorld) (any, error) {
+			return nil, w.Views().FillFeed(ctx)
+		},
+		ignores: func(d projection.Difference) bool { // of the partition that is no longer used
+			return d.Kind == projection.FeedEntry && d.Partition == blog.FeedPartitionKeys(1)[0]
+		}},
+	"Jobs": {reads: true,
+		prepare: func(w *faultWorld) {
+			w.write()
+			w.handle("projections-users")
+		},
+		do: func(ctx context.Context, w *faultWorld) (any, error) {
+			all, err := w.Views().Jobs(ctx)
+			return len(all), err
+		}},
+	"Verify": {reads: true, do: verify,
+		prepare: func(w *faultWorld) {
+			w.write()
+			w.settle()
+		}},
+	"ProjectFeed": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().ProjectFeed(ctx, []*blog.Post{w.post, w.long})
+	}},
+	"ProjectSummaries": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().ProjectSummaries(ctx, w.post, w.long)
+	}},
+	"RefillFeed": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().RefillFeed(ctx)
+	}, prepare: func(w *faultWorld) {
+		w.write()
+		w.settle()
+		w.Remove("feed", "post", w.post.ID)
+	}},
+	"UpdateSummaries": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		w.Views().UpdateSummaries(ctx, w.post)
+		return nil, nil
+	}},
+	"BeginLoad": {prepare: func(*faultWorld) {}, reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) {
+		l, err := w.Views().BeginLoad(ctx)
+		return l != nil, err
+	}},
+	"BeginLoad/not empty": {reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) {
+		l, err := w.Views().BeginLoad(ctx)
+		return l != nil, err
+	}},
+}
+
+// damages are differences of each kind that Repair repairs.
+var damages = map[string]func(*faultWorld){
+	string(projection.Summary):   func(w *faultWorld) { w.Remove("users", w.ada.ID, w.post.ID) },
+	string(projection.FeedEntry): func(w *faultWorld) { w.Remove("feed", "post", w.long.ID) },
+	string(projection.Count):     func(w *faultWorld) { w.Corrupt("posts", w.long.ID, w.long.ID, "/likeCount", 7) },
+	string(projection.Text): func(w *faultWorld) {
+		w.Corrupt("posts", w.post.ID, w.post.ID, "/content", strings.Repeat("inline ", 1000))
+	},
+	string(projection.Text) + " without a post": func(w *faultWorld) {
+		w.Upsert("posts", "nothing", string(blog.Encode(blog.NewText("nothing", w.ada.ID, strings.Repeat("x", 5000)))))
+	},
+	string(projection.Name): func(w *faultWorld) {
+		w.Corrupt("posts", w.post.ID, w.comment.ID, "/userUsername", "somebody")
+	},
+	string(projection.Username): func(w *faultWorld) { w.Remove("users", "username:ada", "username:ada") },
+	string(projection.Username) + " of two users": func(w *faultWorld) {
+		eve := w.AddUser("eve")
+		w.Corrupt("users", eve.ID, eve.ID, "/username", "rob")
+	},
+	string(projection.Deletion): func(w *faultWorld) { w.markDeleted(w.AddUser("max")) },
+}
+
+// verify returns the differences that Verify reports.
+func verify(ctx context.Context, w *faultWorld) (any, error) {
+	var found []string
+	err := w.Views().Verify(ctx, 0, nil, func(d projection.Difference) {
+		found = append(found, fmt.Sprintf("%s %s %s: %s, want %s", d.Kind, d.Partition, d.ID, d.Have, d.Want))
+	})
+	return found, err
+}
+
+func newWithPartitions(w *faultWorld, n int) *store.Store {
+	s, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, FeedPartitions: n})
+	w.must(err)
+	return s
+}
+
+// operations returns all operations: of Views, the repair of each damage, the handlers, and the jobs.
+func operations() map[string]faultOperation {
+	all := maps.Clone(ofViews)
+	for name, damage := range damages {
+		all["Verify/"+name] = faultOperation{reads: true, do: verify,
+			prepare: func(w *faultWorld) {
+				w.write()
+				w.settle()
+				damage(w)
+			}}
+		var believes []string
+		if name == string(projection.Username)+" of two users" {
+			believes = []string{"404 in a batch", "409 of a create"} // the owner of the name does not exist; the new name is taken
+		}
+		all["Repair/"+name] = faultOperation{
+			believes: believes,
+			prepare: func(w *faultWorld) {
+				w.write()
+				w.settle()
+				damage(w)
+				w.found = w.Differences(0)
+				if len(w.found) == 0 {
+					w.T.Fatal("no difference to repair")
+				}
+			},
+			do: func(ctx context.Context, w *faultWorld) (any, error) {
+				for _, d := range w.found {
+					if err := w.Views().Repair(ctx, d); err != nil {
+						return nil, err
+					}
+				}
+				return nil, nil
+			}}
+	}
+	for kind, subject := range map[string]func(w *faultWorld) string{
+		"rename":     func(w *faultWorld) string { return w.bob.ID },
+		"deletePost": func(w *faultWorld) string { return deletedPost(w) },
+		"deleteUser": func(w *faultWorld) string {
+			w.markDeleted(w.bob)
+			return w.bob.ID
+		},
+	} {
+		var id string
+		var believes []string
+		if kind == "deleteUser" {
+			believes = []string{"412 in a batch", "404 of a write"} // the post of others is deleted; an item is deleted
+		}
+		all["job/"+kind] = faultOperation{
+			believes: believes,
+			prepare: func(w *faultWorld) {
+				w.write()
+				id = subject(w)
+			},
+			do: func(ctx context.Context, w *faultWorld) (any, error) {
+				return nil, w.work(ctx, jobs.Job{ID: kind + "." + id, Kind: kind, Subject: id})
+			}}
+	}
+	for _, processor := range []string{"projections-posts", "projections-users", "usernames"} {
+		all["handler/"+processor] = faultOperation{
+			prepare: func(w *faultWorld) {
+				w.write()
+				w.Clock.Millis.Add(2 * blog.ReservationGrace.Milliseconds())
+				w.Upsert("users", "username:left", string(blog.Encode(blog.NewReservation("nobody", "left", w.post.CreatedAt))))
+				w.Remove("users", "username:ada", "username:ada")
+				_, sources := w.Views().Handlers()
+				w.changes = w.items(sources[processor])
+			},
+			do: func(ctx context.Context, w *faultWorld) (any, error) {
+				handlers, _ := w.Views().Handlers()
+				return nil, handlers[processor](ctx, w.changes)
+			}}
+	}
+	return all
+}
+
+// deletedPost returns the id of the deleted post.
+func deletedPost(w *faultWorld) string {
+	for _, raw := range w.items("posts") {
+		var item blog.Authored
+		w.must(json.Unmarshal(raw, &item))
+		if item.Type == blog.TypePost && item.Deleted {
+			return item.ID
+		}
+	}
+	w.T.Fatal("no post is deleted")
+	return ""
+}
+
+// TestFaults_Complete: each method of Views, each handler, each kind of job, and each kind of difference has an
+// operation.
+func TestFaults_Complete(t *testing.T) {
+	covered := map[string]bool{}
+	for name := range operations() {
+		first, second, _ := strings.Cut(name, "/")
+		covered[first], covered[first+"/"+second] = true, true
+	}
+	for _, name := range []string{
+		"Run",               // store: TestFaults_Run
+		"Rebuild", "Status", // TestFaults_Rebuild
+		"Observer",                           // sends no request
+		"DeleteUser", "Rename", "DeletePost", // jobs
+		"Work", "Handlers", // of these tests
+	} {
+		covered[name] = true
+	}
+	of := reflect.TypeFor[*projection.Views]()
+	for i := range of.NumMethod() {
+		if name := of.Method(i).Name; !covered[name] {
+			t.Errorf("the method %s is in none of the tables of operations whose requests fail", name)
+		}
+	}
+	w := newFaultWorld(t, store.Options{})
+	handlers, _ := w.Views().Handlers()
+	for name := range handlers {
+		if !covered["handler/"+name] {
+			t.Errorf("the handler %s is in none of the tables of operations whose requests fail", name)
+		}
+	}
+	for kind := range w.Views().Work() {
+		if !covered["job/"+kind] {
+			t.Errorf("the job %s is in none of the tables of operations whose requests fail", kind)
+		}
+	}
+	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text, projection.Name, projection.Username, projection.Deletion} {
+		if !covered["Repair/"+string(kind)] {
+			t.Errorf("no difference of kind %s is repaired", kind)
+		}
+	}
+}
+
+// If a request fails, an operation returns an error or its result. When it is repeated, and the projections have
+// handled all changes, nothing is lost, and the views are as their sources.
+func TestFaults(t *testing.T) {
+	for name, operation := range operations() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cosmostest.NeedsEngine(t, "it runs on the fake clock")
+			s := sweep{faultOperation: operation}
+			if operation.reads {
+				cosmostest.Run(t, func(t *testing.T) {
+					w := s.newWorld(t)
+					faulttest.Sweep(func(c faulttest.Case) faulttest.Requests { return s.run(w, c) })
+				})
+				return
+			}
+			faulttest.Sweep(func(c faulttest.Case) (requests faulttest.Requests) {
+				cosmostest.Run(t, func(t *testing.T) {
+					w := s.newWorld(t)
+					requests = s.run(w, c)
+					s.check(w, c, requests)
+				})
+				return requests
+			})
+		})
+	}
+}
+
+// sweep is the sweep of an operation, and what it does without a fault.
+type sweep struct {
+	faultOperation
+	want    any
+	sources []string
+}
+
+func (s *sweep) newWorld(t testing.TB) *faultWorld {
+	w := newFaultWorld(t, s.options)
+	if s.prepare == nil {
+		w.write()
+	} else {
+		s.prepare(w)
+	}
+	return w
+}
+
+// run does the operation, and repeats it if it may have had no effect.
+func (s *sweep) run(w *faultWorld, c faulttest.Case) faulttest.Requests {
+	w.T.Helper()
+	w.wire.Begin(c, nil)
+	got, err := s.do(w.T.Context(), w)
+	requests := w.wire.End()
+	if c.N == 0 {
+		s.want = got
+	}
+	if err != nil && (c.N == 0 || !slices.Contains(c.Codes, blog.CodeOf(err))) {
+		w.T.Errorf("%v (%s): code %s, want %q or no error: %v", c, requests.Failed, blog.CodeOf(err), c.Codes, err)
+	}
+	if diff := gocmp.Diff(s.want, got); err == nil && diff != "" && !c.Misleads {
+		w.T.Errorf("%v (%s): %s", c, requests.Failed, diff)
+	}
+	if err != nil || c.Misleads {
+		got, err := s.do(w.T.Context(), w)
+		if diff := gocmp.Diff(s.want, got); err != nil || diff != "" {
+			w.T.Errorf("repetition after %v (%s): %v %s", c, requests.Failed, err, diff)
+		}
+	}
+	return requests
+}
+
+// check checks that nothing is lost, and that the views are as their sources.
+func (s *sweep) check(w *faultWorld, c faulttest.Case, requests faulttest.Requests) {
+	w.T.Helper()
+	if c.N > 0 && (len(c.Codes) == 0 || slices.Contains(s.believes, c.Name)) {
+		return // the client has repeated the request, or the operation believes the fault
+	}
+	w.settle()
+	for _, d := range w.Differences(0) {
+		if s.ignores == nil || !s.ignores(d) {
+			w.T.Errorf("after %v (%s): %+v", c, requests.Failed, d)
+		}
+	}
+	if c.N == 0 {
+		s.sources = w.sources()
+	} else if diff := gocmp.Diff(s.sources, w.sources()); diff != "" {
+		w.T.Errorf("after %v (%s): %s", c, requests.Failed, diff)
+	}
+}
+
+// If a request of Rebuild or Status fails, it returns an error, or has done its work for every range.
+func TestFaults_Rebuild(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it runs on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newFaultWorld(t, store.Options{})
+		w.write()
+		stop := w.Start()
+		waittest.Until(t, w.CaughtUp)
+		stop()
+		status := func(ctx context.Context) (any, error) {
+			all, err := w.Views().Status(ctx)
+			var ranges []string
+			for _, s := range all {
+				ranges = append(ranges, fmt.Sprintf("%s %s %v, to rebuild: %v", s.Processor, s.Container, s.Range, s.Replay > 0))
+			}
+			return ranges, err
+		}
+		rebuild := func(ctx context.Context) (any, error) {
+			if err := w.Views().Rebuild(ctx); err != nil {
+				return nil, err
+			}
+			w.wire.End()
+			return status(ctx)
+		}
+		for name, do := range map[string]func(context.Context) (any, error){"Rebuild": rebuild, "Status": status} {
+			var want any
+			faulttest.Sweep(func(c faulttest.Case) faulttest.Requests {
+				w.wire.Begin(c, nil)
+				got, err := do(t.Context())
+				requests := w.wire.End()
+				if c.N == 0 {
+					want = got
+				}
+				if err != nil && (c.N == 0 || !slices.Contains(c.Codes, blog.CodeOf(err))) {
+					t.Errorf("%s, %v (%s): code %s, want %q or no error: %v", name, c, requests.Failed, blog.CodeOf(err), c.Codes, err)
+				}
+				if err == nil && !c.Misleads && gocmp.Diff(want, got) != "" {
+					t.Errorf("%s, %v (%s): %s", name, c, requests.Failed, gocmp.Diff(want, got))
+				}
+				if got, err := do(t.Context()); err != nil || gocmp.Diff(want, got) != "" {
+					t.Errorf("%s, repetition after %v (%s): %v %s", name, c, requests.Failed, err, gocmp.Diff(want, got))
+				}
+				return requests
+			})
+		}
+		w.Start()
+		w.Rebuilt()
+		waittest.Until(t, w.CaughtUp)
+		for _, d := range w.Differences(0) {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// A unit of a job waits only if it has made no progress because of concurrent writes.
+func TestDeletePost_Waits(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it injects faults")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newFaultWorld(t, store.Options{})
+		w.write()
+		id := deletedPost(w)
+		for i := range 250 {
+			item, _ := json.Marshal(map[string]any{"id": fmt.Sprint("late-", i), "type": "comment", "postId": id, "userId": w.bob.ID})
+			w.Upsert("posts", id, string(item))
+		}
+		step := func() jobs.Step {
+			s, err := w.Views().DeletePost(t.Context(), jobs.Job{Kind: "deletePost", Subject: id})
+			w.must(err)
+			return s
+		}
+		contended := func(r *http.Request) bool {
+			return r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && strings.Contains(body(t, r), "Delete")
+		}
+		i := slices.IndexFunc(faulttest.Faults, func(f faulttest.Fault) bool { return f.Name == "404 in a batch" })
+		w.wire.Begin(faulttest.Case{N: 1, Fault: faulttest.Faults[i]}, contended)
+		if s := step(); s.Items != 0 || s.Done || s.Wait <= 0 {
+			t.Errorf("without progress: %+v, want a wait", s)
+		}
+		w.wire.End()
+		w.Wire.Intercept(func(r *http.Request) error {
+			if contended(r) {
+				storetest.Pass(time.Second) // the time of a unit
+			}
+			return nil
+		})
+		for left := 251; left > 0; left -= 100 {
+			if s := step(); s.Items != min(left, 100) || s.Wait != 0 {
+				t.Errorf("with progress: %+v, want %d items and no wait", s, min(left, 100))
+			}
+		}
+		if s := step(); !s.Done || s.Wait != 0 {
+			t.Errorf("without items: %+v", s)
+		}
+	})
+}
