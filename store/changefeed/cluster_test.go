@@ -23,7 +23,7 @@ import (
 type leaseItem struct {
 	ID, Owner, Continuation    string
 	MinInclusive, MaxExclusive string
-	Generation                 int64
+	Generation, Resets         int64
 	Merging                    bool
 }
 
