@@ -75,7 +75,7 @@ func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *in
 	go func() { done <- s.Run(ctx) }()
 	i.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})
