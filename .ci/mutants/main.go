@@ -1,6 +1,6 @@
 // Mutants measures what the tests of a package notice. It draws mutants of the package, small changes of its code,
 // and runs for each the tests of the package and then those of the packages that import it, until one fails. Nearer
-// packages come first, internal/e2e last. The working tree stays as it is.
+// packages come first, internal/e2e with -short last. The working tree stays as it is.
 //
 //	go run ./.ci/mutants store/changefeed                   ten mutants, by a random seed, which is printed
 //	go run ./.ci/mutants -n 20 -seed 7 store/changefeed

@@ -20,6 +20,9 @@ type listed struct {
 	Imports, TestImports, XTestImports []string
 }
 
+// slow reports that the tests are run last, and in their short forms.
+func (p listed) slow() bool { return strings.HasSuffix(p.ImportPath, "/internal/e2e") }
+
 // packages are the package that is mutated, and those with tests that may notice.
 type packages struct {
 	root  string
@@ -62,7 +65,7 @@ func findPackages(folder string) (*packages, error) {
 		case len(p.TestGoFiles)+len(p.XTestGoFiles) == 0:
 		case p.ImportPath == all[i].ImportPath:
 			found.tests = slices.Insert(found.tests, 0, p)
-		case strings.HasSuffix(p.ImportPath, "/internal/e2e"): // slow
+		case p.slow():
 			last = append(last, p)
 		case uses:
 			found.tests = append(found.tests, p)

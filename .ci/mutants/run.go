@@ -38,27 +38,30 @@ type tests struct {
 // try runs the tests with a flag of go that applies a mutant, until a package's fail.
 func (t *tests) try(overlay string) (result outcome, by string, err error) {
 	for _, p := range t.packages.tests {
-		if err := t.measure(p); err != nil {
-			return 0, "", err
-		}
 		binary, err := t.compile(p, overlay)
 		if err != nil {
 			return notCompiled, "", nil
 		}
-		switch failed, hung := t.fails(p, binary, overlay); {
+		failed, hung := t.fails(p, binary, overlay)
+		if !hung && failed == "" {
+			continue
+		}
+		if err := t.passes(p); err != nil {
+			return 0, "", err
+		}
+		switch {
 		case hung:
 			return hangs, filepath.Base(p.Dir) + "." + failed, nil
-		case failed != "" && p.ImportPath == t.packages.path:
+		case p.ImportPath == t.packages.path:
 			return caught, failed, nil
-		case failed != "":
-			return caughtAbove, filepath.Base(p.Dir) + "." + failed, nil
 		}
+		return caughtAbove, filepath.Base(p.Dir) + "." + failed, nil
 	}
 	return survived, "", nil
 }
 
-// measure runs the tests of a package without a mutant, once. They must pass; their time sets the limit.
-func (t *tests) measure(p listed) error {
+// passes checks that the tests of a package pass without a mutant, unless they have passed with one.
+func (t *tests) passes(p listed) error {
 	if t.limits[p.ImportPath] > 0 {
 		return nil
 	}
@@ -66,11 +69,9 @@ func (t *tests) measure(p listed) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	if output, err := t.run(p, binary, "", "", 10*time.Minute); err != nil {
+	if output, err := t.run(p, binary, "", ""); err != nil {
 		return fmt.Errorf("%s fails without a mutant: %w\n%s", p.ImportPath, err, output)
 	}
-	t.limits[p.ImportPath] = max(time.Minute, 3*time.Since(began))
 	return nil
 }
 
@@ -89,7 +90,7 @@ func (t *tests) compile(p listed, overlay string) (binary string, err error) {
 func (t *tests) fails(p listed, binary, overlay string) (test string, hung bool) {
 	alone := ""
 	for range 3 {
-		output, err := t.run(p, binary, overlay, alone, t.limits[p.ImportPath])
+		output, err := t.run(p, binary, overlay, alone)
 		test, hung = failure(output)
 		switch {
 		case hung || errors.Is(err, context.DeadlineExceeded):
@@ -107,19 +108,27 @@ func (t *tests) fails(p listed, binary, overlay string) (test string, hung bool)
 	return test + " (not alone)", false
 }
 
-// run runs a test binary, or one of its tests, as go test does.
-func (t *tests) run(p listed, binary, overlay, test string, limit time.Duration) ([]byte, error) {
+// run runs a test binary, or one of its tests, as go test does. When all pass, their time sets the limit.
+func (t *tests) run(p listed, binary, overlay, test string) ([]byte, error) {
+	limit := cmp.Or(t.limits[p.ImportPath], 10*time.Minute)
 	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second) // the binary ends itself before
 	defer cancel()
 	command := exec.CommandContext(ctx, binary, "-test.paniconexit0", "-test.failfast", "-test.timeout="+limit.String())
 	if test != "" {
 		command.Args = append(command.Args, "-test.run=^"+test+"$")
 	}
+	if p.slow() {
+		command.Args = append(command.Args, "-test.short")
+	}
 	command.Dir, command.Env = p.Dir, environment(t.dir, overlay)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = time.Second
+	began := time.Now()
 	output, err := command.CombinedOutput()
+	if err == nil && test == "" {
+		t.limits[p.ImportPath] = max(time.Minute, t.limits[p.ImportPath], 3*time.Since(began))
+	}
 	_ = command.Cancel() // the processes that the tests have left
 	if ctx.Err() != nil {
 		err = ctx.Err()
