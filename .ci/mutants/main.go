@@ -80,7 +80,8 @@ func sample(folder string, n int, seed uint64) error {
 		fmt.Printf("%s:%d: %s: %v%s\n", file, m.line, m.change, result, by)
 	}
 	fmt.Printf("%d of %d caught, %d of them by packages above; %d hang, %d survived; %d did not compile\n",
-		results[caught]+results[caughtAbove], tried, results[caughtAbove], results[hangs], results[survived], results[notCompiled])
+		results[caught]+results[caughtAbove], tried, results[caughtAbove],
+		results[hangs], results[survived], results[notCompiled])
 	return nil
 }
 

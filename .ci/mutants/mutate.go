@@ -109,7 +109,8 @@ func (s scope) text(n ast.Node) string {
 
 // add adds the mutant that replaces the text between two positions.
 func (s scope) add(from, to token.Pos, text, change string) {
-	s.mutator.mutants = append(s.mutator.mutants, mutant{s.file, s.at(from).Line, s.at(from).Offset, s.at(to).Offset, text, change})
+	begin, end := s.at(from), s.at(to)
+	s.mutator.mutants = append(s.mutator.mutants, mutant{s.file, begin.Line, begin.Offset, end.Offset, text, change})
 }
 
 func (s scope) replace(n ast.Node, text string) {
@@ -169,7 +170,8 @@ func (s scope) returnNil(n *ast.ReturnStmt) {
 		return
 	}
 	results := s.function.Results.List
-	if t, ok := results[len(results)-1].Type.(*ast.Ident); !ok || t.Name != "error" || len(n.Results) != s.function.Results.NumFields() {
+	t, ok := results[len(results)-1].Type.(*ast.Ident)
+	if !ok || t.Name != "error" || len(n.Results) != s.function.Results.NumFields() {
 		return
 	}
 	if last := n.Results[len(n.Results)-1]; s.text(last) != "nil" {

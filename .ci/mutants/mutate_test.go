@@ -11,16 +11,30 @@ import (
 
 func TestMutantsOf(t *testing.T) {
 	for source, want := range map[string][]string{
-		`func f(a, b bool) bool { return a && !b }`:                  {"&& -> ||", "!b -> b"},
-		`func f(n int) { if n < 7 { g(n) } }`:                        {"n < 7 -> !(n < 7)", "< -> <=", "7 -> 8", "removed g(n)"},
-		`func f(n int) { if n == 7 { n++ } }`:                        {"== -> !=", "7 -> 8", "removed n++"},
-		`func f() (int, error) { return 0, err }`:                    {"err -> nil", "0 -> 1"},
-		`func f() error { return nil }`:                              nil,
-		`func f() error { return func() string { return s }() }`:     {"func() string { return s }() -> nil"},
-		`func f(n int) { for n > 0 { n -= 1; continue } }`:           {"n > 0 -> !(n > 0)", "> -> >=", "0 -> 1", "removed n -= 1", "1 -> 2", "continue -> break"},
-		`func f(n int) { switch { case n >= 1, ok(n): defer g() } }`: {"removed defer g()", "n >= 1 -> !(n >= 1)", "ok(n) -> !(ok(n))", ">= -> >", "1 -> 2"},
-		`func f(c chan bool) { x := [4]byte{}; go g(x); c <- true }`: {"removed go g(x)", "removed c <- true", "true -> false"},
-		`func f(n int) { select { default: n = n + 1 } }`:            {"removed n = n + 1", "+ -> -", "1 -> 2"},
+		`func f(a, b bool) bool { return a && !b }`: {"&& -> ||", "!b -> b"},
+		`func f(n int) { if n < 7 { g(n) } }`: {
+			"n < 7 -> !(n < 7)", "< -> <=", "7 -> 8", "removed g(n)",
+		},
+		`func f(n int) { if n == 7 { n++ } }`: {
+			"== -> !=", "7 -> 8", "removed n++",
+		},
+		`func f() (int, error) { return 0, err }`: {"err -> nil", "0 -> 1"},
+		`func f() error { return nil }`:           nil,
+		`func f() error { return func() string { return s }() }`: {
+			"func() string { return s }() -> nil",
+		},
+		`func f(n int) { for n > 0 { n -= 1; continue } }`: {
+			"n > 0 -> !(n > 0)", "> -> >=", "0 -> 1", "removed n -= 1", "1 -> 2", "continue -> break",
+		},
+		`func f(n int) { switch { case n >= 1, ok(n): defer g() } }`: {
+			"removed defer g()", "n >= 1 -> !(n >= 1)", "ok(n) -> !(ok(n))", ">= -> >", "1 -> 2",
+		},
+		`func f(c chan bool) { x := [4]byte{}; go g(x); c <- true }`: {
+			"removed go g(x)", "removed c <- true", "true -> false",
+		},
+		`func f(n int) { select { default: n = n + 1 } }`: {
+			"removed n = n + 1", "+ -> -", "1 -> 2",
+		},
 	} {
 		file := filepath.Join(t.TempDir(), "f.go")
 		text := []byte("package p\n" + source)

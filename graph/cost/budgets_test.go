@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,7 +66,8 @@ func (b budgets) admit(m *Meter, query string) *refusal.Error {
 }
 
 func (b budgets) counted() (perRequest, perViewer float64) {
-	return testutil.ToFloat64(b.exceeded.WithLabelValues(budgetPerRequest)), testutil.ToFloat64(b.exceeded.WithLabelValues(budgetPerViewer))
+	of := func(name string) float64 { return testutil.ToFloat64(b.exceeded.WithLabelValues(name)) }
+	return of(budgetPerRequest), of(budgetPerViewer)
 }
 
 // likes is a mutation of 19.6 RU for each like.
@@ -104,7 +106,8 @@ func TestBudgets_PerRequest(t *testing.T) {
 			}
 			perRequest, perViewer := b.counted()
 			if code != tt.code || perRequest != tt.counted || perViewer != 0 {
-				t.Errorf("refused as %q and counted %.0f and %.0f times, want %q, %.0f and 0", code, perRequest, perViewer, tt.code, tt.counted)
+				t.Errorf("refused as %q and counted %.0f and %.0f times, want %q, %.0f and 0",
+					code, perRequest, perViewer, tt.code, tt.counted)
 			}
 			if logged := strings.Contains(b.log.String(), "over budget"); logged != (tt.budget.Measure && tt.counted > 0) {
 				t.Errorf("logged %q", b.log)
@@ -119,8 +122,9 @@ func TestBudgets_PerRequest(t *testing.T) {
 func TestBudgets_Messages(t *testing.T) {
 	b := newBudgets(t, Options{PerRequest: Budget{RU: 30}, PerViewer: Budget{RU: 10, Measure: true}})
 	got := b.admit(&Meter{}, likes(2))
-	want := &refusal.Error{Code: refusal.QueryTooExpensive, Field: "la", Message: "this operation is predicted to cost 39 RU, more than the limit of 30 RU; " +
-		"the most expensive field is la with 20 RU: request smaller pages or fewer nested lists"}
+	want := &refusal.Error{Code: refusal.QueryTooExpensive, Field: "la",
+		Message: "this operation is predicted to cost 39 RU, more than the limit of 30 RU; " +
+			"the most expensive field is la with 20 RU: request smaller pages or fewer nested lists"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}
@@ -129,8 +133,9 @@ func TestBudgets_Messages(t *testing.T) {
 	if first, second := b.admit(m, likes(1)), b.admit(m, likes(1)); first != nil || second != nil {
 		t.Fatal(first, second)
 	}
-	if want := `msg="over budget" budget=viewer limit=10 predicted=20 path=la requestId=r1`; !strings.Contains(b.log.String(), want) {
-		t.Errorf("logged %q, want %s", b.log, want)
+	const measured = `msg="over budget" budget=viewer limit=10 predicted=20 path=la requestId=r1`
+	if !strings.Contains(b.log.String(), measured) {
+		t.Errorf("logged %q, want %s", b.log, measured)
 	}
 }
 
@@ -143,12 +148,10 @@ func TestBudgets_PerViewer(t *testing.T) {
 		canceled bool
 		wait     time.Duration // after which it may be tried again, if it is refused
 	}
-	times := func(n int, o operation) (all []operation) {
-		for range n {
-			all = append(all, o)
-		}
-		return all
-	}
+	charging := func(ru Rounded) operation { return operation{query: read, actual: ru} }
+	times := func(n int, o operation) []operation { return slices.Repeat([]operation{o}, n) }
+	refusedFor := func(d time.Duration) operation { return operation{query: read, wait: d} }
+	ten := Budget{RU: 10}
 	wait := func(ru float64) time.Duration { // until so much is refilled
 		return time.Duration(ru*float64(6*time.Second)).Round(time.Millisecond) + time.Millisecond
 	}
@@ -158,19 +161,23 @@ func TestBudgets_PerViewer(t *testing.T) {
 		operations []operation
 		counted    float64
 	}{
-		"as predicted -> all of it":      {"ada", Budget{RU: 10}, append(times(10, operation{read, 1, false, 0}), operation{read, 1, false, wait(1)}), 1},
-		"not settled -> reserved":        {"ada", Budget{RU: 10}, append(times(10, operation{read, -1, false, 0}), operation{read, 1, false, wait(1)}), 1},
-		"less than predicted -> refund":  {"ada", Budget{RU: 10}, append(times(19, operation{read, .5, false, 0}), operation{read, .5, false, wait(.5)}), 1},
-		"more than predicted -> debt":    {"ada", Budget{RU: 10}, []operation{{read, 12, false, 0}, {read, 1, false, wait(3)}}, 1},
-		"canceled -> no refund":          {"ada", Budget{RU: 10}, append(times(10, operation{read, 0, true, 0}), operation{read, 1, false, wait(1)}), 1},
-		"canceled, more than predicted":  {"ada", Budget{RU: 10}, []operation{{read, 12, true, 0}, {read, 1, false, wait(3)}}, 1},
-		"beyond a full budget -> debt":   {"ada", Budget{RU: 10}, []operation{{likes(1), 19.6, false, 0}, {read, 1, false, wait(10.6)}}, 1},
-		"beyond a budget that is not":    {"ada", Budget{RU: 10}, []operation{{read, 1, false, 0}, {likes(1), 1, false, wait(1)}}, 1},
-		"only measured -> not refused":   {"ada", Budget{RU: 10, Measure: true}, append(times(10, operation{read, 1, false, 0}), operation{read, 1, false, 0}), 1},
-		"no budget -> no limit":          {"ada", Budget{}, times(20, operation{read, 100, false, 0}), 0},
-		"no payer -> no limit":           {"", Budget{RU: 10}, times(20, operation{read, 100, false, 0}), 0},
-		"predicted to cost nothing":      {"ada", Budget{RU: 10}, times(20, operation{`{ __typename }`, 0, false, 0}), 0},
-		"nothing predicted, but charged": {"ada", Budget{RU: 10}, []operation{{`{ __typename }`, 10.5, false, 0}, {`{ __typename }`, 0, false, wait(.5)}}, 1},
+		"as predicted -> all of it":     {"ada", ten, append(times(10, charging(1)), refusedFor(wait(1))), 1},
+		"not settled -> reserved":       {"ada", ten, append(times(10, charging(-1)), refusedFor(wait(1))), 1},
+		"less than predicted -> refund": {"ada", ten, append(times(19, charging(.5)), refusedFor(wait(.5))), 1},
+		"more than predicted -> debt":   {"ada", ten, []operation{charging(12), refusedFor(wait(3))}, 1},
+		"canceled -> no refund": {"ada", ten,
+			append(times(10, operation{query: read, canceled: true}), refusedFor(wait(1))), 1},
+		"canceled, more than predicted -> debt": {"ada", ten,
+			[]operation{{query: read, actual: 12, canceled: true}, refusedFor(wait(3))}, 1},
+		"beyond a full budget -> debt": {"ada", ten,
+			[]operation{{query: likes(1), actual: 19.6}, refusedFor(wait(10.6))}, 1},
+		"beyond what is left -> refused": {"ada", ten, []operation{charging(1), {query: likes(1), wait: wait(1)}}, 1},
+		"only measured -> not refused":   {"ada", Budget{RU: 10, Measure: true}, times(11, charging(1)), 1},
+		"no budget -> no limit":          {"ada", Budget{}, times(20, charging(100)), 0},
+		"no payer -> no limit":           {"", ten, times(20, charging(100)), 0},
+		"predicted to cost nothing":      {"ada", ten, times(20, operation{query: `{ __typename }`}), 0},
+		"nothing predicted, but charged": {"ada", ten,
+			[]operation{{query: `{ __typename }`, actual: 10.5}, {query: `{ __typename }`, wait: wait(.5)}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // no time passes
@@ -283,7 +290,8 @@ func TestNewBudgets_LogsMutationsOverBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBudgets(t, Options{PerRequest: Budget{RU: tt.ru}, FeedPartitions: tt.feedPartitions})
 			var got []string
-			for _, line := range regexp.MustCompile(`mutation=(\w+) budget=request limit=40 predicted=(\d+)`).FindAllStringSubmatch(b.log.String(), -1) {
+			logged := regexp.MustCompile(`mutation=(\w+) budget=request limit=40 predicted=(\d+)`)
+			for _, line := range logged.FindAllStringSubmatch(b.log.String(), -1) {
 				got = append(got, line[1]+" "+line[2])
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

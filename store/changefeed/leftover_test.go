@@ -56,8 +56,8 @@ func TestSplit_PartsOfAnotherProcess(t *testing.T) {
 			w.makeLease(r.Context(), two, lease)
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			of := azcosmos.FeedRange{MinInclusive: lease["minInclusive"].(string), MaxExclusive: lease["maxExclusive"].(string)}
-			f.owner[fmt.Sprint(of, lease["generation"])] = "two"
+			from, to := lease["minInclusive"].(string), lease["maxExclusive"].(string)
+			f.owner[fmt.Sprint(azcosmos.FeedRange{MinInclusive: from, MaxExclusive: to}, lease["generation"])] = "two"
 			return nil
 		})
 		w.write("a")
@@ -88,9 +88,12 @@ type pausedFeed struct {
 	paused *atomic.Bool
 }
 
-func (c pausedFeed) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+func (c pausedFeed) ReadChangeFeed(
+	ctx context.Context, o *azcosmos.ChangeFeedOptions,
+) (azcosmos.ChangeFeedResponse, error) {
 	if c.paused.Load() {
-		return azcosmos.ChangeFeedResponse{}, &azcore.ResponseError{StatusCode: http.StatusServiceUnavailable, RawResponse: &http.Response{}}
+		return azcosmos.ChangeFeedResponse{},
+			&azcore.ResponseError{StatusCode: http.StatusServiceUnavailable, RawResponse: &http.Response{}}
 	}
 	return c.Container.ReadChangeFeed(ctx, o)
 }
@@ -109,14 +112,15 @@ func TestMerge_PositionsOfTwoContainers(t *testing.T) {
 		}
 		const middle = "1F"
 		lease := func(from, to, owner, container, lsn string) {
-			at := map[string]any{"version": 1, "resourceId": container,
-				"continuation": []any{map[string]any{"minInclusive": from, "maxExclusive": to, "continuationToken": `"` + lsn + `"`}}}
+			at := map[string]any{"version": 1, "resourceId": container, "continuation": []any{
+				map[string]any{"minInclusive": from, "maxExclusive": to, "continuationToken": `"` + lsn + `"`}}}
 			token, err := json.Marshal(at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.makeLease(t.Context(), w.client, map[string]any{"id": "test." + from + "-" + to, "minInclusive": from, "maxExclusive": to,
-				"owner": owner, "expiry": time.Hour, "generation": 1, "continuation": string(token)})
+			w.makeLease(t.Context(), w.client, map[string]any{"id": "test." + from + "-" + to,
+				"minInclusive": from, "maxExclusive": to, "generation": 1, "continuation": string(token),
+				"owner": owner, "expiry": time.Hour})
 		}
 		lease("", middle, "", "deleted==", "1000")
 		lease(middle, "FF", "two", source.ContainerProperties.ResourceID, "15")

@@ -6,29 +6,32 @@ import (
 )
 
 func TestPages(t *testing.T) {
-	page := func(items int, full bool, lag int64, took time.Duration) pageResult {
-		return pageResult{Progress: Progress{Items: items, Lag: lag, Took: took}, full: full}
+	at := func(size int32, repeats int) pages { return pages{size, 1000, repeats} }
+	failed := func(p *pages) { p.shrink() }
+	full := func(items int, took time.Duration) func(*pages) {
+		return func(p *pages) { p.adapt(pageResult{Progress: Progress{Items: items, Lag: 5, Took: took}, full: true}) }
 	}
-	shrink := func(p *pages) { p.shrink() }
-	adapt := func(done pageResult) func(*pages) { return func(p *pages) { p.adapt(done) } }
+	last := func(items int, full bool, lag int64) func(*pages) {
+		return func(p *pages) { p.adapt(pageResult{Progress: Progress{Items: items, Lag: lag}, full: full}) }
+	}
 	for name, c := range map[string]struct {
 		before pages
 		change func(*pages)
 		want   pages
 	}{
-		"failed page -> a tenth, its changes may repeat":  {pages{200, 1000, 0}, shrink, pages{20, 1000, 200}},
-		"failed page of few changes -> one":               {pages{9, 1000, 0}, shrink, pages{1, 1000, 9}},
-		"second failure -> the changes of the first":      {pages{20, 1000, 200}, shrink, pages{2, 1000, 200}},
-		"short page -> twice as many":                     {pages{100, 1000, 0}, adapt(page(100, true, 5, shortPage)), pages{200, 1000, 0}},
-		"short page -> at most the limit":                 {pages{600, 1000, 0}, adapt(page(600, true, 5, 0)), pages{1000, 1000, 0}},
-		"page of medium length -> the same":               {pages{100, 1000, 0}, adapt(page(100, true, 5, longPage)), pages{100, 1000, 0}},
-		"long page -> half":                               {pages{100, 1000, 0}, adapt(page(100, true, 5, longPage+1)), pages{50, 1000, 0}},
-		"long page of one change -> one":                  {pages{1, 1000, 0}, adapt(page(1, true, 5, longPage+1)), pages{1, 1000, 0}},
-		"changes that may repeat -> as many fewer":        {pages{100, 1000, 150}, adapt(page(100, true, 5, longPage)), pages{100, 1000, 50}},
-		"more changes than may repeat -> none":            {pages{100, 1000, 50}, adapt(page(100, true, 5, longPage)), pages{100, 1000, 0}},
-		"end of the feed -> none may repeat":              {pages{100, 1000, 150}, adapt(page(10, false, 0, 0)), pages{100, 1000, 0}},
-		"page that ends early -> not the end of the feed": {pages{100, 1000, 150}, adapt(page(10, false, 5, 0)), pages{200, 1000, 140}},
-		"full page at the end of the feed -> may repeat":  {pages{100, 1000, 150}, adapt(page(100, true, 0, 0)), pages{200, 1000, 50}},
+		"failed page -> a tenth, its changes may repeat":  {at(200, 0), failed, at(20, 200)},
+		"failed page of few changes -> one":               {at(9, 0), failed, at(1, 9)},
+		"second failure -> the changes of the first":      {at(20, 200), failed, at(2, 200)},
+		"short page -> twice as many":                     {at(100, 0), full(100, shortPage), at(200, 0)},
+		"short page -> at most the limit":                 {at(600, 0), full(600, 0), at(1000, 0)},
+		"page of medium length -> the same":               {at(100, 0), full(100, longPage), at(100, 0)},
+		"long page -> half":                               {at(100, 0), full(100, longPage+1), at(50, 0)},
+		"long page of one change -> one":                  {at(1, 0), full(1, longPage+1), at(1, 0)},
+		"changes that may repeat -> as many fewer":        {at(100, 150), full(100, longPage), at(100, 50)},
+		"more changes than may repeat -> none":            {at(100, 50), full(100, longPage), at(100, 0)},
+		"end of the feed -> none may repeat":              {at(100, 150), last(10, false, 0), at(100, 0)},
+		"page that ends early -> not the end of the feed": {at(100, 150), last(10, false, 5), at(200, 140)},
+		"full page at the end of the feed -> may repeat":  {at(100, 150), last(100, true, 0), at(200, 50)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.before
