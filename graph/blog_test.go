@@ -297,7 +297,7 @@ func (b *testBlog) settle(t testing.TB) {
 	go func() { done <- b.projector.Run(ctx) }()
 	waittest.For(t, func() bool { return b.settled(t) })
 	stop()
-	if err := <-done; err != nil && ctx.Err() == nil {
+	if err := waittest.Receive(t, done); err != nil && ctx.Err() == nil {
 		t.Fatal(err)
 	}
 	b.wire.reset()

@@ -81,7 +81,7 @@ func TestLog_RepeatedEventFailuresAreSuppressed(t *testing.T) {
 					}
 					return f
 				})
-				if got := <-events; !strings.Contains(got, "UNAVAILABLE") {
+				if got := waittest.Receive(t, events); !strings.Contains(got, "UNAVAILABLE") {
 					t.Fatal(got)
 				}
 				b.wire.engine.(*emulator.Engine).Inject(nil)
@@ -123,7 +123,7 @@ func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 			b.wire.mu.Lock()
 			b.wire.fail = throttle
 			b.wire.mu.Unlock()
-			if got := <-events; strings.Contains(got, "errors") || !once.Load() {
+			if got := waittest.Receive(t, events); strings.Contains(got, "errors") || !once.Load() {
 				t.Errorf("event %d: %s", i, got)
 			}
 		}

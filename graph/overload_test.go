@@ -185,7 +185,7 @@ func TestLargeBodies(t *testing.T) {
 			w.Close()
 		}
 		for range 2 {
-			if r := <-results; r.err != nil || r.status != http.StatusOK {
+			if r := waittest.Receive(t, results); r.err != nil || r.status != http.StatusOK {
 				t.Errorf("the first bodies: %d %s, %v", r.status, r.body, r.err)
 			}
 		}
@@ -247,7 +247,7 @@ func TestLargeResponses(t *testing.T) {
 		r.Header.Set("Content-Type", mediaJSON)
 		b.ServeHTTP(client, r)
 	}()
-	<-client.writing
+	waittest.Receive(t, client.writing)
 	var good, refused float64
 	count := func(wantGood, wantRefused float64) { // since the last call
 		t.Helper()
@@ -287,7 +287,7 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 		t.Errorf("a small response: %s", a.body)
 	}
 	close(client.take)
-	<-done
+	waittest.Receive(t, done)
 	count(1, 0)
 	if n := client.Body.Len(); n < length {
 		t.Errorf("the first response: %d bytes", n)
@@ -347,7 +347,7 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 			defer close(done)
 			do(client, "content")
 		}()
-		<-client.writing
+		waittest.Receive(t, client.writing)
 		w := httptest.NewRecorder()
 		if do(w, "content"); w.Code != http.StatusOK { // the same response, in the same memory
 			t.Errorf("the same response again: %d %.300s", w.Code, w.Body)
@@ -359,6 +359,6 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 			t.Errorf("status %d, counted %.0f times, %.0f of them as cache hits", w.Code, n, hits()-again)
 		}
 		close(client.take)
-		<-done
+		waittest.Receive(t, done)
 	})
 }

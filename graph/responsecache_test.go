@@ -82,7 +82,7 @@ func newInstanceOn(t testing.TB, b *testBlog, to policy.Transporter, name string
 	go func() { done <- s.Run(ctx) }()
 	i.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})

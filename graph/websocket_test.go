@@ -69,7 +69,7 @@ func project(t testing.TB, b *testBlog) {
 	go func() { done <- b.store.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})
@@ -483,7 +483,7 @@ func TestWait_WebSocketBeingAccepted(t *testing.T) {
 	p := dial(t, server, modern, nil).init()
 	stop()
 	p.closed()
-	<-waited
+	waittest.Receive(t, waited)
 }
 
 // A client that does not read is disconnected, with a close code if it resumes reading in time.

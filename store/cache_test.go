@@ -53,7 +53,7 @@ func newCachedStore(t testing.TB, a *cosmostest.Account, bytes int) *cachedStore
 	go func() { done <- s.Run(ctx) }()
 	r := &cachedStore{s, wire, sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})}
@@ -407,13 +407,13 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 			})
 			done := make(chan error, 1)
 			go func() { done <- read(t.Context(), a, post.ID) }()
-			<-received
+			waittest.Receive(t, received)
 			title := "meanwhile"
 			if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
 				t.Error(err)
 			}
 			close(proceed)
-			if err := <-done; blog.CodeOf(err) != blog.Throttled {
+			if err := waittest.Receive(t, done); blog.CodeOf(err) != blog.Throttled {
 				t.Errorf("got %v, want throttled", err)
 			}
 		})
@@ -441,7 +441,7 @@ func TestCache_ConcurrentReads(t *testing.T) {
 		var wg sync.WaitGroup
 		first, cancel := context.WithCancel(t.Context())
 		wg.Go(func() { _, _ = a.Post(first, id) })
-		<-received
+		waittest.Receive(t, received)
 		for range 20 {
 			wg.Go(func() {
 				if p, err := a.Post(t.Context(), id); p != nil || err != nil {
@@ -479,7 +479,7 @@ func TestCache_UnservableSession(t *testing.T) {
 				t.Errorf("with the session: got %v, %v, want nil", p, err)
 			}
 		})
-		<-received
+		waittest.Receive(t, received)
 		began := time.Now()
 		if p, err := a.Post(t.Context(), id); p != nil || err != nil || time.Since(began) > 100*time.Millisecond {
 			t.Errorf("without the session: got %v, %v after %v, want nil within 100 ms", p, err, time.Since(began))
@@ -566,7 +566,7 @@ func TestCache_SlowRead(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		<-received
+		waittest.Receive(t, received)
 		synctest.Wait() // until its response has begun
 		title := "edited"
 		if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
@@ -601,7 +601,7 @@ func TestCache_Deadline(t *testing.T) {
 				t.Error("no error after the deadline")
 			}
 		})
-		<-received
+		waittest.Receive(t, received)
 		if p, err := a.Post(t.Context(), id); p != nil || err != nil {
 			t.Errorf("%v %v", p, err)
 		}

@@ -438,7 +438,7 @@ func TestStreams_WriteInFlight(t *testing.T) {
 		})
 		done := make(chan *blog.Post, 1)
 		go func() { done <- w.AddPost(ada, "In flight") }()
-		<-held
+		waittest.Receive(t, held)
 		published, err := w.PublishedPosts(t.Context())
 		open(t, published, err)
 		close(release)
@@ -448,7 +448,7 @@ func TestStreams_WriteInFlight(t *testing.T) {
 				t.Errorf("published %q, want %q", got.Title, want.Title)
 			}
 		}
-		expect(<-done)
+		expect(waittest.Receive(t, done))
 		p, err := other.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Behind", Content: "x"})
 		if err != nil {
 			t.Fatal(err)

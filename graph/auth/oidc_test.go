@@ -232,7 +232,7 @@ func TestOIDC_RunDropsWithdrawnKeys(t *testing.T) {
 		t.Error("a token of the withdrawn key is still valid")
 	}
 	stop()
-	if err := <-done; err != nil {
+	if err := waittest.Receive(t, done); err != nil {
 		t.Error(err)
 	}
 }

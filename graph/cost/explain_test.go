@@ -50,6 +50,7 @@ func TestExplain(t *testing.T) {
 		"user id for a post":                     {`query F($id: ID!) { post(id: $id) { title } }`, `{"id": "` + ada + `"}`, []string{"F 0 !post"}, ""},
 		"malformed node id":                      {`{ node(id: 1) { id } }`, "", []string{" 0 !node"}, ""},
 		"malformed node ids":                     {`{ nodes(ids: "x") { id } }`, "", []string{" 0 !nodes"}, ""},
+		"too many node ids":                      {`query F($ids: [ID!]!) { nodes(ids: $ids) { id } }`, `{"ids": ["` + ada + `"` + strings.Repeat(`, "`+ada+`"`, 100) + `]}`, []string{"F 0 !nodes"}, ""},
 		"nodes with a malformed id":              {`{ nodes(ids: ["x", "` + ada + `"]) { id } }`, "", []string{" 1", "nodes 1 a"}, ""},
 		"nodes with a missing variable":          {`query F($id: ID!) { nodes(ids: [$id]) { id } }`, "", []string{"F 0 $id"}, ""},
 		"string for an Int variable":             {`query F($n: Int) { feed(first: $n) { edges { cursor } } }`, `{"n": "5"}`, nil, "$n: cannot use a String as Int"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,9 @@ func TestPrediction(t *testing.T) {
 	posts := func(first float64) float64 { return of("User", "posts", first) }
 	comments := func(first float64) float64 { return of("Post", "comments", first) }
 	postRead, nodeRead := fields.Lookup("Query", "post").Price.Each, fields.Lookup("Query", "node").Price.Each
+	createPost := fields.Lookup("Mutation", "createPost").Price
 	userID, postID := userGlobalID("u"), postGlobalID("p")
+	commentID := globalid.ID{Kind: globalid.Comment, Parent: "p", Key: "c"}.String()
 	const anonymous, signedIn = false, true
 	for name, tt := range map[string]struct {
 		query     string
@@ -56,16 +59,27 @@ func TestPrediction(t *testing.T) {
 		"negative page":                            {`{ feed(first: -2147483648) { edges { cursor } } }`, nil, anonymous, 0, ""},
 		"page size from a variable beyond 32 bits": {`query($n: Int) { feed(first: $n) { edges { cursor } } }`, map[string]any{"n": int64(math.MaxInt64)}, anonymous, 0, ""},
 		"post": {`{ post(id: "` + postID + `") { title content author { username } } }`, nil, anonymous, postRead, "post"},
-		"post with only id and list -> list only": {`{ post(id: "` + postID + `") { id ...F comments(first: 5) { edges { cursor } } } } fragment F on Post { __typename comments(first: 5) { pageInfo { hasNextPage } } }`, nil, anonymous, 2 * comments(5), "post.comments"},
-		"node with only a list -> list only":      {`{ node(id: "` + postID + `") { ... on Post { comments(first: 5) { edges { cursor } } } } }`, nil, anonymous, comments(5), "node.comments"},
-		"post with two lists -> read":             {`{ post(id: "` + postID + `") { id a: comments(first: 5) { edges { cursor } } b: comments(first: 5) { edges { cursor } } } }`, nil, anonymous, postRead + 2*comments(5), "post.a"},
-		"node with a list and a title -> read":    {`{ node(id: "` + postID + `") { ... on Post { title comments(first: 5) { edges { cursor } } } } }`, nil, anonymous, nodeRead + comments(5), "node.comments"},
-		"post with only the id -> read":           {`{ post(id: "` + postID + `") { id } }`, nil, anonymous, postRead, "post"},
-		"batch of one key -> point read":          {`{ post(id: "` + postID + `") { title author { createdAt } viewerHasLiked } }`, nil, signedIn, postRead + 1 + 1, "post"},
-		"viewerHasLiked of an anonymous caller":   {`{ post(id: "` + postID + `") { title viewerHasLiked } }`, nil, anonymous, postRead, "post"},
-		"keys of two lists -> one batch":          {`{ a: feed(first: 5) { ...F } b: feed(first: 6) { ...F } } fragment F on PostConnection { edges { node { author { createdAt } } } }`, nil, anonymous, feed(5) + feed(6) + fields.Users.Of(11), "b"},
-		"more keys than a batch -> two batches":   {`{ a: feed(first: 100) { ...F } b: feed(first: 30) { ...F } } fragment F on PostConnection { edges { node { content } } }`, nil, anonymous, feed(100) + feed(30) + 2*fields.Posts.Each + 130*fields.Posts.Key, "a.edges.node.content"},
-		"parent posts are not truncated":          {`{ user(id: "` + userID + `") { createdAt posts(first: 2) { edges { node { comments(first: 3) { edges { node { post { content } } } } } } } } }`, nil, anonymous, 1 + posts(2) + 2*comments(3) + fields.Posts.Of(2), "user.posts.edges.node.comments"},
+		"post with only id and list -> list only":  {`{ post(id: "` + postID + `") { id ...F comments(first: 5) { edges { cursor } } } } fragment F on Post { __typename comments(first: 5) { pageInfo { hasNextPage } } }`, nil, anonymous, 2 * comments(5), "post.comments"},
+		"node with only a list -> list only":       {`{ node(id: "` + postID + `") { ... on Post { comments(first: 5) { edges { cursor } } } } }`, nil, anonymous, comments(5), "node.comments"},
+		"post with two lists -> read":              {`{ post(id: "` + postID + `") { id a: comments(first: 5) { edges { cursor } } b: comments(first: 5) { edges { cursor } } } }`, nil, anonymous, postRead + 2*comments(5), "post.a"},
+		"node with a list and a title -> read":     {`{ node(id: "` + postID + `") { ... on Post { title comments(first: 5) { edges { cursor } } } } }`, nil, anonymous, nodeRead + comments(5), "node.comments"},
+		"userByUsername with only a list -> read":  {`{ userByUsername(username: "ada") { id posts(first: 5) { edges { cursor } } } }`, nil, anonymous, 2 + posts(5), "userByUsername.posts"},
+		"post with an excluded title -> list only": {`{ post(id: "` + postID + `") { title @skip(if: true) ... @include(if: false) { title } comments(first: 5) { edges { cursor } } } }`, nil, anonymous, comments(5), "post.comments"},
+		"largest page":                   {`{ feed(first: 100) { edges { cursor } } }`, nil, anonymous, feed(100), "feed"},
+		"page of one item too many":      {`{ feed(first: 101) { edges { cursor } } }`, nil, anonymous, 0, ""},
+		"viewerHasLiked of a page":       {`{ feed(first: 5) { edges { node { viewerHasLiked } } } }`, nil, signedIn, feed(5) + fields.Liked.Of(5), "feed"},
+		"most nodes":                     {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`, map[string]any{"ids": slices.Repeat([]any{userID}, 100)}, anonymous, fields.Users.Of(100), "nodes"},
+		"nodes that are read one by one": {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`, map[string]any{"ids": []any{userID, commentID, commentID}}, anonymous, fields.Users.Of(1) + 2, "nodes"},
+		"short text":                     {`mutation($text: String!) { createPost(input: {title: "t", content: $text}) { post { id } } }`, map[string]any{"text": strings.Repeat("a", 2046)}, signedIn, of("Mutation", "createPost", 0), "createPost"},
+		"long text": {`mutation($text: String!) { createPost(input: {title: "t", content: $text}) { post { id } } }`, map[string]any{"text": strings.Repeat("a", 4096)}, signedIn,
+			of("Mutation", "createPost", 0) + createPost.Long + 4*createPost.KB, "createPost"},
+		"long comment":                          {`mutation($text: String!) { createComment(input: {postId: "x", content: $text}) { comment { id } } }`, map[string]any{"text": strings.Repeat("a", 4096)}, signedIn, of("Mutation", "createComment", 0), "createComment"},
+		"post with only the id -> read":         {`{ post(id: "` + postID + `") { id } }`, nil, anonymous, postRead, "post"},
+		"batch of one key -> point read":        {`{ post(id: "` + postID + `") { title author { createdAt } viewerHasLiked } }`, nil, signedIn, postRead + 1 + 1, "post"},
+		"viewerHasLiked of an anonymous caller": {`{ post(id: "` + postID + `") { title viewerHasLiked } }`, nil, anonymous, postRead, "post"},
+		"keys of two lists -> one batch":        {`{ a: feed(first: 5) { ...F } b: feed(first: 6) { ...F } } fragment F on PostConnection { edges { node { author { createdAt } } } }`, nil, anonymous, feed(5) + feed(6) + fields.Users.Of(11), "b"},
+		"more keys than a batch -> two batches": {`{ a: feed(first: 100) { ...F } b: feed(first: 30) { ...F } } fragment F on PostConnection { edges { node { content } } }`, nil, anonymous, feed(100) + feed(30) + 2*fields.Posts.Each + 130*fields.Posts.Key, "a.edges.node.content"},
+		"parent posts are not truncated":        {`{ user(id: "` + userID + `") { createdAt posts(first: 2) { edges { node { comments(first: 3) { edges { node { post { content } } } } } } } } }`, nil, anonymous, 1 + posts(2) + 2*comments(3) + fields.Posts.Of(2), "user.posts.edges.node.comments"},
 		"nodes": {`{ nodes(ids: ["` + userID + `", "` + postID + `", "` + postID + `"]) { ... on Post { comments(first: 10) { edges { cursor } } } } }`, nil, anonymous,
 			fields.Users.Of(1) + fields.Posts.Of(2) + 3*comments(10), "nodes.comments"},
 		"single id for nodes": {`{ nodes(ids: "` + userID + `") { id } }`, nil, anonymous, fields.Users.Of(1), "nodes"},
@@ -97,6 +111,19 @@ func TestPrediction(t *testing.T) {
 				t.Errorf("the fields cost %f RU in sum, the operation %f", sum, got.RU)
 			}
 		})
+	}
+}
+
+func TestPredict_FeedPartitions(t *testing.T) {
+	document, err := gqlparser.LoadQueryWithRules(readSchema(t), `mutation { deletePost(input: {id: "x"}) { __typename } }`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := fields.Lookup("Mutation", "deletePost").Price
+	for partitions, want := range map[int]float64{0: p.Each, 1: p.Each, 3: p.Each + 2*p.FeedPartition} {
+		if got := Predict(document.Operations[0], nil, true, partitions).RU; math.Abs(got-want) > 1e-6 {
+			t.Errorf("with %d partitions of the feed: %f RU, want %f", partitions, got, want)
+		}
 	}
 }
 

@@ -119,7 +119,7 @@ func (p probed) run(t *testing.T) {
 	go func() { done <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})

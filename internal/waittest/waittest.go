@@ -28,7 +28,7 @@ const (
 func Until(t testing.TB, check func() error) {
 	t.Helper()
 	limit := limit
-	if time.Now().Year() == 2000 { // where the time of bubbles begins
+	if inBubble() {
 		limit = limitInBubble
 	}
 	late := time.NewTimer(limit)
@@ -47,6 +47,8 @@ func Until(t testing.TB, check func() error) {
 	}
 }
 
+func inBubble() bool { return time.Now().Year() == 2000 } // where the time of bubbles begins
+
 var errNotTrue = errors.New("still not true")
 
 // For is Until for a condition.
@@ -58,6 +60,25 @@ func For(t testing.TB, condition func() bool) {
 		}
 		return errNotTrue
 	})
+}
+
+// Receive returns the next value of a channel; the zero value if it is closed. It fails the test after 25 s, or after a
+// minute of a synctest bubble. Only the goroutine of the test may call it.
+func Receive[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	limit := limit
+	if inBubble() {
+		limit = time.Minute
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case v := <-from:
+		return v
+	case <-late.C:
+		t.Fatalf("nothing received in %v", limit)
+		panic("not reached")
+	}
 }
 
 // Advance lets d pass in the synctest bubble of the caller, and waits until all that was due has been

@@ -15,6 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/waittest"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -23,7 +24,7 @@ import (
 type leaseItem struct {
 	ID, Owner, Continuation    string
 	MinInclusive, MaxExclusive string
-	Generation                 int64
+	Generation, Resets         int64
 	Merging                    bool
 }
 
@@ -202,7 +203,7 @@ func TestPausedOwner_WritesRefused(t *testing.T) {
 			ended <- context.Cause(ctx)
 			return nil // ignores the cancellation: only the refused checkpoint stops it
 		}), clusterExpiry)
-		<-begun
+		waittest.Receive(t, begun)
 		resume := make(chan struct{})
 		paused.intercept(func(r *http.Request) *http.Response {
 			select {
@@ -216,7 +217,7 @@ func TestPausedOwner_WritesRefused(t *testing.T) {
 		w.wait(func() bool { return w.leaseItems()[0].Continuation != "" })
 		before := w.leaseItems()[0]
 		close(resume)
-		if cause := <-ended; !errors.Is(cause, changefeed.ErrLeaseLost) {
+		if cause := waittest.Receive(t, ended); !errors.Is(cause, changefeed.ErrLeaseLost) {
 			t.Errorf("the handler's context ended with %v, want %v", cause, changefeed.ErrLeaseLost)
 		}
 		pass(clusterExpiry)
@@ -264,7 +265,7 @@ func TestStolenLease_CancelsHandler(t *testing.T) {
 			ended <- context.Cause(ctx)
 			return nil
 		}, clusterExpiry)
-		<-begun
+		waittest.Receive(t, begun)
 		r, err := w.leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/testmain"
+	"byline/internal/waittest"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -234,7 +235,7 @@ func (w *world) start(p *changefeed.Processor) (stop func()) {
 	go func() { done <- p.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(w.t, done); err != nil {
 			w.t.Error(err)
 		}
 	})
@@ -395,7 +396,7 @@ func TestRelease_SavesPosition(t *testing.T) {
 			}
 			return w.handle(ctx, items)
 		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, Expiry: time.Hour, Clock: func() time.Time { return began }}) // so that no time passes between two checkpoints
-		<-third
+		waittest.Receive(t, third)
 		stop()
 		w.run("one", w.handle, 0)
 		w.waitFor("a b c d e f")
@@ -457,7 +458,7 @@ func TestLease_RenewedDuringHandler(t *testing.T) {
 				return ctx.Err()
 			}
 		}, expiry)
-		<-begun
+		waittest.Receive(t, begun)
 		w.run("two", func(context.Context, [][]byte) error {
 			t.Error("the second owner took the lease")
 			return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/waittest"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -282,7 +283,7 @@ func TestReset_CancelsHandler(t *testing.T) {
 			}
 			return h.handle(ctx, items)
 		}, clusterExpiry)
-		<-begun
+		waittest.Receive(t, begun)
 		w.reset()
 		select {
 		case <-ended:

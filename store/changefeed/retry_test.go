@@ -11,6 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
+	"byline/internal/waittest"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -47,7 +48,7 @@ func TestThrottling_RetryAfter(t *testing.T) {
 		go func() { done <- p.Run(ctx) }()
 		w.waitFor("a b")
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, done); err != nil {
 			t.Fatal(err)
 		}
 		if failures != 10 {

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/longtest"
+	"byline/internal/waittest"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -64,7 +65,7 @@ func (w *world) lateProcess(wire func(*http.Request) *http.Response, handle chan
 		return nil
 	})
 	w.runOn(late, "late", handle, clusterExpiry)
-	<-creates
+	waittest.Receive(w.t, creates)
 	return func() { close(resumed) }
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/waittest"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -32,7 +33,7 @@ func (w *world) tailWith(source changefeed.Container, handle changefeed.Handler,
 	go func() { done <- tail.Run(ctx) }()
 	w.t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(w.t, done); err != nil {
 			w.t.Error(err)
 		}
 	})
@@ -220,7 +221,7 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 			}})
 		w.write(before...)
 		close(read)
-		<-handling
+		waittest.Receive(t, handling)
 		w.split()
 		w.write(after...)
 		mu.Lock()
@@ -255,7 +256,7 @@ func TestTail_SplitBesideWaitingRange(t *testing.T) {
 		}}
 		w.tailWith(source, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond})
 		busy.Store(true)
-		<-waits
+		waittest.Receive(t, waits)
 		if err := w.account.Engine.Split(w.account.Database, "source", "1"); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/waittest"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -65,7 +66,7 @@ func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 				taken <- time.Now()
 				return w.handle(ctx, items)
 			}), expiry)
-			took := <-taken
+			took := waittest.Receive(t, taken)
 			var stopped time.Time
 			select {
 			case stopped = <-ended:

@@ -12,6 +12,7 @@ import (
 
 	"byline/internal/secrettest"
 	"byline/internal/testmain"
+	"byline/internal/waittest"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
@@ -155,7 +156,7 @@ func (w *world) start(owner string, walk Work, change func(*process, *Options)) 
 	p.ended = func() bool { return ctx.Err() != nil }
 	p.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(w.t, done); err != nil {
 			w.t.Error(err)
 		}
 	})

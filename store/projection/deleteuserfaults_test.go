@@ -57,7 +57,7 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 					_, _, err := w.deleteUser(w.Views(), d.User, date+" "+stage+" ", 1)
 					ended <- err
 				}()
-				<-paused
+				waittest.Receive(t, paused)
 				w.mustDelete(d.User)
 				again, err := w.CreateUser(t.Context(), store.NewUser{ID: d.ID, Username: "zuleika"})
 				if err != nil {
@@ -67,7 +67,7 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 				w.AddComment(again, p, "of the new user")
 				w.AddLike(again, p)
 				close(resume)
-				if err := <-ended; err != nil {
+				if err := waittest.Receive(t, ended); err != nil {
 					t.Fatal(err)
 				}
 				if got := w.AllUserPosts(again); len(got) != 1 || len(w.AllComments(p)) != 1 || len(w.AllLikes(p)) != 1 || len(w.AllFeed()) != 5 {

@@ -61,7 +61,7 @@ func run(t *testing.T, s *store.Store) (stop func()) {
 	go func() { done <- s.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/internal/testmain"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -189,7 +190,7 @@ func TestLoad_Interrupted(t *testing.T) {
 				go func() { done <- w.Run(ctx) }()
 				defer func() {
 					stop()
-					if err := <-done; err != nil {
+					if err := waittest.Receive(t, done); err != nil {
 						t.Error(err)
 					}
 				}()
