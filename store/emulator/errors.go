@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -28,14 +29,19 @@ type apiError struct {
 	code      string
 	message   string
 	charge    float64
-	extra     json.RawMessage // additionalErrorInfo, if any
-	wait      time.Duration   // x-ms-retry-after-ms, if any
+	extra     string        // additionalErrorInfo, if any: JSON
+	wait      time.Duration // x-ms-retry-after-ms, if any
 }
 
 func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.status, e.code, e.message) }
 
 func badRequest(format string, args ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, code: "BadRequest", message: fmt.Sprintf(format, args...), charge: chargeBadRequest}
+}
+
+// invalidHeader refuses the value of a header with this canonical name.
+func invalidHeader(name, value string) *apiError {
+	return badRequest("The value '%s' specified for the header '%s' is invalid.", value, strings.ToLower(name))
 }
 
 func partitionKeyMismatch(message string) *apiError {
@@ -128,9 +134,9 @@ func unavailable(message string) *apiError {
 // body formats the error as the service does.
 func (e *apiError) body() []byte {
 	b, err := json.Marshal(struct {
-		Code    string          `json:"code"`
-		Message string          `json:"message"`
-		Extra   json.RawMessage `json:"additionalErrorInfo,omitempty"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Extra   string `json:"additionalErrorInfo,omitempty"`
 	}{e.code, e.message, e.extra})
 	if err != nil {
 		return []byte(`{"code":"InternalServerError","message":""}`)

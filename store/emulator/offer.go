@@ -71,12 +71,12 @@ func offerFromHeaders(q *request) (*offerContent, error) {
 	if s := q.get("X-Ms-Offer-Throughput"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
-			return nil, badRequest("The value '%s' specified for the header 'x-ms-offer-throughput' is invalid.", s)
+			return nil, invalidHeader("X-Ms-Offer-Throughput", s)
 		}
 		c.Throughput = n
 	} else if s := q.get("X-Ms-Cosmos-Offer-Autopilot-Settings"); s != "" {
 		if err := json.Unmarshal([]byte(s), &c.Autopilot); err != nil || c.Autopilot == nil {
-			return nil, badRequest("The value specified for the header 'x-ms-cosmos-offer-autopilot-settings' is invalid.")
+			return nil, invalidHeader("X-Ms-Cosmos-Offer-Autopilot-Settings", s)
 		}
 	} else {
 		return nil, nil
