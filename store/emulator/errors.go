@@ -12,6 +12,7 @@ import (
 const (
 	subPartitionKeyMismatch = 1001 // with 400
 	subCrossPartition       = 1004 // with 400: the client has to merge partitions
+	subRecreated            = 1024 // with 400: the container is another one than the client means
 	subReadSession          = 1002 // with 404: the session token is ahead
 	subWriteForbidden       = 3    // with 403: the region serves only reads
 	subEntraForbidden       = 5300 // with 403: Entra ID tokens may not do this
@@ -48,9 +49,19 @@ func partitionKeyMismatch(message string) *apiError {
 	return &apiError{status: http.StatusBadRequest, substatus: subPartitionKeyMismatch, code: "BadRequest", message: message, charge: chargeBadRequest}
 }
 
-func unauthorized() *apiError {
-	return &apiError{status: http.StatusUnauthorized, code: "Unauthorized", message: "The input authorization token can't serve the request. " +
-		"The wrong key is being used or the expected payload is not built as per the protocol."}
+// recreated reports that the container has the name, but not the resource id that the client knows.
+func recreated(rid string) *apiError {
+	return &apiError{status: http.StatusBadRequest, substatus: subRecreated, code: "BadRequest", charge: chargeMetadata,
+		message: fmt.Sprintf("The container with the resource id '%s' does not exist: it may have been recreated.", rid)}
+}
+
+func unauthorized(token string) *apiError {
+	message := "The input authorization token can't serve the request. " +
+		"The wrong key is being used or the expected payload is not built as per the protocol."
+	if strings.HasPrefix(token, "type=resource&") || strings.HasPrefix(token, "type%3Dresource%26") {
+		message = "Resource tokens are not supported."
+	}
+	return &apiError{status: http.StatusUnauthorized, code: "Unauthorized", message: message}
 }
 
 func itemNotFound() *apiError {

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"byline/store/emulator/internal/sql"
 )
 
 // Throughput limits of the service.
@@ -133,6 +136,9 @@ func (e *Engine) offers(q *request) (*response, error) {
 		}
 		if err := json.Unmarshal(q.body, &in); err != nil || in.Content == nil {
 			return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+		}
+		if err := checkSupported("offer's content", sql.Lookup(bytes.TrimSpace(q.body), sql.Path{"content"}).AppendJSON(nil), "offerThroughput", "offerAutopilotSettings"); err != nil {
+			return nil, err
 		}
 		if in.Content.Autopilot != nil {
 			in.Content.Throughput = 0
