@@ -203,13 +203,26 @@ func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool)
 	if resp == nil || resp.drop { // returning would send an empty 200
 		panic(http.ErrAbortHandler)
 	}
-	resp.writeHeader(w.Header(), r, e.o.Clock())
+	h := make(http.Header, 14)
+	resp.writeHeader(h, r, e.o.Clock())
+	for name, values := range h {
+		w.Header()[wireName(name)] = values
+	}
 	w.WriteHeader(resp.status)
 	if resp.slow > 0 {
 		io.Copy(flushWriter{w}, newSlowBody(r.Context(), resp.body, resp.slow))
 	} else if len(resp.body) > 0 {
 		w.Write(resp.body) // an error means that the client is gone
 	}
+}
+
+// wireName returns the name of a response header as the service writes it over HTTP/1.1: the protocol's own in
+// lower case, in which some SDKs look them up, and those that net/http knows as HTTP does.
+func wireName(canonical string) string {
+	if canonical == "Date" || canonical == "Content-Type" {
+		return canonical
+	}
+	return strings.ToLower(canonical)
 }
 
 // flushWriter flushes after every write.

@@ -2,8 +2,10 @@ package emulator
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,6 +88,62 @@ func TestHeaders_Metadata(t *testing.T) {
 		res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"id":"1","pk":"p"}`, "x-ms-documentdb-partitionkey", `["p"]`, "x-ms-cosmos-intended-collection-rid", rid)
 		if res.StatusCode != want || want == 400 && res.Header.Get("X-Ms-Substatus") != "1024" {
 			t.Errorf("for the container %s: %s, substatus %q, want %d", rid, res.Status, res.Header.Get("X-Ms-Substatus"), want)
+		}
+	}
+}
+
+// TestHeaders_LowerCase: over HTTP/1.1, the protocol's headers have names in lower case, by which some SDKs look them
+// up.
+func TestHeaders_LowerCase(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
+	mustCreate(t, c, "p", `{"id":"2","pk":"p"}`)
+	server := httptest.NewServer(e)
+	defer server.Close()
+	for _, one := range []struct {
+		method, path, body string
+		header             http.Header
+		want               []string
+	}{
+		{"GET", "/dbs/db/colls/c/docs/1", "", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}},
+			[]string{"etag", "lsn", "x-ms-activity-id", "x-ms-request-charge", "x-ms-session-token", "x-ms-alt-content-path"}},
+		{"GET", "/dbs/db/colls/c/docs/3", "", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, []string{"x-ms-request-charge"}},
+		{"POST", "/dbs/db/colls/c/docs", `{"query":"SELECT * FROM c"}`, http.Header{"Content-Type": {"application/query+json"},
+			"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"1"}, "X-Ms-Documentdb-Populatequerymetrics": {"true"}, "X-Ms-Cosmos-Populateindexmetrics": {"true"}},
+			[]string{"x-ms-continuation", "x-ms-item-count", "x-ms-documentdb-query-metrics", "x-ms-cosmos-index-utilization"}},
+		{"POST", "/dbs/db/colls/c/docs", `{"query":"SELECT TOP 1 * FROM c"}`, http.Header{"Content-Type": {"application/query+json"},
+			"X-Ms-Documentdb-Query-Enablecrosspartition": {"true"}}, []string{"x-ms-substatus"}},
+	} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		r := signed(t, one.method, one.path, one.header, []byte(one.body))
+		r.Header.Set("Connection", "close")
+		if err := r.Write(conn); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(string(raw), "\r\n\r\n")
+		var names []string
+		for _, line := range strings.Split(head, "\r\n")[1:] {
+			name, _, _ := strings.Cut(line, ":")
+			if names = append(names, name); name != strings.ToLower(name) && !slices.Contains([]string{"Date", "Content-Type", "Content-Length", "Connection"}, name) {
+				t.Errorf("%s %s: the header %s", one.method, one.path, name)
+			}
+		}
+		for _, name := range one.want {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s %s: no header %s in %v", one.method, one.path, name, names)
+			}
+		}
+		if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != len(names) {
+			t.Errorf("%s %s: a header occurs twice: %v", one.method, one.path, names)
 		}
 	}
 }

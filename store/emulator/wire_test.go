@@ -150,13 +150,13 @@ func exchange(t *testing.T, e *Engine, input string) string {
 	fmt.Fprintf(&out, "%d %s\n", w.Code, http.StatusText(w.Code))
 	var names []string
 	for k := range w.Header() {
-		if !slices.Contains(hidden, k) {
+		if !slices.Contains(hidden, http.CanonicalHeaderKey(k)) {
 			names = append(names, k)
 		}
 	}
 	slices.Sort(names)
 	for _, k := range names {
-		fmt.Fprintf(&out, "%s: %s\n", strings.ToLower(k), shown(t, k, w.Header().Get(k)))
+		fmt.Fprintf(&out, "%s: %s\n", k, shown(t, http.CanonicalHeaderKey(k), w.Header()[k][0]))
 	}
 	if w.Body.Len() > 0 {
 		if !json.Valid(w.Body.Bytes()) {
