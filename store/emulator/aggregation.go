@@ -43,7 +43,7 @@ func (r *queryRun) runAggregation() error {
 		return queryError(err)
 	}
 	if more {
-		return r.continueAfter(r.plan.separator(after, next), 0, emitted)
+		return r.continueAfter(r.plan.separator(after, next, r.limit), 0, emitted)
 	}
 	return nil
 }

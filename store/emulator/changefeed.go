@@ -221,7 +221,7 @@ func (f *feedReader) seekTime() (err error) {
 func epkHeader(q *request, name string) ([]byte, error) {
 	b, err := hex.DecodeString(q.get(name))
 	if err != nil {
-		return nil, badRequest("The value '%s' specified for the header '%s' is invalid.", q.get(name), strings.ToLower(name))
+		return nil, invalidHeader(name, q.get(name))
 	}
 	return b, nil
 }

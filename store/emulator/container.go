@@ -283,10 +283,7 @@ func (e *Engine) container(q *request) (*response, error) {
 		p := c.ranges[0]
 		lsn := p.synced.Load()
 		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag, charge: chargeMetadata, container: c,
-			session: e.regions.sessionToken(p, lsn), lsn: lsn, extra: []string{
-				"X-Ms-Resource-Quota", "functions=25;storedProcedures=100;triggers=25;documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;",
-				"X-Ms-Resource-Usage", "functions=0;storedProcedures=0;triggers=0;documentSize=0;documentsSize=0;documentsCount=-1;collectionSize=0;",
-			}}, nil
+			session: e.regions.sessionToken(p, lsn), lsn: lsn}, nil
 	case http.MethodPut:
 		return e.replaceContainer(q, c)
 	case http.MethodDelete:
@@ -348,6 +345,9 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 		was, is := old.record.Properties, props
 		if is.ID != was.ID || is.PartitionKey.Kind != was.PartitionKey.Kind || !slices.Equal(is.PartitionKey.Paths, was.PartitionKey.Paths) {
 			return badRequest("Document collection partition key cannot be changed.")
+		}
+		if !is.UniqueKeyPolicy.same(was.UniqueKeyPolicy) {
+			return badRequest("The unique key policy of a container cannot be changed.")
 		}
 		is.PartitionKey.Version, is.UniqueKeyPolicy = was.PartitionKey.Version, was.UniqueKeyPolicy
 		r := old.record

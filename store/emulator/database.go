@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -35,6 +36,9 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 	}
 	if err := json.Unmarshal(q.body, &in); err != nil {
 		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+	}
+	if err := checkSupported("database", bytes.TrimSpace(q.body), "id"); err != nil {
+		return nil, err
 	}
 	if err := checkResourceID(in.ID); err != nil {
 		return nil, err

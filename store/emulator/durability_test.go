@@ -1,10 +1,15 @@
 package emulator
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -400,3 +405,47 @@ func TestDurability_LostWrite(t *testing.T) {
 type errStatus int
 
 func (e errStatus) Error() string { return http.StatusText(int(e)) }
+
+// TestDamagedLog: an engine that finds the end of its write-ahead log damaged says so, and names the file.
+func TestDamagedLog(t *testing.T) {
+	dir, copied := t.TempDir(), t.TempDir()
+	e, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for _, id := range []string{"kept", "lost"} {
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":%q,"pk":"p"}`, id))
+	}
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil { // as a kill would leave it
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(copied, "*.log"))
+	if err != nil || len(logs) != 1 {
+		t.Fatal(logs, err)
+	}
+	content, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-1] ^= 1
+	if err := os.WriteFile(logs[0], content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	again, err := Open(copied, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "file="+logs[0]+" ") {
+		t.Errorf("the log is %q, want a warning with the file %s", got, logs[0])
+	}
+	for id, want := range map[string]int{"kept": 200, "lost": 404} {
+		res := do(t, again, "GET", "/dbs/db/colls/c/docs/"+id, "", "x-ms-documentdb-partitionkey", `["p"]`)
+		if res.StatusCode != want {
+			t.Errorf("%s: %s, want %d", id, res.Status, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -11,6 +12,7 @@ import (
 const (
 	subPartitionKeyMismatch = 1001 // with 400
 	subCrossPartition       = 1004 // with 400: the client has to merge partitions
+	subRecreated            = 1024 // with 400: the container is another one than the client means
 	subReadSession          = 1002 // with 404: the session token is ahead
 	subWriteForbidden       = 3    // with 403: the region serves only reads
 	subEntraForbidden       = 5300 // with 403: Entra ID tokens may not do this
@@ -28,8 +30,8 @@ type apiError struct {
 	code      string
 	message   string
 	charge    float64
-	extra     json.RawMessage // additionalErrorInfo, if any
-	wait      time.Duration   // x-ms-retry-after-ms, if any
+	extra     string        // additionalErrorInfo, if any: JSON
+	wait      time.Duration // x-ms-retry-after-ms, if any
 }
 
 func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.status, e.code, e.message) }
@@ -38,13 +40,28 @@ func badRequest(format string, args ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, code: "BadRequest", message: fmt.Sprintf(format, args...), charge: chargeBadRequest}
 }
 
+// invalidHeader refuses the value of a header with this canonical name.
+func invalidHeader(name, value string) *apiError {
+	return badRequest("The value '%s' specified for the header '%s' is invalid.", value, strings.ToLower(name))
+}
+
 func partitionKeyMismatch(message string) *apiError {
 	return &apiError{status: http.StatusBadRequest, substatus: subPartitionKeyMismatch, code: "BadRequest", message: message, charge: chargeBadRequest}
 }
 
-func unauthorized() *apiError {
-	return &apiError{status: http.StatusUnauthorized, code: "Unauthorized", message: "The input authorization token can't serve the request. " +
-		"The wrong key is being used or the expected payload is not built as per the protocol."}
+// recreated reports that the container has the name, but not the resource id that the client knows.
+func recreated(rid string) *apiError {
+	return &apiError{status: http.StatusBadRequest, substatus: subRecreated, code: "BadRequest", charge: chargeMetadata,
+		message: fmt.Sprintf("The container with the resource id '%s' does not exist: it may have been recreated.", rid)}
+}
+
+func unauthorized(token string) *apiError {
+	message := "The input authorization token can't serve the request. " +
+		"The wrong key is being used or the expected payload is not built as per the protocol."
+	if strings.HasPrefix(token, "type=resource&") || strings.HasPrefix(token, "type%3Dresource%26") {
+		message = "Resource tokens are not supported."
+	}
+	return &apiError{status: http.StatusUnauthorized, code: "Unauthorized", message: message}
 }
 
 func itemNotFound() *apiError {
@@ -128,9 +145,9 @@ func unavailable(message string) *apiError {
 // body formats the error as the service does.
 func (e *apiError) body() []byte {
 	b, err := json.Marshal(struct {
-		Code    string          `json:"code"`
-		Message string          `json:"message"`
-		Extra   json.RawMessage `json:"additionalErrorInfo,omitempty"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Extra   string `json:"additionalErrorInfo,omitempty"`
 	}{e.code, e.message, e.extra})
 	if err != nil {
 		return []byte(`{"code":"InternalServerError","message":""}`)

@@ -48,25 +48,37 @@ func headerValue(h http.Header, canonical string) string {
 	return ""
 }
 
-// unsupportedHeaders change what a request on items does in ways the engine does not implement.
+// unsupportedHeaders change what a request does or what its response says in ways the engine does not implement.
 // SDKs send them only at the application's request.
 var unsupportedHeaders = []string{
-	"X-Ms-Documentdb-Pre-Trigger-Include",
-	"X-Ms-Documentdb-Post-Trigger-Include",
 	"X-Ms-Cosmos-Changefeed-Wire-Format-Version",
+	"X-Ms-Cosmos-Is-Client-Encrypted",
+	"X-Ms-Cosmos-Migrate-Offer-To-Autopilot",
+	"X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput",
+	"X-Ms-Cosmos-Populateindexmetrics-V2",
+	"X-Ms-Documentdb-Populatepartitionstatistics",
+	"X-Ms-Documentdb-Populatequotainfo",
+	"X-Ms-Documentdb-Post-Trigger-Include",
+	"X-Ms-Documentdb-Pre-Trigger-Include",
+	"X-Ms-End-Id",
+	"X-Ms-Enumeration-Direction",
+	"X-Ms-Exclude-System-Properties",
+	"X-Ms-Offer-Is-Ru-Per-Minute-Throughput-Enabled",
+	"X-Ms-Offer-Type",
+	"X-Ms-Start-Id",
 }
 
 // maxSessionToken is the longest session token, in bytes. The service limits the total size of the headers;
 // only the session token of a container with many ranges reaches it.
 const maxSessionToken = 8 << 10
 
-// checkHeaders refuses a request on items with a header that the engine would otherwise ignore.
+// checkHeaders refuses a request with a header that the engine would otherwise ignore.
 func (r *request) checkHeaders() error {
 	refuse := func(name string) error {
 		return badRequest("The value '%s' of the header '%s' is not supported.", r.get(name), strings.ToLower(name))
 	}
 	for _, name := range unsupportedHeaders {
-		if r.get(name) != "" {
+		if v := r.get(name); v != "" && !strings.EqualFold(v, "false") {
 			return refuse(name)
 		}
 	}
@@ -191,13 +203,26 @@ func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool)
 	if resp == nil || resp.drop { // returning would send an empty 200
 		panic(http.ErrAbortHandler)
 	}
-	resp.writeHeader(w.Header(), r, e.o.Clock())
+	h := make(http.Header, 14)
+	resp.writeHeader(h, r, e.o.Clock())
+	for name, values := range h {
+		w.Header()[wireName(name)] = values
+	}
 	w.WriteHeader(resp.status)
 	if resp.slow > 0 {
 		io.Copy(flushWriter{w}, newSlowBody(r.Context(), resp.body, resp.slow))
 	} else if len(resp.body) > 0 {
 		w.Write(resp.body) // an error means that the client is gone
 	}
+}
+
+// wireName returns the name of a response header as the service writes it over HTTP/1.1: the protocol's own in
+// lower case, in which some SDKs look them up, and those that net/http knows as HTTP does.
+func wireName(canonical string) string {
+	if canonical == "Date" || canonical == "Content-Type" {
+		return canonical
+	}
+	return strings.ToLower(canonical)
 }
 
 // flushWriter flushes after every write.

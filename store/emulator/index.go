@@ -71,6 +71,9 @@ func (p *indexingPolicy) complete() error {
 	if p.Mode != "consistent" && p.Mode != "lazy" {
 		return badRequest("The indexing mode '%s' is invalid.", p.Mode)
 	}
+	if !*p.Automatic { // the items of such a container are in no index, unless their writes ask for it
+		return badRequest("The indexing policy's 'automatic' false is not supported with the indexing mode '%s'.", p.Mode)
+	}
 	isRoot := func(i indexPath) bool { return i.Path == "/*" || i.Path == "/" }
 	if !slices.ContainsFunc(p.Included, isRoot) && !slices.ContainsFunc(p.Excluded, isRoot) {
 		if len(p.Included) > 0 {

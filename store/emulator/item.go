@@ -363,8 +363,8 @@ func (e *Engine) items(q *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.checkHeaders(); err != nil {
-		return nil, err
+	if rid := q.get("X-Ms-Cosmos-Intended-Collection-Rid"); rid != "" && rid != c.rid {
+		return nil, recreated(rid)
 	}
 	id := q.segments[len(q.segments)-1] // for kinds that name an item; assigned once, so that closures copy it
 	match := q.get("If-Match")

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"byline/store/emulator/internal/sql"
 )
 
 // Throughput limits of the service.
@@ -71,12 +74,12 @@ func offerFromHeaders(q *request) (*offerContent, error) {
 	if s := q.get("X-Ms-Offer-Throughput"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
-			return nil, badRequest("The value '%s' specified for the header 'x-ms-offer-throughput' is invalid.", s)
+			return nil, invalidHeader("X-Ms-Offer-Throughput", s)
 		}
 		c.Throughput = n
 	} else if s := q.get("X-Ms-Cosmos-Offer-Autopilot-Settings"); s != "" {
 		if err := json.Unmarshal([]byte(s), &c.Autopilot); err != nil || c.Autopilot == nil {
-			return nil, badRequest("The value specified for the header 'x-ms-cosmos-offer-autopilot-settings' is invalid.")
+			return nil, invalidHeader("X-Ms-Cosmos-Offer-Autopilot-Settings", s)
 		}
 	} else {
 		return nil, nil
@@ -133,6 +136,9 @@ func (e *Engine) offers(q *request) (*response, error) {
 		}
 		if err := json.Unmarshal(q.body, &in); err != nil || in.Content == nil {
 			return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+		}
+		if err := checkSupported("offer's content", sql.Lookup(bytes.TrimSpace(q.body), sql.Path{"content"}).AppendJSON(nil), "offerThroughput", "offerAutopilotSettings"); err != nil {
+			return nil, err
 		}
 		if in.Content.Autopilot != nil {
 			in.Content.Throughput = 0

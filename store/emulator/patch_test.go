@@ -34,6 +34,8 @@ func TestPatchApply(t *testing.T) {
 		{"increment over 64 bits becomes a float", `[{"op":"incr","path":"/big","value":1}]`, strings.Replace(doc, `9223372036854775807`, `9223372036854776000`, 1)},
 		{"operations follow one another", `[{"op":"add","path":"/b","value":{}},{"op":"add","path":"/b/c","value":1},{"op":"incr","path":"/b/c","value":1}]`, strings.TrimSuffix(doc, "}") + `,"b":{"c":2}}`},
 		{"move", `[{"op":"move","from":"/s","path":"/a/s"}]`, strings.Replace(strings.Replace(doc, `,"s":"x"`, ``, 1), `1.50}`, `1.50,"s":"x"}`, 1)},
+		{"move to a longer name that begins alike", `[{"op":"move","from":"/s","path":"/sx"}]`, strings.Replace(strings.TrimSuffix(doc, "}"), `,"s":"x"`, ``, 1) + `,"sx":"x"}`},
+		{"move out of an object", `[{"op":"move","from":"/a/n","path":"/n"}]`, strings.Replace(strings.TrimSuffix(doc, "}"), `"n":1,`, ``, 1) + `,"n":1}`},
 		{"empty and refill an array", `[{"op":"remove","path":"/list/2"},{"op":"remove","path":"/list/0"},{"op":"remove","path":"/list/0"},{"op":"add","path":"/list/0","value":[]},{"op":"add","path":"/list/0/-","value":{}}]`, strings.Replace(doc, `1,2,3`, `[{}]`, 1)},
 		{"empty and refill an object", `[{"op":"set","path":"/b","value":{"c":1}},{"op":"remove","path":"/b/c"},{"op":"add","path":"/b/d","value":2}]`, strings.TrimSuffix(doc, "}") + `,"b":{"d":2}}`},
 		{"a name with escapes", `[{"op":"set","path":"/b","value":{"\u0063\"}":"}"}},{"op":"replace","path":"/b/c\"}","value":1}]`, strings.TrimSuffix(doc, "}") + `,"b":{"\u0063\"}":1}}`},
@@ -62,6 +64,9 @@ func TestPatchApply(t *testing.T) {
 		{"id", `[{"op":"set","path":"/id","value":"2"}]`, "400"},
 		{"partition key", `[{"op":"set","path":"/a/key","value":"2"}]`, "400"},
 		{"parent of the partition key", `[{"op":"remove","path":"/a"}]`, "400"},
+		{"move onto itself", `[{"op":"move","from":"/list","path":"/list"}]`, "400"},
+		{"move into itself", `[{"op":"move","from":"/list","path":"/list/0"}]`, "400"},
+		{"move a missing property", `[{"op":"move","from":"/nothing","path":"/b"}]`, "400"},
 		{"move the partition key away", `[{"op":"move","from":"/a/key","path":"/b"}]`, "400"},
 	} {
 		t.Run(one.name, func(t *testing.T) {

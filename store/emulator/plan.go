@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"hash/fnv"
 	"slices"
 
 	"byline/store/emulator/internal/sql"
@@ -30,6 +28,17 @@ const (
 // withoutFlags returns the kind without its flags.
 func (k planKind) withoutFlags() planKind { return k &^ (planSorted | planAggregated) }
 
+// order returns what orders the rows, and so gives positions their meaning: one flag, or a kind.
+func (p *plan) order() planKind {
+	switch {
+	case p.kind&planAggregated != 0:
+		return planAggregated
+	case p.kind&planSorted != 0:
+		return planSorted
+	}
+	return p.kind
+}
+
 // plan is how a query finds its items.
 type plan struct {
 	kind      planKind
@@ -38,6 +47,7 @@ type plan struct {
 	reverse   bool
 	covered   bool // every item found matches WHERE
 	composite *compositeIndex
+	prefix    []byte   // of the keys in the composite index that have the pinned values
 	path      sql.Path // of the range index
 	outside   bool     // the spans may have items of other physical partitions
 }
@@ -48,22 +58,9 @@ func (p *plan) readsAllRanges() bool {
 	return kind != p.kind || kind == planPoints || kind == planInterval
 }
 
-// index identifies the index that positions belong to.
-func (p *plan) index() uint32 {
-	h := fnv.New32a()
-	if p.composite != nil {
-		for _, c := range p.composite.columns {
-			fmt.Fprintf(h, "%q %v,", c.path, c.desc)
-		}
-	} else {
-		fmt.Fprintf(h, "%q", p.path)
-	}
-	return h.Sum32()
-}
-
 // continuation returns a continuation at the start of a span.
 func (p *plan) continuation(span int) *continuation {
-	return &continuation{plan: p.kind, index: p.index(), span: p.spans[span].no}
+	return &continuation{plan: p.order(), span: p.spans[span].no}
 }
 
 // span is a range of keys with a common prefix, in one physical partition. In a scan by order of
@@ -336,7 +333,7 @@ func (r *queryRun) scanComposite(index *compositeIndex, pinned int) plan {
 		low = c.appendValue(low, v)
 		covered = append(covered, c.path)
 	}
-	high := prefixEnd(low)
+	prefix, high := low[:len(low):len(low)], prefixEnd(low)
 	var ranged sql.Path
 	if pinned < len(index.columns) {
 		c := &index.columns[pinned]
@@ -345,7 +342,7 @@ func (r *queryRun) scanComposite(index *compositeIndex, pinned int) plan {
 			low, high = c.bounds(low, high, rng)
 		}
 	}
-	return plan{kind: planComposite, composite: index, covered: r.bound.Covered(covered, ranged),
+	return plan{kind: planComposite, composite: index, prefix: prefix, covered: r.bound.Covered(covered, ranged),
 		spans: []span{{r.scope.ranges[0].no, r.scope.ranges[0], low, high}}}
 }
 

@@ -1,15 +1,19 @@
 package emulator
 
 import (
+	"bytes"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
 )
 
-// containerProperties are the properties that a client sets. Unsupported ones are stored unchanged.
+// containerProperties are the properties that a client sets. Policies for conflicts, vectors, full text and
+// geography are stored unchanged: there are no conflicts, and queries that need the others are refused.
 type containerProperties struct {
 	ID                 string           `json:"id"`
 	IndexingPolicy     *indexingPolicy  `json:"indexingPolicy"`
@@ -20,10 +24,6 @@ type containerProperties struct {
 	GeospatialConfig   json.RawMessage  `json:"geospatialConfig"`
 	VectorEmbedding    json.RawMessage  `json:"vectorEmbeddingPolicy,omitempty"`
 	FullText           json.RawMessage  `json:"fullTextPolicy,omitempty"`
-	AnalyticalTTL      json.RawMessage  `json:"analyticalStorageTtl,omitempty"`
-	Computed           json.RawMessage  `json:"computedProperties,omitempty"`
-	ChangeFeed         json.RawMessage  `json:"changeFeedPolicy,omitempty"`
-	ClientEncryption   json.RawMessage  `json:"clientEncryptionPolicy,omitempty"`
 }
 
 type partitionKeyDef struct {
@@ -43,6 +43,9 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 	var p containerProperties
 	if err := json.Unmarshal(body, &p); err != nil {
 		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+	}
+	if err := checkMembers(body); err != nil {
+		return nil, err
 	}
 	if err := checkResourceID(p.ID); err != nil {
 		return nil, err
@@ -88,6 +91,69 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		p.GeospatialConfig = json.RawMessage(`{"type":"Geography"}`)
 	}
 	return &p, nil
+}
+
+// checkMembers refuses by name what the engine would not store or not obey in the properties of a container.
+func checkMembers(body []byte) error {
+	body = bytes.TrimSpace(body)
+	if err := checkSupported("container", body, "id", "indexingPolicy", "partitionKey", "defaultTtl", "uniqueKeyPolicy",
+		"conflictResolutionPolicy", "geospatialConfig", "vectorEmbeddingPolicy", "fullTextPolicy"); err != nil {
+		return err
+	}
+	policy := sql.Lookup(body, sql.Path{"indexingPolicy"}).AppendJSON(nil)
+	if err := checkSupported("indexing policy", policy, "indexingMode", "automatic", "includedPaths", "excludedPaths",
+		"compositeIndexes", "spatialIndexes", "vectorIndexes", "fullTextIndexes"); err != nil {
+		return err
+	}
+	key := sql.Lookup(body, sql.Path{"partitionKey"}).AppendJSON(nil)
+	if err := checkSupported("partition key definition", key, "paths", "kind", "version"); err != nil {
+		return err
+	}
+	if mode := sql.Lookup(body, sql.Path{"conflictResolutionPolicy", "mode"}); strings.EqualFold(mode.String(), "Custom") {
+		return badRequest("The mode 'Custom' of 'conflictResolutionPolicy' is not supported.")
+	}
+	return nil
+}
+
+// checkSupported refuses an object, one of the resources of a kind, with a member that is not supported, unless its
+// value is that of a missing one. Members whose names begin with an underscore are the service's own: clients send
+// back what they have read.
+func checkSupported(kind string, object []byte, supported ...string) error {
+	if !bytes.HasPrefix(object, []byte{'{'}) {
+		return nil
+	}
+	for c := range jsonpart.Children(object) {
+		if name := string(memberName(c)); !strings.HasPrefix(name, "_") && !slices.Contains(supported, name) && !isBlank(c.Value) {
+			return badRequest("The property '%s' of the %s is not supported.", name, kind)
+		}
+	}
+	return nil
+}
+
+// isBlank reports whether a JSON value says nothing: null, false, 0, "", or an array or object of such values.
+func isBlank(value []byte) bool {
+	switch value[0] {
+	case '[', '{':
+		for c := range jsonpart.Children(value) {
+			if !isBlank(c.Value) {
+				return false
+			}
+		}
+		return true
+	case '"':
+		return len(value) == len(`""`)
+	case 't':
+		return false
+	}
+	return sql.ValueOf(value).Float() == 0
+}
+
+// same reports whether a policy of a client is that of the container. A missing one is.
+func (u *uniqueKeyPolicy) same(was *uniqueKeyPolicy) bool {
+	if u == nil || was == nil {
+		return u == nil || len(u.UniqueKeys) == 0
+	}
+	return reflect.DeepEqual(u, was)
 }
 
 // Limits of the service on a unique key policy.

@@ -35,7 +35,7 @@ func pageSize(q *request) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
 	case err != nil || n < -1:
-		return 0, badRequest("The value '%s' specified for the header 'x-ms-max-item-count' is invalid.", s)
+		return 0, invalidHeader("X-Ms-Max-Item-Count", s)
 	case n == -1:
 		return maxPageScan, nil
 	case n == 0:
@@ -211,45 +211,28 @@ func (e *Engine) query(q *request, c *container) (*response, error) {
 	if q.is("X-Ms-Cosmos-Is-Query-Plan-Request") {
 		return e.queryPlan(c, b, text)
 	}
-	return e.runQuery(q, c, b, q.body)
+	return e.runQuery(q, c, b, text)
 }
 
 // listItems serves the list of a container's items.
 func (e *Engine) listItems(q *request, c *container) (*response, error) {
-	const all = `{"query":"SELECT * FROM c"}`
-	b, _, err := e.bindQuery([]byte(all))
+	b, text, err := e.bindQuery([]byte(`{"query":"SELECT * FROM c"}`))
 	if err != nil {
 		return nil, err
 	}
 	q.header = q.header.Clone()
 	q.header.Set("X-Ms-Documentdb-Query-Enablecrosspartition", "true")
-	return e.runQuery(q, c, b, []byte(all))
+	return e.runQuery(q, c, b, text)
 }
 
-// crossPartitionError reports that the client has to merge the results of partitions.
-func crossPartitionError(b *sql.Bound) error {
-	info := map[string]any{}
-	var orders []string
-	for _, o := range b.OrderBy() {
-		if o.Desc {
-			orders = append(orders, "Descending")
-		} else {
-			orders = append(orders, "Ascending")
-		}
-	}
-	info["orderBy"] = append([]string{}, orders...)
-	if n, ok := b.Top(); ok {
-		info["top"] = n
-	}
-	if offset, limit, ok := b.OffsetLimit(); ok {
-		info["offset"], info["limit"] = offset, limit
-	}
-	extra, err := json.Marshal(map[string]any{"partitionedQueryExecutionInfoVersion": 2, "queryInfo": info,
-		"queryRanges": []map[string]any{{"min": "", "max": "FF", "isMinInclusive": true, "isMaxInclusive": false}}})
+// crossPartitionError reports that the client has to merge the results of partitions, with the plan for
+// that. If the engine has none, the client's request for it is refused by name.
+func crossPartitionError(b *sql.Bound, text string) error {
+	plan, err := planQuery(b, text)
 	if err != nil {
-		return err
+		plan = []byte("{}")
 	}
-	return &apiError{status: http.StatusBadRequest, substatus: subCrossPartition, code: "BadRequest", charge: chargeBadRequest, extra: extra,
+	return &apiError{status: http.StatusBadRequest, substatus: subCrossPartition, code: "BadRequest", charge: chargeBadRequest, extra: string(plan),
 		message: "The provided cross partition query can not be directly served by the gateway. " +
 			"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."}
 }

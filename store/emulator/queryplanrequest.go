@@ -49,6 +49,15 @@ const clientFilter = "{documentdb-formattableorderbyquery-filter}"
 
 // queryPlan serves a query plan request.
 func (e *Engine) queryPlan(c *container, b *sql.Bound, text string) (*response, error) {
+	body, err := planQuery(b, text)
+	if err != nil {
+		return nil, err
+	}
+	return &response{status: http.StatusOK, body: body, charge: chargeMetadata, container: c}, nil
+}
+
+// planQuery returns the plan of a query, in JSON.
+func planQuery(b *sql.Bound, text string) ([]byte, error) {
 	clauses, err := sql.Split(text)
 	if err != nil {
 		return nil, queryError(err)
@@ -57,12 +66,8 @@ func (e *Engine) queryPlan(c *container, b *sql.Bound, text string) (*response, 
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(queryPlanInfo{Version: 2, QueryInfo: info,
+	return json.Marshal(queryPlanInfo{Version: 2, QueryInfo: info,
 		Ranges: []planRangeInfo{{Min: "", Max: "FF", MinInclusive: true}}})
-	if err != nil {
-		return nil, err
-	}
-	return &response{status: http.StatusOK, body: body, charge: chargeMetadata, container: c}, nil
 }
 
 func planOf(c sql.Clauses, b *sql.Bound) (planInfo, error) {
@@ -165,7 +170,7 @@ func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 		if name, ok := aggregateTypes[one.Aggregate]; ok {
 			kind = &name
 			aggregates++
-			if c.Value || len(c.GroupBy) == 0 {
+			if c.Value {
 				info.Aggregates = append(info.Aggregates, name)
 			}
 		}
@@ -179,8 +184,12 @@ func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 	}
 	info.GroupBy = append(info.GroupBy, c.GroupBy...)
 	row := payload(c, partial)
-	if len(c.GroupBy) == 0 {
+	switch {
+	case len(c.GroupBy) == 0 && c.Value:
 		info.Rewritten = "SELECT VALUE [" + row + "] FROM " + c.From + where
+		return *info, nil
+	case len(c.GroupBy) == 0:
+		info.Rewritten = "SELECT " + row + " AS payload FROM " + c.From + where
 		return *info, nil
 	}
 	if c.Value && aggregates > 0 {

@@ -10,6 +10,8 @@ import (
 	"byline/store/emulator/internal/sql"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // TestQueryPlan checks the rewritten queries, and that the parser accepts them.
@@ -31,6 +33,7 @@ func TestQueryPlan(t *testing.T) {
 		"SELECT VALUE AVG(c.n) FROM c":                                                          `SELECT VALUE [{"item": {"sum": SUM(c.n), "count": COUNT(c.n)}}] FROM c`,
 		"SELECT VALUE MAX(ABS(c.n)) FROM c":                                                     `SELECT VALUE [{"item": {"max": MAX(ABS(c.n)), "count": COUNT(ABS(c.n))}}] FROM c`,
 		"SELECT c.t, COUNT(1) AS k, SUM(c.n) s FROM c GROUP BY c.t":                             `SELECT [{"item": c.t}] AS groupByItems, {"t": c.t, "k": {"item": COUNT(1)}, "s": {"item": SUM(c.n)}} AS payload FROM c GROUP BY c.t`,
+		"SELECT COUNT(1) AS k, MAX(c.n) FROM c WHERE c.n > 1":                                   `SELECT {"k": {"item": COUNT(1)}, "$1": {"item": {"max": MAX(c.n), "count": COUNT(c.n)}}} AS payload FROM c WHERE c.n > 1`,
 		"SELECT VALUE COUNT(1) + 1 FROM c":                                                      "400",
 		"SELECT c.t, SUM(c.n)/COUNT(1) AS mean FROM c GROUP BY c.t":                             "400",
 		"SELECT c.t, ROUND(AVG(c.n)) AS mean FROM c GROUP BY c.t":                               "400",
@@ -70,6 +73,40 @@ func TestQueryPlan(t *testing.T) {
 				t.Errorf("%s: %v", query, err)
 			}
 		})
+	}
+}
+
+// TestQueryPlan_Grouping: the plan says what the client groups by, and how it combines the aggregates of partitions.
+func TestQueryPlan_Grouping(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	count, average := "Count", "Average"
+	types := func(pairs ...any) map[string]*string {
+		m := map[string]*string{}
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i].(string)], _ = pairs[i+1].(*string)
+		}
+		return m
+	}
+	for text, want := range map[string]planInfo{
+		"SELECT VALUE c.t FROM c GROUP BY c.t":      {GroupBy: []string{"c.t"}, SelectValue: true},
+		"SELECT VALUE COUNT(1) FROM c":              {Aggregates: []string{"Count"}, SelectValue: true},
+		"SELECT VALUE AVG(c.n) FROM c GROUP BY c.t": {GroupBy: []string{"c.t"}, Aggregates: []string{"Average"}, SelectValue: true},
+		"SELECT COUNT(1) AS k FROM c":               {GroupByAliases: []string{"k"}, AliasToType: types("k", &count)},
+		"SELECT c.t, AVG(c.n), COUNT(1) AS k FROM c GROUP BY c.t, ABS(c.n)": {GroupBy: []string{"c.t", "ABS(c.n)"},
+			GroupByAliases: []string{"t", "$1", "k"}, AliasToType: types("t", nil, "$1", &average, "k", &count)},
+	} {
+		body, err := json.Marshal(map[string]string{"query": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := do(t, e, "POST", "/dbs/db/colls/c/docs", string(body), "Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
+		var plan queryPlanInfo
+		mustUnmarshal(t, readAll(t, res), &plan)
+		want.Rewritten, want.DistinctType = plan.QueryInfo.Rewritten, "None" // see TestQueryPlan
+		if d := cmp.Diff(want, plan.QueryInfo, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s: %s", text, d)
+		}
 	}
 }
 

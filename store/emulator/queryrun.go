@@ -20,9 +20,11 @@ type queryRun struct {
 	c     *container
 	def   *definition
 	bound *sql.Bound
+	text  string
 	scope scope
 	plan  plan
 	size  int
+	limit int // length of the longest position
 	from  continuation
 	state view
 	view  *pebble.Iterator // of state; later iterators are clones
@@ -45,18 +47,15 @@ type queryRun struct {
 }
 
 // runQuery serves a page of a query over items.
-func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (resp *response, err error) {
+func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, text string) (resp *response, err error) {
 	began := time.Now()
-	r := queryRun{e: e, q: q, c: c, bound: b, item: b.Evaluator(), scratch: scratches.Get().(*scratch)}
+	r := queryRun{e: e, q: q, c: c, bound: b, text: text, item: b.Evaluator(), scratch: scratches.Get().(*scratch)}
 	defer r.scratch.release()
 	if r.size, err = pageSize(q); err != nil {
 		return nil, err
 	}
-	fingerprint := func() [8]byte { return queryFingerprint(c, q.get("X-Ms-Documentdb-Partitionkey"), body) }
-	if token := q.get("X-Ms-Continuation"); token != "" {
-		if r.from, err = decodeContinuation(token, fingerprint()); err != nil {
-			return nil, err
-		}
+	if r.limit, err = positionLimit(q); err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	p, err := r.begin()
@@ -92,7 +91,8 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		return nil, err
 	}
 	if r.next != nil {
-		resp.continuation = r.next.encode(fingerprint())
+		r.next.fingerprint = r.fingerprint()
+		resp.continuation = r.next.encode()
 	}
 	metrics.took = time.Since(began)
 	resp.extra = metrics.header(q)
@@ -118,6 +118,11 @@ func (r *queryRun) begin() (*partition, error) {
 		return nil, err
 	}
 	var err error
+	if token := r.q.get("X-Ms-Continuation"); token != "" { // after resolveScope: a client that has to merge partitions sends its own
+		if r.from, err = decodeContinuation(token); err != nil {
+			return nil, err
+		}
+	}
 	if r.state, err = r.e.viewLocked(r.c, r.scope.ranges, r.q.get("X-Ms-Session-Token")); err != nil {
 		return nil, err
 	}
@@ -129,7 +134,7 @@ func (r *queryRun) begin() (*partition, error) {
 	if err := r.choosePlan(); err != nil {
 		return nil, err
 	}
-	if r.from.plan != 0 && (r.from.plan != r.plan.kind || r.from.index != r.plan.index()) {
+	if r.from.plan != 0 && (r.from.plan != r.plan.order() || r.from.fingerprint != r.fingerprint()) {
 		return nil, invalidContinuation()
 	}
 	return r.currentPartition()
@@ -262,7 +267,7 @@ func (r *queryRun) runStream() error {
 	}
 	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *record) (bool, error) {
 		if full {
-			last = r.plan.separator(last, position)
+			last = r.plan.separator(last, position, r.limit)
 			return false, nil
 		}
 		if emitted < uint64(offset) {
@@ -279,7 +284,7 @@ func (r *queryRun) runStream() error {
 			return false, nil
 		}
 		full = r.rows >= r.size || len(r.out) >= maxPageBytes
-		return !full || lookahead, nil
+		return !full || lookahead || len(last) > r.limit, nil
 	}, setLast)
 	if err != nil {
 		return err
@@ -314,8 +319,9 @@ func (r *queryRun) addRow(doc []byte) error {
 
 // continueAfter sets the continuation of the next page: after a position in a span.
 func (r *queryRun) continueAfter(position []byte, span int, emitted uint64) error {
-	if len(position) > maxPosition {
-		return badRequest("The query cannot be continued: the values of ORDER BY at the end of the page are longer than %d bytes.", maxPosition)
+	if len(position) > r.limit {
+		return badRequest("The query cannot be continued: the position at the end of the page is longer than %d bytes, which is all that "+
+			"a continuation token of the size in 'x-ms-documentdb-responsecontinuationtokenlimitinkb' has room for.", r.limit)
 	}
 	r.next = r.plan.continuation(span)
 	r.next.emitted, r.next.started, r.next.after = emitted, true, position

@@ -12,7 +12,11 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin,
 	if err != nil {
 		return nil, err
 	}
-	resourceType, link := e.resolve(path)
+	signed, err := signedPath(r.URL, path, from.compute)
+	if err != nil {
+		return nil, err
+	}
+	resourceType, link := e.resolve(signed)
 	region, account := e.regions.find(from.endpoint)
 	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path, region: region, injected: f}
 	q.kind = q.classify()
@@ -25,6 +29,9 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin,
 	if len(q.get("X-Ms-Session-Token")) > maxSessionToken {
 		return nil, badRequest("Request header too large.")
 	}
+	if err := q.checkHeaders(); err != nil {
+		return nil, err
+	}
 	if err := e.fault(q, f); err != nil {
 		return nil, err
 	}
@@ -34,12 +41,15 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin,
 	return e.dispatch(q, account)
 }
 
-// maxSegments is the number of segments in the path of an item.
-const maxSegments = 6
+// itemSegments is the number of segments in the path of an item, maxSegments that of the longest path.
+const (
+	itemSegments = 6
+	maxSegments  = itemSegments + 2 // an attachment
+)
 
 // decodePath returns the decoded segments of a path. It refuses the ids of items that the gateway refuses.
 func decodePath(escaped string, compute bool) ([]string, error) {
-	segments := make([]string, 0, maxSegments)
+	segments := make([]string, 0, itemSegments)
 	for path := strings.Trim(escaped, "/"); path != ""; {
 		var one string
 		one, path, _ = strings.Cut(path, "/")
@@ -49,8 +59,8 @@ func decodePath(escaped string, compute bool) ([]string, error) {
 		}
 		segments = append(segments, decoded)
 	}
-	if len(segments) == maxSegments && !compute {
-		if err := checkGatewayID(segments[maxSegments-1]); err != nil {
+	if len(segments) == itemSegments && !compute {
+		if err := checkGatewayID(segments[itemSegments-1]); err != nil {
 			return nil, err
 		}
 	}
@@ -64,11 +74,11 @@ func checkGatewayID(id string) error {
 		return badRequest("Request url is invalid.")
 	}
 	if strings.ContainsAny(id, `/\#`) || strings.HasSuffix(id, " ") {
-		return unauthorized()
+		return unauthorized("")
 	}
 	for i := 0; i+2 < len(id); i++ {
 		if id[i] == '%' && isHex(id[i+1]) && isHex(id[i+2]) {
-			return unauthorized()
+			return unauthorized("")
 		}
 	}
 	return nil
@@ -86,6 +96,18 @@ func (e *Engine) resolve(path []string) (resourceType, link string) {
 		link = strings.ToLower(rid) // the only part that the client signs
 	}
 	return resourceType, link
+}
+
+// signedPath returns the path of the resource that a request is about, with the same array if it is the path of
+// the URL itself.
+func signedPath(u *url.URL, path []string, compute bool) ([]string, error) {
+	switch {
+	case len(path) == 1 && path[0] == "addresses": // direct mode: the addresses of a resource
+		return decodePath((&url.URL{Path: u.Query().Get("$resolveFor")}).EscapedPath(), compute)
+	case len(path) == itemSegments && path[4] == "operations": // on a container
+		return path[:4], nil
+	}
+	return path, nil
 }
 
 // signedResource returns the type of the resource at a path of names and the link that the client signs: the
@@ -126,12 +148,42 @@ func (e *Engine) dispatch(q *request, endpoint string) (*response, error) {
 		return e.container(q)
 	case n == 5 && q.segments[4] == "pkranges":
 		return e.partitionKeyRanges(q)
-	case q.segments[4] == "docs":
+	case n <= itemSegments && q.segments[4] == "docs":
 		if err := e.gate.acquire(q.ctx, q); err != nil {
 			return nil, err
 		}
 		defer q.slot.release()
 		return e.items(q)
 	}
-	return nil, badRequest("Request url is invalid.")
+	return nil, unsupportedResource(q.segments)
+}
+
+// unsupported are the resources that the service has and the engine has not, by their names in paths.
+var unsupported = map[string]string{
+	"addresses":            "Direct mode is not supported: use gateway mode.",
+	"attachments":          "Attachments are not supported.",
+	"clientencryptionkeys": "Client encryption keys are not supported.",
+	"conflicts":            "Conflicts are not supported.",
+	"media":                "Media are not supported.",
+	"permissions":          "Permissions are not supported.",
+	"pkranges":             "Reading one partition key range is not supported: list them.",
+	"sprocs":               "Stored procedures are not supported.",
+	"triggers":             "Triggers are not supported.",
+	"udfs":                 "User-defined functions are not supported.",
+	"users":                "Users are not supported.",
+}
+
+// unsupportedResource refuses a path that the engine does not serve, by the name of the resource.
+func unsupportedResource(path []string) error {
+	n := len(path)
+	switch {
+	case n == itemSegments && path[4] == "operations" && path[5] == "partitionkeydelete":
+		return badRequest("The deletion of all items of a partition key is not supported.")
+	case n == itemSegments && path[4] == "operations":
+		return badRequest("The operation '%s' on a container is not supported.", path[5])
+	}
+	if message, ok := unsupported[path[(n-1)&^1]]; ok {
+		return badRequest("%s", message)
+	}
+	return badRequest("Request url is invalid.")
 }

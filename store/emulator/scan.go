@@ -61,8 +61,12 @@ func (r *queryRun) resume(s *span, from continuation) (after []byte, ended bool,
 		return nil, false, nil
 	case split && beyond:
 		return nil, true, nil
+	case before && r.plan.ordered(): // a client that resumes ORDER BY has narrowed the filter
+		return nil, false, nil
+	case beyond && r.plan.ordered():
+		return nil, true, nil
 	case before || beyond:
-		return nil, false, invalidContinuation() // the index has changed
+		return nil, false, invalidContinuation() // the filter is another
 	}
 	return after, false, nil
 }

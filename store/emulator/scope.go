@@ -93,7 +93,7 @@ func (r *queryRun) checkCross() error {
 	_, top := r.bound.Top()
 	_, _, offset := r.bound.OffsetLimit()
 	if top || offset || len(r.bound.OrderBy()) > 0 || r.bound.Aggregates() {
-		return crossPartitionError(r.bound)
+		return crossPartitionError(r.bound, r.text)
 	}
 	return nil
 }

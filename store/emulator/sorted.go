@@ -103,7 +103,7 @@ func (r *queryRun) runSorted() error {
 		emitted, last = emitted+1, it.key
 	}
 	if more && (limit < 0 || emitted < uint64(offset+limit)) {
-		return r.continueAfter(r.plan.separator(last, next), 0, emitted)
+		return r.continueAfter(r.plan.separator(last, next, r.limit), 0, emitted)
 	}
 	return nil
 }

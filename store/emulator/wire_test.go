@@ -103,7 +103,7 @@ func wireOptions(t *testing.T, text string, clock *fakeClock) Options {
 
 // hidden are headers that are irrelevant to the cases or vary between runs.
 var hidden = []string{"Content-Length", "Content-Type", "Date", "X-Ms-Activity-Id", "X-Ms-Serviceversion", "X-Ms-Gatewayversion", "X-Ms-Schemaversion",
-	"X-Ms-Alt-Content-Path", "X-Ms-Content-Path", "X-Ms-Resource-Quota", "X-Ms-Resource-Usage"}
+	"X-Ms-Alt-Content-Path", "X-Ms-Content-Path"}
 
 // measured are the times in query metrics.
 var measured = regexp.MustCompile(`InMs=[0-9.]+`)
@@ -150,13 +150,13 @@ func exchange(t *testing.T, e *Engine, input string) string {
 	fmt.Fprintf(&out, "%d %s\n", w.Code, http.StatusText(w.Code))
 	var names []string
 	for k := range w.Header() {
-		if !slices.Contains(hidden, k) {
+		if !slices.Contains(hidden, http.CanonicalHeaderKey(k)) {
 			names = append(names, k)
 		}
 	}
 	slices.Sort(names)
 	for _, k := range names {
-		fmt.Fprintf(&out, "%s: %s\n", strings.ToLower(k), shown(t, k, w.Header().Get(k)))
+		fmt.Fprintf(&out, "%s: %s\n", k, shown(t, http.CanonicalHeaderKey(k), w.Header()[k][0]))
 	}
 	if w.Body.Len() > 0 {
 		if !json.Valid(w.Body.Bytes()) {
@@ -197,14 +197,21 @@ func signed(t testing.TB, method, path string, header http.Header, body []byte) 
 	if strings.HasPrefix(path, "/dbs/AAAA") { // by resource ids
 		link = strings.ToLower(link[strings.LastIndexByte(link, '/')+1:])
 	}
-	const date = "Tue, 14 Nov 2023 22:13:20 GMT"
-	header.Set("x-ms-date", date)
+	header.Set("x-ms-date", wireDate)
+	header.Set("Authorization", masterToken(t, method, kind, link))
+	return req
+}
+
+const wireDate = "Tue, 14 Nov 2023 22:13:20 GMT"
+
+// masterToken returns the Authorization header of a request at wireDate, signed with the master key.
+func masterToken(t testing.TB, method, kind, link string) string {
+	t.Helper()
 	key, err := base64.StdEncoding.DecodeString(WellKnownKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := hmac.New(sha256.New, key)
-	io.WriteString(m, strings.ToLower(method)+"\n"+kind+"\n"+link+"\n"+strings.ToLower(date)+"\n\n")
-	header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+base64.StdEncoding.EncodeToString(m.Sum(nil))))
-	return req
+	io.WriteString(m, strings.ToLower(method)+"\n"+kind+"\n"+link+"\n"+strings.ToLower(wireDate)+"\n\n")
+	return url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(m.Sum(nil)))
 }

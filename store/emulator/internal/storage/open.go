@@ -50,14 +50,14 @@ func Open(dir string, memory vfs.FS, log *slog.Logger, failed func(error)) (*peb
 	o.Logger = logger{log, failed}
 	if dir == "" {
 		o.FS = memory
-		return openPebble("data", "data", o, io.NopCloser(nil), failed)
+		return openPebble("data", "data", o, log, io.NopCloser(nil), failed)
 	}
 	name, lock, err := lockDirectory(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	o.FS, o.Lock = vfs.Default, lock
-	return openPebble(dir, name, o, lock, failed)
+	return openPebble(dir, name, o, log, lock, failed)
 }
 
 func options() *pebble.Options {
@@ -129,7 +129,10 @@ func checkComplete(name string) error {
 
 // openPebble opens Pebble in the directory name, called dir in errors. It takes over the lock: it
 // returns or closes it.
-func openPebble(dir, name string, o *pebble.Options, lock io.Closer, failed func(error)) (*pebble.DB, io.Closer, error) {
+func openPebble(dir, name string, o *pebble.Options, log *slog.Logger, lock io.Closer, failed func(error)) (*pebble.DB, io.Closer, error) {
+	if err := checkLog(o.FS, name, log); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, errors.Join(fmt.Errorf("open data directory %s: %w", dir, err), lock.Close())
+	}
 	d, err := newDisk(o.FS, name, failed)
 	if err != nil {
 		return nil, nil, errors.Join(err, lock.Close())

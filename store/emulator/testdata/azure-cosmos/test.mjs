@@ -3,10 +3,12 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { BulkOperationType, ChangeFeedStartFrom, CosmosClient, PatchOperationType } from "@azure/cosmos";
+import { CosmosClient as CosmosClient49 } from "azure-cosmos-4.9";
 
 const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 const connect = (endpoint, options) => new CosmosClient({ endpoint, key, ...options });
 const client = connect(process.env.ENDPOINT);
+const client49 = new CosmosClient49({ endpoint: process.env.ENDPOINT, key });
 const code = (wanted) => (error) => (assert.equal(error.code, wanted, error.stack), true);
 let database, container;
 
@@ -24,6 +26,7 @@ before(async () => {
 after(async () => {
   await database?.delete();
   client.dispose();
+  client49.dispose();
 });
 
 test("create, read, replace, upsert, delete", async () => {
@@ -156,6 +159,68 @@ test("query over partitions", async () => {
   const groups = await all(`SELECT VALUE COUNT(1) ${where} GROUP BY c.group`);
   assert.deepEqual(groups, [20, 20, 20]);
   assert.deepEqual(await all("SELECT VALUE c.n FROM c WHERE c.pk = 'cross1' ORDER BY c.n"), [1, 14, 27, 40, 53]);
+});
+
+// Version 4.9 first sends its own token to the service; both resume ORDER BY with a narrowed filter.
+for (const [version, resuming] of [["4.9", client49], ["4.10", client]]) {
+  test(`query over partitions, each page from a new iterator, version ${version}`, async () => {
+    const { container: c } = await resuming.database("js").containers.createIfNotExists({ id: `paged${version}`, partitionKey: { paths: ["/pk"] } });
+    const long = "x".repeat(700); // a token of two such values would exceed the limit that the SDK sends
+    for (let n = 0; n < 100; n++) { // the last 40 in one partition, which then fills several pages
+      await c.items.create({ id: `${n}`, pk: `p${n < 60 ? n % 13 : 0}`, n, half: Math.floor(n / 2), s: `${100 + n}${long}` });
+    }
+    const paged = async (query) => {
+      const seen = [];
+      let token, page;
+      do {
+        page = await c.items.query(query, { maxItemCount: 7, continuationToken: token, enableQueryControl: true }).fetchNext();
+        seen.push(...(page.resources ?? []));
+        token = page.continuationToken;
+      } while (token && page.hasMoreResults);
+      return seen;
+    };
+    const numbers = Array.from({ length: 100 }, (_, n) => n);
+    assert.deepEqual(await paged("SELECT VALUE c.n FROM c ORDER BY c.n"), numbers);
+    assert.deepEqual(await paged("SELECT VALUE c.n FROM c ORDER BY c.n DESC"), numbers.toReversed());
+    assert.deepEqual(await paged("SELECT VALUE c.n FROM c ORDER BY c.s"), numbers);
+    assert.deepEqual(await paged("SELECT VALUE c.n FROM c WHERE c.n < 40 ORDER BY c.n"), numbers.slice(0, 40));
+    assert.deepEqual(await paged("SELECT VALUE c.half FROM c ORDER BY c.half"), numbers.map((n) => Math.floor(n / 2)));
+    assert.deepEqual((await paged("SELECT VALUE c.n FROM c ORDER BY c.half")).sort((a, b) => a - b), numbers);
+    assert.deepEqual(await paged("SELECT TOP 25 VALUE c.n FROM c ORDER BY c.n"), numbers.slice(0, 25));
+    assert.deepEqual(await paged("SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 5 LIMIT 22"), numbers.slice(5, 27));
+    for (const [text, count] of [["SELECT TOP 25 VALUE c.n FROM c", 25], ["SELECT VALUE c.n FROM c OFFSET 5 LIMIT 22", 22], ["SELECT VALUE c.n FROM c", 100]]) {
+      const rows = await paged(text);
+      assert.deepEqual([rows.length, new Set(rows).size], [count, count], text);
+    }
+  });
+}
+
+test("aggregates without VALUE, over partitions", async () => {
+  const { container: c } = await database.containers.createIfNotExists({ id: "aggregates", partitionKey: { paths: ["/pk"] } });
+  for (let n = 0; n < 10; n++) await c.items.create({ id: `${n}`, pk: `p${n}`, n });
+  const all = async (text) => (await c.items.query(text).fetchAll()).resources;
+  assert.deepEqual(await all("SELECT COUNT(1) AS k, MIN(c.n) AS least, MAX(c.n) AS most, SUM(c.n) AS total, AVG(c.n) AS mean FROM c"),
+    [{ k: 10, least: 0, most: 9, total: 45, mean: 4.5 }]);
+  assert.deepEqual(await all("SELECT COUNT(1), MAX(c.n) AS most FROM c WHERE c.n < 5"), [{ $1: 5, most: 4 }]);
+  await assert.rejects(all("SELECT SUM(c.n) / COUNT(1) AS mean FROM c"), /expression of aggregates is not supported over partitions/);
+});
+
+test("what is not supported is refused by name", async () => {
+  const refused = (promise, name) => assert.rejects(promise, (error) => (assert.equal(error.code, 400, error.stack), assert.match(error.message, name), true));
+  await refused(container.deleteAllItemsForPartitionKey("p"), /deletion of all items of a partition key/);
+  const { storedProcedures, triggers, userDefinedFunctions } = container.scripts;
+  await refused(storedProcedures.create({ id: "s", body: "function () {}" }), /Stored procedures/);
+  await refused(container.scripts.storedProcedure("s").execute("p"), /Stored procedures/);
+  await refused(triggers.create({ id: "t", body: "function () {}", triggerType: "Pre", triggerOperation: "All" }), /Triggers/);
+  await refused(userDefinedFunctions.readAll().fetchAll(), /User-defined functions/);
+  await refused(container.items.query("SELECT VALUE udf.f(c.n) FROM c", { partitionKey: "p" }).fetchAll(), /user-defined function udf\.f/);
+  await refused(container.conflicts.readAll().fetchAll(), /Conflicts/);
+  await refused(database.users.create({ id: "u" }), /Users/);
+  await refused(database.user("u").permissions.readAll().fetchAll(), /Permissions/);
+  await refused(container.items.getChangeFeedIterator({ changeFeedMode: "Full-Fidelity Feed" }).readNext(), /wire-format/);
+  await refused(container.read({ populateQuotaInfo: true }), /populatequotainfo/);
+  const computed = { id: "computed", partitionKey: { paths: ["/pk"] }, computedProperties: [{ name: "lower", query: "SELECT VALUE LOWER(c.s) FROM c" }] };
+  await refused(database.containers.create(computed), /computedProperties/);
 });
 
 test("change feed iterator", async () => {
