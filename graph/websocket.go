@@ -37,6 +37,9 @@ const (
 	// messageTimeout is how long a message may take to arrive once it has begun.
 	messageTimeout = 30 * time.Second
 
+	// closeTimeout is how long a client may take to close a connection that the server closes.
+	closeTimeout = 5 * time.Second
+
 	// refusedPause is how long a connection is not read after an operation over a limit. A client
 	// that sends thousands at once would otherwise keep the processors busy with refusals.
 	refusedPause = 100 * time.Millisecond
@@ -93,14 +96,15 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.open.Add(1) // while the HTTP server still waits for the request
-	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
+	lean := &leanWriter{ResponseWriter: w}
+	conn, err := websocket.Accept(lean, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
 		InsecureSkipVerify: t.origins.admits(r.Header.Get("Origin"))}) // of other origins, only the server's own passes
 	if err != nil {
 		t.open.Done()
 		return // Accept has responded: not an upgrade, or another origin
 	}
 	conn.SetReadLimit(limit.MaxBody)
-	s := &socket{transport: t.transport, conn: conn, address: requestFrom(r.Context()).address,
+	s := &socket{transport: t.transport, conn: conn, network: lean.conn, address: requestFrom(r.Context()).address,
 		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: requestFrom(r.Context()).meter.Detail, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
@@ -110,7 +114,10 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
 
 // leanWriter gives hijacked connections small buffers: most connections are idle, and the buffers of
 // the HTTP server would be most of their memory.
-type leanWriter struct{ http.ResponseWriter }
+type leanWriter struct {
+	http.ResponseWriter
+	conn net.Conn // set by Hijack
+}
 
 // Sizes of the buffers. Most of a longer read or write bypasses them.
 const (
@@ -119,11 +126,12 @@ const (
 )
 
 // Hijack implements http.Hijacker.
-func (w leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
+	w.conn = conn
 	// Keep what the client has already sent.
 	n := buffers.Reader.Buffered()
 	r := bufio.NewReaderSize(io.MultiReader(io.LimitReader(buffers, int64(n)), conn), max(n, socketReadBuffer))
@@ -201,6 +209,7 @@ func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 type socket struct {
 	*transport
 	conn    *websocket.Conn
+	network net.Conn // below conn
 	dialect dialect
 	address string          // see limit.ClientKey
 	upgrade http.Header     // headers of the upgrade request that authenticate the client
@@ -229,8 +238,12 @@ type message struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// close closes the connection, which ends the reading goroutine.
-func (s *socket) close(code websocket.StatusCode, reason string) { s.conn.Close(code, reason) }
+// close closes the connection, which ends the reading goroutine. The client has closeTimeout to receive the close
+// frame and to respond: to discard the rest of a message, conn.Close would wait for it without a limit.
+func (s *socket) close(code websocket.StatusCode, reason string) {
+	_ = s.network.SetDeadline(time.Now().Add(closeTimeout)) // or the connection is closed
+	s.conn.Close(code, reason)
+}
 
 // keepAlive pings the client every pingInterval and closes the connection if there is no pong. It
 // needs no goroutine in between.
