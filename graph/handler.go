@@ -166,7 +166,7 @@ type endpoint struct {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
-			write(w, http.StatusInternalServerError, e.dispatchError(r.Context(), caught(p)))
+			write(w, r, http.StatusInternalServerError, e.dispatchError(r.Context(), caught(p)))
 		}
 	}()
 	if isUpgrade(r) {
@@ -190,7 +190,8 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoin
 	t := &transport{
 		exec: newExecutor(o, schema, presenter, metrics, traced), store: o.Store, authentication: newAuthentication(o, metrics), streams: o.Streams,
 		requests:  limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress),
-		memory:    limit.NewMemory(o.Capacity),
+		bodies:    limit.NewBodies(o.Capacity),
+		budget:    limit.NewBudget(o.Capacity),
 		admission: limit.NewAdmission(o.Capacity, o.Logger),
 	}
 	return &endpoint{t, metrics, presenter, webSocketTransport{t, sockets, origins}, httpTransport{t, newResponseCache(o, metrics, traced)}}, nil
@@ -201,7 +202,8 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store}
 	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
-	exec := executor.New(sharedEvents{ExecutableSchema: plans, store: o.Store, cache: newEventCache()})
+	bounded := boundedMemory{plans, p}
+	exec := executor.New(sharedEvents{ExecutableSchema: bounded, store: o.Store, cache: newEventCache()})
 	exec.SetErrorPresenter(p.present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
@@ -216,6 +218,7 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	}
 	exec.Use(accounting{m, budgets}) // within tracing, for the span of an event
 	exec.Use(responseLoaders{store: o.Store, tracer: traced.tracer})
+	exec.Use(bounded)
 	exec.Use(plans)
 	if o.Development {
 		exec.Use(extension.Introspection{})
@@ -231,7 +234,7 @@ func readCostHeader(next http.Handler, p presenter) http.Handler {
 		detail, err := cost.ParseDetail(strings.Join(r.Header[cost.Header], ","))
 		if err != nil {
 			prepare(w.Header(), r)
-			write(w, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
+			write(w, r, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 			return
 		}
 		requestFrom(r.Context()).meter.Detail = detail

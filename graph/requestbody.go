@@ -19,7 +19,7 @@ import (
 )
 
 // readBody reads the body of a POST. The caller calls release when it no longer needs the body.
-func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
+func readBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
 	}
@@ -30,7 +30,7 @@ func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (bod
 	if r.ContentLength < 0 { // otherwise net/http reads no more than that
 		in = http.MaxBytesReader(w, in, limit.MaxBody)
 	}
-	body, release, err = memory.ReadAll(in, r.ContentLength)
+	body, release, err = bodies.ReadAll(in, r.ContentLength)
 	switch {
 	case err == nil:
 		return body, release, nil

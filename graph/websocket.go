@@ -15,7 +15,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/coder/websocket"
-	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/graph/cost"
 	"byline/graph/document"
@@ -193,7 +192,7 @@ func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 		}
 	}()
 	slow := time.AfterFunc(messageTimeout, func() { s.conn.CloseNow() })
-	message, release, err := s.memory.ReadAll(r, -1)
+	message, release, err := s.bodies.ReadAll(r, -1)
 	slow.Stop()
 	switch {
 	case errors.Is(err, limit.ErrTooManyBodies):
@@ -379,7 +378,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeDuplicate, "Subscriber for "+refusal.Truncate(m.ID, 80)+" already exists")
 	case refused != nil:
 		defer cancel()
-		if s.respond(m.ID, s.dispatchError(ctx, refused)) != nil {
+		if s.respond(m.ID, s.dispatchError(ctx, refused), nil) != nil {
 			return false
 		}
 		select {
@@ -403,22 +402,18 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 			delete(s.running, id)
 		}
 	}
-	responses.each(func(r *graphql.Response) error {
+	responses.each(func(r *graphql.Response, pieces [][]byte) error {
 		if refused = r.Data == nil; refused {
 			forget()
 		}
-		release, err := requestFrom(responses.ctx).hold(s.memory, len(r.Data), responses.kind == ast.Mutation)
 		if responses.ctx.Err() != nil {
-			release()
 			return nil // the client has ended it, and may reuse the id
 		}
-		if err != nil {
-			_ = s.dispatchError(responses.ctx, err) // logs it
+		if requestFrom(responses.ctx).full {
 			s.close(closeTooSlow, limit.ErrTooManyResponses.Message)
-			return err
+			return limit.ErrTooManyResponses
 		}
-		defer release()
-		return s.respond(id, r)
+		return s.respond(id, r, pieces)
 	}, func(slow bool, err error) {
 		defer s.operations.Done()
 		done := responses.ctx.Err() != nil
@@ -437,11 +432,11 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 	})
 }
 
-// respond sends a response. One without data refuses the operation, and ends it.
-func (s *socket) respond(id string, r *graphql.Response) error {
+// respond sends a response, which has been encoded in pieces. One without data refuses the operation, and ends it.
+func (s *socket) respond(id string, r *graphql.Response, pieces [][]byte) error {
 	switch {
 	case r.Data != nil:
-		return s.write(s.dialect.next, id, pieces(r)...)
+		return s.write(s.dialect.next, id, pieces...)
 	case s.dialect.next == "data": // the older protocol sends one error
 		return s.write("error", id, appendJSON(nil, r.Errors[0]))
 	}

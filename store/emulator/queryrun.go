@@ -35,6 +35,7 @@ type queryRun struct {
 	systemSize int            // unless 0: the query reads no system properties; their size without _ts
 	scratch    *scratch
 	out        []byte // the response body so far
+	long       bool   // it has longPage bytes or more
 	rows       int
 	next       *continuation
 	head       int // bytes of out before the first row
@@ -207,6 +208,9 @@ func (r *queryRun) limits() (offset, limit int) {
 }
 
 func (r *queryRun) close() error {
+	if r.long {
+		<-r.e.longPages
+	}
 	var err error
 	if r.items != nil && r.items != r.view {
 		err = r.items.Close()
@@ -309,7 +313,25 @@ func (r *queryRun) addRow(doc []byte) error {
 		}
 	}
 	r.rows++
+	if len(r.out) >= longPage && !r.long {
+		return r.enterLong()
+	}
 	return nil
+}
+
+// longPage is the size in bytes from which a page is long. As many queries build long pages at a time as there are
+// processors: more at a time would not be faster, and take as much more memory.
+const longPage = 256 << 10
+
+// enterLong waits until the query may build a long page.
+func (r *queryRun) enterLong() error {
+	select {
+	case r.e.longPages <- struct{}{}:
+		r.long = true
+		return nil
+	case <-r.q.ctx.Done():
+		return r.q.ctx.Err()
+	}
 }
 
 // continueAfter sets the continuation of the next page: after a position in a span.
