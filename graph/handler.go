@@ -213,12 +213,12 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 		Meter: func(ctx context.Context) *cost.Meter { return &requestFrom(ctx).meter }})
 	exec.Use(budgets)
 	exec.Use(inSession{})
+	exec.Use(bounded) // before responseLoaders, whose reads reserve memory
 	if o.Tracing != nil {
 		exec.Use(traced)
 	}
 	exec.Use(accounting{m, budgets}) // within tracing, for the span of an event
 	exec.Use(responseLoaders{store: o.Store, tracer: traced.tracer})
-	exec.Use(bounded)
 	exec.Use(plans)
 	if o.Development {
 		exec.Use(extension.Introspection{})

@@ -27,7 +27,7 @@ const (
 var ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable, Message: "too many responses in progress; request less data, or try again later", RetryAfter: refusal.DefaultRetryAfter}
 
 // Budget is the memory of all responses and events: of what is read and built for them, until their
-// clients have received them. Large responses may take three quarters of it, so that there is room for small
+// clients have received them. Large responses may take two thirds of it, so that there is room for small
 // ones, and mutations alone the last sixteenth. A response becomes large only while half of it is free, so that
 // those that are large can grow to their end.
 type Budget struct {
@@ -85,9 +85,9 @@ func (r *Reservation) limit(n int64) int64 {
 	all := r.budget.bytes
 	switch {
 	case r.held-n >= smallResponse:
-		return all - all/4
+		return all - all/3
 	case r.held >= smallResponse:
-		return max(all/2, min(r.held, all-all/4))
+		return max(all/2, min(r.held, all-all/3))
 	case r.mutation:
 		return all
 	}

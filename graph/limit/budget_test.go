@@ -41,9 +41,14 @@ func TestBudget_EveryResponseCounts(t *testing.T) {
 	for _, r := range all {
 		r.Release()
 	}
-	reserve(t, b, 13<<20, false, ErrTooManyResponses).Release() // a quarter is for small ones
-	reserve(t, b, 13<<20, true, ErrTooManyResponses).Release()
-	reserve(t, b, 12<<20, false, nil).Release()
+	reserve(t, b, 11<<20, false, ErrTooManyResponses).Release() // a third is for small ones
+	reserve(t, b, 11<<20, true, ErrTooManyResponses).Release()
+	large := reserve(t, b, 9<<20, false, nil)
+	reserve(t, b, 1<<20, false, ErrTooManyResponses).Release() // becomes large only while half is free
+	if err := large.Grow(1 << 20); err != nil {
+		t.Error("a large response, to its end:", err)
+	}
+	large.Release()
 	checkFree(t, b)
 }
 

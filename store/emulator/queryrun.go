@@ -301,6 +301,11 @@ func (r *queryRun) runStream() error {
 
 // addRow projects the current item into the page.
 func (r *queryRun) addRow(doc []byte) error {
+	if len(r.out)+len(doc) >= longPage && !r.long {
+		if err := r.enterLong(); err != nil {
+			return err
+		}
+	}
 	if r.rows > 0 {
 		r.out = append(r.out, ',')
 	}
@@ -313,15 +318,12 @@ func (r *queryRun) addRow(doc []byte) error {
 		}
 	}
 	r.rows++
-	if len(r.out) >= longPage && !r.long {
-		return r.enterLong()
-	}
 	return nil
 }
 
 // longPage is the size in bytes from which a page is long. As many queries build long pages at a time as there are
 // processors: more at a time would not be faster, and take as much more memory.
-const longPage = 256 << 10
+const longPage = 128 << 10
 
 // enterLong waits until the query may build a long page.
 func (r *queryRun) enterLong() error {
