@@ -56,11 +56,7 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	kind = cmp.Or(kind, typeNone)
 	a.budgets.Settle(ctx, t, c)
 	a.metrics.spend(kind, c)
-	if len(response.Data) > 0 { // recorded once there is memory to send it
-		r.record = func() { a.metrics.observe(kind, time.Since(r.began), c, response) }
-	} else {
-		a.metrics.observe(kind, time.Since(r.began), c, response)
-	}
+	a.metrics.observe(kind, time.Since(r.began), c, response)
 	traceCost(trace.SpanFromContext(ctx), c)
 	if t.Detail != cost.None {
 		if response.Extensions == nil {

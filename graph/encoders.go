@@ -60,26 +60,26 @@ func compile[T any](c *compiler, typeName string, selections ast.SelectionSet, k
 			dst = append(dst, '{')
 		}
 		for i := range steps {
-			dst = append(dst, steps[i].before...)
+			dst = append(d.room(dst, len(steps[i].before)+maxOpaque), steps[i].before...)
 			dst = steps[i].encode(dst, d, v)
 		}
-		return append(dst, '}')
+		return append(d.room(dst, 1), '}')
 	}
 }
 
 // textField encodes a String or DateTime field.
 func textField[T any](of func(T) string) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, _ *planData, v T) []byte { return appendText(dst, of(v)) }
+		return func(dst []byte, d *planData, v T) []byte { return d.text(dst, of(v)) }
 	}
 }
 
 // nullableTextField encodes a nullable String or DateTime field.
 func nullableTextField[T any, S ~string](of func(T) *S) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, _ *planData, v T) []byte {
+		return func(dst []byte, d *planData, v T) []byte {
 			if s := of(v); s != nil {
-				return appendText(dst, string(*s))
+				return d.text(dst, string(*s))
 			}
 			return append(dst, "null"...)
 		}
@@ -107,6 +107,31 @@ func booleanField[T any](of func(T) bool) func(*compiler, graphql.CollectedField
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, _ *planData, v T) []byte { return strconv.AppendBool(dst, of(v)) }
 	}
+}
+
+// maxOpaque is the size in bytes of the largest value that is no text: ids, cursors, numbers, and the braces of
+// objects.
+const maxOpaque = 256
+
+// maxEscaped is how many bytes a byte of a string may have in JSON.
+const maxEscaped = 6
+
+// quotedLen returns how many bytes appendText appends.
+func quotedLen(s string) int {
+	n := len(s) + 2
+	for i := 0; i < len(s); i++ {
+		if len(s)-i >= 8 && noneEscaped(binary.LittleEndian.Uint64([]byte(s[i:i+8]))) {
+			i += 7
+			continue
+		}
+		switch c := s[i]; {
+		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
+			n++
+		case c < ' ':
+			n += maxEscaped - 1
+		}
+	}
+	return n
 }
 
 // appendText appends a JSON string as graphql.MarshalString writes it.
@@ -162,7 +187,7 @@ func nameField[T any](of func(T) byline) func(*compiler, graphql.CollectedField)
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, d *planData, v T) []byte {
 			b := of(v)
-			return appendText(dst, d.names.Show(b.id, b.username))
+			return d.text(dst, d.names.Show(b.id, b.username))
 		}
 	}
 }
@@ -196,7 +221,7 @@ var postFields = encoders[*blog.Post]{
 		c.object.partial = true
 		return func(dst []byte, d *planData, p *blog.Post) []byte {
 			d.incomplete = d.incomplete || p.Truncated
-			return appendText(dst, p.Content)
+			return d.text(dst, p.Content)
 		}
 	},
 	"author":       userField(func(p *blog.Post) byline { return byline{p.AuthorID, p.AuthorUsername} }),
@@ -277,12 +302,12 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 			return func(dst []byte, d *planData, p *store.Page[T]) []byte {
 				dst = append(dst, '[')
 				for i := range p.Items {
-					if i > 0 {
+					if dst = d.room(dst, 1); i > 0 {
 						dst = append(dst, ',')
 					}
 					dst = encode(dst, d, edge{p, i})
 				}
-				return append(dst, ']')
+				return append(d.room(dst, 1), ']')
 			}
 		},
 		"pageInfo": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {

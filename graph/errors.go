@@ -174,6 +174,10 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	if !errors.As(err, &in) {
 		in = gqlerror.WrapPath(graphql.GetPath(ctx), err)
 	}
+	r := requestFrom(ctx)
+	if r.replaced(err) {
+		return nil // omitted from the response
+	}
 	path := in.Path
 	var f failure
 	if in.Err == nil {
@@ -181,7 +185,6 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	} else {
 		f = classify(in.Err)
 	}
-	r := requestFrom(ctx)
 	p.logFailure(ctx, r, f, path, in)
 	if r.errors.Add(1) > maxErrors {
 		return nil // omitted from the response
@@ -193,7 +196,9 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	if f.field != "" {
 		out.Extensions["field"] = f.field
 	}
-	if f.retryAfter > 0 {
+	if w := (*writtenError)(nil); errors.As(err, &w) {
+		out.Message, out.Extensions["id"] = messageWritten, w.id
+	} else if f.retryAfter > 0 {
 		out.Extensions["retryAfterMs"] = f.retryAfter.Milliseconds()
 	}
 	return out

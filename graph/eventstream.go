@@ -84,31 +84,21 @@ func (t httpTransport) receiveOperation(w http.ResponseWriter, r *http.Request) 
 // sendEvents sends the responses of an operation, and closes s.ended after the last. ctx is that of
 // the stream: errors that are sent besides the responses are not events of the operation.
 func (t httpTransport) sendEvents(ctx context.Context, s eventStream, all *responses) {
-	send := func(response *graphql.Response) error {
-		release, full := requestFrom(ctx).hold(t.memory, len(response.Data), all.kind == ast.Mutation)
-		if full != nil {
-			response = t.dispatchError(ctx, full)
-		}
-		defer release()
-		if err := s.send(ctx, response); err != nil {
-			return err
-		}
-		return full
-	}
 	expired := func() bool { return errors.Is(context.Cause(all.ctx), errExpired) }
-	unlessExpired := func(response *graphql.Response) error {
+	unlessExpired := func(_ *graphql.Response, pieces [][]byte) error {
 		if expired() {
 			return errExpired // the response may be that to a canceled event
 		}
-		return send(response)
+		return s.send(ctx, pieces)
 	}
+	report := func(err error) { _ = s.send(ctx, pieces(t.dispatchError(ctx, err))) }
 	all.each(unlessExpired, func(slow bool, _ error) {
 		defer close(s.ended)
 		switch {
 		case expired():
-			_ = send(t.dispatchError(ctx, errExpired))
+			report(errExpired)
 		case slow:
-			_ = send(t.dispatchError(ctx, &refusal.Error{Code: refusal.Throttled, Message: messageTooSlow}))
+			report(&refusal.Error{Code: refusal.Throttled, Message: messageTooSlow})
 		}
 	})
 }
@@ -125,15 +115,15 @@ type eventStream struct {
 
 // event is a response to be written.
 type event struct {
-	response *graphql.Response
-	written  chan struct{} // closed once it has been written
+	pieces  [][]byte      // JSON
+	written chan struct{} // closed once it has been written
 }
 
 // send waits until a response has been written, or ctx ends. It returns an error if it was not taken.
-func (s eventStream) send(ctx context.Context, response *graphql.Response) error {
+func (s eventStream) send(ctx context.Context, pieces [][]byte) error {
 	written := make(chan struct{})
 	select {
-	case s.events <- event{response, written}:
+	case s.events <- event{pieces, written}:
 		select {
 		case <-written:
 		case <-ctx.Done():
@@ -152,7 +142,7 @@ func (s eventStream) write(ctx context.Context, out *eventWriter) {
 		var err error
 		select {
 		case e := <-s.events:
-			err = out.event("next", pieces(e.response)...)
+			err = out.event("next", e.pieces...)
 			close(e.written)
 			keepAlive.Reset(eventsKeepAlive)
 		case <-keepAlive.C:

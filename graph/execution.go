@@ -25,7 +25,8 @@ type transport struct {
 	store     *store.Store
 	streams   context.Context // event streams and WebSockets end when it does
 	requests  limit.Requests
-	memory    *limit.Memory
+	bodies    limit.Bodies
+	budget    *limit.Budget
 	admission *limit.Admission
 }
 
@@ -84,7 +85,8 @@ func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawPar
 }
 
 // dispatch is begin for an operation that has been parsed and validated. It calls releaseSlot once
-// a query or mutation has executed, or a subscription waits for events.
+// a query or mutation has executed, or a subscription waits for events. It reserves memory for the response to
+// a query or mutation, which the caller releases by request.sent.
 func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, releaseSlot func()) (all *responses) {
 	s, kind := &subscription{}, op.Operation.Operation
 	defer func() {
@@ -97,6 +99,9 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 	}()
 	if kind == ast.Subscription {
 		op.Extensions = nil // no longer needed, and they may be long
+	} else if err := requestFrom(ctx).reserve(t.budget, kind); err != nil {
+		releaseSlot()
+		return t.refused(ctx, err)
 	}
 	next, ctx := t.exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
 	if kind == ast.Subscription {
@@ -106,6 +111,9 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 		defer releaseSlot()
 		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
 		defer cancel()
+		if kind == ast.Query { // what remains to be read is not needed
+			requestFrom(ctx).memory.OnRefuse(cancel)
+		}
 		return next(ctx)
 	}}
 }
@@ -124,11 +132,14 @@ func (t *transport) dispatchError(ctx context.Context, err error) *graphql.Respo
 	return t.exec.DispatchError(ctx, list)
 }
 
+// sender sends a response, which has been encoded in pieces.
+type sender func(_ *graphql.Response, pieces [][]byte) error
+
 // each calls send with each response until there are no more, the context ends, or send fails; then
 // it calls end. A response without data refuses the operation, and is the only one. slow reports
 // that the client has missed events. If a subscription has to wait for an event, each returns, and
 // resumes in another goroutine when there is one: thousands may wait.
-func (r *responses) each(send func(*graphql.Response) error, end func(slow bool, err error)) {
+func (r *responses) each(send sender, end func(slow bool, err error)) {
 	for !r.await(func() { r.each(send, end) }) {
 		if response, err := r.deliver(send); response == nil {
 			end(r.ctx.Err() == nil && r.tooSlow(), nil)
@@ -153,13 +164,22 @@ func (r *responses) beginEvent() (executed, delivered func()) {
 }
 
 // deliver executes the next event, or the operation, and sends its response; nil if there is none.
-func (r *responses) deliver(send func(*graphql.Response) error) (*graphql.Response, error) {
+func (r *responses) deliver(send sender) (*graphql.Response, error) {
 	executed, delivered := func() {}, func() {}
 	if r.kind == ast.Subscription {
 		executed, delivered = r.beginEvent()
 	}
 	defer delivered()
-	response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
+	q := requestFrom(r.ctx)
+	defer q.sent()
+	var err error
+	if r.kind == ast.Subscription {
+		err = q.reserve(r.budget, r.kind)
+	}
+	var response *graphql.Response
+	if err == nil {
+		response, err = guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
+	}
 	executed()
 	if err != nil {
 		response = r.dispatchError(r.ctx, err)
@@ -168,5 +188,5 @@ func (r *responses) deliver(send func(*graphql.Response) error) (*graphql.Respon
 		return nil, nil
 	}
 	addSession(r.ctx, r.kind, response)
-	return response, send(response)
+	return response, send(response, q.send(response))
 }

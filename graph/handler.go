@@ -165,7 +165,7 @@ type endpoint struct {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
-			write(w, http.StatusInternalServerError, e.dispatchError(r.Context(), caught(p)))
+			write(w, r, http.StatusInternalServerError, e.dispatchError(r.Context(), caught(p)))
 		}
 	}()
 	if isUpgrade(r) {
@@ -189,7 +189,8 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoin
 	t := &transport{
 		exec: newExecutor(o, schema, presenter, metrics, traced), store: o.Store, authentication: newAuthentication(o, metrics), streams: o.Streams,
 		requests:  limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress),
-		memory:    limit.NewMemory(o.Capacity),
+		bodies:    limit.NewBodies(o.Capacity),
+		budget:    limit.NewBudget(o.Capacity),
 		admission: limit.NewAdmission(o.Capacity, o.Logger),
 	}
 	return &endpoint{t, metrics, presenter, webSocketTransport{t, sockets, origins}, httpTransport{t, newResponseCache(o, metrics, traced)}}, nil
@@ -200,7 +201,8 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store}
 	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
-	exec := executor.New(sharedEvents{ExecutableSchema: plans, store: o.Store, cache: newEventCache()})
+	bounded := boundedMemory{plans, p}
+	exec := executor.New(sharedEvents{ExecutableSchema: bounded, store: o.Store, cache: newEventCache()})
 	exec.SetErrorPresenter(p.present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
@@ -210,6 +212,7 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 		Meter: func(ctx context.Context) *cost.Meter { return &requestFrom(ctx).meter }})
 	exec.Use(budgets)
 	exec.Use(inSession{})
+	exec.Use(bounded) // before responseLoaders, whose reads reserve memory
 	if o.Tracing != nil {
 		exec.Use(traced)
 	}
@@ -230,7 +233,7 @@ func readCostHeader(next http.Handler, p presenter) http.Handler {
 		detail, err := cost.ParseDetail(strings.Join(r.Header[cost.Header], ","))
 		if err != nil {
 			prepare(w.Header(), r)
-			write(w, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
+			write(w, r, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 			return
 		}
 		requestFrom(r.Context()).meter.Detail = detail

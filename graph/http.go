@@ -56,10 +56,12 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer in.release()
+	caller := requestFrom(r.Context())
+	defer caller.sent()
 	if cached := t.cache.get(r, in); cached != nil {
-		requestFrom(r.Context()).shared = &cached.held
-		if release, ok := t.hold(w, r, media, len(cached.body), false); ok {
-			defer release()
+		if err := caller.reserve(t.budget, ast.Query); err != nil {
+			t.writeError(w, r, media, err)
+		} else if t.share(w, r, media, cached) {
 			t.cache.observe(r, cached)
 			cached.write(w, r)
 		}
@@ -70,29 +72,24 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 		t.writeError(w, r, media, err)
 		return
 	}
-	caller := requestFrom(r.Context())
-	release, ok := t.hold(w, r, media, len(response.Data), caller.readSet == nil)
-	if !ok {
-		return
-	}
-	defer release()
 	if token := caller.session.Token(); token != "" {
 		h.Set(sessionHeader, token)
 	}
-	if cached := t.cache.add(r, in, response); cached != nil {
+	if cached := t.cache.add(r, in, response); cached == nil {
+		writeResponse(w, r, media, response)
+	} else if t.share(w, r, media, cached) {
 		cached.write(w, r)
-		return
 	}
-	writeResponse(w, media, response)
 }
 
-// hold reserves memory for a response, and refuses the request if there is not enough.
-func (t httpTransport) hold(w http.ResponseWriter, r *http.Request, media string, size int, mutation bool) (release func(), ok bool) {
-	release, err := requestFrom(r.Context()).hold(t.memory, size, mutation)
+// share takes the memory of a response into that of a cached one, and refuses the request if there is not
+// enough.
+func (t httpTransport) share(w http.ResponseWriter, r *http.Request, media string, cached *cachedResponse) bool {
+	err := requestFrom(r.Context()).share(&cached.held, len(cached.body))
 	if err != nil {
-		t.writeError(w, r, media, &httpError{status: http.StatusServiceUnavailable, err: err})
+		t.writeError(w, r, media, err)
 	}
-	return release, err == nil
+	return err == nil
 }
 
 // requestBody is the text of a request.
@@ -124,7 +121,7 @@ func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in reque
 	if r.Method == http.MethodGet {
 		return requestBody{"?" + r.URL.RawQuery, func() {}}, nil
 	}
-	body, done, err := readBody(t.memory, w, r)
+	body, done, err := readBody(t.bodies, w, r)
 	return requestBody{string(body), done}, err
 }
 

@@ -113,7 +113,7 @@ func (o *origins) guard(next http.Handler, p presenter) http.Handler {
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		prepare(w.Header(), r)
 		err := &refusal.Error{Code: refusal.Forbidden, Message: "requests from pages of this origin are not allowed"}
-		write(w, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
+		write(w, r, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 	}))
 	admitted, others := next, protection.Handler(next)
 	if o.loopback || len(o.named) > 0 {

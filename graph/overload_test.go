@@ -214,19 +214,59 @@ func TestLargeBodies(t *testing.T) {
 type blockedWriter struct {
 	*httptest.ResponseRecorder
 	writing, take chan struct{}
+	begin         *sync.Once
+}
+
+func newBlockedWriter() blockedWriter {
+	return blockedWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{}), new(sync.Once)}
 }
 
 func (r blockedWriter) Write(p []byte) (int, error) {
-	close(r.writing)
+	r.begin.Do(func() { close(r.writing) })
 	<-r.take
 	return r.ResponseRecorder.Write(p)
 }
 
-// Large responses that clients do not take are limited by Capacity.Responses: others are refused, except those of
-// mutations, while small ones succeed.
+// blockedClients sends a request from as many clients, which do not take their responses, as there is memory for.
+// take ends when all have their responses, which must have at least so many bytes.
+func blockedClients(t *testing.T, h http.Handler, query string, length int) (n int, take func()) {
+	t.Helper()
+	var all []blockedWriter
+	var done sync.WaitGroup
+	for {
+		client, ended := newBlockedWriter(), make(chan struct{})
+		done.Go(func() {
+			defer close(ended)
+			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, query)))
+			r.Header.Set("Content-Type", mediaJSON)
+			h.ServeHTTP(client, r)
+		})
+		waittest.Receive(t, client.writing)
+		if client.Code == http.StatusServiceUnavailable {
+			close(client.take)
+			<-ended
+			break
+		}
+		all = append(all, client)
+	}
+	return len(all), func() {
+		for _, client := range all {
+			close(client.take)
+		}
+		done.Wait()
+		for _, client := range all {
+			if n := client.Body.Len(); n < length {
+				t.Errorf("a blocked client has %d bytes", n)
+			}
+		}
+	}
+}
+
+// Large responses that clients do not take are limited by Capacity.Responses: others are refused, while small ones
+// succeed. A mutation is executed, and says what it has written.
 func TestLargeResponses(t *testing.T) {
 	const length = 200_000 // bytes
-	b, server := live(t, Options{Capacity: limit.Capacity{Responses: length * 3 / 2}})
+	b, server := live(t, Options{Capacity: limit.Capacity{Responses: 20 * length}})
 	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
 	large := b.fill(`{ post(id: "<post:long>") { content } }`)
 	write := b.fill(`mutation { likePost(input: {postId: "<post:long>"}) { post { content } } }`)
@@ -239,15 +279,10 @@ func TestLargeResponses(t *testing.T) {
 
 	changes := openEvents(t, server, "POST", mediaEvents, "", b.fill(`subscription { postChanged(id: "<post:long>") { content } }`))
 	opened(t, b, 1)
-	client := blockedWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, large)))
-		r.Header.Set("Content-Type", mediaJSON)
-		b.ServeHTTP(client, r)
-	}()
-	waittest.Receive(t, client.writing)
+	clients, take := blockedClients(t, b, large, length)
+	if clients < 8 || clients > 15 {
+		t.Errorf("%d responses at a time", clients)
+	}
 	var good, refused float64
 	count := func(wantGood, wantRefused float64) { // since the last call
 		t.Helper()
@@ -259,7 +294,7 @@ func TestLargeResponses(t *testing.T) {
 		}
 		good, refused = nowGood, all-nowGood
 	}
-	count(1, 0)
+	count(float64(clients), 1)
 	if a := do(mediaJSON); a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || a.Data != nil {
 		t.Errorf("over the limit: %d %.300s", a.status, a.body)
 	}
@@ -275,23 +310,24 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 		t.Errorf("a message: %v", got)
 	}
 	count(0, 1)
-	if a := post(t, b, "demo:grace", write, nil); a.code() != "" || len(a.Data) < length {
+	a := post(t, b, "demo:grace", write, nil)
+	if a.code() != "UNAVAILABLE" || string(a.Data) != "null" || a.Errors[0].Extensions["retryAfterMs"] != nil || a.Errors[0].Message != messageWritten {
 		t.Errorf("a mutation: %.300s", a.body)
 	}
+	written, _ := a.Errors[0].Extensions["id"].(string)
 	if got := changes.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) {
 		t.Errorf("an event: %.300s", got)
 	}
 	changes.expect(t, "complete ", "") // the stream ends, as an event is missing
-	count(1, 1)
-	if a := post(t, b, "", `{ __typename }`, nil); a.code() != "" {
-		t.Errorf("a small response: %s", a.body)
+	count(0, 2)
+	if a := post(t, b, "", fmt.Sprintf(`{ node(id: %q) { ... on Like { user { username } } } }`, written), nil); a.code() != "" || !strings.Contains(a.body, "grace") {
+		t.Errorf("what was written, a small response: %s", a.body)
 	}
-	close(client.take)
-	waittest.Receive(t, done)
-	count(1, 0)
-	if n := client.Body.Len(); n < length {
-		t.Errorf("the first response: %d bytes", n)
+	if a := post(t, b, "demo:grace", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), nil); a.code() != "" {
+		t.Errorf("a mutation with a small payload: %.300s", a.body)
 	}
+	count(2, 0)
+	take()
 	for _, accept := range []string{mediaJSON, mediaEvents, mediaJSON} { // each releases its memory
 		if a := do(accept); len(a.body) < length {
 			t.Errorf("afterwards: %.300s", a.body)
@@ -314,7 +350,7 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const length = 200_000 // bytes
-		b := newBlogOf(t, Options{ResponseCacheBytes: 4 << 20, Capacity: limit.Capacity{Responses: length * 3 / 2}}, store.Options{PollInterval: 200 * time.Millisecond}, 1<<20)
+		b := newBlogOf(t, Options{ResponseCacheBytes: 4 << 20, Capacity: limit.Capacity{Responses: length * 6}}, store.Options{PollInterval: 200 * time.Millisecond}, 1<<20)
 		running, stop := context.WithCancel(t.Context())
 		var background sync.WaitGroup
 		background.Go(func() { _ = b.store.Run(running) }) // it returns only when its context ends
@@ -328,37 +364,42 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 			b.ServeHTTP(w, r)
 		}
 		hits := func() float64 { return metricOf(t, b.metrics, "byline_graphql_cached_responses_total") }
-		both := func() { // one after the other
+		fields := []string{"content", "a: content", "b: content", "c: content", "d: content"}
+		each := func() { // one after the other
 			waittest.Advance(time.Second) // for polls of the change feed, which confirm the reads
-			do(httptest.NewRecorder(), "content")
-			do(httptest.NewRecorder(), "text: content")
+			for _, field := range fields {
+				do(httptest.NewRecorder(), field)
+			}
 		}
 		for range 5 {
-			both()
+			each()
 		}
 		before := hits()
-		if both(); hits() != before+2 {
+		if each(); hits() != before+float64(len(fields)) {
 			t.Fatal("the responses are not cached")
 		}
 
-		client := blockedWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			do(client, "content")
-		}()
-		waittest.Receive(t, client.writing)
+		var clients []blockedWriter
+		var done sync.WaitGroup
+		for _, field := range fields[1:] {
+			client := newBlockedWriter()
+			clients = append(clients, client)
+			done.Go(func() { do(client, field) })
+			waittest.Receive(t, client.writing)
+		}
 		w := httptest.NewRecorder()
-		if do(w, "content"); w.Code != http.StatusOK { // the same response, in the same memory
+		if do(w, fields[1]); w.Code != http.StatusOK { // the same response, in the same memory
 			t.Errorf("the same response again: %d %.300s", w.Code, w.Body)
 		}
 		again, all := hits(), metricOf(t, b.metrics, "byline_graphql_responses_total")
 		w = httptest.NewRecorder()
-		do(w, "text: content")
+		do(w, fields[0])
 		if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || hits() != again {
 			t.Errorf("status %d, counted %.0f times, %.0f of them as cache hits", w.Code, n, hits()-again)
 		}
-		close(client.take)
-		waittest.Receive(t, done)
+		for _, client := range clients {
+			close(client.take)
+		}
+		done.Wait()
 	})
 }

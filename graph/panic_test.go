@@ -51,7 +51,7 @@ func TestPanic_InStreamIsInternalError(t *testing.T) {
 			var sockets sync.WaitGroup
 			admission := limit.NewAdmission(limit.Capacity{}, slog.New(slog.DiscardHandler))
 			panicking := func(where string) *transport {
-				return &transport{exec: panickingExecutor{exec, where}, store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(limit.Capacity{}), admission: admission}
+				return &transport{exec: panickingExecutor{exec, where}, store: &store.Store{}, streams: t.Context(), bodies: limit.NewBodies(limit.Capacity{}), budget: limit.NewBudget(limit.Capacity{}), admission: admission}
 			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if isUpgrade(r) {
@@ -107,7 +107,7 @@ func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
 	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
 	for _, accept := range []string{mediaJSON, mediaEvents} {
 		t.Run(accept, func(t *testing.T) {
-			transport := httpTransport{&transport{exec: panickingExecutor{exec, "before execution"}, store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(capacity), admission: limit.NewAdmission(capacity, slog.New(slog.DiscardHandler))}, &responseCache{}}
+			transport := httpTransport{&transport{exec: panickingExecutor{exec, "before execution"}, store: &store.Store{}, streams: t.Context(), bodies: limit.NewBodies(capacity), budget: limit.NewBudget(capacity), admission: limit.NewAdmission(capacity, slog.New(slog.DiscardHandler))}, &responseCache{}}
 			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", limit.SmallBody)+"}"))
 			r.Header.Set("Content-Type", mediaJSON)
 			r.Header.Set("Accept", accept)
@@ -122,7 +122,7 @@ func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
 			if n := transport.admission.Occupied(); n != 0 {
 				t.Errorf("%d slots stay occupied", n)
 			}
-			if _, _, err := transport.memory.ReadAll(strings.NewReader(strings.Repeat(" ", 2*limit.SmallBody)), -1); err != nil {
+			if _, _, err := transport.bodies.ReadAll(strings.NewReader(strings.Repeat(" ", 2*limit.SmallBody)), -1); err != nil {
 				t.Error("the memory of the body is not released")
 			}
 		})

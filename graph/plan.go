@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -50,46 +49,61 @@ func (planned) ExtensionName() string                   { return "Planned" }
 func (planned) Validate(graphql.ExecutableSchema) error { return nil }
 
 // Exec implements graphql.ExecutableSchema. An operation whose only root field has a plan needs
-// nothing of the executor's.
+// nothing of the executor's. Of others the executor resolves the root fields; their values are encoded here.
 func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 	op := graphql.GetOperationContext(ctx)
-	plans, _ := p.documents.Memo(op, func(op *graphql.OperationContext) any { return newPlans(op) }).([]*plan)
-	if plans == nil {
+	object := rootObject(op)
+	if object == "" {
 		return p.ExecutableSchema.Exec(ctx)
 	}
-	if len(plans) > 1 || plans[0] == nil {
-		respond := p.ExecutableSchema.Exec(ctx)
-		return func(ctx context.Context) *graphql.Response { return respond(withPlans(ctx, plans)) }
-	}
-	field, begun := plans[0].field, false
+	plans, _ := p.documents.Memo(op, func(op *graphql.OperationContext) any { return newPlans(op, object) }).([]*plan)
+	begun := false
 	return func(ctx context.Context) *graphql.Response {
 		if begun {
 			return nil
 		}
 		begun = true
-		var executed *graphql.Response
-		root := graphql.WithRootFieldContext(withPlans(ctx, plans), &graphql.RootFieldContext{Object: field.Name, Field: field})
-		result := op.RootResolverMiddleware(root, func(ctx context.Context) graphql.Marshaler {
-			executed = p.ExecutableSchema.Exec(ctx)(withPlans(ctx, nil))
-			return graphql.Null
-		})
-		if executed != nil {
-			return executed
+		roots := newRoots(op, object)
+		if len(plans) == 1 && plans[0] != nil {
+			return p.execOne(ctx, op, plans, roots)
 		}
-		value, ok := result.(*encoded)
-		if !ok { // a failed mutation: no mutation field is nullable, so data is null
-			return &graphql.Response{Data: []byte("null")}
-		}
-		json := value.final()
-		data := make([]byte, 0, len(json)+len(field.Alias)+64) // with room for what encode adds
-		data = append(append(append(data, `{"`...), field.Alias...), `":`...)
-		data = append(append(data, json...), '}')
-		value.release()
-		return &graphql.Response{Data: data}
+		return p.execAll(ctx, plans, roots)
 	}
 }
 
-type plansKey struct{}
+// execOne executes an operation whose only root field has a plan.
+func (p planned) execOne(ctx context.Context, op *graphql.OperationContext, plans []*plan, roots *roots) *graphql.Response {
+	field := plans[0].field
+	var executed *graphql.Response
+	root := graphql.WithRootFieldContext(withPlans(ctx, plans), &graphql.RootFieldContext{Object: field.Name, Field: field})
+	value := op.RootResolverMiddleware(root, func(ctx context.Context) graphql.Marshaler {
+		executed = p.execAll(ctx, nil, roots)
+		return graphql.Null
+	})
+	if executed != nil {
+		return executed
+	}
+	if value == graphql.Null { // a failed mutation: no mutation field is nullable
+		return &graphql.Response{Data: []byte("null")}
+	}
+	roots.values[0] = value
+	return &graphql.Response{Data: roots.encode(requestFrom(ctx).memory)}
+}
+
+// execAll has the executor resolve the root fields that have no plan.
+func (p planned) execAll(ctx context.Context, plans []*plan, roots *roots) *graphql.Response {
+	ctx = context.WithValue(withPlans(ctx, plans), rootsKey{}, roots)
+	response := p.ExecutableSchema.Exec(ctx)(ctx)
+	if response != nil && string(response.Data) != "null" {
+		response.Data = roots.encode(requestFrom(ctx).memory)
+	}
+	return response
+}
+
+type (
+	plansKey struct{}
+	rootsKey struct{}
+)
 
 // withPlans returns a context whose root fields are resolved by their plans, if they have one.
 func withPlans(ctx context.Context, plans []*plan) context.Context {
@@ -98,6 +112,16 @@ func withPlans(ctx context.Context, plans []*plan) context.Context {
 
 // InterceptRootField implements graphql.RootFieldInterceptor.
 func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
+	value := p.resolve(ctx, next)
+	if roots, ok := ctx.Value(rootsKey{}).(*roots); ok && value != graphql.Null {
+		roots.set(graphql.GetRootFieldContext(ctx).Field.Field, value)
+		return graphql.True // in its place
+	}
+	return value
+}
+
+// resolve returns the value of a root field.
+func (p planned) resolve(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
 	plans, _ := ctx.Value(plansKey{}).([]*plan)
 	field := graphql.GetRootFieldContext(ctx).Field
 	i := slices.IndexFunc(plans, func(p *plan) bool { return p != nil && p.field.Field == field.Field })
@@ -107,7 +131,7 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 	plan := plans[i]
 	// Resolvers read the field context, which the executor would set.
 	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: plan.object, Field: field, IsMethod: true})
-	value, err := guarded(func() (*encoded, error) { return plan.run(within, p.resolver, p.tracing) })
+	value, err := guarded(func() (*encoded, error) { return plan.run(within, p.resolver, p.tracing, len(plans) == 1) })
 	switch {
 	case err == nil:
 		return value
@@ -121,33 +145,50 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 	return next(ctx)
 }
 
-// encoded is a value as JSON. Once it has been written, its buffer returns to the pool.
+// encoded is the value of a root field that has a plan.
 type encoded struct {
-	json     *[]byte
-	names    *names.Names
-	reencode func(dst []byte) []byte // encodes it with the current names; nil: it has none
+	object *objectPlan // nil: the value is null
+	data   *planData
+	value  any
+	json   []byte // what it was encoded as, unless the names have changed; nil: it is large
+	pooled bool   // json is a scratch buffer
 }
-
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // MarshalGQL implements graphql.Marshaler.
 func (e *encoded) MarshalGQL(w io.Writer) {
-	_, _ = w.Write(e.final())
-	e.release()
+	o := &output{}
+	e.appendTo(o)
+	_, _ = w.Write(o.b)
 }
 
-// final returns the JSON with the usernames of the response. It is called when all fields have been
-// resolved.
-func (e *encoded) final() []byte {
-	if e.reencode != nil && e.names.Settle() {
-		*e.json = e.reencode((*e.json)[:0])
+// encode encodes the value for the first time. alone reports that it will be appended to an output at once.
+func (e *encoded) encode(alone bool) (complete bool) {
+	e.data.measuring = measuring{on: true}
+	b := e.object.encode(*scratches.Get().(*[]byte), e.data, e.value)
+	switch {
+	case e.data.skipped > 0 || e.data.incomplete:
+		recycle(b)
+	case alone:
+		e.json, e.pooled = b, true
+	default:
+		e.json = slices.Clone(b)
+		recycle(b)
 	}
-	return *e.json
+	return !e.data.incomplete
 }
 
-func (e *encoded) release() {
-	buffers.Put(e.json)
-	e.json = nil
+// appendTo appends the value, with the usernames of the response.
+func (e *encoded) appendTo(o *output) {
+	switch {
+	case e.object == nil:
+		_, _ = o.Write([]byte("null"))
+	case e.data.names.Settle() || e.json == nil:
+		e.data.measuring = o.measuring
+		o.b = e.object.encode(o.b, e.data, e.value)
+		o.measuring = e.data.measuring
+	default:
+		_, _ = o.Write(e.json)
+	}
 }
 
 // plan resolves one root field.
@@ -190,6 +231,7 @@ func (l plannedList) traced(ctx context.Context, r *Resolver, t tracing, parent 
 
 // planData is what was read to resolve a root field.
 type planData struct {
+	measuring
 	names      *names.Names
 	pages      []any           // by list of the plan
 	liked      map[string]bool // by post; nil for an anonymous caller
@@ -203,14 +245,13 @@ var (
 )
 
 // run resolves the root field and encodes its value.
-func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error) {
+func (p *plan) run(ctx context.Context, r *Resolver, t tracing, alone bool) (*encoded, error) {
 	value, err := p.resolve(ctx, r, p.field.Field)
 	if err != nil {
 		return nil, err
 	}
 	if value == nil {
-		null := []byte("null")
-		return &encoded{json: &null}, nil
+		return &encoded{}, nil
 	}
 	object := p.objects[typeOf(value)]
 	if object == nil {
@@ -225,11 +266,11 @@ func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error
 			return nil, err
 		}
 	}
-	b := buffers.Get().(*[]byte)
-	if *b = object.encode((*b)[:0], d, value); d.incomplete {
+	e := &encoded{object: object, data: d, value: value}
+	if !e.encode(alone) {
 		return nil, errNotCovered
 	}
-	return &encoded{b, d.names, func(dst []byte) []byte { return object.encode(dst, d, value) }}, nil
+	return e, nil
 }
 
 func (o *objectPlan) readLists(ctx context.Context, r *Resolver, t tracing, d *planData, value any) error {
@@ -297,17 +338,21 @@ func typeOf(value any) string {
 	return ""
 }
 
-// newPlans compiles the plans of an operation's root fields, in their order; a nil plan stands for a
-// field that needs the executor. It returns nil for a subscription, and if a selection has directives.
-func newPlans(op *graphql.OperationContext) (plans []*plan) {
-	object := ""
+// rootObject returns the type of an operation's root fields, "" for a subscription.
+func rootObject(op *graphql.OperationContext) string {
 	switch op.Operation.Operation {
 	case ast.Query:
-		object = "Query"
+		return "Query"
 	case ast.Mutation:
-		object = "Mutation"
+		return "Mutation"
 	}
-	if object == "" || (&conditions{op: op}).in(op.Operation.SelectionSet) {
+	return ""
+}
+
+// newPlans compiles the plans of an operation's root fields, in their order; a nil plan stands for a
+// field that needs the executor. It returns nil if a selection has directives.
+func newPlans(op *graphql.OperationContext, object string) (plans []*plan) {
+	if (&conditions{op: op}).in(op.Operation.SelectionSet) {
 		return nil
 	}
 	for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{object}) {
@@ -427,6 +472,7 @@ func withInput[I, P any](read func(*planInput) I, write func(generated.MutationR
 		if err != nil {
 			return nil, err
 		}
+		requestFrom(ctx).wrote(payload)
 		return payload, nil
 	}
 }

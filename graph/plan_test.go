@@ -39,7 +39,7 @@ func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan) {
 		t.Fatalf("%s: %v", query, err)
 	}
 	op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0], Variables: map[string]any{}}
-	if plans = newPlans(op); plans == nil {
+	if plans = newPlans(op, rootObject(op)); plans == nil {
 		plans = make([]*plan, len(graphql.CollectFields(op, op.Operation.SelectionSet, nil)))
 	}
 	return plans

@@ -43,7 +43,7 @@ func TestDocumentCache_MemoryIsBounded(t *testing.T) {
 				}
 				c.Add(t.Context(), query, doc)
 				op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0]}
-				c.Memo(op, func(op *graphql.OperationContext) any { return newPlans(op) })
+				c.Memo(op, func(op *graphql.OperationContext) any { return newPlans(op, rootObject(op)) })
 			}
 			cached, bytes := c.Cached()
 			if cached != documents {

@@ -29,17 +29,21 @@ type request struct {
 	viewer  string // the viewer's user id; "": anonymous
 	address string // the key of its address in limits: see limit.ClientKey; "": not limited
 
-	session   *cosmos.Session // nil before it is opened
-	readSet   *cosmos.ReadSet // of the response to a query over HTTP; nil for other operations
-	operation string          // the name of such a query
-	record    func()          // records the response in metrics, once there is memory to send it; nil: recorded
-	shared    *limit.Shared   // the memory of the response, if clients share it; nil: not shared
-	registers bool            // registers its document by hash
-	size      int             // bytes of the body or message
-	moderator bool            // the viewer is a moderator
-	slot      limit.EventSlot // for the events of a subscription
-	executed  time.Duration   // how long the latest event of a subscription took to execute; 0: it was shared
-	expires   time.Time       // when the token expires; zero: never
+	session   *cosmos.Session    // nil before it is opened
+	readSet   *cosmos.ReadSet    // of the response to a query over HTTP; nil for other operations
+	operation string             // the name of such a query
+	memory    *limit.Reservation // of the response, or of the latest event; nil: not limited
+	release   func()             // releases memory; nil: nothing is reserved
+	shared    bool               // clients share the memory of the response
+	mutates   bool               // the operation is a mutation
+	full      bool               // there was no memory for the response
+	writes    []rootWrite        // of a mutation, by root field
+	registers bool               // registers its document by hash
+	size      int                // bytes of the body or message
+	moderator bool               // the viewer is a moderator
+	slot      limit.EventSlot    // for the events of a subscription
+	executed  time.Duration      // how long the latest event of a subscription took to execute; 0: it was shared
+	expires   time.Time          // when the token expires; zero: never
 
 	personal atomic.Bool  // the response depends on the viewer
 	errors   atomic.Int32 // of the response
@@ -124,19 +128,3 @@ func newRequestID() string {
 }
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
-// hold reserves memory for a response of size bytes until release is called, and records the response
-// in metrics if there is enough.
-func (r *request) hold(memory *limit.Memory, size int, mutation bool) (release func(), err error) {
-	if r.shared != nil {
-		release, err = memory.HoldShared(r.shared, size)
-	} else {
-		release, err = memory.HoldResponse(size, mutation)
-	}
-	r.shared = nil
-	if r.record != nil && err == nil {
-		r.record()
-	}
-	r.record = nil
-	return release, err
-}

@@ -23,7 +23,7 @@ import (
 
 // readBody reads the body of a POST, which may be compressed with gzip. The caller calls release when it no
 // longer needs the body.
-func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
+func readBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
 	}
@@ -32,11 +32,11 @@ func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (bod
 		w.Header().Set("Accept-Encoding", "gzip") // RFC 9110, section 12.5.3
 		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Encoding must be gzip or identity")}
 	}
-	if body, release, err = receiveBody(memory, w, r); err != nil || !zipped {
+	if body, release, err = receiveBody(bodies, w, r); err != nil || !zipped {
 		return body, release, err
 	}
 	defer release()
-	return unzip(memory, w, body)
+	return unzip(bodies, w, body)
 }
 
 // isZipped reports whether a body with the Content-Encoding is compressed with gzip; ok is false for other
@@ -53,10 +53,10 @@ func isZipped(encoding []string) (zipped, ok bool) {
 
 // unzip decompresses a body that has arrived, so that no slow client holds a decompressor. The limits are
 // those of a body that is not compressed.
-func unzip(memory *limit.Memory, w http.ResponseWriter, zipped []byte) (body []byte, release func(), err error) {
+func unzip(bodies limit.Bodies, w http.ResponseWriter, zipped []byte) (body []byte, release func(), err error) {
 	in, err := gzip.NewReader(bytes.NewReader(zipped))
 	if err == nil {
-		body, release, err = memory.ReadAll(http.MaxBytesReader(w, io.NopCloser(in), limit.MaxBody), -1)
+		body, release, err = bodies.ReadAll(http.MaxBytesReader(w, io.NopCloser(in), limit.MaxBody), -1)
 	}
 	switch {
 	case err == nil:
@@ -70,7 +70,7 @@ func unzip(memory *limit.Memory, w http.ResponseWriter, zipped []byte) (body []b
 }
 
 // receiveBody reads the body as it arrives.
-func receiveBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
+func receiveBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if r.ContentLength > limit.MaxBody {
 		return nil, nil, tooLarge()
 	}
@@ -78,7 +78,7 @@ func receiveBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (
 	if r.ContentLength < 0 { // otherwise net/http reads no more than that
 		in = http.MaxBytesReader(w, in, limit.MaxBody)
 	}
-	body, release, err = memory.ReadAll(in, r.ContentLength)
+	body, release, err = bodies.ReadAll(in, r.ContentLength)
 	switch {
 	case err == nil:
 		return body, release, nil

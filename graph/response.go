@@ -23,17 +23,18 @@ func (t *transport) writeError(w http.ResponseWriter, r *http.Request, media str
 	}
 	response := t.dispatchError(r.Context(), err)
 	if refused == nil {
-		writeResponse(w, media, response)
+		writeResponse(w, r, media, response)
 		return
 	}
 	if refused.allow != "" {
 		w.Header().Set("Allow", refused.allow)
 	}
-	write(w, refused.status, response)
+	write(w, r, refused.status, response)
 }
 
-// writeResponse sends a response with the status that the media type requires.
-func writeResponse(w http.ResponseWriter, media string, response *graphql.Response) {
+// writeResponse sends a response with the status that the media type requires. It is 503 with both if there was no
+// memory for the response.
+func writeResponse(w http.ResponseWriter, r *http.Request, media string, response *graphql.Response) {
 	status := http.StatusOK
 	if response.Data == nil {
 		code := codeOf(response)
@@ -43,8 +44,11 @@ func writeResponse(w http.ResponseWriter, media string, response *graphql.Respon
 		if media == mediaResponse {
 			status = statusOf(code)
 		}
+		if requestFrom(r.Context()).full {
+			status = http.StatusServiceUnavailable
+		}
 	}
-	write(w, status, response)
+	write(w, r, status, response)
 }
 
 // vary lists the request headers that responses depend on.
@@ -93,59 +97,56 @@ func codeOf(response *graphql.Response) refusal.Code {
 }
 
 // write sends a response, with Retry-After if an error has retryAfterMs.
-func write(w http.ResponseWriter, status int, response *graphql.Response) {
+func write(w http.ResponseWriter, r *http.Request, status int, response *graphql.Response) {
 	for _, err := range response.Errors {
 		if ms, ok := err.Extensions["retryAfterMs"].(int64); ok {
 			w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10)) // whole seconds
 			break
 		}
 	}
-	writeBody(w, status, encode(response))
+	writeBody(w, status, append(requestFrom(r.Context()).send(response), []byte("\n"))...)
 }
 
-// encode returns the response as a line of JSON. It may reuse the memory of response.Data: the caller
-// no longer uses the response.
+// encode returns a response without errors and extensions as a line of JSON. It may reuse the memory of
+// response.Data: the caller no longer uses the response.
 func encode(response *graphql.Response) []byte {
-	if response.Data != nil && len(response.Errors) == 0 && len(response.Extensions) == 0 {
-		return append(slices.Insert([]byte(response.Data), 0, []byte(`{"data":`)...), "}\n"...)
+	return append(slices.Insert([]byte(response.Data), 0, []byte(`{"data":`)...), "}\n"...)
+}
+
+// writeBody sends a body, which may be in pieces.
+func writeBody(w http.ResponseWriter, status int, pieces ...[]byte) {
+	n := 0
+	for _, p := range pieces {
+		n += len(p)
 	}
-	return append(appendResponse(nil, response), '\n')
-}
-
-func writeBody(w http.ResponseWriter, status int, body []byte) {
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.Header()["Content-Length"] = []string{strconv.Itoa(n)}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone
+	for _, p := range pieces {
+		if _, err := w.Write(p); err != nil {
+			return // the client is gone
+		}
+	}
 }
 
-// appendResponse appends the response as JSON: errors, extensions and data, so that a
-// reader finds the short entries before the long one. If Data is nil, there is no data entry.
-func appendResponse(dst []byte, response *graphql.Response) []byte {
-	start := len(dst)
-	dst = slices.Grow(dst, len(response.Data)+len(`{"data":}`)+1)
+// pieces returns a response as JSON: errors, extensions and data, so that a reader finds the short entries
+// before the long one. If Data is nil, there is no data entry. Data, which clients may share, is a piece of its
+// own.
+func pieces(response *graphql.Response) [][]byte {
+	head := []byte{}
 	if len(response.Errors) > 0 {
-		dst = appendJSON(append(dst, `,"errors":`...), response.Errors)
+		head = appendJSON(append(head, `,"errors":`...), response.Errors)
 	}
 	if len(response.Extensions) > 0 {
-		dst = appendJSON(append(dst, `,"extensions":`...), response.Extensions)
+		head = appendJSON(append(head, `,"extensions":`...), response.Extensions)
 	}
 	if response.Data != nil {
-		dst = append(append(dst, `,"data":`...), response.Data...)
+		head = append(head, `,"data":`...)
 	}
-	if len(dst) == start {
-		dst = append(dst, '{')
-	} else {
-		dst[start] = '{' // in place of the first comma
+	if len(head) == 0 {
+		head = append(head, ' ')
 	}
-	return append(dst, '}')
-}
-
-// pieces returns a response as JSON, in pieces so that data, which subscribers may share, is not copied.
-func pieces(r *graphql.Response) [][]byte {
-	if r.Data == nil || len(r.Errors) > 0 || len(r.Extensions) > 0 {
-		return [][]byte{appendResponse(nil, r)}
-	}
-	return [][]byte{[]byte(`{"data":`), r.Data, []byte(`}`)}
+	head[0] = '{' // in place of the first comma
+	return [][]byte{head, response.Data, []byte("}")}
 }
 
 // longMessage is the length in bytes from which the pieces of a message are not joined.

@@ -103,10 +103,10 @@ func (c *responseCache) find(k cacheKey, s *cosmos.Session) *cachedResponse {
 }
 
 // add encodes a response, and caches it if it may. It returns nil for a mutation and for a response
-// with errors.
+// with errors or extensions.
 func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.Response) *cachedResponse {
 	caller := requestFrom(r.Context())
-	if caller.readSet == nil || response.Data == nil || len(response.Errors) > 0 {
+	if caller.readSet == nil || response.Data == nil || len(response.Errors)+len(response.Extensions) > 0 {
 		return nil
 	}
 	personal := caller.personal.Load()
@@ -115,7 +115,7 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 	if public {
 		cached.tag = tagOf(cached.body)
 	}
-	if c.entries == nil || caller.registers || len(response.Extensions) > 0 || len(in.text) > maxCacheKey {
+	if c.entries == nil || caller.registers || len(in.text) > maxCacheKey {
 		return cached
 	}
 	k := cacheKey{text: in.text}

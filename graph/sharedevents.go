@@ -64,17 +64,25 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 		if e.data == nil || !e.readSet.Valid(caller.session) {
 			return s.execute(ctx, k.event)
 		}
-		caller.shared = &e.held
-		return &graphql.Response{Data: e.data}
+		return s.share(ctx, e)
 	}
 	defer func() { s.cache.executed(k, e) }()
 	caller.personal.Store(false)
 	response := s.execute(cosmos.WithReadSet(ctx, &e.readSet), k.event)
-	if response != nil && len(graphql.GetErrors(ctx)) == 0 && !caller.personal.Load() && ctx.Err() == nil {
+	if response != nil && response.Data != nil && len(graphql.GetErrors(ctx)) == 0 && !caller.personal.Load() && ctx.Err() == nil {
 		e.data = bytes.Clone(response.Data) // without the buffer's spare capacity
-		response.Data, caller.shared = e.data, &e.held
+		return s.share(ctx, e)
 	}
 	return response
+}
+
+// share returns the response to an event that subscribers share, or a refusal if there is no memory for it.
+func (s sharedEvents) share(ctx context.Context, e *eventResponse) *graphql.Response {
+	if err := requestFrom(ctx).share(&e.held, len(e.data)); err != nil {
+		graphql.AddError(ctx, err)
+		return &graphql.Response{}
+	}
+	return &graphql.Response{Data: e.data}
 }
 
 type eventContextKey struct{}

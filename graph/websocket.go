@@ -15,7 +15,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/coder/websocket"
-	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/graph/cost"
 	"byline/graph/document"
@@ -36,6 +35,9 @@ const (
 
 	// messageTimeout is how long a message may take to arrive once it has begun.
 	messageTimeout = 30 * time.Second
+
+	// closeTimeout is how long a client may take to close a connection that the server closes.
+	closeTimeout = 5 * time.Second
 
 	// refusedPause is how long a connection is not read after an operation over a limit. A client
 	// that sends thousands at once would otherwise keep the processors busy with refusals.
@@ -96,14 +98,15 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.open.Add(1) // while the HTTP server still waits for the request
-	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
+	lean := &leanWriter{ResponseWriter: w}
+	conn, err := websocket.Accept(lean, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
 		InsecureSkipVerify: t.origins.admits(r.Header.Get("Origin"))}) // of other origins, only the server's own passes
 	if err != nil {
 		t.open.Done()
 		return // Accept has responded: not an upgrade, or another origin
 	}
 	conn.SetReadLimit(limit.MaxBody)
-	s := &socket{transport: t.transport, conn: conn, address: requestFrom(r.Context()).address,
+	s := &socket{transport: t.transport, conn: conn, network: lean.conn, address: requestFrom(r.Context()).address,
 		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: requestFrom(r.Context()).meter.Detail, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
@@ -113,7 +116,10 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
 
 // leanWriter gives hijacked connections small buffers: most connections are idle, and the buffers of
 // the HTTP server would be most of their memory.
-type leanWriter struct{ http.ResponseWriter }
+type leanWriter struct {
+	http.ResponseWriter
+	conn net.Conn // set by Hijack
+}
 
 // Sizes of the buffers. Most of a longer read or write bypasses them.
 const (
@@ -122,11 +128,12 @@ const (
 )
 
 // Hijack implements http.Hijacker.
-func (w leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
+	w.conn = conn
 	// Keep what the client has already sent.
 	n := buffers.Reader.Buffered()
 	r := bufio.NewReaderSize(io.MultiReader(io.LimitReader(buffers, int64(n)), conn), max(n, socketReadBuffer))
@@ -188,7 +195,7 @@ func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 		}
 	}()
 	slow := time.AfterFunc(messageTimeout, func() { s.conn.CloseNow() })
-	message, release, err := s.memory.ReadAll(r, -1)
+	message, release, err := s.bodies.ReadAll(r, -1)
 	slow.Stop()
 	switch {
 	case errors.Is(err, limit.ErrTooManyBodies):
@@ -204,6 +211,7 @@ func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 type socket struct {
 	*transport
 	conn    *websocket.Conn
+	network net.Conn // below conn
 	dialect dialect
 	address string          // see limit.ClientKey
 	upgrade http.Header     // headers of the upgrade request that authenticate the client
@@ -232,8 +240,12 @@ type message struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// close closes the connection, which ends the reading goroutine.
-func (s *socket) close(code websocket.StatusCode, reason string) { s.conn.Close(code, reason) }
+// close closes the connection, which ends the reading goroutine. The client has closeTimeout to receive the close
+// frame and to respond: to discard the rest of a message, conn.Close would wait for it without a limit.
+func (s *socket) close(code websocket.StatusCode, reason string) {
+	_ = s.network.SetDeadline(time.Now().Add(closeTimeout)) // or the connection is closed
+	s.conn.Close(code, reason)
+}
 
 // keepAlive pings the client every pingInterval and closes the connection if there is no pong. It
 // needs no goroutine in between.
@@ -381,7 +393,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeDuplicate, "Subscriber for "+refusal.Truncate(m.ID, 80)+" already exists")
 	case refused != nil:
 		defer cancel()
-		if s.respond(m.ID, s.dispatchError(ctx, refused)) != nil {
+		if s.respond(m.ID, s.dispatchError(ctx, refused), nil) != nil {
 			return false
 		}
 		select {
@@ -405,22 +417,18 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 			delete(s.running, id)
 		}
 	}
-	responses.each(func(r *graphql.Response) error {
+	responses.each(func(r *graphql.Response, pieces [][]byte) error {
 		if refused = r.Data == nil; refused {
 			forget()
 		}
-		release, err := requestFrom(responses.ctx).hold(s.memory, len(r.Data), responses.kind == ast.Mutation)
 		if responses.ctx.Err() != nil {
-			release()
 			return nil // the client has ended it, and may reuse the id
 		}
-		if err != nil {
-			_ = s.dispatchError(responses.ctx, err) // logs it
+		if requestFrom(responses.ctx).full {
 			s.close(closeTooSlow, limit.ErrTooManyResponses.Message)
-			return err
+			return limit.ErrTooManyResponses
 		}
-		defer release()
-		return s.respond(id, r)
+		return s.respond(id, r, pieces)
 	}, func(slow bool, err error) {
 		defer s.operations.Done()
 		done := responses.ctx.Err() != nil
@@ -439,11 +447,11 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 	})
 }
 
-// respond sends a response. One without data refuses the operation, and ends it.
-func (s *socket) respond(id string, r *graphql.Response) error {
+// respond sends a response, which has been encoded in pieces. One without data refuses the operation, and ends it.
+func (s *socket) respond(id string, r *graphql.Response, pieces [][]byte) error {
 	switch {
 	case r.Data != nil:
-		return s.write(s.dialect.next, id, pieces(r)...)
+		return s.write(s.dialect.next, id, pieces...)
 	case s.dialect.older(): // it sends one error
 		return s.write("error", id, appendJSON(nil, r.Errors[0]))
 	}

@@ -7,12 +7,9 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/graph/fields"
+	"byline/graph/limit"
 	"byline/graph/refusal"
 )
-
-// maxResponse is how many bytes a response may be predicted to have: a response is built in
-// memory, and selecting a long text again and again costs no RU.
-const maxResponse = 32 << 20
 
 const defaultMaxBytes = 128 // of the value of a field: ids, cursors, names, numbers, and the braces of objects
 
@@ -33,14 +30,25 @@ func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
 	}
 }
 
-// refusal returns an error if the response may be too large.
+// refusal returns an error if the response may be too large: selecting a long text again and again costs no RU.
 func (s *size) refusal() *refusal.Error {
-	if s.bytes <= maxResponse {
+	if s.bytes <= limit.MaxResponse {
 		return nil
 	}
-	const mb = 1 << 20
-	path := refusal.Truncate(s.field.path(), refusal.MaxMessage)
+	path := s.path()
 	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
 		"with full pages and long texts the response may have %.0f MB, more than the limit of %d MB; the largest field is %s with %.0f MB: request smaller pages or fewer text fields",
-		s.bytes/mb, maxResponse/mb, path, s.most/mb)}
+		s.bytes/mb, limit.MaxResponse/mb, path, s.most/mb)}
+}
+
+const mb = 1 << 20
+
+// path returns the response path of the largest field.
+func (s *size) path() string { return refusal.Truncate(s.field.path(), refusal.MaxMessage) }
+
+// TooLarge returns the error of an operation whose response was too large although it was predicted not to be.
+func (p Prediction) TooLarge() *refusal.Error {
+	path := p.response.path()
+	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
+		"the response has more than the limit of %d MB; the largest field is %s: request smaller pages or fewer text fields", limit.MaxResponse/mb, path)}
 }

@@ -22,7 +22,7 @@ type Field struct {
 	Access   Access     // its operations on Cosmos DB
 	Rule     []Relation // who may execute a mutation: a viewer in one of these relations
 	Summary  bool       // its object is a denormalized copy, which lacks some fields
-	MaxBytes float64    // of its value, if that may be long, in ASCII characters
+	MaxBytes float64    // of its value as JSON, if that may be long
 }
 
 // Lookup returns the row of a field; a zero Field if it has none.

@@ -2,11 +2,14 @@
 package collector
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 // bulkLoadPercent is the GOGC of SetForBulkLoad: garbage may grow to four times the live heap.
@@ -31,6 +34,21 @@ func KeepMinHeap() (restore func()) {
 	}
 	shared.begin()
 	return shared.end
+}
+
+// goPercent is the share of the container's memory that Go may use. The rest is for the binary and for C.
+const goPercent = 90
+
+// LimitMemory sets Go's soft memory limit by that of the container, its cgroup, unless GOMEMLIMIT sets one.
+func LimitMemory() { limitMemory(memlimit.FromCgroup) }
+
+func limitMemory(container func() (uint64, error)) {
+	if os.Getenv("GOMEMLIMIT") != "" || debug.SetMemoryLimit(-1) < math.MaxInt64 {
+		return
+	}
+	if limit, err := container(); err == nil && limit < math.MaxInt64 {
+		debug.SetMemoryLimit(int64(limit / 100 * goPercent))
+	}
 }
 
 var shared tuner

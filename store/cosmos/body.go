@@ -25,6 +25,8 @@ import (
 // pages of queries and of the change feed, and the raw results of batches. azcosmos would encode the
 // operations of a batch one by one, and copy and check them twice more; azcore would grow a buffer
 // for the response repeatedly, and azcosmos copy and check every item three times before it is decoded.
+//
+// It reserves memory for the responses: see WithMemory.
 type bodyPolicy struct{}
 
 // rawBodies are the bodies of a request and its responses that this package encodes and decodes itself.
@@ -65,33 +67,38 @@ func withRequestBody(ctx context.Context, body []byte) (context.Context, *rawBod
 // Do implements policy.Policy.
 func (bodyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
-	x, ok := r.Context().Value(rawBodiesKey{}).(*rawBodies)
 	// azcosmos also reads accounts and containers in this context.
-	if !ok || containerPath(r.URL.EscapedPath()) == "" {
+	if containerPath(r.URL.EscapedPath()) == "" {
 		return req.Next()
 	}
-	if x.request != nil {
+	x, ok := r.Context().Value(rawBodiesKey{}).(*rawBodies)
+	if ok && x.request != nil {
 		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(x.request)), "application/json"); err != nil {
 			return nil, err
 		}
 	}
-	if r.Method != http.MethodPost && len(r.Header["A-Im"]) == 0 { // no query, batch or change feed
-		return req.Next()
-	}
 	runtime.SkipBodyDownload(req)
 	resp, err := req.Next()
-	if err != nil || resp.StatusCode != http.StatusOK && (x.operations == 0 || resp.StatusCode != http.StatusMultiStatus) {
+	if err != nil || resp.StatusCode >= http.StatusBadRequest {
 		return resp, err
 	}
-	body, err := readBody(resp)
+	memory := memoryOf(r.Context())
+	if isWrite(r) {
+		memory = written{memory}
+	}
+	body, err := readBody(resp, memory)
 	if err != nil {
 		return nil, err
 	}
 	// The cache counts the bytes.
 	resp.Body, resp.ContentLength = http.NoBody, int64(len(body))
+	query := r.Method == http.MethodPost || len(r.Header["A-Im"]) > 0 // a query, a batch or the change feed
 	switch {
-	case x.operations > 0:
+	case ok && x.operations > 0:
 		return x.batch(resp, body)
+	case !ok || !query || resp.StatusCode != http.StatusOK:
+		resp.Body = io.NopCloser(bytes.NewReader(body)) // azcosmos decodes it
+		return resp, nil
 	case !x.paged:
 		x.body = body
 		return resp, nil
@@ -108,18 +115,52 @@ func (bodyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// written is the memory of the response to a write. The write is not undone if there is too little.
+type written struct{ Memory }
+
+func (m written) Grow(bytes int) error {
+	m.Add(bytes)
+	return nil
+}
+
 // readBody reads a body to its end and closes it.
-func readBody(resp *http.Response) (body []byte, err error) {
+func readBody(resp *http.Response, m Memory) (body []byte, err error) {
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	if held, ok := resp.Body.(interface{ Bytes() []byte }); ok { // from the engine, in this process
-		return held.Bytes(), resp.Body.Close()
+		body = held.Bytes()
+		return body, reserve(m, len(body))
 	}
-	if resp.ContentLength < 0 {
-		body, err = io.ReadAll(resp.Body)
-	} else {
-		body = make([]byte, resp.ContentLength)
-		_, err = io.ReadFull(resp.Body, body)
+	if resp.ContentLength <= 0 {
+		return io.ReadAll(&reservingReader{body: resp.Body, memory: m})
 	}
-	return body, errors.Join(err, resp.Body.Close())
+	if err := reserve(m, int(resp.ContentLength)); err != nil {
+		return nil, err
+	}
+	body = make([]byte, resp.ContentLength)
+	_, err = io.ReadFull(resp.Body, body)
+	return body, err
+}
+
+// reserve reserves memory for a response of so many bytes.
+func reserve(m Memory, bytes int) error {
+	if err := m.Grow(decoded * bytes); err != nil {
+		return finalError{err}
+	}
+	return nil
+}
+
+// reservingReader reserves memory for a body whose length is not known, as it is read.
+type reservingReader struct {
+	body   io.Reader
+	memory Memory
+}
+
+func (r *reservingReader) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if refused := reserve(r.memory, n); refused != nil {
+		return n, refused
+	}
+	return n, err
 }
 
 // parsePage returns the items of a page, which share its bytes. It reports false for a truncated page.

@@ -125,7 +125,7 @@ func TestReadBody(t *testing.T) {
 		"truncated -> unexpected EOF": {`{"a"`, 7, io.ErrUnexpectedEOF},
 		"missing although length > 0": {"", 7, io.EOF},
 	} {
-		got, err := readBody(&http.Response{Body: io.NopCloser(strings.NewReader(tt.body)), ContentLength: tt.length})
+		got, err := readBody(&http.Response{Body: io.NopCloser(strings.NewReader(tt.body)), ContentLength: tt.length}, unlimited{})
 		if !errors.Is(err, tt.err) || err == nil && string(got) != tt.body {
 			t.Errorf("%s: got %q, %v, want %q, %v", name, got, err, tt.body, tt.err)
 		}

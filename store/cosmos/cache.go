@@ -274,6 +274,8 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 		// not wait for the first caller's session.
 		ctx, cancel := detached(ctx)
 		defer cancel()
+		ctx, release := forked(ctx)
+		defer release()
 		r := &reading{}
 		value, err := read(context.WithValue(ctx, readingKey{}, r))
 		known := r.entry(of, partition, value, 0, stamp, began)
@@ -305,6 +307,10 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 			return read(ctx)
 		case !mine:
 			c.meter.hit(ctx, of.Name(), partition)
+		default:
+			if err := memoryOf(ctx).Grow(got.bytes); err != nil {
+				return none, wrap(err)
+			}
 		}
 		recordReads(ctx, of, []string{partition}, got)
 		return got.value.(T), nil

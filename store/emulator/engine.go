@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,7 @@ type Engine struct {
 
 	durable    *durability
 	gate       *lowPriorityGate
+	longPages  chan struct{}                         // semaphore of queries whose page has longPage bytes or more
 	replica    *replica                              // nil without Options.ReplicaLag
 	inject     atomic.Pointer[func(Operation) Fault] // nil without Inject
 	queries    parserCache
@@ -140,7 +142,7 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{o: o, host: uniqueHost(), queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
-		durable: newDurability(o.NoSync), gate: newLowPriorityGate(), changing: make(chan struct{}, 1), done: make(chan struct{})}
+		durable: newDurability(o.NoSync), gate: newLowPriorityGate(), longPages: make(chan struct{}, runtime.GOMAXPROCS(0)), changing: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
 	if e.auth, err = newAuthenticator(o.Key); err != nil {
 		return nil, fmt.Errorf("key: not base64: %w", err)

@@ -37,6 +37,7 @@ type queryRun struct {
 	systemSize int            // unless 0: the query reads no system properties; their size without _ts
 	scratch    *scratch
 	out        []byte // the response body so far
+	long       bool   // it has longPage bytes or more
 	rows       int
 	next       *continuation
 	head       int // bytes of out before the first row
@@ -212,6 +213,9 @@ func (r *queryRun) limits() (offset, limit int) {
 }
 
 func (r *queryRun) close() error {
+	if r.long {
+		<-r.e.longPages
+	}
 	var err error
 	if r.items != nil && r.items != r.view {
 		err = r.items.Close()
@@ -302,6 +306,11 @@ func (r *queryRun) runStream() error {
 
 // addRow projects the current item into the page.
 func (r *queryRun) addRow(doc []byte) error {
+	if len(r.out)+len(doc) >= longPage && !r.long {
+		if err := r.enterLong(); err != nil {
+			return err
+		}
+	}
 	if r.rows > 0 {
 		r.out = append(r.out, ',')
 	}
@@ -315,6 +324,21 @@ func (r *queryRun) addRow(doc []byte) error {
 	}
 	r.rows++
 	return nil
+}
+
+// longPage is the size in bytes from which a page is long. As many queries build long pages at a time as there are
+// processors: more at a time would not be faster, and take as much more memory.
+const longPage = 128 << 10
+
+// enterLong waits until the query may build a long page.
+func (r *queryRun) enterLong() error {
+	select {
+	case r.e.longPages <- struct{}{}:
+		r.long = true
+		return nil
+	case <-r.q.ctx.Done():
+		return r.q.ctx.Err()
+	}
 }
 
 // continueAfter sets the continuation of the next page: after a position in a span.

@@ -1,0 +1,236 @@
+package limit
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"byline/graph/refusal"
+)
+
+const (
+	// MaxResponse is how many bytes the data of a response may have.
+	MaxResponse = 32 << 20
+
+	// QueryBytes and MutationBytes are what is reserved for a response before its operation executes. The
+	// payload of a mutation has that much in any case, since what it has written cannot be refused any more.
+	QueryBytes    = 4 << 10
+	MutationBytes = 32 << 10
+
+	// smallResponse is the size in bytes from which a response is large.
+	smallResponse = 128 << 10
+
+	// growth is the step by which a Reservation grows.
+	growth = 4 << 10
+)
+
+// ErrTooManyResponses is the error of a response that there is no memory for.
+var ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable, Message: "too many responses in progress; request less data, or try again later", RetryAfter: refusal.DefaultRetryAfter}
+
+// Budget is the memory of all responses and events: of what is read and built for them, until their
+// clients have received them. Large responses may take two thirds of it, so that there is room for small
+// ones, and mutations alone the last sixteenth. A response becomes large only while half of it is free, so that
+// those that are large can grow to their end.
+type Budget struct {
+	bytes int64
+	used  atomic.Int64
+}
+
+// NewBudget returns a Budget of which all is free.
+func NewBudget(c Capacity) *Budget { return &Budget{bytes: c.withDefaults().Responses} }
+
+// Used returns how many bytes are reserved.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
+// Reserve begins the memory of a response, with bytes of it.
+func (b *Budget) Reserve(bytes int, mutation bool) (*Reservation, error) {
+	r := &Reservation{budget: b, mutation: mutation}
+	if err := r.take(int64(bytes)); err != nil {
+		return nil, err
+	}
+	r.spare = r.held
+	return r, nil
+}
+
+// Reservation is the memory of one response. Once it could not grow it is refused: the response becomes an
+// error. A nil Reservation has no limit. It is safe for concurrent use.
+type Reservation struct {
+	budget   *Budget
+	mutation bool
+
+	mu       sync.Mutex
+	held     int64  // guarded by mu; bytes
+	spare    int64  // guarded by mu; of held, what Grow has not given out yet
+	refused  error  // guarded by mu
+	stop     func() // guarded by mu; nil: nothing
+	released bool   // guarded by mu
+}
+
+// OnRefuse has stop called once the response is refused.
+func (r *Reservation) OnRefuse(stop func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stop = stop
+}
+
+// refuseLocked refuses the response. r.mu is held.
+func (r *Reservation) refuseLocked(err error) {
+	r.refused = err
+	if r.stop != nil {
+		r.stop()
+	}
+}
+
+// limit returns how many bytes of the budget may be in use for the response to grow by n, which it holds already.
+func (r *Reservation) limit(n int64) int64 {
+	all := r.budget.bytes
+	switch {
+	case r.held-n >= smallResponse:
+		return all - all/3
+	case r.held >= smallResponse:
+		return max(all/2, min(r.held, all-all/3))
+	case r.mutation:
+		return all
+	}
+	return all - all/16
+}
+
+// take reserves n bytes more. r.mu is held, unless r is new.
+func (r *Reservation) take(n int64) error {
+	r.held += n
+	if r.budget.used.Add(n) > r.limit(n) {
+		r.budget.used.Add(-n)
+		r.held -= n
+		return ErrTooManyResponses
+	}
+	return nil
+}
+
+// Grow reserves bytes before they are used. If there are not as many, it returns an error, and refuses the
+// response. It does the same once the response is refused or released.
+func (r *Reservation) Grow(bytes int) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.released || r.refused != nil {
+		return ErrTooManyResponses
+	}
+	n := int64(bytes)
+	if n > r.spare {
+		step := (n - r.spare + growth - 1) / growth * growth
+		if err := r.take(step); err != nil {
+			r.refuseLocked(err)
+			return err
+		}
+		r.spare += step
+	}
+	r.spare -= n
+	return nil
+}
+
+// Add reserves bytes that are in use already.
+func (r *Reservation) Add(bytes int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.released {
+		r.held += int64(bytes)
+		r.budget.used.Add(int64(bytes))
+	}
+}
+
+// Fork returns memory of the same budget for a read that several responses wait for.
+func (r *Reservation) Fork() *Reservation { return &Reservation{budget: r.budget} }
+
+// Refuse refuses the response, unless it has been refused.
+func (r *Reservation) Refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refused == nil {
+		r.refuseLocked(err)
+	}
+}
+
+// Err returns why the response is refused; nil if it is not.
+func (r *Reservation) Err() error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused
+}
+
+// Resize reserves exactly so many bytes: of a response that has been built. The rest is no longer used.
+func (r *Reservation) Resize(bytes int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.released {
+		r.resizeLocked(int64(bytes))
+	}
+}
+
+func (r *Reservation) resizeLocked(bytes int64) {
+	r.budget.used.Add(bytes - r.held)
+	r.held, r.spare = bytes, 0
+}
+
+// fit is Resize, and returns an error if there are not as many bytes.
+func (r *Reservation) fit(bytes int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if bytes > r.held {
+		if err := r.take(bytes - r.held); err != nil {
+			return err
+		}
+	}
+	r.resizeLocked(bytes)
+	return nil
+}
+
+// Release releases all bytes. Later calls have no effect.
+func (r *Reservation) Release() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.budget.used.Add(-r.held)
+	r.held, r.spare, r.released = 0, 0, true
+}
+
+// Shared is the memory of a response that is sent to several clients and counts once. The zero value has no
+// holders.
+type Shared struct {
+	mu      sync.Mutex
+	holders int          // guarded by mu
+	held    *Reservation // guarded by mu
+}
+
+// Join takes the memory of a client's response, bytes of which are to be sent from here on, into the shared
+// one.
+func (s *Shared) Join(r *Reservation, bytes int) (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holders > 0 {
+		r.Release()
+	} else if err := r.fit(int64(bytes)); err != nil {
+		return nil, err
+	} else {
+		s.held = r
+	}
+	s.holders++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.holders--; s.holders == 0 {
+			s.held.Release()
+		}
+	}, nil
+}

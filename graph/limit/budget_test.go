@@ -1,0 +1,138 @@
+package limit
+
+import (
+	"errors"
+	"sync"
+	"testing"
+)
+
+// reserve returns a reservation of so many bytes, which must be possible or not.
+func reserve(t *testing.T, b *Budget, bytes int, mutation bool, want error) *Reservation {
+	t.Helper()
+	r, err := b.Reserve(0, mutation)
+	if err == nil {
+		err = r.Grow(bytes)
+	}
+	if !errors.Is(err, want) {
+		t.Errorf("%d bytes: got %v, want %v", bytes, err, want)
+	}
+	return r
+}
+
+// checkFree fails unless all of the budget is free.
+func checkFree(t *testing.T, b *Budget) {
+	t.Helper()
+	if n := b.Used(); n != 0 {
+		t.Errorf("%d bytes are held after all releases", n)
+	}
+}
+
+func TestBudget_EveryResponseCounts(t *testing.T) {
+	b := NewBudget(Capacity{Responses: 16 << 20})
+	var all []*Reservation
+	for range 15 << 6 {
+		all = append(all, reserve(t, b, 16<<10, false, nil))
+	}
+	reserve(t, b, 16<<10, false, ErrTooManyResponses).Release()
+	for range 1 << 6 {
+		all = append(all, reserve(t, b, 16<<10, true, nil)) // the last sixteenth is for mutations
+	}
+	reserve(t, b, 16<<10, true, ErrTooManyResponses).Release()
+	for _, r := range all {
+		r.Release()
+	}
+	reserve(t, b, 11<<20, false, ErrTooManyResponses).Release() // a third is for small ones
+	reserve(t, b, 11<<20, true, ErrTooManyResponses).Release()
+	large := reserve(t, b, 9<<20, false, nil)
+	reserve(t, b, 1<<20, false, ErrTooManyResponses).Release() // becomes large only while half is free
+	if err := large.Grow(1 << 20); err != nil {
+		t.Error("a large response, to its end:", err)
+	}
+	large.Release()
+	checkFree(t, b)
+}
+
+// A response has what was reserved before it executed, however full the budget is by then.
+func TestReservation_GrowsWithinWhatItHas(t *testing.T) {
+	b := NewBudget(Capacity{Responses: 1 << 20})
+	r, err := b.Reserve(MutationBytes, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := reserve(t, b, 0, false, nil)
+	others.Add(1 << 20)
+	for range MutationBytes {
+		if err := r.Grow(1); err != nil {
+			t.Fatal("within its reserve:", err)
+		}
+	}
+	if err := r.Grow(1); !errors.Is(err, ErrTooManyResponses) || r.Err() == nil {
+		t.Error("beyond:", err, r.Err())
+	}
+	others.Release()
+	if err := r.Grow(1); !errors.Is(err, ErrTooManyResponses) {
+		t.Error("once refused:", err)
+	}
+	r.Release()
+	if err := r.Grow(1); !errors.Is(err, ErrTooManyResponses) {
+		t.Error("once released:", err)
+	}
+	r.Add(1)
+	r.Resize(1)
+	checkFree(t, b)
+}
+
+func TestReservation_Concurrent(t *testing.T) {
+	b := NewBudget(Capacity{Responses: 1 << 20})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				r, err := b.Reserve(QueryBytes, false)
+				if err != nil {
+					continue
+				}
+				var reads sync.WaitGroup
+				for range 4 {
+					reads.Go(func() {
+						for range 10 {
+							_ = r.Grow(10_000)
+						}
+					})
+				}
+				reads.Wait()
+				r.Add(50_000)
+				r.Resize(10_000)
+				r.Release()
+			}
+		})
+	}
+	all.Wait()
+	checkFree(t, b)
+}
+
+func TestShared_CountsOnce(t *testing.T) {
+	b := NewBudget(Capacity{Responses: 100 << 10})
+	var s Shared
+	join := func() func() {
+		t.Helper()
+		release, err := s.Join(reserve(t, b, 4<<10, false, nil), 80<<10)
+		if err != nil || b.Used() != 80<<10 {
+			t.Fatal(err, b.Used())
+		}
+		return release
+	}
+	first, second := join(), join()
+	first()
+	reserve(t, b, 80<<10, false, ErrTooManyResponses).Release() // while the second holder has the response
+	second()
+	checkFree(t, b)
+	other := reserve(t, b, 80<<10, false, nil)
+	own := reserve(t, b, 4<<10, false, nil)
+	if _, err := s.Join(own, 80<<10); !errors.Is(err, ErrTooManyResponses) {
+		t.Error(err)
+	}
+	own.Release()
+	other.Release()
+	checkFree(t, b)
+}

@@ -1,0 +1,339 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"byline/internal/servertest"
+	"byline/internal/waittest"
+)
+
+const (
+	// maxResident is the memory of the container in deploy/kubernetes, in bytes.
+	maxResident = 512 << 20
+
+	// programBytes is the size of the program, which is counted instead of that of the test binary.
+	programBytes = 32 << 20
+)
+
+// smallInstance is a server with the memory of the container in deploy/kubernetes.
+type smallInstance struct {
+	*process
+	emoji string // the global id of a post of 400 KB
+	long  string // of one of 100 posts of 200 KB
+
+	took    []time.Duration // by requests of another client during attacks
+	refused int             // of these
+}
+
+func startSmall(t *testing.T) *smallInstance {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("it reads /proc")
+	}
+	cmd := servertest.Command("--listen", "localhost:0", "--data", t.TempDir(), "--no-demo")
+	cmd.Env = append(cmd.Env, "GOGC=400", "GOMEMLIMIT=450MiB")
+	s := &smallInstance{process: servertest.StartCommand(t, cmd)}
+	s.Do("ada", createUser, map[string]any{"name": "ada"})
+	write := func(text string) string {
+		out := s.Do("ada", createPost, map[string]any{"title": "long", "content": strings.Repeat(text, 100_000)})
+		return at(t, out, "createPost.post.id").(string)
+	}
+	s.emoji = write("\U0001F600")
+	for range 100 {
+		s.long = write("ä")
+	}
+	return s
+}
+
+// peak returns the most memory that the process has had, in bytes.
+func (s *smallInstance) peak() int {
+	s.T.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	bytes := func(name string) int {
+		m := regexp.MustCompile(name + `:\s+(\d+) kB`).FindSubmatch(status)
+		if m == nil {
+			s.T.Fatalf("no %s in %s", name, status)
+		}
+		kb, _ := strconv.Atoi(string(m[1]))
+		return kb << 10
+	}
+	return bytes("VmHWM") - bytes("RssFile") + programBytes
+}
+
+// descriptors returns how many file descriptors the process has.
+func (s *smallInstance) descriptors() int {
+	s.T.Helper()
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.Cmd.Process.Pid))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return len(all)
+}
+
+func (s *smallInstance) goroutines() float64 {
+	all, err := scrape(s.Root)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	n, _ := total(all, "go_goroutines", nil)
+	return n
+}
+
+// during has another client send requests during an attack, and checks that the process survives it.
+func (s *smallInstance) during(t *testing.T, attack func(*testing.T)) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var other sync.WaitGroup
+	other.Go(func() {
+		next := time.NewTicker(10 * time.Millisecond)
+		defer next.Stop()
+		for ; ctx.Err() == nil; <-next.C {
+			name := fmt.Sprintf("n%d", len(s.took))
+			began := time.Now()
+			out, err := s.PostIn(ctx, "", "", `{ `+name+`: userByUsername(username: "ada") { username } }`, nil)
+			if ctx.Err() != nil {
+				return
+			}
+			s.took = append(s.took, time.Since(began))
+			switch {
+			case err != nil:
+				t.Errorf("another client: %v", err)
+				return
+			case out.Errors != nil && out.Errors[0].Extensions["code"] == "UNAVAILABLE":
+				s.refused++
+			case find(out.Data, name+".username") != "ada":
+				t.Errorf("another client: %v", out)
+			}
+		}
+	})
+	attack(t)
+	stop()
+	other.Wait()
+	t.Logf("at most %d MB", s.peak()>>20)
+	if peak := s.peak(); peak > maxResident {
+		t.Errorf("%d MB of memory, more than %d", peak>>20, maxResident>>20)
+	}
+}
+
+// checkOthers checks that the attacks have not kept others waiting.
+func (s *smallInstance) checkOthers(t *testing.T) {
+	t.Helper()
+	slices.Sort(s.took)
+	p99 := s.took[len(s.took)*99/100]
+	t.Logf("%d requests of another client, %d of them refused, p99 %v", len(s.took), s.refused, p99.Round(time.Millisecond))
+	if p99 > time.Second {
+		t.Errorf("another client waits %v", p99)
+	}
+	if s.refused > len(s.took)/10 {
+		t.Errorf("%d of %d requests of another client are refused", s.refused, len(s.took))
+	}
+}
+
+// unread sends a request and does not read the response.
+func (s *smallInstance) unread(t *testing.T, user, query string, variables map[string]any) net.Conn {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		t.Error(err)
+	}
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.Root, "http://"))
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	authorization := ""
+	if user != "" {
+		authorization = "Authorization: Bearer demo:" + user + "\r\n"
+	}
+	fmt.Fprintf(c, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", authorization, len(body), body)
+	return c
+}
+
+// beginning reads the beginning of a response, and returns the code of its first error, or OK.
+func beginning(t *testing.T, c net.Conn) (code string, body string) {
+	t.Helper()
+	defer c.Close()
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Error(err)
+		return "", ""
+	}
+	defer r.Body.Close()
+	start := make([]byte, 1000)
+	n, _ := io.ReadFull(r.Body, start)
+	m := regexp.MustCompile(`^\{"errors":.*"code":"(\w+)"`).FindSubmatch(start[:n])
+	if m == nil {
+		return "OK", string(start[:n])
+	}
+	return string(m[1]), string(start[:n])
+}
+
+// slowReaders sends a request n times, over three seconds, and reads the responses only afterwards. It returns how
+// many there were of each code.
+func (s *smallInstance) slowReaders(t *testing.T, n int, user, query string, variables map[string]any) (codes map[string]int, last map[string]string) {
+	t.Helper()
+	conns := make([]net.Conn, n)
+	pause := time.NewTicker(3 * time.Second / time.Duration(n))
+	defer pause.Stop()
+	for i := range conns {
+		conns[i] = s.unread(t, user, query, variables)
+		<-pause.C
+	}
+	codes, last = map[string]int{}, map[string]string{}
+	for _, c := range conns {
+		code, body := beginning(t, c)
+		codes[code]++
+		last[code] = body
+	}
+	t.Log(codes)
+	return codes, last
+}
+
+// TestMemory attacks a small instance with responses that are large, slow, or both.
+func TestMemory(t *testing.T) {
+	s := startSmall(t)
+	t.Run("short requests for long responses", func(t *testing.T) {
+		ids := slices.Repeat([]string{s.emoji}, 100)
+		s.during(t, func(t *testing.T) {
+			codes, last := s.slowReaders(t, 4, "", `query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { a: content b: content c: content } } }`, map[string]any{"ids": ids})
+			if codes["QUERY_TOO_EXPENSIVE"] != 4 || !strings.Contains(last["QUERY_TOO_EXPENSIVE"], `"field":"nodes.a"`) {
+				t.Error(codes, last)
+			}
+			codes, _ = s.slowReaders(t, 20, "", `query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { content } } }`, map[string]any{"ids": ids[:80]})
+			if codes["OK"] == 0 || codes["UNAVAILABLE"] == 0 || codes["OK"]+codes["UNAVAILABLE"] != 20 {
+				t.Error(codes)
+			}
+		})
+	})
+	t.Run("slow readers", func(t *testing.T) {
+		s.during(t, func(t *testing.T) {
+			codes, _ := s.slowReaders(t, 150, "", `{ feed(first: 80) { edges { node { content } } } }`, nil)
+			if codes["OK"] == 0 || codes["UNAVAILABLE"] == 0 || codes["OK"]+codes["UNAVAILABLE"] != 150 {
+				t.Error(codes)
+			}
+		})
+	})
+	t.Run("slow WebSockets", func(t *testing.T) {
+		s.during(t, func(t *testing.T) { s.slowSockets(t, 40) })
+	})
+	t.Run("slow mutations", func(t *testing.T) {
+		var query strings.Builder
+		for i := range 80 {
+			fmt.Fprintf(&query, " a%d: content", i)
+		}
+		s.during(t, func(t *testing.T) {
+			codes, last := s.slowReaders(t, 60, "ada", `mutation($post: ID!) { likePost(input: {postId: $post}) { post {`+query.String()+` } } }`, map[string]any{"post": s.long})
+			if codes["OK"] == 0 || codes["UNAVAILABLE"] == 0 || codes["OK"]+codes["UNAVAILABLE"] != 60 {
+				t.Error(codes)
+			}
+			if id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(last["UNAVAILABLE"]); id == nil {
+				t.Errorf("not the id of what was written: %s", last["UNAVAILABLE"])
+			} else if out := s.Do("", `query($id: ID!) { node(id: $id) { ... on Like { user { username } } } }`, map[string]any{"id": id[1]}); find(out, "node.user.username") != "ada" {
+				t.Error(out)
+			}
+		})
+	})
+	t.Run("refused WebSockets", func(t *testing.T) {
+		s.during(t, func(t *testing.T) { s.unfinishedMessages(t, 120) })
+	})
+	s.checkOthers(t)
+}
+
+// dialSocket opens a WebSocket.
+func (s *smallInstance) dialSocket(t *testing.T) *websocket.Conn {
+	t.Helper()
+	c, _, err := websocket.Dial(t.Context(), s.Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.CloseNow() })
+	if err := c.Write(t.Context(), websocket.MessageText, []byte(`{"type":"connection_init"}`)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// slowSockets queries over n WebSockets and reads no response; then each is either sent one, or closed.
+func (s *smallInstance) slowSockets(t *testing.T, n int) {
+	t.Helper()
+	all := make([]*websocket.Conn, n)
+	for i := range all {
+		all[i] = s.dialSocket(t)
+		if err := all[i].Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","id":"1","payload":{"query":"{ feed(first: 80) { edges { node { content } } } }"}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent, refused := 0, 0
+	for _, c := range all {
+		c.SetReadLimit(64 << 20)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, _, err := c.Read(ctx) // connection_ack
+		if err == nil {
+			_, _, err = c.Reader(ctx)
+		}
+		cancel()
+		switch {
+		case err == nil:
+			sent++
+		case websocket.CloseStatus(err) == websocket.StatusTryAgainLater:
+			refused++
+		default:
+			t.Error(err)
+		}
+		c.CloseNow()
+	}
+	t.Logf("%d sent, %d refused", sent, refused)
+	if sent == 0 || refused == 0 {
+		t.Errorf("%d sent, %d refused", sent, refused)
+	}
+}
+
+// unfinishedMessages sends the beginning of a long message over n WebSockets. Those that are refused must be closed,
+// although their clients neither send the rest nor close.
+func (s *smallInstance) unfinishedMessages(t *testing.T, n int) {
+	t.Helper()
+	const admitted = 450 / 16 // of 1 MB, of GOMEMLIMIT
+	begun, running := s.descriptors(), s.goroutines()
+	frame := append(binary.BigEndian.AppendUint64([]byte{0x81, 0x80 | 127}, 500_000), make([]byte, 4+32<<10)...) // masked with zeros
+	for range n {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.Root, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /graphql HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
+			"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n")
+		if _, err := c.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := begun + admitted + 10
+	waittest.For(t, func() bool { return s.descriptors() >= begun+n/2 })
+	waittest.Until(t, func() error {
+		if d, g := s.descriptors(), s.goroutines(); d > most || g > running+4*admitted {
+			return fmt.Errorf("of %d connections %d are open, with %.0f goroutines", n, d-begun, g-running)
+		}
+		return nil
+	})
+}
