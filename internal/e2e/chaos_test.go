@@ -100,15 +100,18 @@ func runChaos(t *testing.T, kills []victim) {
 	load.Go(func() { lag.run(ctx, engine) })
 
 	began := time.Now()
-	splits := []func(){func() { engine.split("posts", "0") }, func() { engine.split("users", "0") }, func() { engine.split("posts", "1") }}
+	splits := []string{"posts 0", "users 0", "posts 1"}
 	instances, engines := 0, 0
 	for kill := 0; kill < 4 || time.Since(began) < duration; kill++ {
 		next := time.NewTimer(every)
-		if len(splits) > 0 {
-			splits[0]()
+		if kill > 0 && len(splits) > 0 {
+			engine.split(splits[0])
 			splits = splits[1:]
 		}
-		// The kill comes during the split or after it.
+		if len(splits) > 0 {
+			engine.startSplit(splits[0]) // the next one, until after the kill: instances that start read the ranges meanwhile
+		}
+		// The kill comes during a split or after it.
 		pause(random, 0, every/4)
 		switch kills[kill%len(kills)] {
 		case theEngine:

@@ -39,8 +39,9 @@ func chaosEngine() int {
 		engine.Inject(chaosFault)
 		go func() {
 			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-				container, id, _ := strings.Cut(lines.Text(), " ")
-				fmt.Println(engine.Split("blog", container, id))
+				command := strings.Fields(lines.Text())
+				run := map[string]func(database, container, id string) error{"split": engine.Split, "start": engine.StartSplit}[command[0]]
+				fmt.Println(run("blog", command[1], command[2]))
 			}
 			os.Exit(0) // the test has ended
 		}()
@@ -127,14 +128,17 @@ func (e *engineProcess) kill() {
 	_ = e.cmd.Wait()
 }
 
-// split splits a physical partition.
-func (e *engineProcess) split(container, id string) {
+// split splits a physical partition, named by container and id; startSplit begins that.
+func (e *engineProcess) split(which string)      { e.command("split " + which) }
+func (e *engineProcess) startSplit(which string) { e.command("start " + which) }
+
+func (e *engineProcess) command(line string) {
 	e.t.Helper()
-	if _, err := fmt.Fprintln(e.in, container, id); err != nil {
+	if _, err := fmt.Fprintln(e.in, line); err != nil {
 		e.t.Fatal(err)
 	}
 	if result, err := e.out.ReadString('\n'); err != nil || result != "<nil>\n" {
-		e.t.Fatalf("split %s %s: %v %s", container, id, err, result)
+		e.t.Fatalf("%s: %v %s", line, err, result)
 	}
 }
 

@@ -46,10 +46,17 @@ func (k keyRanges) find(id uint64) *keyRange {
 	return &k.sorted[i]
 }
 
-// with returns the ranges with newer ones added, which replace the ranges that they overlap.
+// with returns the ranges with newer ones added, which replace the ranges that they overlap. After a split, Cosmos DB
+// may return the parent again behind its children: it is ignored.
 func (k keyRanges) with(newer ...keyRange) keyRanges {
 	all := keyRanges{slices.Clone(k.sorted), map[uint64]bool{}}
+	isParent := func(id uint64) bool {
+		return slices.ContainsFunc(slices.Concat(k.sorted, newer), func(r keyRange) bool { return slices.Contains(r.parents, id) })
+	}
 	for _, r := range newer {
+		if isParent(r.id) {
+			continue
+		}
 		all.sorted = slices.DeleteFunc(all.sorted, func(o keyRange) bool { return o.min < r.max && r.min < o.max })
 		all.sorted = append(all.sorted, r)
 	}

@@ -45,6 +45,9 @@ func TestKeyRanges(t *testing.T) {
 	if got := fmt.Sprint(ids(split), split.known[0], k.known[2]); got != "[2 2 3 3 1 1] true false" {
 		t.Error(got)
 	}
+	if got := fmt.Sprint(ids(split.with(keyRange{id: 0, max: "80"}))); got != "[2 2 3 3 1 1]" { // the parent once more, offline
+		t.Error(got)
+	}
 	if got := fmt.Sprint(ids(split.with(keyRange{id: 4, max: "FF"}))); got != "[4 4 4 4 4 4]" {
 		t.Error(got)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +31,9 @@ type container struct {
 	deleted bool                          // guarded by mu
 	def     *definition                   // guarded by mu; the definition itself is immutable
 	ranges  []*partition                  // guarded by mu; sorted by min, without gaps
+	former  []formerRange                 // guarded by mu; the ranges that were split since the engine was opened
+
+	revision atomic.Uint64 // the last revision of a range that splits
 }
 
 // definition is a container's properties, parsed. It is immutable.
@@ -367,41 +369,4 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 	}
 	return &response{status: http.StatusOK, body: def.body, etag: def.record.ETag, charge: chargeMetadata, container: c,
 		extra: []string{"X-Ms-Documentdb-Collection-Index-Transformation-Progress", "100"}}, nil
-}
-
-// partitionKeyRanges serves /dbs/{db}/colls/{container}/pkranges, which clients read as a change
-// feed: all ranges, then 304 until they change.
-func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
-	if q.method != http.MethodGet {
-		return nil, methodNotAllowed()
-	}
-	c, err := e.lookup(q)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.rLock(q.ctx); err != nil {
-		return nil, err
-	}
-	defer c.mu.RUnlock()
-	if c.deleted {
-		return nil, ownerNotFound()
-	}
-	etag := quoteETag(strconv.Itoa(len(c.ranges) + len(c.def.record.Gone)))
-	if q.notModified(etag) {
-		return &response{status: http.StatusNotModified, etag: etag, charge: chargeNotModified, container: c}, nil
-	}
-	var rows [][]byte
-	for _, p := range c.ranges {
-		rid := string(appendRangeRID(nil, c.ridBytes, p.no))
-		parents := make([]string, len(p.parents))
-		for i, no := range p.parents {
-			parents[i] = strconv.Quote(rangeID(no))
-		}
-		rows = append(rows, fmt.Appendf(nil, `{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":"online","parents":[%s],"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
-			rid, p.id(), quoteETag(formatETag(c.no, uint64(p.no), 0, c.def.record.Timestamp)), formatEPK(p.min), formatEPK(p.max), p.no, c.selfLink, rid,
-			strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), strings.Join(parents, ","), c.def.record.Timestamp, p.synced.Load()))
-	}
-	resp := feedResponse("PartitionKeyRanges", c.rid, rows)
-	resp.etag, resp.container = etag, c
-	return resp, nil
 }

@@ -228,6 +228,9 @@ type partition struct {
 	min, max []byte   // nil and 0xFF are unbounded
 	parents  []uint32 // ancestors, oldest first
 
+	splitting bool          // guarded by container.mu; see StartSplit
+	revision  atomic.Uint64 // of container.revision; 0 before it splits
+
 	mu   sync.Mutex
 	lsn  uint64 // guarded by mu: last LSN assigned
 	size *size  // guarded by mu: of its items; nil until sizeOfPartition

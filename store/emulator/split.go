@@ -24,8 +24,13 @@ const splitBatchBytes = 4 << 20
 // Split splits a physical partition into two halves of its key space, as the service does when a
 // partition grows. Requests on the container wait. The children continue the parent's LSNs, so a
 // position in its change feed is valid in each of theirs. From then on, the parent's id gets 410
-// with substatus 1002. A split is atomic.
+// with substatus 1002. A split is atomic; see StartSplit for one that takes its time.
 func (e *Engine) Split(database, container, rangeID string) error {
+	return e.changeRange(database, container, rangeID, (*metaChange).split)
+}
+
+// changeRange calls change with the locked container and the index of a range. The change is atomic.
+func (e *Engine) changeRange(database, name, rangeID string, change func(*metaChange, *container, int) error) error {
 	e.life.RLock()
 	defer e.life.RUnlock()
 	if e.closed {
@@ -33,10 +38,10 @@ func (e *Engine) Split(database, container, rangeID string) error {
 	}
 	return e.changeMeta(context.Background(), func(m *metaChange) error {
 		d := m.cat.databases[database]
-		if d == nil || d.containers[container] == nil {
+		if d == nil || d.containers[name] == nil {
 			return ownerNotFound()
 		}
-		c := d.containers[container]
+		c := d.containers[name]
 		m.lock(c)
 		if c.deleted {
 			return ownerNotFound()
@@ -45,7 +50,7 @@ func (e *Engine) Split(database, container, rangeID string) error {
 		if at < 0 {
 			return rangeGone()
 		}
-		return m.split(c, at)
+		return change(m, c, at)
 	})
 }
 
@@ -91,7 +96,7 @@ func (m *metaChange) split(c *container, at int) error {
 	for _, p := range ranges {
 		def.record.Ranges = append(def.record.Ranges, rangeRecord{No: p.no, Min: formatEPK(p.min), Max: formatEPK(p.max), Parents: p.parents})
 	}
-	m.onCommit = append(m.onCommit, func() { c.ranges, c.def = ranges, &def })
+	m.onCommit = append(m.onCommit, func() { c.ranges, c.def, c.former = ranges, &def, append(c.former, formerRange{parent, no}) })
 	return m.set(metaContainer, c.no, def.record)
 }
 

@@ -277,6 +277,8 @@ func TestSplit_UnderLoad(t *testing.T) {
 
 type pkRange struct {
 	ID      string
+	Status  string
+	ETag    string `json:"_etag"`
 	Min     string `json:"minInclusive"`
 	Max     string `json:"maxExclusive"`
 	Parents []string
@@ -290,6 +292,108 @@ func rangesOf(t testing.TB, e *Engine) ([]pkRange, string) {
 		t.Fatal(err)
 	}
 	return body.PartitionKeyRanges, res.Header.Get("Etag")
+}
+
+// TestSplit_RangesDeliveredAgain: a client that reads the ranges while one of them splits receives that again, with its
+// next revision, and after the split its children and that it is offline.
+func TestSplit_RangesDeliveredAgain(t *testing.T) {
+	e := newEngine(t, Options{Partitions: 2})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	etag, etags := "", map[string]bool{} // of the range 0, since all ranges were read
+	read := func() (got []string) {
+		t.Helper()
+		res := do(t, e, http.MethodGet, "/dbs/db/colls/c/pkranges", "", "A-IM", "Incremental Feed", "If-None-Match", etag)
+		etag = res.Header.Get("Etag")
+		if res.StatusCode == http.StatusNotModified {
+			return []string{"304"}
+		}
+		var body struct{ PartitionKeyRanges []pkRange }
+		if err := json.NewDecoder(res.Body).Decode(&body); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range body.PartitionKeyRanges {
+			if r.ID == "0" && r.Status != rangeOffline {
+				if etags[r.ETag] {
+					t.Errorf("the revision %s comes twice", r.ETag)
+				}
+				etags[r.ETag] = true
+			}
+			got = append(got, fmt.Sprint(r.ID, " ", r.Status, " ", r.Parents))
+		}
+		return got
+	}
+	want := func(lines ...string) {
+		t.Helper()
+		if d := cmp.Diff(lines, read()); d != "" {
+			t.Error(d)
+		}
+	}
+	want("0 online []", "1 online []")
+	want("304")
+	if err := e.StartSplit("db", "c", "0"); err != nil {
+		t.Fatal(err)
+	}
+	want("0 splitting []")
+	want("304")
+	etag, etags = "", map[string]bool{}
+	want("0 splitting []", "1 online []")
+	want("0 splitting []")
+	want("304")
+	before := etag
+	if err := e.Split("db", "c", "0"); err != nil {
+		t.Fatal(err)
+	}
+	want("2 online [0]", "3 online [0]", "0 offline []")
+	want("304")
+	etag, etags = "", map[string]bool{}
+	want("2 online [0]", "3 online [0]", "1 online []")
+	want("304")
+	etag = before
+	want("2 online [0]", "3 online [0]", "0 offline []")
+	for _, id := range []string{"0", "x"} {
+		if err := e.StartSplit("db", "c", id); err == nil {
+			t.Errorf("range %s: the split begins", id)
+		}
+	}
+}
+
+// TestSplit_ColdClient: operations of azcosmos that read the ranges succeed on a client that does not know them while
+// one of them splits, and after that.
+func TestSplit_ColdClient(t *testing.T) {
+	whole := azcosmos.FeedRange{MaxExclusive: "FF"}
+	for name, run := range map[string]func(context.Context, *azcosmos.ContainerClient) (int, error){
+		"ReadFeedRanges": func(ctx context.Context, c *azcosmos.ContainerClient) (int, error) {
+			ranges, err := c.ReadFeedRanges(ctx, nil)
+			return len(ranges), err
+		},
+		"ReadChangeFeed": func(ctx context.Context, c *azcosmos.ContainerClient) (int, error) {
+			page, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &whole})
+			return page.Count, err
+		},
+		"ReadManyItems": func(ctx context.Context, c *azcosmos.ContainerClient) (int, error) {
+			page, err := c.ReadManyItems(ctx, []azcosmos.ItemIdentity{{ID: "1", PartitionKey: pk("a")}, {ID: "1", PartitionKey: pk("b")}}, nil)
+			return len(page.Items), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, Options{Partitions: 2})
+			c := newContainer(t, e, azcosmos.ContainerProperties{})
+			mustCreate(t, c, "a", `{"id":"1","pk":"a"}`)
+			mustCreate(t, c, "b", `{"id":"1","pk":"b"}`)
+			if err := e.StartSplit("db", "c", "0"); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := run(t.Context(), c); n == 0 || err != nil {
+				t.Errorf("while a range splits: %d results, %v", n, err)
+			}
+			if err := e.Split("db", "c", "0"); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := run(t.Context(), c); n == 0 || err != nil {
+				t.Errorf("after the split: %d results, %v", n, err)
+			}
+		})
+	}
 }
 
 // TestSplit_Queries pages each kind of plan and splits between the pages.
