@@ -141,6 +141,60 @@ func TestReadSet_Snapshot(t *testing.T) {
 	}
 }
 
+// A response is not returned from a cache if one of its reads bypassed the item cache, which then does not notice its
+// changes.
+func TestReadSet_UncachedRead(t *testing.T) {
+	o := options(cosmostest.Open(t, emulator.Options{}))
+	o.CacheBytes = 1 << 20
+	account, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(account.Close)
+	if err := account.Provision(t.Context(), DatabaseSpec{Name: "blog", Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	posts, err := account.Container("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	posts.following.poll.Store(int64(time.Minute)) // as if a Tail followed the container
+	cached := func(ctx context.Context) error {
+		_, err := Get(ctx, posts, "p", "post", func(ctx context.Context) (Item, error) { return posts.Read(ctx, Key{"p", "p"}) })
+		return err
+	}
+	point := func(ctx context.Context) error {
+		_, err := posts.Read(ctx, Key{"p", "p"})
+		return err
+	}
+	query := func(ctx context.Context) error {
+		_, _, err := posts.QueryPage(ctx, Query{Text: "SELECT * FROM c", Partition: "p"})
+		return err
+	}
+	for name, tt := range map[string]struct {
+		reads []func(context.Context) error
+		valid bool
+	}{
+		"no read":                           {nil, true},
+		"cached read":                       {[]func(context.Context) error{cached}, true},
+		"point read":                        {[]func(context.Context) error{point}, false},
+		"query":                             {[]func(context.Context) error{query}, false},
+		"cached read, then point read":      {[]func(context.Context) error{cached, point}, false},
+		"query, then cached read":           {[]func(context.Context) error{query, cached}, false},
+		"cached read, twice the same query": {[]func(context.Context) error{cached, query, query}, false},
+	} {
+		var set ReadSet
+		for _, read := range tt.reads {
+			if err := read(WithReadSet(t.Context(), &set)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if valid := set.Valid(nil); valid != tt.valid {
+			t.Errorf("%s: got valid %t, want %t", name, valid, tt.valid)
+		}
+	}
+}
+
 // A panic of a read is an error for all callers that wait for it.
 func TestGet_PanickingRead(t *testing.T) {
 	_, err := Get(t.Context(), newCached(t), "p", "post", func(context.Context) (*int, error) { panic("here") })
