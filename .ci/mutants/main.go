@@ -11,6 +11,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -30,22 +31,22 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: go run ./.ci/mutants [-n number] [-seed seed] package")
 		os.Exit(2)
 	}
-	if err := sample(flag.Arg(0), *n, *seed); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := sample(ctx, flag.Arg(0), *n, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // sample draws n mutants of the package in a folder, and reports what becomes of each.
-func sample(folder string, n int, seed uint64) error {
+func sample(ctx context.Context, folder string, n int, seed uint64) error {
 	limitMemory()
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	stopped := make(chan os.Signal, 1)
-	signal.Notify(stopped, os.Interrupt, syscall.SIGTERM)
 	p, err := findPackages(folder)
 	if err != nil {
 		return err
@@ -64,10 +65,10 @@ func sample(folder string, n int, seed uint64) error {
 	tests := &tests{dir, p, map[string]time.Duration{}}
 	tried, results := 0, map[outcome]int{}
 	for _, m := range all {
-		if tried == n || len(stopped) > 0 {
+		if tried == n {
 			break
 		}
-		result, by, err := try(m, dir, tests)
+		result, by, err := try(ctx, m, dir, tests)
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func sample(folder string, n int, seed uint64) error {
 }
 
 // try applies a mutant by an overlay, which go uses in place of the file.
-func try(m mutant, dir string, t *tests) (result outcome, by string, err error) {
+func try(ctx context.Context, m mutant, dir string, t *tests) (result outcome, by string, err error) {
 	source, err := os.ReadFile(m.file)
 	if err != nil {
 		return 0, "", err
@@ -102,5 +103,5 @@ func try(m mutant, dir string, t *tests) (result outcome, by string, err error) 
 	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
 		return 0, "", err
 	}
-	return t.try("-overlay=" + overlay)
+	return t.try(ctx, "-overlay="+overlay)
 }

@@ -36,17 +36,20 @@ type tests struct {
 }
 
 // try runs the tests with a flag of go that applies a mutant, until a package's fail.
-func (t *tests) try(overlay string) (result outcome, by string, err error) {
+func (t *tests) try(ctx context.Context, overlay string) (result outcome, by string, err error) {
 	for _, p := range t.packages.tests {
-		binary, err := t.compile(p, overlay)
+		binary, err := t.compile(ctx, p, overlay)
 		if err != nil {
-			return notCompiled, "", nil
+			return notCompiled, "", ctx.Err()
 		}
-		failed, hung := t.fails(p, binary, overlay)
+		failed, hung := t.fails(ctx, p, binary, overlay)
+		if ctx.Err() != nil {
+			return 0, "", ctx.Err()
+		}
 		if !hung && failed == "" {
 			continue
 		}
-		if err := t.passes(p); err != nil {
+		if err := t.passes(ctx, p); err != nil {
 			return 0, "", err
 		}
 		switch {
@@ -61,24 +64,24 @@ func (t *tests) try(overlay string) (result outcome, by string, err error) {
 }
 
 // passes checks that the tests of a package pass without a mutant, unless they have passed with one.
-func (t *tests) passes(p listed) error {
+func (t *tests) passes(ctx context.Context, p listed) error {
 	if t.limits[p.ImportPath] > 0 {
 		return nil
 	}
-	binary, err := t.compile(p, "")
+	binary, err := t.compile(ctx, p, "")
 	if err != nil {
 		return err
 	}
-	if output, err := t.run(p, binary, "", ""); err != nil {
+	if output, err := t.run(ctx, p, binary, "", ""); err != nil {
 		return fmt.Errorf("%s fails without a mutant: %w\n%s", p.ImportPath, err, output)
 	}
 	return nil
 }
 
 // compile builds the test binary of a package.
-func (t *tests) compile(p listed, overlay string) (binary string, err error) {
+func (t *tests) compile(ctx context.Context, p listed, overlay string) (binary string, err error) {
 	binary = filepath.Join(t.dir, "tests")
-	command := exec.Command("go", "test", "-c", "-vet=off", "-o", binary, p.ImportPath)
+	command := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, p.ImportPath)
 	command.Env = environment(t.dir, overlay)
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s does not compile: %w\n%s", p.ImportPath, err, output)
@@ -87,10 +90,10 @@ func (t *tests) compile(p listed, overlay string) (binary string, err error) {
 }
 
 // fails returns the test of a package that fails twice, or that hangs.
-func (t *tests) fails(p listed, binary, overlay string) (test string, hung bool) {
+func (t *tests) fails(ctx context.Context, p listed, binary, overlay string) (test string, hung bool) {
 	alone := ""
 	for range 3 {
-		output, err := t.run(p, binary, overlay, alone)
+		output, err := t.run(ctx, p, binary, overlay, alone)
 		test, hung = failure(output)
 		switch {
 		case hung || errors.Is(err, context.DeadlineExceeded):
@@ -109,9 +112,9 @@ func (t *tests) fails(p listed, binary, overlay string) (test string, hung bool)
 }
 
 // run runs a test binary, or one of its tests, as go test does. When all pass, their time sets the limit.
-func (t *tests) run(p listed, binary, overlay, test string) ([]byte, error) {
+func (t *tests) run(ctx context.Context, p listed, binary, overlay, test string) ([]byte, error) {
 	limit := cmp.Or(t.limits[p.ImportPath], 10*time.Minute)
-	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second) // the binary ends itself before
+	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second) // the binary ends itself before
 	defer cancel()
 	command := exec.CommandContext(ctx, binary, "-test.paniconexit0", "-test.failfast", "-test.timeout="+limit.String())
 	if test != "" {

@@ -2,12 +2,15 @@ package limit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"byline/graph/refusal"
 )
 
 func TestSubscriptions_NetworkIsLimited(t *testing.T) {
@@ -25,6 +28,57 @@ func TestSubscriptions_NetworkIsLimited(t *testing.T) {
 		if _, err := l.Admit(t.Context(), other, 0); err != nil {
 			t.Errorf("%q: %v", other, err)
 		}
+	}
+}
+
+// Subscriptions are admitted one after another: the last one of each case alone may be refused.
+func TestSubscriptions_Limits(t *testing.T) {
+	type subscription struct {
+		key   string
+		bytes int
+	}
+	ada, grace, nobody := subscription{"viewer ada", 0}, subscription{"viewer grace", 0}, subscription{}
+	large := func(bytes int) subscription { return subscription{"viewer ada", bytes} }
+	for name, tt := range map[string]struct {
+		open []subscription
+		last subscription
+		code refusal.Code // of the last one
+	}{
+		"within the viewer's limit":     {[]subscription{ada, ada}, ada, ""},
+		"over the viewer's limit":       {[]subscription{ada, ada, ada}, ada, refusal.Throttled},
+		"another viewer":                {[]subscription{ada, ada, ada}, grace, ""},
+		"a large one counts as two":     {[]subscription{ada, ada}, large(SubscriptionBytes), refusal.Throttled},
+		"nearly large":                  {[]subscription{ada, ada}, large(SubscriptionBytes - 1), ""},
+		"after a large one":             {[]subscription{large(2 * SubscriptionBytes)}, ada, refusal.Throttled},
+		"within the server's limit":     {[]subscription{ada, ada, grace, nobody}, nobody, ""},
+		"over the server's limit":       {[]subscription{ada, ada, grace, nobody, nobody}, grace, refusal.Unavailable},
+		"over it by a large one":        {[]subscription{grace, nobody, nobody, nobody}, large(SubscriptionBytes), refusal.Unavailable},
+		"without a key, more than each": {[]subscription{nobody, nobody, nobody, nobody}, nobody, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewSubscriptions(Capacity{Subscriptions: 5, SubscriptionsEach: 3})
+				ctx, end := context.WithCancel(t.Context())
+				for _, s := range tt.open {
+					if _, err := l.Admit(ctx, s.key, s.bytes); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var code refusal.Code
+				_, err := l.Admit(ctx, tt.last.key, tt.last.bytes)
+				if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
+					code = refused.Code
+				}
+				if code != tt.code {
+					t.Errorf("got %v, want %q", err, tt.code)
+				}
+				end()
+				synctest.Wait()
+				if l.total != 0 || len(l.byKey) != 0 {
+					t.Errorf("after the end %d are open, of %d keys", l.total, len(l.byKey))
+				}
+			})
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -312,6 +313,41 @@ func TestTail_Errors(t *testing.T) {
 }
 
 // TestTail_RecreatedContainer: all changes of a container that replaces another are delivered.
+// A Tail that cannot read the end of the feed tries again until it can, or until it is stopped.
+func TestTail_StartFails(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		var reads, failures atomic.Int64
+		failures.Store(3)
+		source := readBy{w.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+			if reads.Add(1) <= failures.Load() {
+				return azcosmos.ChangeFeedResponse{}, errors.New("not now")
+			}
+			return w.source.ReadChangeFeed(ctx, o)
+		}}
+		w.tailWith(source, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond})
+		w.write("a")
+		w.waitFor("a")
+
+		failures.Store(math.MaxInt64)
+		before := reads.Load()
+		tail := changefeed.NewTail(source, w.handle, changefeed.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- tail.Run(ctx) }()
+		w.wait(func() bool { return reads.Load() > before+10 })
+		cancel()
+		if err := waittest.Receive(t, done); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-tail.Ready():
+			t.Error("it is ready, although it has no position")
+		default:
+		}
+	})
+}
+
 func TestTail_RecreatedContainer(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
