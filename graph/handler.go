@@ -193,6 +193,8 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoin
 		budget:    limit.NewBudget(o.Capacity),
 		admission: limit.NewAdmission(o.Capacity, o.Logger),
 	}
+	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "byline_response_memory_bytes",
+		Help: "Memory reserved for responses: from what is read for them until they are sent."}, func() float64 { return float64(t.budget.Used()) }))
 	return &endpoint{t, metrics, presenter, webSocketTransport{t, sockets, origins}, httpTransport{t, newResponseCache(o, metrics, traced)}}, nil
 }
 

@@ -57,7 +57,7 @@ func (r *request) send(response *graphql.Response) [][]byte {
 	if r.shared {
 		return all
 	}
-	n := cap(response.Data) - len(response.Data)
+	n := cap(response.Data) - len(response.Data) + len("\n")
 	for _, p := range all {
 		n += len(p)
 	}

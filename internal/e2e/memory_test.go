@@ -21,6 +21,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"byline/graph/limit"
 	"byline/internal/servertest"
 	"byline/internal/waittest"
 )
@@ -336,4 +337,42 @@ func (s *smallInstance) unfinishedMessages(t *testing.T, n int) {
 		}
 		return nil
 	})
+}
+
+// The memory in the manifests is enough for what the documentation says takes it, and Go's limit leaves a tenth of the
+// container's for the rest of the process.
+func TestMemory_OfManifests(t *testing.T) {
+	const cache, base = 64 << 20, 100 << 20 // --cache, and a server without load
+	for file, patterns := range map[string][2]string{
+		"deploy/kubernetes/byline.yaml": {`GOMEMLIMIT[^\n]*\n\s+value: (\d+)MiB`, `limits: \{memory: (\d+)Mi\}`},
+		"deploy/azure/main.bicep":       {`'GOMEMLIMIT'\s+value: '(\d+)MiB'`, `memory: '(\d+)Gi'`},
+		"deploy/azure/azuredeploy.json": {`"GOMEMLIMIT",\s+"value": "(\d+)MiB"`, `"memory": "(\d+)Gi"`},
+	} {
+		text, err := os.ReadFile(servertest.Path(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bytes [2]int
+		for i, pattern := range patterns {
+			m := regexp.MustCompile(pattern).FindSubmatch(text)
+			if m == nil {
+				t.Fatalf("%s: no %s", file, pattern)
+			}
+			bytes[i], _ = strconv.Atoi(string(m[1]))
+			if bytes[i] <<= 20; strings.HasSuffix(pattern, "Gi'") || strings.HasSuffix(pattern, `Gi"`) {
+				bytes[i] <<= 10
+			}
+		}
+		limits, container := bytes[0], bytes[1]
+		if 10*limits > 9*container {
+			t.Errorf("%s: GOMEMLIMIT is %d MB of %d", file, limits>>20, container>>20)
+		}
+		responses := limits / limit.ResponsesShare
+		if used := responses + limits/limit.LargeBodiesShare + cache + base; used > limits {
+			t.Errorf("%s: %d MB of %d are used", file, used>>20, limits>>20)
+		}
+		if largest := 3 * limit.MaxResponse; largest > 2*responses/3 { // its bytes, as read, decoded and encoded
+			t.Errorf("%s: the largest response takes %d MB of %d for responses", file, largest>>20, responses>>20)
+		}
+	}
 }
