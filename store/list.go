@@ -59,44 +59,11 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		return page, nil
 	}
 
-	if l.limit > 0 && l.container.Caches() { // cache the whole list
-		whole, err := cached(ctx, l.container, partition, "whole list", func(ctx context.Context) (*Page[*T], error) {
-			whole := &Page[*T]{list: name, copy: copy, place: l.place}
-			return whole, l.read(ctx, whole, partition, p.Order, nil, l.limit)
-		})
-		if err != nil {
-			return nil, err
-		}
-		if l.cut(page, whole, after, first) {
-			return page, nil
-		}
-	}
 	what := fmt.Sprintf("list %s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
 	return cached(ctx, l.container, partition, what, func(ctx context.Context) (*Page[*T], error) {
 		page := *page // the function may run again
 		return &page, l.read(ctx, &page, partition, p.Order, after, first)
 	})
-}
-
-// cut makes the page after a cursor from the cached list. It returns false if the cached items do not
-// suffice.
-func (l *list[T]) cut(page, whole *Page[*T], after *cursor, first int) bool {
-	begin := 0
-	if after != nil {
-		begin, _ = slices.BinarySearchFunc(whole.Items, after, func(item *T, after *cursor) int {
-			if date, id := l.place(item); date > after.Date || date == after.Date && id >= after.ID {
-				return -1
-			}
-			return 1
-		})
-	}
-	rest := whole.Items[begin:]
-	if len(rest) <= first && len(whole.Items) == l.limit && page.seen+len(rest) < l.limit {
-		return false
-	}
-	page.Items = rest[:min(first, len(rest))]
-	page.More = len(rest) > first && page.seen+first < l.limit
-	return true
 }
 
 // read reads one page by keyset pagination: one query of one partition, served by the composite index of

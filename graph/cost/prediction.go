@@ -218,7 +218,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		return // null: the caller is anonymous
 	case p.Each > 0:
 		if typ != "Query" || f.Name == "userByUsername" || !w.isReference(f) {
-			w.charge(cost, t.all, p.Of(w.feedPartitions)+w.textOf(f, p))
+			w.charge(cost, t.all, p.Of(w.feedPartitions)+w.inputOf(f, p))
 		}
 	case p.Batch == &fields.Liked && !w.signedIn:
 	case p.Batch != nil:
@@ -288,17 +288,19 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 	return true
 }
 
-// textOf returns what a mutation charges for a long text in its input.
-func (w *costWalk) textOf(f *ast.Field, p fields.Price) float64 {
-	if p.KB == 0 {
+// inputOf returns what a mutation charges for an idempotency key and a long text in its input.
+func (w *costWalk) inputOf(f *ast.Field, p fields.Price) (ru float64) {
+	if p.KB == 0 && p.Key == 0 {
 		return 0
 	}
 	input, _ := f.ArgumentMap(w.variables)["input"].(map[string]any)
-	content, _ := input["content"].(string)
-	if !blog.IsLong(content) {
-		return 0
+	if key, _ := input["idempotencyKey"].(string); key != "" {
+		ru += p.Key
 	}
-	return p.Long + p.KB*float64(len(content))/1024
+	if content, _ := input["content"].(string); blog.IsLong(content) {
+		ru += p.Long + p.KB*float64(len(content))/1024
+	}
+	return ru
 }
 
 // charge adds a field with its own charge: times * each RU.

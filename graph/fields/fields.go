@@ -37,6 +37,7 @@ type Price struct {
 	FeedPartition float64 // for each partition of the feed except the first
 	Long          float64 // for a text that is stored as a separate item
 	KB            float64 // for each KB of such a text
+	Key           float64 // for an idempotency key
 }
 
 // Of returns the charge of one execution if the feed has feedPartitions partitions.

@@ -93,7 +93,7 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}}},
 		},
 		"updateUser": { // C1
-			Price: Price{Each: 40.3}, Rule: []Relation{Self},
+			Price: Price{Each: 41.2}, Rule: []Relation{Self},
 			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindReplace, "users", OldUsername}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}, {cosmos.KindReplace, "users", OldUsername}}},
 		},
 		"deleteUser": {
@@ -101,7 +101,7 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.DeleteUser, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer}}},
 		},
 		"createPost": { // C2
-			Price: Price{Each: 19.2, FeedPartition: 5.3, Long: 6.5, KB: .37}, Rule: []Relation{Anyone},
+			Price: Price{Each: 19.3, FeedPartition: 5.3, Long: 6.5, KB: .37, Key: 1}, Rule: []Relation{Anyone},
 			Access: Access{store.C2, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", EachFeedPartition}}},
 		},
 		"updatePost": { // C2
