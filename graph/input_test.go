@@ -403,7 +403,7 @@ func TestCosmosFailures(t *testing.T) {
 				if retry := a.Errors[0].Extensions["retryAfterMs"]; status == 429 && retry != float64(70) || status != 429 && retry != nil {
 					t.Errorf("retryAfterMs %v", retry)
 				}
-				if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), `op="read post"`) {
+				if strings.Count(log.String(), `msg="operation failed" op="read post"`) != 1 || strings.Count(log.String(), `msg="operation failed"`) != 1 {
 					t.Errorf("log %s", log.String())
 				}
 			})

@@ -18,7 +18,7 @@ import (
 // Subscribers with the same selection share the memory of an event; those with other selections do not.
 func TestEvents_SharedEventCountsOnce(t *testing.T) {
 	const length, subscribers = 60_000, 50
-	b, server := liveOn(t, Options{Capacity: limit.Capacity{Responses: length * 10}}, smallBlog,
+	b, server := liveOn(t, Options{Capacity: limit.Capacity{Responses: length * 25}}, smallBlog,
 		func(h http.Handler) *httptest.Server { return pipetest.NewServer(t, h, nil) }) // where writes wait for their readers
 	query := func(alias string) string {
 		return fmt.Sprintf(`subscription { %s: postPublished { title content author { username } } }`, alias)

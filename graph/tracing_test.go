@@ -34,7 +34,9 @@ type tracedLog struct {
 func (l *tracedLog) Handle(ctx context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.traces = append(l.traces, trace.SpanContextFromContext(ctx))
+	if r.Message == "operation failed" {
+		l.traces = append(l.traces, trace.SpanContextFromContext(ctx))
+	}
 	return l.Handler.Handle(ctx, r)
 }
 

@@ -283,8 +283,8 @@ func TestNewBudgets_LogsMutationsOverBudget(t *testing.T) {
 		want               []string
 	}{
 		"none":           {50, 1, nil},
-		"one":            {40, 1, []string{"updateUser 40"}},
-		"with the feed":  {40, 2, []string{"deletePost 45", "updatePost 44", "updateUser 40"}},
+		"one":            {40, 1, []string{"updateUser 41"}},
+		"with the feed":  {40, 2, []string{"deletePost 48", "updatePost 44", "updateUser 41"}},
 		"of the default": {0, 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestNewBudgets_LogsMutationsOverBudget(t *testing.T) {
 			}
 		})
 	}
-	if ru := fields.Lookup("Mutation", "updateUser").Price.Each; ru != 40.3 {
+	if ru := fields.Lookup("Mutation", "updateUser").Price.Each; ru != 41.2 {
 		t.Errorf("the price of updateUser, by which the budgets were chosen, is now %f RU", ru)
 	}
 }

@@ -16,29 +16,32 @@ const defaultMaxBytes = 128 // of the value of a field: ids, cursors, names, num
 // size is the predicted maximum size of a response.
 type size struct {
 	bytes float64    // in total
+	ascii float64    // in total, if all texts are ASCII
 	most  float64    // of the largest field
 	field *fieldCost // the largest field
 }
 
 // add counts a field that is executed several times.
 func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
-	value := cmp.Or(fields.Lookup(f.ObjectDefinition.Name, f.Name).MaxBytes, defaultMaxBytes)
-	bytes := clamp(times * (float64(len(f.Alias)) + value))
+	text := fields.Lookup(f.ObjectDefinition.Name, f.Name).MaxBytes
+	bytes := clamp(times * (float64(len(f.Alias)) + cmp.Or(text, defaultMaxBytes)))
 	s.bytes = clamp(s.bytes + bytes)
+	s.ascii = clamp(s.ascii + times*(float64(len(f.Alias))+cmp.Or(text/fields.TextBytes, defaultMaxBytes)))
 	if bytes > s.most {
 		s.most, s.field = bytes, &fieldCost{in: in, field: f}
 	}
 }
 
-// refusal returns an error if the response may be too large: selecting a long text again and again costs no RU.
+// refusal returns an error if the response is too large with ASCII texts of the longest length: selecting a long text
+// again and again costs no RU. A response of other texts may still be too large, which its encoding finds out.
 func (s *size) refusal() *refusal.Error {
-	if s.bytes <= limit.MaxResponse {
+	if s.ascii <= limit.MaxResponse {
 		return nil
 	}
 	path := s.path()
 	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
 		"with full pages and long texts the response may have %.0f MB, more than the limit of %d MB; the largest field is %s with %.0f MB: request smaller pages or fewer text fields",
-		s.bytes/mb, limit.MaxResponse/mb, path, s.most/mb)}
+		s.ascii/mb, limit.MaxResponse/mb, path, min(s.ascii, s.most)/mb)}
 }
 
 const mb = 1 << 20

@@ -5,9 +5,9 @@ import (
 	"byline/store/cosmos"
 )
 
-// textBytes is how many bytes a character of a text may have: in UTF-8, or escaped in JSON. Texts have no control
+// TextBytes is how many bytes a character of a text may have: in UTF-8, or escaped in JSON. Texts have no control
 // characters but newline and tab.
-const textBytes = 4
+const TextBytes = 4
 
 // Table describes the fields of the schema, by type and name. A field that is missing costs
 // nothing: its value is part of its object. A mutation without a rule cannot be executed.
@@ -61,15 +61,15 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.Q5, []Request{{cosmos.KindQuery, "posts", Object}}},
 		},
 		"content": {
-			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: 100_000 * textBytes,
+			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: 100_000 * TextBytes,
 			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
 		"viewerHasLiked": {
 			Price:  Price{Batch: &Liked, Keys: PerObject},
 			Access: Access{store.ManyLikes, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
-		"title":   {MaxBytes: 200 * textBytes},
-		"excerpt": {MaxBytes: 280 * textBytes},
+		"title":   {MaxBytes: 200 * TextBytes},
+		"excerpt": {MaxBytes: 280 * TextBytes},
 		"author":  {Summary: true},
 	},
 	"Comment": {
@@ -77,7 +77,7 @@ var Table = map[string]map[string]Field{
 			Price:  Price{Batch: &Posts, Keys: PerParent},
 			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
-		"content": {MaxBytes: 10_000 * textBytes},
+		"content": {MaxBytes: 10_000 * TextBytes},
 		"author":  {Summary: true},
 	},
 	"Like": {
