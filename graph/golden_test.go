@@ -63,7 +63,7 @@ func TestGoldens(t *testing.T) {
 				body = g.send(t, shared)
 			}
 			body = regexp.MustCompile(`"ms":[0-9.]+`).ReplaceAllString(body, `"ms":0`) // it varies
-			if strings.Contains(g.query, "mutation") { // and so do the seconds of its date
+			if strings.Contains(g.query, "mutation") {                                 // and so do the seconds of its date
 				body = regexp.MustCompile(`T09:00:\d\d\.`).ReplaceAllString(body, "T09:00:00.")
 			}
 			var got bytes.Buffer
