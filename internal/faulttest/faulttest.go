@@ -126,10 +126,6 @@ func (r *request) isConditional() bool {
 
 func all(*request) bool { return true }
 
-func isNot(is func(*request) bool) func(*request) bool {
-	return func(r *request) bool { return !is(r) }
-}
-
 // has reports whether a request is a batch with an operation of one of the types.
 func has(types ...string) func(*request) bool {
 	return func(r *request) bool { return r.isBatch() && r.first(types) >= 0 }
