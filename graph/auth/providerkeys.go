@@ -59,7 +59,7 @@ func (k *providerKeys) VerifySignature(ctx context.Context, token string) ([]byt
 }
 
 func (k *providerKeys) verifySignature(ctx context.Context, token string) ([]byte, error) {
-	signed, err := jose.ParseSigned(token, asymmetric)
+	signed, err := jose.ParseSignedCompact(token, asymmetric)
 	if err != nil {
 		return nil, &InvalidToken{Reason: Malformed, Err: err}
 	}
