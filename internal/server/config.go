@@ -37,8 +37,6 @@ type Config struct {
 
 	Cache int `long:"cache" default:"64" env:"BYLINE_CACHE" description:"Megabytes of the item cache and the response cache; 0 disables both."`
 
-	PlaygroundCDN string `long:"playground-cdn" default:"on" env:"BYLINE_PLAYGROUND_CDN" description:"Load GraphiQL for the playground from cdn.jsdelivr.net (on), or use only the embedded playground (off)."`
-
 	TrustedDocuments string `long:"trusted-documents" env:"BYLINE_TRUSTED_DOCUMENTS" value-name:"FILE" description:"Manifest of the only documents to execute. Without one, every valid document is executed."`
 }
 
@@ -70,9 +68,6 @@ func (c Config) check() error {
 		if mode != enforce && mode != measure {
 			return fmt.Errorf("%s %q: there are enforce and measure", flag, mode)
 		}
-	}
-	if c.PlaygroundCDN != "on" && c.PlaygroundCDN != "off" {
-		return fmt.Errorf("--playground-cdn %q: there are on and off", c.PlaygroundCDN)
 	}
 	if c.RetryBudget <= 0 {
 		return errors.New("--retry-budget must be more than 0")
