@@ -378,6 +378,7 @@ var localOperations = map[string]func(*scene){
 	"HidesUsers":     func(s *scene) { s.HidesUsers() },
 	"NewSession":     func(s *scene) { s.NewSession("") },
 	"Renamed":        func(s *scene) { s.Renamed(s.NewSession("")) },
+	"Instance":       func(s *scene) { s.Instance() },
 	"Views":          func(s *scene) { s.Views() },
 }
 
@@ -571,8 +572,10 @@ func TestFaults_Run(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it runs on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newFaultWorld(t)
+		cases := 0
 		run := func(c faulttest.Case) faulttest.Requests {
-			s := w.newScene(fmt.Sprint(c.N))
+			cases++
+			s := w.newScene(fmt.Sprint(cases))
 			for _, err := range []error{
 				writeOperations["RenameUser"].do(t.Context(), s),
 				writeOperations["DeletePost"].do(t.Context(), s),

@@ -32,16 +32,20 @@ func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
 	}
 }
 
-// refusal returns an error if the response is too large with ASCII texts of the longest length: selecting a long text
-// again and again costs no RU. A response of other texts may still be too large, which its encoding finds out.
+// refusal returns an error if the response is too large with ASCII texts of the longest length, or by far too large with
+// others: selecting a long text again and again costs no RU. Between the two, encoding finds out.
 func (s *size) refusal() *refusal.Error {
-	if s.ascii <= limit.MaxResponse {
-		return nil
+	const byFar = 3
+	total := s.ascii
+	if total <= limit.MaxResponse {
+		if total = s.bytes; total <= byFar*limit.MaxResponse {
+			return nil
+		}
 	}
 	path := s.path()
 	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
 		"with full pages and long texts the response may have %.0f MB, more than the limit of %d MB; the largest field is %s with %.0f MB: request smaller pages or fewer text fields",
-		s.ascii/mb, limit.MaxResponse/mb, path, min(s.ascii, s.most)/mb)}
+		total/mb, limit.MaxResponse/mb, path, min(total, s.most)/mb)}
 }
 
 const mb = 1 << 20
