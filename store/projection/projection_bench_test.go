@@ -322,6 +322,7 @@ func TestLikes_Coalesced(t *testing.T) {
 		}
 		wg.Wait()
 		took := time.Since(began)
+		waittest.Until(t, w.CaughtUp) // lists show the instance's own counts before
 		waittest.Until(t, func() error {
 			if f, u := w.AllFeed()[0].LikeCount, w.AllUserPosts(author)[0].LikeCount; f != 1000 || u != 1000 {
 				return fmt.Errorf("%d and %d likes", f, u)
