@@ -44,15 +44,16 @@ func TestSubscriptions_Limits(t *testing.T) {
 		last subscription
 		code refusal.Code // of the last one
 	}{
-		"within the viewer's limit":     {[]subscription{ada, ada}, ada, ""},
-		"over the viewer's limit":       {[]subscription{ada, ada, ada}, ada, refusal.Throttled},
-		"another viewer":                {[]subscription{ada, ada, ada}, grace, ""},
-		"a large one counts as two":     {[]subscription{ada, ada}, large(SubscriptionBytes), refusal.Throttled},
-		"nearly large":                  {[]subscription{ada, ada}, large(SubscriptionBytes - 1), ""},
-		"after a large one":             {[]subscription{large(2 * SubscriptionBytes)}, ada, refusal.Throttled},
-		"within the server's limit":     {[]subscription{ada, ada, grace, nobody}, nobody, ""},
-		"over the server's limit":       {[]subscription{ada, ada, grace, nobody, nobody}, grace, refusal.Unavailable},
-		"over it by a large one":        {[]subscription{grace, nobody, nobody, nobody}, large(SubscriptionBytes), refusal.Unavailable},
+		"within the viewer's limit": {[]subscription{ada, ada}, ada, ""},
+		"over the viewer's limit":   {[]subscription{ada, ada, ada}, ada, refusal.Throttled},
+		"another viewer":            {[]subscription{ada, ada, ada}, grace, ""},
+		"a large one counts as two": {[]subscription{ada, ada}, large(SubscriptionBytes), refusal.Throttled},
+		"nearly large":              {[]subscription{ada, ada}, large(SubscriptionBytes - 1), ""},
+		"after a large one":         {[]subscription{large(2 * SubscriptionBytes)}, ada, refusal.Throttled},
+		"within the server's limit": {[]subscription{ada, ada, grace, nobody}, nobody, ""},
+		"over the server's limit":   {[]subscription{ada, ada, grace, nobody, nobody}, grace, refusal.Unavailable},
+		"over it by a large one": {
+			[]subscription{grace, nobody, nobody, nobody}, large(SubscriptionBytes), refusal.Unavailable},
 		"without a key, more than each": {[]subscription{nobody, nobody, nobody, nobody}, nobody, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

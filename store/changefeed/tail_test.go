@@ -319,7 +319,9 @@ func TestTail_StartFails(t *testing.T) {
 		w := newWorld(t)
 		var reads, failures atomic.Int64
 		failures.Store(3)
-		source := readBy{w.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+		source := readBy{w.source, func(
+			ctx context.Context, o *azcosmos.ChangeFeedOptions,
+		) (azcosmos.ChangeFeedResponse, error) {
 			if reads.Add(1) <= failures.Load() {
 				return azcosmos.ChangeFeedResponse{}, errors.New("not now")
 			}
