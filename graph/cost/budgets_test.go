@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -278,28 +279,30 @@ func TestReserveEvent_NotTwice(t *testing.T) {
 }
 
 func TestNewBudgets_LogsMutationsOverBudget(t *testing.T) {
-	for name, tt := range map[string]struct {
-		ru, feedPartitions int
-		want               []string
-	}{
-		"none":           {50, 1, nil},
-		"one":            {40, 1, []string{"updateUser 41"}},
-		"with the feed":  {40, 2, []string{"deletePost 48", "updatePost 44", "updateUser 41"}},
-		"of the default": {0, 1, nil},
+	for name, tt := range map[string]struct{ ru, limit, feedPartitions int }{
+		"default":                         {0, 400, 1},
+		"more than each":                  {300, 300, 1},
+		"less than some":                  {20, 20, 1},
+		"less than some of a larger feed": {40, 40, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBudgets(t, Options{PerRequest: Budget{RU: tt.ru}, FeedPartitions: tt.feedPartitions})
-			var got []string
-			logged := regexp.MustCompile(`mutation=(\w+) budget=request limit=40 predicted=(\d+)`)
+			var got, want []string
+			logged := regexp.MustCompile(`mutation=(\w+) budget=request limit=(\d+) predicted=(\d+)`)
 			for _, line := range logged.FindAllStringSubmatch(b.log.String(), -1) {
-				got = append(got, line[1]+" "+line[2])
+				got = append(got, strings.Join(line[1:], " "))
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			for name, row := range fields.Table["Mutation"] {
+				if ru := row.Price.Of(tt.feedPartitions); ru > float64(tt.limit) {
+					want = append(want, fmt.Sprintf("%s %d %.0f", name, tt.limit, ru))
+				}
+			}
+			if slices.Sort(want); tt.limit < 100 && len(want) == 0 {
+				t.Fatal("no mutation is that expensive")
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("logged (-want +got):\n%s", diff)
 			}
 		})
-	}
-	if ru := fields.Lookup("Mutation", "updateUser").Price.Each; ru != 41.2 {
-		t.Errorf("the price of updateUser, by which the budgets were chosen, is now %f RU", ru)
 	}
 }
