@@ -13,7 +13,6 @@ import (
 	"byline/graph/cost"
 	"byline/graph/limit"
 	"byline/graph/model"
-	"byline/graph/refusal"
 	"byline/store/cosmos"
 )
 
@@ -129,7 +128,7 @@ func (b boundedMemory) refused(ctx context.Context, r *request, err error) *grap
 	r.errors.Store(0)
 	r.full = err == limit.ErrTooManyResponses
 	var cause error = reported{err}
-	if err == errTooLarge {
+	if err == limit.ErrTooLarge {
 		cause = reported{cost.Predict(op.Operation, op.Variables, r.meter.SignedIn, 1).TooLarge()}
 	}
 	if op.Operation.Operation != ast.Mutation {
@@ -174,9 +173,6 @@ const messageWritten = "this has been written, but its payload is too large for 
 func (e *writtenError) Error() string { return messageWritten }
 func (e *writtenError) Unwrap() error { return e.cause }
 
-// errTooLarge is the error of a response of more than limit.MaxResponse.
-var errTooLarge = &refusal.Error{Code: refusal.QueryTooExpensive, Message: "the response is too large"}
-
 // reported is an error of a response that there is no memory for: the one that the client sees.
 type reported struct{ error }
 
@@ -185,7 +181,7 @@ func (e reported) Unwrap() error { return e.error }
 // replaced reports whether an error is not reported because the response is refused: that of any read or field of a
 // query, and of a mutation those for lack of memory.
 func (r *request) replaced(err error) bool {
-	return r.memory.Err() != nil && !errors.As(err, new(reported)) && (!r.mutates || errors.Is(err, limit.ErrTooManyResponses))
+	return r.memory.Err() != nil && !errors.As(err, new(reported)) && (!r.mutates || errors.Is(err, r.memory.Err()))
 }
 
 // InterceptRootField records what mutations write. It executes none once the response is refused.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
 	"pgregory.net/rapid"
 
 	"byline/graph/limit"
@@ -130,7 +133,7 @@ func TestMemory_OfMutations(t *testing.T) {
 	query := b.fill(`mutation { a: likePost(input: {postId: "<post:notes>"}) { like { id } } b: likePost(input: {postId: "<post:long>"}) ` + selection + ` }`)
 	for edge, h := range map[string]http.Handler{"with plans": b, "without plans": unplannedHandler{b}} {
 		a := post(t, h, "demo:grace", query, nil)
-		if len(a.Errors) != 2 || string(a.Data) != "null" || a.code() != "UNAVAILABLE" {
+		if len(a.Errors) != 2 || string(a.Data) != "null" || a.code() != "QUERY_TOO_EXPENSIVE" {
 			t.Fatalf("%s: %.500s", edge, a.body)
 		}
 		for i, title := range []string{"notes", "long"} {
@@ -147,5 +150,34 @@ func TestMemory_OfMutations(t *testing.T) {
 				t.Errorf("%s: %s %v", edge, found.body, err)
 			}
 		}
+	}
+}
+
+// A response that takes more memory than there is for one is refused like one that is too large: to repeat the operation
+// would not help.
+func TestMemory_TooLarge(t *testing.T) {
+	b := smallBlog(t, Options{Capacity: limit.Capacity{Responses: 2 << 20}})
+	b.post(t, "ada", "long", strings.Repeat("\U0001F600", 100_000))
+	for edge, h := range map[string]http.Handler{"with plans": b, "without plans": unplannedHandler{b}} {
+		a := post(t, h, "", b.fill(`{ post(id: "<post:long>") { title a: content b: content c: content } }`), nil)
+		if a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != "post.a" || len(a.Errors) != 1 || a.Data != nil {
+			t.Errorf("%s: %.500s", edge, a.body)
+		}
+		if a := post(t, h, "", b.fill(`{ post(id: "<post:long>") { title } }`), nil); a.code() != "" {
+			t.Errorf("%s: %.500s", edge, a.body)
+		}
+	}
+	m, err := limit.NewBudget(limit.Capacity{}).Reserve(limit.QueryBytes, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooLong := graphql.WriterFunc(func(w io.Writer) {
+		for range limit.MaxResponse / 1024 {
+			_, _ = w.Write(make([]byte, 1024))
+		}
+	})
+	r := roots{fields: []graphql.CollectedField{{Field: &ast.Field{Alias: "a"}}}, values: []graphql.Marshaler{tooLong}}
+	if data := r.encode(m); data != nil || m.Err() != limit.ErrTooLarge {
+		t.Errorf("%d bytes, %v", len(data), m.Err())
 	}
 }

@@ -106,7 +106,7 @@ func (r *roots) encode(m *limit.Reservation) []byte {
 	defer recycle(o.b)
 	n := len(o.b) + o.skipped
 	if n > limit.MaxResponse {
-		m.Refuse(errTooLarge)
+		m.Refuse(limit.ErrTooLarge)
 	}
 	if m.Err() != nil || m.Grow(n+spareBytes) != nil {
 		return nil

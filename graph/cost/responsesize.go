@@ -53,9 +53,11 @@ const mb = 1 << 20
 // path returns the response path of the largest field.
 func (s *size) path() string { return refusal.Truncate(s.field.path(), refusal.MaxMessage) }
 
-// TooLarge returns the error of an operation whose response was too large although it was predicted not to be.
+// TooLarge returns the error of an operation whose response turned out to be too large although it was not predicted to
+// be.
 func (p Prediction) TooLarge() *refusal.Error {
 	path := p.response.path()
 	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
-		"the response has more than the limit of %d MB; the largest field is %s: request smaller pages or fewer text fields", limit.MaxResponse/mb, path)}
+		"the response has more than the limit of %d MB, or takes more memory than this server has for one; the largest field is %s: request smaller pages or fewer text fields",
+		limit.MaxResponse/mb, path)}
 }

@@ -26,6 +26,10 @@ const (
 // ErrTooManyResponses is the error of a response that there is no memory for.
 var ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable, Message: "too many responses in progress; request less data, or try again later", RetryAfter: refusal.DefaultRetryAfter}
 
+// ErrTooLarge is the error of a response that has more than MaxResponse, or takes more memory than there is for
+// one.
+var ErrTooLarge = &refusal.Error{Code: refusal.QueryTooExpensive, Message: "the response is too large: request less data"}
+
 // Budget is the memory of all responses and events: of what is read and built for them, until their
 // clients have received them. Large responses may take two thirds of it, so that there is room for small
 // ones, and mutations alone the last sixteenth. A response becomes large only while half of it is free, so that
@@ -85,35 +89,45 @@ func (r *Reservation) limit(n int64) int64 {
 	all := r.budget.bytes
 	switch {
 	case r.held-n >= smallResponse:
-		return all - all/3
+		return r.budget.large()
 	case r.held >= smallResponse:
-		return max(all/2, min(r.held, all-all/3))
+		return max(all/2, min(r.held, r.budget.large()))
 	case r.mutation:
 		return all
 	}
 	return all - all/16
 }
 
+// large returns how many bytes may be in use for large responses to grow.
+func (b *Budget) large() int64 { return b.bytes - b.bytes/3 }
+
 // take reserves n bytes more. r.mu is held, unless r is new.
 func (r *Reservation) take(n int64) error {
 	r.held += n
-	if r.budget.used.Add(n) > r.limit(n) {
-		r.budget.used.Add(-n)
-		r.held -= n
-		return ErrTooManyResponses
+	if r.budget.used.Add(n) <= r.limit(n) {
+		return nil
 	}
-	return nil
+	r.budget.used.Add(-n)
+	r.held -= n
+	if r.held+n > r.budget.large() {
+		return ErrTooLarge
+	}
+	return ErrTooManyResponses
 }
 
-// Grow reserves bytes before they are used. If there are not as many, it returns an error, and refuses the
-// response. It does the same once the response is refused or released.
+// Grow reserves bytes before they are used. If there are not as many, it returns ErrTooManyResponses, or ErrTooLarge
+// if there never are, and refuses the response. It returns an error as well once the response is refused or
+// released.
 func (r *Reservation) Grow(bytes int) error {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.released || r.refused != nil {
+	switch {
+	case r.refused != nil:
+		return r.refused
+	case r.released:
 		return ErrTooManyResponses
 	}
 	n := int64(bytes)
@@ -147,6 +161,9 @@ func (r *Reservation) Fork() *Reservation { return &Reservation{budget: r.budget
 
 // Refuse refuses the response, unless it has been refused.
 func (r *Reservation) Refuse(err error) {
+	if r == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refused == nil {

@@ -41,8 +41,8 @@ func TestBudget_EveryResponseCounts(t *testing.T) {
 	for _, r := range all {
 		r.Release()
 	}
-	reserve(t, b, 11<<20, false, ErrTooManyResponses).Release() // a third is for small ones
-	reserve(t, b, 11<<20, true, ErrTooManyResponses).Release()
+	reserve(t, b, 11<<20, false, ErrTooLarge).Release() // a third is for small ones
+	reserve(t, b, 11<<20, true, ErrTooLarge).Release()
 	large := reserve(t, b, 9<<20, false, nil)
 	reserve(t, b, 1<<20, false, ErrTooManyResponses).Release() // becomes large only while half is free
 	if err := large.Grow(1 << 20); err != nil {
@@ -112,7 +112,7 @@ func TestReservation_Concurrent(t *testing.T) {
 }
 
 func TestShared_CountsOnce(t *testing.T) {
-	b := NewBudget(Capacity{Responses: 100 << 10})
+	b := NewBudget(Capacity{Responses: 160 << 10})
 	var s Shared
 	join := func() func() {
 		t.Helper()
