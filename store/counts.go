@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -35,33 +34,28 @@ type postCounts struct {
 	comments, likes int32
 }
 
-// knownCounts are the counts of posts that were written at most viewLag ago. They are safe for concurrent use.
+// knownCounts are the counts of posts that an instance knows. They are safe for concurrent use.
 type knownCounts struct {
 	mu    sync.RWMutex
-	posts *simplelru.LRU[string, datedCounts] // guarded by mu
+	posts *simplelru.LRU[string, postCounts] // guarded by mu
 
 	// changed counts the changes of posts; several posts share a counter. A response with a list is outdated
 	// once a counter of its posts has changed.
 	changed [countStripes]atomic.Uint32
 }
 
-type datedCounts struct {
-	postCounts
-	at time.Time // of the write
-}
-
 func newKnownCounts() *knownCounts {
-	posts, _ := simplelru.NewLRU[string, datedCounts](maxInstanceCounts, nil) // fails only for sizes below 1
+	posts, _ := simplelru.NewLRU[string, postCounts](maxInstanceCounts, nil) // fails only for sizes below 1
 	return &knownCounts{posts: posts}
 }
 
 // raise sets the counts of a post that was written, unless a higher revision is known.
-func (k *knownCounts) raise(post string, c postCounts, at time.Time) {
+func (k *knownCounts) raise(post string, c postCounts) {
 	k.mu.Lock()
 	have, known := k.posts.Peek(post)
 	newer := !known || c.revision > have.revision
 	if newer {
-		k.posts.Add(post, datedCounts{c, at})
+		k.posts.Add(post, c)
 	}
 	k.mu.Unlock()
 	if newer { // after the change: see unchanged
@@ -90,14 +84,14 @@ func (k *knownCounts) unchanged(posts []*blog.Post) (still func() bool, bytes in
 }
 
 // newer returns the known counts of the posts of a list that are newer than those in the list, by index.
-func (k *knownCounts) newer(posts []*blog.Post) map[int]datedCounts {
+func (k *knownCounts) newer(posts []*blog.Post) map[int]postCounts {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	var newer map[int]datedCounts
+	var newer map[int]postCounts
 	for i, p := range posts {
 		if c, known := k.posts.Peek(p.ID); known && c.revision > p.Revision {
 			if newer == nil {
-				newer = map[int]datedCounts{}
+				newer = map[int]postCounts{}
 			}
 			newer[i] = c
 		}
@@ -117,12 +111,9 @@ func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err erro
 	if len(newer) == 0 {
 		return page, nil
 	}
-	shown, now := *page, s.o.Clock()
+	shown := *page
 	shown.Items = slices.Clone(page.Items)
 	for i, c := range newer {
-		if now.Sub(c.at).Abs() > viewLag {
-			continue
-		}
 		post := *page.Items[i]
 		post.CommentCount, post.LikeCount = c.comments, c.likes
 		shown.Items[i] = &post
@@ -137,7 +128,7 @@ const countsPrefix = "+"
 // of ctx, on others.
 func (s *Store) noteCounts(ctx context.Context, p *blog.Post) {
 	counts, now := postCounts{p.Revision, p.CommentCount, p.LikeCount}, s.o.Clock()
-	s.counts.raise(p.ID, counts, now)
+	s.counts.raise(p.ID, counts)
 	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []cosmos.Note) []cosmos.Note {
 		for i, n := range notes {
 			post, have, ok := parseCounts(n.Text)

@@ -9,8 +9,8 @@ import (
 	"byline/store/cosmos"
 )
 
-// viewLag is how long usernames and counts in views may be stale after a write: longer than projections take,
-// unless they are stopped.
+// viewLag is how long a session carries what views may not have yet: longer than projections take, unless they
+// are stopped.
 const viewLag = time.Hour
 
 // The notes of a session are the counts of posts that it has written (see counts.go), and the user that it has
@@ -29,7 +29,7 @@ func (s *Store) NewSession(token string) *cosmos.Session {
 	}
 	for _, n := range notes {
 		if post, counts, ok := parseCounts(n.Text); ok {
-			s.counts.raise(post, counts, n.At)
+			s.counts.raise(post, counts)
 		} else if user, deleted := strings.CutPrefix(n.Text, deletedPrefix); deleted {
 			s.hide(user, n.At)
 		}

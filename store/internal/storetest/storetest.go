@@ -253,15 +253,30 @@ func (w *World) AllLikes(p *blog.Post) []*blog.Like {
 	})
 }
 
-// AllUserPosts reads all posts of a user.
+// AllUserPosts reads all posts of a user, as the view has them.
 func (w *World) AllUserPosts(u *blog.User) []*blog.Post {
+	w.T.Helper()
+	reader := w.reader()
 	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*blog.Post], error) {
-		return w.UserPosts(ctx, u.ID, paging)
+		return reader.UserPosts(ctx, u.ID, paging)
 	})
 }
 
-// AllFeed reads the whole feed.
-func (w *World) AllFeed() []*blog.Post { return All(w.T, 100, w.Feed) }
+// AllFeed reads the whole feed, as the view has it.
+func (w *World) AllFeed() []*blog.Post {
+	w.T.Helper()
+	return All(w.T, 100, w.reader().Feed)
+}
+
+// reader returns a store that has written nothing, so that its lists have the counts of the views.
+func (w *World) reader() *store.Store {
+	w.T.Helper()
+	s, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, Instance: "reader", FeedPartitions: w.FeedPartitions()})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return s
+}
 
 // FeedTitles lists the titles in a partition of the feed, newest first.
 func (w *World) FeedTitles(name string) []string {
