@@ -244,8 +244,8 @@ func TestDeleteUser_CreateAgain(t *testing.T) {
 	if got, err := w.Post(ctx, p.ID); got == nil || err != nil {
 		t.Errorf("%v %v", got, err)
 	}
-	if own := w.AllUserPosts(d.ada); len(own) != 1 || own[0].ID != p.ID {
-		t.Errorf("own posts: %v", own)
+	if own, err := w.UserPosts(ctx, d.ada.ID, store.Paging{First: 100}); err != nil || len(own.Items) != 1 || own.Items[0].ID != p.ID {
+		t.Errorf("own posts: %v, %v", own, err)
 	}
 	if _, err := w.EditPost(ctx, d.ada.ID, p.ID, store.PostEdit{Title: &p.Content}); err != nil {
 		t.Error(err)

@@ -349,12 +349,20 @@ func TestViewsVerify_Throttled(t *testing.T) {
 	}
 }
 
-// likedPost creates a post with a like, and edits it, which writes the views. It returns the post's id.
+// likedPost creates a post with a like, and waits until the projections have applied both: the lists of the instance
+// have the like before. It returns the post's id.
 func likedPost(t *testing.T, s *instance) any {
 	t.Helper()
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
 	id := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": "x"}), "createPost.post.id")
 	s.Do("ada", likePost, map[string]any{"post": id})
-	s.Do("ada", updatePost, map[string]any{"id": id, "title": "Notes"})
+	eventually(t, func() error {
+		all, err := scrape(s.Root)
+		ofPosts := func(labels map[string]string) bool { return labels["projection"] == "projections-posts" }
+		if n, _ := total(all, "byline_projection_changes_total", ofPosts); err == nil && n < 2 { // the like is in one page with its post
+			err = fmt.Errorf("%v changes", n)
+		}
+		return err
+	})
 	return id
 }

@@ -271,7 +271,11 @@ func (w *World) AllFeed() []*blog.Post {
 // reader returns a store that has written nothing, so that its lists have the counts of the views.
 func (w *World) reader() *store.Store {
 	w.T.Helper()
-	s, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, Instance: "reader", FeedPartitions: w.FeedPartitions()})
+	o := store.Options{Database: w.Database, Instance: "reader", FeedPartitions: w.FeedPartitions()}
+	if w.Clock != nil {
+		o.Clock = w.Clock.Now
+	}
+	s, err := store.New(w.Account, o)
 	if err != nil {
 		w.T.Fatal(err)
 	}
