@@ -104,6 +104,7 @@ func TestMemory_CoversEvents(t *testing.T) {
 	b, _ := live(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &checkingWriter{ResponseRecorder: httptest.NewRecorder(), t: t, blog: b, next: make(chan struct{})}
+	written := w.next
 	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"subscription { postPublished { title a: content b: content author { username } } }"}`))
 	r.Header.Set("Content-Type", mediaJSON)
 	r.Header.Set("Accept", mediaEvents)
@@ -114,7 +115,7 @@ func TestMemory_CoversEvents(t *testing.T) {
 	}()
 	opened(t, b, 1)
 	b.post(t, "ada", "long", strings.Repeat("\U0001F600", 100_000))
-	<-w.next
+	<-written
 	cancel()
 	<-ended
 	if w.less > 0 || w.Body.Len() < 800_000 {
