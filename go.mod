@@ -42,8 +42,8 @@ require (
 	github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/operationalinsights/armoperationalinsights/v2 v2.0.0
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/KimMachineGun/automemlimit v1.0.1
+	github.com/alecthomas/kong v1.17.0
 	github.com/google/go-containerregistry v0.22.1
-	github.com/jessevdk/go-flags v1.6.1
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/rs/cors v1.11.1
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0

@@ -12,11 +12,11 @@ import (
 
 type articleCommand struct {
 	dataFlags
-	Users  int    `long:"users" default:"300" description:"Number of users who write posts; each writes 5 to 50."`
-	Runs   int    `long:"runs" default:"30" description:"Runs of each request on each version."`
-	Growth bool   `long:"growth" description:"Run with 10 and 100 times as many users, too, and compare. --users should be small."`
-	Chart  string `long:"chart" value-name:"DIR" description:"Directory to write charts of RU to, as SVG and PNG."`
-	Check  bool   `long:"check" description:"Exit status 1 if a request costs over 20 % more RU on V3 than in the article, except for the reservation of the username (C1), the views that are written at once (C2) and the index of the partition key (C3, C4), or if Q2 to Q6 do not cost less from version to version."`
+	Users  int    `name:"users" default:"300" help:"Number of users who write posts; each writes 5 to 50."`
+	Runs   int    `name:"runs" default:"30" help:"Runs of each request on each version."`
+	Growth bool   `name:"growth" help:"Run with 10 and 100 times as many users, too, and compare. --users should be small."`
+	Chart  string `name:"chart" placeholder:"DIR" help:"Directory to write charts of RU to, as SVG and PNG."`
+	Check  bool   `name:"check" help:"Exit status 1 if a request costs over 20 % more RU on V3 than in the article, except for the reservation of the username (C1), the views that are written at once (C2) and the index of the partition key (C3, C4), or if Q2 to Q6 do not cost less from version to version."`
 }
 
 // Run measures the article's table.

@@ -11,21 +11,21 @@ import (
 
 	"byline/bench/article"
 	"byline/internal/account"
-	"byline/internal/collector"
 	"byline/internal/console"
 	"byline/store/emulator"
 	"byline/store/seed"
+	"runtime/debug"
 )
 
 // dataFlags are the flags of the account, the data set and the output format.
 type dataFlags struct {
-	CosmosEndpoint string `long:"cosmos-endpoint" env:"COSMOS_ENDPOINT" value-name:"URL" description:"Azure Cosmos DB account or emulator to run on; its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. The databases are called byline-bench-article-..., and are kept."`
-	Data           string `long:"data" value-name:"DIR" description:"Directory of the embedded engine's data, which is kept, so that the next run need not load it; what each run writes is kept, too."`
-	Seed           uint64 `long:"seed" default:"1" description:"Seed of the data set."`
-	Markdown       bool   `long:"markdown" description:"Print Markdown."`
-	JSON           bool   `long:"json" description:"Print JSON."`
-	Yes            bool   `long:"yes" description:"Load an account that is not on this machine."`
-	Remove         bool   `long:"remove" description:"Delete the databases afterwards, and when interrupted."`
+	CosmosEndpoint string `name:"cosmos-endpoint" env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account or emulator to run on; its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. The databases are called byline-bench-article-..., and are kept."`
+	Data           string `name:"data" placeholder:"DIR" help:"Directory of the embedded engine's data, which is kept, so that the next run need not load it; what each run writes is kept, too."`
+	Seed           uint64 `name:"seed" default:"1" help:"Seed of the data set."`
+	Markdown       bool   `name:"markdown" help:"Print Markdown."`
+	JSON           bool   `name:"json" help:"Print JSON."`
+	Yes            bool   `name:"yes" help:"Load an account that is not on this machine."`
+	Remove         bool   `name:"remove" help:"Delete the databases afterwards, and when interrupted."`
 }
 
 // check checks the flags, the number of runs, and the sizes of the data sets.
@@ -85,7 +85,7 @@ func (f dataFlags) withSuite(ctx context.Context, p *console.Progress, o article
 	loading := options
 	loading.Engine.NoSync = true
 	err = withAccount(ctx, p.Log, flags, loading, func(a *account.Account) error {
-		defer collector.SetForBulkLoad()()
+		defer debug.SetGCPercent(debug.SetGCPercent(400))
 		suite, err := article.New(a.Background(), o) // waits while throttled
 		if err != nil {
 			return err

@@ -12,10 +12,10 @@ import (
 
 type growthCommand struct {
 	dataFlags
-	Users int  `long:"users" default:"100" description:"Number of users of the small data set who write posts; each writes 5 to 50."`
-	Times int  `long:"times" default:"10" description:"How many times as many users the large data set has."`
-	Runs  int  `long:"runs" default:"1000" description:"Runs of each read on each data set."`
-	Check bool `long:"check" description:"Exit status 1 if the median latency of a read is over 1.2 times as long on the large data set."`
+	Users int  `name:"users" default:"100" help:"Number of users of the small data set who write posts; each writes 5 to 50."`
+	Times int  `name:"times" default:"10" help:"How many times as many users the large data set has."`
+	Runs  int  `name:"runs" default:"1000" help:"Runs of each read on each data set."`
+	Check bool `name:"check" help:"Exit status 1 if the median latency of a read is over 1.2 times as long on the large data set."`
 }
 
 // Run compares the latencies of reads.

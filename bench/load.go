@@ -15,15 +15,15 @@ import (
 )
 
 type loadCommand struct {
-	URL         string        `long:"url" default:"http://localhost:8080" description:"The server, with the data set of byline seed. For writes it must accept demo tokens."`
-	MetricsURL  string        `long:"metrics-url" value-name:"URL" description:"The server's metrics. Default: /metrics of the server; none disables them."`
-	Users       int           `long:"users" default:"100" description:"As for byline seed."`
-	Seed        uint64        `long:"seed" default:"1" description:"As for byline seed."`
-	Connections int           `long:"connections" default:"16" description:"Concurrent readers; each sends one request after the other."`
-	Duration    time.Duration `long:"duration" default:"30s" description:"How long to send requests."`
-	Writes      float64       `long:"writes" default:"1" description:"Percentage of requests that like or comment."`
-	Skew        float64       `long:"skew" default:"1.1" description:"Exponent of the Zipf distribution over posts, over 1."`
-	JSON        bool          `long:"json" description:"Print JSON."`
+	URL         string        `name:"url" default:"http://localhost:8080" help:"The server, with the data set of byline seed. For writes it must accept demo tokens."`
+	MetricsURL  string        `name:"metrics-url" placeholder:"URL" help:"The server's metrics. Default: /metrics of the server; none disables them."`
+	Users       int           `name:"users" default:"100" help:"As for byline seed."`
+	Seed        uint64        `name:"seed" default:"1" help:"As for byline seed."`
+	Connections int           `name:"connections" default:"16" help:"Concurrent readers; each sends one request after the other."`
+	Duration    time.Duration `name:"duration" default:"30s" help:"How long to send requests."`
+	Writes      float64       `name:"writes" default:"1" help:"Percentage of requests that like or comment."`
+	Skew        float64       `name:"skew" default:"1.1" help:"Exponent of the Zipf distribution over posts, over 1."`
+	JSON        bool          `name:"json" help:"Print JSON."`
 }
 
 // options checks the flags that load.Run does not.

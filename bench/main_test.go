@@ -83,7 +83,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, flag := range []string{"--duration=30s", "--skew=1.1"} {
-		if !strings.Contains(all, flag+"\n") {
+		if !strings.Contains(all, flag+" ") {
 			t.Errorf("--help does not show the default %s", flag)
 		}
 	}

@@ -20,17 +20,17 @@ import (
 )
 
 type command struct {
-	To     string       `long:"to" default:"dist" value-name:"DIR" description:"Directory to write to. Default: dist."`
-	Arch   console.List `long:"arch" default:"amd64,arm64" description:"Architectures, separated by commas. Default: amd64,arm64."`
-	Source string       `long:"source" value-name:"URL" description:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
+	To     string   `name:"to" default:"dist" placeholder:"DIR" help:"Directory to write to."`
+	Arch   []string `name:"arch" default:"amd64,arm64" help:"Architectures, separated by commas."`
+	Source string   `name:"source" placeholder:"URL" help:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	os.Exit(console.Program{Name: "image", Help: "Container images of Byline.", Default: "build", Commands: []console.Command{
-		{Name: "build", Run: &command{}, Help: "Build the container image of the last commit."},
-	}}.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(console.Program{Name: "image", Help: "Container images of Byline.", Commands: &struct {
+		Build command `cmd:"" default:"withargs" help:"Build the container image of the last commit."`
+	}{}}.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // Run builds the images, writes them, and prints where they are.

@@ -15,8 +15,8 @@ const (
 	assumedMemory = 1 << 30 // bytes, if the memory of the process is not limited
 )
 
-// ProcessMemory returns how many bytes the process may use, by Go's soft memory limit (GOMEMLIMIT). Package
-// collector sets it by the limit of the container.
+// ProcessMemory returns how many bytes the process may use, by Go's soft memory limit (GOMEMLIMIT). The command
+// line sets it by that of the container.
 func ProcessMemory() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		return limit

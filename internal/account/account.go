@@ -22,7 +22,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"byline/internal/console"
 	"byline/internal/secret"
 	"byline/store"
 	"byline/store/blog"
@@ -30,13 +29,13 @@ import (
 	"byline/store/emulator"
 )
 
-// Flags are the go-flags that name the account and the database.
+// Flags are the flags that name the account and the database.
 type Flags struct {
-	Data           string       `long:"data" default:"./data" env:"BYLINE_DATA" description:"Directory of the embedded engine's data."`
-	CosmosEndpoint string       `long:"cosmos-endpoint" env:"COSMOS_ENDPOINT" value-name:"URL" description:"Azure Cosmos DB account. Its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. Without an endpoint, the embedded engine."`
-	CosmosDatabase string       `long:"cosmos-database" default:"blog" env:"COSMOS_DATABASE" description:"Name of the database."`
-	CosmosRegions  console.List `long:"cosmos-regions" env:"COSMOS_REGIONS" value-name:"NAME" description:"Regions of the account to read in, the preferred one first. If a region cannot serve, the next one is read. Default: the account's first region, without failover."`
-	FeedPartitions int          `long:"feed-partitions" env:"BYLINE_FEED_PARTITIONS" value-name:"K" description:"Partitions of the feed, 1 to 64, each with all of it. The same for every process on a database. Default: 1."`
+	Data           string   `name:"data" default:"./data" env:"BYLINE_DATA" help:"Directory of the embedded engine's data."`
+	CosmosEndpoint string   `name:"cosmos-endpoint" env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account. Its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. Without an endpoint, the embedded engine."`
+	CosmosDatabase string   `name:"cosmos-database" default:"blog" env:"COSMOS_DATABASE" help:"Name of the database."`
+	CosmosRegions  []string `name:"cosmos-regions" env:"COSMOS_REGIONS" placeholder:"NAME" help:"Regions of the account to read in, the preferred one first. If a region cannot serve, the next one is read. Default: the account's first region, without failover."`
+	FeedPartitions int      `name:"feed-partitions" env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions of the feed, 1 to 64, each with all of it. The same for every process on a database. Default: 1."`
 }
 
 // Check returns an error that names the invalid flag.

@@ -20,16 +20,16 @@ import (
 
 // Emulator is the command emulator.
 type Emulator struct {
-	Listen            string         `long:"listen" default:"localhost:8081" description:"Address to listen on."`
-	Data              string         `long:"data" default:"./data" env:"BYLINE_DATA" description:"Directory of the data and of the certificate, cert.pem."`
-	HTTP              bool           `long:"http" description:"Plain HTTP instead of HTTPS."`
-	Key               secret.Text    `long:"key" env:"BYLINE_EMULATOR_KEY" value-name:"KEY" description:"Key of the account. Default: the well-known key of emulators."`
-	RUs               int            `long:"rus" value-name:"N" description:"Request units per second and physical partition; beyond them, 429. Default: no limit."`
-	Partitions        int            `long:"partitions" default:"1" description:"Physical partitions of a new container, 1 to 256."`
-	Sync              console.Switch `long:"sync" optional:"yes" optional-value:"true" description:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: faster, but a crash may lose the last seconds of acknowledged writes. Each write stays atomic."`
-	ReplicaLag        time.Duration  `long:"replica-lag" value-name:"DURATION" description:"Age of the state that reads see, unless their session token asks for a newer one. Default: reads see the newest state."`
-	InsecurePublicKey bool           `long:"insecure-public-key" description:"Serve other machines although the key is the well-known one, which anybody knows."`
-	ComputeListen     string         `long:"compute-listen" value-name:"HOST:PORT" description:"Second address, which accepts item ids with any characters, as the compute gateway of the service does."`
+	Listen            string        `name:"listen" default:"localhost:8081" help:"Address to listen on."`
+	Data              string        `name:"data" default:"./data" env:"BYLINE_DATA" help:"Directory of the data and of the certificate, cert.pem."`
+	HTTP              bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
+	Key               secret.Text   `name:"key" env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"Key of the account. Default: the well-known key of emulators."`
+	RUs               int           `name:"rus" placeholder:"N" help:"Request units per second and physical partition; beyond them, 429. Default: no limit."`
+	Partitions        int           `name:"partitions" default:"1" help:"Physical partitions of a new container, 1 to 256."`
+	Sync              bool          `name:"sync" default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: faster, but a crash may lose the last seconds of acknowledged writes. Each write stays atomic."`
+	ReplicaLag        time.Duration `name:"replica-lag" placeholder:"DURATION" help:"Age of the state that reads see, unless their session token asks for a newer one. Default: reads see the newest state."`
+	InsecurePublicKey bool          `name:"insecure-public-key" help:"Serve other machines although the key is the well-known one, which anybody knows."`
+	ComputeListen     string        `name:"compute-listen" placeholder:"HOST:PORT" help:"Second address, which accepts item ids with any characters, as the compute gateway of the service does."`
 	console.LogFlags
 
 	listening Listening
@@ -55,7 +55,7 @@ func (c *Emulator) Run(ctx context.Context, s console.Streams) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
-	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.Reveal(), Logger: s.Log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !bool(c.Sync), ReplicaLag: c.ReplicaLag})
+	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.Reveal(), Logger: s.Log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync, ReplicaLag: c.ReplicaLag})
 	if err != nil {
 		return err
 	}

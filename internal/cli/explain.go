@@ -17,12 +17,10 @@ import (
 )
 
 type explainCommand struct {
-	Args struct {
-		File string `positional-arg-name:"FILE" description:"The GraphQL document; - reads it from stdin."`
-	} `positional-args:"yes" required:"yes"`
-	Variables      string `long:"variables" value-name:"JSON" description:"Variables, as a JSON object. Default: the defaults in the document."`
-	FeedPartitions int    `long:"feed-partitions" env:"BYLINE_FEED_PARTITIONS" value-name:"K" description:"Partitions of the feed, as on the server. Default: 1."`
-	JSON           bool   `long:"json" description:"One JSON object a line, for each operation, instead of tables."`
+	File           string `arg:"" help:"The GraphQL document; - reads it from stdin."`
+	Variables      string `name:"variables" placeholder:"JSON" help:"Variables, as a JSON object. Default: the defaults in the document."`
+	FeedPartitions int    `name:"feed-partitions" env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions of the feed, as on the server. Default: 1."`
+	JSON           bool   `name:"json" help:"One JSON object a line, for each operation, instead of tables."`
 }
 
 // Run prints the predicted requests and request units of each operation of a document. It returns an error
@@ -66,18 +64,18 @@ func (c *explainCommand) Run(_ context.Context, s console.Streams) error {
 const fromStdin = "-"
 
 func (c *explainCommand) read() ([]byte, error) {
-	if c.Args.File == fromStdin {
+	if c.File == fromStdin {
 		return io.ReadAll(os.Stdin)
 	}
-	return os.ReadFile(c.Args.File)
+	return os.ReadFile(c.File)
 }
 
 // name returns the name of the document for errors.
 func (c *explainCommand) name() string {
-	if c.Args.File == fromStdin {
+	if c.File == fromStdin {
 		return "stdin"
 	}
-	return c.Args.File
+	return c.File
 }
 
 func printExplanation(stdout io.Writer, e cost.Explanation) error {

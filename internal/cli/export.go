@@ -21,9 +21,9 @@ import (
 
 type exportCommand struct {
 	account.Flags
-	User         string `long:"user" required:"yes" value-name:"NAME" description:"Name of the user, or a former name that is kept for them."`
-	BackgroundRU int    `long:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" description:"Request units per second that the export may spend; 0 for no limit."`
-	To           string `long:"to" value-name:"FILE" description:"File to write to. If it has an interrupted export of the user, that is resumed. Default: stdout, which cannot be resumed."`
+	User         string `name:"user" required:"" placeholder:"NAME" help:"Name of the user, or a former name that is kept for them."`
+	BackgroundRU int    `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the export may spend; 0 for no limit."`
+	To           string `name:"to" placeholder:"FILE" help:"File to write to. If it has an interrupted export of the user, that is resumed. Default: stdout, which cannot be resumed."`
 	console.LogFlags
 }
 

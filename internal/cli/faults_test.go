@@ -12,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"byline/internal/account"
-	"byline/internal/console"
 	"byline/internal/faulttest"
 	"byline/internal/secrettest"
 	"byline/store"
@@ -43,16 +44,15 @@ func TestFaults_Complete(t *testing.T) {
 	for _, name := range otherCommands {
 		covered[name] = faultyCommands[name]
 	}
-	var check func(prefix string, all []console.Command)
-	check = func(prefix string, all []console.Command) {
-		for _, c := range all {
-			if _, ok := covered[prefix+c.Name]; !ok && c.Run != nil {
-				t.Errorf("the command %s%s is in none of the tables of commands whose requests fail", prefix, c.Name)
-			}
-			check(prefix+c.Name+" ", c.Commands)
+	parser, err := kong.New(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		if _, ok := covered[strings.TrimPrefix(leaf.FullPath(), parser.Model.Name+" ")]; !ok {
+			t.Errorf("the command %s is in none of the tables of commands whose requests fail", leaf.FullPath())
 		}
 	}
-	check("", program("", nil).Commands)
 }
 
 // overHTTP is the engine as a transporter, without its connection to clients in process.

@@ -16,9 +16,9 @@ import (
 
 type provisionCommand struct {
 	account.Flags
-	Compare       bool   `long:"check" description:"Compare the account with what Byline needs, change nothing, and print the differences. Exit status 1 if Byline would not serve."`
-	Template      string `long:"template" value-name:"arm|bicep|az" description:"Print the definitions as the resources of an ARM template (arm), in Bicep (bicep), or as commands of the Azure CLI (az), and connect to nothing."`
-	MaxThroughput *int   `long:"max-throughput" value-name:"RU/s" description:"Autoscale throughput that the containers of a new database share, at most; a serverless account has none. 0: each new container has the account's default, 400 RU/s. Default: 1000; --check compares it only if it is given."`
+	Compare       bool   `name:"check" help:"Compare the account with what Byline needs, change nothing, and print the differences. Exit status 1 if Byline would not serve."`
+	Template      string `name:"template" placeholder:"arm|bicep|az" help:"Print the definitions as the resources of an ARM template (arm), in Bicep (bicep), or as commands of the Azure CLI (az), and connect to nothing."`
+	MaxThroughput *int   `name:"max-throughput" placeholder:"RU/s" help:"Autoscale throughput that the containers of a new database share, at most; a serverless account has none. 0: each new container has the account's default, 400 RU/s. Default: 1000; --check compares it only if it is given."`
 	console.LogFlags
 }
 

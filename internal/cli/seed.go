@@ -7,7 +7,6 @@ import (
 
 	"byline/graph/auth"
 	"byline/internal/account"
-	"byline/internal/collector"
 	"byline/internal/console"
 	"byline/store"
 	"byline/store/emulator"
@@ -16,10 +15,10 @@ import (
 
 type seedCommand struct {
 	account.Flags
-	Users  int    `long:"users" default:"100" description:"Number of users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
-	Seed   uint64 `long:"seed" default:"1" description:"Seed of the generator. The same seed and number of users give the same blog."`
-	Digest bool   `long:"digest" description:"Read everything back, which costs RU, and print a digest of the contents."`
-	Yes    bool   `long:"yes" description:"Load an account that is not on this machine. Without it, only the embedded engine and emulators on loopback addresses are loaded."`
+	Users  int    `name:"users" default:"100" help:"Number of users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
+	Seed   uint64 `name:"seed" default:"1" help:"Seed of the generator. The same seed and number of users give the same blog."`
+	Digest bool   `name:"digest" help:"Read everything back, which costs RU, and print a digest of the contents."`
+	Yes    bool   `name:"yes" help:"Load an account that is not on this machine. Without it, only the embedded engine and emulators on loopback addresses are loaded."`
 	console.LogFlags
 }
 
@@ -30,7 +29,6 @@ func (c *seedCommand) Run(ctx context.Context, s console.Streams) (err error) {
 	}
 	p := console.NewProgress(s)
 	defer p.Stop()
-	defer collector.SetForBulkLoad()()
 	db, err := c.Open(ctx, p.Log, account.Options{Engine: emulator.Options{NoSync: true}})
 	if err != nil {
 		return err

@@ -23,10 +23,18 @@ import (
 	"byline/store/projection"
 )
 
+// viewsCommand are the commands that inspect and repair projections.
+type viewsCommand struct {
+	Status  viewsStatus  `cmd:"" help:"Show the owner and the lag of each feed range, and the jobs."`
+	Verify  viewsVerify  `cmd:"" help:"Compare every view, count, name and the feed with its source. Exit status 1 if anything differs."`
+	Repair  viewsRepair  `cmd:"" help:"Repair the differences that verify finds."`
+	Rebuild viewsRebuild `cmd:"" help:"Replay the change feed from its beginning and repair every view. Instances may keep serving."`
+}
+
 // viewsFlags are the flags that the views commands share.
 type viewsFlags struct {
 	account.Flags
-	JSON bool `long:"json" description:"One JSON object a line instead of a table."`
+	JSON bool `name:"json" help:"One JSON object a line instead of a table."`
 	console.LogFlags
 }
 
@@ -36,7 +44,7 @@ type viewsStatus struct {
 
 type viewsVerify struct {
 	viewsFlags
-	Settle time.Duration `long:"settle" default:"5s" description:"How long a view may lag before it counts as different."`
+	Settle time.Duration `name:"settle" default:"5s" help:"How long a view may lag before it counts as different."`
 }
 
 type viewsRepair struct {

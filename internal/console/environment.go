@@ -7,19 +7,19 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
-	"github.com/jessevdk/go-flags"
+	"github.com/alecthomas/kong"
 )
 
 // maxTypos is the largest edit distance between a variable and the one that was probably meant.
 const maxTypos = 2
 
-// warnUnknown logs which variables of an environment begin with the program's name although no command reads
+// warnUnknown logs which variables begin with the program's name although no command reads
 // them. It never logs their values.
-func (p Program) warnUnknown(log *slog.Logger, commands *flags.Command, environment []string) {
-	prefix, known := strings.ToUpper(p.Name)+"_", append(variablesOf(commands), p.Variables...)
+func (p Program) warnUnknown(log *slog.Logger, commands *kong.Node, variables []string) {
+	prefix, known := strings.ToUpper(p.Name)+"_", append(environment(commands), p.Variables...)
 	var names []string
 	ignored := []string{prefix + "TEST_"} // prefixes
-	for _, variable := range environment {
+	for _, variable := range variables {
 		name, _, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(name, prefix) {
 			continue
@@ -49,18 +49,4 @@ func (p Program) warnUnknown(log *slog.Logger, commands *flags.Command, environm
 	if len(unknown) > 0 {
 		log.Warn("unknown environment variables", "variables", strings.Join(unknown, ", "))
 	}
-}
-
-// variablesOf returns the environment variables of the flags of a command and of those below it.
-func variablesOf(command *flags.Command) []string {
-	var all []string
-	for _, o := range command.Options() {
-		if o.EnvDefaultKey != "" {
-			all = append(all, o.EnvDefaultKey)
-		}
-	}
-	for _, c := range command.Commands() {
-		all = append(all, variablesOf(c)...)
-	}
-	return all
 }

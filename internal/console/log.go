@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -43,30 +42,20 @@ func onOneLine(text string) string {
 	return strings.Join(all, "; ")
 }
 
-// LogFlags are the go-flags of a command that logs.
+// LogFlags are the flags of a command that logs.
 type LogFlags struct {
-	LogFormat logFormat `long:"log-format" default:"text" env:"BYLINE_LOG_FORMAT" description:"Format of the log: text (logfmt), or json."`
+	LogFormat string `name:"log-format" enum:"text,json" default:"text" env:"BYLINE_LOG_FORMAT" help:"Format of the log: text (logfmt), or json."`
 }
 
-func (f LogFlags) format() logFormat { return f.LogFormat }
-
-// logFormat is a format of the log. The zero value is text.
-type logFormat string
-
-const jsonFormat logFormat = "json"
-
-// UnmarshalFlag implements flags.Unmarshaler.
-func (f *logFormat) UnmarshalFlag(value string) error {
-	*f = logFormat(value)
-	if *f != jsonFormat && value != "text" {
-		return fmt.Errorf("%q is neither text nor json", value)
-	}
-	return nil
-}
+// The flag of LogFlags, and one of its values.
+const (
+	logFormatFlag = "log-format"
+	jsonFormat    = "json"
+)
 
 // newLog returns a logger that writes to w, with each error on one line: azcore formats an error response of
 // Cosmos DB as a page.
-func newLog(w io.Writer, format logFormat) *slog.Logger {
+func newLog(w io.Writer, format string) *slog.Logger {
 	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == "error" {
 			a.Value = slog.StringValue(onOneLine(a.Value.String()))

@@ -34,7 +34,7 @@ func TestOneLine(t *testing.T) {
 }
 
 func TestNewLog_Formats(t *testing.T) {
-	for format, want := range map[logFormat]string{
+	for format, want := range map[string]string{
 		"":         `level=WARN msg="not read" path=feed[0] n=3 ru=2.5 took=1.5s error="one; two"`,
 		jsonFormat: `"level":"WARN","msg":"not read","path":"feed[0]","n":3,"ru":2.5,"took":"1.5s","error":"one; two"}`,
 	} {

@@ -7,47 +7,29 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/jessevdk/go-flags"
+	"github.com/alecthomas/kong"
 )
 
 // Program is a program with commands.
 type Program struct {
-	Name     string
-	Help     string // one line
-	Version  string // what --version prints; "" for no such flag
-	Commands []Command
-	Default  string // name of the command that runs if args name none; "" if a command is required
-
+	Name      string
+	Help      string   // one line
+	Commands  any      // a pointer to a struct of kong; its commands have the method Run(context.Context, Streams) error
+	Version   string   // of a kong.VersionFlag of Commands
 	Variables []string // environment variables that commands read, besides those of flags
-}
-
-// Command is a command, or a group of commands.
-type Command struct {
-	Name     string
-	Help     string
-	Run      Runner    // nil in a group
-	Commands []Command // of a group
-}
-
-// Runner runs a command. It points to a struct whose fields are the flags of the command, with the tags of go-flags.
-// Before a command that embeds LogFlags runs, unknown environment variables are logged.
-type Runner interface {
-	Run(context.Context, Streams) error
 }
 
 // Streams are the outputs of a command: results go to Stdout, all else to Stderr, to which Log writes, too.
 type Streams struct {
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
-	logFormat      logFormat
+	logFormat      string
 }
 
-// Run parses args, runs the command, and returns the exit status.
+// Run parses args, runs the command, and returns the exit status. A command's flags override their environment
+// variables. Before a command with LogFlags runs, unknown environment variables are logged.
 func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s := Streams{Stdout: stdout, Stderr: stderr, Log: newLog(stderr, "")}
 	err := p.run(ctx, args, &s)
@@ -64,153 +46,61 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 
 // run sets the log of s to the format that the command's flags name.
 func (p Program) run(ctx context.Context, args []string, s *Streams) error {
-	parser := flags.NewNamedParser(p.Name, flags.HelpFlag|flags.PassDoubleDash|flags.AllowBoolValues)
-	runners := map[*flags.Command]Runner{}
-	if err := addCommands(parser.Command, p.Commands, runners); err != nil {
+	helped := false // or printed the version
+	parser, err := kong.New(p.Commands, kong.Name(p.Name), kong.Description(p.Help), kong.Vars{"version": p.Version},
+		kong.Writers(s.Stdout, s.Stderr), kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}))
+	if err != nil {
 		return err
 	}
-	first := ""
-	if len(args) > 0 {
-		first = args[0]
-	}
-	if first == "help" { // as other programs have it: "byline help serve"
+	if len(args) > 0 && args[0] == "help" { // as other programs have it: "byline help serve"
 		args = append(slices.Clone(args[1:]), "--help")
-		first = args[0]
 	}
-	switch {
-	case first == "--help" || first == "-h":
-		p.help(s.Stdout, parser)
+	parsed, err := parser.Parse(args)
+	if helped {
 		return nil
-	case first == "--version" && p.Version != "":
-		_, err := fmt.Fprintln(s.Stdout, p.Version)
-		return err
-	case p.Default != "" && (first == "" || strings.HasPrefix(first, "-")):
-		args = append([]string{p.Default}, args...)
 	}
-	rest, err := parser.ParseArgs(switchesOff(parser, args))
-	name, command := p.Name, parser.Command
-	for command.Active != nil {
-		command = command.Active
-		name += " " + command.Name
+	var invalid *kong.ParseError
+	if errors.As(err, &invalid) {
+		parsed = invalid.Context
 	}
-	logs, isLogging := runners[command].(interface{ format() logFormat })
-	if isLogging {
-		s.logFormat = logs.format()
-		s.Log = newLog(s.Stderr, s.logFormat)
+	format, logs := formatOf(parsed)
+	if logs {
+		s.logFormat, s.Log = format, newLog(s.Stderr, format)
 	}
-	var ferr *flags.Error
-	switch {
-	case errors.As(err, &ferr) && ferr.Type == flags.ErrHelp:
-		printCommand(s.Stdout, name, command)
-		return nil
-	case errors.As(err, &ferr) && ferr.Type == flags.ErrMarshal:
-		return invalidValue(ferr, parser.Command)
-	case err != nil:
-		return err
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %s", rest[0])
-	}
-	if isLogging {
-		p.warnUnknown(s.Log, parser.Command, os.Environ())
-	}
-	return runners[command].Run(ctx, *s)
-}
-
-// marshalError matches go-flags' message about a value that it cannot parse.
-var marshalError = regexp.MustCompile("^invalid argument for flag `--(.+?)'(?: \\(expected .+?\\))?: (?:strconv\\.\\w+: |time: )?(.*)$")
-
-// invalidValue returns an error that names the flag or environment variable with an invalid value, without
-// go-flags' names of Go types.
-func invalidValue(err *flags.Error, commands *flags.Command) error {
-	m := marshalError.FindStringSubmatch(err.Message)
-	if m == nil {
+	if err != nil {
 		return err
 	}
-	if variable := variableOf(commands, m[1]); variable != "" {
-		return fmt.Errorf("%s: %s", variable, m[2])
+	if logs {
+		p.warnUnknown(s.Log, parser.Model.Node, os.Environ())
 	}
-	return fmt.Errorf("--%s: %s", m[1], m[2])
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return parsed.Run(*s)
 }
 
-// variableOf returns the environment variable that an option was read from, or "". go-flags reads the variables
-// of all commands, whichever runs, and none if an argument is invalid.
-func variableOf(command *flags.Command, option string) string {
-	if o := command.FindOptionByLongName(option); o != nil && o.IsSetDefault() {
-		return "$" + o.EnvDefaultKey
+const helpWidth = 100 // columns
+
+// formatOf returns the format of the log of a command, and whether it has LogFlags.
+func formatOf(command *kong.Context) (format string, ok bool) {
+	if command == nil {
+		return "", false
 	}
-	for _, c := range command.Commands() {
-		if v := variableOf(c, option); v != "" {
-			return v
+	for _, f := range command.Flags() {
+		if f.Name == logFormatFlag {
+			format, _ = command.FlagValue(f).(string)
+			return format, true
 		}
 	}
-	return ""
+	return "", false
 }
 
-func addCommands(to *flags.Command, all []Command, runners map[*flags.Command]Runner) error {
-	for _, c := range all {
-		var fields any = &struct{}{}
-		if c.Run != nil {
-			fields = c.Run
-		}
-		added, err := to.AddCommand(c.Name, c.Help, c.Help, fields)
-		if err != nil {
-			return err
-		}
-		runners[added] = c.Run
-		if err := addCommands(added, c.Commands, runners); err != nil {
-			return err
-		}
+// environment returns the environment variables of the flags of a command and of those below it.
+func environment(command *kong.Node) (all []string) {
+	for _, f := range command.Flags {
+		all = append(all, f.Envs...)
 	}
-	return nil
-}
-
-// Switch is a flag that may be on by default: --name=false and --no-name turn it off.
-type Switch bool
-
-// UnmarshalFlag implements flags.Unmarshaler.
-func (s *Switch) UnmarshalFlag(value string) error {
-	switch strings.ToLower(value) {
-	case "yes":
-		value = "true"
-	case "no":
-		value = "false"
+	for _, c := range command.Children {
+		all = append(all, environment(c)...)
 	}
-	on, err := strconv.ParseBool(value)
-	*s = Switch(on)
-	return err
-}
-
-// switchesOff replaces --no-name by --name=false for each Switch of the command in args.
-func switchesOff(parser *flags.Parser, args []string) []string {
-	command := parser.Command
-	args = slices.Clone(args)
-	for i, a := range args {
-		if a == "--" {
-			break
-		}
-		if sub := command.Find(a); sub != nil {
-			command = sub
-		}
-		name, off := strings.CutPrefix(a, "--no-")
-		if !off {
-			continue
-		}
-		if o := command.FindOptionByLongName(name); o != nil {
-			if _, ok := o.Value().(Switch); ok {
-				args[i] = "--" + name + "=false"
-			}
-		}
-	}
-	return args
-}
-
-// List is a flag whose values are separated by commas.
-type List []string
-
-// UnmarshalFlag implements flags.Unmarshaler.
-func (l *List) UnmarshalFlag(value string) error {
-	if value != "" { // an environment variable may be empty
-		*l = append(*l, strings.Split(value, ",")...)
-	}
-	return nil
+	return all
 }

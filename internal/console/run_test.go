@@ -11,16 +11,33 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 type testCommand struct {
-	Names List   `long:"names" env:"BYLINE_TEST_NAMES"`
-	Light Switch `long:"light" optional:"yes" optional-value:"true" env:"BYLINE_TEST_LIGHT" description:"Whether there is light."`
-	Size  int    `long:"size" default:"7" description:"How large."`
+	Names []string `name:"names" env:"BYLINE_TEST_NAMES"`
+	Light bool     `name:"light" default:"true" negatable:"" env:"BYLINE_TEST_LIGHT" help:"Whether there is light."`
+	Size  int      `name:"size" default:"7" help:"How large."`
+}
+
+type testCommands struct {
+	Version kong.VersionFlag `help:"Print the version."`
+
+	Show  testCommand `cmd:"" default:"withargs" help:"Show the flags."`
+	Group struct {
+		Inner testCommand `cmd:"" help:"An inner command."`
+	} `cmd:"" help:"A group."`
+	Wait otherCommand `cmd:"" help:"Wait."`
+}
+
+type loggingCommands struct {
+	Log    loggingCommand `cmd:"" default:"withargs"`
+	Silent otherCommand   `cmd:""`
 }
 
 type otherCommand struct {
-	Wait time.Duration `long:"wait" env:"BYLINE_TEST_WAIT"`
+	Wait time.Duration `name:"wait" env:"BYLINE_TEST_WAIT"`
 }
 
 func (*otherCommand) Run(context.Context, Streams) error { return nil }
@@ -31,8 +48,8 @@ func (c *testCommand) Run(_ context.Context, s Streams) error {
 }
 
 type loggingCommand struct {
-	Fail bool          `long:"fail"`
-	Wait time.Duration `long:"wait" env:"BYLINE_WAIT"`
+	Fail bool          `name:"fail"`
+	Wait time.Duration `name:"wait" env:"BYLINE_WAIT"`
 	LogFlags
 }
 
@@ -47,10 +64,7 @@ func (c *loggingCommand) Run(_ context.Context, s Streams) error {
 // runLogging runs a program whose default command logs, and returns what it writes to stderr, without times.
 func runLogging(t *testing.T, args ...string) string {
 	var stderr bytes.Buffer
-	Program{Name: "byline", Default: "log", Variables: []string{"COSMOS_KEY"}, Commands: []Command{
-		{Name: "log", Run: &loggingCommand{}},
-		{Name: "silent", Run: &otherCommand{}},
-	}}.Run(t.Context(), args, io.Discard, &stderr)
+	Program{Name: "byline", Variables: []string{"COSMOS_KEY"}, Commands: &loggingCommands{}}.Run(t.Context(), args, io.Discard, &stderr)
 	return regexp.MustCompile(`time=\S+ |"time":"[^"]+",`).ReplaceAllString(stderr.String(), "")
 }
 
@@ -63,9 +77,9 @@ func TestProgram_LogFormat(t *testing.T) {
 		{"BYLINE_LOG_FORMAT=json", "--log-format text", "level=INFO msg=done n=3\n"},
 		{"", "--fail", "byline: no space; left\n"},
 		{"BYLINE_LOG_FORMAT=json", "--fail", `{"level":"ERROR","msg":"byline failed","error":"no space; left"}` + "\n"},
-		{"BYLINE_WAIT=x", "--log-format json", `{"level":"ERROR","msg":"byline failed","error":"$BYLINE_WAIT: invalid duration \"x\""}` + "\n"},
-		{"", "--log-format xml", `byline: --log-format: "xml" is neither text nor json` + "\n"},
-		{"BYLINE_LOG_FORMAT=", "", `byline: $BYLINE_LOG_FORMAT: "" is neither text nor json` + "\n"},
+		{"BYLINE_WAIT=x", "--log-format json", `{"level":"ERROR","msg":"byline failed","error":"--wait: expected duration but got \"x\": time: invalid duration \"x\" (from envar BYLINE_WAIT=\"x\")"}` + "\n"},
+		{"", "--log-format xml", `byline: --log-format must be one of "text","json" but got "xml"` + "\n"},
+		{"BYLINE_LOG_FORMAT=", "", `byline: --log-format must be one of "text","json" but got ""` + "\n"},
 	} {
 		t.Run(tt.environment+" "+tt.args, func(t *testing.T) {
 			if name, value, ok := strings.Cut(tt.environment, "="); ok {
@@ -81,12 +95,7 @@ func TestProgram_LogFormat(t *testing.T) {
 func TestProgram(t *testing.T) {
 	run := func(args ...string) (out, log string, status int) {
 		var stdout, stderr bytes.Buffer
-		p := Program{Name: "test", Help: "A test.", Version: "v1", Default: "show", Commands: []Command{
-			{Name: "show", Help: "Show the flags.", Run: &testCommand{Light: true}},
-			{Name: "group", Help: "A group.", Commands: []Command{{Name: "inner", Help: "An inner command.", Run: &testCommand{}}}},
-			{Name: "wait", Help: "Wait.", Run: &otherCommand{}},
-		}}
-		status = p.Run(t.Context(), args, &stdout, &stderr)
+		status = Program{Name: "test", Help: "A test.", Version: "v1", Commands: &testCommands{}}.Run(t.Context(), args, &stdout, &stderr)
 		return stdout.String(), stderr.String(), status
 	}
 	for _, tt := range []struct {
@@ -106,7 +115,7 @@ func TestProgram(t *testing.T) {
 		{environment: "BYLINE_TEST_LIGHT=false", out: `[] false 7`},
 		{environment: "BYLINE_TEST_LIGHT=no", out: `[] false 7`},
 		{environment: "BYLINE_TEST_LIGHT=false", args: "--light", out: `[] true 7`},
-		{args: "group inner", out: `[] false 7`},
+		{args: "group inner", out: `[] true 7`},
 		{args: "group inner --light", out: `[] true 7`},
 		{args: "group inner --light --no-light", out: `[] false 7`},
 		{args: "--version", out: "v1\n"},
@@ -114,11 +123,12 @@ func TestProgram(t *testing.T) {
 		{args: "other", wantErr: "other"},
 		{args: "show other", wantErr: "unexpected argument other"},
 		{args: "show -- --no-light", wantErr: "unexpected argument --no-light"},
-		{args: "--size=x", wantErr: `test: --size: parsing "x": invalid syntax`},
-		{args: "--light=x", wantErr: `test: --light: parsing "x": invalid syntax`},
-		{environment: "BYLINE_TEST_LIGHT=x", wantErr: `test: $BYLINE_TEST_LIGHT: parsing "x": invalid syntax`},
-		{environment: "BYLINE_TEST_WAIT=x", wantErr: `test: $BYLINE_TEST_WAIT: invalid duration "x"`},
-		{args: "wait --wait=5", wantErr: `test: --wait: missing unit in duration "5"`},
+		{args: "--size=x", wantErr: `test: --size: expected a valid 64 bit int but got "x"`},
+		{args: "--light=x", wantErr: `test: --light: bool value must be true, 1, yes, false, 0 or no but got "x"`},
+		{environment: "BYLINE_TEST_LIGHT=x", wantErr: `(from envar BYLINE_TEST_LIGHT="x")`},
+		{environment: "BYLINE_TEST_WAIT=x", args: "wait", wantErr: `invalid duration "x" (from envar BYLINE_TEST_WAIT="x")`},
+		{environment: "BYLINE_TEST_WAIT=x", args: "show", out: `[] true 7`}, // not a variable of this command
+		{args: "wait --wait=5", wantErr: `missing unit in duration "5"`},
 		{args: "--other", wantErr: "other"},
 		{args: "--no-size", wantErr: "no-size"},
 	} {
@@ -136,12 +146,12 @@ func TestProgram(t *testing.T) {
 		})
 	}
 	for args, want := range map[string][]string{
-		"--help":             {"Usage: test <command> [flags]", "  show\n      Show the flags.", "  group inner\n", "Usage: test show [flags]", "  --[no-]light\n      Whether there is light. ($BYLINE_TEST_LIGHT)\n", "  --size=7\n      How large.\n"},
+		"--help":             {"Usage: test <command> [flags]", "  show           Show the flags.", "  group inner    An inner command."},
 		"show -h":            {"Usage: test show [flags]"},
 		"help":               {"Usage: test <command> [flags]"},
-		"help group inner":   {"Usage: test group inner [flags]", "  --size=7\n"},
-		"group --help":       {"Usage: test group <command> [flags]", "  inner\n"},
-		"group inner --help": {"Usage: test group inner [flags]", "  --size=7\n"},
+		"help group inner":   {"Usage: test group inner [flags]", "--size=7 "},
+		"group --help":       {"Usage: test group <command> [flags]", "  group inner    An inner command."},
+		"group inner --help": {"Usage: test group inner [flags]", "--size=7 ", "--[no-]light         Whether there is light ($BYLINE_TEST_LIGHT).\n"},
 	} {
 		out, log, status := run(strings.Fields(args)...)
 		if missing := slices.DeleteFunc(want, func(s string) bool { return strings.Contains(out, s) }); status != 0 || log != "" || len(missing) > 0 {

@@ -31,6 +31,10 @@ const (
 	// maxResident is the memory of the container in deploy/kubernetes, in bytes.
 	maxResident = 512 << 20
 
+	// maxWait is how long another client may wait at p99. On an idle machine it waits less than 100 ms; tests of other
+	// packages run beside this one.
+	maxWait = 3 * time.Second
+
 	// programBytes is the size of the program, which is counted instead of that of the test binary.
 	programBytes = 32 << 20
 )
@@ -144,7 +148,7 @@ func (s *smallInstance) checkOthers(t *testing.T) {
 	slices.Sort(s.took)
 	p99 := s.took[len(s.took)*99/100]
 	t.Logf("%d requests of another client, %d of them refused, p99 %v", len(s.took), s.refused, p99.Round(time.Millisecond))
-	if p99 > time.Second {
+	if p99 > maxWait {
 		t.Errorf("another client waits %v", p99)
 	}
 	if s.refused > len(s.took)/10 {

@@ -13,15 +13,8 @@ import (
 	"byline/store/seed"
 )
 
-// Targets of BenchmarkProgram.
-const (
-	maxBinaryMB   = 35
-	maxResidentMB = 80
-)
-
 // BenchmarkProgram builds the program, and sends it the requests of readers for a minute, with the demo blog
-// and default flags. It reports the size of the stripped binary and the resident memory, and fails if one misses its
-// target. With -short, the load lasts a second and the memory has no target.
+// and default flags, with -short for a second. It reports the size of the stripped binary and the resident memory.
 //
 //	go test ./internal/e2e -run '^$' -bench Program -benchtime 1x
 func BenchmarkProgram(b *testing.B) {
@@ -56,9 +49,6 @@ func BenchmarkProgram(b *testing.B) {
 		b.ReportMetric(resident, "MB-loaded")
 		b.ReportMetric(r.Server.CPUMicros, "cpu-µs/request")
 		b.ReportMetric(r.PerSecond, "requests/s")
-		if binary > maxBinaryMB || resident > maxResidentMB && !testing.Short() {
-			b.Errorf("the targets are %d and %d MB", maxBinaryMB, maxResidentMB)
-		}
 		p.Kill()
 	}
 }

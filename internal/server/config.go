@@ -10,34 +10,33 @@ import (
 	"byline/graph/cost"
 	"byline/graph/document"
 	"byline/internal/account"
-	"byline/internal/console"
 )
 
-// Config is the configuration of Run. Its fields are go-flags with their environment variables and defaults; the
+// Config is the configuration of Run. Its fields are flags of kong with their environment variables and defaults; the
 // zero value is not valid.
 type Config struct {
 	listenFlags
 	account.Flags
-	Demo console.Switch `long:"demo" optional:"yes" optional-value:"true" env:"BYLINE_DEMO" description:"Fill an empty embedded engine with a small demo blog."`
+	Demo bool `name:"demo" default:"true" negatable:"" env:"BYLINE_DEMO" help:"Fill an empty embedded engine with a small demo blog."`
 	authFlags
 
-	RUPerRequest     int    `long:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" description:"Request units that an operation may be predicted to cost."`
-	RUPerRequestMode string `long:"ru-per-request-mode" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" description:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
-	RUPerViewer      *int   `long:"ru-per-viewer" env:"BYLINE_RU_PER_VIEWER" value-name:"N" description:"Request units that a viewer, or an address of anonymous clients, may spend in a minute; 0 for no limit. Default: 6000, and no limit with demo tokens."`
-	RUPerViewerMode  string `long:"ru-per-viewer-mode" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" description:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
+	RUPerRequest     int    `name:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" help:"Request units that an operation may be predicted to cost."`
+	RUPerRequestMode string `name:"ru-per-request-mode" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
+	RUPerViewer      *int   `name:"ru-per-viewer" env:"BYLINE_RU_PER_VIEWER" placeholder:"N" help:"Request units that a viewer, or an address of anonymous clients, may spend in a minute; 0 for no limit. Default: 6000, and no limit with demo tokens."`
+	RUPerViewerMode  string `name:"ru-per-viewer-mode" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 
-	RetryBudget  time.Duration `long:"retry-budget" default:"2s" env:"BYLINE_RETRY_BUDGET" description:"How long an operation may wait for Cosmos DB, all in all, while it is throttled or unavailable, meets other writes, or replicas are behind."`
-	BackgroundRU int           `long:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" description:"Request units per second that the jobs of this instance may spend; 0 for no limit."`
+	RetryBudget  time.Duration `name:"retry-budget" default:"2s" env:"BYLINE_RETRY_BUDGET" help:"How long an operation may wait for Cosmos DB, all in all, while it is throttled or unavailable, meets other writes, or replicas are behind."`
+	BackgroundRU int           `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the jobs of this instance may spend; 0 for no limit."`
 
-	RenameCooldown time.Duration `long:"rename-cooldown" default:"24h" env:"BYLINE_RENAME_COOLDOWN" description:"Period in which a user can change their name three times."`
+	RenameCooldown time.Duration `name:"rename-cooldown" default:"24h" env:"BYLINE_RENAME_COOLDOWN" help:"Period in which a user can change their name three times."`
 
-	ReservedUsernames console.List `long:"reserved-usernames" env:"BYLINE_RESERVED_USERNAMES" value-name:"NAME" description:"More usernames that no user can take, besides admin, moderator, support and the like, separated by commas."`
+	ReservedUsernames []string `name:"reserved-usernames" env:"BYLINE_RESERVED_USERNAMES" placeholder:"NAME" help:"More usernames that no user can take, besides admin, moderator, support and the like, separated by commas."`
 
-	MetricsListen string `long:"metrics-listen" env:"BYLINE_METRICS_LISTEN" value-name:"HOST:PORT" description:"Address for /metrics only. Without one, /metrics is on --listen if that is on loopback and there is no --behind-proxy, and disabled otherwise."`
+	MetricsListen string `name:"metrics-listen" env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics only. Without one, /metrics is on --listen if that is on loopback and there is no --behind-proxy, and disabled otherwise."`
 
-	Cache int `long:"cache" default:"64" env:"BYLINE_CACHE" description:"Megabytes of the item cache and the response cache; 0 disables both."`
+	Cache int `name:"cache" default:"64" env:"BYLINE_CACHE" help:"Megabytes of the item cache and the response cache; 0 disables both."`
 
-	TrustedDocuments string `long:"trusted-documents" env:"BYLINE_TRUSTED_DOCUMENTS" value-name:"FILE" description:"Manifest of the only documents to execute. Without one, every valid document is executed."`
+	TrustedDocuments string `name:"trusted-documents" env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, every valid document is executed."`
 }
 
 // Modes of budgets.

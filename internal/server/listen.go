@@ -6,26 +6,26 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"byline/graph"
 	"byline/internal/account"
-	"byline/internal/console"
 )
 
 // listenFlags configure the listener, TLS, proxies, origins and client limits.
 type listenFlags struct {
-	Listen      string       `long:"listen" default:"localhost:8080" env:"BYLINE_LISTEN" description:"Address to listen on."`
-	TLSCert     string       `long:"tls-cert" env:"BYLINE_TLS_CERT" value-name:"FILE" description:"Certificate chain, PEM. A renewed file is used without a restart. Without one, plain HTTP, on loopback or behind a proxy only."`
-	TLSKey      string       `long:"tls-key" env:"BYLINE_TLS_KEY" value-name:"FILE" description:"Private key of the certificate, PEM."`
-	BehindProxy networks     `long:"behind-proxy" env:"BYLINE_BEHIND_PROXY" value-name:"CIDR" description:"Networks of the proxies that terminate TLS and send the client's address in X-Forwarded-For or Forwarded."`
-	CORSOrigins console.List `long:"cors-origins" env:"BYLINE_CORS_ORIGINS" value-name:"ORIGIN" description:"Origins whose pages may use this server, WebSockets included. The server's own origin is always allowed and, with demo tokens, those of this machine."`
+	Listen      string   `name:"listen" default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
+	TLSCert     string   `name:"tls-cert" env:"BYLINE_TLS_CERT" placeholder:"FILE" help:"Certificate chain, PEM. A renewed file is used without a restart. Without one, plain HTTP, on loopback or behind a proxy only."`
+	TLSKey      string   `name:"tls-key" env:"BYLINE_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
+	BehindProxy networks `name:"behind-proxy" env:"BYLINE_BEHIND_PROXY" placeholder:"CIDR" help:"Networks of the proxies that terminate TLS and send the client's address in X-Forwarded-For or Forwarded."`
+	CORSOrigins []string `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN" help:"Origins whose pages may use this server, WebSockets included. The server's own origin is always allowed and, with demo tokens, those of this machine."`
 
-	RequestsPerViewer  *int `long:"requests-per-viewer" env:"BYLINE_REQUESTS_PER_VIEWER" value-name:"N" description:"Requests a second of a viewer; 0 for no limit. Default: 50, and no limit with demo tokens."`
-	RequestsPerAddress *int `long:"requests-per-address" env:"BYLINE_REQUESTS_PER_ADDRESS" value-name:"N" description:"Requests a second of an address other than loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
-	MaxConnections     int  `long:"max-connections" default:"20000" env:"BYLINE_MAX_CONNECTIONS" description:"Concurrent connections."`
+	RequestsPerViewer  *int `name:"requests-per-viewer" env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of a viewer; 0 for no limit. Default: 50, and no limit with demo tokens."`
+	RequestsPerAddress *int `name:"requests-per-address" env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address other than loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
+	MaxConnections     int  `name:"max-connections" default:"20000" env:"BYLINE_MAX_CONNECTIONS" help:"Concurrent connections."`
 
-	Drain *time.Duration `long:"drain" env:"BYLINE_DRAIN" value-name:"DURATION" description:"How long to keep serving after SIGTERM, while /readyz responds 503, so that load balancers send no more requests. Default: 5s, and 0s on loopback."`
+	Drain *time.Duration `name:"drain" env:"BYLINE_DRAIN" placeholder:"DURATION" help:"How long to keep serving after SIGTERM, while /readyz responds 503, so that load balancers send no more requests. Default: 5s, and 0s on loopback."`
 }
 
 // drain is the default of --drain beyond loopback: long enough for several probes of a load balancer.
@@ -40,13 +40,9 @@ const (
 // networks is a list of networks in CIDR notation, or single addresses, separated by commas.
 type networks []netip.Prefix
 
-// UnmarshalFlag implements flags.Unmarshaler.
-func (n *networks) UnmarshalFlag(value string) error {
-	var all console.List
-	if err := all.UnmarshalFlag(value); err != nil {
-		return err
-	}
-	for _, text := range all {
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *networks) UnmarshalText(value []byte) error {
+	for _, text := range strings.FieldsFunc(string(value), func(r rune) bool { return r == ',' }) {
 		p, err := netip.ParsePrefix(text)
 		if a, aerr := netip.ParseAddr(text); aerr == nil {
 			p, err = a.Prefix(a.BitLen())

@@ -19,7 +19,6 @@ import (
 	"byline/graph/cost"
 	"byline/graph/document"
 	"byline/internal/account"
-	"byline/internal/collector"
 	"byline/store"
 )
 
@@ -75,8 +74,6 @@ type gateway struct {
 // accepted.
 func Run(ctx context.Context, c Config, log *slog.Logger, listening func(net.Addr)) (err error) {
 	g := &gateway{Config: c, log: log, listening: listening}
-	collector.LimitMemory()
-	defer collector.KeepMinHeap()()
 	defer func() { err = errors.Join(err, g.close()) }()
 	for _, step := range []func(context.Context) error{
 		g.configure,

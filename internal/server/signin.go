@@ -13,11 +13,11 @@ import (
 
 // authFlags configure how bearer tokens are verified.
 type authFlags struct {
-	AuthIssuer   string `long:"auth-issuer" env:"BYLINE_AUTH_ISSUER" value-name:"URL" description:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
-	AuthAudience string `long:"auth-audience" env:"BYLINE_AUTH_AUDIENCE" value-name:"NAME" description:"Audience that the tokens must have."`
+	AuthIssuer   string `name:"auth-issuer" env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
+	AuthAudience string `name:"auth-audience" env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"Audience that the tokens must have."`
 
-	AuthModeratorRole string `long:"auth-moderator-role" env:"BYLINE_AUTH_MODERATOR_ROLE" value-name:"ROLE" description:"Role that may delete posts, comments and users of others. Without one, there are no moderators."`
-	AuthRoleClaim     string `long:"auth-role-claim" default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" description:"Claim with the roles; a nested one by its path with dots."`
+	AuthModeratorRole string `name:"auth-moderator-role" env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"Role that may delete posts, comments and users of others. Without one, there are no moderators."`
+	AuthRoleClaim     string `name:"auth-role-claim" default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"Claim with the roles; a nested one by its path with dots."`
 }
 
 var errDemoTokens = errors.New("demo tokens would let any client in: without --auth-issuer and --auth-audience, both --listen and --cosmos-endpoint must be on loopback")

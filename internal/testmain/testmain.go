@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"byline/internal/collector"
 	"byline/internal/secrettest"
 )
 
@@ -20,7 +19,7 @@ const memoryLimit = 1 << 30
 func Run(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
-		collector.SetForBulkLoad()
+		debug.SetGCPercent(400)
 		debug.SetMemoryLimit(memoryLimit)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit))

@@ -6,8 +6,8 @@ import (
 	"byline/internal/servertest"
 )
 
-// TestServe_Collector: a server sets a higher GOGC while its heap is small, unless GOGC is set.
-func TestServe_Collector(t *testing.T) {
+// TestServe_CollectsGarbageRarely: garbage is collected more rarely than Go does, unless GOGC is set.
+func TestServe_CollectsGarbageRarely(t *testing.T) {
 	for _, set := range []string{"", "100"} {
 		cmd := servertest.Command("--listen", "localhost:0", "--data", t.TempDir(), "--no-demo")
 		cmd.Env = append(cmd.Env, "GOGC="+set, "GOMEMLIMIT=")
