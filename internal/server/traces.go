@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -44,13 +43,9 @@ func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return off, nil
 	}
-	client, err := newOTLPClient()
-	if client == nil || err != nil {
+	exporter, err := newExporter(ctx)
+	if exporter == nil || err != nil {
 		return off, err
-	}
-	exporter, err := otlptrace.New(ctx, client)
-	if err != nil {
-		return off, fmt.Errorf("traces: %w", err)
 	}
 	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "byline")), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
