@@ -136,7 +136,7 @@ func TestRejectedTokens_AreLoggedAndCounted(t *testing.T) {
 
 func TestRejectedTokens_OverWebSocket(t *testing.T) {
 	log := &logBuffer{}
-	_, server := live(t, Options{Logger: textLogger(log)})
+	_, server := liveBlog(t, Options{Logger: textLogger(log)})
 	w := dial(t, server, modern, nil)
 	w.send(`{"type":"connection_init","payload":{"Authorization":"Bearer nobody"}}`)
 	if closed := w.closed(); closed.Code != closeForbidden {
@@ -185,7 +185,7 @@ func TestMutations_AnonymousIsUnauthenticated(t *testing.T) {
 
 // WebSockets and event streams end when their token expires.
 func TestStreams_EndWhenTokenExpires(t *testing.T) {
-	_, server := live(t, Options{Verifier: verifierFunc(func(string) (auth.Viewer, error) {
+	_, server := liveBlog(t, Options{Verifier: verifierFunc(func(string) (auth.Viewer, error) {
 		return auth.Viewer{Issuer: "i", Subject: "s", Expires: time.Now().Add(300 * time.Millisecond)}, nil
 	})})
 	w := dial(t, server, modern, nil)
@@ -208,7 +208,7 @@ func TestStreams_EndWhenTokenExpires(t *testing.T) {
 
 // A client repeats an operation that fails with UNAUTHENTICATED, so a mutation must not end with it after it has begun.
 func TestEventStream_TokenExpiresDuringQuery(t *testing.T) {
-	_, server := live(t, Options{Verifier: verifierFunc(func(string) (auth.Viewer, error) {
+	_, server := liveBlog(t, Options{Verifier: verifierFunc(func(string) (auth.Viewer, error) {
 		return auth.Viewer{Issuer: "i", Subject: "s", Expires: time.Now()}, nil
 	})})
 	openEvents(t, server, http.MethodPost, mediaEvents, "good", "{ userByUsername(username: \"grace\") { username } }").

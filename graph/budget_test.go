@@ -144,7 +144,7 @@ func TestBudgetPerViewer_MeasureOnlyCounts(t *testing.T) {
 
 // Each event is charged. An event over the budget ends the subscription.
 func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
-	b, server := live(t, Options{RUPerViewer: cost.Budget{RU: 4}})
+	b, server := liveBlog(t, Options{RUPerViewer: cost.Budget{RU: 4}})
 	p := dial(t, server, "graphql-transport-ws", nil)
 	p.send(`{"type":"connection_init","payload":{"Authorization":"Bearer demo:grace"}}`)
 	p.expect(`{"type":"connection_ack"}`)

@@ -306,7 +306,7 @@ func TestCost_ReportedOnRequest(t *testing.T) {
 
 // Each event reports the cost of its reads; the first one also that of subscribing.
 func TestCost_Events(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`)
 	comment := func(content string) {
 		if _, c := withCost(t, b, "ada", b.fill(`mutation { createComment(input: {postId: "<post:notes>", content: "`+content+`"}) { comment { id } } }`), "summary"); c.ActualRU == 0 {
@@ -376,7 +376,7 @@ func TestCost_Events(t *testing.T) {
 
 // The response to a refused subscription is counted, reports its cost, and is charged no more than that.
 func TestCost_RefusedSubscriptionIsCharged(t *testing.T) {
-	b, server := live(t, Options{RUPerViewer: cost.Budget{RU: 500}})
+	b, server := liveBlog(t, Options{RUPerViewer: cost.Budget{RU: 500}})
 	server.Config.Handler = requestingCost(server.Config.Handler)
 	const query = `subscription { postChanged(id: %q) { comments(first: 100) { edges { node { author { createdAt } } } } } }`
 	before := metricOf(t, b.metrics, "byline_graphql_responses_total")

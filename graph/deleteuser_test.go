@@ -262,7 +262,7 @@ func TestDeletedUser_OtherInstanceWithCachedFeed(t *testing.T) {
 // Items of a deleted user cause no events. Subscriptions to their posts complete, and the user's own subscriptions
 // continue.
 func TestDeletedUser_Subscriptions(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	subscribe := func(token, subscription string) *events {
 		return openEvents(t, server, "POST", "text/event-stream", token, b.fill("subscription { "+subscription+" }"))
 	}

@@ -79,7 +79,7 @@ func (e *events) expect(t testing.TB, want ...string) {
 }
 
 func TestEventStream_Subscription(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
 	if h := e.Header; e.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("%s %v", e.Status, h)
@@ -96,7 +96,7 @@ func TestEventStream_Subscription(t *testing.T) {
 }
 
 func TestEventStream_QueriesAndMutations(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	both := "text/event-stream, application/json"
 	openEvents(t, server, "POST", both, "demo:ada", "{ viewer { username } }").
 		expect(t, `next {"data":{"viewer":{"username":"ada"}}}`, "complete ", "")
@@ -113,7 +113,7 @@ func TestEventStream_QueriesAndMutations(t *testing.T) {
 }
 
 func TestEventStream_Refusals(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	const accept = "text/event-stream"
 	for name, tt := range map[string]struct{ method, token, query, code string }{
 		"a document that does not parse": {"POST", "", "subscription {", "GRAPHQL_PARSE_FAILED"},

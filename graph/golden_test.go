@@ -109,7 +109,7 @@ func (g golden) send(t *testing.T, b *testBlog) string {
 // event subscribes to the document and returns the first event.
 func (g golden) event(t *testing.T, o Options) string {
 	t.Helper()
-	b, server := live(t, o)
+	b, server := liveBlog(t, o)
 	stream := openEvents(t, server, http.MethodPost, mediaEvents, g.comments["token"], b.fill(g.query))
 	opened(t, b, 1)
 	if a := post(t, b, "demo:ada", b.fill(g.comments["then"]), nil); a.code() != "" {

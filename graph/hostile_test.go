@@ -170,7 +170,7 @@ func TestHostileRequests(t *testing.T) {
 
 // Each field of each item fails, but a response and each event has at most maxErrors errors.
 func TestErrors_AreAtMostMaxErrors(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	var fields strings.Builder
 	for i := range 60 {
 		fmt.Fprintf(&fields, " a%d: comments(first: 0) { edges { cursor } }", i)

@@ -19,7 +19,7 @@ import (
 func BenchmarkIdleSubscribers(b *testing.B) {
 	const n = 1000
 	for b.Loop() {
-		blog, server := live(b, Options{})
+		blog, server := liveBlog(b, Options{})
 		query := blog.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { username } } }`)
 		before := inUse()
 		for range n {
@@ -33,7 +33,7 @@ func BenchmarkIdleSubscribers(b *testing.B) {
 // An idle subscriber has one goroutine, which reads from its client; none waits for events.
 func TestSubscribers_HaveOneGoroutine(t *testing.T) {
 	const n = 50
-	blog, server := live(t, Options{})
+	blog, server := liveBlog(t, Options{})
 	before := runtime.NumGoroutine()
 	for range n {
 		bareSubscriber(t, strings.TrimPrefix(server.URL, "http://"), `subscription { postPublished { title } }`)

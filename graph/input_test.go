@@ -208,7 +208,7 @@ func TestVariables_NullWithDefault(t *testing.T) {
 			}
 		})
 	}
-	_, server := live(t, Options{})
+	_, server := liveBlog(t, Options{})
 	p := dial(t, server, modern, nil).init()
 	p.send(`{"id":"1","type":"subscribe","payload":{"query":"subscription($v: Boolean = true) { postPublished @include(if: $v) { id } }","variables":{"v":null}}}`)
 	if got := p.receive(); !strings.Contains(got, refused) {

@@ -15,7 +15,7 @@ import (
 // Subscriptions over a limit are refused, over WebSocket and as event streams. The others continue, and the end of one
 // frees its slot.
 func TestSubscriptionLimit(t *testing.T) {
-	b, server := live(t, Options{Capacity: limit.Capacity{Subscriptions: 3, SubscriptionsEach: 2}})
+	b, server := liveBlog(t, Options{Capacity: limit.Capacity{Subscriptions: 3, SubscriptionsEach: 2}})
 	const query = `subscription { postPublished { title } }`
 	sign := func(name string) http.Header { return http.Header{"Authorization": {"Bearer demo:" + name}} }
 
@@ -94,7 +94,7 @@ func TestSubscriptionLimit_LargeOnesCountAsSeveral(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, server := live(t, options)
+			b, server := liveBlog(t, options)
 			subscribe(t, server)
 			opened(t, b, 1)
 			p := dial(t, server, modern, ada).init()
@@ -106,7 +106,7 @@ func TestSubscriptionLimit_LargeOnesCountAsSeveral(t *testing.T) {
 	}
 
 	// Each short one counts as one; a long one that has ended no longer counts.
-	b, server := live(t, options)
+	b, server := liveBlog(t, options)
 	p := dial(t, server, modern, ada).init()
 	p.subscribe("subscribe", long, short)
 	opened(t, b, 1)

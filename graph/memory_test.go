@@ -101,7 +101,7 @@ func TestMemory_CoversWhatIsEncoded(t *testing.T) {
 
 // The events of subscriptions, too.
 func TestMemory_CoversEvents(t *testing.T) {
-	b, _ := live(t, Options{})
+	b, _ := liveBlog(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &checkingWriter{ResponseRecorder: httptest.NewRecorder(), t: t, blog: b, next: make(chan struct{})}
 	written := w.next

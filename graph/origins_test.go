@@ -45,7 +45,7 @@ func TestOrigins(t *testing.T) {
 		"the listed host as suffix": {[]string{app}, "https://notapp.example", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, server := live(t, Options{Origins: tt.origins})
+			_, server := liveBlog(t, Options{Origins: tt.origins})
 			h := server.Config.Handler
 
 			preflight := fromPage(tt.origin, http.MethodOptions, "/graphql", "")
@@ -113,7 +113,7 @@ func TestLoopbackOrigins_OnlyLoopbackIsAdmitted(t *testing.T) {
 		"http://localhost:5173, https://evil": false,
 	} {
 		t.Run(origin, func(t *testing.T) {
-			_, server := live(t, Options{Development: true})
+			_, server := liveBlog(t, Options{Development: true})
 			h := server.Config.Handler
 
 			preflight := fromPage(origin, http.MethodOptions, "/graphql", "")

@@ -266,7 +266,7 @@ func blockedClients(t *testing.T, h http.Handler, query string, length int) (n i
 // succeed. A mutation is executed, and says what it has written.
 func TestLargeResponses(t *testing.T) {
 	const length = 200_000 // bytes
-	b, server := live(t, Options{Capacity: limit.Capacity{Responses: 20 * length}})
+	b, server := liveBlog(t, Options{Capacity: limit.Capacity{Responses: 20 * length}})
 	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
 	large := b.fill(`{ post(id: "<post:long>") { content } }`)
 	write := b.fill(`mutation { likePost(input: {postId: "<post:long>"}) { post { content } } }`)

@@ -89,7 +89,7 @@ func TestPanic_InStreamIsInternalError(t *testing.T) {
 	}
 	t.Run("in the verifier", func(t *testing.T) {
 		log.Reset()
-		b, server := live(t, Options{Logger: textLogger(&log), Verifier: verifierFunc(func(string) (auth.Viewer, error) { panic("boom") })})
+		b, server := liveBlog(t, Options{Logger: textLogger(&log), Verifier: verifierFunc(func(string) (auth.Viewer, error) { panic("boom") })})
 		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer x"}})
 		p.send(`{"type":"connection_init"}`)
 		if got := p.closed(); got.Code != closeInternal || got.Reason != messageInternal {

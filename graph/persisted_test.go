@@ -252,7 +252,7 @@ func FuzzPersistedExtensions(f *testing.F) {
 func TestPersisted_OverWebSocket(t *testing.T) {
 	for _, d := range []struct{ protocol, subscribe, next string }{{modern, "subscribe", "next"}, {legacy, "start", "data"}} {
 		t.Run(d.protocol, func(t *testing.T) {
-			b, server := live(t, Options{})
+			b, server := liveBlog(t, Options{})
 			p := dial(t, server, d.protocol, nil).init()
 			const text = `subscription { postPublished { title } }`
 			subscribe := func(id, query string) {

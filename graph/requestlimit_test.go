@@ -163,7 +163,7 @@ func TestRequestRates(t *testing.T) {
 
 // Each operation over WebSocket counts as a request.
 func TestRequestRates_WebSocketOperations(t *testing.T) {
-	_, server := live(t, Options{RequestsPerViewer: 1})
+	_, server := liveBlog(t, Options{RequestsPerViewer: 1})
 	ada := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:ada"}}).init()
 	refused := ""
 	for n := 0; refused == ""; n++ {

@@ -11,6 +11,7 @@ import (
 	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/live"
 )
 
 func (r *commentResolver) ID(ctx context.Context, obj *blog.Comment) (string, error) {
@@ -293,7 +294,7 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 }
 
 func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.Post, error) {
-	return streamEvents(ctx, func() (*store.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
+	return streamEvents(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
 }
 
 func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error) {
@@ -301,7 +302,7 @@ func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-ch
 	if err != nil {
 		return nil, err
 	}
-	return streamEvents(ctx, func() (*store.Stream[*blog.Post], error) { return r.store.PostChanges(ctx, postID) })
+	return streamEvents(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PostChanges(ctx, postID) })
 }
 
 func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error) {
@@ -309,7 +310,7 @@ func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) 
 	if err != nil {
 		return nil, err
 	}
-	return streamEvents(ctx, func() (*store.Stream[*blog.Comment], error) { return r.store.NewComments(ctx, postID) })
+	return streamEvents(ctx, func() (*live.Stream[*blog.Comment], error) { return r.store.NewComments(ctx, postID) })
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {

@@ -58,7 +58,7 @@ func TestEvents_SharedEventCountsOnce(t *testing.T) {
 
 // Responses that depend on the viewer are not shared.
 func TestEvents_ViewerFieldsAreNotShared(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	b.like(t, "ada", b.postID(t, "notes"))
 	query := b.fill(`subscription { postChanged(id: "<post:notes>") { title viewerHasLiked } }`)
 	peers := map[string]*peer{}

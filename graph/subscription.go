@@ -9,7 +9,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"byline/store"
+	"byline/store/live"
 )
 
 // subscription has the event stream of an operation. The stream is closed when the context of the
@@ -23,7 +23,7 @@ type subscription struct {
 	receive func(ctx context.Context) (event any, ok bool)
 }
 
-// stream is a *store.Stream of any type.
+// stream is a *live.Stream of any type.
 type stream interface {
 	Await(func()) bool
 	Err() error
@@ -33,7 +33,7 @@ type subscriptionKey struct{}
 
 // streamEvents opens the stream of a subscription. Called again to execute one of its events, it
 // returns that event alone.
-func streamEvents[T any](ctx context.Context, open func() (*store.Stream[T], error)) (<-chan T, error) {
+func streamEvents[T any](ctx context.Context, open func() (*live.Stream[T], error)) (<-chan T, error) {
 	if event, ok := ctx.Value(eventContextKey{}).(T); ok {
 		one := make(chan T, 1)
 		one <- event
@@ -81,7 +81,7 @@ func (s *subscription) await(f func()) bool {
 func (s *subscription) tooSlow() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stream != nil && errors.Is(s.stream.Err(), store.ErrTooSlow)
+	return s.stream != nil && errors.Is(s.stream.Err(), live.ErrTooSlow)
 }
 
 const messageTooSlow = "the client is too slow and has missed events: subscribe again, then query the current state"

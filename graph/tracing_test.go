@@ -108,7 +108,7 @@ func TestSpans_FailedPlan(t *testing.T) {
 // of their own. A missing, malformed or unsampled traceparent changes only what is recorded.
 func TestSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
-	b, server := live(t, Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans), sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))})
+	b, server := liveBlog(t, Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans), sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))})
 	since := 0
 	names := func() string {
 		var all []string
@@ -225,7 +225,7 @@ func paths(spans []sdk.ReadOnlySpan) (all []string) {
 func TestSpans_HaveCost(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
-	b, server := live(t, Options{Tracing: provider})
+	b, server := liveBlog(t, Options{Tracing: provider})
 	server.Config.Handler = requestingCost(server.Config.Handler)
 	b.wire.mu.Lock()
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {

@@ -267,7 +267,7 @@ func TestNames_ProjectionsDiffer(t *testing.T) {
 }
 
 func TestNames_ProjectionsDifferInEvent(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	ghost := blog.UserID("test", "ghost") // without a user item, so that no projection renames it
 	post := b.postID(t, "moths")
 	for _, name := range []string{"boo", "whoo"} {

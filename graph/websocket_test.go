@@ -25,8 +25,8 @@ import (
 	"byline/store/blog"
 )
 
-// live serves a small blog that runs the background work of its store.
-func live(t testing.TB, o Options) (*testBlog, *httptest.Server) {
+// liveBlog serves a small blog that runs the background work of its store.
+func liveBlog(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 	t.Helper()
 	return liveOn(t, o, smallBlog, httptest.NewServer)
 }
@@ -168,7 +168,7 @@ func TestWebSocket(t *testing.T) {
 		{legacy, "start", "data", "stop"},
 	} {
 		t.Run(d.protocol, func(t *testing.T) {
-			b, server := live(t, Options{})
+			b, server := liveBlog(t, Options{})
 			p := dial(t, server, d.protocol, nil)
 			p.send(`{"type":"connection_init","payload":{"Authorization":"Bearer demo:ada"}}`)
 			p.expect(`{"type":"connection_ack"}`)
@@ -218,7 +218,7 @@ func TestWebSocket(t *testing.T) {
 
 // Errors of an event are those of any operation: they have a path from the root, and null propagates to nullable parents.
 func TestWebSocket_EventErrors(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	p := dial(t, server, modern, nil).init()
 	p.subscribe("subscribe", "1", `subscription { news: postPublished { title comments(first: 0) { edges { cursor } } } }`)
 	opened(t, b, 1)
@@ -245,7 +245,7 @@ func opened(t testing.TB, b *testBlog, n int) {
 }
 
 func TestWebSocket_Refusals(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	for name, tt := range map[string]struct {
 		query, code string
 	}{
@@ -289,8 +289,8 @@ func TestWebSocket_CloseCodes(t *testing.T) {
 	down := verifierFunc(func(string) (auth.Viewer, error) {
 		return auth.Viewer{}, &blog.Error{Code: blog.Unavailable, Op: "verify token"}
 	})
-	_, server := live(t, Options{})
-	_, trouble := live(t, Options{Verifier: down})
+	_, server := liveBlog(t, Options{})
+	_, trouble := liveBlog(t, Options{Verifier: down})
 	for name, tt := range map[string]struct {
 		server   *httptest.Server
 		protocol string
@@ -346,8 +346,8 @@ func TestWebSocket_ConnectionError(t *testing.T) {
 	down := verifierFunc(func(string) (auth.Viewer, error) {
 		return auth.Viewer{}, &blog.Error{Code: blog.Unavailable, Op: "verify token"}
 	})
-	_, server := live(t, Options{})
-	_, trouble := live(t, Options{Verifier: down})
+	_, server := liveBlog(t, Options{})
+	_, trouble := liveBlog(t, Options{Verifier: down})
 	for name, tt := range map[string]struct {
 		server *httptest.Server
 		init   string
@@ -391,7 +391,7 @@ func TestWebSocket_ConnectionError(t *testing.T) {
 }
 
 func TestWebSocket_Ping(t *testing.T) {
-	_, server := live(t, Options{})
+	_, server := liveBlog(t, Options{})
 	p := dial(t, server, modern, nil)
 	p.send(`{"type":"ping","payload":{"n":1}}`) // even before init
 	p.expect(`{"type":"pong","payload":{"n":1}}`)
@@ -402,14 +402,14 @@ func TestWebSocket_Ping(t *testing.T) {
 }
 
 func TestWebSocket_AuthorizationHeader(t *testing.T) {
-	_, server := live(t, Options{})
+	_, server := liveBlog(t, Options{})
 	p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:ada"}}).init()
 	p.subscribe("subscribe", "1", "{ viewer { username } }")
 	p.expect(`{"type":"next","id":"1","payload":{"data":{"viewer":{"username":"ada"}}}}`)
 }
 
 func TestWebSocket_CrossOriginIsRefused(t *testing.T) {
-	_, server := live(t, Options{})
+	_, server := liveBlog(t, Options{})
 	_, res, err := websocket.Dial(t.Context(), server.URL+"/graphql", &websocket.DialOptions{
 		Subprotocols: []string{modern}, HTTPHeader: http.Header{"Origin": {"https://elsewhere.example"}}})
 	if err == nil || res.StatusCode != http.StatusForbidden {
@@ -419,7 +419,7 @@ func TestWebSocket_CrossOriginIsRefused(t *testing.T) {
 }
 
 func TestWebSocket_TooManyOperations(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	p := dial(t, server, modern, nil).init()
 	for i := range maxOperations {
 		p.subscribe("subscribe", fmt.Sprint(i), `subscription { postPublished { id } }`)
@@ -543,7 +543,7 @@ func TestWebSocket_SlowClientIsDisconnected(t *testing.T) {
 }
 
 func TestWebSocket_ReconnectsLeakNothing(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`)
 	connect := func(i int) {
 		p := dial(t, server, []string{modern, legacy}[i%2], nil).init()
@@ -570,7 +570,7 @@ func TestWebSocket_ReconnectsLeakNothing(t *testing.T) {
 
 // An id is free as soon as its client has completed the operation.
 func TestWebSocket_OperationIDIsReusableAtOnce(t *testing.T) {
-	b, server := live(t, Options{})
+	b, server := liveBlog(t, Options{})
 	p := dial(t, server, modern, nil).init()
 	for range 50 {
 		p.subscribe("subscribe", "1", `subscription { postPublished { id } }`)

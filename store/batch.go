@@ -28,7 +28,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 	case err != nil:
 		return nil, false, blog.CosmosError(op, err)
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
-		return nil, false, noPost(op)
+		return nil, false, blog.NoPost(op)
 	case r.Failed == 0 && r.Status == http.StatusPreconditionFailed:
 		exists, err = s.whyNotCounted(ctx, op, postID, id)
 		return nil, exists, err
@@ -46,7 +46,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 func (s *Store) whyNotCounted(ctx context.Context, op, postID, id string) (exists bool, err error) {
 	post, err := s.readPost(ctx, postID)
 	if post == nil && err == nil {
-		err = noPost(op)
+		err = blog.NoPost(op)
 	}
 	if err != nil {
 		return false, err
@@ -81,7 +81,7 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	case err != nil:
 		return nil, nil, blog.CosmosError(op, err)
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
-		return nil, nil, noPost(op)
+		return nil, nil, blog.NoPost(op)
 	case r.Failed == 1 && r.Status == http.StatusNotFound:
 		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the same item; try again"}
 	case r.Failed >= 0:

@@ -45,7 +45,7 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*b
 		return nil, blog.Invalidf("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
 	l := list[blog.Comment]{op: "list comments", container: s.posts, key: "postId", partition: postID, typ: blog.TypeComment,
-		format: blog.Comments, blank: blog.Comment{PostID: postID}, deletions: &s.deletions, show: s.showComment,
+		format: blog.Comments, blank: blog.Comment{PostID: postID}, deletions: s.deletions, show: s.showComment,
 		place: func(c *blog.Comment) (blog.Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
 }
@@ -76,7 +76,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 		return nil, nil, err
 	}
 	if !blog.ValidID(n.PostID) {
-		return nil, nil, noPost(op)
+		return nil, nil, blog.NoPost(op)
 	}
 	author, err := s.author(ctx, op, n.AuthorID)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 	}
 	post, err := s.writtenPost(ctx, op, postRaw)
 	if post == nil && err == nil {
-		err = noPost(op)
+		err = blog.NoPost(op)
 	}
 	return &have.Comment, post, err
 }

@@ -47,7 +47,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 		}
 		if deleted != "" { // otherwise the user was changed meanwhile
 			s.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
-			s.hide(userID, deleted.Time())
+			s.deletions.Hide(userID, deleted.Time())
 			return nil
 		}
 	}
@@ -100,7 +100,7 @@ func noUser(op string) error {
 // gone, or if the replica that it was read from is behind.
 func (s *Store) beingDeleted(op, userID string, deleted blog.Date) error {
 	const atLeast = 5 * time.Second // between attempts
-	until := s.deletions.hiddenUntil(userID)
+	until := s.deletions.HiddenUntil(userID)
 	if deleted != "" {
 		until = blog.NewDate(deleted.Time().Add(blog.DeletionGrace))
 	}

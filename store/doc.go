@@ -4,11 +4,12 @@
 //
 // Reads are point reads, one-partition queries or a bounded ReadMany; writes are single
 // operations or transactional batches in one partition. Package projection, which Run starts,
-// maintains the denormalized views. Streams deliver changes made by any process.
+// maintains the denormalized views. Package live streams changes made by any process, package deletion knows what
+// reads hide.
 //
 // A write such as LikePost changes the posts container alone, and returns. The change feed carries the
 // change to the views (projectPosts in package projection) and to every instance: there the tails that Run
-// starts invalidate the item cache of package cosmos, and send events to the streams (events.go).
+// starts invalidate the item cache of package cosmos, and send events to the streams of package live.
 //
 // New does no I/O. Call Provision, which creates missing containers, before everything else.
 // Run blocks until its context ends. A Store is safe for concurrent use, and any number of

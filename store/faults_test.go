@@ -21,6 +21,7 @@ import (
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
+	"byline/store/live"
 )
 
 // faultWorld is a world whose requests can fail.
@@ -385,19 +386,19 @@ var localOperations = map[string]func(*scene){
 // streamOperations open a stream and write what it must deliver.
 var streamOperations = map[string]func(context.Context, *scene) (open func() (events func() bool, err error), write func() error){
 	"PublishedPosts": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
-		return opens(func() (*store.Stream[*blog.Post], error) { return s.PublishedPosts(ctx) }), func() error {
+		return opens(func() (*live.Stream[*blog.Post], error) { return s.PublishedPosts(ctx) }), func() error {
 			_, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.ID, Title: "t", Content: "c"})
 			return err
 		}
 	},
 	"PostChanges": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
-		return opens(func() (*store.Stream[*blog.Post], error) { return s.PostChanges(ctx, s.post.ID) }), func() error {
+		return opens(func() (*live.Stream[*blog.Post], error) { return s.PostChanges(ctx, s.post.ID) }), func() error {
 			_, _, err := s.LikePost(ctx, s.ada.ID, s.post.ID)
 			return err
 		}
 	},
 	"NewComments": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
-		return opens(func() (*store.Stream[*blog.Comment], error) { return s.NewComments(ctx, s.post.ID) }), func() error {
+		return opens(func() (*live.Stream[*blog.Comment], error) { return s.NewComments(ctx, s.post.ID) }), func() error {
 			_, _, err := s.CreateComment(ctx, store.NewComment{AuthorID: s.ada.ID, PostID: s.post.ID, Content: "c"})
 			return err
 		}
@@ -405,7 +406,7 @@ var streamOperations = map[string]func(context.Context, *scene) (open func() (ev
 }
 
 // opens returns a function that opens a stream, and returns one that waits for an event and closes the stream.
-func opens[T any](open func() (*store.Stream[T], error)) func() (func() bool, error) {
+func opens[T any](open func() (*live.Stream[T], error)) func() (func() bool, error) {
 	return func() (func() bool, error) {
 		stream, err := open()
 		if err != nil {
@@ -653,7 +654,7 @@ func TestStreams_TailDoesNotStart(t *testing.T) {
 			for range 2 {
 				began := time.Now()
 				type opened struct {
-					*store.Stream[*blog.Post]
+					*live.Stream[*blog.Post]
 					error
 				}
 				done := make(chan opened, 1)

@@ -43,7 +43,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 	}
 	liked := make([]bool, len(likes))
 	for i, l := range likes {
-		liked[i] = l != nil && !s.deletions.hides(l.UserID, l.CreatedAt)
+		liked[i] = l != nil && !s.deletions.Hides(l.UserID, l.CreatedAt)
 	}
 	return liked, nil
 }
@@ -53,7 +53,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
 	ctx = s.beginRead(ctx, Q5)
 	l := list[blog.Like]{op: "list likes", container: s.posts, key: "postId", partition: postID, typ: blog.TypeLike,
-		format: blog.Likes, blank: blog.Like{PostID: postID}, deletions: &s.deletions, show: s.showLike,
+		format: blog.Likes, blank: blog.Like{PostID: postID}, deletions: s.deletions, show: s.showLike,
 		place: func(l *blog.Like) (blog.Date, string) { return l.CreatedAt, blog.LikeID(l.UserID) }}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
@@ -67,7 +67,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 	const op = "like post"
 	ctx = s.account.Begin(ctx, C4)
 	if !blog.ValidID(postID) {
-		return nil, nil, noPost(op)
+		return nil, nil, blog.NoPost(op)
 	}
 	user, err := s.author(ctx, op, userID)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*
 	}
 	post, err := s.writtenPost(ctx, op, postRaw)
 	if (post == nil || like == nil) && err == nil {
-		err = noPost(op)
+		err = blog.NoPost(op)
 	}
 	return like, post, err
 }
@@ -114,7 +114,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	const op = "unlike post"
 	ctx = s.account.Begin(ctx, UnlikePost)
 	if !blog.ValidID(postID) {
-		return nil, noPost(op)
+		return nil, blog.NoPost(op)
 	}
 	if _, err := s.author(ctx, op, userID); err != nil {
 		return nil, err
@@ -136,14 +136,14 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		post, err := s.readPost(ctx, postID)
 		if post == nil && err == nil {
-			err = noPost(op)
+			err = blog.NoPost(op)
 		}
 		if err == nil {
 			s.noteCounts(ctx, post) // the like may have been removed through another instance
 		}
 		return post, err
 	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):
-		return nil, noPost(op)
+		return nil, blog.NoPost(op)
 	case r.Failed >= 0:
 		return nil, blog.CosmosError(op, r.Err())
 	}

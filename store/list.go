@@ -9,6 +9,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/deletion"
 )
 
 // list is a list of items of one partition, sorted by (creationDate, id).
@@ -25,7 +26,7 @@ type list[T any] struct {
 	place     func(*T) (blog.Date, string)
 	since     blog.Date // items created before are hidden; "": no item
 
-	deletions *deletions
+	deletions *deletion.Tracker
 	show      func(*T) bool // prepares an item while there are deletions; false if it is hidden
 }
 
@@ -76,7 +77,7 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 			return blog.CosmosError(l.op, err)
 		}
 		room := first - len(to.Items)
-		most, hides := room+1, l.deletions.any.Load()
+		most, hides := room+1, l.deletions.Any()
 		if hides {
 			most = blog.MaxPage + 2 // all of them, as some may be hidden
 		}

@@ -1,6 +1,9 @@
 package store
 
-import "byline/store/cosmos"
+import (
+	"byline/store/cosmos"
+	"byline/store/deletion"
+)
 
 // The access patterns: the article's ten, and those that it omits. Projections have their own.
 const (
@@ -15,14 +18,14 @@ const (
 	C3 cosmos.Pattern = "C3" // create a comment
 	C4 cosmos.Pattern = "C4" // like a post
 
-	ByUsername    cosmos.Pattern = "byUsername" // a user by name
-	ManyUsers     cosmos.Pattern = "manyUsers"  // several users at once
-	ManyPosts     cosmos.Pattern = "manyPosts"  // several posts at once
-	ManyLikes     cosmos.Pattern = "manyLikes"  // whether a user likes each of several posts
-	OneComment    cosmos.Pattern = "oneComment" // a comment
-	OneLike       cosmos.Pattern = "oneLike"    // a like
-	DeleteUser    cosmos.Pattern = "deleteUser" // without the user's items
-	DeletePost    cosmos.Pattern = "deletePost" // with its comments and likes
+	ByUsername    cosmos.Pattern = "byUsername"     // a user by name
+	ManyUsers     cosmos.Pattern = "manyUsers"      // several users at once
+	ManyPosts     cosmos.Pattern = "manyPosts"      // several posts at once
+	ManyLikes     cosmos.Pattern = "manyLikes"      // whether a user likes each of several posts
+	OneComment    cosmos.Pattern = "oneComment"     // a comment
+	OneLike       cosmos.Pattern = "oneLike"        // a like
+	DeleteUser                   = deletion.Pattern // without the user's items
+	DeletePost    cosmos.Pattern = "deletePost"     // with its comments and likes
 	EditComment   cosmos.Pattern = "editComment"
 	DeleteComment cosmos.Pattern = "deleteComment"
 	UnlikePost    cosmos.Pattern = "unlikePost"

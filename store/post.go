@@ -52,7 +52,7 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q3)
 	l := list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
-		format: blog.Summaries, place: placeOfPost, deletions: &s.deletions, show: s.showPost, since: s.deletions.hiddenUntil(userID)}
+		format: blog.Summaries, place: placeOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
 	p.Order = NewestFirst
 	page, err := l.page(ctx, p)
 	return s.withCounts(ctx, page, err)
@@ -149,7 +149,7 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 }
 
 // firstPost returns the post of an earlier attempt with the same idempotency key. If the post is younger
-// than maxWriteTime, it writes the summaries, as that attempt may have been interrupted before; those of an
+// than blog.MaxWriteTime, it writes the summaries, as that attempt may have been interrupted before; those of an
 // older post would put it back into the feed.
 func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
 	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
@@ -160,7 +160,7 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "the post is being created by another request; try again"}
 	}
 	first, err := s.postOfKey(ctx, op, item, raw)
-	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-maxWriteTime)) {
+	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-blog.MaxWriteTime)) {
 		s.views.UpdateSummaries(ctx, first)
 	}
 	return first, err
@@ -227,7 +227,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 		return nil, err
 	}
 	if !blog.ValidID(postID) {
-		return nil, noPost(op)
+		return nil, blog.NoPost(op)
 	}
 	if err := s.checkAuthor(ctx, op, userID); err != nil {
 		return nil, err
@@ -338,7 +338,7 @@ func (s *Store) whyNotEdited(ctx context.Context, op, userID, postID string) err
 	case err != nil:
 		return err
 	case post == nil:
-		return noPost(op)
+		return blog.NoPost(op)
 	case post.AuthorID != userID:
 		return notAuthorOfPost(op)
 	}
@@ -360,7 +360,7 @@ func (s *Store) RemovePost(ctx context.Context, postID string) error {
 func (s *Store) deletePost(ctx context.Context, op string, who authorship, postID string) error {
 	ctx = s.account.Begin(ctx, DeletePost)
 	if !blog.ValidID(postID) {
-		return noPost(op)
+		return blog.NoPost(op)
 	}
 	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
 		return err
@@ -389,14 +389,14 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 		return nil, blog.CosmosError(op, err)
 	}
 	if stored.Value == nil {
-		return nil, noPost(op)
+		return nil, blog.NoPost(op)
 	}
 	p, err := s.decodePost(op, stored.Value)
 	switch {
 	case err != nil:
 		return nil, err
 	case p == nil:
-		return nil, noPost(op)
+		return nil, blog.NoPost(op)
 	case !who.includes(p.AuthorID):
 		return nil, notAuthorOfPost(op)
 	}
@@ -443,8 +443,4 @@ func liveAndBy(typ, userID string) string {
 
 func notAuthorOfPost(op string) error {
 	return &blog.Error{Code: blog.Forbidden, Op: op, Message: "only the author can change this post"}
-}
-
-func noPost(op string) error {
-	return &blog.Error{Code: blog.NotFound, Op: op, Message: "post not found"}
 }

@@ -31,7 +31,7 @@ func (s *Store) NewSession(token string) *cosmos.Session {
 		if post, counts, ok := parseCounts(n.Text); ok {
 			s.counts.raise(post, counts)
 		} else if user, deleted := strings.CutPrefix(n.Text, deletedPrefix); deleted {
-			s.hide(user, n.At)
+			s.deletions.Hide(user, n.At)
 		}
 	}
 	return session

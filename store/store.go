@@ -11,6 +11,8 @@ import (
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/deletion"
+	"byline/store/live"
 	"byline/store/projection"
 )
 
@@ -84,12 +86,12 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	o       Options
 	account *cosmos.Account
-	events  *events
+	events  *live.Events
 	views   *projection.Views
 
 	comments  *authorComments
 	counts    *knownCounts
-	deletions deletions
+	deletions *deletion.Tracker
 	imports   imports
 
 	users, posts, feed *cosmos.Container
@@ -116,9 +118,6 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.feedPartitions = blog.FeedPartitionKeys(o.FeedPartitions)
-	if s.events, err = newEvents(o.Clock(), account.Registerer()); err != nil {
-		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
-	}
 	background := account.Background()
 	for _, c := range []struct {
 		account *cosmos.Account
@@ -134,6 +133,10 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 		}
 	}
 	s.sessionContainers = []*cosmos.Container{s.users, s.posts, s.feed}
+	s.deletions = s.newDeletions()
+	if s.events, err = s.newEvents(); err != nil {
+		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
+	}
 	return s, nil
 }
 
@@ -143,11 +146,10 @@ func (s *Store) Views() *projection.Views { return s.views }
 // Run maintains the views, and serves the streams and caches, until ctx ends. See
 // projection.Views.Run. It returns nil when ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	s.events.setSince(s.o.Clock()) // responses have corrected the clock by now
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.views.Run(ctx) })
-	g.Go(func() error { return s.runEvents(ctx) })
-	g.Go(func() error { return s.runUsers(ctx) })
+	g.Go(func() error { return s.events.Run(ctx) })
+	g.Go(func() error { return s.deletions.Run(ctx) })
 	if s.feed.Caches() { // at request priority: without the tail every read is a request
 		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, wokenByReads, nil).Run(ctx) })
 	}

@@ -123,14 +123,14 @@ func (s *Store) uncreate(ctx context.Context, op string, u *blog.User) error {
 // user, and Conflict if the user was created otherwise or is being deleted.
 func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem) (*blog.User, error) {
 	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(item.ID, item.ID))
-	if raw == nil && err == nil && s.deletions.hides(item.ID, item.CreatedAt) {
+	if raw == nil && err == nil && s.deletions.Hides(item.ID, item.CreatedAt) {
 		err = s.beingDeleted(op, item.ID, "")
 	}
 	if raw == nil || err != nil {
 		return nil, err
 	}
 	have, ok, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
-	if err == nil && have.Type == blog.TypeUser && (have.Deleted || s.deletions.hides(have.ID, have.CreatedAt)) {
+	if err == nil && have.Type == blog.TypeUser && (have.Deleted || s.deletions.Hides(have.ID, have.CreatedAt)) {
 		return nil, s.beingDeleted(op, have.ID, have.DeletedAt)
 	}
 	if !ok {

@@ -195,7 +195,7 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*blog.
 		if err != nil {
 			return nil, err
 		}
-		if u == nil || s.deletions.hides(u.ID, u.CreatedAt) {
+		if u == nil || s.deletions.Hides(u.ID, u.CreatedAt) {
 			return nil, noUser(op)
 		}
 		if u.Username == username {

@@ -95,3 +95,8 @@ func CosmosError(op string, err error) error {
 	}
 	return e
 }
+
+// NoPost returns the NotFound of a post.
+func NoPost(op string) error {
+	return &Error{Code: NotFound, Op: op, Message: "post not found"}
+}

@@ -68,3 +68,6 @@ func DecodeUserOrTombstone(op string, raw []byte) (*UserItem, error) {
 // flight, cached authors and delayed handlers. The deletion takes at least as long, so newer items are not of
 // the deleted user.
 const DeletionGrace = time.Minute
+
+// MaxWriteTime is the longest that a write takes, with the largest difference between two clocks.
+const MaxWriteTime = time.Minute

@@ -1,4 +1,4 @@
-package store
+package live
 
 import (
 	"context"
@@ -18,13 +18,40 @@ import (
 const (
 	maxSeen        = 1 << 14          // published ids kept to tell creations from later changes
 	maxNewAge      = 10 * time.Minute // age up to which an unseen item may be new
-	maxWriteTime   = time.Minute      // longest write, and largest clock difference
 	idleCheckPolls = 100              // poll intervals between checks for listeners
 )
 
-// events turns the change feed of posts into streams, with one reader of the change feed for
-// all streams.
-type events struct {
+// Options are what Events needs of its store.
+type Options struct {
+	// Tail returns a tail of the changes of posts, which calls handle and observe.
+	Tail func(handle changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *cosmos.Tail
+
+	// KeepsTail is whether the tail runs without streams, too, for the item cache.
+	KeepsTail bool
+
+	// Deletions hides what deleted users wrote.
+	Deletions Deletions
+
+	// ReadPost reads a post, hidden or not: nil if it does not exist. It waits for the known deletions before.
+	ReadPost func(ctx context.Context, id string) (*blog.Post, error)
+
+	PollInterval time.Duration
+	RetryBudget  time.Duration // while the tail is throttled, a new stream waits as long
+	Clock        func() time.Time
+	Metrics      prometheus.Registerer
+}
+
+// Deletions are the users that are being deleted.
+type Deletions interface {
+	Await(context.Context) // waits until those of other instances are known
+	Hides(userID string, created blog.Date) bool
+}
+
+// Events turns the change feed of posts into streams, with one reader of the change feed for all streams. It is safe
+// for concurrent use.
+type Events struct {
+	o Options
+
 	published topics[*blog.Post]
 	changed   topics[*blog.Post]    // by post
 	comments  topics[*blog.Comment] // by post
@@ -44,38 +71,39 @@ type events struct {
 	forgotten blog.Date                         // guarded by mu; the newest date evicted from seen
 }
 
-func newEvents(since time.Time, metrics prometheus.Registerer) (*events, error) {
-	open, err := newSubscribers(metrics)
+// New returns Events. Nothing is sent before Run.
+func New(o Options) (*Events, error) {
+	open, err := newSubscribers(o.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	e := &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since,
+	e := &Events{o: o, wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: o.Clock(),
 		published: newTopics[*blog.Post](open, maxUnread), changed: newTopics[*blog.Post](open, maxUnread), comments: newTopics[*blog.Comment](open, maxUnread)}
 	e.seen, err = simplelru.NewLRU(maxSeen, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
 	return e, err
 }
 
-// endOfAuthor ends the streams of a deleted author's posts.
-func (e *events) endOfAuthor(author string) {
+// EndOfAuthor ends the streams of a deleted author's posts.
+func (e *Events) EndOfAuthor(author string) {
 	e.changed.endOfAuthor(author)
 	e.comments.endOfAuthor(author)
 }
 
 // tailReady returns a channel that is closed once the tail runs.
-func (e *events) tailReady() chan struct{} {
+func (e *Events) tailReady() chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ready
 }
 
 // resetReady replaces the ready channel when the tail ends.
-func (e *events) resetReady() {
+func (e *Events) resetReady() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.resetReadyLocked()
 }
 
-func (e *events) resetReadyLocked() {
+func (e *Events) resetReadyLocked() {
 	select {
 	case <-e.ready:
 		e.ready = make(chan struct{})
@@ -85,7 +113,7 @@ func (e *events) resetReadyLocked() {
 
 // stopIfIdle reports whether there are no listeners. If so, it resets the ready channel, and the caller must
 // stop the tail.
-func (e *events) stopIfIdle() bool {
+func (e *Events) stopIfIdle() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listenersLocked() > 0 {
@@ -96,16 +124,16 @@ func (e *events) stopIfIdle() bool {
 }
 
 // listeners counts the streams, open and being opened.
-func (e *events) listeners() int {
+func (e *Events) listeners() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.listenersLocked()
 }
 
-func (e *events) listenersLocked() int { return e.opening + e.streams() }
+func (e *Events) listenersLocked() int { return e.opening + e.streams() }
 
 // awaitListener waits for a listener. It returns false if ctx ends first.
-func (e *events) awaitListener(ctx context.Context) bool {
+func (e *Events) awaitListener(ctx context.Context) bool {
 	for e.listeners() == 0 {
 		select {
 		case <-e.wanted:
@@ -117,7 +145,7 @@ func (e *events) awaitListener(ctx context.Context) bool {
 }
 
 // holdTail starts the tail, or keeps it running, until release is called.
-func (e *events) holdTail() (release func()) {
+func (e *Events) holdTail() (release func()) {
 	e.mu.Lock()
 	e.opening++
 	e.mu.Unlock()
@@ -133,7 +161,7 @@ func (e *events) holdTail() (release func()) {
 }
 
 // observe records the outcome of the tail's last read.
-func (e *events) observe(p changefeed.Progress) {
+func (e *Events) observe(p changefeed.Progress) {
 	e.mu.Lock()
 	e.throttled = nil
 	if cosmos.HasStatus(p.Err, http.StatusTooManyRequests) {
@@ -145,7 +173,7 @@ func (e *events) observe(p changefeed.Progress) {
 
 // awaitThrottled waits for the budget and then until the tail's last read was throttled. It returns the error of
 // that read, or nil if ctx ends first.
-func (e *events) awaitThrottled(ctx context.Context, budget time.Duration) error {
+func (e *Events) awaitThrottled(ctx context.Context, budget time.Duration) error {
 	over := time.NewTimer(budget)
 	defer over.Stop()
 	select {
@@ -169,41 +197,42 @@ func (e *events) awaitThrottled(ctx context.Context, budget time.Duration) error
 	}
 }
 
-// runEvents follows the change feed of posts until ctx ends: always with a cache, otherwise only while there are
+// Run follows the change feed of posts until ctx ends: always if it keeps the tail, otherwise only while there are
 // listeners.
-func (s *Store) runEvents(ctx context.Context) error {
+func (e *Events) Run(ctx context.Context) error {
+	e.setSince(e.o.Clock()) // responses have corrected the clock by now
 	for ctx.Err() == nil {
-		if !s.posts.Caches() && !s.events.awaitListener(ctx) {
+		if !e.o.KeepsTail && !e.awaitListener(ctx) {
 			return nil
 		}
-		if err := s.followEvents(ctx); err != nil {
+		if err := e.follow(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// followEvents follows the change feed of posts until ctx ends or, without a cache, there are no listeners.
-func (s *Store) followEvents(ctx context.Context) error {
+// follow follows the change feed of posts until ctx ends or, unless it keeps the tail, there are no listeners.
+func (e *Events) follow(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	s.events.observe(changefeed.Progress{}) // clear the error of the previous tail
-	tail := s.tail("events", s.posts, "postId", s.distribute, func() bool { return s.events.listeners() == 0 }, s.events.observe)
-	s.events.tail.Store(tail)
+	e.observe(changefeed.Progress{}) // clear the error of the previous tail
+	tail := e.o.Tail(e.distribute, func() bool { return e.listeners() == 0 }, e.observe)
+	e.tail.Store(tail)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-tail.Ready():
-			if !s.posts.Caches() { // the tail has just started
-				s.events.setSince(s.o.Clock())
+			if !e.o.KeepsTail { // the tail has just started
+				e.setSince(e.o.Clock())
 			}
-			close(s.events.tailReady())
+			close(e.tailReady())
 		case <-ctx.Done():
 			return
 		}
-		for !s.posts.Caches() {
+		for !e.o.KeepsTail {
 			select {
-			case <-time.After(idleCheckPolls * s.o.PollInterval):
-				if s.events.stopIfIdle() {
+			case <-time.After(idleCheckPolls * e.o.PollInterval):
+				if e.stopIfIdle() {
 					stop()
 				}
 			case <-ctx.Done():
@@ -214,29 +243,29 @@ func (s *Store) followEvents(ctx context.Context) error {
 	err := tail.Run(ctx)
 	stop()
 	watch.Wait()
-	s.events.resetReady()
+	e.resetReady()
 	return err
 }
 
 // distribute sends the changes of a page to the streams, except items of deleted users. It skips
 // malformed items, which the projections report.
-func (s *Store) distribute(ctx context.Context, items [][]byte) error {
+func (e *Events) distribute(ctx context.Context, items [][]byte) error {
 	const op = "distribute changes"
-	if s.events.listeners() > 0 {
-		s.awaitDeletions(ctx)
+	if e.listeners() > 0 {
+		e.o.Deletions.Await(ctx)
 	}
 	for _, raw := range items {
 		var item blog.Change
 		if blog.Unmarshal(raw, &item, blog.Lenient) != nil {
 			continue
 		}
-		switch hidden := s.deletions.hides(item.UserID, item.CreatedAt); {
+		switch hidden := e.o.Deletions.Hides(item.UserID, item.CreatedAt); {
 		case item.Type == blog.TypePost && (item.Deleted || hidden):
-			s.events.changed.end(item.ID)
-			s.events.comments.end(item.ID)
+			e.changed.end(item.ID)
+			e.comments.end(item.ID)
 		case item.Type == blog.TypePost:
-			isNew := s.events.isNew(&item)
-			if !s.events.changed.followed(item.ID) && !(isNew && s.events.published.followed("")) {
+			isNew := e.isNew(&item)
+			if !e.changed.followed(item.ID) && !(isNew && e.published.followed("")) {
 				continue
 			}
 			p, err := blog.DecodePostOrTombstone(op, raw)
@@ -244,15 +273,15 @@ func (s *Store) distribute(ctx context.Context, items [][]byte) error {
 				continue
 			}
 			if isNew {
-				s.events.published.publish("", p, len(raw))
+				e.published.publish("", p, len(raw))
 			}
-			s.events.changed.publish(p.ID, p, len(raw))
+			e.changed.publish(p.ID, p, len(raw))
 		case item.Type == blog.TypeComment && !item.Deleted && !hidden:
-			if !s.events.isNew(&item) || !s.events.comments.followed(item.PostID) {
+			if !e.isNew(&item) || !e.comments.followed(item.PostID) {
 				continue
 			}
 			if c, err := blog.DecodeComment(op, raw); err == nil && c != nil {
-				s.events.comments.publish(c.PostID, c, len(raw))
+				e.comments.publish(c.PostID, c, len(raw))
 			}
 		}
 	}
@@ -261,14 +290,14 @@ func (s *Store) distribute(ctx context.Context, items [][]byte) error {
 
 // isNew reports whether a change is the creation of an item. The change feed has only the latest
 // version of an item, so dates decide. An unchanged item is also new if it was created up to
-// maxWriteTime before the tail started: its write may have been in flight, or the writer's clock may
+// blog.MaxWriteTime before the tail started: its write may have been in flight, or the writer's clock may
 // be behind. A changed item is not new if it is so old that it may have been evicted from seen.
-func (e *events) isNew(n *blog.Change) bool {
+func (e *Events) isNew(n *blog.Change) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	since, written := e.since, time.Unix(n.Written, 0)
 	if n.Revision <= 1 && n.UpdatedAt == "" {
-		since = since.Add(-maxWriteTime)
+		since = since.Add(-blog.MaxWriteTime)
 	} else if n.CreatedAt <= e.forgotten {
 		return false
 	}
@@ -279,10 +308,10 @@ func (e *events) isNew(n *blog.Change) bool {
 	return true
 }
 
-func (e *events) setSince(t time.Time) {
+func (e *Events) setSince(t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.since = t
 }
 
-func (e *events) streams() int { return e.published.count() + e.changed.count() + e.comments.count() }
+func (e *Events) streams() int { return e.published.count() + e.changed.count() + e.comments.count() }

@@ -1,4 +1,4 @@
-package store
+package live
 
 import (
 	"errors"

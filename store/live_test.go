@@ -21,10 +21,11 @@ import (
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
+	"byline/store/live"
 )
 
 // next returns the next event of a stream; ok is false if the stream has ended.
-func next[T any](t *testing.T, s *store.Stream[T]) (event T, ok bool) {
+func next[T any](t *testing.T, s *live.Stream[T]) (event T, ok bool) {
 	t.Helper()
 	select {
 	case event, ok = <-s.Events():
@@ -35,7 +36,7 @@ func next[T any](t *testing.T, s *store.Stream[T]) (event T, ok bool) {
 	}
 }
 
-func open[T any](t *testing.T, s *store.Stream[T], err error) *store.Stream[T] {
+func open[T any](t *testing.T, s *live.Stream[T], err error) *live.Stream[T] {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +178,7 @@ func TestStreams_SlowReader(t *testing.T) {
 		for range idle.Events() {
 			got++
 		}
-		if !errors.Is(idle.Err(), store.ErrTooSlow) || got == 0 || got >= n {
+		if !errors.Is(idle.Err(), live.ErrTooSlow) || got == 0 || got >= n {
 			t.Errorf("%d events, then %v", got, idle.Err())
 		}
 	})
@@ -208,7 +209,7 @@ func TestStreams_Await(t *testing.T) {
 		w.Start()
 		ada := w.AddUser("ada")
 		p := w.AddPost(ada, "p")
-		comments := func() *store.Stream[*blog.Comment] {
+		comments := func() *live.Stream[*blog.Comment] {
 			s, err := w.NewComments(t.Context(), p.ID)
 			return open(t, s, err)
 		}
@@ -281,7 +282,7 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 		}
 		// openIdle opens a stream that starts a stopped tail. It also returns a post that was written
 		// before.
-		openIdle := func(times int) (*store.Stream[*blog.Post], *blog.Post) {
+		openIdle := func(times int) (*live.Stream[*blog.Post], *blog.Post) {
 			for range 100 {
 				old := w.AddPost(ada, "Old")
 				published, err := w.PublishedPosts(t.Context())

@@ -1,4 +1,4 @@
-package store
+package live
 
 // maxUnread is the limit on unread events of each kind, in bytes. Streams of one subject share their
 // events.

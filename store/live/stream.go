@@ -1,4 +1,4 @@
-package store
+package live
 
 import (
 	"context"
@@ -68,46 +68,45 @@ func (s *Stream[T]) wakeLocked() {
 // PublishedPosts streams new posts. In all streams an event arrives at most one PollInterval after the
 // write. If nothing has changed for a while and another process writes, it takes up to 20 intervals, at
 // most 2 s.
-func (s *Store) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error) {
-	return openStream(ctx, s, &s.events.published, "")
+func (e *Events) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error) {
+	return open(ctx, e, &e.published, "")
 }
 
 // PostChanges streams the state of a post after each change of it, including its counts, but not edits of its
 // comments. Changes within one PollInterval may arrive as one event. The stream ends when the post is deleted.
-func (s *Store) PostChanges(ctx context.Context, postID string) (*Stream[*blog.Post], error) {
-	return openOfPost(ctx, s, &s.events.changed, postID)
+func (e *Events) PostChanges(ctx context.Context, postID string) (*Stream[*blog.Post], error) {
+	return openOfPost(ctx, e, &e.changed, postID)
 }
 
 // NewComments streams the new comments of a post. The stream ends when the post is deleted.
-func (s *Store) NewComments(ctx context.Context, postID string) (*Stream[*blog.Comment], error) {
-	return openOfPost(ctx, s, &s.events.comments, postID)
+func (e *Events) NewComments(ctx context.Context, postID string) (*Stream[*blog.Comment], error) {
+	return openOfPost(ctx, e, &e.comments, postID)
 }
 
-// openStream opens a stream once the tail runs.
-func openStream[T any](ctx context.Context, s *Store, t *topics[T], subject string) (*Stream[T], error) {
-	defer s.events.holdTail()()
-	if err := s.awaitEvents(ctx); err != nil {
+// open opens a stream once the tail runs.
+func open[T any](ctx context.Context, e *Events, t *topics[T], subject string) (*Stream[T], error) {
+	defer e.holdTail()()
+	if err := e.awaitTail(ctx); err != nil {
 		return nil, err
 	}
 	return t.open(subject), nil
 }
 
 // openOfPost opens a stream of a post, which must exist: one point read.
-func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID string) (*Stream[T], error) {
-	const op = "follow post"
-	ctx = s.account.Begin(ctx, Subscribe)
-	stream, err := openStream(ctx, s, t, postID) // before the read, so as not to miss a delete
+func openOfPost[T any](ctx context.Context, e *Events, t *topics[T], postID string) (*Stream[T], error) {
+	stream, err := open(ctx, e, t, postID) // before the read, so as not to miss a delete
 	if err != nil {
 		return nil, err
 	}
-	s.awaitDeletions(ctx)
-	post, err := s.readPost(ctx, postID)
+	post, err := e.o.ReadPost(ctx, postID)
 	if post != nil {
 		t.setAuthor(stream, post.AuthorID)
-		post = s.shown(post) // the author may have been deleted since the read
+		if e.o.Deletions.Hides(post.AuthorID, post.CreatedAt) { // the author may have been deleted since the read
+			post = nil
+		}
 	}
 	if err == nil && post == nil {
-		err = noPost(op)
+		err = blog.NoPost("follow post")
 	}
 	if err != nil {
 		stream.Close()
@@ -116,14 +115,14 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 	return stream, nil
 }
 
-// awaitEvents waits until the tail runs and has polled the changes from the time without listeners, which also
+// awaitTail waits until the tail runs and has polled the changes from the time without listeners, which also
 // ends the long interval between its polls; if there are streams, it already has. While Cosmos DB throttles the
 // tail, the wait is limited to the retry budget of a request.
-func (s *Store) awaitEvents(ctx context.Context) error {
-	started := s.events.tailReady()
+func (e *Events) awaitTail(ctx context.Context) error {
+	started := e.tailReady()
 	select {
 	case <-started:
-		if !s.posts.Caches() || s.events.streams() > 0 {
+		if !e.o.KeepsTail || e.streams() > 0 {
 			return nil
 		}
 	default:
@@ -134,22 +133,22 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer giveUp(nil)
-	watch.Go(func() { giveUp(s.events.awaitThrottled(ctx, s.account.RetryBudget())) })
+	watch.Go(func() { giveUp(e.awaitThrottled(ctx, e.o.RetryBudget)) })
 	select {
 	case <-started:
 	case <-ctx.Done():
-		return whyNotFollowed(ctx)
+		return notFollowed(ctx)
 	}
-	if s.posts.Caches() && s.events.tail.Load().CatchUp(ctx, 0) != nil {
-		return whyNotFollowed(ctx)
+	if e.o.KeepsTail && e.tail.Load().CatchUp(ctx, 0) != nil {
+		return notFollowed(ctx)
 	}
 	return nil
 }
 
 const followChanges = "follow changes" // the operation in errors
 
-// whyNotFollowed returns the error of a context of awaitEvents that has ended.
-func whyNotFollowed(ctx context.Context) error {
+// notFollowed returns the error of a context of awaitTail that has ended.
+func notFollowed(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if known := (*blog.Error)(nil); errors.As(err, &known) {
 		return known

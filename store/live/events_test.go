@@ -1,4 +1,4 @@
-package store
+package live
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 )
 
 // The tail of the change feed stops when there are no listeners, but not while a stream is being opened:
-// openStream would then wait for a tail that does not start.
+// open would then wait for a tail that does not start.
 func TestEvents_StopIfIdle(t *testing.T) {
-	e, err := newEvents(time.Time{}, prometheus.NewRegistry())
+	e, err := New(Options{Clock: time.Now, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestEvents_StopIfIdle(t *testing.T) {
 // A published item is not new when it changes later, however many were published in between.
 func TestIsNew_Once(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	e, err := newEvents(start, prometheus.NewRegistry())
+	e, err := New(Options{Clock: func() time.Time { return start }, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestIsNew_Once(t *testing.T) {
 func TestIsNew(t *testing.T) {
 	const since = time.Hour // when the tail started
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	e, err := newEvents(start.Add(since), prometheus.NewRegistry())
+	e, err := New(Options{Clock: func() time.Time { return start.Add(since) }, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
