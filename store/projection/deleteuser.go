@@ -302,3 +302,17 @@ func (d *deletion) deleteNames(ctx context.Context, continuation string) (next s
 	}
 	return "", d.deleteOne(ctx, d.users, d.user.ID, ownedItem{ID: d.user.ID, ETag: d.etag})
 }
+
+// compareDeletion checks that a deleted user, whose id is the difference's ID, has a job.
+func (v *Views) compareDeletion(ctx context.Context, d Difference) (*Difference, error) {
+	state, err := v.stateOf(ctx, d.ID)
+	if state != deletedUser || err != nil {
+		return nil, err
+	}
+	exists, err := v.hasJob(ctx, deleteUserJob, d.ID)
+	if exists || err != nil {
+		return nil, err
+	}
+	d.Have, d.Want = "no job", "a job that deletes the rest"
+	return &d, nil
+}

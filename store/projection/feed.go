@@ -267,3 +267,41 @@ func lookBack(entries []feedEntry) []blog.Date {
 	}
 	return []blog.Date{""}
 }
+
+// compareFeedEntry compares an entry with its post. A post that is not among the newest may be missing
+// unless the feed has older ones.
+func (v *Views) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
+	wrong, err := v.compareSummary(ctx, v.feed, d)
+	if wrong == nil || err != nil || wrong.Have != absent {
+		return wrong, err
+	}
+	source, err := v.sourceOf(ctx, d.ID)
+	if source == nil || source.Tombstone || err != nil {
+		return nil, err
+	}
+	entries, err := v.feedEntries(ctx, d.Partition)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(entries); n >= blog.FeedServed && newestFirst(entryOf(source), entries[min(n, blog.FeedKept)-1]) > 0 {
+		return nil, nil
+	}
+	return wrong, nil
+}
+
+func (v *Views) repairFeedEntry(ctx context.Context, d Difference) error {
+	if err := v.repairSummary(ctx, v.feed, d); err != nil {
+		return err
+	}
+	if !slices.Contains(v.feedPartitions, d.Partition) {
+		return nil
+	}
+	entries, err := v.feedEntries(ctx, d.Partition)
+	if err != nil {
+		return err
+	}
+	if len(entries) < feedRefill {
+		return v.refillFeed(ctx, d.Partition, entries)
+	}
+	return v.trimFeed(ctx, d.Partition, entries)
+}

@@ -74,43 +74,6 @@ func (v *Views) decodeChange(raw []byte) (blog.Authored, bool) {
 	return item, true
 }
 
-// repairNames compares the username on every changed item with the author's current one. They
-// differ on items that were written before a rename and arrived after its job.
-func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
-	var ids []string
-	seen := map[string]bool{}
-	for _, item := range items {
-		if !seen[item.UserID] {
-			seen[item.UserID] = true
-			ids = append(ids, item.UserID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	users, err := blog.ReadUsers(ctx, v.users, ids, v.decodeAnyUser)
-	if err != nil {
-		return err
-	}
-	names := map[string]string{}
-	for i, u := range users {
-		if u != nil && u.Username != "" {
-			names[ids[i]] = u.Username
-		}
-	}
-	for _, item := range items {
-		if name, ok := names[item.UserID]; ok && name != item.Username {
-			err := v.renameItem(ctx, item, name)
-			if refused(err) {
-				v.skip(blog.PostsContainer, blog.Encode(item), err)
-			} else if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // refused reports whether Cosmos DB permanently refuses a write: for example, the revision is not a number,
 // or the logical partition is full.
 func refused(err error) bool {

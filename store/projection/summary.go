@@ -2,7 +2,9 @@ package projection
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -255,4 +257,127 @@ func typeIn(c *cosmos.Container, partition string) string {
 		return partition
 	}
 	return blog.TypePost
+}
+
+// outdated returns the posts whose summaries are missing or older. It reads the summaries only if the
+// changes may be repeated: one request for each partition key range then replaces a conditional write,
+// which would fail, for each summary.
+func outdated(ctx context.Context, c *cosmos.Container, posts []*blog.Post, partition func(*blog.Post) string) ([]*blog.Post, error) {
+	if len(posts) < 2 || !changefeed.Repeated(ctx) || changefeed.Replaying(ctx) {
+		return posts, nil
+	}
+	keys := make([]cosmos.Key, len(posts))
+	for i, p := range posts {
+		keys[i] = blog.Key(partition(p), p.ID)
+	}
+	items, err := c.ReadMany(ctx, keys)
+	if err != nil {
+		return nil, blog.CosmosError("read summaries", err)
+	}
+	revisions := map[string]int64{}
+	for _, raw := range items {
+		var item struct {
+			ID       string
+			Revision int64
+		}
+		if json.Unmarshal(raw, &item) == nil { // malformed summaries are overwritten
+			revisions[item.ID] = item.Revision
+		}
+	}
+	var left []*blog.Post
+	for _, p := range posts {
+		if revisions[p.ID] < p.Revision {
+			left = append(left, p)
+		}
+	}
+	return left, nil
+}
+
+func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Difference) (*Difference, error) {
+	have, revision, _, err := readSummary(ctx, c, d.Partition, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	source, err := v.sourceOf(ctx, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	d.Have, d.Want = have, absent
+	if v.belongs(source, c, d.Partition) && !source.Tombstone {
+		d.Want = describe(summaryIn(source, c, d.Partition))
+		if d.revision == 0 {
+			d.revision = source.Revision
+		} else if d.revision <= revision && revision < source.Revision {
+			return nil, nil // updated since, and the next update is under way
+		}
+	}
+	if d.Have == d.Want {
+		return nil, nil
+	}
+	author := d.Partition
+	if c == v.feed {
+		if author = ""; source != nil {
+			author = source.AuthorID
+		}
+	}
+	if state, err := v.stateOf(ctx, author); state == deletedUser || err != nil {
+		return nil, err
+	}
+	return &d, nil
+}
+
+// readSummary returns a digest of a summary, its revision, and the ETag of the item, "" if it does not
+// exist. A tombstone is absent, with its revision.
+func readSummary(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
+	r, err := c.Read(ctx, blog.Key(partition, id))
+	if err != nil {
+		return "", 0, "", blog.CosmosError("verify", err)
+	}
+	if r.Value == nil {
+		return absent, 0, "", nil
+	}
+	item, ok, err := blog.Decode[blog.SummaryItem]("verify", typeIn(c, partition), r.Value)
+	switch {
+	case err != nil:
+		return unreadable, 0, r.ETag, nil
+	case !ok:
+		return absent, item.Revision, r.ETag, nil
+	}
+	return describe(item), item.Revision, r.ETag, nil
+}
+
+// belongs reports whether a post has a summary, or its tombstone, in a partition.
+func (v *Views) belongs(source *blog.Post, c *cosmos.Container, partition string) bool {
+	if c == v.feed {
+		return source != nil && slices.Contains(v.feedPartitions, partition)
+	}
+	return source != nil && source.AuthorID == partition
+}
+
+// describe returns a digest of a summary.
+func describe(item blog.SummaryItem) string {
+	item.InputDigest = ""
+	sum := blog.Digest(string(blog.Encode(item)))
+	return fmt.Sprintf("revision %d, %x", item.Revision, sum[:4])
+}
+
+// repairSummary writes the summary of the source, regardless of the revision of the old one.
+func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Difference) error {
+	have, _, etag, err := readSummary(ctx, c, d.Partition, d.ID)
+	if err != nil {
+		return err
+	}
+	source, err := v.sourceOf(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	switch belongs := v.belongs(source, c, d.Partition); {
+	case belongs && etag != "": // also a tombstone, so that late changes do not restore the post
+		_, err = c.Replace(ctx, blog.Key(d.Partition, d.ID), encodeSummary(source, c, d.Partition), etag)
+	case belongs && !source.Tombstone:
+		err = c.Create(ctx, d.Partition, encodeSummary(source, c, d.Partition))
+	case have != absent:
+		err = c.Delete(ctx, blog.Key(d.Partition, d.ID), etag)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -138,4 +139,83 @@ func (v *Views) renameItem(ctx context.Context, item blog.Authored, name string)
 		return blog.CosmosError("rename item", err)
 	}
 	return nil
+}
+
+// repairNames compares the username on every changed item with the author's current one. They
+// differ on items that were written before a rename and arrived after its job.
+func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
+	var ids []string
+	seen := map[string]bool{}
+	for _, item := range items {
+		if !seen[item.UserID] {
+			seen[item.UserID] = true
+			ids = append(ids, item.UserID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	users, err := blog.ReadUsers(ctx, v.users, ids, v.decodeAnyUser)
+	if err != nil {
+		return err
+	}
+	names := map[string]string{}
+	for i, u := range users {
+		if u != nil && u.Username != "" {
+			names[ids[i]] = u.Username
+		}
+	}
+	for _, item := range items {
+		if name, ok := names[item.UserID]; ok && name != item.Username {
+			err := v.renameItem(ctx, item, name)
+			if refused(err) {
+				v.skip(blog.PostsContainer, blog.Encode(item), err)
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readAuthored reads an item of a post's partition. It returns nil if it does not exist or is
+// deleted.
+func (v *Views) readAuthored(ctx context.Context, d Difference) (*blog.Authored, error) {
+	raw, err := blog.ReadItem(ctx, "verify", v.posts, blog.Key(d.Partition, d.ID))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	var item blog.Authored
+	if err := json.Unmarshal(raw, &item); err != nil {
+		return nil, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("%w: %w", blog.ErrMalformed, err)}
+	}
+	if item.Deleted {
+		return nil, nil
+	}
+	return &item, nil
+}
+
+func (v *Views) compareName(ctx context.Context, d Difference) (*Difference, error) {
+	item, err := v.readAuthored(ctx, d)
+	if item == nil || err != nil {
+		return nil, err
+	}
+	u, err := blog.ReadUser(ctx, "verify", v.users, item.UserID)
+	if u == nil || err != nil || u.Username == item.Username {
+		return nil, err
+	}
+	d.Have, d.Want = item.Username, u.Username
+	return &d, nil
+}
+
+func (v *Views) repairName(ctx context.Context, d Difference) error {
+	item, err := v.readAuthored(ctx, d)
+	if item == nil || err != nil {
+		return err
+	}
+	u, err := blog.ReadUser(ctx, "repair", v.users, item.UserID)
+	if u == nil || err != nil {
+		return err
+	}
+	return v.renameItem(ctx, *item, u.Username)
 }

@@ -1,0 +1,80 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// countOf counts the comments and likes of a post or tombstone. It counts again if the revision changes
+// meanwhile.
+func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, comments, likes int32, err error) {
+	const op = "count comments and likes"
+	for range 10 {
+		before, err := v.sourceOf(ctx, id)
+		if before == nil || err != nil {
+			return nil, 0, 0, err
+		}
+		types, err := readPages[blog.Envelope](ctx, op, v.posts, cosmos.Query{Partition: id,
+			Text: "SELECT c.type FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like') AND NOT IS_DEFINED(c.deleted)"}.With("@post", id))
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		comments, likes = 0, 0
+		for _, t := range types {
+			if t.Type == blog.TypeComment {
+				comments++
+			} else {
+				likes++
+			}
+		}
+		after, err := v.sourceOf(ctx, id)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		if after != nil && after.Revision == before.Revision {
+			return after, comments, likes, nil
+		}
+	}
+	return nil, 0, 0, &blog.Error{Code: blog.Conflict, Op: op, Err: errors.New("the post keeps changing")}
+}
+
+func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, error) {
+	p, comments, likes, err := v.countOf(ctx, d.ID)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	there := fmt.Sprintf("%d comments, %d likes", comments, likes)
+	if d.Have, d.Want = fmt.Sprintf("%d comments, %d likes", p.CommentCount, p.LikeCount), there; p.Tombstone {
+		d.Have, d.Want = there, "0 comments, 0 likes"
+	}
+	if d.Have == d.Want {
+		return nil, nil
+	}
+	if p.Tombstone {
+		if deleting, err := v.deletionPending(ctx, p.ID, p.AuthorID); deleting || err != nil {
+			return nil, err
+		}
+	}
+	return &d, nil
+}
+
+func (v *Views) repairCount(ctx context.Context, d Difference) error {
+	p, comments, likes, err := v.countOf(ctx, d.ID)
+	if p == nil || err != nil {
+		return err
+	}
+	if p.Tombstone {
+		return v.enqueue(ctx, deletePostJob, map[string]int64{d.ID: p.Revision})
+	}
+	var o cosmos.Patch
+	o.Condition = fmt.Sprintf("from c where c.revision = %d", p.Revision)
+	o.Set("/commentCount", comments)
+	o.Set("/likeCount", likes)
+	o.Increment("/revision", 1)
+	_, err = v.posts.Patch(ctx, blog.Key(d.ID, d.ID), o)
+	return err
+}

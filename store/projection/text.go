@@ -1,0 +1,106 @@
+package projection
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// Values of Difference.Have and Want of a text.
+const (
+	textInPost = "on the post"
+	textOfPost = "text "
+)
+
+// compareText compares a post with its text item. The difference's ID is the post's.
+func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, error) {
+	const op = "verify"
+	rawText, err := blog.ReadItem(ctx, op, v.posts, blog.Key(d.ID, blog.TextID))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := blog.ReadItem(ctx, op, v.posts, blog.Key(d.ID, d.ID))
+	if err != nil {
+		return nil, err
+	}
+	var post blog.PostItem
+	if raw != nil {
+		if post, _, err = blog.Decode[blog.PostItem](op, blog.TypePost, raw); err != nil {
+			return nil, err
+		}
+	}
+	d.Have, d.Want = absent, absent
+	if rawText != nil {
+		text, ok, err := blog.Decode[blog.TextItem](op, blog.TypeText, rawText)
+		switch {
+		case err != nil:
+			d.Have = unreadable
+		case ok:
+			d.Have = textOfPost + text.Digest
+		}
+	}
+	switch {
+	case post.Deleted:
+	case post.TextDigest != "":
+		d.Want = textOfPost + post.TextDigest
+	case blog.IsLong(post.Content):
+		d.Have, d.Want = textInPost, textOfPost+blog.NewText(d.ID, post.AuthorID, post.Content).Digest
+	}
+	if d.Have == d.Want {
+		return nil, nil
+	}
+	if post.Deleted {
+		if deleting, err := v.deletionPending(ctx, d.ID, post.AuthorID); deleting || err != nil {
+			return nil, err
+		}
+	}
+	return &d, nil
+}
+
+// repairText moves a long text on a post to a text item, or deletes a text item without a post.
+func (v *Views) repairText(ctx context.Context, d Difference) error {
+	var b cosmos.Batch
+	b.NoItems = true
+	var p cosmos.Patch
+	var orphan cosmos.Item
+	switch {
+	case d.Have == textInPost:
+		raw, err := blog.ReadItem(ctx, "repair", v.posts, blog.Key(d.ID, d.ID))
+		if raw == nil || err != nil {
+			return err
+		}
+		post, err := blog.DecodePost("repair", raw)
+		if post == nil || err != nil || post.Truncated || !blog.IsLong(post.Content) {
+			return err // compare again
+		}
+		item, text := blog.NewPostItem(post)
+		p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", post.Revision)
+		p.Set("/content", item.Content)
+		p.Set("/textDigest", item.TextDigest)
+		b.Patch(d.ID, p)
+		b.Upsert(blog.Encode(text))
+	case d.Want != absent:
+		return &blog.Error{Code: blog.Conflict, Op: "repair", Message: fmt.Sprintf("the text of post %s is lost: only its author can write it again", d.ID)}
+	default:
+		var err error
+		if orphan, err = v.posts.Read(ctx, blog.Key(d.ID, blog.TextID)); orphan.Value == nil || err != nil {
+			return err // deleted meanwhile
+		}
+		// The condition is on the current post: it may have got the text since it was read.
+		p.Condition = "from c where IS_DEFINED(c.deleted) OR NOT IS_DEFINED(c.textDigest) OR c.textDigest = ''"
+		p.Set("/textDigest", "")
+		b.Patch(d.ID, p)
+		b.Delete(blog.TextID)
+	}
+	r, err := v.posts.Batch(ctx, d.ID, &b)
+	if err == nil && r.Failed == 0 && r.Status == http.StatusNotFound { // the post does not exist
+		return v.posts.Delete(ctx, blog.Key(d.ID, blog.TextID), orphan.ETag)
+	}
+	if err == nil {
+		err = r.Err()
+	}
+	return err
+}
