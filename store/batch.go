@@ -7,6 +7,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // batch executes the operations that add appends as one transactional batch.
@@ -26,7 +27,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 	})
 	switch {
 	case err != nil:
-		return nil, false, blog.CosmosError(op, err)
+		return nil, false, stored.Error(op, err)
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		return nil, false, blog.NoPost(op)
 	case r.Failed == 0 && r.Status == http.StatusPreconditionFailed:
@@ -35,7 +36,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 	case r.Failed == 1 && r.Status == http.StatusConflict:
 		return nil, true, nil
 	case r.Failed >= 0:
-		return nil, false, blog.CosmosError(op, r.Err())
+		return nil, false, stored.Error(op, r.Err())
 	}
 	post, err = s.writtenPost(ctx, op, r.Items[0])
 	return post, false, err
@@ -51,7 +52,7 @@ func (s *Store) whyNotCounted(ctx context.Context, op, postID, id string) (exist
 	if err != nil {
 		return false, err
 	}
-	item, err := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, id))
+	item, err := stored.Read(ctx, op, s.posts, stored.Key(postID, id))
 	if item != nil || err != nil {
 		return true, err
 	}
@@ -79,13 +80,13 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	})
 	switch {
 	case err != nil:
-		return nil, nil, blog.CosmosError(op, err)
+		return nil, nil, stored.Error(op, err)
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		return nil, nil, blog.NoPost(op)
 	case r.Failed == 1 && r.Status == http.StatusNotFound:
 		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the same item; try again"}
 	case r.Failed >= 0:
-		return nil, nil, blog.CosmosError(op, r.Err())
+		return nil, nil, stored.Error(op, r.Err())
 	}
 	return r.Items[0], r.Items[1], nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // Comment is one point read. It returns nil if the comment does not exist.
@@ -22,7 +23,7 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comme
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, nil
 	}
-	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, id))
+	raw, err := stored.Read(ctx, op, s.posts, stored.Key(postID, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	if exists {
 		return s.firstComment(ctx, op, item)
 	}
-	if ambiguous(ctx, err) {
+	if stored.Ambiguous(ctx, err) {
 		if comment, post, readErr := s.firstComment(ctx, op, item); readErr == nil {
 			return comment, post, nil
 		}
@@ -150,17 +151,17 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	p.Set("/content", content)
 	date := s.now()
 	p.Set("/editDate", date)
-	r, err := s.posts.Patch(ctx, blog.Key(postID, id), p)
+	r, err := s.posts.Patch(ctx, stored.Key(postID, id), p)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.whyNotChanged(ctx, op, userID, postID, id)
 	}
-	if ambiguous(ctx, err) {
+	if stored.Ambiguous(ctx, err) {
 		if c, readErr := s.readComment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil && *c.UpdatedAt == date && c.Content == content {
 			return c, nil
 		}
 	}
 	if err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
 	return blog.DecodeComment(op, r.Value)
 }
@@ -196,14 +197,14 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 // tryDeleteComment replaces a comment by its tombstone, and returns the updated post. It returns nil if the comment
 // was changed meanwhile.
 func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship, postID, id string) (*blog.Post, error) {
-	stored, err := s.posts.Read(ctx, blog.Key(postID, id))
+	have, err := s.posts.Read(ctx, stored.Key(postID, id))
 	if err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
-	if stored.Value == nil {
+	if have.Value == nil {
 		return nil, noComment(op)
 	}
-	c, err := blog.DecodeComment(op, stored.Value)
+	c, err := blog.DecodeComment(op, have.Value)
 	switch {
 	case err != nil:
 		return nil, err
@@ -213,10 +214,10 @@ func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship,
 		return nil, notAuthorOfComment(op)
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
-		b.ReplaceIf(id, blog.Encode(blog.NewCommentTombstone(c)), stored.ETag)
+		b.ReplaceIf(id, blog.Encode(blog.NewCommentTombstone(c)), have.ETag)
 		b.Patch(postID, count("/commentCount", -1))
 	})
-	if ambiguous(ctx, err) {
+	if stored.Ambiguous(ctx, err) {
 		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
 		var c blog.Authored
 		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {
@@ -230,13 +231,13 @@ func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship,
 	gone := r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed
 	switch {
 	case err != nil:
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	case r.Failed == 0 && gone:
 		return nil, nil
 	case r.Failed == 1 && gone:
 		return nil, noComment(op) // the post is deleted
 	case r.Failed >= 0:
-		return nil, blog.CosmosError(op, r.Err())
+		return nil, stored.Error(op, r.Err())
 	}
 	return s.writtenPost(ctx, op, r.Items[1])
 }

@@ -10,6 +10,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // The comments of an author on a post are limited to maxPerAuthor, including those deleted in the last 30
@@ -92,7 +93,7 @@ func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPo
 	}.With("@post", k.post).With("@author", k.author)
 	for page, err := range s.posts.Query(ctx, query) {
 		if err != nil {
-			return blog.CosmosError(op, err)
+			return stored.Error(op, err)
 		}
 		for _, raw := range page {
 			part := 0

@@ -8,6 +8,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // DeleteUser deletes the caller's user, whose username the caller repeats: one conditional patch makes the
@@ -56,7 +57,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 
 // userOrTombstone reads a user item. It returns nil if the item does not exist.
 func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
-	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(userID, userID))
+	raw, err := stored.Read(ctx, op, s.users, stored.Key(userID, userID))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -65,9 +66,9 @@ func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.U
 
 // newestUserOrTombstone is userOrTombstone from the primary replica.
 func (s *Store) newestUserOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
-	raw, err := s.users.ReadPrimary(ctx, blog.Key(userID, userID))
+	raw, err := s.users.ReadPrimary(ctx, stored.Key(userID, userID))
 	if raw == nil || err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
 	return blog.DecodeUserOrTombstone(op, raw)
 }
@@ -80,16 +81,16 @@ func (s *Store) markDeleted(ctx context.Context, op string, u *blog.UserItem) (b
 	p.Set("/deleted", true)
 	p.Set("/deletionDate", date)
 	p.Increment("/revision", 1)
-	_, err := s.users.Patch(ctx, blog.Key(u.ID, u.ID), p)
+	_, err := s.users.Patch(ctx, stored.Key(u.ID, u.ID), p)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return "", nil
 	}
-	if ambiguous(ctx, err) {
+	if stored.Ambiguous(ctx, err) {
 		if have, readErr := s.newestUserOrTombstone(ctx, op, u.ID); readErr == nil && have != nil && have.Deleted && have.DeletedAt == date {
 			return date, nil
 		}
 	}
-	return date, blog.CosmosError(op, err)
+	return date, stored.Error(op, err)
 }
 
 func noUser(op string) error {

@@ -21,6 +21,8 @@ import (
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
+	"byline/store/stored"
+	"byline/store/username"
 )
 
 // openHeld opens an account on which jobs of deletions make no progress.
@@ -212,7 +214,7 @@ func TestDeleteUser_CreateAgain(t *testing.T) {
 	if e := err.(*blog.Error); e.RetryAfter <= 30*time.Second || e.RetryAfter > blog.DeletionGrace {
 		t.Errorf("got RetryAfter %v", e.RetryAfter)
 	}
-	w.Clock.Millis.Add((2 * blog.ReservationGrace).Milliseconds())
+	w.Clock.Millis.Add((2 * username.Grace).Milliseconds())
 	_, err = w.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "eve"), Username: "ada"})
 	storetest.WantCode(t, err, blog.Conflict, "username")
 	_, err = w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "ada"})
@@ -229,8 +231,8 @@ func TestDeleteUser_CreateAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{blog.UsernameKey("ada"), d.ada.ID} {
-		if err := c.Delete(ctx, blog.Key(id, id), ""); err != nil {
+	for _, id := range []string{username.Key("ada"), d.ada.ID} {
+		if err := c.Delete(ctx, stored.Key(id, id), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,7 +265,7 @@ func TestDeleteUser_CreateAgainEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), blog.Key(ada.ID, ada.ID), ""); err != nil {
+	if err := c.Delete(t.Context(), stored.Key(ada.ID, ada.ID), ""); err != nil {
 		t.Fatal(err)
 	}
 	w.Clock.Millis.Add(20_000)

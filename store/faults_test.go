@@ -22,6 +22,7 @@ import (
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 	"byline/store/live"
+	"byline/store/username"
 )
 
 // faultWorld is a world whose requests can fail.
@@ -733,8 +734,8 @@ func TestCreateUser_NameLostUnread(t *testing.T) {
 			w.Wire.After(func(r *http.Response) {
 				if r.StatusCode == http.StatusCreated && r.Request.Header.Get("X-Ms-Documentdb-Partitionkey") == fmt.Sprintf("[%q]", id) {
 					w.Wire.After(nil)
-					key := blog.UsernameKey(name)
-					w.Upsert("users", key, string(blog.Encode(blog.NewReservation(thief.ID, name, blog.NewDate(w.Clock.Now())))))
+					key := username.Key(name)
+					w.Upsert("users", key, string(blog.Encode(username.New(thief.ID, name, blog.NewDate(w.Clock.Now())))))
 				}
 			})
 			w.wire.Begin(c, func(r *http.Request) bool { return r.Header.Get("X-Ms-Documentdb-Is-Upsert") == "" }) // not the thief's

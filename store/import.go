@@ -10,6 +10,8 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/projection"
+	"byline/store/stored"
+	"byline/store/username"
 )
 
 // Thread is a post with its comments and likes. Counts and usernames must be correct: Import does not look
@@ -86,7 +88,7 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 
 func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
 	const op = "import user"
-	reservation, _, err := s.reservation(ctx, op, u.Username)
+	reservation, _, err := s.names.Read(ctx, op, u.Username)
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[T
 		below := t.items()
 		there, conflict, err := s.posts.CreateAll(ctx, t.Post.ID, below)
 		if err != nil {
-			return blog.CosmosError("import post", err)
+			return stored.Error("import post", err)
 		}
 		if (there || conflict) && len(below) > cosmos.MaxBatch { // the post may have been changed between the batches
 			err := s.views.Repair(ctx, projection.Difference{Kind: projection.Count, Partition: t.Post.ID, ID: t.Post.ID})
@@ -117,7 +119,7 @@ func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[T
 	oneByOne := reservation != nil // the user exists without these posts
 	if !oneByOne {
 		if _, oneByOne, err = s.users.CreateAll(ctx, u.ID, items); err != nil { // a projection was faster
-			return blog.CosmosError(op, err)
+			return stored.Error(op, err)
 		}
 	}
 	if oneByOne {
@@ -127,17 +129,17 @@ func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[T
 			}
 		}
 		if _, _, err := s.users.CreateAll(ctx, u.ID, items[:1]); err != nil {
-			return blog.CosmosError(op, err)
+			return stored.Error(op, err)
 		}
 	}
-	if have, err := blog.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil && have.Username != u.Username {
+	if have, err := stored.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil && have.Username != u.Username {
 		return err // renamed since
 	}
-	k := blog.UsernameKey(u.Username)
-	mine := blog.Encode(blog.NewReservation(u.ID, u.Username, u.CreatedAt))
+	k := username.Key(u.Username)
+	mine := blog.Encode(username.New(u.ID, u.Username, u.CreatedAt))
 	err = s.users.Create(ctx, k, mine)
 	if cosmos.HasStatus(err, http.StatusConflict) { // reserved meanwhile
-		have, etag, readErr := s.reservation(ctx, op, u.Username)
+		have, etag, readErr := s.names.Read(ctx, op, u.Username)
 		if readErr != nil {
 			return readErr
 		}
@@ -145,10 +147,10 @@ func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[T
 			if err := checkOwner(op, have, u); err != nil {
 				return err
 			}
-			_, err = s.users.Replace(ctx, blog.Key(k, k), mine, etag)
+			_, err = s.users.Replace(ctx, stored.Key(k, k), mine, etag)
 		}
 	}
-	return blog.CosmosError(op, err)
+	return stored.Error(op, err)
 }
 
 // items returns the items of the post's partition.
@@ -167,7 +169,7 @@ func (t *Thread) items() [][]byte {
 	return items
 }
 
-func checkOwner(op string, r *blog.Reservation, u *blog.User) error {
+func checkOwner(op string, r *username.Reservation, u *blog.User) error {
 	if r.OwnerID != u.ID {
 		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username", Message: "another user has the username " + u.Username}
 	}

@@ -10,12 +10,10 @@ import (
 
 // The limits on input, in characters.
 const (
-	maxUsername = 30
-	minUsername = 3
-	maxTitle    = 200
-	maxPost     = 100_000
-	maxComment  = 10_000
-	maxKey      = 100
+	maxTitle   = 200
+	maxPost    = 100_000
+	maxComment = 10_000
+	maxKey     = 100
 )
 
 // maxCounted is the most comments and likes of a post. A logical partition holds 20 GB, and then accepts
@@ -23,18 +21,6 @@ const (
 // other properties, a like less than 1 KB, so all of them together at most 6.4 GB
 // (TestLimits_FitIntoALogicalPartition).
 var maxCounted = map[string]int{"/commentCount": 100_000, "/likeCount": 1_000_000}
-
-func checkUsername(op, name string) error {
-	if len(name) < minUsername || len(name) > maxUsername {
-		return blog.Invalidf(op, "username", "username must have %d to %d characters", minUsername, maxUsername)
-	}
-	for i := range len(name) {
-		if !blog.IsIDByte(name[i]) {
-			return blog.Invalidf(op, "username", "username may contain only A-Z, a-z, 0-9, _ and -")
-		}
-	}
-	return nil
-}
 
 // checkText accepts 1 to limit characters with at least one visible one, and no control characters except
 // newlines and tabs if lines is true.

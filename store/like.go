@@ -6,6 +6,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // Like is one point read. It returns nil if the like does not exist.
@@ -16,7 +17,7 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, er
 		if !blog.ValidID(postID) || !blog.ValidID(userID) {
 			return nil, nil
 		}
-		raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, blog.LikeID(userID)))
+		raw, err := stored.Read(ctx, op, s.posts, stored.Key(postID, blog.LikeID(userID)))
 		if raw == nil || err != nil {
 			return nil, err
 		}
@@ -32,9 +33,9 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, er
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
 	ctx = s.beginRead(ctx, ManyLikes)
 	likes, err := cachedMany(ctx, s.posts, postIDs, "like "+userID, func(ctx context.Context, postIDs []string) ([]*blog.Like, error) {
-		return blog.ReadAll(ctx, "read likes", s.posts, postIDs,
+		return stored.ReadAll(ctx, "read likes", s.posts, postIDs,
 			func(postID string) cosmos.Key {
-				return blog.Key(postID, blog.LikeID(userID))
+				return stored.Key(postID, blog.LikeID(userID))
 			},
 			blog.DecodeLike, func(l *blog.Like) string { return l.PostID })
 	})
@@ -79,7 +80,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 	if exists {
 		return s.firstLike(ctx, op, item)
 	}
-	if ambiguous(ctx, err) {
+	if stored.Ambiguous(ctx, err) {
 		if like, post, readErr := s.firstLike(ctx, op, item); readErr == nil {
 			return like, post, nil
 		}
@@ -123,8 +124,8 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 		b.Delete(blog.LikeID(userID))
 		b.Patch(postID, count("/likeCount", -1))
 	})
-	if ambiguous(ctx, err) {
-		like, likeErr := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, blog.LikeID(userID)))
+	if stored.Ambiguous(ctx, err) {
+		like, likeErr := stored.Read(ctx, op, s.posts, stored.Key(postID, blog.LikeID(userID)))
 		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
 			s.noteCounts(ctx, post)
 			return post, nil
@@ -132,7 +133,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	}
 	switch {
 	case err != nil:
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		post, err := s.readPost(ctx, postID)
 		if post == nil && err == nil {
@@ -145,7 +146,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):
 		return nil, blog.NoPost(op)
 	case r.Failed >= 0:
-		return nil, blog.CosmosError(op, r.Err())
+		return nil, stored.Error(op, r.Err())
 	}
 	return s.writtenPost(ctx, op, r.Items[1])
 }

@@ -10,6 +10,7 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/deletion"
+	"byline/store/stored"
 )
 
 // list is a list of items of one partition, sorted by (creationDate, id).
@@ -74,7 +75,7 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 	query.PageSize = int32(first + 1) // the extra item tells whether more follow
 	for body, err := range l.container.QueryBodies(ctx, query) {
 		if err != nil {
-			return blog.CosmosError(l.op, err)
+			return stored.Error(l.op, err)
 		}
 		room := first - len(to.Items)
 		most, hides := room+1, l.deletions.Any()

@@ -18,6 +18,7 @@ import (
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 	"byline/store/projection"
+	"byline/store/stored"
 )
 
 // addLong creates a post with a text of so many bytes.
@@ -55,7 +56,7 @@ func (w *world) text(id string) *blog.TextItem {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	raw, err := blog.ReadItem(w.T.Context(), "test", c, blog.Key(id, blog.TextID))
+	raw, err := stored.Read(w.T.Context(), "test", c, stored.Key(id, blog.TextID))
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -327,7 +328,7 @@ func TestCreatePost_KeyOfLongInlinePost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := blog.ReadItem(t.Context(), "test", c, blog.Key(p.ID, p.ID))
+	raw, err := stored.Read(t.Context(), "test", c, stored.Key(p.ID, p.ID))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 func placeOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID }
@@ -32,7 +33,7 @@ func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
 	if !blog.ValidID(id) {
 		return nil, nil
 	}
-	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(id, id))
+	raw, err := stored.Read(ctx, op, s.posts, stored.Key(id, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -100,13 +101,13 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	if err = s.createPost(ctx, item, text); cosmos.HasStatus(err, http.StatusConflict) {
 		return s.firstPost(ctx, op, item)
 	}
-	if ambiguous(ctx, err) {
+	if stored.Ambiguous(ctx, err) {
 		if first, readErr := s.firstPost(ctx, op, item); readErr == nil {
 			return first, nil
 		}
 	}
 	if err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
 	s.views.UpdateSummaries(ctx, post)
 	return post, nil
@@ -120,7 +121,7 @@ func (s *Store) authorAndOther(ctx context.Context, op string, n NewPost, id str
 	if n.Key != "" {
 		g.Go(func() (err error) {
 			otherID := blog.OtherID(id)
-			other, err = blog.ReadItem(ctx, op, s.posts, blog.Key(otherID, otherID))
+			other, err = stored.Read(ctx, op, s.posts, stored.Key(otherID, otherID))
 			return err
 		})
 	}
@@ -152,7 +153,7 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 // than blog.MaxWriteTime, it writes the summaries, as that attempt may have been interrupted before; those of an
 // older post would put it back into the feed.
 func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
-	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
+	raw, err := stored.Read(ctx, op, s.posts, stored.Key(item.ID, item.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -237,14 +238,14 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.whyNotEdited(ctx, op, userID, postID)
 	}
-	if ambiguous(ctx, err) {
+	if stored.Ambiguous(ctx, err) {
 		if post, readErr := s.readWhole(ctx, postID); readErr == nil && isEdited(post, date, e) {
 			s.views.UpdateSummaries(ctx, post)
 			return post, nil
 		}
 	}
 	if err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
 	post, err := blog.DecodePost(op, raw)
 	if post == nil {
@@ -306,7 +307,7 @@ func (s *Store) editGuessing(ctx context.Context, userID, postID string, e PostE
 	p.Increment("/version", 1)
 	p.Increment("/revision", 1)
 	if alone {
-		r, err := s.posts.Patch(ctx, blog.Key(postID, postID), p)
+		r, err := s.posts.Patch(ctx, stored.Key(postID, postID), p)
 		return r.Value, err
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
@@ -383,15 +384,15 @@ const maxDeleteTries = 20
 // tryDeletePost replaces a post by its tombstone, and returns the deleted post. It returns nil if the post was
 // changed meanwhile.
 func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, postID string) (*blog.Post, error) {
-	key := blog.Key(postID, postID)
-	stored, err := s.posts.Read(ctx, key)
+	key := stored.Key(postID, postID)
+	have, err := s.posts.Read(ctx, key)
 	if err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
-	if stored.Value == nil {
+	if have.Value == nil {
 		return nil, blog.NoPost(op)
 	}
-	p, err := s.decodePost(op, stored.Value)
+	p, err := s.decodePost(op, have.Value)
 	switch {
 	case err != nil:
 		return nil, err
@@ -402,19 +403,19 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 	}
 	p.Tombstone = true
 	p.Revision++
-	_, err = s.posts.Replace(ctx, key, blog.Encode(blog.NewPostTombstone(p)), stored.ETag)
+	_, err = s.posts.Replace(ctx, key, blog.Encode(blog.NewPostTombstone(p)), have.ETag)
 	switch {
 	case cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound):
 		return nil, nil
-	case ambiguous(ctx, err):
-		raw, readErr := blog.ReadItem(ctx, op, s.posts, key)
+	case stored.Ambiguous(ctx, err):
+		raw, readErr := stored.Read(ctx, op, s.posts, key)
 		have, decodeErr := blog.DecodePostOrTombstone(op, raw)
 		if readErr == nil && raw != nil && decodeErr == nil && have.Tombstone && who.includes(have.AuthorID) {
 			return have, nil
 		}
 	}
 	if err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
 	return p, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // Containers returns the names of the blog's containers, without leases.
@@ -66,5 +67,5 @@ func Provision(ctx context.Context, account *cosmos.Account, spec cosmos.Databas
 			"%v: run \"byline provision --cosmos-endpoint %s --cosmos-database %s\" with the account's key in COSMOS_KEY, or the commands that \"byline provision --template az --cosmos-database %[3]s\" prints",
 			missing, account.Client().Endpoint(), spec.Name)}
 	}
-	return blog.CosmosError(op, err)
+	return stored.Error(op, err)
 }

@@ -3,18 +3,18 @@ package store
 import (
 	"context"
 
-	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // cached is cosmos.Get.
 func cached[T any](ctx context.Context, c *cosmos.Container, partition, what string, read func(context.Context) (T, error)) (T, error) {
 	v, err := cosmos.Get(ctx, c, partition, what, read)
-	return v, blog.CosmosError("read", err)
+	return v, stored.Error("read", err)
 }
 
 // cachedMany is cosmos.GetMany.
 func cachedMany[T any](ctx context.Context, c *cosmos.Container, partitions []string, what string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
 	all, err := cosmos.GetMany(ctx, c, partitions, what, read)
-	return all, blog.CosmosError("read", err)
+	return all, stored.Error("read", err)
 }

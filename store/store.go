@@ -14,6 +14,8 @@ import (
 	"byline/store/deletion"
 	"byline/store/live"
 	"byline/store/projection"
+	"byline/store/stored"
+	"byline/store/username"
 )
 
 // Names of log attributes.
@@ -49,7 +51,7 @@ type Options struct {
 	// 24 hours.
 	RenameCooldown time.Duration
 
-	// ReservedUsernames are usernames that no user can take, besides those of reservedUsernames. Users keep the
+	// ReservedUsernames are usernames that no user can take, besides those of package username. Users keep the
 	// names that they have.
 	ReservedUsernames []string
 
@@ -96,7 +98,8 @@ type Store struct {
 
 	users, posts, feed *cosmos.Container
 	background         struct{ users, posts, feed, leases *cosmos.Container } // for reads at low priority, which wait while throttled
-	reserved           reservedUsernames
+	names              *username.Names
+	reserved           username.Reserved
 	sessionContainers  []*cosmos.Container // covered by sessions, whose tokens depend on the order
 	feedPartitions     []string            // partition keys of the feed
 }
@@ -109,7 +112,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	o = o.withDefaults()
 	o.Clock = account.Correct(o.Clock)
 	s := &Store{o: o, account: account, comments: newAuthorComments(), counts: newKnownCounts(),
-		reserved: newReservedUsernames(o.ReservedUsernames)}
+		reserved: username.NewReserved(o.ReservedUsernames)}
 	account.Patterns(patterns...)
 	var err error
 	s.views, err = projection.New(account, projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,
@@ -133,6 +136,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 		}
 	}
 	s.sessionContainers = []*cosmos.Container{s.users, s.posts, s.feed}
+	s.names = &username.Names{Users: s.users, Clock: o.Clock, Logger: o.Logger}
 	s.deletions = s.newDeletions()
 	if s.events, err = s.newEvents(); err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
@@ -153,7 +157,7 @@ func (s *Store) Run(ctx context.Context) error {
 	if s.feed.Caches() { // at request priority: without the tail every read is a request
 		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, wokenByReads, nil).Run(ctx) })
 	}
-	return blog.CosmosError("run store", g.Wait())
+	return stored.Error("run store", g.Wait())
 }
 
 // tail returns a tail of a container's changes, which calls handle and observe unless they are nil.
@@ -177,9 +181,9 @@ func wokenByReads() bool { return true }
 // returns Throttled.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx = s.account.Begin(cosmos.WithoutRetries(ctx), Readiness)
-	_, err := s.posts.Read(ctx, blog.Key("ready", "ready"))
+	_, err := s.posts.Read(ctx, stored.Key("ready", "ready"))
 	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
-		return blog.CosmosError("check readiness", err)
+		return stored.Error("check readiness", err)
 	}
 	if err != nil && cosmos.ErrorOf(err).NoContainer() {
 		return &blog.Error{Code: blog.Unavailable, Op: "check readiness", Message: "the containers do not exist", Err: err}

@@ -9,6 +9,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // readWhole is Post without the item cache.
@@ -21,11 +22,11 @@ func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
 	var g errgroup.Group
 	if blog.IsLongID(id) {
 		g.Go(func() (err error) {
-			text, err = blog.ReadItem(ctx, op, s.posts, blog.Key(id, blog.TextID))
+			text, err = stored.Read(ctx, op, s.posts, stored.Key(id, blog.TextID))
 			return err
 		})
 	}
-	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(id, id))
+	raw, err := stored.Read(ctx, op, s.posts, stored.Key(id, id))
 	if textErr := g.Wait(); err == nil {
 		err = textErr
 	}
@@ -53,7 +54,7 @@ func decodePostItem(op string, raw []byte) (item blog.PostItem, ok bool, err err
 func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text []byte) (*blog.Post, error) {
 	p, ok := item.Whole(text)
 	if !ok && text == nil {
-		text, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, blog.TextID))
+		text, err := stored.Read(ctx, op, s.posts, stored.Key(item.ID, blog.TextID))
 		if err != nil {
 			return nil, err
 		}
@@ -69,19 +70,19 @@ func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text [
 			b.Read(blog.TextID)
 		})
 		if err != nil {
-			return nil, blog.CosmosError(op, err)
+			return nil, stored.Error(op, err)
 		}
 		switch {
 		case r.Failed == 0 && r.Status == http.StatusNotFound:
 			return nil, nil
 		case r.Failed == 1 && r.Status == http.StatusNotFound: // the text is lost, or the post has become short
-			raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
+			raw, err := stored.Read(ctx, op, s.posts, stored.Key(item.ID, item.ID))
 			if err != nil {
 				return nil, err
 			}
 			r.Items = [][]byte{raw, nil}
 		case r.Failed >= 0:
-			return nil, blog.CosmosError(op, r.Err())
+			return nil, stored.Error(op, r.Err())
 		}
 		now, there, err := decodePostItem(op, r.Items[0])
 		if !there {
@@ -106,7 +107,7 @@ func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, err
 	read := func(keys []cosmos.Key) error {
 		all, err := s.posts.ReadMany(ctx, keys)
 		if err != nil {
-			return blog.CosmosError(op, err)
+			return stored.Error(op, err)
 		}
 		for _, raw := range all {
 			var e blog.Authored
@@ -129,9 +130,9 @@ func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, err
 		if !blog.ValidID(id) {
 			continue
 		}
-		keys = append(keys, blog.Key(id, id))
+		keys = append(keys, stored.Key(id, id))
 		if blog.IsLongID(id) {
-			keys = append(keys, blog.Key(id, blog.TextID))
+			keys = append(keys, stored.Key(id, blog.TextID))
 		}
 	}
 	if err := read(keys); err != nil {
@@ -139,7 +140,7 @@ func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, err
 	}
 	for id, item := range items {
 		if item.TextDigest != "" && texts[id] == nil {
-			more = append(more, blog.Key(id, blog.TextID))
+			more = append(more, stored.Key(id, blog.TextID))
 		}
 	}
 	if err := read(more); err != nil {

@@ -7,7 +7,12 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
+	"byline/store/username"
 )
+
+// sagaTimeout bounds the steps of creating or renaming a user.
+const sagaTimeout = username.Grace / 2
 
 // wholeUser is the name of a user in the item cache.
 const wholeUser = "user"
@@ -23,7 +28,7 @@ func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error)
 	if !blog.ValidID(id) {
 		return nil, nil
 	}
-	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(id, id))
+	raw, err := stored.Read(ctx, op, s.users, stored.Key(id, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -34,8 +39,31 @@ func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error)
 func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
 	ctx = s.account.Begin(ctx, ManyUsers)
 	return cachedMany(ctx, s.users, ids, wholeUser, func(ctx context.Context, ids []string) ([]*blog.User, error) {
-		return blog.ReadUsers(ctx, s.users, ids, s.decodeUser)
+		return stored.ReadUsers(ctx, s.users, ids, s.decodeUser)
 	})
+}
+
+// UserByUsername finds a user by name, ignoring case, or by a released name that is still kept
+// for them: two point reads. It returns nil if the user does not exist.
+func (s *Store) UserByUsername(ctx context.Context, name string) (*blog.User, error) {
+	const op = "read user by username"
+	ctx = s.account.Begin(ctx, ByUsername)
+	if username.Check(op, name) != nil {
+		return nil, nil
+	}
+	k := username.Key(name)
+	reservation, err := cached(ctx, s.users, k, "username", func(ctx context.Context) (*username.Reservation, error) {
+		item, _, err := s.names.Read(ctx, op, name)
+		return item, err
+	})
+	if reservation == nil || err != nil {
+		return nil, err
+	}
+	u, err := s.User(ctx, reservation.OwnerID)
+	if u == nil || err != nil || username.Key(u.Username) != reservation.ID && !reservation.Kept(s.o.Clock()) {
+		return nil, err // reserved for a create or rename that has not ended
+	}
+	return u, nil
 }
 
 // NewUser is a user to create. ID comes from blog.UserID.
@@ -48,7 +76,7 @@ type NewUser struct {
 // Validate returns an Error for each invalid field, joined.
 func (n NewUser) Validate() error {
 	const op = "create user"
-	return errors.Join(checkUsername(op, n.Username), checkKey(op, n.Key))
+	return errors.Join(username.Check(op, n.Username), checkKey(op, n.Key))
 }
 
 // CreateUser is C1: it reserves the name, then creates the user. Conflict if the name is taken (Field is
@@ -69,10 +97,10 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	if existing != nil || err != nil {
 		return existing, err
 	}
-	if err := s.reserved.check(op, n.Username); err != nil {
+	if err := s.reserved.Check(op, n.Username); err != nil {
 		return nil, err
 	}
-	if err := s.reserveUsername(ctx, op, n.ID, n.Username); err != nil {
+	if err := s.names.Reserve(ctx, op, n.ID, n.Username); err != nil {
 		return nil, err
 	}
 	err = s.users.Create(ctx, n.ID, blog.Encode(item))
@@ -81,28 +109,28 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 			return existing, err
 		}
 	}
-	if ambiguous(ctx, err) {
-		if have, readErr := blog.ReadUser(ctx, op, s.users, n.ID); readErr == nil && have != nil && have.CreatedAt == item.CreatedAt && have.Username == n.Username {
+	if stored.Ambiguous(ctx, err) {
+		if have, readErr := stored.ReadUser(ctx, op, s.users, n.ID); readErr == nil && have != nil && have.CreatedAt == item.CreatedAt && have.Username == n.Username {
 			return have, nil
 		}
 	}
 	if err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
-	if lost, err := s.lost(ctx, op, n.ID, n.Username); err != nil {
+	if lost, err := s.names.Lost(ctx, op, n.ID, n.Username); err != nil {
 		return nil, err
 	} else if lost {
-		return nil, s.uncreate(ctx, op, &item.User)
+		return nil, s.undoCreate(ctx, op, &item.User)
 	}
 	return &item.User, nil
 }
 
-// uncreate deletes a user that was just created and lost the name, and returns Conflict.
-func (s *Store) uncreate(ctx context.Context, op string, u *blog.User) error {
-	key := blog.Key(u.ID, u.ID)
+// undoCreate deletes a user that was just created and lost the name, and returns Conflict.
+func (s *Store) undoCreate(ctx context.Context, op string, u *blog.User) error {
+	key := stored.Key(u.ID, u.ID)
 	r, err := s.users.Read(ctx, key)
 	if err != nil {
-		return blog.CosmosError(op, err)
+		return stored.Error(op, err)
 	}
 	if r.Value != nil {
 		have, malformed := blog.DecodeUser(op, r.Value)
@@ -114,15 +142,15 @@ func (s *Store) uncreate(ctx context.Context, op string, u *blog.User) error {
 		}
 	}
 	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
-		return blog.CosmosError(op, err)
+		return stored.Error(op, err)
 	}
-	return blog.ErrTaken(op)
+	return username.ErrTaken(op)
 }
 
 // existingUser returns the user of an earlier attempt with the same idempotency key, nil if there is no
 // user, and Conflict if the user was created otherwise or is being deleted.
 func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem) (*blog.User, error) {
-	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(item.ID, item.ID))
+	raw, err := stored.Read(ctx, op, s.users, stored.Key(item.ID, item.ID))
 	if raw == nil && err == nil && s.deletions.Hides(item.ID, item.CreatedAt) {
 		err = s.beingDeleted(op, item.ID, "")
 	}
@@ -142,6 +170,47 @@ func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem)
 	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "you already have a user; rename it with updateUser"}
 }
 
+// RenameUser gives a user another name: it reserves the name, changes the user, and releases
+// the old name. The projections rename everything the user wrote. NotFound if the user does
+// not exist, Conflict (Field is "username") if the name is taken, Throttled after username.MaxRenames
+// renames. A repetition changes nothing, and is never throttled.
+func (s *Store) RenameUser(ctx context.Context, userID, name string) (*blog.User, error) {
+	const op = "rename user"
+	ctx = s.account.Begin(ctx, C1)
+	if err := username.Check(op, name); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
+	defer cancel()
+	session := cosmos.SessionFrom(ctx)
+	session.MarkWritten() // also if a repetition has nothing to write
+	for range 3 {
+		u, err := stored.ReadUserItem(ctx, op, s.users, userID)
+		if err != nil {
+			return nil, err
+		}
+		if u == nil || s.deletions.Hides(u.ID, u.CreatedAt) {
+			return nil, noUser(op)
+		}
+		if u.Username == name {
+			s.noteRename(session, userID)
+			return &u.User, nil
+		}
+		if err := s.reserved.Check(op, name); err != nil {
+			return nil, err
+		}
+		if wait := s.names.Wait(u, s.o.RenameCooldown); wait > 0 {
+			return nil, &blog.Error{Code: blog.Throttled, Op: op, RetryAfter: wait,
+				Message: "you have changed your name three times; try again later"}
+		}
+		renamed, err := s.names.Rename(ctx, op, u, name, func() { s.noteRename(session, userID) })
+		if renamed != nil || err != nil {
+			return renamed, err
+		}
+	}
+	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is renaming the user; try again"}
+}
+
 // author reads the acting user. Forbidden if it does not exist.
 func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, error) {
 	u, err := s.readUser(ctx, op, userID)
@@ -157,7 +226,7 @@ func (s *Store) Empty(ctx context.Context) (bool, error) {
 	ctx = s.account.Begin(ctx, Readiness)
 	for users, err := range s.background.users.Query(ctx, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type = 'user'", AllPartitions: true, PageSize: 1}) {
 		if err != nil {
-			return false, blog.CosmosError("look for users", err)
+			return false, stored.Error("look for users", err)
 		}
 		if len(users) > 0 {
 			return false, nil

@@ -9,6 +9,8 @@ import (
 	"byline/internal/jsonpart"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
+	"byline/store/username"
 )
 
 // exportPageSize is the most items in a page of an export: few enough that a page takes a small part of
@@ -84,7 +86,7 @@ func (s *Store) exportPage(ctx context.Context, userID, position string) (Export
 		return ExportPage{}, invalidPosition(op, err)
 	}
 	if err != nil {
-		return ExportPage{}, blog.CosmosError(op, err)
+		return ExportPage{}, stored.Error(op, err)
 	}
 	page := ExportPage{Container: part.container.Name(), Position: exportEnd}
 	if continuation != "" {
@@ -125,26 +127,26 @@ func withoutSystemProperties(item []byte) []byte {
 
 // UserIDOf returns the id of the user who has a name or for whom a released name is kept, ignoring case,
 // even while the user is being deleted. It returns "" if no user has the name.
-func (s *Store) UserIDOf(ctx context.Context, username string) (string, error) {
+func (s *Store) UserIDOf(ctx context.Context, name string) (string, error) {
 	const op = "find user by username"
 	ctx = s.account.Begin(ctx, Export)
-	if checkUsername(op, username) != nil {
+	if username.Check(op, name) != nil {
 		return "", nil
 	}
-	users, k := s.background.users, blog.UsernameKey(username)
-	raw, err := blog.ReadItem(ctx, op, users, blog.Key(k, k))
+	users, k := s.background.users, username.Key(name)
+	raw, err := stored.Read(ctx, op, users, stored.Key(k, k))
 	if raw == nil || err != nil {
 		return "", err
 	}
-	r, ok, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw)
+	r, ok, err := blog.Decode[username.Reservation](op, blog.TypeUsername, raw)
 	if !ok || !blog.ValidID(r.OwnerID) {
 		return "", err
 	}
-	if raw, err = blog.ReadItem(ctx, op, users, blog.Key(r.OwnerID, r.OwnerID)); raw == nil || err != nil {
+	if raw, err = stored.Read(ctx, op, users, stored.Key(r.OwnerID, r.OwnerID)); raw == nil || err != nil {
 		return "", err
 	}
 	owner, _, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
-	if err != nil || blog.UsernameKey(owner.Username) != k && !r.Kept(s.o.Clock()) {
+	if err != nil || username.Key(owner.Username) != k && !r.Kept(s.o.Clock()) {
 		return "", err // reserved for a create or rename that has not ended
 	}
 	return owner.ID, nil

@@ -15,6 +15,8 @@ import (
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
+	"byline/store/stored"
+	"byline/store/username"
 )
 
 // The age of a reservation counts by Cosmos DB's clock, not by that of the instance that wrote it.
@@ -217,18 +219,18 @@ func raceForName(t *testing.T, o emulator.Options) {
 			ids, operations = append(ids, id), append(operations, operation)
 		}
 		errs := race(w, random, operations...)
-		w.SeeNewest(blog.UsersContainer, ids[0], ids[1], blog.UsernameKey("wanted"))
+		w.SeeNewest(blog.UsersContainer, ids[0], ids[1], username.Key("wanted"))
 		var winners []string
 		for i, id := range ids {
 			c, err := w.Account.Container(w.Database, blog.UsersContainer)
 			if err != nil {
 				t.Fatal(err)
 			}
-			u, err := blog.ReadUser(t.Context(), "test", c, id)
+			u, err := stored.ReadUser(t.Context(), "test", c, id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			has := u != nil && blog.UsernameKey(u.Username) == blog.UsernameKey("wanted")
+			has := u != nil && username.Key(u.Username) == username.Key("wanted")
 			if has {
 				winners = append(winners, id)
 			}

@@ -24,6 +24,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/username"
 )
 
 var (
@@ -168,8 +169,8 @@ func (d *deletedUser) write(shared []string) {
 		create(blog.UsersContainer, id, blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: id, User: blog.User{ID: id, Username: name, CreatedAt: date(0), Revision: 1},
 			FormerUsernames: []string{"former-" + name}})
 		for _, name := range []string{name, "former-" + name} {
-			k := blog.UsernameKey(name)
-			create(blog.UsersContainer, k, blog.NewReservation(id, name, date(0)))
+			k := username.Key(name)
+			create(blog.UsersContainer, k, username.New(id, name, date(0)))
 		}
 	}
 	post := func(id, author, name, content string, comments, likes int32, i int) []any {

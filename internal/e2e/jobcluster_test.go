@@ -25,6 +25,7 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/stored"
 )
 
 // jobEngine is an engine that sums the request charges of jobs: of changes and queries in the posts
@@ -237,7 +238,7 @@ func (c *jobCluster) run(t *testing.T, job string, enqueue func(), meanwhile fun
 	all.Go(func() { meanwhile(ctx) })
 	seen := false
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
-		item, err := c.leases.Read(t.Context(), blog.Key(job, job))
+		item, err := c.leases.Read(t.Context(), stored.Key(job, job))
 		if err != nil {
 			t.Fatal(err)
 		}

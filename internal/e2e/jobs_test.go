@@ -13,8 +13,8 @@ import (
 	"byline/graph/auth"
 	"byline/graph/globalid"
 	"byline/internal/longtest"
-	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // Sizes of the jobs of TestJobs.
@@ -105,7 +105,7 @@ func TestJobs_Stop(t *testing.T) {
 		Owner string
 		Items int
 	}) {
-		item, err := c.leases.Read(t.Context(), blog.Key(job, job))
+		item, err := c.leases.Read(t.Context(), stored.Key(job, job))
 		if err != nil {
 			t.Fatal(err)
 		}

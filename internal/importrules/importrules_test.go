@@ -98,3 +98,30 @@ func TestImportRules(t *testing.T) {
 		}
 	}
 }
+
+// TestImportRules_Model: the model imports no adapter, and the rooms of the store know neither the store nor
+// each other.
+func TestImportRules_Model(t *testing.T) {
+	all := imports(t, path.Join("..", ".."))
+	for folder, forbidden := range map[string][]string{
+		"store/blog":       {"byline/store"},
+		"store/stored":     {"byline/store/projection", "byline/store/username"},
+		"store/username":   {"byline/store/projection", "byline/store/live", "byline/store/deletion"},
+		"store/deletion":   {"byline/store/projection", "byline/store/live", "byline/store/username"},
+		"store/live":       {"byline/store/projection", "byline/store/deletion", "byline/store/username"},
+		"store/changefeed": {"byline/store/blog"},
+		"store/jobs":       {"byline/store/blog"},
+		"store/emulator":   {"byline/store/blog", "byline/store/cosmos"},
+	} {
+		if len(all[folder]) == 0 {
+			t.Errorf("%s imports nothing", folder)
+		}
+		for _, i := range all[folder] {
+			for _, f := range append(forbidden, "byline/graph", "byline/internal/server", "byline/internal/cli") {
+				if within(i, f) && !within(i, "byline/store/internal") && i != "byline/"+folder {
+					t.Errorf("%s imports %s", folder, i)
+				}
+			}
+		}
+	}
+}

@@ -1,13 +1,9 @@
 package blog
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
-
-	"byline/store/cosmos"
 )
 
 // Code says what kind of failure an Error is. The set is closed.
@@ -71,29 +67,6 @@ func CodeOf(err error) Code {
 // Invalidf returns an Error of code Invalid.
 func Invalidf(op, field, format string, args ...any) error {
 	return &Error{Code: Invalid, Op: op, Field: field, Message: fmt.Sprintf(format, args...)}
-}
-
-// CosmosError converts an error of package cosmos. Callers handle the statuses that they
-// expect (404, 409, 412) first.
-func CosmosError(op string, err error) error {
-	var known *Error
-	if err == nil || errors.As(err, &known) {
-		return err
-	}
-	e, response := &Error{Code: Internal, Op: op, Err: err}, cosmos.ErrorOf(err)
-	switch {
-	case errors.Is(err, context.Canceled):
-		e.Code = Canceled
-	case response.PartitionFull():
-		e.Code, e.Message = LimitReached, "no more can be stored here; a retry does not help"
-	case response.Unavailable():
-		e.Code = Unavailable
-	case response.Status == http.StatusTooManyRequests:
-		e.Code, e.RetryAfter = Throttled, response.RetryAfter
-	case response.Status == http.StatusConflict, response.Status == http.StatusPreconditionFailed:
-		e.Code = Conflict
-	}
-	return e
 }
 
 // NoPost returns the NotFound of a post.

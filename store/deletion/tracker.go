@@ -15,6 +15,7 @@ import (
 	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/internal/sleep"
+	"byline/store/stored"
 )
 
 // Pattern is the access pattern of the tracker's reads, and of the deletion of a user.
@@ -216,7 +217,7 @@ func (t *Tracker) list(ctx context.Context) error {
 	query := cosmos.Query{Text: "SELECT c.subject FROM c WHERE c.kind = 'deleteUser'", AllPartitions: true}
 	for page, err := range t.o.Leases.Query(cosmos.WithPattern(ctx, Pattern), query) {
 		if err != nil {
-			return blog.CosmosError(op, err)
+			return stored.Error(op, err)
 		}
 		for _, raw := range page {
 			var job struct {
@@ -261,7 +262,7 @@ func (t *Tracker) usersOrTombstones(ctx context.Context, op string, ids []string
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return blog.ReadAll(cosmos.WithPattern(ctx, Pattern), op, t.o.Users, ids,
-		func(id string) cosmos.Key { return blog.Key(id, id) },
+	return stored.ReadAll(cosmos.WithPattern(ctx, Pattern), op, t.o.Users, ids,
+		func(id string) cosmos.Key { return stored.Key(id, id) },
 		blog.DecodeUserOrTombstone, func(u *blog.UserItem) string { return u.ID })
 }

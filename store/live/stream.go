@@ -9,6 +9,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 const tailStartTimeout = 10 * time.Second // longest wait of a new stream for the tail
@@ -154,7 +155,7 @@ func notFollowed(ctx context.Context) error {
 		return known
 	}
 	if cosmos.HasStatus(err, http.StatusTooManyRequests) {
-		return blog.CosmosError(followChanges, err)
+		return stored.Error(followChanges, err)
 	}
 	return &blog.Error{Code: blog.Canceled, Op: followChanges, Err: err}
 }

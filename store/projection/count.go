@@ -7,7 +7,33 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
+
+// counts is the view of the counts of comments and likes on their posts.
+func (v *Views) counts() view {
+	return view{
+		kind: Count,
+		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
+			for id, p := range read.posts {
+				if p.exists && (p.comments != 0 || p.likes != 0) {
+					found = append(found, Difference{Kind: Count, Partition: id, ID: id})
+				}
+			}
+			return found, nil
+		},
+		replayed: func(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+			for _, p := range posts {
+				if !p.Tombstone {
+					found = append(found, Difference{Kind: Count, Partition: p.ID, ID: p.ID})
+				}
+			}
+			return found, nil
+		},
+		compare: v.compareCount,
+		repair:  v.repairCount,
+	}
+}
 
 // countOf counts the comments and likes of a post or tombstone. It counts again if the revision changes
 // meanwhile.
@@ -75,6 +101,6 @@ func (v *Views) repairCount(ctx context.Context, d Difference) error {
 	o.Set("/commentCount", comments)
 	o.Set("/likeCount", likes)
 	o.Increment("/revision", 1)
-	_, err = v.posts.Patch(ctx, blog.Key(d.ID, d.ID), o)
+	_, err = v.posts.Patch(ctx, stored.Key(d.ID, d.ID), o)
 	return err
 }

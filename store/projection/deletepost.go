@@ -8,6 +8,7 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/jobs"
+	"byline/store/stored"
 )
 
 // deletePost does a unit of deletePostJob: a unit deletes some of the items of a deleted post. It needs no
@@ -18,15 +19,15 @@ func (v *Views) deletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		return jobs.Step{Done: true}, nil
 	}
 	d := &deletion{Views: v}
-	if _, err := v.posts.ReadPrimary(ctx, blog.Key(j.Subject, j.Subject)); err != nil { // so that the query sees the latest items
-		return jobs.Step{}, blog.CosmosError(op, err)
+	if _, err := v.posts.ReadPrimary(ctx, stored.Key(j.Subject, j.Subject)); err != nil { // so that the query sees the latest items
+		return jobs.Step{}, stored.Error(op, err)
 	}
 	left, err := d.deletePostItems(ctx, v.posts, j.Subject, time.Now().Add(deletionUnit))
 	step := jobs.Step{Items: int(d.done.Load()), Done: !left && err == nil}
 	if left && step.Items == 0 {
 		step.Wait = contentionWait
 	}
-	return step, blog.CosmosError(op, err)
+	return step, stored.Error(op, err)
 }
 
 // deletePostItems deletes comments, likes and the text of a deleted post from the posts container, until the end

@@ -12,7 +12,20 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/jobs"
+	"byline/store/stored"
 )
+
+// userDeletions is the view of the jobs of deleted users.
+func (v *Views) userDeletions() view {
+	return view{
+		kind:    Deletion,
+		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.deletions, nil },
+		compare: v.compareDeletion,
+		repair: func(ctx context.Context, d Difference) error {
+			return v.enqueue(ctx, deleteUserJob, map[string]int64{d.ID: 0})
+		},
+	}
+}
 
 // deletionStages are the stages of a deletion, in order. The second pass begins blog.DeletionGrace after the
 // user became a tombstone: the continuation of the stage "wait" is that time.
@@ -87,7 +100,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		step.Position = d.position(stage, "")
 		return step, nil
 	case err != nil:
-		return step, blog.CosmosError("delete user", err)
+		return step, stored.Error("delete user", err)
 	case d.left.Load():
 		if step.Items == 0 { // because of concurrent writes
 			step.Wait = contentionWait
@@ -129,9 +142,9 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 	if !blog.ValidID(id) {
 		return false, nil
 	}
-	item, err := d.users.Read(ctx, blog.Key(id, id))
+	item, err := d.users.Read(ctx, stored.Key(id, id))
 	if err != nil {
-		return false, blog.CosmosError(op, err)
+		return false, stored.Error(op, err)
 	}
 	if d.isTombstone(item.Value) {
 		d.etag = item.ETag
@@ -143,9 +156,9 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 		d.until = blog.NewDate(deleted.Add(blog.DeletionGrace))
 		return true, nil
 	}
-	raw, err := d.users.ReadPrimary(ctx, blog.Key(id, id))
+	raw, err := d.users.ReadPrimary(ctx, stored.Key(id, id))
 	if err != nil || !d.isTombstone(raw) {
-		return false, blog.CosmosError(op, err)
+		return false, stored.Error(op, err)
 	}
 	return false, &blog.Error{Code: blog.Unavailable, Op: op, Err: fmt.Errorf("the replica does not have the tombstone of user %s yet", id)}
 }
@@ -260,7 +273,7 @@ func (d *deletion) deleteOne(ctx context.Context, c *cosmos.Container, partition
 		d.skip(c.Name(), blog.Encode(item), fmt.Errorf("item %q in partition %q, which is to be deleted, cannot be addressed", item.ID, partition))
 		return nil
 	}
-	err := c.Delete(ctx, blog.Key(partition, item.ID), item.ETag)
+	err := c.Delete(ctx, stored.Key(partition, item.ID), item.ETag)
 	switch {
 	case cosmos.HasStatus(err, http.StatusPreconditionFailed):
 		d.left.Store(true)

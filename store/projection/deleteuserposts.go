@@ -11,6 +11,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // deletePosts deletes a page of the user's posts, comments and likes.
@@ -64,14 +65,14 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 	}
 	replace := func() (changed bool, err error) {
 		tombstone.Revision++
-		etag, err = d.posts.Replace(ctx, blog.Key(id, id), blog.Encode(tombstone), etag)
+		etag, err = d.posts.Replace(ctx, stored.Key(id, id), blog.Encode(tombstone), etag)
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			return true, nil
 		}
 		return false, err
 	}
 	if deleted { // maybe by another instance
-		_, err = d.posts.ReadPrimary(ctx, blog.Key(id, id)) // so that the query sees the latest items
+		_, err = d.posts.ReadPrimary(ctx, stored.Key(id, id)) // so that the query sees the latest items
 	} else {
 		var changed bool
 		if changed, err = replace(); changed { // by concurrent likes and comments
@@ -102,7 +103,7 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 // readPost returns the tombstone of a post of the user, and whether it is stored already; nil if the post does
 // not exist.
 func (d *deletion) readPost(ctx context.Context, id string) (*blog.PostTombstone, cosmos.ETag, bool, error) {
-	r, err := d.posts.Read(ctx, blog.Key(id, id))
+	r, err := d.posts.Read(ctx, stored.Key(id, id))
 	if r.Value == nil || err != nil {
 		return nil, "", false, err
 	}

@@ -24,6 +24,7 @@ import (
 	"byline/store/internal/storetest"
 	"byline/store/jobs"
 	"byline/store/projection"
+	"byline/store/username"
 )
 
 // faultWorld is a small blog whose requests can fail. Its ids are the same in every world.
@@ -115,7 +116,7 @@ func (w *faultWorld) work(ctx context.Context, j jobs.Job) error {
 func (w *faultWorld) settle() {
 	w.T.Helper()
 	ctx := w.T.Context()
-	w.Clock.Millis.Add(2 * blog.ReservationGrace.Milliseconds()) // the sweep of usernames does not wait
+	w.Clock.Millis.Add(2 * username.Grace.Milliseconds()) // the sweep of usernames does not wait
 	for range 2 {
 		handlers, _ := w.Views().Handlers()
 		for _, processor := range slices.Sorted(maps.Keys(handlers)) {
@@ -332,8 +333,8 @@ func operations() map[string]faultOperation {
 		all["handler/"+processor] = faultOperation{
 			prepare: func(w *faultWorld) {
 				w.write()
-				w.Clock.Millis.Add(2 * blog.ReservationGrace.Milliseconds())
-				w.Upsert("users", "username:left", string(blog.Encode(blog.NewReservation("nobody", "left", w.post.CreatedAt))))
+				w.Clock.Millis.Add(2 * username.Grace.Milliseconds())
+				w.Upsert("users", "username:left", string(blog.Encode(username.New("nobody", "left", w.post.CreatedAt))))
 				w.Remove("users", "username:ada", "username:ada")
 				_, sources := w.Views().Handlers()
 				w.changes = w.items(sources[processor])

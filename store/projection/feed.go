@@ -12,7 +12,53 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
+
+// feedView is the view of the newest posts, in each partition of the feed.
+func (v *Views) feedView() view {
+	return view{
+		kind:     FeedEntry,
+		scanned:  v.scannedFeed,
+		replayed: v.replayedFeed,
+		compare:  v.compareFeedEntry,
+		repair:   v.repairFeedEntry,
+	}
+}
+
+// scannedFeed lists the entries that are wrong, missing or too old.
+func (v *Views) scannedFeed(ctx context.Context, read *verifier) ([]Difference, error) {
+	feed, err := v.readFeed(ctx, v.feed)
+	if err != nil {
+		return nil, err
+	}
+	found, newest := feed.suspects(), read.newest()
+	for _, partition := range v.feedPartitions {
+		last := feed.last(partition)
+		for i, e := range newest {
+			if _, ok := feed[partition][e.ID]; !ok && (i < blog.FeedServed || newestFirst(e, last) < 0) {
+				found = append(found, Difference{Kind: FeedEntry, Partition: partition, ID: e.ID})
+			}
+		}
+	}
+	return found, nil
+}
+
+// replayedFeed lists the posts that are among the newest.
+func (v *Views) replayedFeed(ctx context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+	for _, partition := range v.feedPartitions {
+		entries, err := v.feedEntries(ctx, partition)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range posts {
+			if len(entries) == 0 || newestFirst(entryOf(p), entries[len(entries)-1]) <= 0 {
+				found = append(found, Difference{Kind: FeedEntry, Partition: partition, ID: p.ID})
+			}
+		}
+	}
+	return found, nil
+}
 
 // feedRefill is the number of entries below which the feed is refilled after deletes.
 const feedRefill = 125
@@ -51,7 +97,7 @@ func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cos
 	var all []T
 	for items, err := range c.Query(ctx, q) {
 		if err != nil {
-			return nil, blog.CosmosError(op, err)
+			return nil, stored.Error(op, err)
 		}
 		for _, raw := range items {
 			var v T
@@ -137,11 +183,11 @@ func (v *Views) updateFeedCount(ctx context.Context, partition string, posts []*
 	if len(posts) != 1 || !countsOnly(ctx, posts[0]) {
 		return false, nil
 	}
-	_, err := v.feed.Patch(ctx, blog.Key(partition, posts[0].ID), patchCounts(posts[0]))
+	_, err := v.feed.Patch(ctx, stored.Key(partition, posts[0].ID), patchCounts(posts[0]))
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return false, nil
 	}
-	return err == nil, blog.CosmosError("update feed", err)
+	return err == nil, stored.Error("update feed", err)
 }
 
 // trimFeed deletes the entries of a partition after the first blog.FeedKept.
@@ -150,9 +196,9 @@ func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEn
 		if !blog.Addressable(entries[i].ID) {
 			continue // not written by Byline
 		}
-		err := v.feed.Delete(ctx, blog.Key(partition, entries[i].ID), "")
+		err := v.feed.Delete(ctx, stored.Key(partition, entries[i].ID), "")
 		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
-			return blog.CosmosError("trim feed", err)
+			return stored.Error("trim feed", err)
 		}
 	}
 	return nil
@@ -180,7 +226,7 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 		for _, e := range chunk {
 			ids = append(ids, e.ID)
 		}
-		posts, err := blog.ReadPosts(ctx, v.posts, ids, v.decodeAnyPost)
+		posts, err := stored.ReadPosts(ctx, v.posts, ids, v.decodeAnyPost)
 		if err != nil {
 			return err
 		}
@@ -213,9 +259,9 @@ func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*
 			continue
 		}
 		g.Go(func() error {
-			raw, err := c.ReadPrimary(ctx, blog.Key(p.ID, p.ID))
+			raw, err := c.ReadPrimary(ctx, stored.Key(p.ID, p.ID))
 			if raw == nil || err != nil {
-				return blog.CosmosError(op, err)
+				return stored.Error(op, err)
 			}
 			have, err := blog.DecodePostOrTombstone(op, raw)
 			if err != nil {

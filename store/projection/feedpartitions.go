@@ -12,6 +12,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // feedContent is the feed's entries by partition and id.
@@ -136,7 +137,7 @@ func (v *Views) FillFeed(ctx context.Context) error {
 	var written atomic.Int64
 	var gone []Difference
 	for ids := range slices.Chunk(feed.newest(), 100) {
-		posts, err := blog.ReadPosts(ctx, v.requests.posts, ids, v.decodeAnyPost)
+		posts, err := stored.ReadPosts(ctx, v.requests.posts, ids, v.decodeAnyPost)
 		if err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func (v *Views) FillFeed(ctx context.Context) error {
 			}
 		}
 		if err := g.Wait(); err != nil {
-			return blog.CosmosError(op, err)
+			return stored.Error(op, err)
 		}
 		changed, err := v.changedSince(ctx, v.requests.posts, posts)
 		if err != nil {
@@ -167,7 +168,7 @@ func (v *Views) FillFeed(ctx context.Context) error {
 		for _, p := range changed {
 			for _, partition := range v.feedPartitions {
 				if err := WriteSummary(ctx, v.requests.feed, partition, p); err != nil {
-					return blog.CosmosError(op, err)
+					return stored.Error(op, err)
 				}
 			}
 		}

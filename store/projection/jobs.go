@@ -5,8 +5,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"byline/store/blog"
 	"byline/store/jobs"
+	"byline/store/stored"
 )
 
 // The kinds of jobs: work that may take too long for the handler of a page.
@@ -29,11 +29,11 @@ func (v *Views) enqueue(ctx context.Context, kind string, subjects map[string]in
 	for subject, revision := range subjects {
 		g.Go(func() error { return v.jobs.Enqueue(ctx, kind, subject, revision) })
 	}
-	return blog.CosmosError("enqueue job", g.Wait())
+	return stored.Error("enqueue job", g.Wait())
 }
 
 // Jobs returns the unfinished jobs.
 func (v *Views) Jobs(ctx context.Context) ([]jobs.Job, error) {
 	all, err := v.jobs.List(ctx)
-	return all, blog.CosmosError("list jobs", err)
+	return all, stored.Error("list jobs", err)
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"strconv"
 
-	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // Load is a bulk load into an empty database that writes the views itself.
@@ -24,10 +24,10 @@ func (v *Views) BeginLoad(ctx context.Context) (*Load, error) {
 	l := &Load{views: v}
 	var err error
 	if l.posts, err = changefeed.EndIfEmpty(ctx, v.posts.ChangeFeed()); l.posts == nil || err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
 	if l.users, err = changefeed.EndIfEmpty(ctx, v.users.ChangeFeed()); l.users == nil || err != nil {
-		return nil, blog.CosmosError(op, err)
+		return nil, stored.Error(op, err)
 	}
 	return l, nil
 }
@@ -53,7 +53,7 @@ func (l *Load) Finish(ctx context.Context) (alone bool, err error) {
 			marks = posts
 		}
 		if err := changefeed.StartAfter(ctx, l.views.leases.ChangeFeed(), p.options.Name, l.views.o.Clock, marks); err != nil {
-			return false, blog.CosmosError("end load", err)
+			return false, stored.Error("end load", err)
 		}
 	}
 	return true, nil

@@ -12,7 +12,18 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/jobs"
+	"byline/store/stored"
 )
+
+// names is the view of authors' names on posts, comments and likes.
+func (v *Views) names() view {
+	return view{
+		kind:    Name,
+		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.wrongNames, nil },
+		compare: v.compareName,
+		repair:  v.repairName,
+	}
+}
 
 const (
 	renamePage   = 100             // items of a unit
@@ -39,7 +50,7 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "rename"
 	u, err := v.renamedUser(ctx, j)
 	if u == nil || err != nil {
-		return jobs.Step{Done: err == nil}, blog.CosmosError(op, err) // without a user, the feed has a later change
+		return jobs.Step{Done: err == nil}, stored.Error(op, err) // without a user, the feed has a later change
 	}
 	var at renamePosition
 	if json.Unmarshal([]byte(j.Position), &at) != nil || at.Name != u.Username {
@@ -57,7 +68,7 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		return jobs.Step{Position: at.String()}, nil
 	}
 	if err != nil {
-		return jobs.Step{}, blog.CosmosError(op, err)
+		return jobs.Step{}, stored.Error(op, err)
 	}
 	if err := v.renameItems(ctx, page, u.Username); err != nil {
 		return jobs.Step{}, err
@@ -80,7 +91,7 @@ func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.User, error)
 	if !blog.ValidID(j.Subject) {
 		return nil, nil
 	}
-	k := blog.Key(j.Subject, j.Subject)
+	k := stored.Key(j.Subject, j.Subject)
 	item, err := v.users.Read(ctx, k)
 	if err != nil {
 		return nil, err
@@ -134,9 +145,9 @@ func (v *Views) renameItem(ctx context.Context, item blog.Authored, name string)
 	if item.Type == blog.TypePost {
 		p.Increment("/revision", 1)
 	}
-	_, err := v.posts.Patch(ctx, blog.Key(item.PostID, item.ID), p)
+	_, err := v.posts.Patch(ctx, stored.Key(item.PostID, item.ID), p)
 	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
-		return blog.CosmosError("rename item", err)
+		return stored.Error("rename item", err)
 	}
 	return nil
 }
@@ -155,7 +166,7 @@ func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	users, err := blog.ReadUsers(ctx, v.users, ids, v.decodeAnyUser)
+	users, err := stored.ReadUsers(ctx, v.users, ids, v.decodeAnyUser)
 	if err != nil {
 		return err
 	}
@@ -181,7 +192,7 @@ func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 // readAuthored reads an item of a post's partition. It returns nil if it does not exist or is
 // deleted.
 func (v *Views) readAuthored(ctx context.Context, d Difference) (*blog.Authored, error) {
-	raw, err := blog.ReadItem(ctx, "verify", v.posts, blog.Key(d.Partition, d.ID))
+	raw, err := stored.Read(ctx, "verify", v.posts, stored.Key(d.Partition, d.ID))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -200,7 +211,7 @@ func (v *Views) compareName(ctx context.Context, d Difference) (*Difference, err
 	if item == nil || err != nil {
 		return nil, err
 	}
-	u, err := blog.ReadUser(ctx, "verify", v.users, item.UserID)
+	u, err := stored.ReadUser(ctx, "verify", v.users, item.UserID)
 	if u == nil || err != nil || u.Username == item.Username {
 		return nil, err
 	}
@@ -213,7 +224,7 @@ func (v *Views) repairName(ctx context.Context, d Difference) error {
 	if item == nil || err != nil {
 		return err
 	}
-	u, err := blog.ReadUser(ctx, "repair", v.users, item.UserID)
+	u, err := stored.ReadUser(ctx, "repair", v.users, item.UserID)
 	if u == nil || err != nil {
 		return err
 	}

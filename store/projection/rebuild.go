@@ -8,6 +8,8 @@ import (
 
 	"byline/store/blog"
 	"byline/store/changefeed"
+	"byline/store/stored"
+	"byline/store/username"
 )
 
 // Rebuild resets the checkpoints of the projections, in all instances, to the beginning of the change feeds.
@@ -26,7 +28,7 @@ func (v *Views) Rebuild(ctx context.Context) error {
 	}
 	for _, p := range v.projections() {
 		if err := changefeed.Reset(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.options.Name); err != nil {
-			return blog.CosmosError("rebuild", err)
+			return stored.Error("rebuild", err)
 		}
 	}
 	return nil
@@ -54,31 +56,22 @@ func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	return g.Wait()
 }
 
-// repairReplayed repairs the counts and long texts of replayed posts, and their feed entries if they are
-// among the newest. Their summaries are replayed with the users container.
+// repairReplayed repairs what a rebuild compares for a page of changed posts. Their summaries are replayed with the users
+// container.
 func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post) error {
 	if len(posts) == 0 {
 		return nil
 	}
 	var all []Difference
-	for _, p := range posts {
-		if !p.Tombstone {
-			all = append(all, Difference{Kind: Count, Partition: p.ID, ID: p.ID})
-			if p.Truncated || blog.IsLong(p.Content) {
-				all = append(all, Difference{Kind: Text, Partition: p.ID, ID: p.ID})
-			}
+	for _, view := range v.all() {
+		if view.replayed == nil {
+			continue
 		}
-	}
-	for _, partition := range v.feedPartitions {
-		entries, err := v.feedEntries(ctx, partition)
+		some, err := view.replayed(ctx, posts)
 		if err != nil {
 			return err
 		}
-		for _, p := range posts {
-			if len(entries) == 0 || newestFirst(entryOf(p), entries[len(entries)-1]) <= 0 {
-				all = append(all, Difference{Kind: FeedEntry, Partition: partition, ID: p.ID})
-			}
-		}
+		all = append(all, some...)
 	}
 	return v.repairAll(ctx, all)
 }
@@ -92,7 +85,7 @@ func suspectOf(e blog.Envelope, raw []byte) []Difference {
 			return []Difference{{Kind: Summary, Partition: copy.UserID, ID: copy.ID}}
 		}
 	case blog.TypeUsername:
-		if r, ok, err := blog.Decode[blog.Reservation]("rebuild", blog.TypeUsername, raw); ok && err == nil {
+		if r, ok, err := blog.Decode[username.Reservation]("rebuild", blog.TypeUsername, raw); ok && err == nil {
 			return []Difference{{Kind: Username, Partition: r.ID, ID: r.OwnerID}}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // Repair fixes one difference that Verify has found, if it still exists. Every write is conditional on
@@ -19,7 +20,7 @@ import (
 func (v *Views) Repair(ctx context.Context, d Difference) error {
 	err := v.repair(ctx, d)
 	if d.Kind == Username && d.addressable() && blog.CodeOf(err) == blog.Conflict {
-		return v.renameDuplicate(ctx, d, err)
+		return v.reservations.RenameDuplicate(v.account.Begin(ctx, Repair), d.Partition, d.ID, err)
 	}
 	return err
 }
@@ -37,28 +38,17 @@ func (v *Views) repair(ctx context.Context, d Difference) error {
 		if !d.addressable() {
 			return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("%s %q cannot be addressed", d.Kind, d.ID)}
 		}
-		switch d.Kind {
-		case Summary:
-			err = v.repairSummary(ctx, v.users, d)
-		case FeedEntry:
-			err = v.repairFeedEntry(ctx, d)
-		case Count:
-			err = v.repairCount(ctx, d)
-		case Text:
-			err = v.repairText(ctx, d)
-		case Name:
-			err = v.repairName(ctx, d)
-		case Username:
-			err = v.repairUsername(ctx, d)
-		case Deletion:
-			err = v.enqueue(ctx, deleteUserJob, map[string]int64{d.ID: 0})
+		view, err := v.viewOf(d.Kind)
+		if err != nil {
+			return err
 		}
+		err = view.repair(ctx, d)
 		if errors.Is(err, blog.ErrMalformed) {
 			return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
 		}
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
 			if err != nil {
-				return blog.CosmosError(op, err)
+				return stored.Error(op, err)
 			}
 			continue // compare again
 		}

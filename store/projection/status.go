@@ -3,8 +3,8 @@ package projection
 import (
 	"context"
 
-	"byline/store/blog"
 	"byline/store/changefeed"
+	"byline/store/stored"
 )
 
 // Status is the progress of a processor in one feed range of a container.
@@ -22,7 +22,7 @@ func (v *Views) Status(ctx context.Context) ([]Status, error) {
 	for _, p := range v.processors() {
 		ranges, err := changefeed.Status(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.options.Name)
 		if err != nil {
-			return nil, blog.CosmosError("read status of projections", err)
+			return nil, stored.Error("read status of projections", err)
 		}
 		for _, r := range ranges {
 			all = append(all, Status{p.options.Name, p.source.Name(), r})

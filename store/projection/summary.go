@@ -15,7 +15,30 @@ import (
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
+
+// summaries is the view of the summaries of posts in their authors' partitions.
+func (v *Views) summaries() view {
+	return view{
+		kind: Summary,
+		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
+			for id, p := range read.posts {
+				if p.exists && !p.deleted && read.summaries[summaryKey{p.author, id}] != p.short {
+					found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
+				}
+			}
+			for k := range read.summaries {
+				if p := read.posts[k.post]; p == nil || !p.exists || p.deleted || p.author != k.author {
+					found = append(found, Difference{Kind: Summary, Partition: k.author, ID: k.post})
+				}
+			}
+			return found, nil
+		},
+		compare: func(ctx context.Context, d Difference) (*Difference, error) { return v.compareSummary(ctx, v.users, d) },
+		repair:  func(ctx context.Context, d Difference) error { return v.repairSummary(ctx, v.users, d) },
+	}
+}
 
 // WriteSummary creates or updates the summary of a post in a partition of the users or feed
 // container, unless it has the same or a newer revision.
@@ -25,12 +48,12 @@ func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p 
 		if absent {
 			err = c.Create(ctx, partition, encodeSummary(p, c, partition))
 			if !cosmos.HasStatus(err, http.StatusConflict) {
-				return blog.CosmosError("create summary", err)
+				return stored.Error("create summary", err)
 			}
 		} else {
 			err = updateSummary(ctx, c, partition, p)
 			if !cosmos.HasStatus(err, http.StatusNotFound) {
-				return blog.CosmosError("update summary", err)
+				return stored.Error("update summary", err)
 			}
 		}
 		absent = !absent
@@ -85,7 +108,7 @@ func updateCounts(ctx context.Context, c *cosmos.Container, partition string, po
 		b.Patch(p.ID, patchCounts(p))
 	}
 	r, err := c.Batch(ctx, partition, &b)
-	return err == nil && r.Failed < 0, blog.CosmosError("update summaries", err)
+	return err == nil && r.Failed < 0, stored.Error("update summaries", err)
 }
 
 // updateSummary updates a summary if it is older than the post. The error of a missing summary
@@ -95,12 +118,12 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 		return replaceSummary(ctx, c, partition, p)
 	}
 	if countsOnly(ctx, p) {
-		_, err := c.Patch(ctx, blog.Key(partition, p.ID), patchCounts(p))
+		_, err := c.Patch(ctx, stored.Key(partition, p.ID), patchCounts(p))
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 			return err
 		}
 	}
-	_, err := c.Patch(ctx, blog.Key(partition, p.ID), patchAll(p))
+	_, err := c.Patch(ctx, stored.Key(partition, p.ID), patchAll(p))
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return nil // as new, or newer
 	}
@@ -120,7 +143,7 @@ func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, 
 		case revision >= p.Revision:
 			return nil
 		}
-		_, err = c.Replace(ctx, blog.Key(partition, p.ID), encodeSummary(p, c, partition), etag)
+		_, err = c.Replace(ctx, stored.Key(partition, p.ID), encodeSummary(p, c, partition), etag)
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) || ctx.Err() != nil {
 			return err
 		}
@@ -268,11 +291,11 @@ func outdated(ctx context.Context, c *cosmos.Container, posts []*blog.Post, part
 	}
 	keys := make([]cosmos.Key, len(posts))
 	for i, p := range posts {
-		keys[i] = blog.Key(partition(p), p.ID)
+		keys[i] = stored.Key(partition(p), p.ID)
 	}
 	items, err := c.ReadMany(ctx, keys)
 	if err != nil {
-		return nil, blog.CosmosError("read summaries", err)
+		return nil, stored.Error("read summaries", err)
 	}
 	revisions := map[string]int64{}
 	for _, raw := range items {
@@ -329,9 +352,9 @@ func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Diffe
 // readSummary returns a digest of a summary, its revision, and the ETag of the item, "" if it does not
 // exist. A tombstone is absent, with its revision.
 func readSummary(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
-	r, err := c.Read(ctx, blog.Key(partition, id))
+	r, err := c.Read(ctx, stored.Key(partition, id))
 	if err != nil {
-		return "", 0, "", blog.CosmosError("verify", err)
+		return "", 0, "", stored.Error("verify", err)
 	}
 	if r.Value == nil {
 		return absent, 0, "", nil
@@ -373,11 +396,11 @@ func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Differ
 	}
 	switch belongs := v.belongs(source, c, d.Partition); {
 	case belongs && etag != "": // also a tombstone, so that late changes do not restore the post
-		_, err = c.Replace(ctx, blog.Key(d.Partition, d.ID), encodeSummary(source, c, d.Partition), etag)
+		_, err = c.Replace(ctx, stored.Key(d.Partition, d.ID), encodeSummary(source, c, d.Partition), etag)
 	case belongs && !source.Tombstone:
 		err = c.Create(ctx, d.Partition, encodeSummary(source, c, d.Partition))
 	case have != absent:
-		err = c.Delete(ctx, blog.Key(d.Partition, d.ID), etag)
+		err = c.Delete(ctx, stored.Key(d.Partition, d.ID), etag)
 	}
 	return err
 }

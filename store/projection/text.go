@@ -7,7 +7,33 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
+
+// texts is the view of long texts, which are items of their own.
+func (v *Views) texts() view {
+	return view{
+		kind: Text,
+		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
+			for id, p := range read.posts {
+				if p.text != p.wantText || p.inline {
+					found = append(found, Difference{Kind: Text, Partition: id, ID: id})
+				}
+			}
+			return found, nil
+		},
+		replayed: func(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+			for _, p := range posts {
+				if !p.Tombstone && (p.Truncated || blog.IsLong(p.Content)) {
+					found = append(found, Difference{Kind: Text, Partition: p.ID, ID: p.ID})
+				}
+			}
+			return found, nil
+		},
+		compare: v.compareText,
+		repair:  v.repairText,
+	}
+}
 
 // Values of Difference.Have and Want of a text.
 const (
@@ -18,11 +44,11 @@ const (
 // compareText compares a post with its text item. The difference's ID is the post's.
 func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, error) {
 	const op = "verify"
-	rawText, err := blog.ReadItem(ctx, op, v.posts, blog.Key(d.ID, blog.TextID))
+	rawText, err := stored.Read(ctx, op, v.posts, stored.Key(d.ID, blog.TextID))
 	if err != nil {
 		return nil, err
 	}
-	raw, err := blog.ReadItem(ctx, op, v.posts, blog.Key(d.ID, d.ID))
+	raw, err := stored.Read(ctx, op, v.posts, stored.Key(d.ID, d.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +94,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 	var orphan cosmos.Item
 	switch {
 	case d.Have == textInPost:
-		raw, err := blog.ReadItem(ctx, "repair", v.posts, blog.Key(d.ID, d.ID))
+		raw, err := stored.Read(ctx, "repair", v.posts, stored.Key(d.ID, d.ID))
 		if raw == nil || err != nil {
 			return err
 		}
@@ -86,7 +112,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		return &blog.Error{Code: blog.Conflict, Op: "repair", Message: fmt.Sprintf("the text of post %s is lost: only its author can write it again", d.ID)}
 	default:
 		var err error
-		if orphan, err = v.posts.Read(ctx, blog.Key(d.ID, blog.TextID)); orphan.Value == nil || err != nil {
+		if orphan, err = v.posts.Read(ctx, stored.Key(d.ID, blog.TextID)); orphan.Value == nil || err != nil {
 			return err // deleted meanwhile
 		}
 		// The condition is on the current post: it may have got the text since it was read.
@@ -97,7 +123,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 	}
 	r, err := v.posts.Batch(ctx, d.ID, &b)
 	if err == nil && r.Failed == 0 && r.Status == http.StatusNotFound { // the post does not exist
-		return v.posts.Delete(ctx, blog.Key(d.ID, blog.TextID), orphan.ETag)
+		return v.posts.Delete(ctx, stored.Key(d.ID, blog.TextID), orphan.ETag)
 	}
 	if err == nil {
 		err = r.Err()

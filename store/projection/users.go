@@ -7,6 +7,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/changefeed"
+	"byline/store/username"
 )
 
 // projectUsers handles changes of the users container. It enqueues a job for a user who may have been renamed
@@ -47,7 +48,7 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 		if u.Revision > 1 && (!changefeed.Replaying(ctx) || v.renamedRecently(u)) { // revision 1 has not been renamed
 			renamed[u.ID] = max(renamed[u.ID], u.Revision)
 		}
-		suspects = append(suspects, Difference{Kind: Username, Partition: blog.UsernameKey(u.Username), ID: u.ID})
+		suspects = append(suspects, Difference{Kind: Username, Partition: username.Key(u.Username), ID: u.ID})
 	}
 	if err := v.repairAll(ctx, suspects); err != nil {
 		return err

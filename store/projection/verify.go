@@ -11,6 +11,8 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/stored"
+	"byline/store/username"
 )
 
 // Verify compares all summaries, counts, texts, usernames, reservations and the feed with their sources,
@@ -59,7 +61,7 @@ func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(
 		}
 		select {
 		case <-ctx.Done():
-			return blog.CosmosError("verify", ctx.Err())
+			return stored.Error("verify", ctx.Err())
 		case <-settled.C:
 			over = true
 		case <-time.After(50 * time.Millisecond):
@@ -125,7 +127,7 @@ type summaryKey struct{ author, post string }
 func (v *verifier) scan(ctx context.Context, c *cosmos.Container, each func(raw []byte) error) error {
 	for items, err := range c.Query(ctx, cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
 		if err != nil {
-			return blog.CosmosError("verify "+c.Name(), err)
+			return stored.Error("verify "+c.Name(), err)
 		}
 		for _, raw := range items {
 			if err := each(raw); err != nil {
@@ -171,7 +173,7 @@ func (v *verifier) readUsers(ctx context.Context) error {
 				v.users[u.ID] = u.Username
 			}
 		case blog.TypeUsername:
-			if r, _, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw); err == nil {
+			if r, _, err := blog.Decode[username.Reservation](op, blog.TypeUsername, raw); err == nil {
 				v.reservations[r.ID] = r.OwnerID
 				if r.TTL > 0 {
 					v.released[r.ID] = true
@@ -237,54 +239,15 @@ func (v *verifier) readPosts(ctx context.Context) error {
 	})
 }
 
-// suspects lists the differences found while reading, which concurrent writes may have caused.
+// suspects lists the differences found by reading, which concurrent writes may have caused.
 func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
-	found := append(v.wrongNames, v.deletions...)
-	for id, p := range v.posts {
-		if p.text != p.wantText || p.inline {
-			found = append(found, Difference{Kind: Text, Partition: id, ID: id})
+	var found []Difference
+	for _, view := range v.all() {
+		some, err := view.scanned(ctx, v)
+		if err != nil {
+			return nil, err
 		}
-		if !p.exists {
-			continue
-		}
-		if p.comments != 0 || p.likes != 0 {
-			found = append(found, Difference{Kind: Count, Partition: id, ID: id})
-		}
-		if p.deleted {
-			continue
-		}
-		if v.summaries[summaryKey{p.author, id}] != p.short {
-			found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
-		}
-	}
-	for k := range v.summaries {
-		if p := v.posts[k.post]; p == nil || !p.exists || p.deleted || p.author != k.author {
-			found = append(found, Difference{Kind: Summary, Partition: k.author, ID: k.post})
-		}
-	}
-	for id, name := range v.users {
-		if k := blog.UsernameKey(name); name != "" && (v.reservations[k] != id || v.released[k]) {
-			found = append(found, Difference{Kind: Username, Partition: blog.UsernameKey(name), ID: id})
-		}
-	}
-	for k, owner := range v.reservations {
-		if name, ok := v.users[owner]; !ok || !v.released[k] && blog.UsernameKey(name) != k {
-			found = append(found, Difference{Kind: Username, Partition: k, ID: owner})
-		}
-	}
-	feed, err := v.readFeed(ctx, v.feed)
-	if err != nil {
-		return nil, err
-	}
-	found = append(found, feed.suspects()...)
-	newest := v.newest()
-	for _, partition := range v.feedPartitions {
-		last := feed.last(partition)
-		for i, e := range newest {
-			if _, ok := feed[partition][e.ID]; !ok && (i < blog.FeedServed || newestFirst(e, last) < 0) {
-				found = append(found, Difference{Kind: FeedEntry, Partition: partition, ID: e.ID})
-			}
-		}
+		found = append(found, some...)
 	}
 	slices.SortFunc(found, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.ID, b.ID))

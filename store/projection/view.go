@@ -6,7 +6,42 @@ import (
 	"fmt"
 
 	"byline/store/blog"
+	"byline/store/stored"
 )
+
+// view is something that the projections keep equal to its source. The file of a view has all of it: how changes are
+// applied to it, and what is below.
+type view struct {
+	kind Kind
+
+	// scanned lists what may be wrong after all items were read. Concurrent writes may have caused it.
+	scanned func(context.Context, *verifier) ([]Difference, error)
+
+	// replayed lists what a rebuild compares after a page of changed posts was applied; nil for nothing.
+	replayed func(context.Context, map[string]*blog.Post) ([]Difference, error)
+
+	// compare compares a possible difference with its source. It returns nil if they match, and otherwise the
+	// difference with what there is, and what there should be.
+	compare func(context.Context, Difference) (*Difference, error)
+
+	// repair makes a difference that compare has found equal to its source. Its writes are conditional; if one fails, the
+	// difference is compared again.
+	repair func(context.Context, Difference) error
+}
+
+// all returns the views.
+func (v *Views) all() []view {
+	return []view{v.summaries(), v.feedView(), v.counts(), v.texts(), v.names(), v.usernames(), v.userDeletions()}
+}
+
+func (v *Views) viewOf(k Kind) (view, error) {
+	for _, view := range v.all() {
+		if view.kind == k {
+			return view, nil
+		}
+	}
+	return view{}, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", k)}
+}
 
 // compare compares a possible difference with its source again. It returns nil if they match.
 func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) {
@@ -14,7 +49,11 @@ func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) 
 		d.Have, d.Want = "", "unknown: the id cannot be used in a request"
 		return &d, nil
 	}
-	wrong, err := v.compareAs(ctx, d)
+	view, err := v.viewOf(d.Kind)
+	if err != nil {
+		return nil, err
+	}
+	wrong, err := view.compare(ctx, d)
 	switch {
 	case errors.Is(err, blog.ErrMalformed):
 		d.Have, d.Want = "", "unknown: the source is malformed"
@@ -26,29 +65,9 @@ func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) 
 	return wrong, err
 }
 
-func (v *Views) compareAs(ctx context.Context, d Difference) (*Difference, error) {
-	switch d.Kind {
-	case Summary:
-		return v.compareSummary(ctx, v.users, d)
-	case FeedEntry:
-		return v.compareFeedEntry(ctx, d)
-	case Count:
-		return v.compareCount(ctx, d)
-	case Text:
-		return v.compareText(ctx, d)
-	case Name:
-		return v.compareName(ctx, d)
-	case Username:
-		return v.compareUsername(ctx, d)
-	case Deletion:
-		return v.compareDeletion(ctx, d)
-	}
-	return nil, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", d.Kind)}
-}
-
 // sourceOf reads a post or its tombstone. It returns nil if there is neither.
 func (v *Views) sourceOf(ctx context.Context, id string) (*blog.Post, error) {
-	raw, err := blog.ReadItem(ctx, "verify", v.posts, blog.Key(id, id))
+	raw, err := stored.Read(ctx, "verify", v.posts, stored.Key(id, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -75,7 +94,7 @@ func (v *Views) stateOf(ctx context.Context, id string) (userState, error) {
 	if !blog.ValidID(id) {
 		return noUser, nil
 	}
-	raw, err := blog.ReadItem(ctx, "verify", v.users, blog.Key(id, id))
+	raw, err := stored.Read(ctx, "verify", v.users, stored.Key(id, id))
 	var e blog.AnyItem
 	switch {
 	case raw == nil || err != nil:
@@ -89,7 +108,7 @@ func (v *Views) stateOf(ctx context.Context, id string) (userState, error) {
 // hasJob reports whether a job exists.
 func (v *Views) hasJob(ctx context.Context, kind, subject string) (bool, error) {
 	id := kind + "." + subject
-	raw, err := blog.ReadItem(ctx, "verify", v.leases, blog.Key(id, id))
+	raw, err := stored.Read(ctx, "verify", v.leases, stored.Key(id, id))
 	return raw != nil, err
 }
 

@@ -12,6 +12,8 @@ import (
 	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/jobs"
+	"byline/store/stored"
+	"byline/store/username"
 )
 
 // The access patterns of the projections.
@@ -64,6 +66,7 @@ type Views struct {
 
 	summariesUpdated changefeed.Signal // set by UpdateSummaries: a post has changed, not only its counts
 
+	reservations   *username.Names
 	feedPartitions []string // partition keys of the feed
 	jobs           *jobs.Runner
 }
@@ -96,6 +99,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 			return nil, &blog.Error{Code: blog.Invalid, Op: op, Field: "database", Message: err.Error(), Err: err}
 		}
 	}
+	v.reservations = &username.Names{Users: v.users, Clock: o.Clock, Logger: o.Logger}
 	v.jobs, err = jobs.New(v.leases, jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock, Logger: o.Logger, Metrics: account.Registerer(),
 		Skipped: func(item []byte, err error) { v.skip(blog.LeasesContainer, item, err) }})
 	if err != nil {
@@ -129,7 +133,7 @@ func (v *Views) Run(ctx context.Context) error {
 	g.Go(func() error { return v.jobs.Run(ctx) })
 	v.metrics.running.Store(&running)
 	defer v.metrics.running.CompareAndSwap(&running, nil)
-	return blog.CosmosError("run projections", g.Wait())
+	return stored.Error("run projections", g.Wait())
 }
 
 // Observer returns a function that counts the progress of a reader of the change feed in
@@ -198,5 +202,5 @@ const (
 const pageSize = 4000
 
 // sweepPolls is how many poll intervals the sweep of usernames waits between polls: it acts
-// only on reservations older than blog.ReservationGrace.
+// only on reservations older than username.Grace.
 const sweepPolls = 10

@@ -1,22 +1,23 @@
-package blog
+package stored
 
 import (
 	"context"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
 // ReadPosts is ReadAll for posts.
-func ReadPosts(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*Post, error)) ([]*Post, error) {
+func ReadPosts(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*blog.Post, error)) ([]*blog.Post, error) {
 	return ReadAll(ctx, "read posts", c, ids,
 		func(id string) cosmos.Key {
 			return Key(id, id)
 		},
-		decode, func(p *Post) string { return p.ID })
+		decode, func(p *blog.Post) string { return p.ID })
 }
 
 // ReadUser reads a user. It returns nil if it does not exist.
-func ReadUser(ctx context.Context, op string, c *cosmos.Container, id string) (*User, error) {
+func ReadUser(ctx context.Context, op string, c *cosmos.Container, id string) (*blog.User, error) {
 	item, err := ReadUserItem(ctx, op, c, id)
 	if item == nil {
 		return nil, err
@@ -25,15 +26,15 @@ func ReadUser(ctx context.Context, op string, c *cosmos.Container, id string) (*
 }
 
 // ReadUserItem is ReadUser with the properties that only the item has.
-func ReadUserItem(ctx context.Context, op string, c *cosmos.Container, id string) (*UserItem, error) {
-	if !ValidID(id) {
+func ReadUserItem(ctx context.Context, op string, c *cosmos.Container, id string) (*blog.UserItem, error) {
+	if !blog.ValidID(id) {
 		return nil, nil
 	}
-	raw, err := ReadItem(ctx, op, c, Key(id, id))
+	raw, err := Read(ctx, op, c, Key(id, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
-	item, ok, err := Decode[UserItem](op, TypeUser, raw)
+	item, ok, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
 	if !ok {
 		return nil, err
 	}
@@ -41,21 +42,21 @@ func ReadUserItem(ctx context.Context, op string, c *cosmos.Container, id string
 }
 
 // ReadUsers is ReadAll for users.
-func ReadUsers(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*User, error)) ([]*User, error) {
+func ReadUsers(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*blog.User, error)) ([]*blog.User, error) {
 	return ReadAll(ctx, "read users", c, ids,
 		func(id string) cosmos.Key {
 			return Key(id, id)
 		},
-		decode, func(u *User) string { return u.ID })
+		decode, func(u *blog.User) string { return u.ID })
 }
 
 // Key returns the key of an item.
 func Key(partition, id string) cosmos.Key { return cosmos.Key{Partition: partition, ID: id} }
 
-// ReadItem is a point read. It returns nil if the item does not exist.
-func ReadItem(ctx context.Context, op string, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
+// Read is a point read. It returns nil if the item does not exist.
+func Read(ctx context.Context, op string, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
 	item, err := c.Read(ctx, k)
-	return item.Value, CosmosError(op, err)
+	return item.Value, Error(op, err)
 }
 
 // ReadAll reads items in one request and returns them in the order of ids, nil for those that
@@ -65,14 +66,14 @@ func ReadAll[T any](ctx context.Context, op string, c *cosmos.Container, ids []s
 	found := make(map[string]*T, len(ids))
 	keys := make([]cosmos.Key, 0, len(ids))
 	for _, id := range ids {
-		if _, twice := found[id]; !twice && ValidID(id) {
+		if _, twice := found[id]; !twice && blog.ValidID(id) {
 			found[id] = nil
 			keys = append(keys, identity(id))
 		}
 	}
 	items, err := c.ReadMany(ctx, keys)
 	if err != nil {
-		return nil, CosmosError(op, err)
+		return nil, Error(op, err)
 	}
 	for _, raw := range items {
 		v, err := decode(op, raw)

@@ -1,4 +1,4 @@
-package store
+package username
 
 import (
 	"strings"
@@ -14,11 +14,12 @@ var reservedNames = []string{
 	"user", "viewer", "webmaster",
 }
 
-// reservedUsernames are usernames that no user can take, as reservedForm has them.
-type reservedUsernames map[string]bool
+// Reserved are the usernames that no user can take.
+type Reserved map[string]bool // by reservedForm
 
-func newReservedUsernames(more []string) reservedUsernames {
-	r := reservedUsernames{}
+// NewReserved returns reservedNames, and more.
+func NewReserved(more []string) Reserved {
+	r := Reserved{}
 	for _, name := range append(reservedNames, more...) {
 		r[reservedForm(name)] = true
 	}
@@ -31,13 +32,32 @@ func reservedForm(name string) string {
 	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 }
 
-// check returns an Error if nobody can take a valid username.
-func (r reservedUsernames) check(op, name string) error {
+// Check returns an Error if nobody can take a valid username.
+func (r Reserved) Check(op, name string) error {
 	switch form := reservedForm(name); {
 	case form == "":
 		return blog.Invalidf(op, "username", "username must contain a letter or a digit")
 	case r[form]:
 		return blog.Invalidf(op, "username", "username %s is reserved; choose another", name)
+	}
+	return nil
+}
+
+// The limits on the length of a username, in bytes.
+const (
+	minLength = 3
+	maxLength = 30
+)
+
+// Check returns an Error if a username has an invalid length or character.
+func Check(op, name string) error {
+	if len(name) < minLength || len(name) > maxLength {
+		return blog.Invalidf(op, "username", "username must have %d to %d characters", minLength, maxLength)
+	}
+	for i := range len(name) {
+		if !blog.IsIDByte(name[i]) {
+			return blog.Invalidf(op, "username", "username may contain only A-Z, a-z, 0-9, _ and -")
+		}
 	}
 	return nil
 }
