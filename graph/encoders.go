@@ -217,8 +217,7 @@ var postFields = encoders[*blog.Post]{
 	"id":      idField(func(p *blog.Post) globalid.ID { return idOfPost(p.ID) }),
 	"title":   textField(func(p *blog.Post) string { return p.Title }),
 	"excerpt": textField((*blog.Post).Excerpt),
-	"content": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
-		c.object.partial = true
+	"content": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
 		return func(dst []byte, d *planData, p *blog.Post) []byte {
 			d.incomplete = d.incomplete || p.Truncated
 			return d.text(dst, p.Content)
@@ -340,17 +339,6 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 		"Comment": object("Comment", commentFields),
 		"Like":    object("Like", likeFields),
 	},
-	"CreateCommentPayload": {"CreateCommentPayload": object("CreateCommentPayload", encoders[*model.CreateCommentPayload]{
-		"comment": objectField("Comment", commentFields, func(p *model.CreateCommentPayload) *blog.Comment { return p.Comment }),
-		"post":    objectField("Post", postFields, func(p *model.CreateCommentPayload) *blog.Post { return p.Post }),
-	})},
-	"LikePostPayload": {"LikePostPayload": object("LikePostPayload", encoders[*model.LikePostPayload]{
-		"like": objectField("Like", likeFields, func(p *model.LikePostPayload) *blog.Like { return p.Like }),
-		"post": objectField("Post", postFields, func(p *model.LikePostPayload) *blog.Post { return p.Post }),
-	})},
-	"UnlikePostPayload": {"UnlikePostPayload": object("UnlikePostPayload", encoders[*model.UnlikePostPayload]{
-		"post": objectField("Post", postFields, func(p *model.UnlikePostPayload) *blog.Post { return p.Post }),
-	})},
 }
 
 func object[T any](typeName string, of encoders[T]) func(*compiler, ast.SelectionSet) encoder[any] {

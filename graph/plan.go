@@ -8,13 +8,10 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"byline/graph/cost"
 	"byline/graph/document"
-	"byline/graph/generated"
-	"byline/graph/model"
 	"byline/graph/names"
 	"byline/store"
 	"byline/store/blog"
@@ -29,8 +26,7 @@ import (
 // A plan resolves its whole root field or nothing. If it does not cover the field (because of a
 // directive, a list inside a list, or a field that a projection lacks), or if a read fails, the
 // executor resolves the root field instead, and reports the error. It finds what was read in the
-// memos and loaders of the response. A mutation must not be executed twice: it has a plan only if
-// its payload needs no further reads, and the error of the plan is the response.
+// memos and loaders of the response. Mutations have no plans, and neither have subscriptions: they gain 4% to 12%.
 
 // planned executes plans of root fields, and whole operations that have one root field.
 type planned struct {
@@ -83,9 +79,6 @@ func (p planned) execOne(ctx context.Context, op *graphql.OperationContext, plan
 	if executed != nil {
 		return executed
 	}
-	if value == graphql.Null { // a failed mutation: no mutation field is nullable
-		return &graphql.Response{Data: []byte("null")}
-	}
 	roots.values[0] = value
 	return &graphql.Response{Data: roots.encode(requestFrom(ctx).memory)}
 }
@@ -132,17 +125,10 @@ func (p planned) resolve(ctx context.Context, next graphql.RootResolver) graphql
 	// Resolvers read the field context, which the executor would set.
 	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: plan.object, Field: field, IsMethod: true})
 	value, err := guarded(func() (*encoded, error) { return plan.run(within, p.resolver, p.tracing, len(plans) == 1) })
-	switch {
-	case err == nil:
-		return value
-	case plan.object == "Mutation" && !errors.Is(err, errInput):
-		if span, ok := trace.SpanFromContext(ctx).(*lazySpan); ok {
-			span.fail(err)
-		}
-		graphql.GetOperationContext(ctx).Error(within, graphql.AddFieldLocationToError(within, err))
-		return graphql.Null
+	if err != nil {
+		return next(ctx)
 	}
-	return next(ctx)
+	return value
 }
 
 // encoded is the value of a root field that has a plan.
@@ -201,14 +187,10 @@ type plan struct {
 
 // objectPlan is what to read for a value of a root field, and how to encode it.
 type objectPlan struct {
-	lists   []plannedList
-	liked   string // the path of viewerHasLiked; "" if it is not selected
-	partial bool   // the value may be truncated
-	encode  encoder[any]
+	lists  []plannedList
+	liked  string // the path of viewerHasLiked; "" if it is not selected
+	encode encoder[any]
 }
-
-// needsNoReads reports whether the value is all that is encoded.
-func (o *objectPlan) needsNoReads() bool { return len(o.lists) == 0 && o.liked == "" && !o.partial }
 
 // plannedList is a list field of the value.
 type plannedList struct {
@@ -238,11 +220,8 @@ type planData struct {
 	incomplete bool            // something that an encoder needs was not read
 }
 
-// Errors for which the executor resolves the root field instead.
-var (
-	errNotCovered = errors.New("the plan does not cover this")
-	errInput      = errors.New("an input for the executor to read") // nothing has been written
-)
+// errNotCovered is the error for which the executor resolves the root field instead.
+var errNotCovered = errors.New("the plan does not cover this")
 
 // run resolves the root field and encodes its value.
 func (p *plan) run(ctx context.Context, r *Resolver, t tracing, alone bool) (*encoded, error) {
@@ -328,12 +307,6 @@ func typeOf(value any) string {
 		return "Like"
 	case *store.Page[*blog.Post]:
 		return "PostConnection"
-	case *model.CreateCommentPayload:
-		return "CreateCommentPayload"
-	case *model.LikePostPayload:
-		return "LikePostPayload"
-	case *model.UnlikePostPayload:
-		return "UnlikePostPayload"
 	}
 	return ""
 }
@@ -370,7 +343,7 @@ func newPlan(op *graphql.OperationContext, object string, field graphql.Collecte
 	for name, compile := range rootTypes[field.Definition.Type.Name()] {
 		c := &compiler{op: op, object: &objectPlan{}, path: []string{field.Alias}}
 		c.object.encode = compile(c, field.Selections)
-		if !c.uncovered && (object == "Query" || c.object.needsNoReads()) {
+		if !c.uncovered {
 			p.objects[name] = c.object
 		}
 	}
@@ -412,8 +385,7 @@ func (c *conditions) in(selections ast.SelectionSet) bool {
 	return false
 }
 
-// rootFields resolve the root fields that can have plans. Of the mutations these are the most
-// frequent ones.
+// rootFields resolve the root fields that can have plans.
 var rootFields = map[string]func(context.Context, *Resolver, *ast.Field) (any, error){
 	"Query.feed": func(ctx context.Context, r *Resolver, f *ast.Field) (any, error) {
 		p, err := pagingOfField(ctx, f)
@@ -437,15 +409,6 @@ var rootFields = map[string]func(context.Context, *Resolver, *ast.Field) (any, e
 	"Query.node": withText("id", func(ctx context.Context, r *Resolver, id string) (any, error) {
 		return r.Query().Node(ctx, id)
 	}),
-	"Mutation.createComment": withInput(func(in *planInput) model.CreateCommentInput {
-		return model.CreateCommentInput{PostID: in.text("postId"), Content: in.text("content"), IdempotencyKey: in.optional("idempotencyKey")}
-	}, generated.MutationResolver.CreateComment),
-	"Mutation.likePost": withInput(func(in *planInput) model.LikePostInput {
-		return model.LikePostInput{PostID: in.text("postId")}
-	}, generated.MutationResolver.LikePost),
-	"Mutation.unlikePost": withInput(func(in *planInput) model.UnlikePostInput {
-		return model.UnlikePostInput{PostID: in.text("postId")}
-	}, generated.MutationResolver.UnlikePost),
 }
 
 // withText resolves a field whose only argument is a String or an ID.
@@ -457,45 +420,4 @@ func withText(argument string, read func(context.Context, *Resolver, string) (an
 		}
 		return read(ctx, r, text)
 	}
-}
-
-// withInput resolves a mutation whose input has only String and ID fields.
-func withInput[I, P any](read func(*planInput) I, write func(generated.MutationResolver, context.Context, I) (*P, error)) func(context.Context, *Resolver, *ast.Field) (any, error) {
-	return func(ctx context.Context, r *Resolver, f *ast.Field) (any, error) {
-		members, _ := f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)["input"].(map[string]any)
-		in := planInput{members: members}
-		input := read(&in)
-		if in.bad {
-			return nil, errInput
-		}
-		payload, err := write(r.Mutation(), ctx, input)
-		if err != nil {
-			return nil, err
-		}
-		requestFrom(ctx).wrote(payload)
-		return payload, nil
-	}
-}
-
-// planInput reads the string members of a mutation's input.
-type planInput struct {
-	members map[string]any
-	bad     bool // a member is not a string; the executor may coerce it
-}
-
-func (in *planInput) text(name string) string {
-	s, ok := in.members[name].(string)
-	in.bad = in.bad || !ok
-	return s
-}
-
-func (in *planInput) optional(name string) graphql.Omittable[*string] {
-	switch v, given := in.members[name]; {
-	case !given:
-		return graphql.Omittable[*string]{}
-	case v == nil:
-		return graphql.OmittableOf[*string](nil)
-	}
-	s := in.text(name)
-	return graphql.OmittableOf(&s)
 }

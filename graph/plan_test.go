@@ -17,7 +17,6 @@ import (
 	"pgregory.net/rapid"
 
 	"byline/graph/auth"
-	"byline/graph/globalid"
 	"byline/internal/secrettest"
 )
 
@@ -121,112 +120,6 @@ func TestPlans(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Mutations have plans as listed, and the same response as from the executor. A repetition with the same key, and a
-// refused mutation, writes no comment.
-func TestPlans_Mutations(t *testing.T) {
-	b := smallBlog(t, Options{})
-	executor, schema := unplanned(t, b), readSchema(t)
-	engines, err := parseIDOf(globalid.Post, "id", b.names["post:engines"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	comments := func() int32 {
-		p, err := b.store.Post(t.Context(), engines)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.CommentCount
-	}
-	const comment = `mutation { createComment(input: {postId: "<post:engines>", content: "Two.\n", idempotencyKey: "%s"}) `
-	for name, tt := range map[string]struct {
-		query     string
-		variables map[string]any
-		planned   bool
-		comments  int32 // that it creates
-	}{
-		"comment":                    {comment + `{ comment { id content author { id username } createdAt updatedAt __typename } post { id commentCount title } __typename } }`, nil, true, 1},
-		"merged fields":              {comment + `{ post { id } ...F } } fragment F on CreateCommentPayload { post { commentCount } comment { id } }`, nil, true, 1},
-		"alias":                      {`mutation { mine: createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { is: comment { id } } }`, nil, true, 1},
-		"variables":                  {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>", "content": "x", "idempotencyKey": "%s"}, true, 1},
-		"variable in input":          {`mutation($in: String = "x") { createComment(input: {postId: "<post:engines>", content: $in, idempotencyKey: "%s"}) { comment { id } } }`, nil, true, 1},
-		"two mutations":              {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { comment { id } } likePost(input: {postId: "<post:moths>"}) { post { likeCount } } }`, nil, true, 1},
-		"two mutations, one refused": {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { comment { id } } likePost(input: {postId: "x"}) { post { likeCount } } }`, nil, true, 1},
-		"post of the comment":        {comment + `{ comment { post { id } } } }`, nil, false, 1},
-		"list of the post":           {comment + `{ post { comments(first: 1) { edges { cursor } } } } }`, nil, false, 1},
-		"viewerHasLiked":             {comment + `{ post { viewerHasLiked } } }`, nil, false, 1},
-		"content":                    {comment + `{ post { content } } }`, nil, false, 1},
-		"skip":                       {comment + `{ comment { id @skip(if: true) content } } }`, nil, false, 1},
-		"blank content":              {`mutation { createComment(input: {postId: "<post:engines>", content: " "}) { comment { id } } }`, nil, true, 0},
-		"an empty key":               {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: ""}) { comment { id } } }`, nil, true, 0},
-		"an invalid id":              {`mutation { createComment(input: {postId: "x", content: "x", idempotencyKey: null}) { comment { id } } }`, nil, true, 0},
-		"a number as id":             {`mutation { createComment(input: {postId: 5, content: "x"}) { comment { id } } }`, nil, true, 0},
-		"unknown post":               {`mutation { createComment(input: {postId: "<no post>", content: "x"}) { comment { id } } }`, nil, true, 0},
-		"incomplete input":           {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>"}, true, 0},
-		"like":                       {`mutation { likePost(input: {postId: "<post:moths>"}) { like { id user { username } createdAt } post { likeCount } } }`, nil, true, 0},
-		"like, viewerHasLiked":       {`mutation { likePost(input: {postId: "<post:moths>"}) { post { viewerHasLiked } } }`, nil, false, 0},
-		"unlike":                     {`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { id likeCount } } }`, nil, true, 0},
-		"unlike an unknown post":     {`mutation { unlikePost(input: {postId: "<no post>"}) { post { id likeCount } } }`, nil, true, 0},
-		"createPost":                 {`mutation { createPost(input: {title: "x", content: "x", idempotencyKey: "%s"}) { post { id } } }`, nil, false, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, token := range []string{"demo:ada", "demo:nobody", ""} {
-				key := fmt.Sprint(name, token)
-				fill := strings.NewReplacer("<no post>", postGlobalID("none"), "%s", key)
-				query := fill.Replace(b.fill(tt.query))
-				var variables map[string]any
-				if tt.variables != nil {
-					in := map[string]any{}
-					for k, v := range tt.variables {
-						in[k] = fill.Replace(b.fill(v.(string)))
-					}
-					variables = map[string]any{"in": in}
-				}
-				for _, p := range plansOf(t, schema, query) {
-					if (p != nil) != tt.planned {
-						t.Errorf("planned: %t, want %t", p != nil, tt.planned)
-					}
-				}
-				want := comments()
-				if token == "demo:ada" {
-					want += tt.comments
-				}
-				response := post(t, b, token, query, variables)
-				checkSameResponse(t, response, post(t, executor, token, query, variables)) // again, with the same key
-				if got := comments(); got != want {
-					t.Errorf("%d comments, want %d", got, want)
-				}
-			}
-		})
-	}
-}
-
-// A mutation that fails sends the same requests as the executor does.
-func TestPlans_FailedMutations(t *testing.T) {
-	b := smallBlog(t, Options{})
-	executor := unplanned(t, b)
-	for _, what := range []string{"read users", "batch posts"} {
-		b.wire.fail = func(r *http.Request) (*http.Response, error) {
-			if describeRequest(r).what == what {
-				return newResponse(http.StatusServiceUnavailable, ""), nil
-			}
-			return nil, nil
-		}
-		for _, query := range []string{
-			`mutation { createComment(input: {postId: "<post:engines>", content: "x"}) { comment { id } } }`,
-			`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`,
-		} {
-			b.wire.reset()
-			got := post(t, b, "demo:ada", b.fill(query), nil)
-			sent := fmt.Sprint(b.wire.seen())
-			b.wire.reset()
-			checkSameResponse(t, got, post(t, executor, "demo:ada", b.fill(query), nil))
-			if want := fmt.Sprint(b.wire.seen()); sent != want || !strings.Contains(sent, what) {
-				t.Errorf("%s: sent %s, the executor sends %s", query, sent, want)
-			}
-		}
 	}
 }
 
