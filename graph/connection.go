@@ -3,30 +3,14 @@ package graph
 import (
 	"context"
 
-	"byline/graph/fields"
 	"byline/graph/model"
+	"byline/graph/plan"
 	"byline/store"
 	"byline/store/blog"
 )
 
-// pagingOf converts the arguments of a list field. The store validates them. A null first is the
-// default page size, an empty after the start of the list.
-func pagingOf(first *int32, after *string, order *store.Order) store.Paging {
-	p := store.Paging{First: fields.DefaultPage}
-	if first != nil {
-		p.First = int(*first)
-	}
-	if after != nil {
-		p.After = *after
-	}
-	if order != nil {
-		p.Order = *order
-	}
-	return p
-}
-
 func postConnection(page *store.Page[*blog.Post]) *model.PostConnection {
-	c := &model.PostConnection{Edges: make([]*model.PostEdge, len(page.Items)), PageInfo: pageInfo(page)}
+	c := &model.PostConnection{Edges: make([]*model.PostEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
 	for i, post := range page.Items {
 		c.Edges[i] = &model.PostEdge{Cursor: page.Cursor(i), Node: post}
 	}
@@ -34,7 +18,7 @@ func postConnection(page *store.Page[*blog.Post]) *model.PostConnection {
 }
 
 func commentConnection(page *store.Page[*blog.Comment]) *model.CommentConnection {
-	c := &model.CommentConnection{Edges: make([]*model.CommentEdge, len(page.Items)), PageInfo: pageInfo(page)}
+	c := &model.CommentConnection{Edges: make([]*model.CommentEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
 	for i, comment := range page.Items {
 		c.Edges[i] = &model.CommentEdge{Cursor: page.Cursor(i), Node: comment}
 	}
@@ -42,20 +26,11 @@ func commentConnection(page *store.Page[*blog.Comment]) *model.CommentConnection
 }
 
 func likeConnection(page *store.Page[*blog.Like]) *model.LikeConnection {
-	c := &model.LikeConnection{Edges: make([]*model.LikeEdge, len(page.Items)), PageInfo: pageInfo(page)}
+	c := &model.LikeConnection{Edges: make([]*model.LikeEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
 	for i, like := range page.Items {
 		c.Edges[i] = &model.LikeEdge{Cursor: page.Cursor(i), Node: like}
 	}
 	return c
-}
-
-func pageInfo[T any](page *store.Page[T]) *model.PageInfo {
-	info := &model.PageInfo{HasNextPage: page.More}
-	if n := len(page.Items); n > 0 {
-		first, last := page.Cursor(0), page.Cursor(n-1)
-		info.StartCursor, info.EndCursor = &first, &last
-	}
-	return info
 }
 
 // Pages are read through the memos of a response: a page that two fields select, or that proved

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"byline/graph/plan"
 	"byline/store"
 )
 
@@ -25,7 +26,7 @@ func TestPagingOf(t *testing.T) {
 		"empty after -> none":                         {after: new(string), want: store.Paging{First: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, pagingOf(tt.first, tt.after, tt.order)); diff != "" {
+			if diff := cmp.Diff(tt.want, plan.PagingOf(tt.first, tt.after, tt.order)); diff != "" {
 				t.Error(diff)
 			}
 		})

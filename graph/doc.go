@@ -4,12 +4,12 @@
 //
 // An operation comes in by a transport (http.go, eventstream.go, websocket.go), which also serves responses
 // from the response cache (responsecache.go). It passes execution.go, which has it wait for a slot, and the
-// extensions that newExecutor in handler.go lists. Most queries, and the most frequent mutations, are
-// executed without gqlgen's executor, by compiled plans: plan.go reads, encoders.go encodes. All others are
-// executed by the resolvers in schema.resolvers.go with the loaders in loaders.go, with the same result.
+// extensions that newExecutor in handler.go lists. Most queries are executed without gqlgen's executor, by the
+// compiled plans of package plan (plans.go). All others, and all mutations, are executed by the resolvers in
+// schema.resolvers.go with the loaders in loaders.go, with the same result.
 //
 // Its subpackages are auth (authentication), document (documents and variables), cost (request
-// units), limit (rates and capacity), fields (the table of schema fields), names (usernames in a
+// units), plan (the fast path), limit (rates and capacity), fields (the table of schema fields), names (usernames in a
 // response), globalid, and refusal (the error of a refused operation).
 //
 // Package graph stores no data: everything is read and written through a store.Store, and every

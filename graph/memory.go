@@ -13,6 +13,7 @@ import (
 	"byline/graph/cost"
 	"byline/graph/limit"
 	"byline/graph/model"
+	"byline/graph/plan"
 	"byline/store/cosmos"
 )
 
@@ -268,7 +269,7 @@ func (boundedMemory) InterceptField(ctx context.Context, next graphql.Resolver) 
 		}
 	}
 	if ofSubscription(ctx) {
-		n += eventCopies * (len(f.Field.Alias) + cmp.Or(quotedLen(text), maxOpaque))
+		n += eventCopies * (len(f.Field.Alias) + cmp.Or(plan.QuotedLen(text), plan.MaxOpaque))
 	}
 	if err := r.memory.Grow(n); err != nil {
 		return nil, err

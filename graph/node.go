@@ -101,25 +101,13 @@ func nodeOrNil[T any](v *T, err error) (globalid.Node, error) {
 	return v, nil
 }
 
-func idOfUser(id string) globalid.ID { return globalid.ID{Kind: globalid.User, Key: id} }
+func userGlobalID(id string) string { return globalid.OfUser(id).String() }
 
-func idOfPost(id string) globalid.ID { return globalid.ID{Kind: globalid.Post, Key: id} }
+func postGlobalID(id string) string { return globalid.OfPost(id).String() }
 
-func idOfComment(c *blog.Comment) globalid.ID {
-	return globalid.ID{Kind: globalid.Comment, Parent: c.PostID, Key: c.ID}
-}
+func commentGlobalID(c *blog.Comment) string { return globalid.OfComment(c.PostID, c.ID).String() }
 
-func idOfLike(l *blog.Like) globalid.ID {
-	return globalid.ID{Kind: globalid.Like, Parent: l.PostID, Key: l.UserID}
-}
-
-func userGlobalID(id string) string { return idOfUser(id).String() }
-
-func postGlobalID(id string) string { return idOfPost(id).String() }
-
-func commentGlobalID(c *blog.Comment) string { return idOfComment(c).String() }
-
-func likeGlobalID(l *blog.Like) string { return idOfLike(l).String() }
+func likeGlobalID(l *blog.Like) string { return globalid.OfLike(l.PostID, l.UserID).String() }
 
 // parseID parses a global id that is the value of the named argument or input field.
 func parseID(field, text string) (globalid.ID, error) {

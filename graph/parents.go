@@ -2,11 +2,11 @@ package graph
 
 import (
 	"context"
-	"errors"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"byline/graph/plan"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -26,7 +26,7 @@ import (
 // its post is visible.
 func (r *Resolver) post(ctx context.Context, id string) (*blog.Post, error) {
 	if list := soleList(ctx, "Post"); list != nil {
-		p, err := pagingOfField(ctx, list)
+		p, err := plan.Paging(ctx, list)
 		var found int
 		switch {
 		case err != nil: // for the list's resolver to report, at its path
@@ -51,7 +51,7 @@ func (r *Resolver) post(ctx context.Context, id string) (*blog.Post, error) {
 // user is post for users.
 func (r *Resolver) user(ctx context.Context, id string) (*blog.User, error) {
 	if list := soleList(ctx, "User"); list != nil {
-		p, err := pagingOfField(ctx, list)
+		p, err := plan.Paging(ctx, list)
 		var found int
 		if err == nil {
 			var page *store.Page[*blog.Post]
@@ -85,27 +85,4 @@ func soleList(ctx context.Context, typeName string) *ast.Field {
 		}
 	}
 	return list
-}
-
-// pagingOfField reads the arguments of a list field, as its resolver will get them.
-func pagingOfField(ctx context.Context, field *ast.Field) (store.Paging, error) {
-	args := field.ArgumentMap(graphql.GetOperationContext(ctx).Variables)
-	first, firstErr := optional(args["first"], graphql.UnmarshalInt32)
-	after, afterErr := optional(args["after"], graphql.UnmarshalString)
-	order, orderErr := optional(args["order"], func(v any) (store.Order, error) {
-		s, err := graphql.UnmarshalString(v)
-		return store.Order(s), err
-	})
-	if err := errors.Join(firstErr, afterErr, orderErr); err != nil {
-		return store.Paging{}, err
-	}
-	return pagingOf(first, after, order), nil
-}
-
-func optional[T any](v any, unmarshal func(any) (T, error)) (*T, error) {
-	if v == nil {
-		return nil, nil
-	}
-	value, err := unmarshal(v)
-	return &value, err
 }

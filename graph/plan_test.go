@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"byline/graph/auth"
+	"byline/graph/plan"
 	"byline/internal/secrettest"
 )
 
@@ -31,15 +32,15 @@ func unplanned(t testing.TB, b *testBlog) http.Handler {
 }
 
 // plansOf returns the plans of a query's root fields, in order; nil for a field without one.
-func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan) {
+func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan.Plan) {
 	t.Helper()
 	doc, err := gqlparser.LoadQueryWithRules(schema, query, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0], Variables: map[string]any{}}
-	if plans = newPlans(op, rootObject(op)); plans == nil {
-		plans = make([]*plan, len(graphql.CollectFields(op, op.Operation.SelectionSet, nil)))
+	if plans = plan.Compile(op, rootObject(op)); plans == nil {
+		plans = make([]*plan.Plan, len(graphql.CollectFields(op, op.Operation.SelectionSet, nil)))
 	}
 	return plans
 }
@@ -240,36 +241,4 @@ func randomQuery(b *testBlog, schema *ast.Schema, r *rand.Rand) string {
 		return s + "} "
 	}
 	return selection(schema.Query, 4+r.IntN(3))
-}
-
-// Every field has an encoder, unless it needs a read of its own: without one, queries that select the field are
-// executed without a plan.
-func TestEncoders_CoverTheSchema(t *testing.T) {
-	executed := []string{"Comment.post", "Like.post"}
-	schema := readSchema(t)
-	check := func(typeName string, known func(field string) bool) {
-		for _, f := range schema.Types[typeName].Fields {
-			if name := typeName + "." + f.Name; known(f.Name) == slices.Contains(executed, name) {
-				t.Errorf("%s has an encoder: %t", name, known(f.Name))
-			}
-		}
-	}
-	check("User", func(f string) bool { return userFields[f] != nil })
-	check("Post", func(f string) bool { return postFields[f] != nil })
-	check("Comment", func(f string) bool { return commentFields[f] != nil })
-	check("Like", func(f string) bool { return likeFields[f] != nil })
-	check("PageInfo", func(f string) bool { return pageInfoFields[f] != nil })
-}
-
-// appendText encodes any text as the executor does.
-func TestAppendText(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		b := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("a\x1f !\"#[\\]\xa2\xdc"))) // what is escaped, and what differs by a bit
-		s := string(rapid.SliceOf(b).Draw(t, "text"))
-		var want strings.Builder
-		graphql.MarshalString(s).MarshalGQL(&want)
-		if got := string(appendText(nil, s)); got != want.String() {
-			t.Errorf("appendText(%q) = %s, want %s", s, got, &want)
-		}
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2"
 
 	"byline/graph/document"
+	"byline/graph/plan"
 	"byline/internal/longtest"
 )
 
@@ -43,7 +44,7 @@ func TestDocumentCache_MemoryIsBounded(t *testing.T) {
 				}
 				c.Add(t.Context(), query, doc)
 				op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0]}
-				c.Memo(op, func(op *graphql.OperationContext) any { return newPlans(op, rootObject(op)) })
+				c.Memo(op, func(op *graphql.OperationContext) any { return plan.Compile(op, rootObject(op)) })
 			}
 			cached, bytes := c.Cached()
 			if cached != documents {

@@ -17,6 +17,7 @@ import (
 	_ "github.com/wundergraph/graphql-go-tools/pkg/playground"
 
 	"byline/graph/cost"
+	"byline/graph/globalid"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -157,5 +158,5 @@ func examplePost(ctx context.Context, s *store.Store) string {
 	most := slices.MaxFunc(page.Items, func(a, b *blog.Post) int {
 		return cmp.Compare(min(a.CommentCount, a.LikeCount), min(b.CommentCount, b.LikeCount))
 	})
-	return idOfPost(most.ID).String()
+	return globalid.OfPost(most.ID).String()
 }

@@ -8,6 +8,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/model"
 	"byline/graph/names"
+	"byline/graph/plan"
 	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/blog"
@@ -223,7 +224,7 @@ func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *blog.Post) (*boo
 }
 
 func (r *postResolver) Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error) {
-	page, err := r.commentPage(ctx, obj.ID, pagingOf(first, after, order))
+	page, err := r.commentPage(ctx, obj.ID, plan.PagingOf(first, after, order))
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func (r *postResolver) Comments(ctx context.Context, obj *blog.Post, first *int3
 }
 
 func (r *postResolver) Likes(ctx context.Context, obj *blog.Post, first *int32, after *string) (*model.LikeConnection, error) {
-	page, err := r.likePage(ctx, obj.ID, pagingOf(first, after, nil))
+	page, err := r.likePage(ctx, obj.ID, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +287,7 @@ func (r *queryResolver) Post(ctx context.Context, id string) (*blog.Post, error)
 }
 
 func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error) {
-	page, err := r.feedPage(ctx, pagingOf(first, after, nil))
+	page, err := r.feedPage(ctx, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +330,7 @@ func (r *userResolver) CreatedAt(ctx context.Context, obj *names.User) (*blog.Da
 }
 
 func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
-	page, err := r.userPostPage(ctx, obj.ID, pagingOf(first, after, nil))
+	page, err := r.userPostPage(ctx, obj.ID, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -50,6 +50,18 @@ func (id ID) Append(dst []byte) []byte {
 	return encoding.AppendEncode(dst, append(append(b, separator...), id.Key...))
 }
 
+// OfUser returns the id of a user.
+func OfUser(id string) ID { return ID{Kind: User, Key: id} }
+
+// OfPost returns the id of a post.
+func OfPost(id string) ID { return ID{Kind: Post, Key: id} }
+
+// OfComment returns the id of a comment.
+func OfComment(postID, id string) ID { return ID{Kind: Comment, Parent: postID, Key: id} }
+
+// OfLike returns the id of a user's like.
+func OfLike(postID, userID string) ID { return ID{Kind: Like, Parent: postID, Key: userID} }
+
 // nested reports whether objects of the kind are in the partition of a post.
 func (k Kind) nested() bool { return k == Comment || k == Like }
 

@@ -1,8 +1,7 @@
-package graph
+package plan
 
 import (
 	"context"
-	"encoding/binary"
 	"strconv"
 	"strings"
 
@@ -60,7 +59,7 @@ func compile[T any](c *compiler, typeName string, selections ast.SelectionSet, k
 			dst = append(dst, '{')
 		}
 		for i := range steps {
-			dst = append(d.room(dst, len(steps[i].before)+maxOpaque), steps[i].before...)
+			dst = append(d.room(dst, len(steps[i].before)+MaxOpaque), steps[i].before...)
 			dst = steps[i].encode(dst, d, v)
 		}
 		return append(d.room(dst, 1), '}')
@@ -109,76 +108,11 @@ func booleanField[T any](of func(T) bool) func(*compiler, graphql.CollectedField
 	}
 }
 
-// maxOpaque is the size in bytes of the largest value that is no text: ids, cursors, numbers, and the braces of
-// objects.
-const maxOpaque = 256
-
-// maxEscaped is how many bytes a byte of a string may have in JSON.
-const maxEscaped = 6
-
-// quotedLen returns how many bytes appendText appends.
-func quotedLen(s string) int {
-	n := len(s) + 2
-	for i := 0; i < len(s); i++ {
-		if len(s)-i >= 8 && noneEscaped(binary.LittleEndian.Uint64([]byte(s[i:i+8]))) {
-			i += 7
-			continue
-		}
-		switch c := s[i]; {
-		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
-			n++
-		case c < ' ':
-			n += maxEscaped - 1
-		}
-	}
-	return n
-}
-
-// appendText appends a JSON string as graphql.MarshalString writes it.
-func appendText(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	start := 0 // of the bytes that are copied unescaped
-	for i := 0; i < len(s); i++ {
-		if len(s)-i >= 8 && noneEscaped(binary.LittleEndian.Uint64([]byte(s[i:i+8]))) {
-			i += 7
-			continue
-		}
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		start = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			const digits = "0123456789ABCDEF"
-			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&0xF])
-		}
-	}
-	return append(append(dst, s[start:]...), '"')
-}
-
-// noneEscaped reports whether none of eight bytes needs escaping. Subtracting a larger byte sets
-// the high bit of the difference; bytes that have it already are masked out.
-func noneEscaped(b uint64) bool {
-	const each, high = 0x0101010101010101, 0x8080808080808080
-	quote, backslash := b^each*'"', b^each*'\\'
-	return ((b-each*' ')&^b|(quote-each)&^quote|(backslash-each)&^backslash)&high == 0
-}
-
 // byline is what posts, comments and likes store of their user.
 type byline struct{ id, username string }
 
 var bylineFields = encoders[byline]{
-	"id":       idField(func(b byline) globalid.ID { return idOfUser(b.id) }),
+	"id":       idField(func(b byline) globalid.ID { return globalid.OfUser(b.id) }),
 	"username": nameField(func(b byline) byline { return b }),
 }
 
@@ -205,16 +139,16 @@ func objectField[T, V any](typeName string, known encoders[V], of func(T) V) fun
 }
 
 var userFields = encoders[*names.User]{
-	"id":        idField(func(u *names.User) globalid.ID { return idOfUser(u.ID) }),
+	"id":        idField(func(u *names.User) globalid.ID { return globalid.OfUser(u.ID) }),
 	"username":  nameField(func(u *names.User) byline { return byline{u.ID, u.User.Username} }),
 	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
-	"posts": listField("Post", postFields, func(ctx context.Context, r *Resolver, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
-		return r.userPostPage(ctx, u.ID, p)
+	"posts": listField("Post", postFields, func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
+		return s.UserPosts(ctx, u.ID, p)
 	}),
 }
 
 var postFields = encoders[*blog.Post]{
-	"id":      idField(func(p *blog.Post) globalid.ID { return idOfPost(p.ID) }),
+	"id":      idField(func(p *blog.Post) globalid.ID { return globalid.OfPost(p.ID) }),
 	"title":   textField(func(p *blog.Post) string { return p.Title }),
 	"excerpt": textField((*blog.Post).Excerpt),
 	"content": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
@@ -238,16 +172,16 @@ var postFields = encoders[*blog.Post]{
 	"createdAt": textField(func(p *blog.Post) string { return string(p.CreatedAt) }),
 	"updatedAt": nullableTextField(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
 	"version":   intField(func(p *blog.Post) int32 { return p.Version }),
-	"comments": listField("Comment", commentFields, func(ctx context.Context, r *Resolver, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {
-		return r.commentPage(ctx, post.ID, p)
+	"comments": listField("Comment", commentFields, func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {
+		return s.Comments(ctx, post.ID, p)
 	}),
-	"likes": listField("Like", likeFields, func(ctx context.Context, r *Resolver, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
-		return r.likePage(ctx, post.ID, p)
+	"likes": listField("Like", likeFields, func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
+		return s.Likes(ctx, post.ID, p)
 	}),
 }
 
 var commentFields = encoders[*blog.Comment]{
-	"id":        idField(idOfComment),
+	"id":        idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
 	"author":    userField(func(c *blog.Comment) byline { return byline{c.AuthorID, c.AuthorUsername} }),
 	"content":   textField(func(c *blog.Comment) string { return c.Content }),
 	"createdAt": textField(func(c *blog.Comment) string { return string(c.CreatedAt) }),
@@ -255,25 +189,25 @@ var commentFields = encoders[*blog.Comment]{
 }
 
 var likeFields = encoders[*blog.Like]{
-	"id":        idField(idOfLike),
+	"id":        idField(func(l *blog.Like) globalid.ID { return globalid.OfLike(l.PostID, l.UserID) }),
 	"user":      userField(func(l *blog.Like) byline { return byline{l.UserID, l.Username} }),
 	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 
 // listField encodes a page of a list, which the plan reads before it encodes.
-func listField[P, T any](typeName string, of encoders[T], read func(context.Context, *Resolver, P, store.Paging) (*store.Page[T], error)) func(*compiler, graphql.CollectedField) encoder[P] {
+func listField[P, T any](typeName string, of encoders[T], read func(context.Context, Source, P, store.Paging) (*store.Page[T], error)) func(*compiler, graphql.CollectedField) encoder[P] {
 	return func(c *compiler, f graphql.CollectedField) encoder[P] {
 		if c.inList {
 			c.uncovered = true
 			return nil
 		}
 		at, path := len(c.object.lists), any(strings.Join(c.path, "."))
-		c.object.lists = append(c.object.lists, plannedList{f.ObjectDefinition.Name + "." + f.Name, func(ctx context.Context, r *Resolver, parent any) (any, error) {
-			p, err := pagingOfField(ctx, f.Field)
+		c.object.lists = append(c.object.lists, plannedList{f.ObjectDefinition.Name + "." + f.Name, func(ctx context.Context, s Source, parent any) (any, error) {
+			p, err := Paging(ctx, f.Field)
 			if err != nil {
 				return nil, err
 			}
-			return read(cost.WithField(ctx, path), r, parent.(P), p)
+			return read(cost.WithField(ctx, path), s, parent.(P), p)
 		}})
 		encode := connectionOf(c, typeName, f.Selections, of)
 		return func(dst []byte, d *planData, _ P) []byte { return encode(dst, d, d.pages[at].(*store.Page[T])) }
@@ -312,7 +246,7 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 		"pageInfo": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {
 			encode := compile(c, "PageInfo", f.Selections, pageInfoFields)
 			return func(dst []byte, d *planData, p *store.Page[T]) []byte {
-				return encode(dst, d, pageInfo(p))
+				return encode(dst, d, PageInfo(p))
 			}
 		},
 	})

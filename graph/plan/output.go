@@ -1,4 +1,4 @@
-package graph
+package plan
 
 import (
 	"sync"
@@ -31,7 +31,7 @@ func (m *measuring) room(dst []byte, n int) []byte {
 // text appends a JSON string.
 func (m *measuring) text(dst []byte, s string) []byte {
 	if m.on && cap(dst)-len(dst) < maxEscaped*len(s)+2 {
-		m.skipped += quotedLen(s)
+		m.skipped += QuotedLen(s)
 		return dst
 	}
 	return appendText(dst, s)
@@ -53,30 +53,31 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// scratchBytes is the size of a scratch buffer.
-const scratchBytes = 128 << 10
+// ScratchBytes is the size of a scratch buffer.
+const ScratchBytes = 128 << 10
 
 var scratches = sync.Pool{New: func() any {
-	b := make([]byte, 0, scratchBytes)
+	b := make([]byte, 0, ScratchBytes)
 	return &b
 }}
 
 // recycle returns a scratch buffer to the pool.
 func recycle(b []byte) {
-	if cap(b) == scratchBytes { // or else append has replaced it
+	if cap(b) == ScratchBytes { // or else append has replaced it
 		b = b[:0]
 		scratches.Put(&b)
 	}
 }
 
-// roots are the root fields of a query or mutation with their values.
-type roots struct {
+// Roots are the root fields of a query or mutation with their values.
+type Roots struct {
 	fields []graphql.CollectedField
 	values []graphql.Marshaler // by field; null before it is set
 }
 
-func newRoots(op *graphql.OperationContext, object string) *roots {
-	r := &roots{fields: graphql.CollectFields(op, op.Operation.SelectionSet, []string{object})}
+// NewRoots returns the root fields of an operation; object is their type.
+func NewRoots(op *graphql.OperationContext, object string) *Roots {
+	r := &Roots{fields: graphql.CollectFields(op, op.Operation.SelectionSet, []string{object})}
 	r.values = make([]graphql.Marshaler, len(r.fields))
 	for i, f := range r.fields {
 		if r.values[i] = graphql.Null; f.Name == "__typename" { // the executor's own
@@ -86,8 +87,8 @@ func newRoots(op *graphql.OperationContext, object string) *roots {
 	return r
 }
 
-// set sets the value of a field.
-func (r *roots) set(field *ast.Field, value graphql.Marshaler) {
+// Set sets the value of a field.
+func (r *Roots) Set(field *ast.Field, value graphql.Marshaler) {
 	for i := range r.fields {
 		if r.fields[i].Field == field {
 			r.values[i] = value
@@ -95,12 +96,12 @@ func (r *roots) set(field *ast.Field, value graphql.Marshaler) {
 	}
 }
 
-// spareBytes is what encode may add to the data of a response.
+// spareBytes is what Encode may add to the data of a response.
 const spareBytes = 16
 
-// encode returns the data of a response, when all root fields have been resolved. It returns nil if the
+// Encode returns the data of a response, when all root fields have been resolved. It returns nil if the
 // response is refused.
-func (r *roots) encode(m *limit.Reservation) []byte {
+func (r *Roots) Encode(m *limit.Reservation) []byte {
 	o := &output{measuring: measuring{on: true}, b: *scratches.Get().(*[]byte)}
 	r.appendTo(o)
 	defer recycle(o.b)
@@ -120,7 +121,7 @@ func (r *roots) encode(m *limit.Reservation) []byte {
 	return final.b
 }
 
-func (r *roots) appendTo(o *output) {
+func (r *Roots) appendTo(o *output) {
 	o.b = append(o.room(o.b, 1), '{')
 	for i, f := range r.fields {
 		o.b = o.room(o.b, len(f.Alias)+4)
@@ -129,7 +130,7 @@ func (r *roots) appendTo(o *output) {
 		}
 		o.b = append(append(append(o.b, '"'), f.Alias...), '"', ':')
 		switch v := r.values[i].(type) {
-		case *encoded:
+		case *Value:
 			v.appendTo(o)
 		default:
 			v.MarshalGQL(o)

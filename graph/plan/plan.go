@@ -1,0 +1,292 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"golang.org/x/sync/errgroup"
+
+	"byline/graph/cost"
+	"byline/graph/names"
+	"byline/store"
+	"byline/store/blog"
+)
+
+// Value is the value of a root field that has a plan.
+type Value struct {
+	object *objectPlan // nil: the value is null
+	data   *planData
+	value  any
+	json   []byte // what it was encoded as, unless the names have changed; nil: it is large
+	pooled bool   // json is a scratch buffer
+}
+
+// MarshalGQL implements graphql.Marshaler.
+func (e *Value) MarshalGQL(w io.Writer) {
+	o := &output{}
+	e.appendTo(o)
+	_, _ = w.Write(o.b)
+}
+
+// encode encodes the value for the first time. alone reports that it will be appended to an output at once.
+func (e *Value) encode(alone bool) (complete bool) {
+	e.data.measuring = measuring{on: true}
+	b := e.object.encode(*scratches.Get().(*[]byte), e.data, e.value)
+	switch {
+	case e.data.skipped > 0 || e.data.incomplete:
+		recycle(b)
+	case alone:
+		e.json, e.pooled = b, true
+	default:
+		e.json = slices.Clone(b)
+		recycle(b)
+	}
+	return !e.data.incomplete
+}
+
+// appendTo appends the value, with the usernames of the response.
+func (e *Value) appendTo(o *output) {
+	switch {
+	case e.object == nil:
+		_, _ = o.Write([]byte("null"))
+	case e.data.names.Settle() || e.json == nil:
+		e.data.measuring = o.measuring
+		o.b = e.object.encode(o.b, e.data, e.value)
+		o.measuring = e.data.measuring
+	default:
+		_, _ = o.Write(e.json)
+	}
+}
+
+// Plan resolves one root field of a query.
+type Plan struct {
+	Field graphql.CollectedField
+
+	resolve func(context.Context, Source, *ast.Field) (any, error) // returns the field's value; nil: null
+	objects map[string]*objectPlan                                 // by the type of the value
+}
+
+// objectPlan is what to read for a value of a root field, and how to encode it.
+type objectPlan struct {
+	lists  []plannedList
+	liked  string // the path of viewerHasLiked; "" if it is not selected
+	encode encoder[any]
+}
+
+// plannedList is a list field of the value.
+type plannedList struct {
+	field string // such as Post.comments
+	read  func(ctx context.Context, s Source, parent any) (page any, err error)
+}
+
+// traced reads a page, in a span like that of the field's resolver.
+func (l plannedList) traced(ctx context.Context, s Source, parent any) (page any, err error) {
+	within, end := s.Trace(ctx, l.field)
+	defer func() { end(err) }()
+	return l.read(within, s, parent)
+}
+
+// planData is what was read to resolve a root field.
+type planData struct {
+	measuring
+	names      *names.Names
+	pages      []any           // by list of the plan
+	liked      map[string]bool // by post; nil for an anonymous caller
+	incomplete bool            // something that an encoder needs was not read
+}
+
+// errNotCovered is the error for which the executor resolves the root field instead.
+var errNotCovered = errors.New("the plan does not cover this")
+
+// Run resolves the root field and encodes its value. alone reports that the value will be appended to an output at once.
+// After an error the executor has to resolve the root field.
+func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
+	value, err := p.resolve(ctx, s, p.Field.Field)
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return &Value{}, nil
+	}
+	object := p.objects[typeOf(value)]
+	if object == nil {
+		return nil, errNotCovered
+	}
+	d := &planData{names: names.From(ctx)}
+	if err := object.readLists(ctx, s, d, value); err != nil {
+		return nil, err
+	}
+	if object.liked != "" {
+		if d.liked, err = s.Liked(cost.WithField(ctx, object.liked), postsIn(append([]any{value}, d.pages...))); err != nil {
+			return nil, err
+		}
+	}
+	e := &Value{object: object, data: d, value: value}
+	if !e.encode(alone) {
+		return nil, errNotCovered
+	}
+	return e, nil
+}
+
+func (o *objectPlan) readLists(ctx context.Context, s Source, d *planData, value any) error {
+	d.pages = make([]any, len(o.lists))
+	if len(o.lists) == 1 {
+		var err error
+		d.pages[0], err = o.lists[0].traced(ctx, s, value)
+		return err
+	}
+	var g errgroup.Group // an error does not cancel the other reads: the executor finds their pages in the memos
+	for i, list := range o.lists {
+		g.Go(func() error {
+			return s.Guard(func() (err error) {
+				d.pages[i], err = list.traced(ctx, s, value)
+				return err
+			})
+		})
+	}
+	return g.Wait()
+}
+
+// postsIn returns the ids of the posts in values and pages.
+func postsIn(values []any) (ids []string) {
+	for _, v := range values {
+		switch v := v.(type) {
+		case *blog.Post:
+			ids = append(ids, v.ID)
+		case *store.Page[*blog.Post]:
+			for _, p := range v.Items {
+				ids = append(ids, p.ID)
+			}
+		}
+	}
+	return ids
+}
+
+// typeOf returns the name of a value's type in the schema, "" if there are no plans for it.
+func typeOf(value any) string {
+	switch value.(type) {
+	case *names.User:
+		return "User"
+	case *blog.Post:
+		return "Post"
+	case *blog.Comment:
+		return "Comment"
+	case *blog.Like:
+		return "Like"
+	case *store.Page[*blog.Post]:
+		return "PostConnection"
+	}
+	return ""
+}
+
+// Compile compiles the plans of the root fields of an operation, in their order; object is their type. A nil plan stands
+// for a field that needs the executor. It returns nil if a selection has directives.
+func Compile(op *graphql.OperationContext, object string) (plans []*Plan) {
+	if (&conditions{op: op}).in(op.Operation.SelectionSet) {
+		return nil
+	}
+	for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{object}) {
+		plans = append(plans, newPlan(op, object, field))
+	}
+	return plans
+}
+
+func newPlan(op *graphql.OperationContext, object string, field graphql.CollectedField) *Plan {
+	resolve, ok := rootFields[object+"."+field.Name]
+	if !ok {
+		return nil
+	}
+	p := &Plan{Field: field, resolve: resolve, objects: map[string]*objectPlan{}}
+	for name, compile := range rootTypes[field.Definition.Type.Name()] {
+		c := &compiler{op: op, object: &objectPlan{}, path: []string{field.Alias}}
+		c.object.encode = compile(c, field.Selections)
+		if !c.uncovered {
+			p.objects[name] = c.object
+		}
+	}
+	if len(p.objects) == 0 {
+		return nil
+	}
+	return p
+}
+
+// conditions looks for directives: with @skip and @include the selection depends on variables.
+type conditions struct {
+	op   *graphql.OperationContext
+	seen map[string]bool // fragments
+}
+
+func (c *conditions) in(selections ast.SelectionSet) bool {
+	for _, s := range selections {
+		var directives ast.DirectiveList
+		var inside ast.SelectionSet
+		switch s := s.(type) {
+		case *ast.Field:
+			directives, inside = s.Directives, s.SelectionSet
+		case *ast.InlineFragment:
+			directives, inside = s.Directives, s.SelectionSet
+		case *ast.FragmentSpread:
+			directives = s.Directives
+			if fragment := c.op.Doc.Fragments.ForName(s.Name); !c.seen[s.Name] {
+				if c.seen == nil {
+					c.seen = map[string]bool{}
+				}
+				c.seen[s.Name] = true
+				inside = fragment.SelectionSet
+			}
+		}
+		if len(directives) > 0 || c.in(inside) {
+			return true
+		}
+	}
+	return false
+}
+
+// rootFields resolve the root fields that can have plans.
+var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, error){
+	"Query.feed": func(ctx context.Context, s Source, f *ast.Field) (any, error) {
+		p, err := Paging(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		return orNil(s.Feed(ctx, p))
+	},
+	"Query.viewer": func(ctx context.Context, s Source, _ *ast.Field) (any, error) {
+		return orNil(s.Viewer(ctx))
+	},
+	"Query.user": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
+		return orNil(s.User(ctx, id))
+	}),
+	"Query.userByUsername": withText("username", func(ctx context.Context, s Source, name string) (any, error) {
+		return orNil(s.UserByUsername(ctx, name))
+	}),
+	"Query.post": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
+		return orNil(s.Post(ctx, id))
+	}),
+	"Query.node": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
+		return s.Node(ctx, id)
+	}),
+}
+
+// withText resolves a field whose only argument is a String or an ID.
+func withText(argument string, read func(context.Context, Source, string) (any, error)) func(context.Context, Source, *ast.Field) (any, error) {
+	return func(ctx context.Context, s Source, f *ast.Field) (any, error) {
+		text, err := graphql.UnmarshalString(f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)[argument])
+		if err != nil {
+			return nil, err
+		}
+		return read(ctx, s, text)
+	}
+}
+
+// orNil returns an untyped nil for a nil pointer.
+func orNil[T any](v *T, err error) (any, error) {
+	if v == nil || err != nil {
+		return nil, err
+	}
+	return v, nil
+}

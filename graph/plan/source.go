@@ -1,0 +1,33 @@
+package plan
+
+import (
+	"context"
+
+	"byline/graph/globalid"
+	"byline/graph/names"
+	"byline/store"
+	"byline/store/blog"
+)
+
+// Source reads what plans need. Values are nil for what does not exist.
+type Source interface {
+	Viewer(context.Context) (*names.User, error)
+	User(_ context.Context, id string) (*names.User, error)
+	UserByUsername(_ context.Context, name string) (*names.User, error)
+	Post(_ context.Context, id string) (*blog.Post, error)
+	Node(_ context.Context, id string) (globalid.Node, error)
+
+	Feed(context.Context, store.Paging) (*store.Page[*blog.Post], error)
+	UserPosts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)
+	Comments(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Comment], error)
+	Likes(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Like], error)
+
+	// Liked returns which of the posts the viewer likes, nil for an anonymous one.
+	Liked(_ context.Context, posts []string) (map[string]bool, error)
+
+	// Trace traces the read of a field, such as Post.comments, until end is called.
+	Trace(_ context.Context, field string) (_ context.Context, end func(error))
+
+	// Guard calls read and converts a panic to an error.
+	Guard(read func() error) error
+}
