@@ -26,6 +26,7 @@ type checkingWriter struct {
 	t    *testing.T
 	blog *testBlog
 	less float64       // by how much less than what is written was reserved
+	most float64       // that was reserved
 	next chan struct{} // closed once the end of an event has been written; nil: not needed
 }
 
@@ -37,7 +38,8 @@ func (w *checkingWriter) Write(p []byte) (int, error) {
 	if strings.HasPrefix(string(p), "event: complete") {
 		return n, err // the response has been sent
 	}
-	w.less = max(w.less, float64(w.Body.Len()-framing)-metricOf(w.t, w.blog.metrics, reservedMetric))
+	reserved := metricOf(w.t, w.blog.metrics, reservedMetric)
+	w.less, w.most = max(w.less, float64(w.Body.Len()-framing)-reserved), max(w.most, reserved)
 	if w.next != nil && strings.HasSuffix(string(p), "\n\n") && w.Body.Len() > framing {
 		close(w.next)
 		w.next = nil
@@ -57,7 +59,7 @@ func randomText(r *rand.Rand) string {
 }
 
 // At least as many bytes are reserved as are encoded, for random operations on random data, with plans and without, and
-// however they are sent. Once they are sent, none are.
+// however they are sent. While they are sent, no more are reserved; once they are sent, none.
 func TestMemory_CoversWhatIsEncoded(t *testing.T) {
 	b, schema := smallBlog(t, Options{}), readSchema(t)
 	random := rand.New(rand.NewPCG(1, 0))
@@ -87,6 +89,9 @@ func TestMemory_CoversWhatIsEncoded(t *testing.T) {
 			h.ServeHTTP(w, r)
 			if w.less > 0 && strings.Contains(w.Body.String(), `"data":`) { // not refused before it executed
 				rt.Errorf("%s, %s: %.0f bytes of %d are not reserved: %s", edge, accept, w.less, w.Body.Len(), query)
+			}
+			if w.most > float64(w.Body.Len()+framing) {
+				rt.Errorf("%s, %s: %.0f bytes are reserved while %d are sent: %s", edge, accept, w.most, w.Body.Len(), query)
 			}
 			if left := metricOf(t, b.metrics, reservedMetric); left != 0 {
 				rt.Errorf("%s, %s: %.0f bytes are left: %s", edge, accept, left, query)
