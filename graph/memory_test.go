@@ -131,6 +131,21 @@ func TestMemory_CoversEvents(t *testing.T) {
 	}
 }
 
+// A mutation is not executed unless there is memory for a small payload.
+func TestMemory_ReserveOfMutations(t *testing.T) {
+	for responses, executed := range map[int64]bool{limit.MutationBytes - 1: false, limit.MutationBytes: true} {
+		b := smallBlog(t, Options{Capacity: limit.Capacity{Responses: responses}})
+		a := post(t, b, "demo:grace", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), nil)
+		if failed := a.code() != ""; failed == executed {
+			t.Errorf("memory of %d bytes: %s", responses, a.body)
+		}
+		p, err := b.store.Post(t.Context(), b.postID(t, "notes"))
+		if err != nil || (p.LikeCount == 1) != executed {
+			t.Errorf("memory of %d bytes: %+v %v", responses, p, err)
+		}
+	}
+}
+
 // A mutation says what each of its root fields has written if there is no memory for its payload.
 func TestMemory_OfMutations(t *testing.T) {
 	b := smallBlog(t, Options{Capacity: limit.Capacity{Responses: 2 << 20}})

@@ -51,9 +51,11 @@ func TestOperationLog_Notable(t *testing.T) {
 			s.header = map[string]string{"x-ms-request-charge": "100", "x-ms-activity-id": "a1"}
 		}, nil},
 		"not sent -> no line": {func(ctx context.Context, a *Account) error {
-			ctx, cancel := context.WithTimeout(ctx, 0)
+			exhausted := NewRate(1)
+			exhausted.charge(100)
+			ctx, cancel := context.WithTimeout(WithRate(ctx, exhausted), time.Second)
 			defer cancel()
-			if err := read(ctx, a); !errors.Is(err, context.DeadlineExceeded) {
+			if err := read(ctx, a.Background()); !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 			}
 			return nil
