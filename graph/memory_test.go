@@ -131,6 +131,17 @@ func TestMemory_CoversEvents(t *testing.T) {
 	}
 }
 
+// An event is refused if there is no memory for what the executor builds for it, although the response alone would fit.
+func TestMemory_TooLargeEvent(t *testing.T) {
+	b, server := liveBlog(t, Options{Capacity: limit.Capacity{Responses: 2 << 20}})
+	events := openEvents(t, server, http.MethodPost, mediaEvents, "", `subscription { postPublished { a: content b: content } }`)
+	opened(t, b, 1)
+	b.post(t, "ada", "long", strings.Repeat("\U0001F600", 100_000))
+	if got := events.next(); !strings.HasPrefix(got, `next {"errors":[`) || !strings.Contains(got, "QUERY_TOO_EXPENSIVE") {
+		t.Errorf("got %.300s", got)
+	}
+}
+
 // A mutation is not executed unless there is memory for a small payload.
 func TestMemory_ReserveOfMutations(t *testing.T) {
 	for responses, executed := range map[int64]bool{limit.MutationBytes - 1: false, limit.MutationBytes: true} {
