@@ -24,6 +24,7 @@ type checkingWriter struct {
 	t    *testing.T
 	blog *testBlog
 	less float64       // by how much less than what is written was reserved
+	most float64       // that was reserved
 	next chan struct{} // closed once the end of an event has been written; nil: not needed
 }
 
@@ -35,7 +36,8 @@ func (w *checkingWriter) Write(p []byte) (int, error) {
 	if strings.HasPrefix(string(p), "event: complete") {
 		return n, err // the response has been sent
 	}
-	w.less = max(w.less, float64(w.Body.Len()-framing)-metricOf(w.t, w.blog.metrics, reservedMetric))
+	reserved := metricOf(w.t, w.blog.metrics, reservedMetric)
+	w.less, w.most = max(w.less, float64(w.Body.Len()-framing)-reserved), max(w.most, reserved)
 	if w.next != nil && strings.HasSuffix(string(p), "\n\n") && w.Body.Len() > framing {
 		close(w.next)
 		w.next = nil
@@ -55,7 +57,7 @@ func randomText(r *rand.Rand) string {
 }
 
 // At least as many bytes are reserved as are encoded, for random operations on random data, with plans and without, and
-// however they are sent. Once they are sent, none are.
+// however they are sent. While they are sent, no more are reserved; once they are sent, none.
 func TestMemory_CoversWhatIsEncoded(t *testing.T) {
 	b, schema := smallBlog(t, Options{}), readSchema(t)
 	random := rand.New(rand.NewPCG(1, 0))
@@ -85,6 +87,9 @@ func TestMemory_CoversWhatIsEncoded(t *testing.T) {
 			h.ServeHTTP(w, r)
 			if w.less > 0 && strings.Contains(w.Body.String(), `"data":`) { // not refused before it executed
 				rt.Errorf("%s, %s: %.0f bytes of %d are not reserved: %s", edge, accept, w.less, w.Body.Len(), query)
+			}
+			if w.most > float64(w.Body.Len()+framing) {
+				rt.Errorf("%s, %s: %.0f bytes are reserved while %d are sent: %s", edge, accept, w.most, w.Body.Len(), query)
 			}
 			if left := metricOf(t, b.metrics, reservedMetric); left != 0 {
 				rt.Errorf("%s, %s: %.0f bytes are left: %s", edge, accept, left, query)
@@ -121,6 +126,32 @@ func TestMemory_CoversEvents(t *testing.T) {
 	}
 	if left := metricOf(t, b.metrics, reservedMetric); left != 0 {
 		t.Errorf("%.0f bytes are left", left)
+	}
+}
+
+// An event is refused if there is no memory for what the executor builds for it, although the response alone would fit.
+func TestMemory_TooLargeEvent(t *testing.T) {
+	b, server := liveBlog(t, Options{Capacity: limit.Capacity{Responses: 2 << 20}})
+	events := openEvents(t, server, http.MethodPost, mediaEvents, "", `subscription { postPublished { a: content b: content } }`)
+	opened(t, b, 1)
+	b.post(t, "ada", "long", strings.Repeat("\U0001F600", 100_000))
+	if got := events.next(); !strings.HasPrefix(got, `next {"errors":[`) || !strings.Contains(got, "QUERY_TOO_EXPENSIVE") {
+		t.Errorf("got %.300s", got)
+	}
+}
+
+// A mutation is not executed unless there is memory for a small payload.
+func TestMemory_ReserveOfMutations(t *testing.T) {
+	for responses, executed := range map[int64]bool{limit.MutationBytes - 1: false, limit.MutationBytes: true} {
+		b := smallBlog(t, Options{Capacity: limit.Capacity{Responses: responses}})
+		a := post(t, b, "demo:grace", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), nil)
+		if failed := a.code() != ""; failed == executed {
+			t.Errorf("memory of %d bytes: %s", responses, a.body)
+		}
+		p, err := b.store.Post(t.Context(), b.postID(t, "notes"))
+		if err != nil || (p.LikeCount == 1) != executed {
+			t.Errorf("memory of %d bytes: %+v %v", responses, p, err)
+		}
 	}
 }
 

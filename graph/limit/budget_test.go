@@ -52,6 +52,20 @@ func TestBudget_EveryResponseCounts(t *testing.T) {
 	checkFree(t, b)
 }
 
+// A response that takes 128 KB becomes large, which is refused while more than half of the budget is in use.
+func TestBudget_LargeFrom(t *testing.T) {
+	b := NewBudget(Capacity{Responses: 12 << 20})
+	others := reserve(t, b, 0, true, nil)
+	others.Add(7 << 20)
+	small := reserve(t, b, 124<<10, false, nil)
+	if err := small.Grow(4 << 10); !errors.Is(err, ErrTooManyResponses) {
+		t.Errorf("128 KB: got %v, want %v", err, ErrTooManyResponses)
+	}
+	small.Release()
+	others.Release()
+	checkFree(t, b)
+}
+
 // A response has what was reserved before it executed, however full the budget is by then.
 func TestReservation_GrowsWithinWhatItHas(t *testing.T) {
 	b := NewBudget(Capacity{Responses: 1 << 20})
@@ -114,15 +128,17 @@ func TestReservation_Concurrent(t *testing.T) {
 func TestShared_CountsOnce(t *testing.T) {
 	b := NewBudget(Capacity{Responses: 160 << 10})
 	var s Shared
-	join := func() func() {
+	join := func(reserved int) func() {
 		t.Helper()
-		release, err := s.Join(reserve(t, b, 4<<10, false, nil), 80<<10)
+		release, err := s.Join(reserve(t, b, reserved, false, nil), 80<<10)
 		if err != nil || b.Used() != 80<<10 {
 			t.Fatal(err, b.Used())
 		}
 		return release
 	}
-	first, second := join(), join()
+	join(100 << 10)() // what was reserved besides the response is released
+	checkFree(t, b)
+	first, second := join(4<<10), join(4<<10)
 	first()
 	reserve(t, b, 80<<10, false, ErrTooManyResponses).Release() // while the second holder has the response
 	second()

@@ -131,7 +131,7 @@ func has(types ...string) func(*request) bool {
 	return func(r *request) bool { return r.isBatch() && r.first(types) >= 0 }
 }
 
-// first returns the index of the first operation that has one of the types; -1 if there is none.
+// first returns the index of the first operation that has one of the types, or -1.
 func (r *request) first(types []string) int {
 	return slices.IndexFunc(r.types(), func(operation string) bool { return slices.Contains(types, operation) })
 }
@@ -295,8 +295,8 @@ func Sweep(run func(Case) Requests) {
 	}
 }
 
-// Sample is Sweep for work with many requests: about n of them fail, each with one fault, by turns, that makes the
-// request fail, one that misleads, and one after which the client repeats it.
+// Sample is Sweep for work with many requests: about n of them fail, each with three faults: one that makes the
+// request fail, one that misleads, and one after which the client repeats it. Other requests have other faults.
 func Sample(run func(Case) Requests, n int) {
 	sent := run(Case{}).sent
 	for i := 0; i < len(sent); i += max(1, len(sent)/n) {

@@ -195,6 +195,44 @@ func TestReadSet_UncachedRead(t *testing.T) {
 	}
 }
 
+// Every change of a partition is noticed.
+func TestChanges_Stamp(t *testing.T) {
+	changes := &newCached(t).cache.changes
+	for i := range 10 {
+		partition := fmt.Sprint(i)
+		before := changes.stamp("posts", partition)
+		if !before.unchanged() {
+			t.Fatal("changed before a change")
+		}
+		if changes.changed("posts", partition); before.unchanged() {
+			t.Errorf("partition %s is unchanged after a change", partition)
+		}
+	}
+}
+
+// What a caller adds to the size of a value counts in the cache.
+func TestAddSize(t *testing.T) {
+	posts := newCached(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	size := func(partition string, add int) uint64 {
+		_, err := Get(ctx, posts, partition, "post", func(ctx context.Context) (int, error) {
+			AddSize(ctx, add/2)
+			AddSize(ctx, add/2)
+			return 0, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		posts.cache.entries.CleanUp()
+		return posts.cache.entries.WeightedSize()
+	}
+	one := size("p", 0)
+	if both := size("q", 1000); both != 2*one+1000 {
+		t.Errorf("got %d bytes, want %d", both, 2*one+1000)
+	}
+}
+
 // A panic of a read is an error for all callers that wait for it.
 func TestGet_PanickingRead(t *testing.T) {
 	_, err := Get(t.Context(), newCached(t), "p", "post", func(context.Context) (*int, error) { panic("here") })

@@ -42,8 +42,8 @@ func newOperationLog(log *slog.Logger) *operationLog {
 	return &operationLog{log: log, lines: map[operationLine]*lineCount{}}
 }
 
-// observe logs an operation if it is notable. regionOf returns the region of a host. err is its error without a
-// response; nil if there is none.
+// observe logs an operation if it is notable. regionOf returns the region of a host. err is the operation's error if it
+// got no response, or nil.
 func (l *operationLog) observe(requestID string, o *Operation, regionOf func(host string) string, err error) {
 	if o.Tries == 0 { // not sent
 		return

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -44,6 +46,28 @@ func TestOperationLog_Notable(t *testing.T) {
 		want   map[string]any // nil: no line
 	}{
 		"ordinary -> no line": {read, func(*scripted, int64) {}, nil},
+		"as slow and expensive as it may be -> no line": {read, func(s *scripted, _ int64) {
+			time.Sleep(time.Second)
+			s.header = map[string]string{"x-ms-request-charge": "100", "x-ms-activity-id": "a1"}
+		}, nil},
+		"not sent -> no line": {func(ctx context.Context, a *Account) error {
+			exhausted := NewRate(1)
+			exhausted.charge(100)
+			ctx, cancel := context.WithTimeout(WithRate(ctx, exhausted), time.Second)
+			defer cancel()
+			if err := read(ctx, a.Background()); !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+			}
+			return nil
+		}, func(*scripted, int64) {}, nil},
+		"hardly slow": {read, func(*scripted, int64) {
+			time.Sleep(1001 * time.Millisecond)
+		}, map[string]any{"msg": "slow operation on Cosmos DB",
+			"op": "point read", "pattern": "Q2", "took": 1.001e9, "ru": 3.5, "tries": 1.0, "status": "200", "requestId": "r1"}},
+		"hardly expensive": {read, func(s *scripted, _ int64) {
+			s.header = map[string]string{"x-ms-request-charge": "100.01", "x-ms-activity-id": "a1"}
+		}, map[string]any{"msg": "expensive operation on Cosmos DB",
+			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 100.01, "tries": 1.0, "status": "200", "requestId": "r1"}},
 		"slow": {read, func(*scripted, int64) { time.Sleep(1500 * time.Millisecond) }, map[string]any{"msg": "slow operation on Cosmos DB",
 			"op": "point read", "pattern": "Q2", "took": 1.5e9, "ru": 3.5, "tries": 1.0, "status": "200", "requestId": "r1"}},
 		"expensive": {read, func(s *scripted, _ int64) {
@@ -84,6 +108,28 @@ func TestOperationLog_Notable(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOperationLog_NoResponse: an operation that fails without a response is logged with its error.
+func TestOperationLog_NoResponse(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{err: errors.New("connection lost")}
+		s.before = func(int64) { time.Sleep(2 * time.Second) }
+		account, lines := s.logged(t)
+		posts, err := account.Container("blog", "posts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := posts.Create(account.Begin(t.Context(), "C4"), "p", []byte(`{"id":"p","postId":"p"}`)); !errors.Is(err, s.err) {
+			t.Fatal(err)
+		}
+		want := map[string]any{"level": "INFO", "msg": "slow operation on Cosmos DB", "op": "create", "pattern": "C4", "container": "posts",
+			"took": 2e9, "ru": 0.0, "tries": 1.0, "status": "no response", "region": "South Central US", "error": "connection lost"}
+		if d := cmp.Diff(want, lines()[0]); d != "" {
+			t.Error(d)
+		}
+	})
 }
 
 // logged returns an account with the transport, and a function that returns the new lines of its log.
@@ -145,6 +191,11 @@ func TestOperationLog_Suppressed(t *testing.T) {
 		read("Q1")
 		if got := lines(); len(got) != 1 || got[0]["suppressed"] != 49.0 {
 			t.Errorf("got %v, want one line with 49 suppressed", got)
+		}
+		time.Sleep(operationLogInterval)
+		read("Q1")
+		if got := lines(); len(got) != 1 || got[0]["suppressed"] != nil {
+			t.Errorf("got %v, want one line with none suppressed", got)
 		}
 	})
 }

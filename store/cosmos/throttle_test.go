@@ -26,6 +26,9 @@ type scripted struct {
 	requests atomic.Int64
 	date     atomic.Value  // X-Ms-Date of the last request, a string
 	before   func(n int64) // called before the n-th response; may change it
+
+	err           error // instead of a response
+	unknownLength bool  // the responses have no Content-Length
 }
 
 func (s *scripted) Do(r *http.Request) (*http.Response, error) {
@@ -37,9 +40,15 @@ func (s *scripted) Do(r *http.Request) (*http.Response, error) {
 	if s.before != nil {
 		s.before(n)
 	}
+	if s.err != nil {
+		return nil, s.err
+	}
 	resp := &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(s.body)), ContentLength: int64(len(s.body))}
 	for name, value := range s.header {
 		resp.Header.Set(name, value)
+	}
+	if s.unknownLength {
+		resp.ContentLength = -1
 	}
 	return resp, nil
 }
