@@ -127,7 +127,7 @@ func (b boundedMemory) Exec(ctx context.Context) graphql.ResponseHandler {
 func (b boundedMemory) refused(ctx context.Context, r *request, err error) *graphql.Response {
 	op := graphql.GetOperationContext(ctx)
 	r.errors.Store(0)
-	r.full = err == limit.ErrTooManyResponses
+	r.full = err == limit.ErrTooManyResponses && op.Operation.Operation != ast.Mutation // its error has the ids
 	var cause error = reported{err}
 	if err == limit.ErrTooLarge {
 		cause = reported{cost.Predict(op.Operation, op.Variables, r.meter.SignedIn, 1).TooLarge()}

@@ -315,11 +315,16 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 		t.Errorf("a mutation: %.300s", a.body)
 	}
 	written, _ := a.Errors[0].Extensions["id"].(string)
+	p = dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:grace"}}).init()
+	p.subscribe("subscribe", "1", write)
+	if got := p.receive(); !strings.Contains(got, `"type":"next"`) || !strings.Contains(got, written) {
+		t.Errorf("a mutation over WebSocket: %.300s", got)
+	}
 	if got := changes.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) {
 		t.Errorf("an event: %.300s", got)
 	}
 	changes.expect(t, "complete ", "") // the stream ends, as an event is missing
-	count(0, 2)
+	count(0, 3)
 	if a := post(t, b, "", fmt.Sprintf(`{ node(id: %q) { ... on Like { user { username } } } }`, written), nil); a.code() != "" || !strings.Contains(a.body, "grace") {
 		t.Errorf("what was written, a small response: %s", a.body)
 	}
