@@ -31,7 +31,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		return nil, false, blog.NoPost(op)
 	case r.Failed == 0 && r.Status == http.StatusPreconditionFailed:
-		exists, err = s.whyNotCounted(ctx, op, postID, id)
+		exists, err = s.countError(ctx, op, postID, id)
 		return nil, exists, err
 	case r.Failed == 1 && r.Status == http.StatusConflict:
 		return nil, true, nil
@@ -42,9 +42,9 @@ func (s *Store) createCounted(ctx context.Context, op, postID, id, counter strin
 	return post, false, err
 }
 
-// whyNotCounted explains why the counting patch failed: it reports whether the item exists, and returns the error
+// countError explains why the counting patch failed: it reports whether the item exists, and returns the error
 // if it does not.
-func (s *Store) whyNotCounted(ctx context.Context, op, postID, id string) (exists bool, err error) {
+func (s *Store) countError(ctx context.Context, op, postID, id string) (exists bool, err error) {
 	post, err := s.readPost(ctx, postID)
 	if post == nil && err == nil {
 		err = blog.NoPost(op)

@@ -46,8 +46,8 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*b
 		return nil, blog.Invalidf("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
 	l := list[blog.Comment]{op: "list comments", container: s.posts, key: "postId", partition: postID, typ: blog.TypeComment,
-		format: blog.Comments, blank: blog.Comment{PostID: postID}, deletions: s.deletions, show: s.showComment,
-		place: func(c *blog.Comment) (blog.Date, string) { return c.CreatedAt, c.ID }}
+		format: blog.Comments, defaults: blog.Comment{PostID: postID}, deletions: s.deletions, show: s.showComment,
+		position: func(c *blog.Comment) (blog.Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
 }
 
@@ -153,7 +153,7 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	p.Set("/editDate", date)
 	r, err := s.posts.Patch(ctx, stored.Key(postID, id), p)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return nil, s.whyNotChanged(ctx, op, userID, postID, id)
+		return nil, s.changeError(ctx, op, userID, postID, id)
 	}
 	if stored.Ambiguous(ctx, err) {
 		if c, readErr := s.readComment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil && *c.UpdatedAt == date && c.Content == content {
@@ -242,8 +242,8 @@ func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship,
 	return s.writtenPost(ctx, op, r.Items[1])
 }
 
-// whyNotChanged returns the error of a conditional change whose condition failed.
-func (s *Store) whyNotChanged(ctx context.Context, op, userID, postID, id string) error {
+// changeError returns the error of a conditional change whose condition failed.
+func (s *Store) changeError(ctx context.Context, op, userID, postID, id string) error {
 	c, err := s.readComment(ctx, postID, id)
 	switch {
 	case err != nil:

@@ -29,10 +29,10 @@ type Page[T any] struct {
 	Items []T
 	More  bool // whether more follow; exact
 
-	list  string // the list's name
-	seen  int    // items before the page
-	copy  int    // index of the feed partition that the page was read from
-	place func(T) (blog.Date, string)
+	list     string // the list's name
+	seen     int    // items before the page
+	copy     int    // index of the feed partition that the page was read from
+	position func(T) (blog.Date, string)
 }
 
 // Cursor returns the cursor of Items[i].
@@ -40,7 +40,7 @@ func (p *Page[T]) Cursor(i int) string { return string(p.AppendCursor(nil, i)) }
 
 // AppendCursor appends the cursor of Items[i].
 func (p *Page[T]) AppendCursor(dst []byte, i int) []byte {
-	date, id := p.place(p.Items[i])
+	date, id := p.position(p.Items[i])
 	return cursor{Date: date, ID: id, Seen: p.seen + i + 1, Copy: p.copy}.appendTo(dst, p.list)
 }
 

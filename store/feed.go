@@ -11,7 +11,7 @@ import (
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q6)
 	l := list[blog.Post]{op: "list feed", container: s.feed, key: "type", partition: blog.TypePost, copies: s.feedPartitions, limit: blog.FeedServed,
-		format: blog.Summaries, place: placeOfPost, deletions: s.deletions, show: s.showPost}
+		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost}
 	p.Order = NewestFirst
 	page, err := l.page(ctx, p)
 	return s.withCounts(ctx, page, err)

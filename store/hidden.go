@@ -27,8 +27,8 @@ func (s *Store) newDeletions() *deletion.Tracker {
 // HidesUsers is deletion.Tracker.Any.
 func (s *Store) HidesUsers() bool { return s.deletions.Any() }
 
-// shown returns a post, or nil if it is hidden.
-func (s *Store) shown(p *blog.Post) *blog.Post {
+// visible returns a post, or nil if it is hidden.
+func (s *Store) visible(p *blog.Post) *blog.Post {
 	if p == nil || s.deletions.Hides(p.AuthorID, p.CreatedAt) {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (s *Store) shown(p *blog.Post) *blog.Post {
 }
 
 // showPost, showComment and showLike prepare an item for readers. They return false for a hidden item.
-func (s *Store) showPost(p *blog.Post) bool { return s.shown(p) != nil }
+func (s *Store) showPost(p *blog.Post) bool { return s.visible(p) != nil }
 
 func (s *Store) showComment(c *blog.Comment) bool {
 	if s.deletions.Hides(c.AuthorID, c.CreatedAt) {
@@ -64,7 +64,7 @@ func (s *Store) decodeUser(op string, raw []byte) (*blog.User, error) {
 // decodePost is blog.DecodePost for a write. NotFound if the post is hidden.
 func (s *Store) decodePost(op string, raw []byte) (*blog.Post, error) {
 	p, err := blog.DecodePost(op, raw)
-	if p != nil && s.shown(p) == nil {
+	if p != nil && s.visible(p) == nil {
 		return nil, blog.NoPost(op)
 	}
 	return p, err

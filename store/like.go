@@ -54,8 +54,8 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
 	ctx = s.beginRead(ctx, Q5)
 	l := list[blog.Like]{op: "list likes", container: s.posts, key: "postId", partition: postID, typ: blog.TypeLike,
-		format: blog.Likes, blank: blog.Like{PostID: postID}, deletions: s.deletions, show: s.showLike,
-		place: func(l *blog.Like) (blog.Date, string) { return l.CreatedAt, blog.LikeID(l.UserID) }}
+		format: blog.Likes, defaults: blog.Like{PostID: postID}, deletions: s.deletions, show: s.showLike,
+		position: func(l *blog.Like) (blog.Date, string) { return l.CreatedAt, blog.LikeID(l.UserID) }}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }

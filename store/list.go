@@ -23,8 +23,8 @@ type list[T any] struct {
 	typ       string   // "" if the partition has one type
 	limit     int      // longest length of the list; 0: unlimited
 	format    blog.Format[T]
-	blank     T // an item before it is decoded
-	place     func(*T) (blog.Date, string)
+	defaults  T // an item before it is decoded
+	position  func(*T) (blog.Date, string)
 	since     blog.Date // items created before are hidden; "": no item
 
 	deletions *deletion.Tracker
@@ -45,18 +45,18 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if after != nil {
 		seen = after.Seen
 	}
-	partition, copy := l.partition, 0
+	partition, replica := l.partition, 0
 	if n := len(l.copies); n > 0 {
 		// Partitions may differ for a moment: read later pages from the partition of the first page.
-		if copy = rand.IntN(n); after != nil {
-			copy = after.Copy % n
+		if replica = rand.IntN(n); after != nil {
+			replica = after.Copy % n
 		}
-		partition = l.copies[copy]
+		partition = l.copies[replica]
 	}
 	if l.limit > 0 {
 		first = min(first, l.limit-seen)
 	}
-	page := &Page[*T]{list: name, seen: seen, copy: copy, place: l.place}
+	page := &Page[*T]{list: name, seen: seen, copy: replica, position: l.position}
 	if first <= 0 {
 		return page, nil
 	}
@@ -78,11 +78,11 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 			return stored.Error(l.op, err)
 		}
 		room := first - len(to.Items)
-		most, hides := room+1, l.deletions.Any()
+		limit, hides := room+1, l.deletions.Any()
 		if hides {
-			most = blog.MaxPage + 2 // all of them, as some may be hidden
+			limit = blog.MaxPage + 2 // all of them, as some may be hidden
 		}
-		items, err := l.format.Decode(body, l.blank, most)
+		items, err := l.format.Decode(body, l.defaults, limit)
 		if err != nil {
 			return blog.Malformed(l.op, "listed", err)
 		}

@@ -13,17 +13,17 @@ import (
 	"byline/store/stored"
 )
 
-func placeOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID }
+func positionOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID }
 
-// wholePost is the name of a post in the item cache.
-const wholePost = "post"
+// cachedPost is the name of a post in the item cache.
+const cachedPost = "post"
 
 // Post is Q2, one point read, or two for a long post: concurrent ones if it was long when it
 // was created. It returns nil if the post does not exist. The post is Truncated if its text is
 // lost.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
 	ctx = s.beginRead(ctx, Q2)
-	return cached(ctx, s.posts, id, wholePost, func(ctx context.Context) (*blog.Post, error) { return s.readWhole(ctx, id) })
+	return cached(ctx, s.posts, id, cachedPost, func(ctx context.Context) (*blog.Post, error) { return s.readWhole(ctx, id) })
 }
 
 // readPost is Post without the item cache and without the text of a long post, which is
@@ -38,14 +38,14 @@ func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
 		return nil, err
 	}
 	p, err := blog.DecodePost(op, raw)
-	return s.shown(p), err
+	return s.visible(p), err
 }
 
 // Posts reads posts in one request, or in two if some have become long by edits. result[i] is
 // nil if ids[i] does not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 	ctx = s.beginRead(ctx, ManyPosts)
-	return cachedMany(ctx, s.posts, ids, wholePost, s.readWholes)
+	return cachedMany(ctx, s.posts, ids, cachedPost, s.readWholes)
 }
 
 // UserPosts is Q3: the summaries of a user's posts, newest first, by one query of the user's
@@ -53,7 +53,7 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q3)
 	l := list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
-		format: blog.Summaries, place: placeOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
+		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
 	p.Order = NewestFirst
 	page, err := l.page(ctx, p)
 	return s.withCounts(ctx, page, err)
@@ -177,7 +177,7 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, keyUsed(op, ok)
 	}
-	p, err := s.whole(ctx, op, have, nil)
+	p, err := s.withText(ctx, op, have, nil)
 	if p == nil && err == nil { // deleted since the item was read
 		err = keyUsed(op, false)
 	}
@@ -236,7 +236,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	date := s.now()
 	raw, err := s.edit(ctx, userID, postID, e, date)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return nil, s.whyNotEdited(ctx, op, userID, postID)
+		return nil, s.editError(ctx, op, userID, postID)
 	}
 	if stored.Ambiguous(ctx, err) {
 		if post, readErr := s.readWhole(ctx, postID); readErr == nil && isEdited(post, date, e) {
@@ -263,7 +263,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (raw []byte, err error) {
 	hasText := blog.IsLongID(postID)
 	for range 3 {
-		raw, err = s.editGuessing(ctx, userID, postID, e, date, hasText)
+		raw, err = s.editWithoutRead(ctx, userID, postID, e, date, hasText)
 		if e.Content == nil || blog.IsLong(*e.Content) || !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 			return raw, err
 		}
@@ -276,9 +276,9 @@ func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, dat
 	return raw, err
 }
 
-// editGuessing is edit, given whether the post has a text item. If that is wrong and the new text is short, it
+// editWithoutRead is edit, given whether the post has a text item. If that is wrong and the new text is short, it
 // returns an error of status 412.
-func (s *Store) editGuessing(ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool) ([]byte, error) {
+func (s *Store) editWithoutRead(ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool) ([]byte, error) {
 	var p cosmos.Patch
 	p.Condition, p.ReturnItem = liveAndBy(blog.TypePost, userID), true
 	if e.Version != nil {
@@ -332,8 +332,8 @@ func isEdited(p *blog.Post, date blog.Date, e PostEdit) bool {
 	return p != nil && p.UpdatedAt != nil && *p.UpdatedAt == date && (e.Title == nil || *e.Title == p.Title) && (e.Content == nil || *e.Content == p.Content)
 }
 
-// whyNotEdited returns the error of a conditional edit whose condition failed.
-func (s *Store) whyNotEdited(ctx context.Context, op, userID, postID string) error {
+// editError returns the error of a conditional edit whose condition failed.
+func (s *Store) editError(ctx context.Context, op, userID, postID string) error {
 	post, err := s.readPost(ctx, postID)
 	switch {
 	case err != nil:

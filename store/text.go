@@ -37,8 +37,8 @@ func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
 	if !ok {
 		return nil, err
 	}
-	p, err := s.whole(ctx, op, item, text)
-	return s.shown(p), err
+	p, err := s.withText(ctx, op, item, text)
+	return s.visible(p), err
 }
 
 // decodePostItem decodes a post. It returns false for a tombstone and for nil.
@@ -49,9 +49,9 @@ func decodePostItem(op string, raw []byte) (item blog.PostItem, ok bool, err err
 	return blog.Decode[blog.PostItem](op, blog.TypePost, raw)
 }
 
-// whole returns a post with its text. It reads the text unless it is passed; text may be nil. The post is
+// withText returns a post with its text. It reads the text unless it is passed; text may be nil. The post is
 // Truncated if its text is lost.
-func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text []byte) (*blog.Post, error) {
+func (s *Store) withText(ctx context.Context, op string, item blog.PostItem, text []byte) (*blog.Post, error) {
 	p, ok := item.Whole(text)
 	if !ok && text == nil {
 		text, err := stored.Read(ctx, op, s.posts, stored.Key(item.ID, blog.TextID))
@@ -153,10 +153,10 @@ func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, err
 			continue
 		}
 		var err error
-		if posts[i], err = s.whole(ctx, op, item, texts[id]); err != nil {
+		if posts[i], err = s.withText(ctx, op, item, texts[id]); err != nil {
 			return nil, err
 		}
-		posts[i] = s.shown(posts[i])
+		posts[i] = s.visible(posts[i])
 	}
 	return posts, nil
 }

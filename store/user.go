@@ -14,13 +14,13 @@ import (
 // sagaTimeout bounds the steps of creating or renaming a user.
 const sagaTimeout = username.Grace / 2
 
-// wholeUser is the name of a user in the item cache.
-const wholeUser = "user"
+// cachedUser is the name of a user in the item cache.
+const cachedUser = "user"
 
 // User is Q1, one point read. It returns nil if the user does not exist.
 func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
 	ctx = s.account.Begin(ctx, Q1)
-	return cached(ctx, s.users, id, wholeUser, func(ctx context.Context) (*blog.User, error) { return s.readUser(ctx, "read user", id) })
+	return cached(ctx, s.users, id, cachedUser, func(ctx context.Context) (*blog.User, error) { return s.readUser(ctx, "read user", id) })
 }
 
 // readUser is User without the item cache.
@@ -38,7 +38,7 @@ func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error)
 // Users reads users in one request. result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
 	ctx = s.account.Begin(ctx, ManyUsers)
-	return cachedMany(ctx, s.users, ids, wholeUser, func(ctx context.Context, ids []string) ([]*blog.User, error) {
+	return cachedMany(ctx, s.users, ids, cachedUser, func(ctx context.Context, ids []string) ([]*blog.User, error) {
 		return stored.ReadUsers(ctx, s.users, ids, s.decodeUser)
 	})
 }

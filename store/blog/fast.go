@@ -22,9 +22,9 @@ type fastReader struct {
 	fallback bool
 }
 
-// fastItems decodes the items of a page, each of which starts as a copy of blank. It returns false if
+// fastItems decodes the items of a page, each of which starts as a copy of defaults. It returns false if
 // the caller must use the fallback.
-func fastItems[T any](body []byte, blank T, read func(*fastReader, *T)) (items []T, ok bool) {
+func fastItems[T any](body []byte, defaults T, read func(*fastReader, *T)) (items []T, ok bool) {
 	if !utf8.Valid(body) || hasControls(body) {
 		return nil, false
 	}
@@ -37,7 +37,7 @@ func fastItems[T any](body []byte, blank T, read func(*fastReader, *T)) (items [
 		if len(items) > 0 {
 			r.take(",")
 		}
-		items, r.before = append(items, blank), '{'
+		items, r.before = append(items, defaults), '{'
 		read(r, &items[len(items)-1])
 		r.take("}")
 	}

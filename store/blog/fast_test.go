@@ -75,20 +75,20 @@ func checkItem[T any, P interface {
 
 const systemFields = ", _rid, _self, _etag, _attachments, _ts, _lsn"
 
-func checkPage[T any](t *testing.T, l Format[T], blank T) {
+func checkPage[T any](t *testing.T, l Format[T], defaults T) {
 	rapid.Check(t, func(t *rapid.T) {
 		page := generatePage(t, l.Fields)
-		if _, ok := fastItems([]byte(page), blank, l.fast); !ok {
+		if _, ok := fastItems([]byte(page), defaults, l.fast); !ok {
 			t.Fatalf("the fast path rejects %s", page)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "faults") {
 			page = fault(t, page)
 		}
-		got, ok := fastItems([]byte(page), blank, l.fast)
+		got, ok := fastItems([]byte(page), defaults, l.fast)
 		if !ok {
 			return
 		}
-		want, err := l.decodeAny([]byte(page), blank, MaxPage)
+		want, err := l.decodeAny([]byte(page), defaults, MaxPage)
 		if err != nil {
 			t.Fatalf("the fast path reads %s, the fallback fails: %v", page, err)
 		}

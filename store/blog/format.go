@@ -19,20 +19,20 @@ type Format[T any] struct {
 	into   func(*T) any // the target of the fallback; nil: the item itself
 }
 
-// Decode decodes the items of a query response, each of which starts as a copy of blank. It may leave item
-// number most undecoded, and omit all after it.
-func (f Format[T]) Decode(body []byte, blank T, most int) (items []T, err error) {
-	items, ok := fastItems(body, blank, f.fast)
+// Decode decodes the items of a query response, each of which starts as a copy of defaults. It may leave item
+// number limit undecoded, and omit all after it.
+func (f Format[T]) Decode(body []byte, defaults T, limit int) (items []T, err error) {
+	items, ok := fastItems(body, defaults, f.fast)
 	if !ok {
-		items, err = f.decodeAny(body, blank, most)
+		items, err = f.decodeAny(body, defaults, limit)
 	}
 	return items, err
 }
 
 // decodeAny is Decode for any JSON, the fallback of the fast path.
-func (f Format[T]) decodeAny(body []byte, blank T, most int) (items []T, err error) {
+func (f Format[T]) decodeAny(body []byte, defaults T, limit int) (items []T, err error) {
 	err = eachItem(body, func(d *jsontext.Decoder) error {
-		if items = append(items, blank); len(items) == most {
+		if items = append(items, defaults); len(items) == limit {
 			return errEnough
 		}
 		item := &items[len(items)-1]

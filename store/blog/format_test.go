@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A list selects every property of its items, or has it from the blank item: an item of a list has the same
+// A list selects every property of its items, or has it from the defaults: an item of a list has the same
 // fields as one that is read alone.
 func TestFormat_SelectsEveryProperty(t *testing.T) {
 	for name, tt := range map[string]struct {

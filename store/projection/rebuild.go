@@ -80,9 +80,9 @@ func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post)
 func suspectOf(e blog.Envelope, raw []byte) []Difference {
 	switch e.Type {
 	case blog.TypePost:
-		var copy blog.Authored
-		if json.Unmarshal(raw, &copy) == nil && blog.ValidID(copy.ID) && blog.ValidID(copy.UserID) {
-			return []Difference{{Kind: Summary, Partition: copy.UserID, ID: copy.ID}}
+		var item blog.Authored
+		if json.Unmarshal(raw, &item) == nil && blog.ValidID(item.ID) && blog.ValidID(item.UserID) {
+			return []Difference{{Kind: Summary, Partition: item.UserID, ID: item.ID}}
 		}
 	case blog.TypeUsername:
 		if r, ok, err := blog.Decode[username.Reservation]("rebuild", blog.TypeUsername, raw); ok && err == nil {
