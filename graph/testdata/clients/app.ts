@@ -44,7 +44,7 @@ const Comment = graphql(`
 `);
 
 const Changed = graphql(`
-  subscription Changed($id: ID!) {
+  subscription CardChanged($id: ID!) {
     postChanged(id: $id) {
       ...Card
     }
