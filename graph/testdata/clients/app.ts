@@ -1,4 +1,4 @@
-// Part of an application, to be compiled with the types that graphql-codegen makes.
+// Part of an application, compiled with the documented files and the types that graphql-codegen makes.
 import type { ResultOf, VariablesOf } from "@graphql-typed-document-node/core";
 import { useFragment, type FragmentType } from "./gql";
 import { graphql } from "./gql";
@@ -17,7 +17,7 @@ const Card = graphql(`
 `);
 
 const Feed = graphql(`
-  query Feed($first: Int, $after: String) {
+  query Cards($first: Int, $after: String) {
     feed(first: $first, after: $after) {
       edges {
         node {
@@ -44,7 +44,7 @@ const Comment = graphql(`
 `);
 
 const Changed = graphql(`
-  subscription Changed($id: ID!) {
+  subscription CardChanged($id: ID!) {
     postChanged(id: $id) {
       ...Card
     }

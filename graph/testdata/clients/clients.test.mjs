@@ -6,7 +6,6 @@
 // mutations have written, and the requests that were sent.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { writeFile } from "node:fs/promises";
 import net from "node:net";
 import { before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -465,7 +464,7 @@ for (const [name, connect] of [
   });
 }
 
-// The files of docs/auth.md are beside this one. They import provider.js, which each application writes itself.
+// The files of docs/graphql.md and docs/auth.md are in built. They import provider.js, which each application writes itself.
 describe("an expired token", async () => {
   const tokens = []; // the tokens that the provider issues next; a valid one if empty
   const fetched = [];
@@ -475,9 +474,8 @@ describe("an expired token", async () => {
     fetched.push(tokens.shift() ?? "demo:ada");
     return fetched.at(-1);
   };
-  await writeFile(new URL("provider.js", import.meta.url), "export const fetchToken = () => globalThis.provider();\n");
   globalThis.WebSocket ??= WebSocket; // browsers have it
-  const { authorization, refresh } = await import("./token.js");
+  const { authorization, refresh } = await import("./built/token.js");
 
   /** expire has the client use a token that is not valid, and the provider issue these next. */
   const expire = async (...next) => {
@@ -503,21 +501,21 @@ describe("an expired token", async () => {
 
   for (const [name, query, mutate] of [
     ["Apollo Client", async () => {
-      const { client } = await import("./apollo.js");
+      const { client } = await import("./built/apollo.js");
       return (variables) => client.query({ query: gql(POST), variables, fetchPolicy: "network-only" });
     }, async () => {
-      const { client } = await import("./apollo.js");
+      const { client } = await import("./built/apollo.js");
       return async (variables) => (await client.mutate({ mutation: gql(COMMENT), variables })).data;
     }],
     ["urql", async () => {
-      const { client } = await import("./urql.js");
+      const { client } = await import("./built/urql.js");
       return async (variables) => {
         const { data, error } = await client.query(POST, variables, { requestPolicy: "network-only" });
         if (error) throw Object.assign(error, { errors: error.graphQLErrors });
         return { data };
       };
     }, async () => {
-      const { client } = await import("./urql.js");
+      const { client } = await import("./built/urql.js");
       return async (variables) => (await client.mutation(COMMENT, variables)).data;
     }],
   ]) {
@@ -563,12 +561,17 @@ describe("an expired token", async () => {
 
   test("graphql-ws: the connection is opened again with a new token", async (t) => {
     await expire();
-    const { socket } = await import("./socket.js");
+    const { readAgain, socket } = await import("./built/socket.js");
     t.after(() => socket.dispose());
+    const reads = [signal(), signal()]; // after the start, and after the connection
+    let read = 0;
+    t.after(readAgain(() => reads[read++]?.resolve()));
+    await within(reads[0].promise, "read after the start");
     const closed = [];
     socket.on("closed", ({ code }) => closed.push(code));
     await receives((variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink));
     assert.deepEqual(closed, [4403]);
     assert.deepEqual(fetched, ["demo:ada"]);
+    await within(reads[1].promise, "read after the connection");
   });
 });

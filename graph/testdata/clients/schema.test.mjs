@@ -19,11 +19,6 @@ async function tool(name, ...args) {
 
 test("eslint", () => tool("eslint", "--max-warnings=0", "schema.graphqls"));
 
-test("graphql-codegen, and TypeScript over its types", async () => {
-  await tool("graphql-codegen", "--config", "codegen.mjs");
-  await tool("tsc", "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "app.ts");
-});
-
 test("relay-compiler", async () => {
   const schema = await readFile("schema.graphqls", "utf8");
   const modules = relayModules(buildSchema(schema));
