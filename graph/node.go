@@ -18,7 +18,7 @@ import (
 )
 
 // node reads the object with an id: by one point read, or by a page that proves that it exists (see
-// parents.go).
+// Resolver.post).
 func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, error) {
 	l, key := loadersOf(ctx), itemKey{id.Parent, id.Key}
 	switch id.Kind {

@@ -252,7 +252,7 @@ func (w *costWalk) malformedID(f *ast.Field) bool {
 }
 
 // isReference reports whether only the id and one list of an object are selected, so that the
-// object itself is not read: see parents.go in package graph.
+// object itself is not read: see Resolver.post in package graph.
 func (w *costWalk) isReference(f *ast.Field) bool {
 	list := ""
 	return w.soleList(f.SelectionSet, &list, map[*ast.FragmentDefinition]bool{}) && list != ""
