@@ -102,15 +102,8 @@ func TestClients_Counts(t *testing.T) {
 // test if they are missing and not required.
 func clientsIn(t testing.TB) (folder, node string) {
 	t.Helper()
-	packages, required := os.LookupEnv(clientsEnv)
-	if !required {
-		packages = servertest.Path(clientsFolder)
-	}
-	packages, err := filepath.Abs(filepath.Join(packages, "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	node, err = exec.LookPath("node")
+	packages, required := clientPackages(t)
+	node, err := exec.LookPath("node")
 	if err == nil {
 		_, err = os.Stat(packages)
 	}
@@ -171,6 +164,20 @@ func documentedBlock(t testing.TB, page, with string) string {
 	}
 	t.Fatalf("%s has no block with %s", page, with)
 	return ""
+}
+
+// clientPackages returns the folder of the packages, and whether they are required.
+func clientPackages(t testing.TB) (folder string, required bool) {
+	t.Helper()
+	folder, required = os.LookupEnv(clientsEnv)
+	if !required {
+		folder = servertest.Path(clientsFolder)
+	}
+	folder, err := filepath.Abs(filepath.Join(folder, "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder, required
 }
 
 // documentedFiles returns the JavaScript blocks of a page by the file name in their first line.

@@ -36,6 +36,8 @@ type Config struct {
 
 	Cache int `name:"cache" default:"64" env:"BYLINE_CACHE" help:"Megabytes of the item cache and the response cache; 0 disables both."`
 
+	PlaygroundCDN string `name:"playground-cdn" default:"on" env:"BYLINE_PLAYGROUND_CDN" help:"Load GraphiQL for the playground from cdn.jsdelivr.net (on), or use only the embedded playground (off)."`
+
 	TrustedDocuments string `name:"trusted-documents" env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, every valid document is executed."`
 }
 
@@ -67,6 +69,9 @@ func (c Config) check() error {
 		if mode != enforce && mode != measure {
 			return fmt.Errorf("%s %q: there are enforce and measure", flag, mode)
 		}
+	}
+	if c.PlaygroundCDN != "on" && c.PlaygroundCDN != "off" {
+		return fmt.Errorf("--playground-cdn %q: there are on and off", c.PlaygroundCDN)
 	}
 	if c.RetryBudget <= 0 {
 		return errors.New("--retry-budget must be more than 0")
