@@ -299,6 +299,7 @@ func (p *page) look(docs string) {
 				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
 				return err
 			}))
+			p.eval(`(localStorage.clear(), "")`) // GraphiQL keeps its docs open
 			p.do("open", chromedp.Navigate(p.root+"/"))
 			p.tab("Feed")
 			p.execute()
@@ -307,25 +308,66 @@ func (p *page) look(docs string) {
 				_, err := cdp.Call(ctx, t, runtime.Evaluate, runtime.EvaluateParams{Expression: string(axe)})
 				return err
 			}))
-			for range 2 { // then with the docs
-				if found := p.eval(serious); found != "" {
-					p.t.Errorf("%d px, %s: %s", width, theme, found)
-				}
-				if wide := p.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
-					p.t.Errorf("%d px, %s: the page is %s wide", width, theme, wide)
-				}
-				p.screenshotAs(fmt.Sprintf("%s-%d-%s", p.editor.name, width, theme))
-				p.click(docs)
-				p.sees(p.text, "CreatePostPayload")
-			}
+			p.inspect(width, theme)
+			p.click(docs)
+			p.sees(p.text, "CreatePostPayload")
+			p.inspect(width, theme)
 		}
 	}
+}
+
+// inspect checks that the page is readable, and takes a screenshot.
+func (p *page) inspect(width int64, theme string) {
+	p.t.Helper()
+	for _, script := range []string{serious, faint} {
+		if found := p.eval(script); found != "" {
+			p.t.Errorf("%d px, %s: %s", width, theme, found)
+		}
+	}
+	if wide := p.eval(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
+		p.t.Errorf("%d px, %s: the page is %s wide", width, theme, wide)
+	}
+	p.screenshotAs(fmt.Sprintf("%s-%d-%s", p.editor.name, width, theme))
 }
 
 // serious lists what axe finds serious, except in the tabs of GraphiQL, which have buttons within.
 const serious = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations
 	.filter(({ id, impact }) => ["serious", "critical"].includes(impact) && id !== "nested-interactive")
 	.map(({ id, nodes }) => id + ": " + nodes.slice(0, 3).map(({ html, any }) => html.slice(0, 150) + " " + any[0]?.message).join("; ")).join("\n"))`
+
+// faint lists the visible texts with a contrast of less than 4.5:1. axe does not decide on those over other elements,
+// such as the text of editors.
+const faint = `(() => {
+	const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+	const paint = (colors) => { // one over the other; returns the luminance
+		for (const { color, opacity } of colors) {
+			[canvas.fillStyle, canvas.globalAlpha] = [color, opacity];
+			canvas.fillRect(0, 0, 1, 1);
+		}
+		const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => v <= 10 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4);
+		return .2126 * r + .7152 * g + .0722 * b;
+	};
+	const found = new Set(), texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	for (let text; text = texts.nextNode();) {
+		const element = text.parentElement, range = document.createRange();
+		range.selectNode(text);
+		const { left, right, top, bottom, width } = range.getBoundingClientRect();
+		const outside = right < 0 || bottom < 0 || left > innerWidth || top > innerHeight;
+		if (!text.data.trim() || !width || outside || element.tagName === "OPTION" || !element.checkVisibility({ visibilityProperty: true })) continue;
+		const behind = [];
+		let opacity = 1;
+		for (let e = element; e; e = e.parentElement) {
+			const style = getComputedStyle(e);
+			opacity *= style.opacity;
+			behind.unshift({ color: style.backgroundColor, opacity: 1 });
+		}
+		const ground = paint([{ color: "white", opacity: 1 }, ...behind]);
+		const front = paint([{ color: getComputedStyle(element).color, opacity }]);
+		const contrast = (Math.max(ground, front) + .05) / (Math.min(ground, front) + .05);
+		if (opacity && contrast < 4.5) found.add(contrast.toFixed(2) + " " + element.className + " " + text.data.slice(0, 30));
+	}
+	return [...found].join("\n");
+})()`
 
 // editor is one of the two editors of the playground.
 type editor struct {

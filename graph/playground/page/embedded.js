@@ -30,18 +30,22 @@ export async function start(root, { examples }, fresh) {
 // send sends the text as it is in the editor, so that the positions of errors are those in the editor.
 function send({ query, operationName, variables }, headers) {
   document.querySelector(".CodeMirror")?.CodeMirror.state.completionActive?.close();
-  return observe({ query: query.loc.source.body, operationName, variables }, headers, query);
+  return observe({ query: query.loc.source.body, operationName, variables }, headers);
 }
 
-// repair removes the frame of a closed completion list, which DOMNodeRemoved did: browsers no longer fire it. And it
-// lets screen readers and keyboards reach what the playground does not name or focus.
+// repair removes the frame of a closed completion list, which DOMNodeRemoved did: browsers no longer fire it. It wraps
+// lines, and lets screen readers and keyboards reach what the playground does not name or focus.
 function repair() {
   new MutationObserver((records) => {
     for (const { target } of records) {
       if (target.className === "CodeMirror-hints-wrapper" && !target.querySelector(".CodeMirror-hints")) target.remove();
     }
+    for (const { CodeMirror } of document.querySelectorAll(".CodeMirror")) {
+      if (!CodeMirror?.getOption("lineWrapping")) CodeMirror?.setOption("lineWrapping", true);
+    }
     for (const area of document.querySelectorAll(".CodeMirror textarea:not([aria-label])")) area.ariaLabel = "Editor";
-    for (const scrolled of document.querySelectorAll(".CodeMirror-scroll[tabindex='-1'], .sc-daURTG:not([tabindex])")) scrolled.tabIndex = 0;
+    const scrolls = ".CodeMirror-scroll[tabindex='-1'], :is(.sc-daURTG, .sc-esjQYD):not([tabindex])";
+    for (const scrolled of document.querySelectorAll(scrolls)) scrolled.tabIndex = 0;
   }).observe(document, { childList: true, subtree: true });
 }
 

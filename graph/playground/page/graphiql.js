@@ -34,7 +34,7 @@ export async function start(root, { cdn, examples }, fresh) {
   const stored = JSON.parse(localStorage.getItem("graphiql:tabState"));
   const active = stored?.tabs[stored.activeTabIndex] ?? examples[0]; // GraphiQL looks for its text among the tabs
   YogaGraphiQL.renderYogaGraphiQL(root, {
-    fetcher: (request, { headers, documentAST } = {}) => observe(request, headers, documentAST ?? introspection),
+    fetcher: (request, { headers } = {}) => observe(request, headers),
     defaultTabs: examples.map(({ query }) => ({ query })),
     defaultQuery: "",
     defaultEditorToolsVisibility: false, // no example has variables
@@ -46,10 +46,9 @@ export async function start(root, { cdn, examples }, fresh) {
     logo: "<span></span>",
   });
   await rendered(root);
+  for (const editor of monaco.editor.getEditors()) editor.updateOptions({ wordWrap: "on" });
   return { tabs, add };
 }
-
-const introspection = { definitions: [{ kind: "OperationDefinition", operation: "query", name: { value: "IntrospectionQuery" } }] };
 
 function append(tag, attributes) {
   return new Promise((loaded, failed) => {

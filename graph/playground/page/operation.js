@@ -2,14 +2,12 @@
 
 let session; // of the last write, so that tabs read each other's writes
 
-// observe returns the responses as an observable, which both editors take. The AST tells subscriptions apart.
-export function observe(request, headers, ast) {
-  const { operation } = ast.definitions.find(
-    (d) => d.kind === "OperationDefinition" && (!request.operationName || d.name?.value === request.operationName));
+// observe returns the responses as an observable, which both editors take.
+export function observe(request, headers) {
   return {
     subscribe(observer) {
       const abort = new AbortController();
-      send(request, headers, operation === "subscription", observer.next.bind(observer), abort.signal).then(
+      send(request, headers, observer.next.bind(observer), abort.signal).then(
         () => observer.complete?.(),
         (error) => abort.signal.aborted || observer.error?.(error));
       return { unsubscribe: () => abort.abort() };
@@ -17,7 +15,18 @@ export function observe(request, headers, ast) {
   };
 }
 
-async function send(request, headers, streams, next, signal) {
+// operations lists the operations of a document as [kind, name]. Editors parse a text only a while after it has changed:
+// at a tab's first run, what they know about it may be about the previous tab.
+function operations(document) {
+  const code = document.replace(/"""[^]*?"""|"(\\.|[^"\\\n])*"|#.*/g, "");
+  return [...code.matchAll(/\b(query|mutation|subscription)\b\s*(\w*)\s*[({@]/g)].map(([, ...operation]) => operation);
+}
+
+async function send(request, headers, next, signal) {
+  const all = operations(request.query);
+  const named = all.find(([, name]) => name === request.operationName);
+  if (!named) delete request.operationName;
+  const streams = (named ?? all[0])?.[0] === "subscription";
   const own = new Headers({ "Content-Type": "application/json", Accept: streams ? "text/event-stream" : "application/json" });
   const viewer = document.getElementById("viewer").value;
   if (viewer) own.set("Authorization", `Bearer ${viewer}`);
