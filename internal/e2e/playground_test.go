@@ -294,12 +294,13 @@ func (p *page) look(docs string) {
 	}
 	for _, width := range []int64{1280, 400} {
 		for _, theme := range []string{"light", "dark"} {
+			p.do("leave", chromedp.Navigate(p.root+"/playground/favicon.png"))
+			p.eval(`(localStorage.clear(), "")`) // GraphiQL keeps its docs open
 			p.do("size", chromedp.EmulateViewport(width, 800))
 			p.do("theme", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
 				return err
 			}))
-			p.eval(`(localStorage.clear(), "")`) // GraphiQL keeps its docs open
 			p.do("open", chromedp.Navigate(p.root+"/"))
 			p.tab("Feed")
 			p.execute()
@@ -382,14 +383,15 @@ type editor struct {
 
 var (
 	embedded = editor{
-		name:   "embedded",
-		tab:    `//div[div[contains(@class, "close")]]/div[text()=%q]`,
-		close:  `//div[contains(@class, "close") and contains(@class, "llKxfP")]`,
-		run:    `//div[starts-with(@title, "Execute Query") or starts-with(@title, "Stop")]`,
-		tabs:   `[...document.querySelectorAll(".close")].map((close) => close.parentElement.children[1].textContent).join(" ")`,
-		query:  `document.querySelector(".CodeMirror")?.CodeMirror.getValue() ?? ""`,
-		result: `document.querySelector("[title^='Execute Query'], [title^='Stop']")?.parentElement.nextElementSibling.innerText ?? ""`,
-		paste:  `document.querySelector(".CodeMirror").CodeMirror.setValue`,
+		name:  "embedded",
+		tab:   `//div[div[contains(@class, "close")]]/div[text()=%q]`,
+		close: `//div[contains(@class, "close") and contains(@class, "llKxfP")]`,
+		run:   `//div[starts-with(@title, "Execute Query") or starts-with(@title, "Stop")]`,
+		tabs:  `[...document.querySelectorAll(".close")].map((close) => close.parentElement.children[1].textContent).join(" ")`,
+		query: `document.querySelector(".CodeMirror")?.CodeMirror.getValue() ?? ""`,
+		result: `[...document.querySelector("[title^='Execute Query'], [title^='Stop']")?.parentElement.nextElementSibling.querySelectorAll(".CodeMirror") ?? []]
+			.map((result) => result.CodeMirror.getValue()).join("\n")`,
+		paste: `document.querySelector(".CodeMirror").CodeMirror.setValue`,
 	}
 	graphiQL = editor{
 		name:   "graphiql",
