@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/storage"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -206,7 +207,12 @@ func (p *page) useExamples(s *instance) {
 		p.shows(texts...)
 		p.costs()
 	}
+	p.hasTabs("Feed Post WritePost CommentAndLike Rename Live")
+	p.eval(keepCost)
 	run("Feed", `"title": "Written before"`, `"username": "ada"`, `"viewerHasLiked": true`)
+	if shown, sent := p.eval(shownCost), p.eval(sentCost); !strings.HasPrefix(shown, sent) {
+		p.t.Errorf("the header shows %q, the server has sent %q", shown, sent)
+	}
 	if result := p.result(); strings.Contains(result, "extensions") {
 		p.t.Errorf("the cost is in the result: %s", result)
 	}
@@ -275,6 +281,21 @@ func (p *page) useExamples(s *instance) {
 	}
 }
 
+// keepCost keeps the cost of the last response, as the server has sent it, for sentCost. shownCost is what the header shows.
+const (
+	keepCost = `(() => {
+		const send = fetch;
+		globalThis.fetch = async (...request) => {
+			const response = await send(...request);
+			if (response.headers.get("Content-Type").includes("json")) globalThis.sent = (await response.clone().json()).extensions?.cost;
+			return response;
+		};
+		return "";
+	})()`
+	sentCost  = `sent.predictedRU.toFixed(1) + " RU predicted, " + sent.actualRU.toFixed(1) + " charged, " + sent.requests + " request"`
+	shownCost = `document.getElementById("cost").value`
+)
+
 // restore restores all examples.
 func (p *page) restore() {
 	p.t.Helper()
@@ -294,8 +315,10 @@ func (p *page) look(docs string) {
 	}
 	for _, width := range []int64{1280, 400} {
 		for _, theme := range []string{"light", "dark"} {
-			p.do("leave", chromedp.Navigate(p.root+"/playground/favicon.png"))
-			p.eval(`(localStorage.clear(), "")`) // GraphiQL keeps its docs open
+			p.do("forget", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error { // GraphiQL keeps its docs open
+				_, err := cdp.Call(ctx, t, storage.ClearDataForOrigin, storage.ClearDataForOriginParams{Origin: p.root, StorageTypes: "local_storage"})
+				return err
+			}))
 			p.do("size", chromedp.EmulateViewport(width, 800))
 			p.do("theme", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
@@ -581,7 +604,7 @@ func (p *page) costs() {
 	p.t.Helper()
 	shown := regexp.MustCompile(`^\d+\.\d RU predicted, \d+\.\d charged, \d+ requests?$`)
 	eventually(p.t, func() error {
-		if cost := p.eval(`document.getElementById("cost").value`); !shown.MatchString(cost) {
+		if cost := p.eval(shownCost); !shown.MatchString(cost) {
 			return fmt.Errorf("the header shows the cost %q", cost)
 		}
 		return nil
