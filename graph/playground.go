@@ -14,7 +14,10 @@ import (
 
 // addPlayground serves the playground at /.
 func addPlayground(mux *http.ServeMux, o Options) error {
-	h, err := playground.New(playground.Options{CDN: o.PlaygroundCDN, ExamplePost: func(ctx context.Context) string { return examplePost(ctx, o.Store) }})
+	h, err := playground.New(playground.Options{
+		CDN:         o.PlaygroundCDN,
+		ExamplePost: func(ctx context.Context) string { return examplePost(ctx, o.Store) },
+	})
 	if err != nil {
 		return err
 	}

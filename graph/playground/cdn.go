@@ -29,6 +29,6 @@ func policy(withCDN bool) string {
 	if withCDN {
 		source, workers = " "+graphiQL.URL, "; worker-src blob:"
 	}
-	return "default-src 'none'; script-src 'self'" + source + "; style-src 'self' 'unsafe-inline'" + source + "; connect-src 'self'" + source + workers +
-		"; img-src 'self' data:; font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return "default-src 'none'; script-src 'self'" + source + "; style-src 'self' 'unsafe-inline'" + source +
+		"; connect-src 'self'" + source + workers + "; img-src 'self' data:; font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }

@@ -24,7 +24,7 @@ type Options struct {
 	// CDN lets the page load GraphiQL from a CDN. Default: the embedded GraphQL Playground only.
 	CDN bool
 
-	// ExamplePost returns the global id of the post that the examples are about; "" if there is none.
+	// ExamplePost returns the global id of the post that the examples are about; "" if there are no posts.
 	ExamplePost func(context.Context) string
 }
 
@@ -94,7 +94,11 @@ func New(o Options) (http.Handler, error) {
 	return mux, addEmbedded(mux)
 }
 
-var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+var contentTypes = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+}
 
 func serve(w http.ResponseWriter, policy, contentType string, body []byte) {
 	h := w.Header()
@@ -122,8 +126,8 @@ func addEmbedded(mux *http.ServeMux) error {
 	return nil
 }
 
-// readExamples returns the examples, with placeholders, in the order of their files: 3-Write-a-post.graphql is the third
-// and is called "Write a post".
+// readExamples returns the examples, with placeholders, in the order of their files: 3-Write-a-post.graphql is the
+// third and is called "Write a post".
 func readExamples() ([]Example, error) {
 	names, err := fs.Glob(files, "examples/*.graphql")
 	if err != nil {
@@ -136,15 +140,22 @@ func readExamples() ([]Example, error) {
 			return nil, err
 		}
 		_, name, _ := strings.Cut(strings.TrimSuffix(path.Base(file), ".graphql"), "-")
-		all = append(all, Example{Slug: strings.ToLower(name), Name: strings.ReplaceAll(name, "-", " "), Operation: operationName(string(query)), Query: string(query)})
+		all = append(all, Example{
+			Slug:      strings.ToLower(name),
+			Name:      strings.ReplaceAll(name, "-", " "),
+			Operation: operationName(string(query)),
+			Query:     string(query),
+		})
 	}
 	return all, nil
 }
 
-// operationName returns the name of the first operation of an example: the second word of the first line that is no comment.
+// operationName returns the name of the first operation of an example: the second word of the first line that is not a
+// comment.
 func operationName(query string) string {
 	for line := range strings.Lines(query) {
-		if words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" ({\n", r) }); !strings.HasPrefix(line, "#") && len(words) > 1 {
+		words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" ({\n", r) })
+		if !strings.HasPrefix(line, "#") && len(words) > 1 {
 			return words[1]
 		}
 	}
@@ -155,7 +166,9 @@ func operationName(query string) string {
 func prepare(examples []Example, post string) prepared {
 	version := sha256.New()
 	filled := make([]Example, len(examples))
-	key := strings.NewReplacer(postIDPlaceholder, cmp.Or(post, postIDPlaceholder), idempotencyKeyPlaceholder, "playground-"+rand.Text())
+	key := strings.NewReplacer(
+		postIDPlaceholder, cmp.Or(post, postIDPlaceholder),
+		idempotencyKeyPlaceholder, "playground-"+rand.Text())
 	for i, e := range examples {
 		version.Write([]byte(e.Query))
 		filled[i] = e
