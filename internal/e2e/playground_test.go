@@ -281,13 +281,16 @@ func (p *page) useExamples(s *instance) {
 	}
 }
 
-// keepCost keeps the cost of the last response, as the server has sent it, for sentCost. shownCost is what the header shows.
+// keepCost keeps the last cost that the server has sent, for sentCost. shownCost is what the header shows.
 const (
 	keepCost = `(() => {
 		const send = fetch;
 		globalThis.fetch = async (...request) => {
 			const response = await send(...request);
-			if (response.headers.get("Content-Type").includes("json")) globalThis.sent = (await response.clone().json()).extensions?.cost;
+			if (response.headers.get("Content-Type").includes("json")) {
+				const { extensions } = await response.clone().json();
+				globalThis.sent = extensions?.cost ?? globalThis.sent; // introspection has none
+			}
 			return response;
 		};
 		return "";
