@@ -52,10 +52,13 @@ type Options struct {
 	// Metrics is where the handler registers its metrics. Default: nowhere.
 	Metrics prometheus.Registerer
 
-	// Development serves the playground, which sends the token demo:ada, introspection, and suggestions in
+	// Development serves the playground, which sends demo tokens, introspection, and suggestions in
 	// error messages; and it admits the origins of this machine, such as http://localhost:5173. Default: none
 	// of them.
 	Development bool
+
+	// PlaygroundCDN lets the playground load GraphiQL from a CDN. Default: it uses what is embedded.
+	PlaygroundCDN bool
 
 	// TrustedDocuments, if set, are the only documents to execute, and there is no
 	// playground. Default: all that are valid and within budget.
@@ -135,7 +138,7 @@ func NewHandler(o Options) (*Handler, error) {
 	mux := http.NewServeMux()
 	graphql := origins.guard(readCostHeader(shedLoad(endpoint.admission, endpoint, endpoint.metrics), p), p)
 	if o.Development && o.TrustedDocuments == nil {
-		if err := addPlayground(mux, o.Store); err != nil {
+		if err := addPlayground(mux, o); err != nil {
 			return nil, err
 		}
 	}

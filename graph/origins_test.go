@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"byline/graph/playground"
 	"byline/internal/longtest"
 	"byline/store"
 )
@@ -221,7 +222,7 @@ func TestOrigins_InvalidAreRefusedAtStart(t *testing.T) {
 
 func TestSecurityHeaders(t *testing.T) {
 	h := smallBlog(t, Options{Development: true})
-	for _, target := range []string{"/", "/graphql", "/graphql?query={__typename}", "/graphql?query={", startScript, playgroundPath + "/playground.js", "/elsewhere"} {
+	for _, target := range []string{"/", "/graphql", "/graphql?query={__typename}", "/graphql?query={", playground.Prefix + "page.js", playground.Prefix + "playground.js", "/elsewhere"} {
 		header := get(t, h, target).Result().Header
 		wants := map[string]string{
 			"Content-Security-Policy":      "default-src 'none'",

@@ -81,15 +81,8 @@ func TestClients_Counts(t *testing.T) {
 // test if they are missing and not required.
 func clientsIn(t testing.TB) (folder, node string) {
 	t.Helper()
-	packages, required := os.LookupEnv(clientsEnv)
-	if !required {
-		packages = servertest.Path(clientsFolder)
-	}
-	packages, err := filepath.Abs(filepath.Join(packages, "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	node, err = exec.LookPath("node")
+	packages, required := clientPackages(t)
+	node, err := exec.LookPath("node")
 	if err == nil {
 		_, err = os.Stat(packages)
 	}
@@ -180,6 +173,20 @@ func writeFile(t testing.TB, name, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// clientPackages returns the folder of the packages, and whether they are required.
+func clientPackages(t testing.TB) (folder string, required bool) {
+	t.Helper()
+	folder, required = os.LookupEnv(clientsEnv)
+	if !required {
+		folder = servertest.Path(clientsFolder)
+	}
+	folder, err := filepath.Abs(filepath.Join(folder, "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder, required
 }
 
 // documentedFiles returns the blocks of a page that have a file name in their first line, by that name.

@@ -82,7 +82,7 @@ func TestServe_InvalidConfiguration(t *testing.T) {
 		{"region without a name", []string{"--cosmos-endpoint", other.URL, "--cosmos-regions", "West US,,East US"}, "the name of a region is empty"},
 		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"}, "1 to 64 partitions, not 65"},
 		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()}, "--ru-per-request must be at least 1"},
-		{"unknown mode of a budget", []string{"--ru-per-viewer-mode", "refuse", "--data", t.TempDir()}, `--ru-per-viewer-mode "refuse": there are enforce and measure`},
+		{"unknown mode of a budget", []string{"--ru-per-viewer-mode", "refuse", "--data", t.TempDir()}, `--ru-per-viewer-mode must be one of "enforce","measure" but got "refuse"`},
 		{"no budget for retries", []string{"--retry-budget", "0s", "--data", t.TempDir()}, "--retry-budget must be more than 0"},
 		{"a negative rate of jobs", []string{"--background-ru=-1", "--data", t.TempDir()}, "--background-ru must be at least 0"},
 		{"renames without a period", []string{"--rename-cooldown", "0s", "--data", t.TempDir()}, "--rename-cooldown must be more than 0"},

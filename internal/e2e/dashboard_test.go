@@ -31,7 +31,19 @@ type panel struct {
 	FieldConfig              struct {
 		Defaults struct{ Unit string }
 	}
-	Targets []struct{ RefID, Expr, LegendFormat string }
+	Targets         []struct{ RefID, Expr, LegendFormat string }
+	Transformations []struct {
+		ID      string
+		Options struct{ Regex, RenamePattern string }
+	}
+}
+
+// rename returns the name of a series in the legend.
+func (p panel) rename(series string) string {
+	for _, t := range p.Transformations {
+		series = regexp.MustCompile(t.Options.Regex).ReplaceAllString(series, t.Options.RenamePattern)
+	}
+	return series
 }
 
 func readDashboard(t testing.TB) dashboard {
@@ -253,7 +265,19 @@ func TestDashboardAndAlerts(t *testing.T) {
 			if p.Title == "" || p.Description == "" || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
 				t.Errorf("%+v", p)
 			}
+			for _, change := range p.Transformations {
+				if change.ID != "renameByRegex" {
+					t.Errorf("%s: the transformation %s does not rename", p.Title, change.ID)
+				}
+			}
 			for _, target := range p.Targets {
+				if code := regexp.MustCompile(`^([CQ]\d|[a-z]+[A-Z]\w*)\b`); strings.HasPrefix(target.LegendFormat, "{{pattern}}") {
+					for _, pattern := range []string{"C1", "C2", "C3", "C4", "Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "changeFeed", "projectPosts"} {
+						if legend := p.rename(strings.ReplaceAll(target.LegendFormat, "{{pattern}}", pattern)); code.MatchString(legend) {
+							t.Errorf("%s: the legend of %s is %q", p.Title, pattern, legend)
+						}
+					}
+				}
 				wrong, groups := v.check(target.Expr)
 				if wrong != nil {
 					t.Errorf("%s: %s: %s", p.Title, target.Expr, wrong)

@@ -28,7 +28,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// picturesEnv is the environment variable with the output directory of the README's pictures. See
+// picturesEnv is the environment variable with the output directory of the pictures. See
 // .ci/pictures.
 const picturesEnv = "BYLINE_TEST_PICTURES"
 
@@ -45,10 +45,19 @@ func TestPictureOfThePlayground(t *testing.T) {
 	dir := picturesDir(t)
 	s := start(t, "--data", t.TempDir())
 	s.WaitReady()
-	p := openPage(t, "chromium", s.Root)
-	p.do("size", chromedp.EmulateViewport(1200, 830))
+	c := newCDN(t, s.Root)
+	p := newPage(t, "chromium", s.Root)
+	p.editor = graphiQL
+	p.answer(c)
+	p.do("size", chromedp.EmulateViewport(1200, 720))
+	p.do("open", chromedp.Navigate(s.Root+"/"))
+	p.tab("Feed")
 	p.execute()
-	p.shows(`"predictedRU": `, `"actualRU": `, `"title": `)
+	p.shows(`"title": `)
+	p.costs()
+	p.click(`//button[@aria-label="Show Documentation Explorer"]`)
+	p.click(`//a[text()="Query"]`)
+	p.sees(p.text, "the newest 100 posts")
 	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +81,7 @@ func TestPictureOfTheDashboard(t *testing.T) {
 	ended := time.Now()
 
 	picked := []string{"RU/s by access pattern", "RU/s by partition key range", "Predicted and actual RU/s", "Responses by type and code",
-		"Latency of operations, p50 and p99", "Throttles and errors by access pattern",
+		"Latency of operations, p50 and p99", "Latency of requests, p50 and p99",
 		"Cache hits by access pattern", "Memory"}
 	const columns = 2
 	picture := vgimg.NewWith(vgimg.UseWH(13*vg.Inch, 11.5*vg.Inch), vgimg.UseDPI(86), vgimg.UseBackgroundColor(color.White))
@@ -175,7 +184,7 @@ func startPrometheus(t *testing.T, target string) (root string) {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte("scrape_configs: [{job_name: byline, scrape_interval: 1s, scrape_timeout: 1s, static_configs: [{targets: ['"+target+"']}]}]\n"), 0o666); err != nil {
+	if err := os.WriteFile(config, []byte("scrape_configs: [{job_name: byline, scrape_interval: 1s, scrape_timeout: 1s, static_configs: [{targets: ['"+target+"'], labels: {instance: byline-1}}]}]\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	log := &output{}
@@ -229,28 +238,32 @@ var lineColors = []color.Color{
 	color.RGBA{R: 0x22, G: 0xb0, B: 0xbf, A: 0xff},
 }
 
+// units has the labels of Grafana's units, and what their values are multiplied by.
+var units = map[string]struct {
+	label string
+	scale float64
+}{
+	"suffix: RU/s": {"RU/s", 1}, "reqps": {"requests/s", 1}, "s": {"ms", 1000}, "percentunit": {"%", 100}, "bytes": {"MiB", 1.0 / (1 << 20)},
+}
+
 // drawPanel draws the targets of a panel, with the legend on the right.
 func drawPanel(t *testing.T, p panel, root string, began, ended time.Time, to draw.Canvas) {
 	t.Helper()
 	chart, legend := plot.New(), plot.NewLegend()
 	chart.Title.Text, chart.X.Label.Text = p.Title, "seconds"
-	if chart.Y.Min = 0; p.FieldConfig.Defaults.Unit != "none" {
-		chart.Y.Label.Text = p.FieldConfig.Defaults.Unit
-	}
+	unit := units[p.FieldConfig.Defaults.Unit]
+	chart.Y.Label.Text = unit.label
 	chart.Add(plotter.NewGrid())
 	legend.Top, legend.Left, legend.TextStyle.Font.Size, legend.Padding = true, true, vg.Points(8), vg.Points(2)
-	lines, scale := 0, 1.0
-	if p.FieldConfig.Defaults.Unit == "bytes" {
-		scale, chart.Y.Label.Text = 1<<20, "MiB"
-	}
+	lines := 0
 	for _, target := range p.Targets {
 		for _, l := range queryRange(t, root, target.Expr, began, ended) {
-			name := regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(target.LegendFormat, func(label string) string { return l.Metric[strings.Trim(label, "{}")] })
+			name := p.rename(regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(target.LegendFormat, func(label string) string { return l.Metric[strings.Trim(label, "{}")] }))
 			var points plotter.XYs
 			for _, v := range l.Values {
 				y, err := strconv.ParseFloat(v[1].(string), 64)
 				if err == nil && y == y {
-					points = append(points, plotter.XY{X: v[0].(float64) - float64(began.Unix()), Y: y / scale})
+					points = append(points, plotter.XY{X: v[0].(float64) - float64(began.Unix()), Y: y * unit.scale})
 				}
 			}
 			if len(points) == 0 {
@@ -270,7 +283,7 @@ func drawPanel(t *testing.T, p panel, root string, began, ended time.Time, to dr
 		}
 	}
 	if lines == 0 {
-		t.Logf("%s: nothing to draw", p.Title)
+		t.Errorf("%s: nothing to draw", p.Title)
 	}
 	chart.X.Min, chart.X.Max, chart.Y.Min = 0, pictured.Seconds(), 0
 	width := to.Max.X - to.Min.X

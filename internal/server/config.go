@@ -21,9 +21,9 @@ type Config struct {
 	authFlags
 
 	RUPerRequest     int    `name:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" help:"Request units that an operation may be predicted to cost."`
-	RUPerRequestMode string `name:"ru-per-request-mode" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
+	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 	RUPerViewer      *int   `name:"ru-per-viewer" env:"BYLINE_RU_PER_VIEWER" placeholder:"N" help:"Request units that a viewer, or an address of anonymous clients, may spend in a minute; 0 for no limit. Default: 6000, and no limit with demo tokens."`
-	RUPerViewerMode  string `name:"ru-per-viewer-mode" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
+	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 
 	RetryBudget  time.Duration `name:"retry-budget" default:"2s" env:"BYLINE_RETRY_BUDGET" help:"How long an operation may wait for Cosmos DB, all in all, while it is throttled or unavailable, meets other writes, or replicas are behind."`
 	BackgroundRU int           `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the jobs of this instance may spend; 0 for no limit."`
@@ -36,14 +36,13 @@ type Config struct {
 
 	Cache int `name:"cache" default:"64" env:"BYLINE_CACHE" help:"Megabytes of the item cache and the response cache; 0 disables both."`
 
+	PlaygroundCDN string `name:"playground-cdn" enum:"on,off" default:"on" env:"BYLINE_PLAYGROUND_CDN" help:"Load GraphiQL for the playground from cdn.jsdelivr.net (on), or use only the embedded playground (off)."`
+
 	TrustedDocuments string `name:"trusted-documents" env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, every valid document is executed."`
 }
 
-// Modes of budgets.
-const (
-	enforce = "enforce"
-	measure = "measure" // refuses nothing
-)
+// measure is the mode of a budget that refuses nothing.
+const measure = "measure"
 
 // ruPerViewer is the default of --ru-per-viewer without demo tokens: six times the predicted cost of a
 // continuously active viewer, see heavySession in the tests.
@@ -62,11 +61,6 @@ func (c Config) check() error {
 	}
 	if c.RUPerRequest < 1 || c.RUPerViewer != nil && *c.RUPerViewer < 0 {
 		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
-	}
-	for flag, mode := range map[string]string{"--ru-per-request-mode": c.RUPerRequestMode, "--ru-per-viewer-mode": c.RUPerViewerMode} {
-		if mode != enforce && mode != measure {
-			return fmt.Errorf("%s %q: there are enforce and measure", flag, mode)
-		}
 	}
 	if c.RetryBudget <= 0 {
 		return errors.New("--retry-budget must be more than 0")
