@@ -1,6 +1,10 @@
 package emulator
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"byline/store/emulator/internal/charge"
+)
 
 // account serves GET / to a client that reaches the account at endpoint.
 func (e *Engine) account(endpoint string) (*response, error) {
@@ -57,7 +61,7 @@ func (e *Engine) account(endpoint string) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &response{status: 200, body: body, charge: chargeMetadata}, nil
+	return &response{status: 200, body: body, charge: charge.Metadata}, nil
 }
 
 // queryEngineConfiguration tells SDKs that plan queries themselves which constructs they may send.

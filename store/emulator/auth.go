@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"byline/store/emulator/internal/apierror"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
@@ -62,7 +64,7 @@ func (e *Engine) authenticate(q *request, resourceType, link string) error {
 		ok, entra = e.auth.verify(q.method, "partitionkey", link, q.header)
 	}
 	if !ok {
-		return unauthorized(q.get("Authorization"))
+		return apierror.Unauthorized(q.get("Authorization"))
 	}
 	if entra && e.o.EntraDataPlaneOnly {
 		return q.checkEntra(resourceType)
@@ -111,7 +113,7 @@ func (q *request) checkEntra(resourceType string) error {
 	if q.kind != Metadata || resourceType == "docs" || resourceType != "offers" && !q.writes() {
 		return nil
 	}
-	return entraForbidden(q.method, resourceType)
+	return apierror.EntraForbidden(q.method, resourceType)
 }
 
 func (a *authenticator) verifyMaster(method, resourceType, link, date, signature string) bool {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -44,10 +46,10 @@ type batchResult struct {
 // batch serves transactional batches and the batches of bulk mode.
 func (e *Engine) batch(q *request, c *container) (*response, error) {
 	if len(q.body) > maxBatchBytes {
-		return nil, tooLarge()
+		return nil, apierror.TooLarge()
 	}
 	if len(q.body) > 0 && q.body[0] == hybridRow {
-		return nil, badRequest("The batch request is in HybridRow, the binary format of the .NET SDK: only JSON is supported.")
+		return nil, apierror.BadRequest("The batch request is in HybridRow, the binary format of the .NET SDK: only JSON is supported.")
 	}
 	ops, err := parseBatch(q.body)
 	if err != nil {
@@ -56,7 +58,7 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	const atomic, continueOnError = "X-Ms-Cosmos-Batch-Atomic", "X-Ms-Cosmos-Batch-Continue-On-Error"
 	switch {
 	case q.is(atomic) && q.is(continueOnError):
-		return nil, badRequest("The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic), strings.ToLower(continueOnError))
+		return nil, apierror.BadRequest("The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic), strings.ToLower(continueOnError))
 	case !q.is(atomic) && (q.get(atomic) != "" || q.get(continueOnError) != ""):
 		return e.bulk(q, c, ops, q.is(continueOnError))
 	}
@@ -68,20 +70,20 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 func parseBatch(body []byte) (ops []batchOp, err error) {
 	operations := bytes.TrimSpace(body)
 	if !sql.ValidJSON(body) || operations[0] != '[' {
-		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
+		return nil, apierror.BadRequest("The batch request is invalid: it is not a JSON array of operations.")
 	}
 	for c := range jsonpart.Children(operations) {
 		if len(ops) == maxBatchOperations {
-			return nil, badRequest("Batch request has more operations than what is supported.")
+			return nil, apierror.BadRequest("Batch request has more operations than what is supported.")
 		}
 		op, ok := parseBatchOp(c.Value)
 		if !ok {
-			return nil, badRequest("The batch request is invalid: its operation %d is not one.", len(ops))
+			return nil, apierror.BadRequest("The batch request is invalid: its operation %d is not one.", len(ops))
 		}
 		ops = append(ops, op)
 	}
 	if len(ops) == 0 {
-		return nil, badRequest("The batch request has no operations.")
+		return nil, apierror.BadRequest("The batch request has no operations.")
 	}
 	return ops, nil
 }
@@ -149,17 +151,17 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 				res, err = prepared[i](t)
 			}
 			if err == nil && t.batch.Len() > maxBatchWritten {
-				err = tooLarge()
+				err = apierror.TooLarge()
 			}
 			if err == nil {
 				err = ops[i].checkSize(q, res, &size)
 			}
-			var api *apiError
+			var api *apierror.Error
 			if errors.As(err, &api) {
 				failed, failure = i, err
 				results[i] = failedOperation(api)
-				if api.status == http.StatusConflict {
-					results[i].charge = chargeBatchConflict
+				if api.Status == http.StatusConflict {
+					results[i].charge = charge.BatchConflict
 				}
 				return err
 			}
@@ -197,8 +199,8 @@ func (resp *response) setResults(results []batchResult) {
 	resp.body = appendBatchResults(make([]byte, 0, size), results)
 }
 
-func failedOperation(err *apiError) batchResult {
-	return batchResult{status: err.status, substatus: err.substatus, charge: err.charge, wait: err.wait}
+func failedOperation(err *apierror.Error) batchResult {
+	return batchResult{status: err.Status, substatus: err.Substatus, charge: err.Charge, wait: err.Wait}
 }
 
 // returnsItem reports whether the response includes the item that was read or written.
@@ -213,7 +215,7 @@ func (op *batchOp) checkSize(q *request, res opResult, size *int) error {
 		return nil
 	}
 	if *size > 0 && *size+len(res.rec.doc) > maxPageBytes {
-		return batchResponseFull()
+		return apierror.BatchResponseFull()
 	}
 	*size += len(res.rec.doc)
 	return nil
@@ -238,7 +240,7 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation
 		return func(*transaction) (opResult, error) { return opResult{}, err }
 	}
 	if op.ifNoneMatch != "" {
-		return fail(badRequest("'ifNoneMatch' of a batch operation is not supported."))
+		return fail(apierror.BadRequest("'ifNoneMatch' of a batch operation is not supported."))
 	}
 	if op.key != "" {
 		own, err := d.itemKey(op.key)
@@ -246,7 +248,7 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation
 			return fail(err)
 		}
 		if !own.equal(key) {
-			return fail(partitionKeyMismatch("The partition key of the operation doesn't match the one specified in the header."))
+			return fail(apierror.PartitionKeyMismatch("The partition key of the operation doesn't match the one specified in the header."))
 		}
 	}
 	switch op.kind {
@@ -273,7 +275,7 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation
 	case "Read":
 		return func(t *transaction) (opResult, error) { return t.read(op.id) }
 	}
-	return fail(badRequest("The batch operation type '%s' is invalid.", op.kind))
+	return fail(apierror.BadRequest("The batch operation type '%s' is invalid.", op.kind))
 }
 
 func appendBatchResults(dst []byte, results []batchResult) []byte {
@@ -286,7 +288,7 @@ func appendBatchResults(dst []byte, results []batchResult) []byte {
 		if r.substatus != 0 {
 			dst = strconv.AppendInt(append(dst, `,"subStatusCode":`...), int64(r.substatus), 10)
 		}
-		dst = append(append(dst, `,"requestCharge":`...), formatCharge(r.charge)...)
+		dst = append(append(dst, `,"requestCharge":`...), charge.Format(r.charge)...)
 		if r.wait > 0 {
 			dst = strconv.AppendInt(append(dst, `,"retryAfterMilliseconds":`...), r.wait.Milliseconds(), 10)
 		}

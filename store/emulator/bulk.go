@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+
+	"byline/store/emulator/internal/apierror"
 )
 
 // bulk runs a batch that is not atomic, as SDKs send them in bulk mode. Each operation is its own
@@ -32,7 +34,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, continueOnError b
 		for ; settled < done; settled++ {
 			op := &prepared[settled]
 			in, lsn, err := op.t.finish(ctx, op.err)
-			var api *apiError
+			var api *apierror.Error
 			switch {
 			case errors.As(err, &api):
 				results[settled], status = failedOperation(api), http.StatusMultiStatus
@@ -102,7 +104,7 @@ func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared [
 	}
 	defer c.mu.RUnlock()
 	if c.deleted {
-		return nil, ownerNotFound()
+		return nil, apierror.OwnerNotFound()
 	}
 	d, header := c.def, q.get("X-Ms-Documentdb-Partitionkey")
 	var p *partition
@@ -124,7 +126,7 @@ func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared [
 			text = header
 		}
 		if text == "" {
-			prepared[i].err = badRequest("PartitionKey value must be supplied for this operation.")
+			prepared[i].err = apierror.BadRequest("PartitionKey value must be supplied for this operation.")
 			continue
 		}
 		key, err := d.itemKey(text)
@@ -133,7 +135,7 @@ func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared [
 			continue
 		}
 		if !p.holds(d.key.appendEPK(nil, key)) {
-			return p, rangeGone()
+			return p, apierror.RangeGone()
 		}
 		prepared[i].key, prepared[i].run = key, e.prepare(&ops[i], d, key)
 	}

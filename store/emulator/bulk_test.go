@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/internal/longtest"
+	"byline/store/emulator/internal/apierror"
 )
 
 // bulkResult is one element of the response to a batch.
@@ -92,7 +93,7 @@ func TestBulk(t *testing.T) {
 		if d := cmp.Diff([]int{201, 201, 409, 200, 200, 412, 404, 400, 400, 400, 400, 400, 200, 204}, bulkStatuses(results)); d != "" || res.StatusCode != http.StatusMultiStatus {
 			t.Fatal(res.Status, d)
 		}
-		if results[7].SubStatus != subPartitionKeyMismatch {
+		if results[7].SubStatus != apierror.SubPartitionKeyMismatch {
 			t.Error(results[7])
 		}
 		if !strings.Contains(string(results[3].Body), `"id":"new"`) || results[12].Body != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -246,5 +247,5 @@ func (e *Engine) lookup(q *request) (*container, error) {
 			return c, nil
 		}
 	}
-	return nil, ownerNotFound()
+	return nil, apierror.OwnerNotFound()
 }

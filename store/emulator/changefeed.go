@@ -13,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -26,7 +29,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	}
 	defer c.mu.RUnlock()
 	if c.deleted {
-		return nil, ownerNotFound()
+		return nil, apierror.OwnerNotFound()
 	}
 	p, prefix, err := c.feedScopeLocked(q)
 	if err != nil {
@@ -77,7 +80,7 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 			return nil, nil, err
 		}
 		if len(key) > len(c.def.key.paths) {
-			return nil, nil, badRequest("Partition key provided has more components than the container's definition.")
+			return nil, nil, apierror.BadRequest("Partition key provided has more components than the container's definition.")
 		}
 		if len(key) == 0 {
 			key = make(partitionKey, len(c.def.key.paths))
@@ -93,7 +96,7 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 		// A prefix of a hierarchical key can span several physical partitions.
 		id := q.get("X-Ms-Documentdb-Partitionkeyrangeid")
 		if id == "" {
-			return nil, nil, badRequest("The partition key lies in several partition key ranges: the change feed needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
+			return nil, nil, apierror.BadRequest("The partition key lies in several partition key ranges: the change feed needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
 		}
 		p, err = c.rangeByIDLocked(id)
 		return p, prefix, err
@@ -103,7 +106,7 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 		return p, nil, err
 	}
 	if len(c.ranges) > 1 {
-		return nil, nil, badRequest("The change feed of a container with several partition key ranges needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
+		return nil, nil, apierror.BadRequest("The change feed of a container with several partition key ranges needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
 	}
 	return c.ranges[0], nil, nil
 }
@@ -158,12 +161,12 @@ func (f *feedReader) page(q *request) (end uint64, err error) {
 func (f *feedReader) response(end uint64) *response {
 	resp := &response{container: f.c, partition: f.p, etag: quoteETag(strconv.FormatUint(end, 10)), session: f.e.regions.sessionToken(f.p, f.last), lsn: f.last}
 	if f.count == 0 && end >= f.last {
-		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
+		resp.status, resp.charge = http.StatusNotModified, charge.NotModified
 		return resp
 	}
 	out := f.scratch.finishPage(f.out, f.count)
 	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
-	resp.charge = max(f.charge, chargeNotModified)
+	resp.charge = max(f.charge, charge.NotModified)
 	return resp
 }
 
@@ -176,7 +179,7 @@ func (f *feedReader) start(q *request) error {
 	} else if match != "" {
 		lsn, err := strconv.ParseUint(strings.Trim(match, `"`), 10, 64)
 		if err != nil {
-			return badRequest("The value '%s' specified for the header 'If-None-Match' is invalid.", match)
+			return apierror.BadRequest("The value '%s' specified for the header 'If-None-Match' is invalid.", match)
 		}
 		f.after = lsn
 		return nil
@@ -189,7 +192,7 @@ func (f *feedReader) start(q *request) error {
 	if err != nil {
 		// azcosmos writes the zone as UTC.
 		if t, err = time.Parse(time.RFC1123, since); err != nil {
-			return badRequest("The value '%s' specified for the header 'If-Modified-Since' is invalid.", since)
+			return apierror.BadRequest("The value '%s' specified for the header 'If-Modified-Since' is invalid.", since)
 		}
 	}
 	f.since = t.Unix()
@@ -221,7 +224,7 @@ func (f *feedReader) seekTime() (err error) {
 func epkHeader(q *request, name string) ([]byte, error) {
 	b, err := hex.DecodeString(q.get(name))
 	if err != nil {
-		return nil, invalidHeader(name, q.get(name))
+		return nil, apierror.InvalidHeader(name, q.get(name))
 	}
 	return b, nil
 }
@@ -342,7 +345,7 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		f.out = append(append(f.out, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)
 		f.out = append(strconv.AppendUint(f.out, lsn, 10), '}')
 		f.count++
-		f.charge += readCharge(len(r.doc))
+		f.charge += charge.Read(len(r.doc))
 	}
 	return f.last, it.Error()
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"byline/store/emulator/internal/charge"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
@@ -113,26 +115,6 @@ func fillSmall(t *testing.T, c *azcosmos.ContainerClient, key string) {
 		}
 		if out, err := c.ExecuteTransactionalBatch(context.Background(), b, nil); err != nil || !out.Success {
 			t.Fatal(err)
-		}
-	}
-}
-
-// TestCharge_DocumentedSizes checks the published table of sizes.
-func TestCharge_DocumentedSizes(t *testing.T) {
-	reads := []float64{1, 1.04, 1.14, 1.33, 1.67, 2.19, 4.76, 9.95, 20.28, 40.95, 145.9, 291.8}
-	writes := []float64{4.95, 6.29, 6.67, 7.04, 9.52, 11.23, 22.67, 48.19, 98.29, 184.57, 625, 1250}
-	for i := range reads {
-		size := 1024 << i
-		if r, w := readCharge(size), writeCharge(size); math.Abs(r-reads[i]) > 0.005 || math.Abs(w-writes[i]) > 0.005 {
-			t.Errorf("%d KB: read %v, write %v, documented %v, %v", size/1024, r, w, reads[i], writes[i])
-		}
-	}
-	last := 0.0
-	for size := 1; size < 3<<20; size += 1000 {
-		if w := writeCharge(size); w < last {
-			t.Fatalf("%d bytes cost %v RU, fewer bytes cost %v", size, w, last)
-		} else {
-			last = w
 		}
 	}
 }
@@ -330,19 +312,19 @@ func TestCharge_Array(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			near("create", r.RequestCharge, createCharge(0, 2+tt.leaves, 0))
+			near("create", r.RequestCharge, charge.Create(0, 2+tt.leaves, 0))
 			if r, err = c.ReplaceItem(t.Context(), pk("p"), "1", item(tt.is), nil); err != nil {
 				t.Fatal(err)
 			}
-			near("replace", r.RequestCharge, replaceCharge(0, 0, tt.changed, 0))
+			near("replace", r.RequestCharge, charge.Replace(0, 0, tt.changed, 0))
 			if r, err = c.ReplaceItem(t.Context(), pk("p"), "1", item(tt.was), nil); err != nil {
 				t.Fatal(err)
 			}
-			near("replace, back", r.RequestCharge, replaceCharge(0, 0, tt.changed, 0))
+			near("replace, back", r.RequestCharge, charge.Replace(0, 0, tt.changed, 0))
 			if r, err = c.DeleteItem(t.Context(), pk("p"), "1", nil); err != nil {
 				t.Fatal(err)
 			}
-			near("delete", r.RequestCharge, createCharge(0, 2+tt.leaves, 0))
+			near("delete", r.RequestCharge, charge.Create(0, 2+tt.leaves, 0))
 		})
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -99,7 +101,7 @@ func (r containerRecord) define() (*definition, error) {
 	for _, s := range p.PartitionKey.Paths {
 		path, err := parsePath(s)
 		if err != nil || len(path) == 0 {
-			return nil, badRequest("The partition key path '%s' is invalid.", s)
+			return nil, apierror.BadRequest("The partition key path '%s' is invalid.", s)
 		}
 		d.key.paths = append(d.key.paths, path)
 	}
@@ -180,14 +182,14 @@ func (c *container) rangeByIDLocked(id string) (*partition, error) {
 			return p, nil
 		}
 	}
-	return nil, rangeGone()
+	return nil, apierror.RangeGone()
 }
 
 // containers serves /dbs/{db}/colls: create, query and list.
 func (e *Engine) containers(q *request) (*response, error) {
 	d := e.catalog.Load().databases[q.segments[1]]
 	if d == nil {
-		return nil, ownerNotFound()
+		return nil, apierror.OwnerNotFound()
 	}
 	var bodies [][]byte
 	if q.method == http.MethodGet || isQuery(q) {
@@ -207,7 +209,7 @@ func (e *Engine) containers(q *request) (*response, error) {
 	case q.method == http.MethodGet:
 		return feedResponse("DocumentCollections", d.rid, bodies), nil
 	}
-	return nil, methodNotAllowed()
+	return nil, apierror.MethodNotAllowed()
 }
 
 func (e *Engine) createContainer(q *request) (*response, error) {
@@ -224,10 +226,10 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 	err = e.changeMeta(q.ctx, func(m *metaChange) error {
 		d := m.database(q.segments[1])
 		if d == nil {
-			return ownerNotFound()
+			return apierror.OwnerNotFound()
 		}
 		if d.containers[props.ID] != nil {
-			return &apiError{status: 409, code: "Conflict", message: "Collection with specified id or name already exists.", charge: chargeMetadata}
+			return &apierror.Error{Status: 409, Code: "Conflict", Message: "Collection with specified id or name already exists.", Charge: charge.Metadata}
 		}
 		no, ts := m.number(), e.o.Clock().Unix()
 		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(formatETag(no, 0, 0, ts)), Timestamp: ts,
@@ -251,7 +253,7 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &response{status: http.StatusCreated, body: def.body, etag: def.record.ETag, charge: chargeMetadata, container: made}, nil
+	return &response{status: http.StatusCreated, body: def.body, etag: def.record.ETag, charge: charge.Metadata, container: made}, nil
 }
 
 func (m *metaChange) sharesThroughput(d *database) bool {
@@ -267,9 +269,9 @@ func (m *metaChange) sharesThroughput(d *database) bool {
 func (e *Engine) container(q *request) (*response, error) {
 	c, err := e.lookup(q)
 	if err != nil {
-		var api *apiError
+		var api *apierror.Error
 		if errors.As(err, &api) && e.catalog.Load().databases[q.segments[1]] != nil {
-			return nil, resourceNotFound()
+			return nil, apierror.ResourceNotFound()
 		}
 		return nil, err
 	}
@@ -280,11 +282,11 @@ func (e *Engine) container(q *request) (*response, error) {
 		}
 		defer c.mu.RUnlock()
 		if etag := c.def.record.ETag; q.notModified(etag) {
-			return &response{status: http.StatusNotModified, etag: etag, charge: chargeMetadata, container: c}, nil
+			return &response{status: http.StatusNotModified, etag: etag, charge: charge.Metadata, container: c}, nil
 		}
 		p := c.ranges[0]
 		lsn := p.synced.Load()
-		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag, charge: chargeMetadata, container: c,
+		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag, charge: charge.Metadata, container: c,
 			session: e.regions.sessionToken(p, lsn), lsn: lsn}, nil
 	case http.MethodPut:
 		return e.replaceContainer(q, c)
@@ -292,7 +294,7 @@ func (e *Engine) container(q *request) (*response, error) {
 		err := e.changeMeta(q.ctx, func(m *metaChange) error {
 			d := m.database(q.segments[1])
 			if d == nil || d.containers[q.segments[3]] != c {
-				return resourceNotFound()
+				return apierror.ResourceNotFound()
 			}
 			def, err := c.definition(q.ctx)
 			if err != nil {
@@ -307,9 +309,9 @@ func (e *Engine) container(q *request) (*response, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &response{status: http.StatusNoContent, charge: chargeMetadata}, nil
+		return &response{status: http.StatusNoContent, charge: charge.Metadata}, nil
 	}
-	return nil, methodNotAllowed()
+	return nil, apierror.MethodNotAllowed()
 }
 
 // dropContainer deletes a container with its items.
@@ -338,7 +340,7 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 	err = e.changeMeta(q.ctx, func(m *metaChange) error {
 		m.lock(c)
 		if c.deleted {
-			return resourceNotFound()
+			return apierror.ResourceNotFound()
 		}
 		old := c.def
 		if err := checkIfMatch(q.get("If-Match"), old.record.ETag); err != nil {
@@ -346,10 +348,10 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 		}
 		was, is := old.record.Properties, props
 		if is.ID != was.ID || is.PartitionKey.Kind != was.PartitionKey.Kind || !slices.Equal(is.PartitionKey.Paths, was.PartitionKey.Paths) {
-			return badRequest("Document collection partition key cannot be changed.")
+			return apierror.BadRequest("Document collection partition key cannot be changed.")
 		}
 		if !is.UniqueKeyPolicy.same(was.UniqueKeyPolicy) {
-			return badRequest("The unique key policy of a container cannot be changed.")
+			return apierror.BadRequest("The unique key policy of a container cannot be changed.")
 		}
 		is.PartitionKey.Version, is.UniqueKeyPolicy = was.PartitionKey.Version, was.UniqueKeyPolicy
 		r := old.record
@@ -367,6 +369,6 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &response{status: http.StatusOK, body: def.body, etag: def.record.ETag, charge: chargeMetadata, container: c,
+	return &response{status: http.StatusOK, body: def.body, etag: def.record.ETag, charge: charge.Metadata, container: c,
 		extra: []string{"X-Ms-Documentdb-Collection-Index-Transformation-Progress", "100"}}, nil
 }

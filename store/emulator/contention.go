@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"byline/store/emulator/internal/apierror"
 )
 
 const (
@@ -31,7 +33,7 @@ func (t *transaction) contend(id string) error {
 	recent := slices.DeleteFunc(t.p.writes[key], over)
 	if len(recent) >= t.e.o.ItemWriters {
 		t.p.writes[key] = recent
-		return retryWith()
+		return apierror.RetryWith()
 	}
 	t.p.writes[key] = append(recent, now)
 	if len(t.p.writes) > maxContended {

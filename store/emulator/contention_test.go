@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"byline/store/emulator/internal/apierror"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
@@ -36,7 +38,7 @@ func TestItemWriters_RetryWith(t *testing.T) {
 	}
 	remove := func() error { _, err := c.DeleteItem(t.Context(), pk("p"), "1", nil); return err }
 	for name, call := range map[string]func() error{"patch": func() error { return patch("1") }, "replace": replace, "upsert": upsert, "delete": remove} {
-		if err := call(); statusOf(err) != statusRetryWith {
+		if err := call(); statusOf(err) != apierror.StatusRetryWith {
 			t.Errorf("%s: got %v, want 449", name, err)
 		}
 	}
@@ -56,7 +58,7 @@ func TestItemWriters_RetryWith(t *testing.T) {
 		}
 		return all
 	}
-	if got := fmt.Sprint(batch(2)); got != fmt.Sprint([]int{statusRetryWith, http.StatusFailedDependency}) {
+	if got := fmt.Sprint(batch(2)); got != fmt.Sprint([]int{apierror.StatusRetryWith, http.StatusFailedDependency}) {
 		t.Errorf("batch: %s", got)
 	}
 	if err := patch("2"); err != nil {

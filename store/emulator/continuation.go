@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -46,7 +47,7 @@ func positionLimit(q *request) (int, error) {
 	}
 	kilobytes, err := strconv.Atoi(text)
 	if err != nil || kilobytes < 1 {
-		return 0, invalidHeader(header, text)
+		return 0, apierror.InvalidHeader(header, text)
 	}
 	const plenty = 1 << 10 // prevents overflow
 	return min(base64.URLEncoding.DecodedLen(min(kilobytes, plenty)<<10)-continuationHeader, maxPosition), nil
@@ -124,4 +125,4 @@ func decodeContinuation(text string) (continuation, error) {
 		emitted: binary.BigEndian.Uint64(b[15:]), after: b[continuationHeader:]}, nil
 }
 
-func invalidContinuation() *apiError { return badRequest("Invalid Continuation Token") }
+func invalidContinuation() *apierror.Error { return apierror.BadRequest("Invalid Continuation Token") }

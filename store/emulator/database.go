@@ -7,6 +7,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 )
 
 // databases serves /dbs: create, query and list.
@@ -19,7 +22,7 @@ func (e *Engine) databases(q *request) (*response, error) {
 	case q.method == http.MethodGet:
 		return feedResponse("Databases", "", e.databaseBodies()), nil
 	}
-	return nil, methodNotAllowed()
+	return nil, apierror.MethodNotAllowed()
 }
 
 func (e *Engine) databaseBodies() [][]byte {
@@ -35,7 +38,7 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(q.body, &in); err != nil {
-		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+		return nil, apierror.BadRequest("The request payload is invalid. Ensure to provide a valid request payload.")
 	}
 	if err := checkSupported("database", bytes.TrimSpace(q.body), "id"); err != nil {
 		return nil, err
@@ -50,7 +53,7 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 	var made *database
 	err = e.changeMeta(q.ctx, func(m *metaChange) error {
 		if m.cat.databases[in.ID] != nil {
-			return &apiError{status: 409, code: "Conflict", message: "Database with specified id or name already exists.", charge: chargeMetadata}
+			return &apierror.Error{Status: 409, Code: "Conflict", Message: "Database with specified id or name already exists.", Charge: charge.Metadata}
 		}
 		no, ts := m.number(), e.o.Clock().Unix()
 		made = databaseRecord{No: no, ID: in.ID, ETag: quoteETag(formatETag(0, uint64(no), 0, ts)), Timestamp: ts}.open()
@@ -65,7 +68,7 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &response{status: http.StatusCreated, body: made.body, etag: made.ETag, charge: chargeMetadata}, nil
+	return &response{status: http.StatusCreated, body: made.body, etag: made.ETag, charge: charge.Metadata}, nil
 }
 
 // database serves /dbs/{db}: read and delete.
@@ -75,17 +78,17 @@ func (e *Engine) database(q *request) (*response, error) {
 	case http.MethodGet:
 		d := e.catalog.Load().databases[id]
 		if d == nil {
-			return nil, resourceNotFound()
+			return nil, apierror.ResourceNotFound()
 		}
 		if q.notModified(d.ETag) {
-			return &response{status: http.StatusNotModified, etag: d.ETag, charge: chargeMetadata}, nil
+			return &response{status: http.StatusNotModified, etag: d.ETag, charge: charge.Metadata}, nil
 		}
-		return &response{status: http.StatusOK, body: d.body, etag: d.ETag, charge: chargeMetadata}, nil
+		return &response{status: http.StatusOK, body: d.body, etag: d.ETag, charge: charge.Metadata}, nil
 	case http.MethodDelete:
 		err := e.changeMeta(q.ctx, func(m *metaChange) error {
 			d := m.cat.databases[id]
 			if d == nil {
-				return resourceNotFound()
+				return apierror.ResourceNotFound()
 			}
 			if err := checkIfMatch(q.get("If-Match"), d.ETag); err != nil {
 				return err
@@ -104,9 +107,9 @@ func (e *Engine) database(q *request) (*response, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &response{status: http.StatusNoContent, charge: chargeMetadata}, nil
+		return &response{status: http.StatusNoContent, charge: charge.Metadata}, nil
 	}
-	return nil, methodNotAllowed()
+	return nil, apierror.MethodNotAllowed()
 }
 
 // checkResourceID validates the name of a database or container. encoding/json has replaced invalid
@@ -114,9 +117,9 @@ func (e *Engine) database(q *request) (*response, error) {
 func checkResourceID(id string) error {
 	switch {
 	case id == "":
-		return badRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
+		return apierror.BadRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
 	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, "/\\?#\uFFFD") || strings.ContainsFunc(id, unicode.IsControl) || strings.HasSuffix(id, " "):
-		return badRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
+		return apierror.BadRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
 	}
 	return nil
 }

@@ -2,7 +2,7 @@
 // for NoSQL, on Pebble. docs/emulator.md lists what it supports.
 //
 // An Engine is both a policy.Transporter (Do) and an http.Handler (ServeHTTP). It refuses what it
-// does not support. Request charges are estimates (see charge.go).
+// does not support. Request charges are estimates (see package charge).
 //
 // Each write request is one Pebble batch with one LSN, evaluated under the mutex of its physical
 // partition and acknowledged when the write-ahead log is synced. Reads, too, wait until what they

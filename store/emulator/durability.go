@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/storage"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -123,8 +124,8 @@ func (e *Engine) writesFailed(err error) {
 	e.durable.wake()
 }
 
-func notDurable() *apiError {
-	return unavailable("The engine cannot write to its data directory.")
+func notDurable() *apierror.Error {
+	return apierror.Unavailable("The engine cannot write to its data directory.")
 }
 
 // syncLoop syncs Pebble's log every second for engines with NoSync, so that a crash loses at most

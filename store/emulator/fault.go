@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"byline/store/emulator/internal/apierror"
 )
 
 // Operation describes a request to the function of Inject.
@@ -66,7 +68,7 @@ func (e *Engine) fault(q *request, f *Fault) error {
 		}
 	}
 	if f.Drop {
-		return unavailable("The connection was dropped.")
+		return apierror.Unavailable("The connection was dropped.")
 	}
 	return f.failure(f.Status)
 }
@@ -77,13 +79,13 @@ func (f *Fault) failure(status int) error {
 	case 0:
 		return nil
 	case http.StatusTooManyRequests:
-		return tooManyRequests(max(f.RetryAfter, time.Millisecond))
-	case statusRetryWith:
-		return retryWith()
+		return apierror.TooManyRequests(max(f.RetryAfter, time.Millisecond))
+	case apierror.StatusRetryWith:
+		return apierror.RetryWith()
 	case http.StatusServiceUnavailable:
-		return unavailable("The service is unavailable.")
+		return apierror.Unavailable("The service is unavailable.")
 	}
-	return &apiError{status: status, substatus: f.Substatus, code: "Fault", message: "This response was injected."}
+	return &apierror.Error{Status: status, Substatus: f.Substatus, Code: "Fault", Message: "This response was injected."}
 }
 
 // batchFailure returns the injected error of an operation of a batch, or nil.

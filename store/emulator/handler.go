@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 )
 
 // maxRequestBytes bounds the body that is read. It is above the limits of the protocol, which have
@@ -75,7 +78,7 @@ const maxSessionToken = 8 << 10
 // checkHeaders refuses a request with a header that the engine would otherwise ignore.
 func (r *request) checkHeaders() error {
 	refuse := func(name string) error {
-		return badRequest("The value '%s' of the header '%s' is not supported.", r.get(name), strings.ToLower(name))
+		return apierror.BadRequest("The value '%s' of the header '%s' is not supported.", r.get(name), strings.ToLower(name))
 	}
 	for _, name := range unsupportedHeaders {
 		if v := r.get(name); v != "" && !strings.EqualFold(v, "false") {
@@ -103,7 +106,7 @@ func (r *request) notModified(etag string) bool {
 // checkIfMatch compares the If-Match header of a write with the ETag of the resource.
 func checkIfMatch(match, etag string) error {
 	if match != "" && match != "*" && match != etag {
-		return preconditionFailed()
+		return apierror.PreconditionFailed()
 	}
 	return nil
 }
@@ -165,7 +168,7 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 		return nil, context.Cause(r.Context())
 	}
 	if resp.drop {
-		resp = errorResponse(unavailable("The connection was dropped."))
+		resp = errorResponse(apierror.Unavailable("The connection was dropped."))
 	}
 	h := make(http.Header, 14) // a map of the next size takes twice the memory
 	resp.writeHeader(h, r, e.o.Clock())
@@ -260,7 +263,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	}
 	defer r.Body.Close()
 	if r.ContentLength > maxRequestBytes {
-		return nil, tooLarge()
+		return nil, apierror.TooLarge()
 	}
 	var body []byte
 	var err error
@@ -271,10 +274,10 @@ func readBody(r *http.Request) ([]byte, error) {
 		body, err = io.ReadAll(io.LimitReader(r.Body, maxRequestBytes+1))
 	}
 	if err != nil {
-		return nil, badRequest("The body of the request could not be read.")
+		return nil, apierror.BadRequest("The body of the request could not be read.")
 	}
 	if len(body) > maxRequestBytes {
-		return nil, tooLarge()
+		return nil, apierror.TooLarge()
 	}
 	return body, nil
 }
@@ -291,20 +294,20 @@ func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin)
 	defer func() {
 		if p := recover(); p != nil {
 			e.o.Logger.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-			resp = errorResponse(unavailable("The engine could not complete the request."))
+			resp = errorResponse(apierror.Unavailable("The engine could not complete the request."))
 		}
 	}()
 	e.life.RLock()
 	defer e.life.RUnlock()
 	if e.closed {
-		return errorResponse(unavailable("The engine is closed."))
+		return errorResponse(apierror.Unavailable("The engine is closed."))
 	}
 	resp, err := e.route(r, body, bodyErr, from, &f)
 	if err == nil {
 		e.pay(resp)
 		return resp
 	}
-	var api *apiError
+	var api *apierror.Error
 	switch {
 	case errors.As(err, &api):
 		out := errorResponse(api)
@@ -318,13 +321,13 @@ func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin)
 		return nil
 	}
 	e.o.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "err", err)
-	return errorResponse(unavailable("The engine could not complete the request."))
+	return errorResponse(apierror.Unavailable("The engine could not complete the request."))
 }
 
-func errorResponse(err *apiError) *response {
-	resp := &response{status: err.status, body: err.body(), charge: err.charge, substatus: err.substatus}
-	if err.wait > 0 {
-		resp.extra = []string{"X-Ms-Retry-After-Ms", strconv.FormatInt(err.wait.Milliseconds(), 10)}
+func errorResponse(err *apierror.Error) *response {
+	resp := &response{status: err.Status, body: err.Body(), charge: err.Charge, substatus: err.Substatus}
+	if err.Wait > 0 {
+		resp.extra = []string{"X-Ms-Retry-After-Ms", strconv.FormatInt(err.Wait.Milliseconds(), 10)}
 	}
 	return resp
 }
@@ -356,7 +359,7 @@ func (resp *response) writeHeader(h http.Header, r *http.Request, now time.Time)
 	} else {
 		set("X-Ms-Activity-Id", newActivityID())
 	}
-	set("X-Ms-Request-Charge", formatCharge(resp.charge))
+	set("X-Ms-Request-Charge", charge.Format(resp.charge))
 	if resp.etag != "" {
 		set("Etag", resp.etag)
 	}

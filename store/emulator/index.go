@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -69,15 +70,15 @@ func (p *indexingPolicy) complete() error {
 		return nil
 	}
 	if p.Mode != "consistent" && p.Mode != "lazy" {
-		return badRequest("The indexing mode '%s' is invalid.", p.Mode)
+		return apierror.BadRequest("The indexing mode '%s' is invalid.", p.Mode)
 	}
 	if !*p.Automatic { // the items of such a container are in no index, unless their writes ask for it
-		return badRequest("The indexing policy's 'automatic' false is not supported with the indexing mode '%s'.", p.Mode)
+		return apierror.BadRequest("The indexing policy's 'automatic' false is not supported with the indexing mode '%s'.", p.Mode)
 	}
 	isRoot := func(i indexPath) bool { return i.Path == "/*" || i.Path == "/" }
 	if !slices.ContainsFunc(p.Included, isRoot) && !slices.ContainsFunc(p.Excluded, isRoot) {
 		if len(p.Included) > 0 {
-			return badRequest(`The special mandatory indexing path "/" is not provided in any of the path type sets. Please provide this path in one of the sets.`)
+			return apierror.BadRequest(`The special mandatory indexing path "/" is not provided in any of the path type sets. Please provide this path in one of the sets.`)
 		}
 		p.Included = append(p.Included, indexPath{Path: "/*"})
 	}
@@ -86,14 +87,14 @@ func (p *indexingPolicy) complete() error {
 		p.Excluded = append(p.Excluded, indexPath{Path: etagPath})
 	}
 	if len(p.Included) > maxPolicyPaths || len(p.Excluded) > maxPolicyPaths {
-		return badRequest("An indexing policy can't have more than %d included or excluded paths.", maxPolicyPaths)
+		return apierror.BadRequest("An indexing policy can't have more than %d included or excluded paths.", maxPolicyPaths)
 	}
 	if len(p.Composite) > maxComposites {
-		return badRequest("An indexing policy can't have more than %d composite indexes.", maxComposites)
+		return apierror.BadRequest("An indexing policy can't have more than %d composite indexes.", maxComposites)
 	}
 	for _, columns := range p.Composite {
 		if len(columns) < 2 || len(columns) > maxCompositeColumns {
-			return badRequest("A composite index must have from 2 to %d paths.", maxCompositeColumns)
+			return apierror.BadRequest("A composite index must have from 2 to %d paths.", maxCompositeColumns)
 		}
 		for i := range columns {
 			switch c := &columns[i]; strings.ToLower(c.Order) {
@@ -102,7 +103,7 @@ func (p *indexingPolicy) complete() error {
 			case "descending":
 				c.Order = "descending"
 			default:
-				return badRequest("The order '%s' of a composite index is invalid.", c.Order)
+				return apierror.BadRequest("The order '%s' of a composite index is invalid.", c.Order)
 			}
 		}
 	}

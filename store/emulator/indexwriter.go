@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 
+	"byline/store/emulator/internal/apierror"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -64,7 +66,7 @@ func (x *indexWriter) delete(key []byte) {
 // addSize counts bytes of the item's entries, and fails beyond maxIndexed.
 func (x *indexWriter) addSize(n int) {
 	if x.indexed += n; x.indexed > maxIndexed && !x.stored && x.err == nil {
-		x.err = tooLarge()
+		x.err = apierror.TooLarge()
 	}
 }
 
@@ -194,7 +196,7 @@ func (t *transaction) indexUnique(id string, old, rec *record) (size int, err er
 	for no := range t.def.index.uniques { // check all before writing any: removing an owner removes all of its entries
 		to := entry(no, rec)
 		if size += len(to); size > maxIndexed {
-			return size, tooLarge()
+			return size, apierror.TooLarge()
 		}
 		if to != nil && !bytes.Equal(entry(no, old), to) {
 			if err := t.freeUnique(id, to); err != nil {
@@ -241,7 +243,7 @@ func (t *transaction) freeUnique(id string, entry []byte) error {
 		return err
 	}
 	if live {
-		return uniqueViolation()
+		return apierror.UniqueViolation()
 	}
 	if stale != nil {
 		_, err = t.remove(owner, stale)
@@ -271,7 +273,7 @@ const reindexBatchBytes = 4 << 20
 func (m *metaChange) reindex(c *container, def *definition) error {
 	if err := m.e.eachStored(c, def, func(x *indexWriter, rec *record) error {
 		if x.size(rec) > maxIndexed {
-			return badRequest("The item '%s' would have more than the %d bytes of index entries that an item may have.", x.id, maxIndexed)
+			return apierror.BadRequest("The item '%s' would have more than the %d bytes of index entries that an item may have.", x.id, maxIndexed)
 		}
 		return nil
 	}); err != nil {

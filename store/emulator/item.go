@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -159,11 +161,11 @@ func (d *definition) parseItem(body []byte) (*newItem, error) {
 // parseValidItem is parseItem for valid JSON. The item may take over body.
 func (d *definition) parseValidItem(body []byte) (*newItem, error) {
 	if len(body) > maxItemBytes {
-		return nil, tooLarge()
+		return nil, apierror.TooLarge()
 	}
 	depth, spaced := survey(body)
 	if depth > maxNesting {
-		return nil, badRequest("The document is nested more than %d levels deep.", maxNesting)
+		return nil, apierror.BadRequest("The document is nested more than %d levels deep.", maxNesting)
 	}
 	doc := body
 	if spaced {
@@ -175,8 +177,8 @@ func (d *definition) parseValidItem(body []byte) (*newItem, error) {
 	return d.item(stripSystemProperties(doc))
 }
 
-func invalidPayload() *apiError {
-	return badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+func invalidPayload() *apierror.Error {
+	return apierror.BadRequest("The request payload is invalid. Ensure to provide a valid request payload.")
 }
 
 // item extracts what the engine needs from a normalised document. It refuses repeated names on the
@@ -193,7 +195,7 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 			id++
 			found = readText(c.Value, &n.id) && n.id != ""
 			if len(n.id) > maxIDBytes {
-				problem = badRequest("The id is longer than %d bytes.", maxIDBytes)
+				problem = apierror.BadRequest("The id is longer than %d bytes.", maxIDBytes)
 			}
 		case "ttl":
 			ttl++
@@ -203,7 +205,7 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 			}
 			seconds := value.Float()
 			if value.Kind() != sql.Number || seconds != math.Trunc(seconds) || seconds == 0 || seconds < -1 || seconds > math.MaxInt32 {
-				problem = badRequest("The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", c.Value)
+				problem = apierror.BadRequest("The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", c.Value)
 				break
 			}
 			n.ttl = int32(seconds)
@@ -227,7 +229,7 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 		return nil, problem
 	}
 	if !found {
-		return nil, badRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
+		return nil, apierror.BadRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
 	}
 	var err error
 	n.key, err = d.key.of(doc)
@@ -260,7 +262,7 @@ func memberName(c jsonpart.Child) []byte {
 }
 
 func repeated(path string) error {
-	return badRequest("The input content is invalid: the property '%s', or one that it is in, occurs more than once.", path)
+	return apierror.BadRequest("The input content is invalid: the property '%s', or one that it is in, occurs more than once.", path)
 }
 
 func tooDeep(doc []byte) bool {
@@ -334,7 +336,7 @@ func stripSystemProperties(doc []byte) []byte {
 func (d *definition) requestKey(q *request) (partitionKey, error) {
 	header := q.get("X-Ms-Documentdb-Partitionkey")
 	if header == "" {
-		return nil, badRequest("PartitionKey value must be supplied for this operation.")
+		return nil, apierror.BadRequest("PartitionKey value must be supplied for this operation.")
 	}
 	return d.itemKey(header)
 }
@@ -349,10 +351,10 @@ func (d *definition) itemKey(text string) (partitionKey, error) {
 		key = make(partitionKey, len(d.key.paths))
 	}
 	if len(key) < len(d.key.paths) {
-		return nil, partitionKeyMismatch("PartitionKey supplied in x-ms-partitionkey header has fewer components than defined in the the collection.")
+		return nil, apierror.PartitionKeyMismatch("PartitionKey supplied in x-ms-partitionkey header has fewer components than defined in the the collection.")
 	}
 	if len(key) > len(d.key.paths) {
-		return nil, badRequest("Partition key provided has more components than the container's definition.")
+		return nil, apierror.BadRequest("Partition key provided has more components than the container's definition.")
 	}
 	return key, nil
 }
@@ -364,7 +366,7 @@ func (e *Engine) items(q *request) (*response, error) {
 		return nil, err
 	}
 	if rid := q.get("X-Ms-Cosmos-Intended-Collection-Rid"); rid != "" && rid != c.rid {
-		return nil, recreated(rid)
+		return nil, apierror.Recreated(rid)
 	}
 	id := q.segments[len(q.segments)-1] // for kinds that name an item; assigned once, so that closures copy it
 	match := q.get("If-Match")
@@ -404,11 +406,11 @@ func (e *Engine) items(q *request) (*response, error) {
 		return e.query(q, c)
 	case ChangeFeed:
 		if mode := q.get("A-Im"); !strings.EqualFold(mode, "Incremental Feed") {
-			return nil, badRequest("The change feed mode '%s' is not supported: only the latest versions are kept.", mode)
+			return nil, apierror.BadRequest("The change feed mode '%s' is not supported: only the latest versions are kept.", mode)
 		}
 		return e.changeFeed(q, c)
 	}
-	return nil, methodNotAllowed()
+	return nil, apierror.MethodNotAllowed()
 }
 
 // readItem serves a point read.
@@ -418,7 +420,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	}
 	defer c.mu.RUnlock()
 	if c.deleted {
-		return nil, ownerNotFound()
+		return nil, apierror.OwnerNotFound()
 	}
 	key, err := c.def.requestKey(q)
 	if err != nil {
@@ -445,7 +447,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil { // the absence may be a delete that is not durable yet
 			return nil, err
 		}
-		return resp.at(e, view.at(p)), itemNotFound()
+		return resp.at(e, view.at(p)), apierror.ItemNotFound()
 	} else if err != nil {
 		return nil, err
 	}
@@ -459,14 +461,14 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	}
 	resp.at(e, max(view.at(p), r.lsn))
 	if c.def.expired(&r, e.o.Clock) {
-		return resp, itemNotFound()
+		return resp, apierror.ItemNotFound()
 	}
 	resp.etag = r.etag(c.no)
 	if q.notModified(resp.etag) {
-		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
+		resp.status, resp.charge = http.StatusNotModified, charge.NotModified
 		return resp, nil
 	}
-	resp.status, resp.charge = http.StatusOK, readCharge(len(r.doc))
+	resp.status, resp.charge = http.StatusOK, charge.Read(len(r.doc))
 	resp.body = r.doc
 	return resp, nil
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -57,13 +59,13 @@ func (c *offerContent) check() error {
 	switch {
 	case c.Autopilot != nil:
 		if c.Autopilot.Max < minAutoscale || c.Autopilot.Max%1000 != 0 {
-			return badRequest("The autoscale throughput must be a multiple of 1000, and at least %d.", minAutoscale)
+			return apierror.BadRequest("The autoscale throughput must be a multiple of 1000, and at least %d.", minAutoscale)
 		}
 		if c.Throughput == 0 {
 			c.Throughput = c.Autopilot.Max / 10
 		}
 	case c.Throughput < minThroughput || c.Throughput%100 != 0:
-		return badRequest("The offer should have valid throughput values between %d and 1000000 inclusive in increments of 100.", minThroughput)
+		return apierror.BadRequest("The offer should have valid throughput values between %d and 1000000 inclusive in increments of 100.", minThroughput)
 	}
 	return nil
 }
@@ -74,12 +76,12 @@ func offerFromHeaders(q *request) (*offerContent, error) {
 	if s := q.get("X-Ms-Offer-Throughput"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
-			return nil, invalidHeader("X-Ms-Offer-Throughput", s)
+			return nil, apierror.InvalidHeader("X-Ms-Offer-Throughput", s)
 		}
 		c.Throughput = n
 	} else if s := q.get("X-Ms-Cosmos-Offer-Autopilot-Settings"); s != "" {
 		if err := json.Unmarshal([]byte(s), &c.Autopilot); err != nil || c.Autopilot == nil {
-			return nil, invalidHeader("X-Ms-Cosmos-Offer-Autopilot-Settings", s)
+			return nil, apierror.InvalidHeader("X-Ms-Cosmos-Offer-Autopilot-Settings", s)
 		}
 	} else {
 		return nil, nil
@@ -117,16 +119,16 @@ func (e *Engine) offers(q *request) (*response, error) {
 		case q.method == http.MethodGet:
 			return feedResponse("Offers", "", all), nil
 		}
-		return nil, methodNotAllowed()
+		return nil, apierror.MethodNotAllowed()
 	}
 	id := strings.ToLower(q.segments[1])
 	switch q.method {
 	case http.MethodGet:
 		switch o := e.catalog.Load().offers[id]; {
 		case o == nil:
-			return nil, resourceNotFound()
+			return nil, apierror.ResourceNotFound()
 		case q.notModified(o.ETag):
-			return &response{status: http.StatusNotModified, etag: o.ETag, charge: chargeMetadata}, nil
+			return &response{status: http.StatusNotModified, etag: o.ETag, charge: charge.Metadata}, nil
 		default:
 			return o.response(), nil
 		}
@@ -135,7 +137,7 @@ func (e *Engine) offers(q *request) (*response, error) {
 			Content *offerContent `json:"content"`
 		}
 		if err := json.Unmarshal(q.body, &in); err != nil || in.Content == nil {
-			return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+			return nil, apierror.BadRequest("The request payload is invalid. Ensure to provide a valid request payload.")
 		}
 		if err := checkSupported("offer's content", sql.Lookup(bytes.TrimSpace(q.body), sql.Path{"content"}).AppendJSON(nil), "offerThroughput", "offerAutopilotSettings"); err != nil {
 			return nil, err
@@ -150,7 +152,7 @@ func (e *Engine) offers(q *request) (*response, error) {
 		err := e.changeMeta(q.ctx, func(m *metaChange) error {
 			o := m.cat.offers[id]
 			if o == nil {
-				return resourceNotFound()
+				return apierror.ResourceNotFound()
 			}
 			if err := checkIfMatch(q.get("If-Match"), o.ETag); err != nil {
 				return err
@@ -166,11 +168,11 @@ func (e *Engine) offers(q *request) (*response, error) {
 		}
 		return changed.response(), nil
 	}
-	return nil, methodNotAllowed()
+	return nil, apierror.MethodNotAllowed()
 }
 
 func (o *offer) response() *response {
-	return &response{status: http.StatusOK, body: o.body(), etag: o.ETag, charge: chargeMetadata, extra: []string{
+	return &response{status: http.StatusOK, body: o.body(), etag: o.ETag, charge: charge.Metadata, extra: []string{
 		"X-Ms-Offer-Replace-Pending", "false",
 		"X-Ms-Cosmos-Min-Throughput", strconv.Itoa(minThroughput),
 	}}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/spaolacci/murmur3"
@@ -48,16 +49,16 @@ func parsePartitionKey(header string) (partitionKey, error) {
 	}
 	raw := bytes.TrimSpace([]byte(header))
 	if !sql.ValidJSON(raw) || raw[0] != '[' {
-		return nil, badRequest("Partition key %s is invalid.", header)
+		return nil, apierror.BadRequest("Partition key %s is invalid.", header)
 	}
 	key := partitionKey{}
 	for r := range jsonpart.Children(raw) {
 		c, ok := componentOf(sql.ValueOf(r.Value))
 		if !ok && string(r.Value) != "{}" {
-			return nil, badRequest("Partition key %s is invalid.", header)
+			return nil, apierror.BadRequest("Partition key %s is invalid.", header)
 		}
 		if len(c.text) > maxKeyBytes {
-			return nil, badRequest("The partition key value is longer than %d bytes.", maxKeyBytes)
+			return nil, apierror.BadRequest("The partition key value is longer than %d bytes.", maxKeyBytes)
 		}
 		key = append(key, c)
 	}
@@ -163,7 +164,7 @@ func (d *partitionKeyPaths) of(doc []byte) (partitionKey, error) {
 	for i, p := range d.paths {
 		c, ok := componentOf(sql.Lookup(doc, p))
 		if !ok {
-			return nil, badRequest("The partition key %s must be a string, a number, a boolean or null.", p)
+			return nil, apierror.BadRequest("The partition key %s must be a string, a number, a boolean or null.", p)
 		}
 		key[i] = c
 	}
@@ -268,7 +269,7 @@ func checkSession(p *partition, have uint64, header string) error {
 		one, header, _ = strings.Cut(header, ",")
 		id, rest, ok := strings.Cut(strings.TrimSpace(one), ":")
 		if !ok {
-			return badRequest("The session token %q is invalid.", one)
+			return apierror.BadRequest("The session token %q is invalid.", one)
 		}
 		if no, err := strconv.ParseUint(id, 10, 32); err != nil || uint32(no) != p.no && !p.descends(uint32(no)) {
 			continue
@@ -276,10 +277,10 @@ func checkSession(p *partition, have uint64, header string) error {
 		parts := strings.Split(rest, "#")
 		lsn, err := strconv.ParseInt(parts[min(1, len(parts)-1)], 10, 64)
 		if err != nil {
-			return badRequest("The session token %q is invalid.", one)
+			return apierror.BadRequest("The session token %q is invalid.", one)
 		}
 		if lsn > int64(have) {
-			return sessionNotAvailable()
+			return apierror.SessionNotAvailable()
 		}
 	}
 	return nil

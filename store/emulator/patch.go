@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -33,10 +34,10 @@ type patchOp struct {
 
 func (e *Engine) parsePatch(body []byte) (*patch, error) {
 	if len(body) > maxItemBytes {
-		return nil, tooLarge()
+		return nil, apierror.TooLarge()
 	}
 	if !sql.ValidJSON(body) {
-		return nil, badRequest("The patch request is invalid: it is not well-formed JSON.")
+		return nil, apierror.BadRequest("The patch request is invalid: it is not well-formed JSON.")
 	}
 	return e.parseValidPatch(body)
 }
@@ -45,7 +46,7 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 // the documented names in lower case. The patch shares its bytes.
 func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 	if len(body) > maxItemBytes {
-		return nil, tooLarge()
+		return nil, apierror.TooLarge()
 	}
 	p, operations := new(patch), bytes.TrimSpace(body)
 	if bytes.HasPrefix(operations, []byte{'{'}) {
@@ -63,11 +64,11 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 		}
 	}
 	if !bytes.HasPrefix(operations, []byte{'['}) {
-		return nil, badRequest("The patch request is invalid: it has no array of operations.")
+		return nil, apierror.BadRequest("The patch request is invalid: it has no array of operations.")
 	}
 	for c := range jsonpart.Children(operations) {
 		if len(p.ops) == maxPatchOperations {
-			return nil, badRequest("The number of patch operations can't exceed '%d'.", maxPatchOperations)
+			return nil, apierror.BadRequest("The number of patch operations can't exceed '%d'.", maxPatchOperations)
 		}
 		op, err := parsePatchOp(c.Value, len(p.ops)+1)
 		if err != nil {
@@ -77,7 +78,7 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 		p.ops = append(p.ops, op)
 	}
 	if len(p.ops) == 0 {
-		return nil, badRequest("The patch request is invalid: it has no operations.")
+		return nil, apierror.BadRequest("The patch request is invalid: it has no operations.")
 	}
 	return p, nil
 }
@@ -85,7 +86,7 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 func (p *patch) parseCondition(e *Engine, raw []byte) error {
 	var text string
 	if !readText(raw, &text) {
-		return badRequest("The patch condition is invalid: it is not a string.")
+		return apierror.BadRequest("The patch condition is invalid: it is not a string.")
 	}
 	if p.condition = nil; string(raw) == "null" {
 		return nil
@@ -95,7 +96,7 @@ func (p *patch) parseCondition(e *Engine, raw []byte) error {
 		p.condition, err = query.Bind(nil)
 	}
 	if err != nil {
-		return badRequest("The patch condition is invalid: %v", err)
+		return apierror.BadRequest("The patch condition is invalid: %v", err)
 	}
 	return nil
 }
@@ -117,19 +118,19 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 		}
 	}
 	if !ok {
-		return op, badRequest("Operation(%d) of the patch request is invalid.", n)
+		return op, apierror.BadRequest("Operation(%d) of the patch request is invalid.", n)
 	}
 	switch op.op = strings.ToLower(kind); op.op {
 	case "add", "set", "replace", "incr":
 		if op.raw == nil {
-			return op, badRequest("For Operation(%d): the operation '%s' requires a value.", n, kind)
+			return op, apierror.BadRequest("For Operation(%d): the operation '%s' requires a value.", n, kind)
 		}
 		if op.op == "incr" && sql.ValueOf(op.raw).Kind() != sql.Number {
-			return op, badRequest("For Operation(%d): the value of an increment must be a number.", n)
+			return op, apierror.BadRequest("For Operation(%d): the value of an increment must be a number.", n)
 		}
 		depth, spaced := survey(op.raw)
 		if depth > maxNesting {
-			return op, badRequest("For Operation(%d): the value is nested more than %d levels deep.", n, maxNesting)
+			return op, apierror.BadRequest("For Operation(%d): the value is nested more than %d levels deep.", n, maxNesting)
 		}
 		if spaced {
 			op.raw = compact(op.raw)
@@ -140,7 +141,7 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 			return op, err
 		}
 	default:
-		return op, badRequest("For Operation(%d): the operation '%s' is not supported.", n, kind)
+		return op, apierror.BadRequest("For Operation(%d): the operation '%s' is not supported.", n, kind)
 	}
 	op.path, err = parsePointer(path)
 	return op, err
@@ -149,12 +150,12 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 // parsePointer parses a JSON pointer (RFC 6901) other than the root.
 func parsePointer(s string) ([]string, error) {
 	if len(s) < 2 || s[0] != '/' {
-		return nil, badRequest("The patch path '%s' is invalid.", s)
+		return nil, apierror.BadRequest("The patch path '%s' is invalid.", s)
 	}
 	path := strings.Split(s[1:], "/")
 	for i, one := range path {
 		if one == "" {
-			return nil, badRequest("The patch path '%s' is invalid.", s)
+			return nil, apierror.BadRequest("The patch path '%s' is invalid.", s)
 		}
 		path[i] = strings.ReplaceAll(strings.ReplaceAll(one, "~1", "/"), "~0", "~")
 	}
@@ -184,11 +185,11 @@ func checkPatchPath(path []string, key *partitionKeyPaths) error {
 		return nil
 	}
 	if path[0] == "id" || isSystemProperty(path[0]) {
-		return badRequest("Patch cannot change the system property '/%s'.", path[0])
+		return apierror.BadRequest("Patch cannot change the system property '/%s'.", path[0])
 	}
 	for _, k := range key.paths {
 		if len(path) <= len(k) && k[:len(path)].String() == sql.Path(path).String() {
-			return badRequest("Patch cannot change the partition key '%s'.", k)
+			return apierror.BadRequest("Patch cannot change the partition key '%s'.", k)
 		}
 	}
 	return nil
@@ -205,7 +206,7 @@ func (op *patchOp) apply(doc []byte) ([]byte, error) {
 	last := op.path[len(op.path)-1]
 	if at.array && last != "-" {
 		if i, err := strconv.Atoi(last); err != nil || i < 0 || last != strconv.Itoa(i) {
-			return nil, badRequest("The patch path '%s' is invalid: '%s' is not an index of an array.", joinPointer(op.path), last)
+			return nil, apierror.BadRequest("The patch path '%s' is invalid: '%s' is not an index of an array.", joinPointer(op.path), last)
 		}
 	}
 	appends := !at.array || last == "-" || last == strconv.Itoa(at.index) // if nothing is found
@@ -230,7 +231,7 @@ func (op *patchOp) apply(doc []byte) ([]byte, error) {
 
 func (op *patchOp) move(doc []byte) ([]byte, error) {
 	if len(op.path) >= len(op.from) && joinPointer(op.path[:len(op.from)]) == joinPointer(op.from) {
-		return nil, badRequest("The patch path '%s' is invalid: it lies within the moved value.", joinPointer(op.path))
+		return nil, apierror.BadRequest("The patch path '%s' is invalid: it lies within the moved value.", joinPointer(op.path))
 	}
 	at, err := find(doc, op.from)
 	if err != nil {
@@ -246,7 +247,7 @@ func (op *patchOp) move(doc []byte) ([]byte, error) {
 func joinPointer(path []string) string { return "/" + strings.Join(path, "/") }
 
 func missingPath(path []string) error {
-	return badRequest("The patch path '%s' does not exist in the document.", joinPointer(path))
+	return apierror.BadRequest("The patch path '%s' does not exist in the document.", joinPointer(path))
 }
 
 // increment adds two JSON numbers: exactly if both are integers and the sum fits 64 bits, otherwise
@@ -254,7 +255,7 @@ func missingPath(path []string) error {
 func increment(old, by []byte, path []string) ([]byte, error) {
 	value := sql.ValueOf(old)
 	if value.Kind() != sql.Number {
-		return nil, badRequest("The patch path '%s' is not a number.", joinPointer(path))
+		return nil, apierror.BadRequest("The patch path '%s' is not a number.", joinPointer(path))
 	}
 	a, err1 := strconv.ParseInt(string(old), 10, 64)
 	b, err2 := strconv.ParseInt(string(by), 10, 64)
@@ -263,7 +264,7 @@ func increment(old, by []byte, path []string) ([]byte, error) {
 	}
 	sum := value.Float() + sql.ValueOf(by).Float()
 	if math.IsInf(sum, 0) || math.IsNaN(sum) {
-		return nil, badRequest("The increment of '%s' is out of range.", joinPointer(path))
+		return nil, apierror.BadRequest("The increment of '%s' is out of range.", joinPointer(path))
 	}
 	return json.Marshal(sum)
 }

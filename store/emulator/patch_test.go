@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -75,9 +76,9 @@ func TestPatchApply(t *testing.T) {
 			if err == nil {
 				got, err = p.apply([]byte(doc), key)
 			}
-			var api *apiError
+			var api *apierror.Error
 			if errors.As(err, &api) {
-				got = fmt.Append(nil, api.status)
+				got = fmt.Append(nil, api.Status)
 			} else if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -79,9 +80,9 @@ func (r *queryRun) choosePlan() error {
 	orders := r.bound.OrderBy()
 	switch {
 	case len(orders) >= 2 && !r.def.index.hasComposite(orders):
-		return badRequest("The order by query does not have a corresponding composite index that it can be served from.")
+		return apierror.BadRequest("The order by query does not have a corresponding composite index that it can be served from.")
 	case len(orders) == 1 && !r.def.index.sortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
-		return badRequest("The index path corresponding to the specified order-by item is excluded.")
+		return apierror.BadRequest("The index path corresponding to the specified order-by item is excluded.")
 	}
 	var err error
 	if r.plan, err = r.findPlan(orders); err != nil {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -42,7 +43,7 @@ type uniqueKeyPolicy struct {
 func parseContainerProperties(body []byte) (*containerProperties, error) {
 	var p containerProperties
 	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+		return nil, apierror.BadRequest("The request payload is invalid. Ensure to provide a valid request payload.")
 	}
 	if err := checkMembers(body); err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		return nil, err
 	}
 	if p.PartitionKey == nil || len(p.PartitionKey.Paths) == 0 {
-		return nil, badRequest("The partition key definition of the container is missing.")
+		return nil, apierror.BadRequest("The partition key definition of the container is missing.")
 	}
 	if k := p.PartitionKey; k.Kind == "" {
 		k.Kind = "Hash"
@@ -65,7 +66,7 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		len(k.Paths) > 3,
 		k.Version < 0 || k.Version > 2,
 		k.Kind == "MultiHash" && k.Version == 1:
-		return nil, badRequest("The partition key definition of the container is invalid.")
+		return nil, apierror.BadRequest("The partition key definition of the container is invalid.")
 	case k.Version == 0:
 		k.Version = 2
 	}
@@ -76,7 +77,7 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		return nil, err
 	}
 	if t := p.DefaultTTL; t != nil && (*t == 0 || *t < -1 || *t > 1<<31-1) {
-		return nil, badRequest("The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
+		return nil, apierror.BadRequest("The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
 	}
 	if p.IndexingPolicy == nil {
 		p.IndexingPolicy = &indexingPolicy{}
@@ -110,7 +111,7 @@ func checkMembers(body []byte) error {
 		return err
 	}
 	if mode := sql.Lookup(body, sql.Path{"conflictResolutionPolicy", "mode"}); strings.EqualFold(mode.String(), "Custom") {
-		return badRequest("The mode 'Custom' of 'conflictResolutionPolicy' is not supported.")
+		return apierror.BadRequest("The mode 'Custom' of 'conflictResolutionPolicy' is not supported.")
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func checkSupported(kind string, object []byte, supported ...string) error {
 	}
 	for c := range jsonpart.Children(object) {
 		if name := string(memberName(c)); !strings.HasPrefix(name, "_") && !slices.Contains(supported, name) && !isBlank(c.Value) {
-			return badRequest("The property '%s' of the %s is not supported.", name, kind)
+			return apierror.BadRequest("The property '%s' of the %s is not supported.", name, kind)
 		}
 	}
 	return nil
@@ -168,15 +169,15 @@ func (u *uniqueKeyPolicy) check() error {
 		return nil
 	}
 	if len(u.UniqueKeys) > maxUniqueKeys {
-		return badRequest("A container can't have more than %d unique keys.", maxUniqueKeys)
+		return apierror.BadRequest("A container can't have more than %d unique keys.", maxUniqueKeys)
 	}
 	for _, k := range u.UniqueKeys {
 		if len(k.Paths) == 0 || len(k.Paths) > maxUniqueKeyPaths {
-			return badRequest("A unique key must have from 1 to %d paths.", maxUniqueKeyPaths)
+			return apierror.BadRequest("A unique key must have from 1 to %d paths.", maxUniqueKeyPaths)
 		}
 		for _, s := range k.Paths {
 			if path, err := parsePath(s); err != nil || len(path) == 0 {
-				return badRequest("The unique key path '%s' is invalid.", s)
+				return apierror.BadRequest("The unique key path '%s' is invalid.", s)
 			}
 		}
 	}
@@ -189,7 +190,7 @@ func checkKeyPaths(paths []string) error {
 	var all []sql.Path
 	for _, s := range paths {
 		if at := badKeyPath(s); at >= 0 {
-			return badRequest("The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
+			return apierror.BadRequest("The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
 				"Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character.", s, at)
 		}
 		path, err := parsePath(s)
@@ -197,7 +198,7 @@ func checkKeyPaths(paths []string) error {
 			return err
 		}
 		if slices.ContainsFunc(all, func(p sql.Path) bool { return slices.Equal(p, path) }) {
-			return badRequest("The partition key path '%s' occurs more than once.", s)
+			return apierror.BadRequest("The partition key path '%s' occurs more than once.", s)
 		}
 		all = append(all, path)
 	}
@@ -243,7 +244,7 @@ func isAlphanumeric(c byte) bool {
 // parsePath parses a path of an indexing policy or a partition key: /a/"b c"/d.
 func parsePath(s string) (sql.Path, error) {
 	if !strings.HasPrefix(s, "/") {
-		return nil, badRequest("The path '%s' is invalid.", s)
+		return nil, apierror.BadRequest("The path '%s' is invalid.", s)
 	}
 	var path sql.Path
 	for s = s[1:]; s != ""; {
@@ -251,14 +252,14 @@ func parsePath(s string) (sql.Path, error) {
 		if s[0] == '"' {
 			end := strings.IndexByte(s[1:], '"')
 			if end < 0 {
-				return nil, badRequest("The path '/%s' is invalid.", s)
+				return nil, apierror.BadRequest("The path '/%s' is invalid.", s)
 			}
 			one, s = s[1:end+1], strings.TrimPrefix(s[end+2:], "/")
 		} else {
 			one, s, _ = strings.Cut(s, "/")
 		}
 		if one == "" {
-			return nil, badRequest("The path '/%s' is invalid.", s)
+			return nil, apierror.BadRequest("The path '/%s' is invalid.", s)
 		}
 		path = append(path, one)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -35,7 +37,7 @@ func pageSize(q *request) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
 	case err != nil || n < -1:
-		return 0, invalidHeader("X-Ms-Max-Item-Count", s)
+		return 0, apierror.InvalidHeader("X-Ms-Max-Item-Count", s)
 	case n == -1:
 		return maxPageScan, nil
 	case n == 0:
@@ -57,13 +59,13 @@ func appendPageStart(dst []byte, name, rid string) []byte {
 // finishPage completes a list started by appendPageStart.
 func finishPage(b []byte, n int) *response {
 	b = append(strconv.AppendInt(append(b, `],"_count":`...), int64(n), 10), '}')
-	return &response{status: http.StatusOK, body: b, charge: chargeMetadata, items: n, counted: true}
+	return &response{status: http.StatusOK, body: b, charge: charge.Metadata, items: n, counted: true}
 }
 
 // bindQuery parses and binds the body of a query request. It also returns the query's text.
 func (e *Engine) bindQuery(body []byte) (*sql.Bound, string, error) {
 	if !sql.ValidJSON(body) || tooDeep(body) {
-		return nil, "", badRequest("The query request is invalid: it is not well-formed JSON.")
+		return nil, "", apierror.BadRequest("The query request is invalid: it is not well-formed JSON.")
 	}
 	var text string
 	var parameters []sql.Param
@@ -97,7 +99,7 @@ func queryParameters(list []byte) (parameters []sql.Param, err error) {
 		return nil, nil
 	case '[':
 	default:
-		return nil, badRequest("The query request is invalid: 'parameters' is not an array.")
+		return nil, apierror.BadRequest("The query request is invalid: 'parameters' is not an array.")
 	}
 	for p := range jsonpart.Children(list) {
 		var one sql.Param
@@ -110,12 +112,12 @@ func queryParameters(list []byte) (parameters []sql.Param, err error) {
 			}
 		}
 		if one.Name == "" {
-			return nil, badRequest("The query request is invalid: parameter %d of 'parameters' has no name.", len(parameters)+1)
+			return nil, apierror.BadRequest("The query request is invalid: parameter %d of 'parameters' has no name.", len(parameters)+1)
 		}
 		parameters = append(parameters, one)
 	}
 	if name := duplicateName(parameters); name != "" {
-		return nil, badRequest("The query request is invalid: the parameter '%s' is given more than once.", name)
+		return nil, apierror.BadRequest("The query request is invalid: the parameter '%s' is given more than once.", name)
 	}
 	return parameters, nil
 }
@@ -154,7 +156,7 @@ func queryError(err error) error {
 	if err != nil {
 		return err
 	}
-	return badRequest("%s", detail)
+	return apierror.BadRequest("%s", detail)
 }
 
 // queryMetadata runs a query over databases, containers or offers.
@@ -164,7 +166,7 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 		return nil, err
 	}
 	if len(b.OrderBy()) > 0 || b.Aggregates() {
-		return nil, badRequest("A query over %s can only filter, project and limit.", name)
+		return nil, apierror.BadRequest("A query over %s can only filter, project and limit.", name)
 	}
 	var rows [][]byte
 	metrics := queryMetrics{retrieved: len(bodies), took: time.Millisecond}
@@ -193,7 +195,7 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 		rows = rows[:min(n, len(rows))]
 	}
 	resp := feedResponse(name, rid, rows)
-	resp.charge = chargeQueryBase
+	resp.charge = charge.QueryBase
 	metrics.rows = len(rows)
 	for _, row := range rows {
 		metrics.output += len(row)
@@ -232,7 +234,7 @@ func crossPartitionError(b *sql.Bound, text string) error {
 	if err != nil {
 		plan = []byte("{}")
 	}
-	return &apiError{status: http.StatusBadRequest, substatus: subCrossPartition, code: "BadRequest", charge: chargeBadRequest, extra: string(plan),
-		message: "The provided cross partition query can not be directly served by the gateway. " +
+	return &apierror.Error{Status: http.StatusBadRequest, Substatus: apierror.SubCrossPartition, Code: "BadRequest", Charge: charge.BadRequest, Extra: string(plan),
+		Message: "The provided cross partition query can not be directly served by the gateway. " +
 			"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."}
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -53,7 +55,7 @@ func (e *Engine) queryPlan(c *container, b *sql.Bound, text string) (*response, 
 	if err != nil {
 		return nil, err
 	}
-	return &response{status: http.StatusOK, body: body, charge: chargeMetadata, container: c}, nil
+	return &response{status: http.StatusOK, body: body, charge: charge.Metadata, container: c}, nil
 }
 
 // planQuery returns the plan of a query, in JSON.
@@ -162,7 +164,7 @@ var aggregateTypes = map[string]string{"COUNT": "Count", "SUM": "Sum", "MIN": "M
 // group rewrites the query to return groups with partial aggregates.
 func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 	if c.Distinct {
-		return *info, badRequest("DISTINCT beside GROUP BY or an aggregate is not supported over partitions.")
+		return *info, apierror.BadRequest("DISTINCT beside GROUP BY or an aggregate is not supported over partitions.")
 	}
 	aggregates := 0
 	for _, one := range c.Columns {
@@ -180,7 +182,7 @@ func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 		}
 	}
 	if aggregates < c.Aggregates {
-		return *info, badRequest("An expression of aggregates is not supported over partitions: only aggregates by themselves.")
+		return *info, apierror.BadRequest("An expression of aggregates is not supported over partitions: only aggregates by themselves.")
 	}
 	info.GroupBy = append(info.GroupBy, c.GroupBy...)
 	row := payload(c, partial)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -112,7 +114,7 @@ func (r *queryRun) begin() (*partition, error) {
 	}
 	defer r.c.mu.RUnlock()
 	if r.c.deleted {
-		return nil, ownerNotFound()
+		return nil, apierror.OwnerNotFound()
 	}
 	r.def = r.c.def
 	if err := r.resolveScope(); err != nil {
@@ -175,7 +177,7 @@ func (r *queryRun) currentSpan() (int, error) {
 		return found, nil
 	}
 	if slices.ContainsFunc(r.c.ranges, func(p *partition) bool { return p.descends(r.from.span) }) {
-		return 0, rangeGone() // split: the client has to query the children
+		return 0, apierror.RangeGone() // split: the client has to query the children
 	}
 	return 0, invalidContinuation() // belongs to another range
 }
@@ -344,7 +346,7 @@ func (r *queryRun) enterLong() error {
 // continueAfter sets the continuation of the next page: after a position in a span.
 func (r *queryRun) continueAfter(position []byte, span int, emitted uint64) error {
 	if len(position) > r.limit {
-		return badRequest("The query cannot be continued: the position at the end of the page is longer than %d bytes, which is all that "+
+		return apierror.BadRequest("The query cannot be continued: the position at the end of the page is longer than %d bytes, which is all that "+
 			"a continuation token of the size in 'x-ms-documentdb-responsecontinuationtokenlimitinkb' has room for.", r.limit)
 	}
 	r.next = r.plan.continuation(span)
@@ -366,5 +368,5 @@ func (r *queryRun) charge() (float64, error) {
 	if r.bound.Aggregates() { // the service computes them from the index
 		loaded = 0
 	}
-	return queryCharge(entries, r.seeks, r.rows, loaded), nil
+	return charge.Query(entries, r.seeks, r.rows, loaded), nil
 }

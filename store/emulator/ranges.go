@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
 )
 
 // Clients read the partition key ranges of a container as a change feed: all ranges, then those that have changed, until
@@ -67,7 +70,7 @@ func (c *container) changed(p *partition) { p.revision.Store(c.revision.Add(1)) 
 // partitionKeyRanges serves /dbs/{db}/colls/{container}/pkranges.
 func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	if q.method != http.MethodGet {
-		return nil, methodNotAllowed()
+		return nil, apierror.MethodNotAllowed()
 	}
 	c, err := e.lookup(q)
 	if err != nil {
@@ -78,7 +81,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	}
 	defer c.mu.RUnlock()
 	if c.deleted {
-		return nil, ownerNotFound()
+		return nil, apierror.OwnerNotFound()
 	}
 	end := rangesPosition{uint32(len(c.ranges) + len(c.def.record.Gone)), c.revision.Load()}
 	since, incremental := parseRangesPosition(q.get("If-None-Match"))
@@ -88,7 +91,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	}
 	rows := c.rangesSinceLocked(since, incremental)
 	if incremental && len(rows) == 0 || q.notModified(end.etag()) {
-		return &response{status: http.StatusNotModified, etag: end.etag(), charge: chargeNotModified, container: c}, nil
+		return &response{status: http.StatusNotModified, etag: end.etag(), charge: charge.NotModified, container: c}, nil
 	}
 	for _, p := range c.ranges {
 		if !incremental && p.splitting {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"byline/store/emulator/internal/apierror"
 )
 
 // accountRegion is the region of an engine without Options.Regions, as in Microsoft's emulator.
@@ -89,7 +91,7 @@ func (r *regions) checkWrite(q *request) error {
 	if r.multiple || q.region == int(r.writer.Load()) || !q.writes() {
 		return nil
 	}
-	return writeForbidden()
+	return apierror.WriteForbidden()
 }
 
 // writes reports whether the request is a write.

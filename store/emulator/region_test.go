@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/secrettest"
+	"byline/store/emulator/internal/apierror"
 )
 
 // TestRegions_SessionTokens: with several regions, tokens have an LSN for each; only the global LSN counts.
@@ -126,7 +127,7 @@ func TestRegions_Unavailable(t *testing.T) {
 	for name, fault := range map[string]Fault{
 		"healthy":               {},
 		"503":                   {Status: http.StatusServiceUnavailable},
-		"session not available": {Status: http.StatusNotFound, Substatus: subReadSession},
+		"session not available": {Status: http.StatusNotFound, Substatus: apierror.SubReadSession},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

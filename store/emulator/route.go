@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"byline/store/emulator/internal/apierror"
 )
 
 // route authenticates the request, checks it and dispatches it.
@@ -27,7 +29,7 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin,
 		return nil, bodyErr
 	}
 	if len(q.get("X-Ms-Session-Token")) > maxSessionToken {
-		return nil, badRequest("Request header too large.")
+		return nil, apierror.BadRequest("Request header too large.")
 	}
 	if err := q.checkHeaders(); err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func decodePath(escaped string, compute bool) ([]string, error) {
 		one, path, _ = strings.Cut(path, "/")
 		decoded, err := url.PathUnescape(one)
 		if err != nil || len(segments) == maxSegments {
-			return nil, badRequest("Request url is invalid.")
+			return nil, apierror.BadRequest("Request url is invalid.")
 		}
 		segments = append(segments, decoded)
 	}
@@ -71,14 +73,14 @@ func decodePath(escaped string, compute bool) ([]string, error) {
 // them differently from what the client signed.
 func checkGatewayID(id string) error {
 	if strings.ContainsAny(id, "\r\n\t") {
-		return badRequest("Request url is invalid.")
+		return apierror.BadRequest("Request url is invalid.")
 	}
 	if strings.ContainsAny(id, `/\#`) || strings.HasSuffix(id, " ") {
-		return unauthorized("")
+		return apierror.Unauthorized("")
 	}
 	for i := 0; i+2 < len(id); i++ {
 		if id[i] == '%' && isHex(id[i+1]) && isHex(id[i+2]) {
-			return unauthorized("")
+			return apierror.Unauthorized("")
 		}
 	}
 	return nil
@@ -131,7 +133,7 @@ func (e *Engine) dispatch(q *request, endpoint string) (*response, error) {
 	switch {
 	case n == 0:
 		if q.method != http.MethodGet {
-			return nil, methodNotAllowed()
+			return nil, apierror.MethodNotAllowed()
 		}
 		return e.account(endpoint)
 	case q.segments[0] == "offers" && n <= 2:
@@ -178,12 +180,12 @@ func unsupportedResource(path []string) error {
 	n := len(path)
 	switch {
 	case n == itemSegments && path[4] == "operations" && path[5] == "partitionkeydelete":
-		return badRequest("The deletion of all items of a partition key is not supported.")
+		return apierror.BadRequest("The deletion of all items of a partition key is not supported.")
 	case n == itemSegments && path[4] == "operations":
-		return badRequest("The operation '%s' on a container is not supported.", path[5])
+		return apierror.BadRequest("The operation '%s' on a container is not supported.", path[5])
 	}
 	if message, ok := unsupported[path[(n-1)&^1]]; ok {
-		return badRequest("%s", message)
+		return apierror.BadRequest("%s", message)
 	}
-	return badRequest("Request url is invalid.")
+	return apierror.BadRequest("Request url is invalid.")
 }

@@ -1,6 +1,10 @@
 package emulator
 
-import "bytes"
+import (
+	"bytes"
+
+	"byline/store/emulator/internal/apierror"
+)
 
 // scope is the part of the container that a query covers.
 type scope struct {
@@ -26,14 +30,14 @@ func (r *queryRun) resolveScope() error {
 	narrow := len(s.low) > 0 || len(s.high) > 0
 	switch {
 	case header != "" && narrow:
-		return badRequest("A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not of both.")
+		return apierror.BadRequest("A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not of both.")
 	case header != "":
 		key, err := parsePartitionKey(header)
 		if err != nil {
 			return err
 		}
 		if len(key) > len(d.key.paths) {
-			return badRequest("Partition key provided has more components than the container's definition.")
+			return apierror.BadRequest("Partition key provided has more components than the container's definition.")
 		}
 		if len(key) == 0 {
 			key = make(partitionKey, len(d.key.paths))
@@ -87,7 +91,7 @@ func (r *queryRun) resolveScope() error {
 // to merge partitions.
 func (r *queryRun) checkCross() error {
 	if !r.q.is("X-Ms-Documentdb-Query-Enablecrosspartition") {
-		return badRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
+		return apierror.BadRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
 			"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
 	}
 	_, top := r.bound.Top()

@@ -3,6 +3,8 @@ package emulator
 import (
 	"errors"
 
+	"byline/store/emulator/internal/apierror"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -77,7 +79,7 @@ func (t *transaction) grow(by size) error {
 		t.p.logical[string(t.partition)] = have
 	}
 	if have.add(t.grown); by.bytes > 0 && int64(have.bytes) > t.e.o.PartitionBytes {
-		return partitionFull()
+		return apierror.PartitionFull()
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"math/big"
 	"slices"
 
+	"byline/store/emulator/internal/apierror"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -39,16 +41,16 @@ func (e *Engine) changeRange(database, name, rangeID string, change func(*metaCh
 	return e.changeMeta(context.Background(), func(m *metaChange) error {
 		d := m.cat.databases[database]
 		if d == nil || d.containers[name] == nil {
-			return ownerNotFound()
+			return apierror.OwnerNotFound()
 		}
 		c := d.containers[name]
 		m.lock(c)
 		if c.deleted {
-			return ownerNotFound()
+			return apierror.OwnerNotFound()
 		}
 		at := slices.IndexFunc(c.ranges, func(p *partition) bool { return p.id() == rangeID })
 		if at < 0 {
-			return rangeGone()
+			return apierror.RangeGone()
 		}
 		return change(m, c, at)
 	})

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"byline/store/emulator/internal/apierror"
 )
 
 // lowPriorityReserve is the part of a second's budget that low-priority requests leave to others,
@@ -57,7 +59,7 @@ func (e *Engine) admit(q *request, all ...*partition) error {
 		wait = max(wait, p.budget.take(rate, e.o.Clock(), low))
 	}
 	if wait > 0 {
-		return tooManyRequests(wait)
+		return apierror.TooManyRequests(wait)
 	}
 	return nil
 }

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"net/http"
 
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/charge"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -92,7 +95,7 @@ func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) er
 	}
 	defer c.mu.RUnlock()
 	if c.deleted {
-		return ownerNotFound()
+		return apierror.OwnerNotFound()
 	}
 	t.def = c.def
 	if t.partition == nil {
@@ -182,7 +185,7 @@ func (c *container) definition(ctx context.Context) (*definition, error) {
 	}
 	defer c.mu.RUnlock()
 	if c.deleted {
-		return nil, ownerNotFound()
+		return nil, apierror.OwnerNotFound()
 	}
 	return c.def, nil
 }
@@ -241,7 +244,7 @@ func (t *transaction) existing(id, match string, buf *[]byte) (*record, error) {
 		return nil, err
 	}
 	if !live {
-		return nil, itemNotFound()
+		return nil, apierror.ItemNotFound()
 	}
 	if match == "" {
 		return rec, nil
@@ -251,7 +254,7 @@ func (t *transaction) existing(id, match string, buf *[]byte) (*record, error) {
 
 func (t *transaction) checkKey(n *newItem) error {
 	if !n.key.equal(t.key) {
-		return partitionKeyMismatch("PartitionKey extracted from document doesn't match the one specified in the header.")
+		return apierror.PartitionKeyMismatch("PartitionKey extracted from document doesn't match the one specified in the header.")
 	}
 	return nil
 }
@@ -265,13 +268,13 @@ func (t *transaction) create(n *newItem) (opResult, error) {
 		return opResult{}, err
 	}
 	if live {
-		return opResult{}, conflict()
+		return opResult{}, apierror.Conflict()
 	}
 	rec, cost, err := t.put(n, old, false)
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusCreated, createCharge(len(rec.doc), cost.leaves, cost.composites), rec}, nil
+	return opResult{http.StatusCreated, charge.Create(len(rec.doc), cost.leaves, cost.composites), rec}, nil
 }
 
 func (t *transaction) upsert(n *newItem, match string) (opResult, error) {
@@ -294,13 +297,13 @@ func (t *transaction) replace(id string, n *newItem, match string) (opResult, er
 		return opResult{}, err
 	}
 	if n.id != id {
-		return opResult{}, badRequest("The id of the item does not match the id in the request.")
+		return opResult{}, apierror.BadRequest("The id of the item does not match the id in the request.")
 	}
 	rec, cost, err := t.put(n, old, true)
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, replaceCharge(len(old.doc), len(rec.doc), cost.changed, cost.moved), rec}, nil
+	return opResult{http.StatusOK, charge.Replace(len(old.doc), len(rec.doc), cost.changed, cost.moved), rec}, nil
 }
 
 func (t *transaction) patch(id string, p *patch, match string) (opResult, error) {
@@ -312,7 +315,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 		if ok, err := p.condition.Matches(old.doc); err != nil {
 			return opResult{}, queryError(err)
 		} else if !ok {
-			return opResult{}, preconditionFailed()
+			return opResult{}, apierror.PreconditionFailed()
 		}
 	}
 	doc, err := p.apply(old.appendClientDoc(make([]byte, 0, old.client+len(t.c.selfLink)+systemBytes+64)), &t.def.key)
@@ -320,10 +323,10 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 		return opResult{}, err
 	}
 	if len(doc) > maxItemBytes {
-		return opResult{}, tooLarge()
+		return opResult{}, apierror.TooLarge()
 	}
 	if p.nests && tooDeep(doc) {
-		return opResult{}, badRequest("The document is nested more than %d levels deep.", maxNesting)
+		return opResult{}, apierror.BadRequest("The document is nested more than %d levels deep.", maxNesting)
 	}
 	n, err := t.def.item(doc)
 	if err != nil {
@@ -336,7 +339,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, patchCharge(len(old.doc), len(rec.doc), cost.changed, cost.moved, len(p.ops)), rec}, nil
+	return opResult{http.StatusOK, charge.Patch(len(old.doc), len(rec.doc), cost.changed, cost.moved, len(p.ops)), rec}, nil
 }
 
 func (t *transaction) delete(id, match string) (opResult, error) {
@@ -351,7 +354,7 @@ func (t *transaction) delete(id, match string) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusNoContent, createCharge(len(old.doc), cost.leaves, cost.composites), nil}, nil
+	return opResult{http.StatusNoContent, charge.Create(len(old.doc), cost.leaves, cost.composites), nil}, nil
 }
 
 func (t *transaction) read(id string) (opResult, error) {
@@ -359,7 +362,7 @@ func (t *transaction) read(id string) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, readCharge(len(rec.doc)), rec}, nil
+	return opResult{http.StatusOK, charge.Read(len(rec.doc)), rec}, nil
 }
 
 // put writes an item over old, which may be nil or, unless same, expired.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"byline/store/emulator/internal/apierror"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -42,7 +44,7 @@ func (e *Engine) purge(ctx context.Context) (int, error) {
 			for ctx.Err() == nil {
 				found, n, err := e.purgeSome(ctx, c)
 				purged += n
-				if api := (*apiError)(nil); errors.As(err, &api) && api.substatus == subOwnerNotFound {
+				if api := (*apierror.Error)(nil); errors.As(err, &api) && api.Substatus == apierror.SubOwnerNotFound {
 					break // dropped meanwhile
 				}
 				if err != nil {
