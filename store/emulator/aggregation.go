@@ -1,12 +1,14 @@
 package emulator
 
+import "byline/store/emulator/internal/layout"
+
 // runAggregation computes all rows and returns a page of them.
 func (r *queryRun) runAggregation() error {
 	agg := r.bound.NewAggregation()
 	var order []byte
-	err := r.eachItem(func(_, _ []byte, rec *record) (bool, error) {
-		order = r.sortValues(order[:0], rec.doc)
-		if err := agg.Add(rec.doc, order); err != nil {
+	err := r.eachItem(func(_, _ []byte, rec *layout.Record) (bool, error) {
+		order = r.sortValues(order[:0], rec.Doc)
+		if err := agg.Add(rec.Doc, order); err != nil {
 			return false, queryError(err)
 		}
 		return true, nil

@@ -2,9 +2,14 @@ package emulator
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
+
+	"byline/store/emulator/internal/index"
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -15,8 +20,8 @@ func audit(t testing.TB, e *Engine) {
 	for _, d := range e.catalog.Load().databases {
 		for _, c := range d.containers {
 			want, got := map[string][]byte{}, map[string][]byte{}
-			scan(t, e, kindItem, c, func(key, value []byte) { auditEntries(t, e, c, key[5:], value, want) })
-			for _, kind := range []byte{kindFeed, kindOrder, kindComposite, kindRange, kindUnique, kindExpiry} {
+			scan(t, e, layout.KindItem, c, func(key, value []byte) { auditEntries(t, e, c, key[5:], value, want) })
+			for _, kind := range []byte{layout.KindFeed, layout.KindOrder, layout.KindComposite, layout.KindRange, layout.KindUnique, layout.KindExpiry} {
 				scan(t, e, kind, c, func(key, value []byte) { got[string(key)] = value })
 			}
 			for key, value := range want {
@@ -38,24 +43,24 @@ func audit(t testing.TB, e *Engine) {
 // auditEntries adds the entries that an item must have.
 func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, want map[string][]byte) {
 	t.Helper()
-	rec, err := c.readRecord(value, nil)
+	rec, err := c.ReadRecord(value, nil)
 	if err != nil {
 		t.Fatalf("%q: %v", address, err)
 	}
-	n := c.def.key.epkLength()
+	n := c.def.key.EPKLength()
 	p := c.rangeOfLocked(address[:n])
-	n += keyLength(address[n:], len(c.def.key.paths))
+	n += partitionkey.KeyLength(address[n:], len(c.def.key.Paths))
 	batch := e.db.NewBatch()
 	defer batch.Close()
-	x := indexWriter{batch: batch, def: c.def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: new(scratch), stored: true}
-	x.order(p.no, nil, &rec)
-	x.expiry(nil, &rec)
-	x.values(nil, &rec)
-	for no, paths := range c.def.index.uniques {
-		x.set(appendUniqueEntry(appendUniquePrefix(nil, c.no, uint16(no), x.partition), paths, rec.doc), []byte(x.id))
+	x := index.Writer{Batch: batch, Indexes: &c.def.index, TTL: c.def.ttl, Container: c.No, Partition: address[:n],
+		Address: address, ID: string(address[n:]), Scratch: new(layout.Scratch)}
+	_, err = x.Replace(p.No, nil, &rec)
+	for no, paths := range c.def.index.Uniques {
+		key := index.AppendUniqueEntry(layout.AppendUniquePrefix(nil, c.No, uint16(no), address[:n]), paths, rec.Doc)
+		err = errors.Join(err, batch.Set(key, address[n:], nil))
 	}
-	if x.err != nil {
-		t.Fatal(x.err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	own := map[string]bool{} // several properties of an item may share an entry
 	for r := batch.Reader(); ; {
@@ -76,7 +81,7 @@ func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, 
 // scan calls fn for the keys of one kind in a container.
 func scan(t testing.TB, e *Engine, kind byte, c *container, fn func(key, value []byte)) {
 	t.Helper()
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendKind(nil, kind, c.no), UpperBound: appendKind(nil, kind, c.no+1)})
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: layout.AppendKind(nil, kind, c.No), UpperBound: layout.AppendKind(nil, kind, c.No+1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -91,17 +92,17 @@ func parseBatch(body []byte) (ops []batchOp, err error) {
 func parseBatchOp(raw []byte) (op batchOp, ok bool) {
 	ok = raw[0] == '{'
 	for c := range jsonpart.Children(raw) {
-		switch string(memberName(c)) {
+		switch string(sql.MemberName(c)) {
 		case "operationType":
-			ok = readText(c.Value, &op.kind) && ok
+			ok = sql.ReadText(c.Value, &op.kind) && ok
 		case "id":
-			ok = readText(c.Value, &op.id) && ok
+			ok = sql.ReadText(c.Value, &op.id) && ok
 		case "partitionKey":
-			ok = readText(c.Value, &op.key) && ok
+			ok = sql.ReadText(c.Value, &op.key) && ok
 		case "ifMatch":
-			ok = readText(c.Value, &op.ifMatch) && ok
+			ok = sql.ReadText(c.Value, &op.ifMatch) && ok
 		case "ifNoneMatch":
-			ok = readText(c.Value, &op.ifNoneMatch) && ok
+			ok = sql.ReadText(c.Value, &op.ifNoneMatch) && ok
 		case "minimalReturnPreference":
 			op.minimal = c.Value[0] == 't'
 			ok = ok && (c.Value[0] == 't' || c.Value[0] == 'f' || c.Value[0] == 'n')
@@ -110,15 +111,6 @@ func parseBatchOp(raw []byte) (op batchOp, ok bool) {
 		}
 	}
 	return op, ok
-}
-
-// readText reads a JSON string; null is the empty one. raw is valid JSON.
-func readText(raw []byte, text *string) bool {
-	value := sql.ValueOf(raw)
-	if *text = ""; value.Kind() == sql.String {
-		*text = value.String()
-	}
-	return value.Kind() == sql.String || value.Kind() == sql.Null
 }
 
 // hybridRow is the first byte of a HybridRow record.
@@ -214,10 +206,10 @@ func (op *batchOp) checkSize(q *request, res opResult, size *int) error {
 	if res.rec == nil || !op.returnsItem(q) {
 		return nil
 	}
-	if *size > 0 && *size+len(res.rec.doc) > maxPageBytes {
+	if *size > 0 && *size+len(res.rec.Doc) > maxPageBytes {
 		return apierror.BatchResponseFull()
 	}
-	*size += len(res.rec.doc)
+	*size += len(res.rec.Doc)
 	return nil
 }
 
@@ -225,9 +217,9 @@ func (op *batchOp) checkSize(q *request, res opResult, size *int) error {
 func (op *batchOp) result(q *request, c *container, res opResult) batchResult {
 	r := batchResult{status: res.status, charge: res.charge}
 	if res.rec != nil {
-		r.etag = res.rec.etag(c.no)
+		r.etag = res.rec.ETag(c.No)
 		if op.returnsItem(q) {
-			r.body = res.rec.doc
+			r.body = res.rec.Doc
 		}
 	}
 	return r
@@ -235,7 +227,7 @@ func (op *batchOp) result(q *request, c *container, res opResult) batchResult {
 
 // prepare parses an operation on the logical partition of a key. Errors are reported when the
 // operation runs.
-func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation {
+func (e *Engine) prepare(op *batchOp, d *definition, key partitionkey.Key) operation {
 	fail := func(err error) operation {
 		return func(*transaction) (opResult, error) { return opResult{}, err }
 	}
@@ -247,7 +239,7 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation
 		if err != nil {
 			return fail(err)
 		}
-		if !own.equal(key) {
+		if !own.Equal(key) {
 			return fail(apierror.PartitionKeyMismatch("The partition key of the operation doesn't match the one specified in the header."))
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"byline/store/emulator/internal/index"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
@@ -118,7 +120,7 @@ func BenchmarkChangeFeedPage(b *testing.B) {
 func BenchmarkParseItem(b *testing.B) {
 	for name, path := range map[string]string{"key=top": "/pk", "key=nested": "/a/b"} {
 		b.Run(name, func(b *testing.B) {
-			r := containerRecord{Properties: containerProperties{PartitionKey: &partitionKeyDef{Paths: []string{path}, Kind: "Hash", Version: 2}, IndexingPolicy: &indexingPolicy{}}}
+			r := containerRecord{Properties: containerProperties{PartitionKey: &partitionKeyDef{Paths: []string{path}, Kind: "Hash", Version: 2}, IndexingPolicy: &index.Policy{}}}
 			d, err := r.define()
 			if err != nil {
 				b.Fatal(err)

@@ -156,7 +156,7 @@ func rangesIn(e *Engine, container string) (ids []string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, p := range c.ranges {
-		ids = append(ids, p.id())
+		ids = append(ids, p.ID())
 	}
 	return ids
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/partitionkey"
 )
 
 // bulk runs a batch that is not atomic, as SDKs send them in bulk mode. Each operation is its own
@@ -90,7 +91,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, continueOnError b
 
 // bulkOp is one operation of a bulk request.
 type bulkOp struct {
-	key partitionKey
+	key partitionkey.Key
 	run operation
 	t   transaction
 	res opResult
@@ -118,7 +119,7 @@ func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared [
 		if err != nil {
 			return nil, err
 		}
-		p = c.rangeOfLocked(d.key.appendEPK(nil, key))
+		p = c.rangeOfLocked(d.key.AppendEPK(nil, key))
 	}
 	for i := range ops {
 		text := ops[i].key
@@ -134,7 +135,7 @@ func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared [
 			prepared[i].err = err
 			continue
 		}
-		if !p.holds(d.key.appendEPK(nil, key)) {
+		if !p.Holds(d.key.AppendEPK(nil, key)) {
 			return p, apierror.RangeGone()
 		}
 		prepared[i].key, prepared[i].run = key, e.prepare(&ops[i], d, key)

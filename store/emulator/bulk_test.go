@@ -63,11 +63,8 @@ func TestBulk(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{Partitions: 2})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
-	at := func(key string) string {
-		c := e.catalog.Load().databases["db"].containers["c"]
-		return c.rangeOfLocked(c.def.key.appendEPK(nil, partitionKey{{kind: componentString, text: key}})).id()
-	}
-	other := otherRange(e, "p")
+	at := func(key string) string { return partitionOfKey(t, e, key).ID() }
+	other := otherRange(t, e, "p")
 	same := "q" // another logical partition of the same physical one
 	for at(same) != at("p") {
 		same += "q"

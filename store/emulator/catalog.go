@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -35,7 +36,7 @@ type databaseRecord struct {
 }
 
 func (r databaseRecord) open() *database {
-	d := &database{databaseRecord: r, rid: databaseRID(r.No), containers: map[string]*container{}}
+	d := &database{databaseRecord: r, rid: layout.DatabaseRID(r.No), containers: map[string]*container{}}
 	d.body = fmt.Appendf(nil, `{"id":%s,"_rid":%q,"_self":"dbs/%s/","_etag":%q,"_colls":"colls/","_users":"users/","_ts":%d}`,
 		sql.AppendQuoted(nil, []byte(r.ID)), d.rid, d.rid, r.ETag, r.Timestamp)
 	return d
@@ -46,7 +47,7 @@ func (e *Engine) loadCatalog() error {
 	cat := &catalog{databases: map[string]*database{}, offers: map[string]*offer{}}
 	byNo := map[uint32]*database{}
 	var unfinished []*container
-	if err := e.eachMeta(metaDatabase, func(b []byte) error {
+	if err := e.eachMeta(layout.MetaDatabase, func(b []byte) error {
 		var r databaseRecord
 		if err := json.Unmarshal(b, &r); err != nil {
 			return err
@@ -57,7 +58,7 @@ func (e *Engine) loadCatalog() error {
 	}); err != nil {
 		return err
 	}
-	if err := e.eachMeta(metaContainer, func(b []byte) error {
+	if err := e.eachMeta(layout.MetaContainer, func(b []byte) error {
 		var r containerRecord
 		if err := json.Unmarshal(b, &r); err != nil {
 			return err
@@ -78,7 +79,7 @@ func (e *Engine) loadCatalog() error {
 	}); err != nil {
 		return err
 	}
-	if err := e.eachMeta(metaOffer, func(b []byte) error {
+	if err := e.eachMeta(layout.MetaOffer, func(b []byte) error {
 		var o offer
 		if err := json.Unmarshal(b, &o); err != nil {
 			return err
@@ -88,7 +89,7 @@ func (e *Engine) loadCatalog() error {
 	}); err != nil {
 		return err
 	}
-	if err := e.eachMeta(metaNext, func(b []byte) error { return json.Unmarshal(b, &e.next) }); err != nil {
+	if err := e.eachMeta(layout.MetaNext, func(b []byte) error { return json.Unmarshal(b, &e.next) }); err != nil {
 		return err
 	}
 	if e.next == 0 {
@@ -104,8 +105,8 @@ func (e *Engine) loadCatalog() error {
 }
 
 func (e *Engine) eachMeta(kind byte, fn func([]byte) error) error {
-	prefix := []byte{kindMeta, kind}
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	prefix := []byte{layout.KindMeta, kind}
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.PrefixEnd(prefix)})
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (e *Engine) changeMeta(ctx context.Context, fn func(*metaChange) error) err
 		e.next = next
 		return err
 	}
-	if err := m.set(metaNext, 0, e.next); err != nil {
+	if err := m.set(layout.MetaNext, 0, e.next); err != nil {
 		return err
 	}
 	if err := e.durable.outcome(e.db.Apply(m.batch, pebble.Sync)); err != nil {
@@ -194,11 +195,11 @@ func (m *metaChange) set(kind byte, no uint32, v any) error {
 	if err != nil {
 		return err
 	}
-	return m.batch.Set(metaKey(kind, no), b, nil)
+	return m.batch.Set(layout.MetaKey(kind, no), b, nil)
 }
 
 func (m *metaChange) remove(kind byte, no uint32) error {
-	return m.batch.Delete(metaKey(kind, no), nil)
+	return m.batch.Delete(layout.MetaKey(kind, no), nil)
 }
 
 // database returns a copy of a database to be changed, or nil if it does not exist.
@@ -220,7 +221,7 @@ func (cat *catalog) resolveRIDs(path []string) (last string, ok bool) {
 	if len(path) < 2 || path[0] != "dbs" || cat.databases[path[1]] != nil {
 		return "", false
 	}
-	if raw, err := ridEncoding.DecodeString(path[1]); err != nil || len(raw) != databaseRIDBytes {
+	if raw, err := layout.RIDEncoding.DecodeString(path[1]); err != nil || len(raw) != layout.DatabaseRIDBytes {
 		return "", false
 	}
 	last = path[len(path)&^1-1]

@@ -15,6 +15,7 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/layout"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -46,8 +47,8 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err := e.admit(q, p); err != nil {
 		return &response{container: c, partition: p}, err
 	}
-	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size, scratch: scratches.Get().(*scratch)}
-	defer f.scratch.release()
+	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size, scratch: layout.GetScratch()}
+	defer f.scratch.Release()
 	if f.low, err = epkHeader(q, "X-Ms-Start-Epk"); err != nil {
 		return nil, err
 	}
@@ -75,22 +76,16 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 // nil. The caller holds mu.
 func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, err error) {
 	if header := q.get("X-Ms-Documentdb-Partitionkey"); header != "" {
-		key, err := parsePartitionKey(header)
+		key, err := c.def.key.Parse(header)
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(key) > len(c.def.key.paths) {
-			return nil, nil, apierror.BadRequest("Partition key provided has more components than the container's definition.")
-		}
-		if len(key) == 0 {
-			key = make(partitionKey, len(c.def.key.paths))
-		}
-		prefix = c.def.key.appendEPK(nil, key)
+		prefix = c.def.key.AppendEPK(nil, key)
 		p = c.rangeOfLocked(prefix)
-		if len(key) == len(c.def.key.paths) {
-			return p, key.appendKey(prefix), nil
+		if len(key) == len(c.def.key.Paths) {
+			return p, key.AppendKey(prefix), nil
 		}
-		if bytes.Compare(prefixEnd(prefix), p.max) <= 0 {
+		if bytes.Compare(layout.PrefixEnd(prefix), p.Max) <= 0 {
 			return p, prefix, nil
 		}
 		// A prefix of a hierarchical key can span several physical partitions.
@@ -126,7 +121,7 @@ type feedReader struct {
 	items     *pebble.Iterator
 	catchesUp bool // see lowPriorityGate
 
-	scratch *scratch
+	scratch *layout.Scratch
 	out     []byte // the response body so far
 	count   int
 	charge  float64
@@ -164,8 +159,8 @@ func (f *feedReader) response(end uint64) *response {
 		resp.status, resp.charge = http.StatusNotModified, charge.NotModified
 		return resp
 	}
-	out := f.scratch.finishPage(f.out, f.count)
-	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
+	resp.status, resp.body = http.StatusOK, f.scratch.Take(appendPageEnd(f.out, f.count))
+	resp.items, resp.counted = f.count, true
 	resp.charge = max(f.charge, charge.NotModified)
 	return resp
 }
@@ -208,14 +203,14 @@ func (f *feedReader) seekTime() (err error) {
 	defer it.Close()
 	n := int(min(f.last, math.MaxInt32))
 	f.after = uint64(sort.Search(n, func(i int) bool {
-		if err != nil || !it.SeekGE(appendFeedKey(nil, f.c.no, f.p.no, uint64(i)+1, 0)) {
+		if err != nil || !it.SeekGE(layout.AppendFeedKey(nil, f.c.No, f.p.No, uint64(i)+1, 0)) {
 			return true
 		}
-		var r *record
+		var r *layout.Record
 		if r, err = f.item(it); r == nil {
 			return true
 		}
-		return r.ts >= f.since
+		return r.Timestamp >= f.since
 	}))
 	return err
 }
@@ -236,7 +231,7 @@ func (f *feedReader) holds(address []byte) bool {
 
 // viewLSN returns the last LSN in the view.
 func (f *feedReader) viewLSN() (uint64, error) {
-	key := lsnKey(f.c.no, f.p.no)
+	key := layout.LSNKey(f.c.No, f.p.No)
 	if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
 		return 0, f.items.Error()
 	}
@@ -245,33 +240,33 @@ func (f *feedReader) viewLSN() (uint64, error) {
 
 func (f *feedReader) entries() (*pebble.Iterator, error) {
 	return f.items.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{
-		LowerBound: appendFeedKey(nil, f.c.no, f.p.no, f.after+1, 0),
-		UpperBound: appendFeedKey(nil, f.c.no, f.p.no, f.last+1, 0),
+		LowerBound: layout.AppendFeedKey(nil, f.c.No, f.p.No, f.after+1, 0),
+		UpperBound: layout.AppendFeedKey(nil, f.c.No, f.p.No, f.last+1, 0),
 	}})
 }
 
 // item returns the item of an entry, nil if it does not exist in this view. It reads the item
 // unless the entry carries it. The record is valid until the next call.
-func (f *feedReader) item(entry *pebble.Iterator) (*record, error) {
-	address, stored := splitFeedValue(entry.Value())
+func (f *feedReader) item(entry *pebble.Iterator) (*layout.Record, error) {
+	address, stored := layout.SplitFeedValue(entry.Value())
 	if len(stored) > 0 {
-		r, err := f.c.readRecord(stored, &f.scratch.doc)
+		r, err := f.c.ReadRecord(stored, &f.scratch.Doc)
 		return &r, err
 	}
-	key := appendItemKey(f.scratch.item[:0], f.c.no, address)
+	key := layout.AppendItemKey(f.scratch.Item[:0], f.c.No, address)
 	if r, err := f.newest(key, entry.Key()); r != nil || err != nil {
 		return r, err
 	}
 	if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
 		return nil, f.items.Error()
 	}
-	r, err := f.c.readRecord(f.items.Value(), &f.scratch.doc)
+	r, err := f.c.ReadRecord(f.items.Value(), &f.scratch.Doc)
 	return &r, err
 }
 
 // newest returns the item if it has not been written since the entry with the key at: it is then
 // the same in the view. For recent writes this is faster than a seek through all levels.
-func (f *feedReader) newest(key, at []byte) (*record, error) {
+func (f *feedReader) newest(key, at []byte) (*layout.Record, error) {
 	stored, closer, err := f.e.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
@@ -279,11 +274,11 @@ func (f *feedReader) newest(key, at []byte) (*record, error) {
 		return nil, err
 	}
 	defer closer.Close()
-	r, err := readHeader(stored)
-	if lsn, op := feedPosition(at); err != nil || r.lsn != lsn || r.op != op {
+	r, err := layout.ReadHeader(stored)
+	if lsn, op := layout.FeedPosition(at); err != nil || r.LSN != lsn || r.Op != op {
 		return nil, err
 	}
-	r, err = f.c.readRecord(stored, &f.scratch.doc)
+	r, err = f.c.ReadRecord(stored, &f.scratch.Doc)
 	return &r, err
 }
 
@@ -297,7 +292,7 @@ func (f *feedReader) grow(size, lsns int) {
 	if f.count > 0 {
 		average = len(f.out) / f.count
 	}
-	f.out = slices.Grow(f.out, max(size, min(average*min(lsns, f.size-f.count), max(len(f.out), scratchKept-len(f.out)))))
+	f.out = slices.Grow(f.out, max(size, min(average*min(lsns, f.size-f.count), max(len(f.out), layout.ScratchKept-len(f.out)))))
 }
 
 // read fills the page and returns the LSN of its end.
@@ -307,11 +302,11 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		return 0, err
 	}
 	defer it.Close()
-	f.out = appendPageStart(f.scratch.value[:0], "Documents", f.c.rid)
+	f.out = appendPageStart(f.scratch.Value[:0], "Documents", f.c.rid)
 	last = f.after
 	seen := 0
 	for it.First(); it.Valid(); it.Next() {
-		lsn, _ := feedPosition(it.Key())
+		lsn, _ := layout.FeedPosition(it.Key())
 		seen++
 		if lsn != last {
 			if f.count >= f.size || len(f.out) >= maxPageBytes || seen > maxPageScan {
@@ -322,30 +317,30 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 			}
 		}
 		last = lsn
-		if address, _ := splitFeedValue(it.Value()); !f.holds(address) {
+		if address, _ := layout.SplitFeedValue(it.Value()); !f.holds(address) {
 			continue
 		}
 		r, err := f.item(it)
 		if err != nil {
 			return 0, err
 		}
-		if r == nil || r.ts < f.since || f.c.def.expired(r, f.e.o.Clock) {
+		if r == nil || r.Timestamp < f.since || f.c.def.ttl.Expired(r, f.e.o.Clock) {
 			continue
 		}
 		if f.count > 0 {
 			f.out = append(f.out, ',')
-		} else if q.lowPriority() && f.e.o.Clock().Unix()-r.ts >= int64(catchUpLag/time.Second) {
+		} else if q.lowPriority() && f.e.o.Clock().Unix()-r.Timestamp >= int64(catchUpLag/time.Second) {
 			f.catchesUp = true
 			f.e.gate.lastCatchUp.Store(time.Now().UnixNano())
 			if f.e.gate.engaged() {
 				f.size = min(f.size, catchUpPageSize)
 			}
 		}
-		f.grow(len(r.doc)+systemBytes, int(f.last-lsn)+1)
-		f.out = append(append(f.out, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)
+		f.grow(len(r.Doc)+layout.SystemBytes, int(f.last-lsn)+1)
+		f.out = append(append(f.out, r.Doc[:len(r.Doc)-1]...), `,"_lsn":`...)
 		f.out = append(strconv.AppendUint(f.out, lsn, 10), '}')
 		f.count++
-		f.charge += charge.Read(len(r.doc))
+		f.charge += charge.Read(len(r.Doc))
 	}
 	return f.last, it.Error()
 }

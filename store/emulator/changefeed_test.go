@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"byline/store/emulator/internal/layout"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 )
@@ -232,8 +234,8 @@ func TestResponse_NotOverwritten(t *testing.T) {
 			t.Fatalf("body %d has changed", i)
 		}
 	}
-	if largest <= scratchKept {
-		t.Errorf("the largest body has %d bytes, want more than %d", largest, scratchKept)
+	if largest <= layout.ScratchKept {
+		t.Errorf("the largest body has %d bytes, want more than %d", largest, layout.ScratchKept)
 	}
 }
 

@@ -3,7 +3,6 @@ package emulator
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,18 +14,19 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/index"
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/sql"
 )
 
 // container is a container. Operations on its items hold mu for reading; a query only until it has
 // its view. Changes of its definition or ranges hold it for writing.
 type container struct {
-	no       uint32
+	layout.Container
 	database string // id of the database
 	rid      string
-	ridBytes []byte
 	altPath  string // dbs/{db}/colls/{container}
-	selfLink string // dbs/{rid}/colls/{rid}/
 
 	mu      sync.RWMutex
 	change  atomic.Pointer[chan struct{}] // closed when the writer that holds or awaits mu is done; nil before the first
@@ -42,31 +42,23 @@ type container struct {
 type definition struct {
 	record     containerRecord
 	body       []byte // in the protocol's format
-	key        partitionKeyPaths
+	key        partitionkey.Paths
 	keyIndexed bool // the policy includes all paths of the partition key, or they are /id
-	index      indexPolicy
-	ttlEnabled bool
-	ttl        int32 // -1: items do not expire by default
+	index      index.Indexes
+	ttl        layout.TTL
 }
 
 // containerRecord is the stored form of a container.
 type containerRecord struct {
-	No         uint32              `json:"no"`
-	Database   uint32              `json:"database"`
-	ID         string              `json:"id"`
-	ETag       string              `json:"etag"`
-	Timestamp  int64               `json:"ts"`
-	Properties containerProperties `json:"properties"`
-	Ranges     []rangeRecord       `json:"ranges"`
-	Gone       []string            `json:"gone,omitempty"`
-	Reindexing bool                `json:"reindexing,omitempty"` // an index rebuild is unfinished
-}
-
-type rangeRecord struct {
-	No      uint32   `json:"no"`
-	Min     string   `json:"min"` // in hexadecimal, as in the protocol
-	Max     string   `json:"max"`
-	Parents []uint32 `json:"parents,omitempty"`
+	No         uint32                `json:"no"`
+	Database   uint32                `json:"database"`
+	ID         string                `json:"id"`
+	ETag       string                `json:"etag"`
+	Timestamp  int64                 `json:"ts"`
+	Properties containerProperties   `json:"properties"`
+	Ranges     []partitionkey.Record `json:"ranges"`
+	Gone       []string              `json:"gone,omitempty"`
+	Reindexing bool                  `json:"reindexing,omitempty"` // an index rebuild is unfinished
 }
 
 // rLock locks mu for reading, unless ctx ends while it is locked for writing.
@@ -97,29 +89,29 @@ func (c *container) unlock() {
 func (r containerRecord) define() (*definition, error) {
 	p := r.Properties
 	d := &definition{record: r}
-	d.key = partitionKeyPaths{version: p.PartitionKey.Version, multi: p.PartitionKey.Kind == "MultiHash"}
+	d.key = partitionkey.Paths{Version: p.PartitionKey.Version, Multi: p.PartitionKey.Kind == "MultiHash"}
 	for _, s := range p.PartitionKey.Paths {
-		path, err := parsePath(s)
+		path, err := index.ParsePath(s)
 		if err != nil || len(path) == 0 {
 			return nil, apierror.BadRequest("The partition key path '%s' is invalid.", s)
 		}
-		d.key.paths = append(d.key.paths, path)
+		d.key.Paths = append(d.key.Paths, path)
 	}
 	if p.DefaultTTL != nil {
-		d.ttlEnabled, d.ttl = true, int32(*p.DefaultTTL)
+		d.ttl = layout.TTL{Enabled: true, Seconds: int32(*p.DefaultTTL)}
 	}
 	var err error
-	if d.index, err = newIndexPolicy(p.IndexingPolicy, p.UniqueKeyPolicy); err != nil {
+	if d.index, err = index.New(p.IndexingPolicy, p.UniqueKeyPolicy); err != nil {
 		return nil, err
 	}
-	d.keyIndexed = !slices.ContainsFunc(d.key.paths, func(p sql.Path) bool { return !d.index.includes(p) && !slices.Equal(p, sql.Path{"id"}) })
+	d.keyIndexed = !slices.ContainsFunc(d.key.Paths, func(p sql.Path) bool { return !d.index.Includes(p) && !slices.Equal(p, sql.Path{"id"}) })
 	props, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	rid := encodeRID(containerRIDBytes(r.Database, r.No))
+	rid := layout.EncodeRID(layout.ContainerRIDBytes(r.Database, r.No))
 	d.body = append(props[:len(props)-1], fmt.Sprintf(`,"_rid":%q,"_self":"dbs/%s/colls/%s/","_etag":%q,"_docs":"docs/","_sprocs":"sprocs/","_triggers":"triggers/","_udfs":"udfs/","_conflicts":"conflicts/","_ts":%d}`,
-		rid, databaseRID(r.Database), rid, r.ETag, r.Timestamp)...)
+		rid, layout.DatabaseRID(r.Database), rid, r.ETag, r.Timestamp)...)
 	return d, nil
 }
 
@@ -129,19 +121,18 @@ func (r containerRecord) open(d *database) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := containerRIDBytes(r.Database, r.No)
+	raw := layout.ContainerRIDBytes(r.Database, r.No)
 	c := &container{
-		no: r.No, database: d.ID, rid: encodeRID(raw), ridBytes: raw, def: def,
-		altPath:  "dbs/" + d.ID + "/colls/" + r.ID,
-		selfLink: "dbs/" + d.rid + "/colls/" + encodeRID(raw) + "/",
+		Container: layout.Container{No: r.No, RID: raw, SelfLink: "dbs/" + d.rid + "/colls/" + layout.EncodeRID(raw) + "/"},
+		database:  d.ID, rid: layout.EncodeRID(raw), def: def,
+		altPath: "dbs/" + d.ID + "/colls/" + r.ID,
 	}
 	for _, rr := range r.Ranges {
-		lo, err1 := hex.DecodeString(rr.Min)
-		hi, err2 := hex.DecodeString(rr.Max)
-		if err := errors.Join(err1, err2); err != nil {
+		part, err := rr.Open()
+		if err != nil {
 			return nil, err
 		}
-		c.ranges = append(c.ranges, &partition{no: rr.No, min: lo, max: hi, parents: rr.Parents})
+		c.ranges = append(c.ranges, &partition{Range: part})
 	}
 	return c, nil
 }
@@ -164,7 +155,7 @@ func (c *container) rangeOfLocked(epk []byte) *partition {
 	lo, hi := 0, len(c.ranges)-1
 	for lo < hi {
 		mid := (lo + hi + 1) / 2
-		if bytes.Compare(c.ranges[mid].min, epk) <= 0 {
+		if bytes.Compare(c.ranges[mid].Min, epk) <= 0 {
 			lo = mid
 		} else {
 			hi = mid - 1
@@ -178,7 +169,7 @@ func (c *container) rangeOfLocked(epk []byte) *partition {
 func (c *container) rangeByIDLocked(id string) (*partition, error) {
 	id = strings.TrimPrefix(id, c.rid+",")
 	for _, p := range c.ranges {
-		if p.id() == id {
+		if p.ID() == id {
 			return p, nil
 		}
 	}
@@ -193,7 +184,7 @@ func (e *Engine) containers(q *request) (*response, error) {
 	}
 	var bodies [][]byte
 	if q.method == http.MethodGet || isQuery(q) {
-		for _, c := range sortedByNo(d.containers, func(c *container) uint32 { return c.no }) {
+		for _, c := range sortedByNo(d.containers, func(c *container) uint32 { return c.No }) {
 			if err := c.rLock(q.ctx); err != nil {
 				return nil, err
 			}
@@ -232,10 +223,10 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 			return &apierror.Error{Status: 409, Code: "Conflict", Message: "Collection with specified id or name already exists.", Charge: charge.Metadata}
 		}
 		no, ts := m.number(), e.o.Clock().Unix()
-		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(formatETag(no, 0, 0, ts)), Timestamp: ts,
+		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(layout.FormatETag(no, 0, 0, ts)), Timestamp: ts,
 			Properties: *props}
-		key := partitionKeyPaths{version: props.PartitionKey.Version, multi: props.PartitionKey.Kind == "MultiHash"}
-		r.Ranges = key.slices(e.o.Partitions)
+		key := partitionkey.Paths{Version: props.PartitionKey.Version, Multi: props.PartitionKey.Kind == "MultiHash"}
+		r.Ranges = key.Split(e.o.Partitions)
 		if made, err = r.open(d); err != nil {
 			return err
 		}
@@ -244,11 +235,11 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 			content = &offerContent{Throughput: defaultThroughput}
 		}
 		if content != nil {
-			if err := m.addOffer(made.rid, made.selfLink, content, ts); err != nil {
+			if err := m.addOffer(made.rid, made.SelfLink, content, ts); err != nil {
 				return err
 			}
 		}
-		return m.set(metaContainer, no, r)
+		return m.set(layout.MetaContainer, no, r)
 	})
 	if err != nil {
 		return nil, err
@@ -318,15 +309,15 @@ func (e *Engine) container(q *request) (*response, error) {
 func (m *metaChange) dropContainer(c *container) error {
 	m.lock(c)
 	m.onCommit = append(m.onCommit, func() { c.deleted = true })
-	for _, kind := range containerKinds {
-		if err := m.batch.DeleteRange(appendKind(nil, kind, c.no), appendKind(nil, kind, c.no+1), nil); err != nil {
+	for _, kind := range layout.ContainerKinds {
+		if err := m.batch.DeleteRange(layout.AppendKind(nil, kind, c.No), layout.AppendKind(nil, kind, c.No+1), nil); err != nil {
 			return err
 		}
 	}
 	if err := m.dropOffer(c.rid); err != nil {
 		return err
 	}
-	return m.remove(metaContainer, c.no)
+	return m.remove(layout.MetaContainer, c.No)
 }
 
 // replaceContainer replaces the time to live and the indexing policy. It rebuilds the index before
@@ -350,19 +341,19 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 		if is.ID != was.ID || is.PartitionKey.Kind != was.PartitionKey.Kind || !slices.Equal(is.PartitionKey.Paths, was.PartitionKey.Paths) {
 			return apierror.BadRequest("Document collection partition key cannot be changed.")
 		}
-		if !is.UniqueKeyPolicy.same(was.UniqueKeyPolicy) {
+		if !is.UniqueKeyPolicy.Same(was.UniqueKeyPolicy) {
 			return apierror.BadRequest("The unique key policy of a container cannot be changed.")
 		}
 		is.PartitionKey.Version, is.UniqueKeyPolicy = was.PartitionKey.Version, was.UniqueKeyPolicy
 		r := old.record
 		r.Properties, r.Timestamp = *props, e.o.Clock().Unix()
-		r.ETag = quoteETag(formatETag(c.no, uint64(m.number()), 0, r.Timestamp))
+		r.ETag = quoteETag(layout.FormatETag(c.No, uint64(m.number()), 0, r.Timestamp))
 		if def, err = r.define(); err != nil {
 			return err
 		}
 		if def.sameIndex(old) {
 			m.onCommit = append(m.onCommit, func() { c.def = def })
-			return m.set(metaContainer, c.no, r)
+			return m.set(layout.MetaContainer, c.No, r)
 		}
 		return m.reindex(c, def)
 	})

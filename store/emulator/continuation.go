@@ -78,7 +78,7 @@ func (r *queryRun) fingerprint() [8]byte {
 		h.Write(part)
 	}
 	column := func(path sql.Path, desc bool) { write(fmt.Appendf(nil, "%q %v", []string(path), desc)) }
-	write(r.c.ridBytes)
+	write(r.c.RID)
 	if r.scope.key != nil {
 		write(r.scope.prefix)
 	}
@@ -92,8 +92,8 @@ func (r *queryRun) fingerprint() [8]byte {
 			column(o.Path, o.Desc)
 		}
 	case planComposite:
-		for _, c := range r.plan.composite.columns {
-			column(c.path, c.desc != r.plan.reverse)
+		for _, c := range r.plan.composite.Columns {
+			column(c.Path, c.Desc != r.plan.reverse)
 		}
 		write(r.plan.prefix)
 	default:

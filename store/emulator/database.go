@@ -10,6 +10,7 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/layout"
 )
 
 // databases serves /dbs: create, query and list.
@@ -56,14 +57,14 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 			return &apierror.Error{Status: 409, Code: "Conflict", Message: "Database with specified id or name already exists.", Charge: charge.Metadata}
 		}
 		no, ts := m.number(), e.o.Clock().Unix()
-		made = databaseRecord{No: no, ID: in.ID, ETag: quoteETag(formatETag(0, uint64(no), 0, ts)), Timestamp: ts}.open()
+		made = databaseRecord{No: no, ID: in.ID, ETag: quoteETag(layout.FormatETag(0, uint64(no), 0, ts)), Timestamp: ts}.open()
 		m.cat.databases[in.ID] = made
 		if content != nil {
 			if err := m.addOffer(made.rid, "dbs/"+made.rid+"/", content, ts); err != nil {
 				return err
 			}
 		}
-		return m.set(metaDatabase, no, made.databaseRecord)
+		return m.set(layout.MetaDatabase, no, made.databaseRecord)
 	})
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (e *Engine) database(q *request) (*response, error) {
 			if err := m.dropOffer(d.rid); err != nil {
 				return err
 			}
-			return m.remove(metaDatabase, d.No)
+			return m.remove(layout.MetaDatabase, d.No)
 		})
 		if err != nil {
 			return nil, err

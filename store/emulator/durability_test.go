@@ -371,7 +371,7 @@ func TestDurability_LostWrite(t *testing.T) {
 	}
 	defer e.Close() // returns the injected error
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
-	other := otherRange(e, "p")
+	other := otherRange(t, e, "p")
 	for _, key := range []string{"p", other} {
 		mustCreate(t, c, key, `{"id":"kept","pk":"`+key+`"}`)
 		mustCreate(t, c, key, `{"id":"touched","pk":"`+key+`"}`)

@@ -25,6 +25,7 @@ import (
 	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/internal/testmain"
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/storage"
 )
 
@@ -423,7 +424,7 @@ func TestDropContainer_NoKeysLeft(t *testing.T) {
 	_, err := c.ReadItem(ctx, pk("p"), "c00003", nil)
 	wantStatus(t, err, 404, "1003")
 	wantEmpty(t, e)
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindLSN}, UpperBound: []byte{kindLSN + 1}})
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{layout.KindLSN}, UpperBound: []byte{layout.KindLSN + 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -446,10 +447,10 @@ func TestReindex_Interrupted(t *testing.T) {
 	r := inner.def.record
 	r.Reindexing = true
 	m := &metaChange{e: e, batch: e.db.NewBatch()}
-	if err := m.set(metaContainer, inner.no, r); err != nil {
+	if err := m.set(layout.MetaContainer, inner.No, r); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.batch.DeleteRange(appendKind(nil, kindComposite, inner.no), appendKind(nil, kindComposite, inner.no+1), nil); err != nil {
+	if err := m.batch.DeleteRange(layout.AppendKind(nil, layout.KindComposite, inner.No), layout.AppendKind(nil, layout.KindComposite, inner.No+1), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.db.Apply(m.batch, pebble.Sync); err != nil {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 
+	"byline/store/emulator/internal/layout"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -61,9 +63,9 @@ func (e *Engine) FailOver() error {
 					return err
 				}
 			}
-			for _, kind := range containerKinds {
-				low := appendKind(nil, kind, c.no)
-				if err := restore(batch, e.db, e.replicated.items, low, prefixEnd(low)); err != nil {
+			for _, kind := range layout.ContainerKinds {
+				low := layout.AppendKind(nil, kind, c.No)
+				if err := restore(batch, e.db, e.replicated.items, low, layout.PrefixEnd(low)); err != nil {
 					return err
 				}
 			}

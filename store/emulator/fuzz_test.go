@@ -66,23 +66,6 @@ func FuzzRequestBody(f *testing.F) {
 	})
 }
 
-// FuzzPartitionKeyHeader: a header is refused, or is a key whose encoding delimits itself.
-func FuzzPartitionKeyHeader(f *testing.F) {
-	for _, s := range []string{`["a"]`, `[1,null,true,{}]`, `["\u0000"]`, `[-0.0]`, `[1e999]`, `[[]]`, `null`, `["\U0001f600"]`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, header string) {
-		key, err := parsePartitionKey(header)
-		if err != nil {
-			return
-		}
-		b := key.appendKey(nil)
-		if got := keyLength(append(b[:len(b):len(b)], "id"...), len(key)); got != len(b) {
-			t.Errorf("%q: length %d of %d", header, got, len(b))
-		}
-	})
-}
-
 // FuzzContinuation: only tokens that encode returns are accepted.
 func FuzzContinuation(f *testing.F) {
 	fingerprint := [8]byte{1, 2, 3}

@@ -368,7 +368,7 @@ func (resp *response) writeHeader(h http.Header, r *http.Request, now time.Time)
 		set("Lsn", strconv.FormatUint(resp.lsn, 10))
 	}
 	if resp.partition != nil {
-		set("X-Ms-Documentdb-Partitionkeyrangeid", resp.partition.id())
+		set("X-Ms-Documentdb-Partitionkeyrangeid", resp.partition.ID())
 	}
 	if c := resp.container; c != nil {
 		set("X-Ms-Alt-Content-Path", c.altPath)

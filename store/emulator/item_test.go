@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -132,7 +133,7 @@ func TestItems(t *testing.T) {
 		}
 	})
 	t.Run("long partition key -> bad request", func(t *testing.T) {
-		key := strings.Repeat("k", maxKeyBytes+1)
+		key := strings.Repeat("k", 2048+1)
 		_, err := c.CreateItem(ctx, pk(key), fmt.Appendf(nil, `{"id":"1","pk":%q}`, key), nil)
 		wantStatus(t, err, 400, "")
 		mustCreate(t, c, key[1:], fmt.Sprintf(`{"id":"1","pk":%q}`, key[1:]))
@@ -353,7 +354,7 @@ func TestIndex_RepeatedNames(t *testing.T) {
 func TestIndex_HashCollision(t *testing.T) {
 	ctx := context.Background()
 	const a, b = "7mohtcOFVz", "c1E51sSEyx"
-	if hashPath(sql.Path{a}) != hashPath(sql.Path{b}) {
+	if index.HashPath(sql.Path{a}) != index.HashPath(sql.Path{b}) {
 		t.Fatal("the paths have different hashes")
 	}
 	e := newEngine(t, Options{})
@@ -474,8 +475,8 @@ func TestJSON(t *testing.T) {
 			t.Fatalf("%q: %t", raw, sql.ValidJSON(raw))
 		}
 		var want bytes.Buffer
-		if json.Compact(&want, raw) == nil && !bytes.Equal(compact(raw), want.Bytes()) {
-			t.Fatalf("%q: %q", raw, compact(raw))
+		if json.Compact(&want, raw) == nil && !bytes.Equal(sql.Compact(raw), want.Bytes()) {
+			t.Fatalf("%q: %q", raw, sql.Compact(raw))
 		}
 	})
 }

@@ -37,7 +37,7 @@ func TestReindex_TooManyEntries(t *testing.T) {
 	all := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}}}
 	composite := *all
 	composite.IncludedPaths, composite.ExcludedPaths = nil, []azcosmos.ExcludedPath{{Path: "/*"}}
-	for range maxComposites {
+	for range 100 {
 		composite.CompositeIndexes = append(composite.CompositeIndexes, []azcosmos.CompositeIndex{{Path: "/a", Order: azcosmos.CompositeIndexAscending}, {Path: "/id", Order: azcosmos.CompositeIndexAscending}})
 	}
 	for item, policy := range map[string]*azcosmos.IndexingPolicy{"properties": all, "list": &composite} {
@@ -108,8 +108,8 @@ func TestLimits(t *testing.T) {
 		return statusOf(err)
 	}
 	var u azcosmos.UniqueKeyPolicy
-	for range maxUniqueKeys {
-		u.UniqueKeys = append(u.UniqueKeys, azcosmos.UniqueKey{Paths: slices.Repeat([]string{"/u"}, maxUniqueKeyPaths)})
+	for range 10 {
+		u.UniqueKeys = append(u.UniqueKeys, azcosmos.UniqueKey{Paths: slices.Repeat([]string{"/u"}, 16)})
 	}
 	unique := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{UniqueKeyPolicy: &u})
 	inUniqueKeys := func(size int) int { // 160 times

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"sync"
+
+	"byline/store/emulator/internal/layout"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -16,19 +19,39 @@ type entry struct {
 	stored   []byte // stored value of the item; nil if it does not exist
 }
 
+// lookups has buffers for the index entries that are looked up together. It is pooled like scratch.
+type lookups struct {
+	entries []entry
+	bytes   []byte // of the entries and their items
+}
+
+var lookupPool = sync.Pool{New: func() any { return new(lookups) }}
+
+// release returns l to the pool.
+func (l *lookups) release() {
+	if cap(l.bytes) > layout.ScratchKept {
+		l.bytes = nil
+	}
+	clear(l.entries[:cap(l.entries)])
+	l.entries = l.entries[:0]
+	lookupPool.Put(l)
+}
+
 // Limits of one batch of lookups: entries, and their bytes with their items, beside the last item.
 const (
 	maxAhead      = 128
-	maxAheadBytes = scratchKept / 2
+	maxAheadBytes = layout.ScratchKept / 2
 )
 
 // visitEntries continues a scan over an index. It looks up the items of several entries at a time,
 // in key order: a lookup near the last one is several times faster. Items beyond the end of the page
 // are not charged.
 func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+	ahead := lookupPool.Get().(*lookups)
+	defer ahead.release()
 	seen := 0
 	for valid {
-		entries, buf := r.scratch.entries[:0], r.scratch.ahead[:0]
+		entries, buf := ahead.entries[:0], ahead.bytes[:0]
 		most := max(1, min(r.ahead-r.rows, maxAhead))
 		for ; valid && len(entries) < most && len(buf) < maxAheadBytes; valid = next() {
 			var e entry
@@ -36,7 +59,7 @@ func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() boo
 			entries = append(entries, e)
 		}
 		buf = r.lookAhead(entries, buf)
-		r.scratch.entries, r.scratch.ahead = entries, buf
+		ahead.entries, ahead.bytes = entries, buf
 		for i := range entries {
 			seen++
 			if err := r.countEntry(); err != nil {
@@ -61,7 +84,7 @@ func (r *queryRun) entryAt(it *pebble.Iterator, common int, buf []byte) (entry, 
 	buf = append(buf, it.Key()[common:]...)
 	position := buf[at:len(buf):len(buf)]
 	at = len(buf)
-	buf = appendKind(buf, kindItem, r.c.no)
+	buf = layout.AppendKind(buf, layout.KindItem, r.c.No)
 	switch r.plan.kind.withoutFlags() {
 	case planOrder:
 		buf = append(buf, it.Value()...)
@@ -131,7 +154,7 @@ func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
 		return false, err
 	}
 	address := e.key[positionOffset:]
-	if r.plan.kind.withoutFlags() == planInterval && !r.plan.indexes(r.rec.doc, e.position[:len(e.position)-len(address)]) {
+	if r.plan.kind.withoutFlags() == planInterval && !r.plan.indexes(r.rec.Doc, e.position[:len(e.position)-len(address)]) {
 		return true, nil
 	}
 	return r.emit(&r.rec, e.position, address, fn)
@@ -139,7 +162,7 @@ func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
 
 // lookup reads an item in the query's view, or returns nil. The record is valid until the next
 // lookup.
-func (r *queryRun) lookup(key []byte) (rec *record, err error) {
+func (r *queryRun) lookup(key []byte) (rec *layout.Record, err error) {
 	stored, found, err := r.stored(key)
 	if !found || err != nil {
 		return nil, err
@@ -151,7 +174,7 @@ func (r *queryRun) lookup(key []byte) (rec *record, err error) {
 // lookup.
 func (r *queryRun) stored(key []byte) (value []byte, found bool, err error) {
 	if r.items == nil {
-		if r.items, err = r.iterator(appendKind(make([]byte, 0, 5), kindItem, r.c.no), appendKind(make([]byte, 0, 5), kindItem, r.c.no+1)); err != nil {
+		if r.items, err = r.iterator(layout.AppendKind(make([]byte, 0, 5), layout.KindItem, r.c.No), layout.AppendKind(make([]byte, 0, 5), layout.KindItem, r.c.No+1)); err != nil {
 			return nil, false, err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"byline/internal/longtest"
+	"byline/store/emulator/internal/layout"
 )
 
 // TestModel runs random operations against the engine, through azcosmos, and against a model of Go
@@ -239,7 +240,7 @@ func (r *rig) same(t *rapid.T, i *modelItem, doc map[string]any) {
 	}
 	bare := maps.Clone(doc)
 	for name := range doc {
-		if isSystemProperty(name) {
+		if layout.IsSystemProperty(name) {
 			delete(bare, name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -91,16 +92,16 @@ func offerFromHeaders(q *request) (*offerContent, error) {
 
 func (m *metaChange) addOffer(resourceRID, link string, content *offerContent, ts int64) error {
 	o := &offer{No: m.number(), ResourceRID: resourceRID, Resource: link, Content: content, Timestamp: ts}
-	o.ETag = quoteETag(formatETag(0, uint64(o.No), 0, ts))
+	o.ETag = quoteETag(layout.FormatETag(0, uint64(o.No), 0, ts))
 	m.cat.offers[o.id()] = o
-	return m.set(metaOffer, o.No, o)
+	return m.set(layout.MetaOffer, o.No, o)
 }
 
 func (m *metaChange) dropOffer(resourceRID string) error {
 	for id, o := range m.cat.offers {
 		if o.ResourceRID == resourceRID {
 			delete(m.cat.offers, id)
-			return m.remove(metaOffer, o.No)
+			return m.remove(layout.MetaOffer, o.No)
 		}
 	}
 	return nil
@@ -159,9 +160,9 @@ func (e *Engine) offers(q *request) (*response, error) {
 			}
 			changed = *o
 			changed.Content, changed.Timestamp = in.Content, e.o.Clock().Unix()
-			changed.ETag = quoteETag(formatETag(0, uint64(m.number()), 0, changed.Timestamp))
+			changed.ETag = quoteETag(layout.FormatETag(0, uint64(m.number()), 0, changed.Timestamp))
 			m.cat.offers[id] = &changed
-			return m.set(metaOffer, o.No, changed)
+			return m.set(layout.MetaOffer, o.No, changed)
 		})
 		if err != nil {
 			return nil, err

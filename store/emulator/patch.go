@@ -10,6 +10,8 @@ import (
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -53,7 +55,7 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 		whole := operations
 		operations = nil
 		for c := range jsonpart.Children(whole) {
-			switch string(memberName(c)) {
+			switch string(sql.MemberName(c)) {
 			case "condition":
 				if err := p.parseCondition(e, c.Value); err != nil {
 					return nil, err
@@ -85,7 +87,7 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 
 func (p *patch) parseCondition(e *Engine, raw []byte) error {
 	var text string
-	if !readText(raw, &text) {
+	if !sql.ReadText(raw, &text) {
 		return apierror.BadRequest("The patch condition is invalid: it is not a string.")
 	}
 	if p.condition = nil; string(raw) == "null" {
@@ -106,13 +108,13 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 	var kind, path, from string
 	ok := raw[0] == '{'
 	for c := range jsonpart.Children(raw) {
-		switch string(memberName(c)) {
+		switch string(sql.MemberName(c)) {
 		case "op":
-			ok = readText(c.Value, &kind) && ok
+			ok = sql.ReadText(c.Value, &kind) && ok
 		case "path":
-			ok = readText(c.Value, &path) && ok
+			ok = sql.ReadText(c.Value, &path) && ok
 		case "from":
-			ok = readText(c.Value, &from) && ok
+			ok = sql.ReadText(c.Value, &from) && ok
 		case "value":
 			op.raw = c.Value
 		}
@@ -128,12 +130,12 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 		if op.op == "incr" && sql.ValueOf(op.raw).Kind() != sql.Number {
 			return op, apierror.BadRequest("For Operation(%d): the value of an increment must be a number.", n)
 		}
-		depth, spaced := survey(op.raw)
-		if depth > maxNesting {
-			return op, apierror.BadRequest("For Operation(%d): the value is nested more than %d levels deep.", n, maxNesting)
+		depth, spaced := sql.Survey(op.raw)
+		if depth > sql.MaxNesting {
+			return op, apierror.BadRequest("For Operation(%d): the value is nested more than %d levels deep.", n, sql.MaxNesting)
 		}
 		if spaced {
-			op.raw = compact(op.raw)
+			op.raw = sql.Compact(op.raw)
 		}
 	case "remove":
 	case "move":
@@ -163,7 +165,7 @@ func parsePointer(s string) ([]string, error) {
 }
 
 // apply returns the patched document. It reuses doc's capacity.
-func (p *patch) apply(doc []byte, key *partitionKeyPaths) ([]byte, error) {
+func (p *patch) apply(doc []byte, key *partitionkey.Paths) ([]byte, error) {
 	for i := range p.ops {
 		op := &p.ops[i]
 		for _, path := range [][]string{op.path, op.from} {
@@ -180,14 +182,14 @@ func (p *patch) apply(doc []byte, key *partitionKeyPaths) ([]byte, error) {
 }
 
 // checkPatchPath refuses the id, system properties and the partition key.
-func checkPatchPath(path []string, key *partitionKeyPaths) error {
+func checkPatchPath(path []string, key *partitionkey.Paths) error {
 	if len(path) == 0 {
 		return nil
 	}
-	if path[0] == "id" || isSystemProperty(path[0]) {
+	if path[0] == "id" || layout.IsSystemProperty(path[0]) {
 		return apierror.BadRequest("Patch cannot change the system property '/%s'.", path[0])
 	}
-	for _, k := range key.paths {
+	for _, k := range key.Paths {
 		if len(path) <= len(k) && k[:len(path)].String() == sql.Path(path).String() {
 			return apierror.BadRequest("Patch cannot change the partition key '%s'.", k)
 		}
@@ -309,7 +311,7 @@ func (p location) step(doc []byte, name string) location {
 			at.start++ // after the comma
 		}
 		at.value, at.end = p.value+c.Start, p.value+c.End
-		if at.found = at.array && at.index == wanted || !at.array && string(memberName(c)) == name; at.found {
+		if at.found = at.array && at.index == wanted || !at.array && string(sql.MemberName(c)) == name; at.found {
 			return at
 		}
 		at.index++

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -15,7 +16,7 @@ import (
 
 func TestPatchApply(t *testing.T) {
 	e := newEngine(t, Options{})
-	key := &partitionKeyPaths{paths: []sql.Path{{"a", "key"}}}
+	key := &partitionkey.Paths{Paths: []sql.Path{{"a", "key"}}}
 	const doc = `{"id":"1","a":{"key":"k","n":1,"f":1.50},"list":[1,2,3],"s":"x","big":9223372036854775807}`
 	for _, one := range []struct{ name, ops, want string }{
 		{"add a property", `[{"op":"add","path":"/new","value":{"x": 1}}]`, strings.TrimSuffix(doc, "}") + `,"new":{"x":1}}`},

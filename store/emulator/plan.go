@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/index"
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -47,7 +50,7 @@ type plan struct {
 	points    [][]byte // addresses; nil if out of scope, so that positions do not depend on the scope
 	reverse   bool
 	covered   bool // every item found matches WHERE
-	composite *compositeIndex
+	composite *index.Composite
 	prefix    []byte   // of the keys in the composite index that have the pinned values
 	path      sql.Path // of the range index
 	outside   bool     // the spans may have items of other physical partitions
@@ -79,9 +82,9 @@ func (s *span) empty() bool { return bytes.Compare(s.low, s.high) >= 0 }
 func (r *queryRun) choosePlan() error {
 	orders := r.bound.OrderBy()
 	switch {
-	case len(orders) >= 2 && !r.def.index.hasComposite(orders):
+	case len(orders) >= 2 && !r.def.index.HasComposite(orders):
 		return apierror.BadRequest("The order by query does not have a corresponding composite index that it can be served from.")
-	case len(orders) == 1 && !r.def.index.sortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
+	case len(orders) == 1 && !r.def.index.SortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
 		return apierror.BadRequest("The index path corresponding to the specified order-by item is excluded.")
 	}
 	var err error
@@ -140,8 +143,8 @@ func (r *queryRun) scanPlan() plan {
 	}
 	p := plan{kind: planPartition}
 	for _, part := range r.scope.ranges {
-		low, high := r.clip(appendKind(nil, kindItem, r.c.no), part)
-		p.spans = append(p.spans, span{part.no, part, low, high})
+		low, high := r.clip(layout.AppendKind(nil, layout.KindItem, r.c.No), part)
+		p.spans = append(p.spans, span{part.No, part, low, high})
 	}
 	return p
 }
@@ -154,14 +157,14 @@ func (r *queryRun) orderPlan() plan {
 		if slices.ContainsFunc(p.spans, func(s span) bool { return s.no == no }) {
 			return
 		}
-		low := binary.BigEndian.AppendUint32(appendKind(nil, kindOrder, r.c.no), no)
-		p.spans = append(p.spans, span{no, part, low, prefixEnd(low)})
+		low := binary.BigEndian.AppendUint32(layout.AppendKind(nil, layout.KindOrder, r.c.No), no)
+		p.spans = append(p.spans, span{no, part, low, layout.PrefixEnd(low)})
 	}
 	for _, part := range r.scope.ranges {
-		for _, no := range part.parents {
+		for _, no := range part.Parents {
 			add(no, part)
 		}
-		add(part.no, part)
+		add(part.No, part)
 	}
 	return p
 }
@@ -171,14 +174,14 @@ func (r *queryRun) orderPlan() plan {
 func (r *queryRun) clip(prefix []byte, part *partition) (low, high []byte) {
 	n := len(prefix)
 	low = append(append(make([]byte, 0, n+len(r.scope.prefix)), prefix...), r.scope.prefix...)
-	high = prefixEnd(low)
+	high = layout.PrefixEnd(low)
 	if r.scope.exact {
 		return low, high
 	}
-	if from := append(append([]byte(nil), prefix...), part.min...); bytes.Compare(from, low) > 0 {
+	if from := append(append([]byte(nil), prefix...), part.Min...); bytes.Compare(from, low) > 0 {
 		low = from
 	}
-	if to := append(append([]byte(nil), prefix...), part.max...); bytes.Compare(to, high) < 0 {
+	if to := append(append([]byte(nil), prefix...), part.Max...); bytes.Compare(to, high) < 0 {
 		high = to
 	}
 	return low, high
@@ -192,7 +195,7 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 	if r.scope.exact {
 		tuples, ok = r.bound.Points(idPath)
 	} else {
-		tuples, ok = r.bound.Points(append(append([]sql.Path{}, r.def.key.paths...), idPath)...)
+		tuples, ok = r.bound.Points(append(append([]sql.Path{}, r.def.key.Paths...), idPath)...)
 	}
 	if !ok {
 		return plan{}, false
@@ -205,17 +208,17 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 		}
 		address := r.scope.prefix
 		if !r.scope.exact {
-			key := make(partitionKey, len(t)-1)
+			key := make(partitionkey.Key, len(t)-1)
 			valid := true
 			for i, v := range t[:len(t)-1] {
-				c, ok := componentOf(v)
+				c, ok := partitionkey.ComponentOf(v)
 				key[i], valid = c, valid && ok
 			}
 			if !valid {
 				continue
 			}
-			address = r.def.key.appendPartition(nil, key)
-			if !r.scope.contains(address[:r.def.key.epkLength()]) || !r.scope.holds(&r.def.key, address) {
+			address = r.def.key.AppendPartition(nil, key)
+			if !r.scope.contains(address[:r.def.key.EPKLength()]) || !r.scope.holds(&r.def.key, address) {
 				p.points = append(p.points, nil)
 				continue
 			}
@@ -223,39 +226,19 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 		address = append(address[:len(address):len(address)], id.String()...)
 		p.points = append(p.points, address)
 	}
-	p.spans = []span{{no: r.scope.ranges[0].no, p: r.scope.ranges[0]}}
+	p.spans = []span{{no: r.scope.ranges[0].No, p: r.scope.ranges[0]}}
 	return p, true
-}
-
-// hasComposite reports whether a composite index has exactly the columns of ORDER BY, all in its
-// directions or all reversed.
-func (x *indexPolicy) hasComposite(orders []sql.Order) bool {
-	for i := range x.composites {
-		index := &x.composites[i]
-		if len(index.columns) != len(orders) {
-			continue
-		}
-		match := true
-		for j, o := range orders {
-			c := index.columns[j]
-			match = match && slices.Equal(c.path, o.Path) && (c.desc != o.Desc) == (index.columns[0].desc != orders[0].Desc)
-		}
-		if match {
-			return true
-		}
-	}
-	return false
 }
 
 // pinnedCompositeOrders reports whether a composite index provides the order, given what WHERE pins. It
 // does not depend on the scope: a query is accepted or refused alike for every part of the
 // container.
 func (r *queryRun) pinnedCompositeOrders(o sql.Order) bool {
-	for i := range r.def.index.composites {
-		columns := r.def.index.composites[i].columns
-		pinned := r.pinned(&r.def.index.composites[i])
+	for i := range r.def.index.Composites {
+		columns := r.def.index.Composites[i].Columns
+		pinned := r.pinned(&r.def.index.Composites[i])
 		for _, c := range columns[:min(pinned+1, len(columns))] {
-			if slices.Equal(c.path, o.Path) {
+			if slices.Equal(c.Path, o.Path) {
 				return true
 			}
 		}
@@ -264,26 +247,26 @@ func (r *queryRun) pinnedCompositeOrders(o sql.Order) bool {
 }
 
 // pinned returns the number of leading columns that WHERE pins to a value.
-func (r *queryRun) pinned(index *compositeIndex) int {
-	for i, c := range index.columns {
-		if _, ok := r.bound.Equal(c.path); !ok {
+func (r *queryRun) pinned(index *index.Composite) int {
+	for i, c := range index.Columns {
+		if _, ok := r.bound.Equal(c.Path); !ok {
 			return i
 		}
 	}
-	return len(index.columns)
+	return len(index.Columns)
 }
 
 // compositePlan finds the best composite index: one that delivers ORDER BY, then the one with the
 // most pinned columns.
 func (r *queryRun) compositePlan(orders []sql.Order) (best plan, found bool) {
 	bestScore := 0
-	for i := range r.def.index.composites {
-		index := &r.def.index.composites[i]
+	for i := range r.def.index.Composites {
+		index := &r.def.index.Composites[i]
 		pinned := r.pinned(index)
 		ordered, reverse := r.delivers(index, pinned, orders)
 		score := 2 * pinned
-		if pinned < len(index.columns) {
-			if _, ok := r.bound.Range(index.columns[pinned].path); ok {
+		if pinned < len(index.Columns) {
+			if _, ok := r.bound.Range(index.Columns[pinned].Path); ok {
 				score++
 			}
 		}
@@ -305,16 +288,16 @@ func (r *queryRun) compositePlan(orders []sql.Order) (best plan, found bool) {
 
 // delivers reports whether an index with pinned leading columns yields the order of the query, and
 // whether in reverse.
-func (r *queryRun) delivers(index *compositeIndex, pinned int, orders []sql.Order) (ordered, reverse bool) {
+func (r *queryRun) delivers(index *index.Composite, pinned int, orders []sql.Order) (ordered, reverse bool) {
 	at := pinned
 	for _, o := range orders {
 		if _, ok := r.bound.Equal(o.Path); ok {
 			continue // constant
 		}
-		if at == len(index.columns) || !slices.Equal(index.columns[at].path, o.Path) {
+		if at == len(index.Columns) || !slices.Equal(index.Columns[at].Path, o.Path) {
 			return false, false
 		}
-		inverse := index.columns[at].desc != o.Desc
+		inverse := index.Columns[at].Desc != o.Desc
 		if at > pinned && inverse != reverse {
 			return false, false
 		}
@@ -325,58 +308,35 @@ func (r *queryRun) delivers(index *compositeIndex, pinned int, orders []sql.Orde
 }
 
 // scanComposite returns the range scan: equality on the pinned columns and a range on the next one.
-func (r *queryRun) scanComposite(index *compositeIndex, pinned int) plan {
-	low := appendCompositePrefix(make([]byte, 0, 128), r.c.no, index.no, r.scope.prefix)
+func (r *queryRun) scanComposite(index *index.Composite, pinned int) plan {
+	low := layout.AppendCompositePrefix(make([]byte, 0, 128), r.c.No, index.No, r.scope.prefix)
 	covered := r.pinnedPartition()
 	for i := 0; i < pinned; i++ {
-		c := &index.columns[i]
-		v, _ := r.bound.Equal(c.path)
-		low = c.appendValue(low, v)
-		covered = append(covered, c.path)
+		c := &index.Columns[i]
+		v, _ := r.bound.Equal(c.Path)
+		low = c.AppendValue(low, v)
+		covered = append(covered, c.Path)
 	}
-	prefix, high := low[:len(low):len(low)], prefixEnd(low)
+	prefix, high := low[:len(low):len(low)], layout.PrefixEnd(low)
 	var ranged sql.Path
-	if pinned < len(index.columns) {
-		c := &index.columns[pinned]
-		if rng, ok := r.bound.Range(c.path); ok {
-			ranged = c.path
-			low, high = c.bounds(low, high, rng)
+	if pinned < len(index.Columns) {
+		c := &index.Columns[pinned]
+		if rng, ok := r.bound.Range(c.Path); ok {
+			ranged = c.Path
+			low, high = c.Bounds(low, high, rng)
 		}
 	}
 	return plan{kind: planComposite, composite: index, prefix: prefix, covered: r.bound.Covered(covered, ranged),
-		spans: []span{{r.scope.ranges[0].no, r.scope.ranges[0], low, high}}}
-}
-
-// bounds narrows low and high, which enclose all values of the column, to a range.
-func (c *compositeColumn) bounds(low, high []byte, rng sql.Range) (from, to []byte) {
-	prefix := low
-	from, to = low, high
-	start, end := rng.Low, rng.High
-	startSet, endSet, startIn, endIn := rng.LowSet, rng.HighSet, rng.LowInclusive, rng.HighInclusive
-	if c.desc {
-		start, end = end, start
-		startSet, endSet, startIn, endIn = endSet, startSet, endIn, startIn
-	}
-	if startSet {
-		if from = c.appendValue(prefix[:len(prefix):len(prefix)], start); !startIn {
-			from = prefixEnd(from)
-		}
-	}
-	if endSet {
-		if to = c.appendValue(prefix[:len(prefix):len(prefix)], end); endIn {
-			to = prefixEnd(to)
-		}
-	}
-	return from, to
+		spans: []span{{r.scope.ranges[0].No, r.scope.ranges[0], low, high}}}
 }
 
 // pinnedPartition returns the partition key paths that WHERE pins to the values of the scope: every
 // item in scope matches them.
 func (r *queryRun) pinnedPartition() []sql.Path {
 	var paths []sql.Path
-	for i, p := range r.def.key.paths {
+	for i, p := range r.def.key.Paths {
 		if v, ok := r.bound.Equal(p); ok {
-			if c, ok := componentOf(v); ok && c == r.scope.key[i] {
+			if c, ok := partitionkey.ComponentOf(v); ok && c == r.scope.key[i] {
 				paths = append(paths, p)
 			}
 		}
@@ -397,14 +357,14 @@ func (r *queryRun) triedPaths() []sql.Path {
 func (r *queryRun) rangePlan() (plan, bool) {
 	for _, path := range r.triedPaths() {
 		v, ok := r.bound.Equal(path)
-		if !ok || !r.def.index.includes(path) || v.Kind() >= sql.Array || v.Kind() == sql.Undefined || r.isPartitionKeyPath(path) {
+		if !ok || !r.def.index.Includes(path) || v.Kind() >= sql.Array || v.Kind() == sql.Undefined || r.isPartitionKeyPath(path) {
 			continue
 		}
-		prefix := appendRangeValue(appendRangePrefix(nil, r.c.no, hashPath(path)), v)
+		prefix := index.AppendRangeValue(layout.AppendRangePrefix(nil, r.c.No, index.HashPath(path)), v)
 		p := plan{kind: planRange, path: path}
 		for _, part := range r.scope.ranges {
 			low, high := r.clip(prefix, part)
-			p.spans = append(p.spans, span{part.no, part, low, high})
+			p.spans = append(p.spans, span{part.No, part, low, high})
 		}
 		return p, true
 	}
@@ -416,40 +376,21 @@ func (r *queryRun) rangePlan() (plan, bool) {
 func (r *queryRun) intervalPlan() (plan, bool) {
 	for _, path := range r.triedPaths() {
 		rng, ok := r.bound.Range(path)
-		if !ok || !r.def.index.includes(path) || r.isPartitionKeyPath(path) {
+		if !ok || !r.def.index.Includes(path) || r.isPartitionKeyPath(path) {
 			continue
 		}
-		low, high := rangeBounds(appendRangePrefix(nil, r.c.no, hashPath(path)), rng)
+		low, high := index.RangeBounds(layout.AppendRangePrefix(nil, r.c.No, index.HashPath(path)), rng)
 		return plan{kind: planInterval, path: path, outside: len(r.scope.ranges) < len(r.c.ranges),
-			spans: []span{{r.scope.ranges[0].no, r.scope.ranges[0], low, high}}}, true
+			spans: []span{{r.scope.ranges[0].No, r.scope.ranges[0], low, high}}}, true
 	}
 	return plan{}, false
-}
-
-// rangeBounds returns the bounds of an interval in the range index. Entries that were cut are not
-// in order, so a bound that is cut includes all entries with its prefix.
-func rangeBounds(prefix []byte, rng sql.Range) (low, high []byte) {
-	key := func(v sql.Value) (key []byte, cut bool) {
-		key = sql.AppendKey(slices.Clone(prefix), v)
-		n := min(len(key), len(prefix)+maxRangeValue)
-		return key[:n], n < len(key)
-	}
-	low, cut := key(rng.Low)
-	if !rng.LowInclusive && !cut {
-		low = prefixEnd(low)
-	}
-	high, cut = key(rng.High)
-	if rng.HighInclusive || cut {
-		high = prefixEnd(high)
-	}
-	return low, high
 }
 
 // indexes reports whether an entry, without its address, has the value of a document at the path.
 // It may not, if path hashes collide or members share a name.
 func (p *plan) indexes(doc, entry []byte) bool {
 	const hash = 8
-	return bytes.Equal(entry[hash:], appendRangeValue(make([]byte, 0, 64), sql.Lookup(doc, p.path)))
+	return bytes.Equal(entry[hash:], index.AppendRangeValue(make([]byte, 0, 64), sql.Lookup(doc, p.path)))
 }
 
 // maxProbe is how many entries are read to choose a plan.
@@ -496,7 +437,7 @@ func (r *queryRun) walk(p *plan) (*pebble.Iterator, error) {
 
 // isPartitionKeyPath reports whether the scope pins a path.
 func (r *queryRun) isPartitionKeyPath(path sql.Path) bool {
-	for i, p := range r.def.key.paths {
+	for i, p := range r.def.key.Paths {
 		if i < len(r.scope.key) && slices.Equal(p, path) {
 			return true
 		}

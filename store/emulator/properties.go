@@ -3,40 +3,34 @@ package emulator
 import (
 	"bytes"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/sql"
 )
 
 // containerProperties are the properties that a client sets. Policies for conflicts, vectors, full text and
 // geography are stored unchanged: there are no conflicts, and queries that need the others are refused.
 type containerProperties struct {
-	ID                 string           `json:"id"`
-	IndexingPolicy     *indexingPolicy  `json:"indexingPolicy"`
-	PartitionKey       *partitionKeyDef `json:"partitionKey"`
-	DefaultTTL         *int64           `json:"defaultTtl,omitempty"`
-	UniqueKeyPolicy    *uniqueKeyPolicy `json:"uniqueKeyPolicy,omitempty"`
-	ConflictResolution json.RawMessage  `json:"conflictResolutionPolicy"`
-	GeospatialConfig   json.RawMessage  `json:"geospatialConfig"`
-	VectorEmbedding    json.RawMessage  `json:"vectorEmbeddingPolicy,omitempty"`
-	FullText           json.RawMessage  `json:"fullTextPolicy,omitempty"`
+	ID                 string            `json:"id"`
+	IndexingPolicy     *index.Policy     `json:"indexingPolicy"`
+	PartitionKey       *partitionKeyDef  `json:"partitionKey"`
+	DefaultTTL         *int64            `json:"defaultTtl,omitempty"`
+	UniqueKeyPolicy    *index.UniqueKeys `json:"uniqueKeyPolicy,omitempty"`
+	ConflictResolution json.RawMessage   `json:"conflictResolutionPolicy"`
+	GeospatialConfig   json.RawMessage   `json:"geospatialConfig"`
+	VectorEmbedding    json.RawMessage   `json:"vectorEmbeddingPolicy,omitempty"`
+	FullText           json.RawMessage   `json:"fullTextPolicy,omitempty"`
 }
 
 type partitionKeyDef struct {
 	Paths   []string `json:"paths"`
 	Kind    string   `json:"kind"`
 	Version int      `json:"version,omitempty"`
-}
-
-type uniqueKeyPolicy struct {
-	UniqueKeys []struct {
-		Paths []string `json:"paths"`
-	} `json:"uniqueKeys"`
 }
 
 // parseContainerProperties parses and validates a client's properties and sets the defaults.
@@ -73,16 +67,16 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 	if err := checkKeyPaths(p.PartitionKey.Paths); err != nil {
 		return nil, err
 	}
-	if err := p.UniqueKeyPolicy.check(); err != nil {
+	if err := p.UniqueKeyPolicy.Check(); err != nil {
 		return nil, err
 	}
 	if t := p.DefaultTTL; t != nil && (*t == 0 || *t < -1 || *t > 1<<31-1) {
 		return nil, apierror.BadRequest("The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
 	}
 	if p.IndexingPolicy == nil {
-		p.IndexingPolicy = &indexingPolicy{}
+		p.IndexingPolicy = &index.Policy{}
 	}
-	if err := p.IndexingPolicy.complete(); err != nil {
+	if err := p.IndexingPolicy.Complete(); err != nil {
 		return nil, err
 	}
 	if p.ConflictResolution == nil {
@@ -124,7 +118,7 @@ func checkSupported(kind string, object []byte, supported ...string) error {
 		return nil
 	}
 	for c := range jsonpart.Children(object) {
-		if name := string(memberName(c)); !strings.HasPrefix(name, "_") && !slices.Contains(supported, name) && !isBlank(c.Value) {
+		if name := string(sql.MemberName(c)); !strings.HasPrefix(name, "_") && !slices.Contains(supported, name) && !isBlank(c.Value) {
 			return apierror.BadRequest("The property '%s' of the %s is not supported.", name, kind)
 		}
 	}
@@ -149,41 +143,6 @@ func isBlank(value []byte) bool {
 	return sql.ValueOf(value).Float() == 0
 }
 
-// same reports whether a policy of a client is that of the container. A missing one is.
-func (u *uniqueKeyPolicy) same(was *uniqueKeyPolicy) bool {
-	if u == nil || was == nil {
-		return u == nil || len(u.UniqueKeys) == 0
-	}
-	return reflect.DeepEqual(u, was)
-}
-
-// Limits of the service on a unique key policy.
-const (
-	maxUniqueKeys     = 10
-	maxUniqueKeyPaths = 16
-)
-
-// check refuses empty unique keys, unique keys on the whole item, and too many of them.
-func (u *uniqueKeyPolicy) check() error {
-	if u == nil {
-		return nil
-	}
-	if len(u.UniqueKeys) > maxUniqueKeys {
-		return apierror.BadRequest("A container can't have more than %d unique keys.", maxUniqueKeys)
-	}
-	for _, k := range u.UniqueKeys {
-		if len(k.Paths) == 0 || len(k.Paths) > maxUniqueKeyPaths {
-			return apierror.BadRequest("A unique key must have from 1 to %d paths.", maxUniqueKeyPaths)
-		}
-		for _, s := range k.Paths {
-			if path, err := parsePath(s); err != nil || len(path) == 0 {
-				return apierror.BadRequest("The unique key path '%s' is invalid.", s)
-			}
-		}
-	}
-	return nil
-}
-
 // checkKeyPaths validates the paths of a new partition key definition. Like the service, it is
 // stricter than parsePath.
 func checkKeyPaths(paths []string) error {
@@ -193,7 +152,7 @@ func checkKeyPaths(paths []string) error {
 			return apierror.BadRequest("The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
 				"Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character.", s, at)
 		}
-		path, err := parsePath(s)
+		path, err := index.ParsePath(s)
 		if err != nil {
 			return err
 		}
@@ -239,29 +198,4 @@ func badKeyPath(s string) int {
 
 func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
-
-// parsePath parses a path of an indexing policy or a partition key: /a/"b c"/d.
-func parsePath(s string) (sql.Path, error) {
-	if !strings.HasPrefix(s, "/") {
-		return nil, apierror.BadRequest("The path '%s' is invalid.", s)
-	}
-	var path sql.Path
-	for s = s[1:]; s != ""; {
-		var one string
-		if s[0] == '"' {
-			end := strings.IndexByte(s[1:], '"')
-			if end < 0 {
-				return nil, apierror.BadRequest("The path '/%s' is invalid.", s)
-			}
-			one, s = s[1:end+1], strings.TrimPrefix(s[end+2:], "/")
-		} else {
-			one, s, _ = strings.Cut(s, "/")
-		}
-		if one == "" {
-			return nil, apierror.BadRequest("The path '/%s' is invalid.", s)
-		}
-		path = append(path, one)
-	}
-	return path, nil
 }

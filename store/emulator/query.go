@@ -48,31 +48,32 @@ func pageSize(q *request) (int, error) {
 
 // feedResponse returns a list of resources.
 func feedResponse(name, rid string, rows [][]byte) *response {
-	return finishPage(append(appendPageStart(nil, name, rid), bytes.Join(rows, []byte{','})...), len(rows))
+	body := appendPageEnd(append(appendPageStart(nil, name, rid), bytes.Join(rows, []byte{','})...), len(rows))
+	return &response{status: http.StatusOK, body: body, charge: charge.Metadata, items: len(rows), counted: true}
 }
 
+// appendPageStart appends the beginning of a list of resources.
 func appendPageStart(dst []byte, name, rid string) []byte {
 	dst = append(append(dst, `{"_rid":"`...), rid...)
 	return append(append(append(dst, `","`...), name...), `":[`...)
 }
 
-// finishPage completes a list started by appendPageStart.
-func finishPage(b []byte, n int) *response {
-	b = append(strconv.AppendInt(append(b, `],"_count":`...), int64(n), 10), '}')
-	return &response{status: http.StatusOK, body: b, charge: charge.Metadata, items: n, counted: true}
+// appendPageEnd completes a list of n resources that was started by appendPageStart.
+func appendPageEnd(b []byte, n int) []byte {
+	return append(strconv.AppendInt(append(b, `],"_count":`...), int64(n), 10), '}')
 }
 
 // bindQuery parses and binds the body of a query request. It also returns the query's text.
 func (e *Engine) bindQuery(body []byte) (*sql.Bound, string, error) {
-	if !sql.ValidJSON(body) || tooDeep(body) {
+	if !sql.ValidJSON(body) || sql.TooDeep(body) {
 		return nil, "", apierror.BadRequest("The query request is invalid: it is not well-formed JSON.")
 	}
 	var text string
 	var parameters []sql.Param
 	for c := range jsonpart.Children(bytes.TrimSpace(body)) {
-		switch string(memberName(c)) {
+		switch string(sql.MemberName(c)) {
 		case "query":
-			readText(c.Value, &text)
+			sql.ReadText(c.Value, &text)
 		case "parameters":
 			var err error
 			if parameters, err = queryParameters(c.Value); err != nil {
@@ -104,9 +105,9 @@ func queryParameters(list []byte) (parameters []sql.Param, err error) {
 	for p := range jsonpart.Children(list) {
 		var one sql.Param
 		for c := range jsonpart.Children(p.Value) {
-			switch string(memberName(c)) {
+			switch string(sql.MemberName(c)) {
 			case "name":
-				readText(c.Value, &one.Name)
+				sql.ReadText(c.Value, &one.Name)
 			case "value":
 				one.Value = c.Value
 			}

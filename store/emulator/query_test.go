@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/internal/longtest"
+	"byline/store/emulator/internal/layout"
 )
 
 // queryAll drains a query.
@@ -589,7 +590,7 @@ func TestOrderBy_Ties(t *testing.T) {
 			for _, d := range page.Documents {
 				var row []any
 				mustUnmarshal(t, d, &row)
-				rid, err := ridEncoding.DecodeString(row[1].(string))
+				rid, err := layout.RIDEncoding.DecodeString(row[1].(string))
 				if err != nil || len(rid) != 16 || rid[15]>>4 != 0 {
 					t.Fatal(row, rid, err)
 				}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"byline/store/emulator/internal/index"
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -57,10 +59,10 @@ func (r *queryRun) indexMetrics() string {
 		used = append(used, single(r.plan.path))
 	}
 	indexed := func(p sql.Path) bool {
-		if p[0] == "id" || isSystemProperty(p[0]) || r.def.index.includes(p) {
+		if p[0] == "id" || layout.IsSystemProperty(p[0]) || r.def.index.Includes(p) {
 			return true
 		}
-		return r.plan.composite != nil && slices.ContainsFunc(r.plan.composite.columns, func(c compositeColumn) bool { return slices.Equal(c.path, p) })
+		return r.plan.composite != nil && slices.ContainsFunc(r.plan.composite.Columns, func(c index.Column) bool { return slices.Equal(c.Path, p) })
 	}
 	for _, p := range r.triedPaths() {
 		if len(p) > 0 && !indexed(p) {
@@ -69,12 +71,12 @@ func (r *queryRun) indexMetrics() string {
 	}
 	if x := r.plan.composite; x != nil {
 		var specs [][]byte
-		for _, c := range x.columns {
+		for _, c := range x.Columns {
 			order := " ASC"
-			if c.desc {
+			if c.Desc {
 				order = " DESC"
 			}
-			specs = append(specs, sql.AppendQuoted(nil, []byte(c.path.String()+order)))
+			specs = append(specs, sql.AppendQuoted(nil, []byte(c.Path.String()+order)))
 		}
 		composite = append(composite, fmt.Appendf(nil, `{"IndexSpecs":[%s],"IndexPreciseSet":true,"IndexImpactScore":"High"}`, bytes.Join(specs, []byte{','})))
 	}

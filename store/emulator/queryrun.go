@@ -12,6 +12,7 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -34,10 +35,10 @@ type queryRun struct {
 	items *pebble.Iterator // for lookups; nil until the first
 
 	item       *sql.Evaluator // at the current item
-	rec        record         // the current item; doc is in scratch or in Pebble's memory
+	rec        layout.Record  // the current item; doc is in scratch or in Pebble's memory
 	ahead      int            // entries that fill the page if all match
 	systemSize int            // unless 0: the query reads no system properties; their size without _ts
-	scratch    *scratch
+	scratch    *layout.Scratch
 	out        []byte // the response body so far
 	long       bool   // it has longPage bytes or more
 	rows       int
@@ -52,8 +53,8 @@ type queryRun struct {
 // runQuery serves a page of a query over items.
 func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, text string) (resp *response, err error) {
 	began := time.Now()
-	r := queryRun{e: e, q: q, c: c, bound: b, text: text, item: b.Evaluator(), scratch: scratches.Get().(*scratch)}
-	defer r.scratch.release()
+	r := queryRun{e: e, q: q, c: c, bound: b, text: text, item: b.Evaluator(), scratch: layout.GetScratch()}
+	defer r.scratch.Release()
 	if r.size, err = pageSize(q); err != nil {
 		return nil, err
 	}
@@ -88,8 +89,8 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, text string) (
 		}
 	}
 	metrics := queryMetrics{retrieved: r.filtered, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
-	out := r.scratch.finishPage(r.out, r.rows)
-	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
+	resp.status, resp.body = http.StatusOK, r.scratch.Take(appendPageEnd(r.out, r.rows))
+	resp.items, resp.counted = r.rows, true
 	if resp.charge, err = r.charge(); err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (r *queryRun) currentSpan() (int, error) {
 	}
 	found := -1
 	for i, s := range r.plan.spans {
-		if !s.p.descends(r.from.span) {
+		if !s.p.Descends(r.from.span) {
 			continue
 		}
 		found = i
@@ -176,7 +177,7 @@ func (r *queryRun) currentSpan() (int, error) {
 	if found >= 0 {
 		return found, nil
 	}
-	if slices.ContainsFunc(r.c.ranges, func(p *partition) bool { return p.descends(r.from.span) }) {
+	if slices.ContainsFunc(r.c.ranges, func(p *partition) bool { return p.Descends(r.from.span) }) {
 		return 0, apierror.RangeGone() // split: the client has to query the children
 	}
 	return 0, invalidContinuation() // belongs to another range
@@ -230,12 +231,12 @@ func (r *queryRun) close() error {
 
 // run produces out and next.
 func (r *queryRun) run() error {
-	r.out = appendPageStart(r.scratch.value[:0], "Documents", r.c.rid)
+	r.out = appendPageStart(r.scratch.Value[:0], "Documents", r.c.rid)
 	r.head = len(r.out)
-	if names, all := r.bound.Reads(); !all && !slices.ContainsFunc(names, isSystemProperty) {
-		var none record
-		none.finish(r.c, []byte("{}"), nil)
-		r.systemSize = none.size - none.client - len("0")
+	if names, all := r.bound.Reads(); !all && !slices.ContainsFunc(names, layout.IsSystemProperty) {
+		var none layout.Record
+		none.Finish(&r.c.Container, []byte("{}"), nil)
+		r.systemSize = none.Size - none.Client - len("0")
 	}
 	switch {
 	case r.plan.kind&planAggregated != 0:
@@ -271,7 +272,7 @@ func (r *queryRun) runStream() error {
 	if end >= 0 {
 		r.ahead = min(r.ahead, int(uint64(end)-emitted))
 	}
-	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *record) (bool, error) {
+	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *layout.Record) (bool, error) {
 		if full {
 			last = r.plan.separator(last, position, r.limit)
 			return false, nil
@@ -281,7 +282,7 @@ func (r *queryRun) runStream() error {
 			setLast(position)
 			return end < 0 || emitted < uint64(end), nil
 		}
-		if err := r.addRow(rec.doc); err != nil {
+		if err := r.addRow(rec.Doc); err != nil {
 			return false, err
 		}
 		emitted++

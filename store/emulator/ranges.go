@@ -8,6 +8,8 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
 )
 
 // Clients read the partition key ranges of a container as a change feed: all ranges, then those that have changed, until
@@ -107,7 +109,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 // mu.
 func (c *container) rangesSinceLocked(since rangesPosition, incremental bool) (rows [][]byte) {
 	for _, p := range c.ranges {
-		if incremental && p.no < since.next && p.revision.Load() <= since.revision {
+		if incremental && p.No < since.next && p.revision.Load() <= since.revision {
 			continue
 		}
 		status := rangeOnline
@@ -126,13 +128,13 @@ func (c *container) rangesSinceLocked(since rangesPosition, incremental bool) (r
 
 // rangeBody returns the document of a range in the protocol's format.
 func (c *container) rangeBody(p *partition, status string) []byte {
-	rid := string(appendRangeRID(nil, c.ridBytes, p.no))
-	parents := make([]string, len(p.parents))
-	for i, no := range p.parents {
-		parents[i] = strconv.Quote(rangeID(no))
+	rid := string(layout.AppendRangeRID(nil, c.RID, p.No))
+	parents := make([]string, len(p.Parents))
+	for i, no := range p.Parents {
+		parents[i] = strconv.Quote(partitionkey.RangeID(no))
 	}
-	etag := quoteETag(formatETag(c.no, uint64(p.no), uint16(p.revision.Load()), c.def.record.Timestamp))
+	etag := quoteETag(layout.FormatETag(c.No, uint64(p.No), uint16(p.revision.Load()), c.def.record.Timestamp))
 	return fmt.Appendf(nil, `{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":%q,"parents":[%s],"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
-		rid, p.id(), etag, formatEPK(p.min), formatEPK(p.max), p.no, c.selfLink, rid,
+		rid, p.ID(), etag, partitionkey.FormatEPK(p.Min), partitionkey.FormatEPK(p.Max), p.No, c.SelfLink, rid,
 		strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), status, strings.Join(parents, ","), c.def.record.Timestamp, p.synced.Load())
 }

@@ -108,7 +108,7 @@ func (q *request) writes() bool {
 // sessionToken formats a session token: range:version#LSN, and with several regions the LSN of each. As
 // in the service, it can be -1: unknown.
 func (r *regions) sessionToken(p *partition, lsn uint64) string {
-	b := strconv.AppendUint(make([]byte, 0, 48), uint64(p.no), 10)
+	b := strconv.AppendUint(make([]byte, 0, 48), uint64(p.No), 10)
 	if len(r.names) == 1 {
 		return string(strconv.AppendUint(append(b, ":-1#"...), lsn, 10))
 	}

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"byline/store/emulator/internal/layout"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -160,7 +162,7 @@ func (r *replica) view(c *container, ranges []*partition) (view, error) {
 
 // storedLSN returns the last LSN of a partition.
 func storedLSN(db pebble.Reader, c *container, p *partition) (uint64, error) {
-	v, closer, err := db.Get(lsnKey(c.no, p.no))
+	v, closer, err := db.Get(layout.LSNKey(c.No, p.No))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
 	} else if err != nil {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"byline/store/emulator/internal/layout"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
@@ -155,7 +157,7 @@ func TestReplica_Advances(t *testing.T) {
 // TestReplica_ChangeFeed: large items, which change feed entries do not carry, are in their past state.
 func TestReplica_ChangeFeed(t *testing.T) {
 	e, c := lagging(t)
-	text := strings.Repeat("x", 2*maxInlineRecord)
+	text := strings.Repeat("x", 2*layout.MaxInlineRecord)
 	put := func(id string, n int) {
 		t.Helper()
 		if _, err := c.UpsertItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":%q,"pk":"p","n":%d,"t":%q}`, id, n, text), nil); err != nil {

@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"strconv"
 
+	"byline/store/emulator/internal/layout"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
 // visitor receives matching items. position identifies the item in its span, address in the
 // container; all are valid only during the call. It returns false to stop.
-type visitor func(position, address []byte, rec *record) (bool, error)
+type visitor func(position, address []byte, rec *layout.Record) (bool, error)
 
 // visit calls fn for the matching items of a span after a position, and reports whether it stopped
 // early: because of fn, or, unless pause is nil, after maxPageScan entries. It then calls pause
@@ -130,13 +132,13 @@ func (r *queryRun) inScope(address []byte) bool {
 }
 
 // emit calls fn if the item is live, matches and yields a row: TOP, OFFSET and LIMIT count rows.
-func (r *queryRun) emit(rec *record, position, address []byte, fn visitor) (more bool, err error) {
-	if r.def.expired(rec, r.e.o.Clock) {
+func (r *queryRun) emit(rec *layout.Record, position, address []byte, fn visitor) (more bool, err error) {
+	if r.def.ttl.Expired(rec, r.e.o.Clock) {
 		return true, nil
 	}
 	r.filtered++
-	r.loaded += rec.size
-	r.item.Next(rec.doc)
+	r.loaded += rec.Size
+	r.item.Next(rec.Doc)
 	if !r.plan.covered {
 		if ok, err := r.item.Matches(); err != nil {
 			return false, queryError(err)
@@ -157,16 +159,16 @@ func (r *queryRun) emit(rec *record, position, address []byte, fn visitor) (more
 // readRecord decodes a stored value, which must not change until the next call.
 func (r *queryRun) readRecord(stored []byte) (err error) {
 	if r.systemSize == 0 {
-		r.rec, err = r.c.readRecord(stored, &r.scratch.doc)
+		r.rec, err = r.c.ReadRecord(stored, &r.scratch.Doc)
 		return err
 	}
-	if r.rec, err = readHeader(stored); err != nil {
+	if r.rec, err = layout.ReadHeader(stored); err != nil {
 		return err
 	}
-	r.rec.doc = stored[headerBytes:]
-	r.rec.client = len(r.rec.doc) - 1
+	r.rec.Doc = stored[layout.HeaderBytes:]
+	r.rec.Client = len(r.rec.Doc) - 1
 	var digits [20]byte
-	r.rec.size = r.rec.client + r.systemSize + len(strconv.AppendInt(digits[:0], r.rec.ts, 10))
+	r.rec.Size = r.rec.Client + r.systemSize + len(strconv.AppendInt(digits[:0], r.rec.Timestamp, 10))
 	return nil
 }
 
@@ -186,7 +188,7 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 			continue
 		}
 		r.entries++
-		rec, err := r.lookup(appendItemKey(r.scratch.item[:0], r.c.no, r.plan.points[i]))
+		rec, err := r.lookup(layout.AppendItemKey(r.scratch.Item[:0], r.c.No, r.plan.points[i]))
 		if err != nil {
 			return false, err
 		}

@@ -4,16 +4,18 @@ import (
 	"bytes"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
 )
 
 // scope is the part of the container that a query covers.
 type scope struct {
 	ranges []*partition
-	key    partitionKey // nil: all of ranges
-	prefix []byte       // common prefix of addresses in scope
-	low    []byte       // inclusive lower bound of the effective partition key; empty if none
-	high   []byte       // exclusive upper bound; empty if none
-	exact  bool         // key names one logical partition
+	key    partitionkey.Key // nil: all of ranges
+	prefix []byte           // common prefix of addresses in scope
+	low    []byte           // inclusive lower bound of the effective partition key; empty if none
+	high   []byte           // exclusive upper bound; empty if none
+	exact  bool             // key names one logical partition
 }
 
 // resolveScope determines the scope from the headers, or from what WHERE pins.
@@ -32,17 +34,9 @@ func (r *queryRun) resolveScope() error {
 	case header != "" && narrow:
 		return apierror.BadRequest("A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not of both.")
 	case header != "":
-		key, err := parsePartitionKey(header)
-		if err != nil {
+		if s.key, err = d.key.Parse(header); err != nil {
 			return err
 		}
-		if len(key) > len(d.key.paths) {
-			return apierror.BadRequest("Partition key provided has more components than the container's definition.")
-		}
-		if len(key) == 0 {
-			key = make(partitionKey, len(d.key.paths))
-		}
-		s.key = key
 	case rangeID != "":
 		p, err := r.c.rangeByIDLocked(rangeID)
 		if err != nil {
@@ -52,12 +46,12 @@ func (r *queryRun) resolveScope() error {
 		return nil
 	case narrow: // WHERE only filters
 	default:
-		for _, path := range d.key.paths {
+		for _, path := range d.key.Paths {
 			v, ok := r.bound.Equal(path)
 			if !ok {
 				break
 			}
-			c, ok := componentOf(v)
+			c, ok := partitionkey.ComponentOf(v)
 			if !ok {
 				break
 			}
@@ -68,16 +62,16 @@ func (r *queryRun) resolveScope() error {
 		s.ranges = r.c.ranges
 		return r.checkCross()
 	}
-	s.exact = len(s.key) == len(d.key.paths)
-	s.prefix = d.key.appendEPK(nil, s.key)
+	s.exact = len(s.key) == len(d.key.Paths)
+	s.prefix = d.key.AppendEPK(nil, s.key)
 	if s.exact {
 		s.ranges = []*partition{r.c.rangeOfLocked(s.prefix)}
-		s.prefix = s.key.appendKey(s.prefix)
+		s.prefix = s.key.AppendKey(s.prefix)
 		return nil
 	}
-	end := prefixEnd(s.prefix)
+	end := layout.PrefixEnd(s.prefix)
 	for _, p := range r.c.ranges {
-		if bytes.Compare(p.min, end) < 0 && bytes.Compare(s.prefix, p.max) < 0 {
+		if bytes.Compare(p.Min, end) < 0 && bytes.Compare(s.prefix, p.Max) < 0 {
 			s.ranges = append(s.ranges, p)
 		}
 	}
@@ -103,7 +97,7 @@ func (r *queryRun) checkCross() error {
 }
 
 // holds reports whether an address is in scope.
-func (s *scope) holds(key *partitionKeyPaths, address []byte) bool {
+func (s *scope) holds(key *partitionkey.Paths, address []byte) bool {
 	if bytes.Compare(address, s.low) < 0 || len(s.high) > 0 && bytes.Compare(address, s.high) >= 0 {
 		return false
 	}
@@ -113,13 +107,13 @@ func (s *scope) holds(key *partitionKeyPaths, address []byte) bool {
 	if !bytes.HasPrefix(address, s.prefix) {
 		return false
 	}
-	n := key.epkLength()
-	return bytes.HasPrefix(address[n:], s.key.appendKey(nil))
+	n := key.EPKLength()
+	return bytes.HasPrefix(address[n:], s.key.AppendKey(nil))
 }
 
 func (s *scope) contains(epk []byte) bool {
 	for _, p := range s.ranges {
-		if p.holds(epk) {
+		if p.Holds(epk) {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/layout"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -13,11 +14,11 @@ import (
 type size struct{ items, bytes int }
 
 // sizeOf returns the size of an item; 0 for nil.
-func sizeOf(r *record) size {
+func sizeOf(r *layout.Record) size {
 	if r == nil {
 		return size{}
 	}
-	return size{1, r.size}
+	return size{1, r.Size}
 }
 
 func (s *size) add(o size) {
@@ -36,7 +37,7 @@ func (e *Engine) measure(c *container, low, high []byte) (s size, err error) {
 	defer func() { err = errors.Join(err, it.Close()) }()
 	var buf []byte
 	for it.First(); it.Valid(); it.Next() {
-		r, err := c.readRecord(it.Value(), &buf)
+		r, err := c.ReadRecord(it.Value(), &buf)
 		if err != nil {
 			return s, err
 		}
@@ -51,7 +52,7 @@ func (e *Engine) sizeOfPartition(c *container, p *partition) (size, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.size == nil {
-		s, err := e.measure(c, appendItemKey(nil, c.no, p.min), appendItemKey(nil, c.no, p.max))
+		s, err := e.measure(c, layout.AppendItemKey(nil, c.No, p.Min), layout.AppendItemKey(nil, c.No, p.Max))
 		if err != nil {
 			return s, err
 		}
@@ -69,8 +70,8 @@ func (t *transaction) grow(by size) error {
 	have, known := t.p.logical[string(t.partition)]
 	if !known {
 		var err error
-		low := appendItemKey(nil, t.c.no, t.partition)
-		if have, err = t.e.measure(t.c, low, prefixEnd(low)); err != nil {
+		low := layout.AppendItemKey(nil, t.c.No, t.partition)
+		if have, err = t.e.measure(t.c, low, layout.PrefixEnd(low)); err != nil {
 			return err
 		}
 		if t.p.logical == nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"byline/store/emulator/internal/index"
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -65,8 +67,8 @@ func (r *queryRun) runSorted() error {
 	}
 	kept := page{most: skip + want}
 	var key []byte
-	err := r.eachItem(func(_, address []byte, rec *record) (bool, error) {
-		key = r.appendTie(r.sortValues(key[:0], rec.doc), rec)
+	err := r.eachItem(func(_, address []byte, rec *layout.Record) (bool, error) {
+		key = r.appendTie(r.sortValues(key[:0], rec.Doc), rec)
 		at := len(key)
 		key = append(key, address...)
 		if !r.from.started || bytes.Compare(key, r.from.after) > 0 {
@@ -89,13 +91,13 @@ func (r *queryRun) runSorted() error {
 			if err := r.q.ctx.Err(); err != nil {
 				return err
 			}
-			rec, err := r.lookup(appendItemKey(r.scratch.item[:0], r.c.no, it.key[it.address:]))
+			rec, err := r.lookup(layout.AppendItemKey(r.scratch.Item[:0], r.c.No, it.key[it.address:]))
 			if err != nil {
 				return err
 			}
 			if rec != nil { // always true: the view is the same
-				r.item.Next(rec.doc)
-				if err := r.addRow(rec.doc); err != nil {
+				r.item.Next(rec.Doc)
+				if err := r.addRow(rec.Doc); err != nil {
 					return err
 				}
 			}
@@ -111,16 +113,16 @@ func (r *queryRun) runSorted() error {
 // sortValues appends the values of ORDER BY.
 func (r *queryRun) sortValues(dst, doc []byte) []byte {
 	for _, o := range r.bound.OrderBy() {
-		c := compositeColumn{path: o.Path, desc: o.Desc}
-		dst = c.appendValue(dst, sql.Lookup(doc, o.Path))
+		c := index.Column{Path: o.Path, Desc: o.Desc}
+		dst = c.AppendValue(dst, sql.Lookup(doc, o.Path))
 	}
 	return dst
 }
 
 // appendTie appends the resource id, which orders equal values, in the direction of the first term.
 // SDKs that merge partitions depend on it.
-func (r *queryRun) appendTie(dst []byte, rec *record) []byte {
-	rid := rec.rid
+func (r *queryRun) appendTie(dst []byte, rec *layout.Record) []byte {
+	rid := rec.RID
 	if r.bound.OrderBy()[0].Desc {
 		rid = ^rid
 	}

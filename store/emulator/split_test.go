@@ -3,98 +3,22 @@ package emulator
 import (
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/go-cmp/cmp"
-
-	"byline/store/emulator/internal/sql"
 )
-
-// TestEffectivePartitionKey_SDKVectors reads the test vectors in the module of azcosmos.
-func TestEffectivePartitionKey_SDKVectors(t *testing.T) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos").Output()
-	if err != nil {
-		t.Fatal("find the module of azcosmos:", err)
-	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "internal/epk/testdata/*.xml"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no vectors", err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var in struct {
-			Results []struct {
-				Description string `xml:"Input>Description"`
-				Value       string `xml:"Input>PartitionKeyValue"`
-				V1          string `xml:"Output>PartitionKeyHashV1"`
-				V2          string `xml:"Output>PartitionKeyHashV2"`
-			} `xml:"Result"`
-		}
-		if err := xml.Unmarshal(raw, &in); err != nil || len(in.Results) == 0 {
-			t.Fatal(file, err)
-		}
-		for _, v := range in.Results {
-			t.Run(v.Description, func(t *testing.T) {
-				values := []json.RawMessage{json.RawMessage(v.Value)}
-				if strings.HasPrefix(v.Value, "[") {
-					if err := json.Unmarshal([]byte(v.Value), &values); err != nil {
-						t.Fatal(err)
-					}
-				}
-				var key partitionKey
-				for _, one := range values {
-					if string(one) == "UNDEFINED" {
-						key = append(key, component{})
-						continue
-					}
-					// Numbers that JSON cannot express.
-					if f, ok := map[string]float64{"-0": math.Copysign(0, -1), `"NaN"`: math.Float64frombits(0xFFF8 << 48),
-						`"Infinity"`: math.Inf(1), `"-Infinity"`: math.Inf(-1)}[string(one)]; ok {
-						key = append(key, component{kind: componentNumber, number: f})
-						continue
-					}
-					value, err := sql.ParseValue(one)
-					if err != nil {
-						t.Fatal(err)
-					}
-					c, ok := componentOf(value)
-					if !ok {
-						t.Fatal("not a key")
-					}
-					key = append(key, c)
-				}
-				d := partitionKeyPaths{version: 2, multi: true}
-				got := formatEPK(d.appendEPK(nil, key))
-				for i := 0; i < len(v.V2); i += 32 { // the vectors are not masked
-					if got[i+1:i+32] != v.V2[i+1:i+32] {
-						t.Errorf("V2 %s, want %s", got, v.V2)
-					}
-				}
-				d = partitionKeyPaths{version: 1}
-				if got := formatEPK(d.appendEPK(nil, key)); got != v.V1 {
-					t.Errorf("V1 %s, want %s", got, v.V1)
-				}
-			})
-		}
-	}
-}
 
 // do sends a request and returns the response.
 func do(t testing.TB, e *Engine, method, path, body string, headers ...string) *http.Response {
@@ -491,7 +415,7 @@ func followSplits(t *testing.T, query string, more int) {
 			page := queryRange(t, e, "c", id, token, query, "X-Ms-Max-Item-Count", "4")
 			if page.status == http.StatusGone {
 				for _, r := range rangesIn(e, "c") {
-					if token, parents := token, partitionOf(e, "c", r).parents; rangeID(parents[len(parents)-1]) == id {
+					if token, parents := token, partitionOf(e, "c", r).Parents; partitionkey.RangeID(parents[len(parents)-1]) == id {
 						follow(r, token, pages)
 					}
 				}
@@ -527,7 +451,7 @@ func partitionOf(e *Engine, container, id string) *partition {
 	c := e.catalog.Load().databases["db"].containers[container]
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.ranges[slices.IndexFunc(c.ranges, func(p *partition) bool { return p.id() == id })]
+	return c.ranges[slices.IndexFunc(c.ranges, func(p *partition) bool { return p.ID() == id })]
 }
 
 func TestCreateContainer_Partitions(t *testing.T) {
@@ -622,7 +546,7 @@ func TestSplit_Interrupted(t *testing.T) {
 	if err := e.Split("db", "c", "0"); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []byte{kindFeed, kindOrder} {
+	for _, kind := range []byte{layout.KindFeed, layout.KindOrder} {
 		it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
 		if err != nil {
 			t.Fatal(err)
@@ -644,18 +568,17 @@ func TestQuery_FeedRange(t *testing.T) {
 	for _, paths := range [][]string{{"/pk"}, {"/pk", "/sub"}} {
 		e := newEngine(t, Options{Partitions: 2})
 		c := newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: paths, Version: 2}})
-		in := e.catalog.Load().databases["db"].containers["c"]
 		where := map[string][]byte{} // effective partition keys by id
 		for i := range 60 {
 			id, text := strconv.Itoa(i), strconv.Itoa(i%40)
-			key, of := azcosmos.NewPartitionKeyString(text), partitionKey{{kind: componentString, text: text}}
+			key, of := azcosmos.NewPartitionKeyString(text), []string{text}
 			if len(paths) > 1 {
-				key, of = key.AppendString("x"), append(of, component{kind: componentString, text: "x"})
+				key, of = key.AppendString("x"), append(of, "x")
 			}
 			if _, err := c.CreateItem(context.Background(), key, fmt.Appendf(nil, `{"id":%q,"pk":%q,"sub":"x","kind":"k","n":%d}`, id, text, i), nil); err != nil {
 				t.Fatal(err)
 			}
-			where[id] = in.def.key.appendEPK(nil, of)
+			where[id] = epkOf(t, e, of...)
 		}
 		for _, query := range []string{
 			`{"query":"SELECT VALUE c.id FROM c"}`,
@@ -685,7 +608,7 @@ func TestQuery_FeedRange(t *testing.T) {
 				}
 				high := map[string]string{"": "14", "14": "28", "28": "FF"}[low]
 				for _, id := range read("x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-start-epk", low, "x-ms-end-epk", high) {
-					if epk := formatEPK(where[id]); epk < low || epk >= high {
+					if epk := partitionkey.FormatEPK(where[id]); epk < low || epk >= high {
 						t.Errorf("%v %s: %s with key %s is not from %s to %s", paths, query, id, epk, low, high)
 					}
 				}
@@ -700,7 +623,7 @@ func TestQuery_FeedRange(t *testing.T) {
 					low, high := bounds[i], bounds[i+1]
 					some := read("x-ms-documentdb-partitionkeyrangeid", r.ID, "x-ms-start-epk", low, "x-ms-end-epk", high, "x-ms-read-key-type", "EffectivePartitionKeyRange")
 					for _, id := range some {
-						if epk := formatEPK(where[id]); epk < low || epk >= high {
+						if epk := partitionkey.FormatEPK(where[id]); epk < low || epk >= high {
 							t.Errorf("%v %s: %s with key %s is not from %s to %s", paths, query, id, epk, low, high)
 						}
 					}

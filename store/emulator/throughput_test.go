@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"net/http"
 	"strconv"
@@ -80,7 +81,7 @@ func TestThrottling(t *testing.T) {
 			t.Errorf("%s: got status %d, want 429", name, got)
 		}
 	}
-	if err := read(otherRange(e, "p"), nil); err != nil {
+	if err := read(otherRange(t, e, "p"), nil); err != nil {
 		t.Errorf("the other partition is throttled, too: %v", err)
 	}
 	clock.now = clock.now.Add(time.Duration(ms-1) * time.Millisecond)
@@ -114,7 +115,7 @@ func TestThrottling_SeveralPartitions(t *testing.T) {
 			clock := newFakeClock()
 			e := newEngine(t, Options{RUs: 100, Partitions: 2, Clock: clock.Now})
 			c := newContainer(t, e, azcosmos.ContainerProperties{})
-			for _, key := range []string{"p", otherRange(e, "p")} {
+			for _, key := range []string{"p", otherRange(t, e, "p")} {
 				mustCreate(t, c, key, `{"id":"1","pk":"`+key+`","n":1}`)
 			}
 			ranges := e.catalog.Load().databases["db"].containers["c"].ranges
@@ -148,16 +149,33 @@ func TestThrottling_SeveralPartitions(t *testing.T) {
 }
 
 // otherRange returns a key that is not in the physical partition of key.
-func otherRange(e *Engine, key string) string {
-	c := e.catalog.Load().databases["db"].containers["c"]
-	at := func(s string) *partition {
-		return c.rangeOfLocked(c.def.key.appendEPK(nil, partitionKey{{kind: componentString, text: s}}))
-	}
+func otherRange(t testing.TB, e *Engine, key string) string {
 	for i := 0; ; i++ {
-		if s := strconv.Itoa(i); at(s) != at(key) {
+		if s := strconv.Itoa(i); partitionOfKey(t, e, s) != partitionOfKey(t, e, key) {
 			return s
 		}
 	}
+}
+
+// epkOf returns the effective partition key of a key in container c, all of whose components are strings.
+func epkOf(t testing.TB, e *Engine, key ...string) []byte {
+	t.Helper()
+	header, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := &e.catalog.Load().databases["db"].containers["c"].def.key
+	parsed, err := paths.Parse(string(header))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths.AppendEPK(nil, parsed)
+}
+
+// partitionOfKey returns the physical partition of a key in container c.
+func partitionOfKey(t testing.TB, e *Engine, key string) *partition {
+	t.Helper()
+	return e.catalog.Load().databases["db"].containers["c"].rangeOfLocked(epkOf(t, e, key))
 }
 
 // TestThrottling_ClientRetries: azcosmos waits for the retry-after and succeeds.

@@ -9,6 +9,10 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/index"
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
+	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -20,7 +24,7 @@ type transaction struct {
 	q         *request // nil for purges, and in bulk requests, which are admitted once for all operations
 	c         *container
 	def       *definition
-	key       partitionKey
+	key       partitionkey.Key
 	partition []byte // prefix of the addresses
 	p         *partition
 	lsn       uint64
@@ -29,11 +33,11 @@ type transaction struct {
 	batch     *pebble.Batch
 	applied   bool             // set once batch is applied: Pebble takes over the bytes of large ones
 	items     *pebble.Iterator // for lookups; nil until the first
-	scratch   *scratch
+	scratch   *layout.Scratch
 
 	// Writes of a transactional batch so far: nil for deleted items. The maps are nil if there is
 	// only one operation.
-	written map[string]*record
+	written map[string]*layout.Record
 	uniques map[string]string
 }
 
@@ -41,15 +45,15 @@ type transaction struct {
 type opResult struct {
 	status int
 	charge float64
-	rec    *record // nil after a delete
+	rec    *layout.Record // nil after a delete
 }
 
 // commit runs fn in a transaction on the logical partition of key. If fn fails, nothing is written.
 // It returns once the write is durable, or without a write, what fn has read.
-func (e *Engine) commit(q *request, c *container, key partitionKey, several bool, fn func(*transaction) error) (*partition, uint64, error) {
+func (e *Engine) commit(q *request, c *container, key partitionkey.Key, several bool, fn func(*transaction) error) (*partition, uint64, error) {
 	t := transaction{e: e, q: q, c: c, key: key}
 	if several {
-		t.written, t.uniques = map[string]*record{}, map[string]string{}
+		t.written, t.uniques = map[string]*layout.Record{}, map[string]string{}
 	}
 	return t.finish(q.ctx, t.apply(q.ctx, fn))
 }
@@ -99,9 +103,9 @@ func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) er
 	}
 	t.def = c.def
 	if t.partition == nil {
-		t.partition = t.def.key.appendPartition(make([]byte, 0, 96), t.key)
+		t.partition = t.def.key.AppendPartition(make([]byte, 0, 96), t.key)
 	}
-	t.p = c.rangeOfLocked(t.partition[:t.def.key.epkLength()])
+	t.p = c.rangeOfLocked(t.partition[:t.def.key.EPKLength()])
 	if t.q != nil {
 		if err := t.e.admit(t.q, t.p); err != nil {
 			return err
@@ -114,9 +118,9 @@ func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) er
 	}
 	t.lsn = t.p.lsn + 1
 	t.batch = t.e.db.NewBatch()
-	t.scratch = scratches.Get().(*scratch)
+	t.scratch = layout.GetScratch()
 	err := fn(t)
-	t.scratch.release()
+	t.scratch.Release()
 	if t.items != nil {
 		if closing := t.items.Close(); closing != nil {
 			err = errors.Join(err, closing)
@@ -127,7 +131,7 @@ func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) er
 	}
 	var v [8]byte
 	binary.BigEndian.PutUint64(v[:], t.lsn)
-	if err := t.batch.Set(lsnKey(c.no, t.p.no), v[:], nil); err != nil {
+	if err := t.batch.Set(layout.LSNKey(c.No, t.p.No), v[:], nil); err != nil {
 		return err
 	}
 	if err := t.e.durable.apply(t.e.db, t.batch, t.p, t.lsn); err != nil {
@@ -170,9 +174,9 @@ func (e *Engine) writeItem(q *request, c *container, prepare func(*definition) (
 	}
 	resp.status, resp.charge = res.status, res.charge
 	if res.rec != nil {
-		resp.etag = res.rec.etag(c.no)
+		resp.etag = res.rec.ETag(c.No)
 		if !q.minimal() {
-			resp.body = res.rec.doc
+			resp.body = res.rec.Doc
 		}
 	}
 	return resp, nil
@@ -192,11 +196,11 @@ func (c *container) definition(ctx context.Context) (*definition, error) {
 
 // itemKey returns the key of an item, valid until the next call.
 func (t *transaction) itemKey(id string) []byte {
-	return append(appendItemKey(t.scratch.item[:0], t.c.no, t.partition), id...)
+	return append(layout.AppendItemKey(t.scratch.Item[:0], t.c.No, t.partition), id...)
 }
 
 // stored returns an item, or nil, and whether it has not expired. buf is as for readRecord.
-func (t *transaction) stored(id string, buf *[]byte) (rec *record, live bool, err error) {
+func (t *transaction) stored(id string, buf *[]byte) (rec *layout.Record, live bool, err error) {
 	if r, ok := t.written[id]; ok {
 		return r, r != nil, nil
 	}
@@ -215,7 +219,7 @@ func (t *transaction) stored(id string, buf *[]byte) (rec *record, live bool, er
 }
 
 // known is stored for an item that probably exists.
-func (t *transaction) known(id string, buf *[]byte) (rec *record, live bool, err error) {
+func (t *transaction) known(id string, buf *[]byte) (rec *layout.Record, live bool, err error) {
 	if r, ok := t.written[id]; ok {
 		return r, r != nil, nil
 	}
@@ -229,16 +233,16 @@ func (t *transaction) known(id string, buf *[]byte) (rec *record, live bool, err
 	return t.record(v, buf)
 }
 
-func (t *transaction) record(stored []byte, buf *[]byte) (rec *record, live bool, err error) {
-	r, err := t.c.readRecord(stored, buf)
+func (t *transaction) record(stored []byte, buf *[]byte) (rec *layout.Record, live bool, err error) {
+	r, err := t.c.ReadRecord(stored, buf)
 	if err != nil {
 		return nil, false, err
 	}
-	return &r, !t.def.expired(&r, t.e.o.Clock), nil
+	return &r, !t.def.ttl.Expired(&r, t.e.o.Clock), nil
 }
 
 // existing returns a live item and checks If-Match. buf is as for readRecord.
-func (t *transaction) existing(id, match string, buf *[]byte) (*record, error) {
+func (t *transaction) existing(id, match string, buf *[]byte) (*layout.Record, error) {
 	rec, live, err := t.known(id, buf)
 	if err != nil {
 		return nil, err
@@ -249,11 +253,11 @@ func (t *transaction) existing(id, match string, buf *[]byte) (*record, error) {
 	if match == "" {
 		return rec, nil
 	}
-	return rec, checkIfMatch(match, rec.etag(t.c.no))
+	return rec, checkIfMatch(match, rec.ETag(t.c.No))
 }
 
 func (t *transaction) checkKey(n *newItem) error {
-	if !n.key.equal(t.key) {
+	if !n.key.Equal(t.key) {
 		return apierror.PartitionKeyMismatch("PartitionKey extracted from document doesn't match the one specified in the header.")
 	}
 	return nil
@@ -263,7 +267,7 @@ func (t *transaction) create(n *newItem) (opResult, error) {
 	if err := t.checkKey(n); err != nil {
 		return opResult{}, err
 	}
-	old, live, err := t.stored(n.id, &t.scratch.doc)
+	old, live, err := t.stored(n.id, &t.scratch.Doc)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -274,11 +278,11 @@ func (t *transaction) create(n *newItem) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusCreated, charge.Create(len(rec.doc), cost.leaves, cost.composites), rec}, nil
+	return opResult{http.StatusCreated, charge.Create(len(rec.Doc), cost.Leaves, cost.Composites), rec}, nil
 }
 
 func (t *transaction) upsert(n *newItem, match string) (opResult, error) {
-	_, live, err := t.stored(n.id, &t.scratch.doc)
+	_, live, err := t.stored(n.id, &t.scratch.Doc)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -292,7 +296,7 @@ func (t *transaction) replace(id string, n *newItem, match string) (opResult, er
 	if err := t.checkKey(n); err != nil {
 		return opResult{}, err
 	}
-	old, err := t.existing(id, match, &t.scratch.doc)
+	old, err := t.existing(id, match, &t.scratch.Doc)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -303,30 +307,30 @@ func (t *transaction) replace(id string, n *newItem, match string) (opResult, er
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, charge.Replace(len(old.doc), len(rec.doc), cost.changed, cost.moved), rec}, nil
+	return opResult{http.StatusOK, charge.Replace(len(old.Doc), len(rec.Doc), cost.Changed, cost.Moved), rec}, nil
 }
 
 func (t *transaction) patch(id string, p *patch, match string) (opResult, error) {
-	old, err := t.existing(id, match, &t.scratch.doc)
+	old, err := t.existing(id, match, &t.scratch.Doc)
 	if err != nil {
 		return opResult{}, err
 	}
 	if p.condition != nil {
-		if ok, err := p.condition.Matches(old.doc); err != nil {
+		if ok, err := p.condition.Matches(old.Doc); err != nil {
 			return opResult{}, queryError(err)
 		} else if !ok {
 			return opResult{}, apierror.PreconditionFailed()
 		}
 	}
-	doc, err := p.apply(old.appendClientDoc(make([]byte, 0, old.client+len(t.c.selfLink)+systemBytes+64)), &t.def.key)
+	doc, err := p.apply(old.AppendClientDoc(make([]byte, 0, old.Client+len(t.c.SelfLink)+layout.SystemBytes+64)), &t.def.key)
 	if err != nil {
 		return opResult{}, err
 	}
 	if len(doc) > maxItemBytes {
 		return opResult{}, apierror.TooLarge()
 	}
-	if p.nests && tooDeep(doc) {
-		return opResult{}, apierror.BadRequest("The document is nested more than %d levels deep.", maxNesting)
+	if p.nests && sql.TooDeep(doc) {
+		return opResult{}, apierror.BadRequest("The document is nested more than %d levels deep.", sql.MaxNesting)
 	}
 	n, err := t.def.item(doc)
 	if err != nil {
@@ -339,11 +343,11 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, charge.Patch(len(old.doc), len(rec.doc), cost.changed, cost.moved, len(p.ops)), rec}, nil
+	return opResult{http.StatusOK, charge.Patch(len(old.Doc), len(rec.Doc), cost.Changed, cost.Moved, len(p.ops)), rec}, nil
 }
 
 func (t *transaction) delete(id, match string) (opResult, error) {
-	old, err := t.existing(id, match, &t.scratch.doc)
+	old, err := t.existing(id, match, &t.scratch.Doc)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -354,7 +358,7 @@ func (t *transaction) delete(id, match string) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusNoContent, charge.Create(len(old.doc), cost.leaves, cost.composites), nil}, nil
+	return opResult{http.StatusNoContent, charge.Create(len(old.Doc), cost.Leaves, cost.Composites), nil}, nil
 }
 
 func (t *transaction) read(id string) (opResult, error) {
@@ -362,33 +366,33 @@ func (t *transaction) read(id string) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, charge.Read(len(rec.doc)), rec}, nil
+	return opResult{http.StatusOK, charge.Read(len(rec.Doc)), rec}, nil
 }
 
 // put writes an item over old, which may be nil or, unless same, expired.
-func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCost, error) {
+func (t *transaction) put(n *newItem, old *layout.Record, same bool) (*layout.Record, index.Cost, error) {
 	if same {
 		if err := t.contend(n.id); err != nil {
-			return nil, indexCost{}, err
+			return nil, index.Cost{}, err
 		}
 	}
-	rec := &record{lsn: t.lsn, op: t.ops, ts: t.e.o.Clock().Unix(), ttl: n.ttl}
+	rec := &layout.Record{LSN: t.lsn, Op: t.ops, Timestamp: t.e.o.Clock().Unix(), TTL: n.ttl}
 	t.ops++
 	if same {
-		rec.rid = old.rid
+		rec.RID = old.RID
 	} else {
-		rec.rid = uint64(t.p.no)<<birthShift | t.lsn<<8 | uint64(rec.op)
+		rec.RID = uint64(t.p.No)<<layout.BirthShift | t.lsn<<8 | uint64(rec.Op)
 	}
-	rec.finish(t.c, n.doc, n.doc)
+	rec.Finish(&t.c.Container, n.doc, n.doc)
 	if err := t.grow(sizeOf(rec).minus(sizeOf(old))); err != nil {
-		return nil, indexCost{}, err
+		return nil, index.Cost{}, err
 	}
 	cost, err := t.index(n.id, old, rec)
 	if err != nil {
 		return nil, cost, err
 	}
-	t.scratch.value = rec.append(t.scratch.value[:0])
-	if err := t.batch.Set(t.itemKey(n.id), t.scratch.value, nil); err != nil {
+	t.scratch.Value = rec.Append(t.scratch.Value[:0])
+	if err := t.batch.Set(t.itemKey(n.id), t.scratch.Value, nil); err != nil {
 		return nil, cost, err
 	}
 	if t.written != nil {
@@ -398,7 +402,7 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 }
 
 // remove deletes an item.
-func (t *transaction) remove(id string, old *record) (indexCost, error) {
+func (t *transaction) remove(id string, old *layout.Record) (index.Cost, error) {
 	t.grown.add(size{}.minus(sizeOf(old)))
 	cost, err := t.index(id, old, nil)
 	if err != nil {

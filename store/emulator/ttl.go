@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -66,7 +68,7 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 		return 0, 0, err
 	}
 	for rest := addresses; len(rest) > 0; {
-		n := epkLength + keyLength(rest[0][epkLength:], components)
+		n := epkLength + partitionkey.KeyLength(rest[0][epkLength:], components)
 		partition := rest[0][:n]
 		same := 1 // one transaction per logical partition, unless it becomes large
 		for same < len(rest) && bytes.HasPrefix(rest[same], partition) {
@@ -80,7 +82,7 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 				}
 				done++
 				id := string(address[n:])
-				old, live, err := t.stored(id, &t.scratch.doc)
+				old, live, err := t.stored(id, &t.scratch.Doc)
 				if err != nil {
 					return err
 				}
@@ -107,12 +109,12 @@ func (e *Engine) expiredAddresses(ctx context.Context, c *container) (addresses 
 		return nil, 0, 0, err
 	}
 	defer c.mu.RUnlock()
-	if c.deleted || !c.def.ttlEnabled {
+	if c.deleted || !c.def.ttl.Enabled {
 		return nil, 0, 0, nil
 	}
 	it, err := e.db.NewIter(&pebble.IterOptions{
-		LowerBound: appendKind(nil, kindExpiry, c.no),
-		UpperBound: appendExpiryKey(nil, c.no, e.o.Clock().Unix()+1, nil),
+		LowerBound: layout.AppendKind(nil, layout.KindExpiry, c.No),
+		UpperBound: layout.AppendExpiryKey(nil, c.No, e.o.Clock().Unix()+1, nil),
 	})
 	if err != nil {
 		return nil, 0, 0, err
@@ -121,23 +123,5 @@ func (e *Engine) expiredAddresses(ctx context.Context, c *container) (addresses 
 	for it.First(); it.Valid() && len(addresses) < purgeBatch; it.Next() {
 		addresses = append(addresses, bytes.Clone(it.Key()[13:]))
 	}
-	return addresses, c.def.key.epkLength(), len(c.def.key.paths), it.Error()
-}
-
-// expiry returns the time, in seconds, at which an item expires.
-func (d *definition) expiry(r *record) (int64, bool) {
-	ttl := r.ttl
-	if ttl == 0 {
-		ttl = d.ttl
-	}
-	if !d.ttlEnabled || ttl <= 0 {
-		return 0, false
-	}
-	return r.ts + int64(ttl), true
-}
-
-// expired reports whether an item has expired. It calls clock only if the item can expire.
-func (d *definition) expired(r *record, clock func() time.Time) bool {
-	at, ok := d.expiry(r)
-	return ok && clock().Unix() >= at
+	return addresses, c.def.key.EPKLength(), len(c.def.key.Paths), it.Error()
 }

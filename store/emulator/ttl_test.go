@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"byline/internal/longtest"
+	"byline/store/emulator/internal/layout"
 )
 
 func TestTimeToLive(t *testing.T) {
@@ -93,7 +94,7 @@ func wantEmpty(t *testing.T, e *Engine) {
 	}
 	defer it.Close()
 	for it.First(); it.Valid(); it.Next() {
-		if k := it.Key()[0]; k != kindMeta && k != kindLSN {
+		if k := it.Key()[0]; k != layout.KindMeta && k != layout.KindLSN {
 			t.Errorf("left over: %q", it.Key())
 		}
 	}
@@ -141,7 +142,7 @@ func TestPurge_LargeItems(t *testing.T) {
 	if n := p.applied.Load() - before; n < 2 {
 		t.Errorf("%d transactions, want several", n)
 	}
-	scan(t, e, kindItem, e.catalog.Load().databases["db"].containers["c"], func(key, _ []byte) { t.Errorf("%q is left", key) })
+	scan(t, e, layout.KindItem, e.catalog.Load().databases["db"].containers["c"], func(key, _ []byte) { t.Errorf("%q is left", key) })
 	audit(t, e)
 }
 

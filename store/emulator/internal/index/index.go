@@ -1,4 +1,4 @@
-package emulator
+package index
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -19,8 +20,8 @@ import (
 // against its item.
 const maxRangeValue = 256
 
-// indexingPolicy is the protocol's indexing policy.
-type indexingPolicy struct {
+// Policy is the protocol's indexing policy.
+type Policy struct {
 	Mode      string            `json:"indexingMode"`
 	Automatic *bool             `json:"automatic"` // nil until complete
 	Included  []indexPath       `json:"includedPaths"`
@@ -50,8 +51,8 @@ const (
 	maxCompositeColumns = 8
 )
 
-// complete sets the service's defaults and checks the policy.
-func (p *indexingPolicy) complete() error {
+// Complete sets the service's defaults and checks the policy.
+func (p *Policy) Complete() error {
 	p.Mode = strings.ToLower(p.Mode)
 	if p.Mode == "" {
 		p.Mode = "consistent"
@@ -110,11 +111,11 @@ func (p *indexingPolicy) complete() error {
 	return nil
 }
 
-// indexPolicy is a parsed indexing policy. It is immutable.
-type indexPolicy struct {
+// Indexes is a parsed indexing policy. It is immutable.
+type Indexes struct {
 	root       *pathNode // nil if nothing is indexed
-	composites []compositeIndex
-	uniques    [][]sql.Path
+	Composites []Composite
+	Uniques    [][]sql.Path
 }
 
 // pathNode is a node in the tree of included and excluded paths. The most specific path wins.
@@ -124,29 +125,29 @@ type pathNode struct {
 	here     *bool // set by a path ending in /?
 }
 
-type compositeIndex struct {
-	no      uint16
-	columns []compositeColumn
+type Composite struct {
+	No      uint16
+	Columns []Column
 }
 
-type compositeColumn struct {
-	path sql.Path
-	desc bool
+type Column struct {
+	Path sql.Path
+	Desc bool
 }
 
-func newIndexPolicy(p *indexingPolicy, u *uniqueKeyPolicy) (indexPolicy, error) {
-	var x indexPolicy
+func New(p *Policy, u *UniqueKeys) (Indexes, error) {
+	var x Indexes
 	if u != nil {
 		for _, k := range u.UniqueKeys {
 			var paths []sql.Path
 			for _, s := range k.Paths {
-				path, err := parsePath(s)
+				path, err := ParsePath(s)
 				if err != nil {
 					return x, err
 				}
 				paths = append(paths, path)
 			}
-			x.uniques = append(x.uniques, paths)
+			x.Uniques = append(x.Uniques, paths)
 		}
 	}
 	if p.Mode == "none" {
@@ -164,21 +165,21 @@ func newIndexPolicy(p *indexingPolicy, u *uniqueKeyPolicy) (indexPolicy, error) 
 		}
 	}
 	for no, columns := range p.Composite {
-		index := compositeIndex{no: uint16(no)}
+		index := Composite{No: uint16(no)}
 		for _, c := range columns {
-			path, err := parsePath(c.Path)
+			path, err := ParsePath(c.Path)
 			if err != nil {
 				return x, err
 			}
-			index.columns = append(index.columns, compositeColumn{path: path, desc: c.Order == "descending"})
+			index.Columns = append(index.Columns, Column{Path: path, Desc: c.Order == "descending"})
 		}
-		x.composites = append(x.composites, index)
+		x.Composites = append(x.Composites, index)
 	}
 	return x, nil
 }
 
 func (n *pathNode) add(text string, yes bool) error {
-	path, err := parsePath(text)
+	path, err := ParsePath(text)
 	if err != nil {
 		return err
 	}
@@ -213,19 +214,19 @@ func (n *pathNode) child(name string) *pathNode {
 	return n.children[name]
 }
 
-// includes reports whether the range index has the values of path. It has no array elements.
-func (x *indexPolicy) includes(path sql.Path) bool {
-	return x.root != nil && len(path) > 0 && !isSystemProperty(path[0]) && x.included(path)
+// Includes reports whether the range index has the values of path. It has no array elements.
+func (x *Indexes) Includes(path sql.Path) bool {
+	return x.root != nil && len(path) > 0 && !layout.IsSystemProperty(path[0]) && x.included(path)
 }
 
-// sortsBy reports whether ORDER BY may name path alone. id and _ts are indexed under every policy;
+// SortsBy reports whether ORDER BY may name path alone. id and _ts are indexed under every policy;
 // other system properties depend on it.
-func (x *indexPolicy) sortsBy(path sql.Path) bool {
+func (x *Indexes) SortsBy(path sql.Path) bool {
 	return x.root != nil && (len(path) == 1 && (path[0] == "id" || path[0] == "_ts") || x.included(path))
 }
 
 // included reports whether the policy includes path.
-func (x *indexPolicy) included(path sql.Path) bool {
+func (x *Indexes) included(path sql.Path) bool {
 	n, inherited := x.root, false
 	for i := 0; ; i++ {
 		if n != nil && n.below != nil {
@@ -266,7 +267,7 @@ func hashStep[T string | []byte](h uint64, name T) uint64 {
 	return (h ^ 0xFF) * fnvPrime // separates names: 0xFF is never in UTF-8
 }
 
-func hashPath(p sql.Path) uint64 {
+func HashPath(p sql.Path) uint64 {
 	h := uint64(fnvOffset)
 	for _, s := range p {
 		h = hashStep(h, s)
@@ -276,7 +277,7 @@ func hashPath(p sql.Path) uint64 {
 
 // leaves appends the indexed leaves of a document in the order of their paths' hashes. They share
 // its bytes. doc is the client's part: system properties are not indexed.
-func (x *indexPolicy) leaves(dst []leaf, doc []byte) []leaf {
+func (x *Indexes) leaves(dst []leaf, doc []byte) []leaf {
 	if x.root == nil {
 		return dst
 	}
@@ -295,7 +296,7 @@ func appendLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint
 			return dst
 		}
 		for c := range jsonpart.Children(raw) {
-			name := memberName(c)
+			name := sql.MemberName(c)
 			dst = appendLeaves(dst, c.Value, n.child(string(name)), inherited, hashStep(hash, name))
 		}
 		return dst
@@ -353,8 +354,8 @@ func samePath(leaves []leaf) int {
 	return n
 }
 
-// appendRangeValue appends the value of a range index entry.
-func appendRangeValue(dst []byte, v sql.Value) []byte {
+// AppendRangeValue appends the value of a range index entry.
+func AppendRangeValue(dst []byte, v sql.Value) []byte {
 	at := len(dst)
 	dst = sql.AppendKey(dst, v)
 	if len(dst)-at > maxRangeValue {
@@ -367,22 +368,22 @@ func appendRangeValue(dst []byte, v sql.Value) []byte {
 
 // appendRangeEntry appends the key of a leaf's range index entry.
 func appendRangeEntry(dst []byte, container uint32, l leaf, address []byte) []byte {
-	return append(appendRangeValue(appendRangePrefix(dst, container, l.path), sql.ValueOf(l.raw)), address...)
+	return append(AppendRangeValue(layout.AppendRangePrefix(dst, container, l.path), sql.ValueOf(l.raw)), address...)
 }
 
 // appendEntry appends the key of a document's entry in a composite index, after the logical
 // partition.
-func (x *compositeIndex) appendEntry(dst []byte, doc []byte, id string) []byte {
-	for _, c := range x.columns {
-		dst = c.appendValue(dst, sql.Lookup(doc, c.path))
+func (x *Composite) appendEntry(dst []byte, doc []byte, id string) []byte {
+	for _, c := range x.Columns {
+		dst = c.AppendValue(dst, sql.Lookup(doc, c.Path))
 	}
 	return append(dst, id...)
 }
 
-func (c *compositeColumn) appendValue(dst []byte, v sql.Value) []byte {
+func (c *Column) AppendValue(dst []byte, v sql.Value) []byte {
 	at := len(dst)
 	dst = sql.AppendKey(dst, v)
-	if c.desc {
+	if c.Desc {
 		for i := at; i < len(dst); i++ {
 			dst[i] = ^dst[i]
 		}
@@ -390,11 +391,11 @@ func (c *compositeColumn) appendValue(dst []byte, v sql.Value) []byte {
 	return dst
 }
 
-// appendUniqueEntry appends the key of a document's entry for a unique key. It stops beyond
+// AppendUniqueEntry appends the key of a document's entry for a unique key. It stops beyond
 // maxIndexed: the caller refuses the item.
-func appendUniqueEntry(dst []byte, paths []sql.Path, doc []byte) []byte {
+func AppendUniqueEntry(dst []byte, paths []sql.Path, doc []byte) []byte {
 	for _, p := range paths {
-		if len(dst) > maxIndexed {
+		if len(dst) > MaxIndexed {
 			break
 		}
 		dst = sql.AppendKey(dst, sql.Lookup(doc, p))
@@ -406,9 +407,64 @@ func appendUniqueEntry(dst []byte, paths []sql.Path, doc []byte) []byte {
 // identifies the item.
 func lengthValue(n int) []byte { return binary.BigEndian.AppendUint16(nil, uint16(n)) }
 
-// sameIndex reports whether two definitions need the same index entries.
-func (d *definition) sameIndex(o *definition) bool {
-	a, err1 := json.Marshal(d.record.Properties.IndexingPolicy)
-	b, err2 := json.Marshal(o.record.Properties.IndexingPolicy)
-	return err1 == nil && err2 == nil && bytes.Equal(a, b) && d.ttlEnabled == o.ttlEnabled && d.ttl == o.ttl
+// HasComposite reports whether a composite index has exactly the columns of ORDER BY, all in its
+// directions or all reversed.
+func (x *Indexes) HasComposite(orders []sql.Order) bool {
+	for i := range x.Composites {
+		index := &x.Composites[i]
+		if len(index.Columns) != len(orders) {
+			continue
+		}
+		match := true
+		for j, o := range orders {
+			c := index.Columns[j]
+			match = match && slices.Equal(c.Path, o.Path) && (c.Desc != o.Desc) == (index.Columns[0].Desc != orders[0].Desc)
+		}
+		if match {
+			return true
+		}
+	}
+	return false
+}
+
+// Bounds narrows low and high, which enclose all values of the column, to a range.
+func (c *Column) Bounds(low, high []byte, rng sql.Range) (from, to []byte) {
+	prefix := low
+	from, to = low, high
+	start, end := rng.Low, rng.High
+	startSet, endSet, startIn, endIn := rng.LowSet, rng.HighSet, rng.LowInclusive, rng.HighInclusive
+	if c.Desc {
+		start, end = end, start
+		startSet, endSet, startIn, endIn = endSet, startSet, endIn, startIn
+	}
+	if startSet {
+		if from = c.AppendValue(prefix[:len(prefix):len(prefix)], start); !startIn {
+			from = layout.PrefixEnd(from)
+		}
+	}
+	if endSet {
+		if to = c.AppendValue(prefix[:len(prefix):len(prefix)], end); endIn {
+			to = layout.PrefixEnd(to)
+		}
+	}
+	return from, to
+}
+
+// RangeBounds returns the bounds of an interval in the range index. Entries that were cut are not
+// in order, so a bound that is cut includes all entries with its prefix.
+func RangeBounds(prefix []byte, rng sql.Range) (low, high []byte) {
+	key := func(v sql.Value) (key []byte, cut bool) {
+		key = sql.AppendKey(slices.Clone(prefix), v)
+		n := min(len(key), len(prefix)+maxRangeValue)
+		return key[:n], n < len(key)
+	}
+	low, cut := key(rng.Low)
+	if !rng.LowInclusive && !cut {
+		low = layout.PrefixEnd(low)
+	}
+	high, cut = key(rng.High)
+	if rng.HighInclusive || cut {
+		high = layout.PrefixEnd(high)
+	}
+	return low, high
 }
