@@ -13,6 +13,7 @@ import (
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/partitionkey"
+	"byline/store/emulator/internal/query"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -206,7 +207,7 @@ func (op *batchOp) checkSize(q *request, res opResult, size *int) error {
 	if res.rec == nil || !op.returnsItem(q) {
 		return nil
 	}
-	if *size > 0 && *size+len(res.rec.Doc) > maxPageBytes {
+	if *size > 0 && *size+len(res.rec.Doc) > query.MaxPageBytes {
 		return apierror.BatchResponseFull()
 	}
 	*size += len(res.rec.Doc)

@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/internal/longtest"
+	"byline/store/emulator/internal/query"
 )
 
 // TestQuery_TooMuchWork: the response is a 400 that names the construct.
@@ -334,30 +334,6 @@ func TestSort_LargeValues(t *testing.T) {
 	}
 }
 
-// TestPage_MatchesFullSort compares a bounded page with a sort of all items.
-func TestPage_MatchesFullSort(t *testing.T) {
-	for most := range 20 {
-		p := page{most: most}
-		var all [][]byte
-		for range rand.IntN(300) {
-			key := []byte{byte(rand.IntN(250)), byte(rand.IntN(250)), byte(len(all)), byte(len(all) >> 8)}
-			all = append(all, key)
-			p.add(key, 0)
-		}
-		p.trim()
-		slices.SortFunc(all, bytes.Compare)
-		want := all[:min(most, len(all))]
-		if len(p.items) != len(want) || p.more != (len(all) > most) {
-			t.Fatalf("%d of %d items, more %v; want %d", len(p.items), len(all), p.more, len(want))
-		}
-		for i, it := range p.items {
-			if !bytes.Equal(it.key, want[i]) {
-				t.Fatalf("item %d of %d is %v, want %v", i, most, it.key, want[i])
-			}
-		}
-	}
-}
-
 // heldContext is the context of a request whose tenth call of Err blocks until resume is closed.
 type heldContext struct {
 	context.Context
@@ -514,7 +490,7 @@ func TestChangeFeed_LogicalPartitionIsBounded(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
 	mustCreate(t, c, "rare", `{"id":"first","pk":"rare"}`)
-	if err := bulkLoad(e, 0, maxPageScan+500); err != nil { // under the key p
+	if err := bulkLoad(e, 0, query.MaxPageScan+500); err != nil { // under the key p
 		t.Fatal(err)
 	}
 	mustCreate(t, c, "rare", `{"id":"last","pk":"rare"}`)

@@ -3,7 +3,6 @@ package emulator
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"math"
 	"net/http"
@@ -16,13 +15,14 @@ import (
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/query"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
 // changeFeed serves the latest-version change feed of a physical or logical partition: every item
 // once, at the LSN of its last write. The items of one transaction are on one page. A page without
-// items is a 304 at the end of the feed, and an empty 200 after maxPageScan entries. Everything on
+// items is a 304 at the end of the feed, and an empty 200 after query.MaxPageScan entries. Everything on
 // a page is durable, so that a saved position survives a crash.
 func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err := c.rLock(q.ctx); err != nil {
@@ -40,7 +40,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err := checkSession(p, p.applied.Load(), token); err != nil {
 		return &response{container: c, partition: p}, err
 	}
-	size, err := pageSize(q)
+	size, err := query.PageSize(q.header)
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +49,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	}
 	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size, scratch: layout.GetScratch()}
 	defer f.scratch.Release()
-	if f.low, err = epkHeader(q, "X-Ms-Start-Epk"); err != nil {
-		return nil, err
-	}
-	if f.high, err = epkHeader(q, "X-Ms-End-Epk"); err != nil {
+	if f.low, f.high, err = query.FeedRange(q.header); err != nil {
 		return nil, err
 	}
 	view, err := e.viewLocked(c, []*partition{p}, token)
@@ -159,7 +156,7 @@ func (f *feedReader) response(end uint64) *response {
 		resp.status, resp.charge = http.StatusNotModified, charge.NotModified
 		return resp
 	}
-	resp.status, resp.body = http.StatusOK, f.scratch.Take(appendPageEnd(f.out, f.count))
+	resp.status, resp.body = http.StatusOK, f.scratch.Take(query.AppendListEnd(f.out, f.count))
 	resp.items, resp.counted = f.count, true
 	resp.charge = max(f.charge, charge.NotModified)
 	return resp
@@ -213,15 +210,6 @@ func (f *feedReader) seekTime() (err error) {
 		return r.Timestamp >= f.since
 	}))
 	return err
-}
-
-// epkHeader reads a bound of a feed range narrower than a physical partition.
-func epkHeader(q *request, name string) ([]byte, error) {
-	b, err := hex.DecodeString(q.get(name))
-	if err != nil {
-		return nil, apierror.InvalidHeader(name, q.get(name))
-	}
-	return b, nil
 }
 
 // holds reports whether an item is in the requested part of the partition.
@@ -302,14 +290,14 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		return 0, err
 	}
 	defer it.Close()
-	f.out = appendPageStart(f.scratch.Value[:0], "Documents", f.c.rid)
+	f.out = query.AppendListStart(f.scratch.Value[:0], "Documents", f.c.rid)
 	last = f.after
 	seen := 0
 	for it.First(); it.Valid(); it.Next() {
 		lsn, _ := layout.FeedPosition(it.Key())
 		seen++
 		if lsn != last {
-			if f.count >= f.size || len(f.out) >= maxPageBytes || seen > maxPageScan {
+			if f.count >= f.size || len(f.out) >= query.MaxPageBytes || seen > query.MaxPageScan {
 				return last, nil
 			}
 			if err := q.ctx.Err(); err != nil {

@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,16 +151,7 @@ func (e *Engine) recoverLSNs(c *container) error {
 
 // rangeOfLocked returns the physical partition of an effective partition key. The caller holds mu.
 func (c *container) rangeOfLocked(epk []byte) *partition {
-	lo, hi := 0, len(c.ranges)-1
-	for lo < hi {
-		mid := (lo + hi + 1) / 2
-		if bytes.Compare(c.ranges[mid].Min, epk) <= 0 {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	return c.ranges[lo]
+	return c.ranges[partitionkey.Search(len(c.ranges), func(i int) *partitionkey.Range { return &c.ranges[i].Range }, epk)]
 }
 
 // rangeByIDLocked finds a physical partition by its id, or, for the .NET and Java SDKs, by
@@ -198,7 +188,7 @@ func (e *Engine) containers(q *request) (*response, error) {
 	case q.method == http.MethodPost:
 		return e.createContainer(q)
 	case q.method == http.MethodGet:
-		return feedResponse("DocumentCollections", d.rid, bodies), nil
+		return listResponse("DocumentCollections", d.rid, bodies), nil
 	}
 	return nil, apierror.MethodNotAllowed()
 }

@@ -21,7 +21,7 @@ func (e *Engine) databases(q *request) (*response, error) {
 	case q.method == http.MethodPost:
 		return e.createDatabase(q)
 	case q.method == http.MethodGet:
-		return feedResponse("Databases", "", e.databaseBodies()), nil
+		return listResponse("Databases", "", e.databaseBodies()), nil
 	}
 	return nil, apierror.MethodNotAllowed()
 }

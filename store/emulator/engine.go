@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"byline/store/emulator/internal/query"
 	"byline/store/emulator/internal/sql"
 	"byline/store/emulator/internal/storage"
 
@@ -20,11 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-const (
-	maxNewRanges     = 256     // physical partitions of a new container
-	maxCachedQueries = 512     // cached parsed queries, and as many patch conditions
-	maxCachedText    = 8 << 10 // largest cached text
-)
+const maxNewRanges = 256 // physical partitions of a new container
 
 // Options configure an Engine. The zero value works.
 type Options struct {
@@ -120,11 +116,10 @@ type Engine struct {
 
 	durable    *durability
 	gate       *lowPriorityGate
-	longPages  chan struct{}                         // semaphore of queries whose page has longPage bytes or more
 	replica    *replica                              // nil without Options.ReplicaLag
 	inject     atomic.Pointer[func(Operation) Fault] // nil without Inject
-	queries    parserCache
-	conditions parserCache // of patches
+	queries    *query.Engine
+	conditions sql.Cache // of patches
 
 	stop context.CancelFunc
 	done chan struct{} // closed when the purge, sync and replica loops have ended
@@ -141,8 +136,8 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, host: uniqueHost(), queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
-		durable: newDurability(o.NoSync), gate: newLowPriorityGate(), longPages: make(chan struct{}, runtime.GOMAXPROCS(0)), changing: make(chan struct{}, 1), done: make(chan struct{})}
+	e := &Engine{o: o, host: uniqueHost(), queries: query.New(o.Clock), conditions: sql.NewCache(sql.ParseCondition),
+		durable: newDurability(o.NoSync), gate: newLowPriorityGate(), changing: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
 	if e.auth, err = newAuthenticator(o.Key); err != nil {
 		return nil, fmt.Errorf("key: not base64: %w", err)

@@ -95,21 +95,3 @@ func TestHostileRequests(t *testing.T) {
 		})
 	}
 }
-
-// TestParserCache_LongTexts: long texts are not cached.
-func TestParserCache_LongTexts(t *testing.T) {
-	e := newEngine(t, Options{})
-	c := newContainer(t, e, azcosmos.ContainerProperties{})
-	for i := range 3 {
-		text := fmt.Sprintf("SELECT * FROM c WHERE c.x = '%s%d'", strings.Repeat("x", maxCachedText), i)
-		if _, err := c.NewQueryItemsPager(text, pk("p"), nil).NextPage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := e.queries.cache.Len(); n != 0 {
-		t.Errorf("%d long queries are cached", n)
-	}
-	if _, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil).NextPage(t.Context()); err != nil || e.queries.cache.Len() != 1 {
-		t.Errorf("a short query is not cached: %v", err)
-	}
-}

@@ -118,7 +118,7 @@ func (e *Engine) offers(q *request) (*response, error) {
 		case q.method == http.MethodPost && isQuery(q):
 			return e.queryMetadata(q, "Offers", "", all)
 		case q.method == http.MethodGet:
-			return feedResponse("Offers", "", all), nil
+			return listResponse("Offers", "", all), nil
 		}
 		return nil, apierror.MethodNotAllowed()
 	}

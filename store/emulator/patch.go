@@ -93,7 +93,7 @@ func (p *patch) parseCondition(e *Engine, raw []byte) error {
 	if p.condition = nil; string(raw) == "null" {
 		return nil
 	}
-	query, err := e.conditions.parse(text)
+	query, err := e.conditions.Parse(text)
 	if err == nil {
 		p.condition, err = query.Bind(nil)
 	}

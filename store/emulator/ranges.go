@@ -100,7 +100,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 			c.changed(p) // for the next request
 		}
 	}
-	resp := feedResponse("PartitionKeyRanges", c.rid, rows)
+	resp := listResponse("PartitionKeyRanges", c.rid, rows)
 	resp.etag, resp.container = end.etag(), c
 	return resp, nil
 }

@@ -107,7 +107,7 @@ func (e *Engine) eachStored(c *container, def *definition, fn func(x *index.Writ
 		if err != nil {
 			return err
 		}
-		address := bytes.Clone(it.Key()[5:])
+		address := bytes.Clone(it.Key()[layout.AddressOffset:])
 		n := def.key.EPKLength()
 		n += partitionkey.KeyLength(address[n:], len(def.key.Paths))
 		x := index.Writer{Indexes: &def.index, TTL: def.ttl, Container: c.No, Partition: address[:n], Address: address, ID: string(address[n:]), Scratch: &buf}

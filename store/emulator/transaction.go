@@ -317,7 +317,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 	}
 	if p.condition != nil {
 		if ok, err := p.condition.Matches(old.Doc); err != nil {
-			return opResult{}, queryError(err)
+			return opResult{}, apierror.Query(err)
 		} else if !ok {
 			return opResult{}, apierror.PreconditionFailed()
 		}

@@ -18,7 +18,7 @@ func (t *transaction) index(id string, old, rec *layout.Record) (index.Cost, err
 	if err != nil {
 		return index.Cost{}, err
 	}
-	address := t.itemKey(id)[positionOffset:]
+	address := t.itemKey(id)[layout.AddressOffset:]
 	x := index.Writer{Batch: t.batch, Indexes: &t.def.index, TTL: t.def.ttl, Container: t.c.No, Partition: t.partition,
 		Address: address, ID: id, Scratch: t.scratch, Size: size}
 	return x.Replace(t.p.No, old, rec)

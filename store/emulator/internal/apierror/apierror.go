@@ -3,12 +3,14 @@ package apierror
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/sql"
 )
 
 // Substatus codes of the protocol.
@@ -41,6 +43,23 @@ func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Cod
 
 func BadRequest(format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "BadRequest", Message: fmt.Sprintf(format, args...), Charge: charge.BadRequest}
+}
+
+// Query formats an error of the query language as the service does: as JSON within the
+// message.
+func Query(err error) error {
+	var se *sql.Error
+	if !errors.As(err, &se) {
+		return err
+	}
+	detail, err := json.Marshal(map[string]any{"errors": []map[string]any{{
+		"severity": "Error", "code": "SC1001", "message": se.Message,
+		"location": map[string]int{"start": se.Pos, "end": se.End},
+	}}})
+	if err != nil {
+		return err
+	}
+	return BadRequest("%s", detail)
 }
 
 // InvalidHeader refuses the value of a header with this canonical name.

@@ -45,6 +45,11 @@ const (
 	MetaNext      = 'n' // the next number to allocate
 )
 
+// AddressOffset is the length of the kind and the container at the start of a key; the address follows in the key of
+// an item.
+const AddressOffset = 1 + 4
+
+// AppendKind appends the start of the keys of a kind in a container.
 func AppendKind(dst []byte, kind byte, container uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, kind), container)
 }

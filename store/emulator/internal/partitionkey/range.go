@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -52,6 +53,12 @@ func (p *Range) Holds(epk []byte) bool {
 // Descends reports whether partition no was split into p, directly or not.
 func (p *Range) Descends(no uint32) bool {
 	return slices.Contains(p.Parents, no)
+}
+
+// Search returns the index of the range that holds an effective partition key, of n ranges that are sorted and have
+// no gaps.
+func Search(n int, at func(i int) *Range, epk []byte) int {
+	return sort.Search(n-1, func(i int) bool { return bytes.Compare(at(i+1).Min, epk) > 0 })
 }
 
 // ID returns the id of the range in the protocol.

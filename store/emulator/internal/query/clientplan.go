@@ -1,13 +1,11 @@
-package emulator
+package query
 
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"byline/store/emulator/internal/apierror"
-	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -49,20 +47,17 @@ type planRangeInfo struct {
 // which a partition continues.
 const clientFilter = "{documentdb-formattableorderbyquery-filter}"
 
-// queryPlan serves a query plan request.
-func (e *Engine) queryPlan(c *container, b *sql.Bound, text string) (*response, error) {
-	body, err := planQuery(b, text)
-	if err != nil {
-		return nil, err
-	}
-	return &response{status: http.StatusOK, body: body, charge: charge.Metadata, container: c}, nil
-}
+// IsPlanRequest reports whether the client requests the plan of the query instead of its rows.
+func (r *Request) IsPlanRequest() bool { return r.is("X-Ms-Cosmos-Is-Query-Plan-Request") }
+
+// Plan returns the plan of the query, in the protocol's format.
+func (r *Request) Plan() ([]byte, error) { return planQuery(r.bound, r.text) }
 
 // planQuery returns the plan of a query, in JSON.
 func planQuery(b *sql.Bound, text string) ([]byte, error) {
 	clauses, err := sql.Split(text)
 	if err != nil {
-		return nil, queryError(err)
+		return nil, apierror.Query(err)
 	}
 	info, err := planOf(clauses, b)
 	if err != nil {

@@ -14,6 +14,29 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+// queryPlan is the protocol's PartitionedQueryExecutionInfo.
+type queryPlan struct{ QueryInfo planInfo }
+
+type planInfo struct {
+	DistinctType   string             `json:"distinctType"`
+	Top            *int               `json:"top"`
+	Offset         *int               `json:"offset"`
+	Limit          *int               `json:"limit"`
+	OrderBy        []string           `json:"orderBy"`
+	OrderByPaths   []string           `json:"orderByExpressions"`
+	GroupBy        []string           `json:"groupByExpressions"`
+	GroupByAliases []string           `json:"groupByAliases"`
+	Aggregates     []string           `json:"aggregates"`
+	AliasToType    map[string]*string `json:"groupByAliasToAggregateType"`
+	Rewritten      string             `json:"rewrittenQuery"`
+	SelectValue    bool               `json:"hasSelectValue"`
+	DCount         *struct{}          `json:"dCountInfo"`
+	NonStreaming   bool               `json:"hasNonStreamingOrderBy"`
+}
+
+// clientFilter is the placeholder that the client replaces by the position at which a partition continues.
+const clientFilter = "{documentdb-formattableorderbyquery-filter}"
+
 // TestQueryPlan checks the rewritten queries, and that the parser accepts them.
 func TestQueryPlan(t *testing.T) {
 	e := newEngine(t, Options{})
@@ -63,7 +86,7 @@ func TestQueryPlan(t *testing.T) {
 				}
 				return
 			}
-			var plan queryPlanInfo
+			var plan queryPlan
 			mustUnmarshal(t, got, &plan)
 			query := plan.QueryInfo.Rewritten
 			if strings.ReplaceAll(query, clientFilter, "FILTER") != want {
@@ -101,7 +124,7 @@ func TestQueryPlan_Grouping(t *testing.T) {
 			t.Fatal(err)
 		}
 		res := do(t, e, "POST", "/dbs/db/colls/c/docs", string(body), "Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
-		var plan queryPlanInfo
+		var plan queryPlan
 		mustUnmarshal(t, readAll(t, res), &plan)
 		want.Rewritten, want.DistinctType = plan.QueryInfo.Rewritten, "None" // see TestQueryPlan
 		if d := cmp.Diff(want, plan.QueryInfo, cmpopts.EquateEmpty()); d != "" {
@@ -120,7 +143,7 @@ func TestQueryPlan_RepeatedQuery(t *testing.T) {
 	if res.StatusCode != 200 || err != nil {
 		t.Fatalf("%s: %s %v", res.Status, got, err)
 	}
-	var plan queryPlanInfo
+	var plan queryPlan
 	if mustUnmarshal(t, got, &plan); plan.QueryInfo.Rewritten != "SELECT TOP 1 c.b FROM c" {
 		t.Errorf("got %s, want the plan of the last query", got)
 	}

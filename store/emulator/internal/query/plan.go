@@ -1,4 +1,4 @@
-package emulator
+package query
 
 import (
 	"bytes"
@@ -71,7 +71,7 @@ func (p *plan) continuation(span int) *continuation {
 // creation it has the items created in partition no, which p now holds at least in part.
 type span struct {
 	no        uint32 // of the physical partition
-	p         *partition
+	p         *partitionkey.Range
 	low, high []byte
 }
 
@@ -79,12 +79,12 @@ func (s *span) empty() bool { return bytes.Compare(s.low, s.high) >= 0 }
 
 // choosePlan prefers, in this order: point lookups; a composite index that serves ORDER BY; the
 // composite index with the most pinned columns; a range index that is shorter than a scan; a scan.
-func (r *queryRun) choosePlan() error {
+func (r *Query) choosePlan() error {
 	orders := r.bound.OrderBy()
 	switch {
-	case len(orders) >= 2 && !r.def.index.HasComposite(orders):
+	case len(orders) >= 2 && !r.c.Indexes.HasComposite(orders):
 		return apierror.BadRequest("The order by query does not have a corresponding composite index that it can be served from.")
-	case len(orders) == 1 && !r.def.index.SortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
+	case len(orders) == 1 && !r.c.Indexes.SortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
 		return apierror.BadRequest("The index path corresponding to the specified order-by item is excluded.")
 	}
 	var err error
@@ -103,7 +103,7 @@ func (r *queryRun) choosePlan() error {
 // ordered reports whether a composite index delivers the order.
 func (p *plan) ordered() bool { return p.composite != nil && p.kind&planSorted == 0 }
 
-func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
+func (r *Query) findPlan(orders []sql.Order) (plan, error) {
 	if p, ok := r.pointsPlan(); ok {
 		return p, nil
 	}
@@ -137,7 +137,7 @@ func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
 }
 
 // scanPlan reads everything in scope.
-func (r *queryRun) scanPlan() plan {
+func (r *Query) scanPlan() plan {
 	if r.scope.key == nil {
 		return r.orderPlan()
 	}
@@ -151,9 +151,9 @@ func (r *queryRun) scanPlan() plan {
 
 // orderPlan reads the items of physical partitions in order of creation: those created in each
 // partition and in its ancestors. A split does not move these entries, so positions stay valid.
-func (r *queryRun) orderPlan() plan {
-	p := plan{kind: planOrder, outside: len(r.scope.ranges) < len(r.c.ranges)}
-	add := func(no uint32, part *partition) {
+func (r *Query) orderPlan() plan {
+	p := plan{kind: planOrder, outside: len(r.scope.ranges) < len(r.c.Ranges)}
+	add := func(no uint32, part *partitionkey.Range) {
 		if slices.ContainsFunc(p.spans, func(s span) bool { return s.no == no }) {
 			return
 		}
@@ -171,7 +171,7 @@ func (r *queryRun) orderPlan() plan {
 
 // clip returns the bounds of the keys with a prefix and an address that is in scope and in a
 // physical partition.
-func (r *queryRun) clip(prefix []byte, part *partition) (low, high []byte) {
+func (r *Query) clip(prefix []byte, part *partitionkey.Range) (low, high []byte) {
 	n := len(prefix)
 	low = append(append(make([]byte, 0, n+len(r.scope.prefix)), prefix...), r.scope.prefix...)
 	high = layout.PrefixEnd(low)
@@ -188,14 +188,14 @@ func (r *queryRun) clip(prefix []byte, part *partition) (low, high []byte) {
 }
 
 // pointsPlan serves queries that name their items, like those of ReadMany.
-func (r *queryRun) pointsPlan() (plan, bool) {
+func (r *Query) pointsPlan() (plan, bool) {
 	idPath := sql.Path{"id"}
 	var tuples [][]sql.Value
 	var ok bool
 	if r.scope.exact {
 		tuples, ok = r.bound.Points(idPath)
 	} else {
-		tuples, ok = r.bound.Points(append(append([]sql.Path{}, r.def.key.Paths...), idPath)...)
+		tuples, ok = r.bound.Points(append(append([]sql.Path{}, r.c.Key.Paths...), idPath)...)
 	}
 	if !ok {
 		return plan{}, false
@@ -217,8 +217,8 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 			if !valid {
 				continue
 			}
-			address = r.def.key.AppendPartition(nil, key)
-			if !r.scope.contains(address[:r.def.key.EPKLength()]) || !r.scope.holds(&r.def.key, address) {
+			address = r.c.Key.AppendPartition(nil, key)
+			if !r.scope.contains(address[:r.c.Key.EPKLength()]) || !r.scope.holds(r.c.Key, address) {
 				p.points = append(p.points, nil)
 				continue
 			}
@@ -233,10 +233,10 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 // pinnedCompositeOrders reports whether a composite index provides the order, given what WHERE pins. It
 // does not depend on the scope: a query is accepted or refused alike for every part of the
 // container.
-func (r *queryRun) pinnedCompositeOrders(o sql.Order) bool {
-	for i := range r.def.index.Composites {
-		columns := r.def.index.Composites[i].Columns
-		pinned := r.pinned(&r.def.index.Composites[i])
+func (r *Query) pinnedCompositeOrders(o sql.Order) bool {
+	for i := range r.c.Indexes.Composites {
+		columns := r.c.Indexes.Composites[i].Columns
+		pinned := r.pinned(&r.c.Indexes.Composites[i])
 		for _, c := range columns[:min(pinned+1, len(columns))] {
 			if slices.Equal(c.Path, o.Path) {
 				return true
@@ -247,7 +247,7 @@ func (r *queryRun) pinnedCompositeOrders(o sql.Order) bool {
 }
 
 // pinned returns the number of leading columns that WHERE pins to a value.
-func (r *queryRun) pinned(index *index.Composite) int {
+func (r *Query) pinned(index *index.Composite) int {
 	for i, c := range index.Columns {
 		if _, ok := r.bound.Equal(c.Path); !ok {
 			return i
@@ -258,10 +258,10 @@ func (r *queryRun) pinned(index *index.Composite) int {
 
 // compositePlan finds the best composite index: one that delivers ORDER BY, then the one with the
 // most pinned columns.
-func (r *queryRun) compositePlan(orders []sql.Order) (best plan, found bool) {
+func (r *Query) compositePlan(orders []sql.Order) (best plan, found bool) {
 	bestScore := 0
-	for i := range r.def.index.Composites {
-		index := &r.def.index.Composites[i]
+	for i := range r.c.Indexes.Composites {
+		index := &r.c.Indexes.Composites[i]
 		pinned := r.pinned(index)
 		ordered, reverse := r.delivers(index, pinned, orders)
 		score := 2 * pinned
@@ -288,7 +288,7 @@ func (r *queryRun) compositePlan(orders []sql.Order) (best plan, found bool) {
 
 // delivers reports whether an index with pinned leading columns yields the order of the query, and
 // whether in reverse.
-func (r *queryRun) delivers(index *index.Composite, pinned int, orders []sql.Order) (ordered, reverse bool) {
+func (r *Query) delivers(index *index.Composite, pinned int, orders []sql.Order) (ordered, reverse bool) {
 	at := pinned
 	for _, o := range orders {
 		if _, ok := r.bound.Equal(o.Path); ok {
@@ -308,7 +308,7 @@ func (r *queryRun) delivers(index *index.Composite, pinned int, orders []sql.Ord
 }
 
 // scanComposite returns the range scan: equality on the pinned columns and a range on the next one.
-func (r *queryRun) scanComposite(index *index.Composite, pinned int) plan {
+func (r *Query) scanComposite(index *index.Composite, pinned int) plan {
 	low := layout.AppendCompositePrefix(make([]byte, 0, 128), r.c.No, index.No, r.scope.prefix)
 	covered := r.pinnedPartition()
 	for i := 0; i < pinned; i++ {
@@ -332,9 +332,9 @@ func (r *queryRun) scanComposite(index *index.Composite, pinned int) plan {
 
 // pinnedPartition returns the partition key paths that WHERE pins to the values of the scope: every
 // item in scope matches them.
-func (r *queryRun) pinnedPartition() []sql.Path {
+func (r *Query) pinnedPartition() []sql.Path {
 	var paths []sql.Path
-	for i, p := range r.def.key.Paths {
+	for i, p := range r.c.Key.Paths {
 		if v, ok := r.bound.Equal(p); ok {
 			if c, ok := partitionkey.ComponentOf(v); ok && c == r.scope.key[i] {
 				paths = append(paths, p)
@@ -348,16 +348,16 @@ func (r *queryRun) pinnedPartition() []sql.Path {
 // over WHERE.
 const maxTriedPaths = 100
 
-func (r *queryRun) triedPaths() []sql.Path {
+func (r *Query) triedPaths() []sql.Path {
 	paths := r.bound.Paths()
 	return paths[:min(len(paths), maxTriedPaths)]
 }
 
 // rangePlan serves equality on an included path.
-func (r *queryRun) rangePlan() (plan, bool) {
+func (r *Query) rangePlan() (plan, bool) {
 	for _, path := range r.triedPaths() {
 		v, ok := r.bound.Equal(path)
-		if !ok || !r.def.index.Includes(path) || v.Kind() >= sql.Array || v.Kind() == sql.Undefined || r.isPartitionKeyPath(path) {
+		if !ok || !r.c.Indexes.Includes(path) || v.Kind() >= sql.Array || v.Kind() == sql.Undefined || r.isPartitionKeyPath(path) {
 			continue
 		}
 		prefix := index.AppendRangeValue(layout.AppendRangePrefix(nil, r.c.No, index.HashPath(path)), v)
@@ -373,14 +373,14 @@ func (r *queryRun) rangePlan() (plan, bool) {
 
 // intervalPlan serves an interval of values on an included path. Entries of different partitions
 // are interleaved.
-func (r *queryRun) intervalPlan() (plan, bool) {
+func (r *Query) intervalPlan() (plan, bool) {
 	for _, path := range r.triedPaths() {
 		rng, ok := r.bound.Range(path)
-		if !ok || !r.def.index.Includes(path) || r.isPartitionKeyPath(path) {
+		if !ok || !r.c.Indexes.Includes(path) || r.isPartitionKeyPath(path) {
 			continue
 		}
 		low, high := index.RangeBounds(layout.AppendRangePrefix(nil, r.c.No, index.HashPath(path)), rng)
-		return plan{kind: planInterval, path: path, outside: len(r.scope.ranges) < len(r.c.ranges),
+		return plan{kind: planInterval, path: path, outside: len(r.scope.ranges) < len(r.c.Ranges),
 			spans: []span{{r.scope.ranges[0].No, r.scope.ranges[0], low, high}}}, true
 	}
 	return plan{}, false
@@ -398,7 +398,7 @@ const maxProbe = 1000
 
 // shorter reports whether an interval has fewer entries than a scan, by walking both. If both are
 // long, the scan wins: it needs no lookups.
-func (r *queryRun) shorter(interval, scan *plan) (bool, error) {
+func (r *Query) shorter(interval, scan *plan) (bool, error) {
 	if interval.spans[0].empty() {
 		return true, nil
 	}
@@ -426,7 +426,7 @@ func (r *queryRun) shorter(interval, scan *plan) (bool, error) {
 }
 
 // walk returns an iterator at the first entry of a plan's first span.
-func (r *queryRun) walk(p *plan) (*pebble.Iterator, error) {
+func (r *Query) walk(p *plan) (*pebble.Iterator, error) {
 	s := p.spans[0]
 	it, err := r.view.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: s.low, UpperBound: s.high}})
 	if err == nil {
@@ -436,8 +436,8 @@ func (r *queryRun) walk(p *plan) (*pebble.Iterator, error) {
 }
 
 // isPartitionKeyPath reports whether the scope pins a path.
-func (r *queryRun) isPartitionKeyPath(path sql.Path) bool {
-	for i, p := range r.def.key.Paths {
+func (r *Query) isPartitionKeyPath(path sql.Path) bool {
+	for i, p := range r.c.Key.Paths {
 		if i < len(r.scope.key) && slices.Equal(p, path) {
 			return true
 		}

@@ -1,4 +1,4 @@
-package emulator
+package query
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"byline/store/emulator/internal/apierror"
@@ -19,7 +20,7 @@ import (
 //
 // A token belongs to the order of the query's rows, not to its text: SDKs that merge the pages of
 // physical partitions resume an ORDER BY with a filter on the values of the last row and an older
-// token. See queryRun.fingerprint.
+// token. See Query.fingerprint.
 type continuation struct {
 	fingerprint [8]byte
 	plan        planKind // how the query finds its rows; see plan.order
@@ -39,9 +40,9 @@ const (
 const maxPosition = 16 << 10
 
 // positionLimit returns the length of the longest position whose token a client accepts.
-func positionLimit(q *request) (int, error) {
+func positionLimit(h http.Header) (int, error) {
 	const header = "X-Ms-Documentdb-Responsecontinuationtokenlimitinkb"
-	text := q.get(header)
+	text := h.Get(header)
 	if text == "" {
 		return maxPosition, nil
 	}
@@ -71,7 +72,7 @@ func (p *plan) separator(last, next []byte, limit int) []byte {
 // fingerprint identifies what positions of the query mean: the container, the logical partition and
 // the order of the rows. Only positions in a list of the query's own are bound to its text: groups,
 // distinct rows, and items that it names.
-func (r *queryRun) fingerprint() [8]byte {
+func (r *Query) fingerprint() [8]byte {
 	h := sha256.New()
 	write := func(part []byte) {
 		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part))))
@@ -86,7 +87,7 @@ func (r *queryRun) fingerprint() [8]byte {
 	write([]byte{byte(order)})
 	switch order {
 	case planAggregated, planPoints:
-		write(r.q.body)
+		write(r.body)
 	case planSorted:
 		for _, o := range r.bound.OrderBy() {
 			column(o.Path, o.Desc)

@@ -1,15 +1,20 @@
-package emulator
+package query
 
-import "byline/store/emulator/internal/layout"
+import (
+	"context"
+
+	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/layout"
+)
 
 // runAggregation computes all rows and returns a page of them.
-func (r *queryRun) runAggregation() error {
+func (r *Query) runAggregation(ctx context.Context) error {
 	agg := r.bound.NewAggregation()
 	var order []byte
-	err := r.eachItem(func(_, _ []byte, rec *layout.Record) (bool, error) {
+	err := r.eachItem(ctx, func(_, _ []byte, rec *layout.Record) (bool, error) {
 		order = r.sortValues(order[:0], rec.Doc)
 		if err := agg.Add(rec.Doc, order); err != nil {
-			return false, queryError(err)
+			return false, apierror.Query(err)
 		}
 		return true, nil
 	})
@@ -22,11 +27,11 @@ func (r *queryRun) runAggregation() error {
 	if r.from.started {
 		after = r.from.after
 	}
-	err = agg.Rows(r.q.ctx, after, func(row, position []byte) bool {
+	err = agg.Rows(ctx, after, func(row, position []byte) bool {
 		if limit >= 0 && emitted >= uint64(offset+limit) {
 			return false
 		}
-		if more = r.rows >= r.size || len(r.out) >= maxPageBytes; more {
+		if more = r.rows >= r.size || len(r.out) >= MaxPageBytes; more {
 			next = position
 			return false
 		}
@@ -42,7 +47,7 @@ func (r *queryRun) runAggregation() error {
 		return true
 	})
 	if err != nil {
-		return queryError(err)
+		return apierror.Query(err)
 	}
 	if more {
 		return r.continueAfter(r.plan.separator(after, next, r.limit), 0, emitted)

@@ -1,36 +1,66 @@
-package emulator
+package query
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
-	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/sql"
 )
 
-// queryRun executes one page of a query on one state of the database.
-type queryRun struct {
-	e     *Engine
-	q     *request
-	c     *container
-	def   *definition
-	bound *sql.Bound
-	text  string
+// Container is what a query needs to know of its container, as it is when the query begins.
+type Container struct {
+	*layout.Container
+	ResourceID string
+	Key        *partitionkey.Paths
+	KeyIndexed bool // there is an index of the partition key
+	Indexes    *index.Indexes
+	TTL        layout.TTL
+	Ranges     []*partitionkey.Range // sorted by Min, without gaps
+
+	// Size returns the number of a range's items, and their bytes. Page may call it.
+	Size func(*partitionkey.Range) (items, bytes int, err error)
+}
+
+// rangeOf returns the range of an effective partition key.
+func (c *Container) rangeOf(epk []byte) *partitionkey.Range {
+	return c.Ranges[partitionkey.Search(len(c.Ranges), func(i int) *partitionkey.Range { return c.Ranges[i] }, epk)]
+}
+
+// rangeByID finds a range by its id, or, for the .NET and Java SDKs, by "<container resource id>,<id>".
+func (c *Container) rangeByID(id string) (*partitionkey.Range, error) {
+	id = strings.TrimPrefix(id, c.ResourceID+",")
+	for _, p := range c.Ranges {
+		if p.ID() == id {
+			return p, nil
+		}
+	}
+	return nil, apierror.RangeGone()
+}
+
+// Query executes one page of a query on one state of the database: Open, Page, Close. It is not safe for concurrent
+// use.
+type Query struct {
+	*Request
+	c     Container
 	scope scope
 	plan  plan
+	first *partitionkey.Range // of the page
 	size  int
 	limit int // length of the longest position
 	from  continuation
-	state view
-	view  *pebble.Iterator // of state; later iterators are clones
+	view  *pebble.Iterator // of the state; later iterators are clones
 	taken bool             // view is in use
 	items *pebble.Iterator // for lookups; nil until the first
 
@@ -50,112 +80,112 @@ type queryRun struct {
 	loaded     int // their bytes
 }
 
-// runQuery serves a page of a query over items.
-func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, text string) (resp *response, err error) {
-	began := time.Now()
-	r := queryRun{e: e, q: q, c: c, bound: b, text: text, item: b.Evaluator(), scratch: layout.GetScratch()}
-	defer r.scratch.Release()
-	if r.size, err = pageSize(q); err != nil {
+// Page is one page of rows.
+type Page struct {
+	Body         []byte // the list, in the protocol's format
+	Rows         int
+	Charge       float64
+	Continuation string   // of the next page; "" for none
+	Header       []string // metrics that the client asked for: alternating canonical names and values
+}
+
+// On returns the query over a container, before it has read anything.
+func (r *Request) On(c Container) (*Query, error) {
+	q := &Query{Request: r, c: c, item: r.bound.Evaluator()}
+	var err error
+	if q.size, err = PageSize(r.header); err != nil {
 		return nil, err
 	}
-	if r.limit, err = positionLimit(q); err != nil {
+	if q.limit, err = positionLimit(r.header); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	p, err := r.begin()
-	if err != nil {
+	if err := q.resolveScope(); err != nil {
 		return nil, err
 	}
-	resp = (&response{container: c, partition: p}).at(e, r.state.at(p))
-	partitions := []*partition{p}
-	if r.plan.readsAllRanges() {
-		partitions = r.scope.ranges
-		resp.payers = partitions
-	}
-	if err := e.admit(q, partitions...); err != nil {
-		return resp, err
-	}
-	for _, one := range partitions {
-		if err := checkSession(one, one.applied.Load(), q.get("X-Ms-Session-Token")); err != nil {
-			return resp, err
-		}
-	}
-	if err := r.run(); err != nil {
-		return resp, err
-	}
-	for _, p := range r.scope.ranges {
-		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil {
+	if token := r.header.Get("X-Ms-Continuation"); token != "" { // after resolveScope: a client that has to merge partitions sends its own
+		if q.from, err = decodeContinuation(token); err != nil {
 			return nil, err
 		}
 	}
-	metrics := queryMetrics{retrieved: r.filtered, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
-	resp.status, resp.body = http.StatusOK, r.scratch.Take(appendPageEnd(r.out, r.rows))
-	resp.items, resp.counted = r.rows, true
-	if resp.charge, err = r.charge(); err != nil {
+	return q, nil
+}
+
+// Scope returns the ranges that have the items of the query.
+func (r *Query) Scope() []*partitionkey.Range { return r.scope.ranges }
+
+// Open chooses the plan, and lets the query read a state of the database, which is not used afterwards. The query
+// then needs no lock: splits and other changes of the container neither wait for it nor affect it.
+func (r *Query) Open(db pebble.Reader) (err error) {
+	if r.view, err = db.NewIter(nil); err != nil {
+		return err
+	}
+	if err := r.choosePlan(); err != nil {
+		return err
+	}
+	if r.from.plan != 0 && (r.from.plan != r.plan.order() || r.from.fingerprint != r.fingerprint()) {
+		return invalidContinuation()
+	}
+	at, err := r.currentSpan()
+	if err != nil {
+		return err
+	}
+	r.first = r.plan.spans[at].p
+	return nil
+}
+
+// Range returns the range of the page, or the first of several.
+func (r *Query) Range() *partitionkey.Range { return r.first }
+
+// Reads returns the ranges that the page reads.
+func (r *Query) Reads() []*partitionkey.Range {
+	if r.plan.readsAllRanges() {
+		return r.scope.ranges
+	}
+	return []*partitionkey.Range{r.first}
+}
+
+// Page reads the page.
+func (r *Query) Page(ctx context.Context) (*Page, error) {
+	began := time.Now()
+	r.scratch = layout.GetScratch()
+	defer r.scratch.Release()
+	defer r.leaveLong()
+	if err := r.run(ctx); err != nil {
+		return nil, err
+	}
+	m := metrics{retrieved: r.filtered, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
+	page := &Page{Body: r.scratch.Take(AppendListEnd(r.out, r.rows)), Rows: r.rows}
+	var err error
+	if page.Charge, err = r.charge(); err != nil {
 		return nil, err
 	}
 	if r.next != nil {
 		r.next.fingerprint = r.fingerprint()
-		resp.continuation = r.next.encode()
+		page.Continuation = r.next.encode()
 	}
-	metrics.took = time.Since(began)
-	resp.extra = metrics.header(q)
-	if q.is("X-Ms-Cosmos-Populateindexmetrics") {
-		resp.extra = append(resp.extra, "X-Ms-Cosmos-Index-Utilization", base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
+	m.took = time.Since(began)
+	page.Header = m.header(r.header)
+	if r.is("X-Ms-Cosmos-Populateindexmetrics") {
+		page.Header = append(page.Header, "X-Ms-Cosmos-Index-Utilization", base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
 	}
-	return resp, nil
+	return page, nil
 }
 
-// begin opens a view of the container, chooses the plan, and returns the physical partition of the
-// page. The run then holds no lock: splits and other changes of the container neither wait for it
-// nor affect it.
-func (r *queryRun) begin() (*partition, error) {
-	if err := r.c.rLock(r.q.ctx); err != nil {
-		return nil, err
-	}
-	defer r.c.mu.RUnlock()
-	if r.c.deleted {
-		return nil, apierror.OwnerNotFound()
-	}
-	r.def = r.c.def
-	if err := r.resolveScope(); err != nil {
-		return nil, err
-	}
+// Close releases the state of the database.
+func (r *Query) Close() error {
 	var err error
-	if token := r.q.get("X-Ms-Continuation"); token != "" { // after resolveScope: a client that has to merge partitions sends its own
-		if r.from, err = decodeContinuation(token); err != nil {
-			return nil, err
-		}
+	if r.items != nil && r.items != r.view {
+		err = r.items.Close()
 	}
-	if r.state, err = r.e.viewLocked(r.c, r.scope.ranges, r.q.get("X-Ms-Session-Token")); err != nil {
-		return nil, err
+	if r.view != nil {
+		err = errors.Join(err, r.view.Close())
 	}
-	r.view, err = r.state.NewIter(nil)
-	r.state.release()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.choosePlan(); err != nil {
-		return nil, err
-	}
-	if r.from.plan != 0 && (r.from.plan != r.plan.order() || r.from.fingerprint != r.fingerprint()) {
-		return nil, invalidContinuation()
-	}
-	return r.currentPartition()
-}
-
-// currentPartition returns the physical partition of the page.
-func (r *queryRun) currentPartition() (*partition, error) {
-	at, err := r.currentSpan()
-	if err != nil {
-		return nil, err
-	}
-	return r.plan.spans[at].p, nil
+	return err
 }
 
 // currentSpan returns the span of a continuation. After a split that is the child with the
 // position, or the first child if the position is at the start.
-func (r *queryRun) currentSpan() (int, error) {
+func (r *Query) currentSpan() (int, error) {
 	if r.from.plan == 0 {
 		return 0, nil
 	}
@@ -177,7 +207,7 @@ func (r *queryRun) currentSpan() (int, error) {
 	if found >= 0 {
 		return found, nil
 	}
-	if slices.ContainsFunc(r.c.ranges, func(p *partition) bool { return p.Descends(r.from.span) }) {
+	if slices.ContainsFunc(r.c.Ranges, func(p *partitionkey.Range) bool { return p.Descends(r.from.span) }) {
 		return 0, apierror.RangeGone() // split: the client has to query the children
 	}
 	return 0, invalidContinuation() // belongs to another range
@@ -189,11 +219,11 @@ func (s *span) key(position []byte) []byte {
 }
 
 // positionOffset is the length of the kind and container in a key, which positions omit.
-const positionOffset = 5
+const positionOffset = layout.AddressOffset
 
 // iterator returns an iterator in the view of the run. The first one is closed at the end of the
 // run.
-func (r *queryRun) iterator(low, high []byte) (*pebble.Iterator, error) {
+func (r *Query) iterator(low, high []byte) (*pebble.Iterator, error) {
 	if !r.taken {
 		r.taken = true
 		r.view.SetBounds(low, high)
@@ -203,7 +233,7 @@ func (r *queryRun) iterator(low, high []byte) (*pebble.Iterator, error) {
 }
 
 // limits returns the rows to skip and the most rows to return, -1 for no limit.
-func (r *queryRun) limits() (offset, limit int) {
+func (r *Query) limits() (offset, limit int) {
 	offset, limit = 0, -1
 	if o, l, ok := r.bound.OffsetLimit(); ok {
 		offset, limit = o, l
@@ -215,40 +245,26 @@ func (r *queryRun) limits() (offset, limit int) {
 	return min(offset, plenty), min(limit, plenty)
 }
 
-func (r *queryRun) close() error {
-	if r.long {
-		<-r.e.longPages
-	}
-	var err error
-	if r.items != nil && r.items != r.view {
-		err = r.items.Close()
-	}
-	if r.view != nil {
-		err = errors.Join(err, r.view.Close())
-	}
-	return err
-}
-
 // run produces out and next.
-func (r *queryRun) run() error {
-	r.out = appendPageStart(r.scratch.Value[:0], "Documents", r.c.rid)
+func (r *Query) run(ctx context.Context) error {
+	r.out = AppendListStart(r.scratch.Value[:0], "Documents", r.c.ResourceID)
 	r.head = len(r.out)
 	if names, all := r.bound.Reads(); !all && !slices.ContainsFunc(names, layout.IsSystemProperty) {
 		var none layout.Record
-		none.Finish(&r.c.Container, []byte("{}"), nil)
+		none.Finish(r.c.Container, []byte("{}"), nil)
 		r.systemSize = none.Size - none.Client - len("0")
 	}
 	switch {
 	case r.plan.kind&planAggregated != 0:
-		return r.runAggregation()
+		return r.runAggregation(ctx)
 	case r.plan.kind&planSorted != 0:
-		return r.runSorted()
+		return r.runSorted(ctx)
 	}
-	return r.runStream()
+	return r.runStream(ctx)
 }
 
 // runStream returns items in the order of the plan until the page is full.
-func (r *queryRun) runStream() error {
+func (r *Query) runStream(ctx context.Context) error {
 	at, err := r.currentSpan()
 	if err != nil {
 		return err
@@ -272,7 +288,7 @@ func (r *queryRun) runStream() error {
 	if end >= 0 {
 		r.ahead = min(r.ahead, int(uint64(end)-emitted))
 	}
-	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *layout.Record) (bool, error) {
+	stopped, err := r.visit(ctx, &r.plan.spans[at], r.from, func(position, _ []byte, rec *layout.Record) (bool, error) {
 		if full {
 			last = r.plan.separator(last, position, r.limit)
 			return false, nil
@@ -282,7 +298,7 @@ func (r *queryRun) runStream() error {
 			setLast(position)
 			return end < 0 || emitted < uint64(end), nil
 		}
-		if err := r.addRow(rec.Doc); err != nil {
+		if err := r.addRow(ctx, rec.Doc); err != nil {
 			return false, err
 		}
 		emitted++
@@ -290,7 +306,7 @@ func (r *queryRun) runStream() error {
 		if end >= 0 && emitted >= uint64(end) {
 			return false, nil
 		}
-		full = r.rows >= r.size || len(r.out) >= maxPageBytes
+		full = r.rows >= r.size || len(r.out) >= MaxPageBytes
 		return !full || lookahead || len(last) > r.limit, nil
 	}, setLast)
 	if err != nil {
@@ -308,9 +324,9 @@ func (r *queryRun) runStream() error {
 }
 
 // addRow projects the current item into the page.
-func (r *queryRun) addRow(doc []byte) error {
+func (r *Query) addRow(ctx context.Context, doc []byte) error {
 	if len(r.out)+len(doc) >= longPage && !r.long {
-		if err := r.enterLong(); err != nil {
+		if err := r.enterLong(ctx); err != nil {
 			return err
 		}
 	}
@@ -322,7 +338,7 @@ func (r *queryRun) addRow(doc []byte) error {
 	} else {
 		var err error
 		if r.out, _, err = r.item.Project(r.out); err != nil { // there is a row: see emit
-			return queryError(err)
+			return apierror.Query(err)
 		}
 	}
 	r.rows++
@@ -334,18 +350,26 @@ func (r *queryRun) addRow(doc []byte) error {
 const longPage = 128 << 10
 
 // enterLong waits until the query may build a long page.
-func (r *queryRun) enterLong() error {
+func (r *Query) enterLong(ctx context.Context) error {
 	select {
-	case r.e.longPages <- struct{}{}:
+	case r.engine.longPages <- struct{}{}:
 		r.long = true
 		return nil
-	case <-r.q.ctx.Done():
-		return r.q.ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// leaveLong ends what enterLong began.
+func (r *Query) leaveLong() {
+	if r.long {
+		<-r.engine.longPages
+		r.long = false
 	}
 }
 
 // continueAfter sets the continuation of the next page: after a position in a span.
-func (r *queryRun) continueAfter(position []byte, span int, emitted uint64) error {
+func (r *Query) continueAfter(position []byte, span int, emitted uint64) error {
 	if len(position) > r.limit {
 		return apierror.BadRequest("The query cannot be continued: the position at the end of the page is longer than %d bytes, which is all that "+
 			"a continuation token of the size in 'x-ms-documentdb-responsecontinuationtokenlimitinkb' has room for.", r.limit)
@@ -357,14 +381,14 @@ func (r *queryRun) continueAfter(position []byte, span int, emitted uint64) erro
 
 // charge returns the charge of the page. Without an index on the partition key, the service finds
 // the items of a logical partition by a scan of the physical one, unless the query names their ids.
-func (r *queryRun) charge() (float64, error) {
+func (r *Query) charge() (float64, error) {
 	entries, loaded := r.entries, r.loaded
-	if r.scope.exact && !r.def.keyIndexed && r.plan.kind.withoutFlags() != planPoints {
-		all, err := r.e.sizeOfPartition(r.c, r.scope.ranges[0])
+	if r.scope.exact && !r.c.KeyIndexed && r.plan.kind.withoutFlags() != planPoints {
+		items, bytes, err := r.c.Size(r.scope.ranges[0])
 		if err != nil {
 			return 0, err
 		}
-		entries, loaded = max(entries, all.items), max(loaded, all.bytes)
+		entries, loaded = max(entries, items), max(loaded, bytes)
 	}
 	if r.bound.Aggregates() { // the service computes them from the index
 		loaded = 0

@@ -1,7 +1,8 @@
-package emulator
+package query
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"slices"
 	"sync"
@@ -46,7 +47,7 @@ const (
 // visitEntries continues a scan over an index. It looks up the items of several entries at a time,
 // in key order: a lookup near the last one is several times faster. Items beyond the end of the page
 // are not charged.
-func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+func (r *Query) visitEntries(ctx context.Context, it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	ahead := lookupPool.Get().(*lookups)
 	defer ahead.release()
 	seen := 0
@@ -62,14 +63,14 @@ func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() boo
 		ahead.entries, ahead.bytes = entries, buf
 		for i := range entries {
 			seen++
-			if err := r.countEntry(); err != nil {
+			if err := r.countEntry(ctx); err != nil {
 				return false, err
 			}
 			more, err := r.visitEntry(&entries[i], fn)
 			if err != nil || !more {
 				return true, err
 			}
-			if pause != nil && seen >= maxPageScan {
+			if pause != nil && seen >= MaxPageScan {
 				pause(entries[i].position)
 				return true, nil
 			}
@@ -79,7 +80,7 @@ func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() boo
 }
 
 // entryAt reads the entry at the iterator. Its bytes are appended to buf.
-func (r *queryRun) entryAt(it *pebble.Iterator, common int, buf []byte) (entry, []byte) {
+func (r *Query) entryAt(it *pebble.Iterator, common int, buf []byte) (entry, []byte) {
 	at := len(buf)
 	buf = append(buf, it.Key()[common:]...)
 	position := buf[at:len(buf):len(buf)]
@@ -105,7 +106,7 @@ func (r *queryRun) entryAt(it *pebble.Iterator, common int, buf []byte) (entry, 
 
 // lookAhead looks up the items of entries and appends them to buf. It leaves errors to visitEntry,
 // which may not reach the entry.
-func (r *queryRun) lookAhead(entries []entry, buf []byte) []byte {
+func (r *Query) lookAhead(entries []entry, buf []byte) []byte {
 	if len(entries) < 2 {
 		return buf
 	}
@@ -137,7 +138,7 @@ func (r *queryRun) lookAhead(entries []entry, buf []byte) []byte {
 }
 
 // visitEntry visits the item of one index entry.
-func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
+func (r *Query) visitEntry(e *entry, fn visitor) (more bool, err error) {
 	if e.key == nil {
 		return true, nil
 	}
@@ -162,7 +163,7 @@ func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
 
 // lookup reads an item in the query's view, or returns nil. The record is valid until the next
 // lookup.
-func (r *queryRun) lookup(key []byte) (rec *layout.Record, err error) {
+func (r *Query) lookup(key []byte) (rec *layout.Record, err error) {
 	stored, found, err := r.stored(key)
 	if !found || err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (r *queryRun) lookup(key []byte) (rec *layout.Record, err error) {
 
 // stored returns the stored value of an item in the query's view. It is valid until the next
 // lookup.
-func (r *queryRun) stored(key []byte) (value []byte, found bool, err error) {
+func (r *Query) stored(key []byte) (value []byte, found bool, err error) {
 	if r.items == nil {
 		if r.items, err = r.iterator(layout.AppendKind(make([]byte, 0, 5), layout.KindItem, r.c.No), layout.AppendKind(make([]byte, 0, 5), layout.KindItem, r.c.No+1)); err != nil {
 			return nil, false, err

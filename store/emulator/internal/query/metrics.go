@@ -1,8 +1,9 @@
-package emulator
+package query
 
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"byline/store/emulator/internal/sql"
 )
 
-// queryMetrics are the figures of a page for its query metrics.
-type queryMetrics struct {
+// metrics are the figures of a page for its query metrics.
+type metrics struct {
 	retrieved int // items read
 	loaded    int // their bytes
 	rows      int
@@ -22,8 +23,8 @@ type queryMetrics struct {
 }
 
 // header returns the query metrics header, if requested. Figures that are not measured are 0.
-func (w queryMetrics) header(q *request) []string {
-	if !q.is("X-Ms-Documentdb-Populatequerymetrics") {
+func (w metrics) header(h http.Header) []string {
+	if !isTrue(h, "X-Ms-Documentdb-Populatequerymetrics") {
 		return nil
 	}
 	ms := float64(w.took.Microseconds()) / 1000
@@ -50,7 +51,7 @@ func (w queryMetrics) header(q *request) []string {
 
 // indexMetrics describes the indexes that the plan uses, and the paths of WHERE that the policy
 // does not index.
-func (r *queryRun) indexMetrics() string {
+func (r *Query) indexMetrics() string {
 	single := func(p sql.Path) []byte {
 		return fmt.Appendf(nil, `{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, sql.AppendQuoted(nil, []byte(p.String()+"/?")))
 	}
@@ -59,7 +60,7 @@ func (r *queryRun) indexMetrics() string {
 		used = append(used, single(r.plan.path))
 	}
 	indexed := func(p sql.Path) bool {
-		if p[0] == "id" || layout.IsSystemProperty(p[0]) || r.def.index.Includes(p) {
+		if p[0] == "id" || layout.IsSystemProperty(p[0]) || r.c.Indexes.Includes(p) {
 			return true
 		}
 		return r.plan.composite != nil && slices.ContainsFunc(r.plan.composite.Columns, func(c index.Column) bool { return slices.Equal(c.Path, p) })

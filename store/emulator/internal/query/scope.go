@@ -1,4 +1,4 @@
-package emulator
+package query
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 // scope is the part of the container that a query covers.
 type scope struct {
-	ranges []*partition
+	ranges []*partitionkey.Range
 	key    partitionkey.Key // nil: all of ranges
 	prefix []byte           // common prefix of addresses in scope
 	low    []byte           // inclusive lower bound of the effective partition key; empty if none
@@ -19,14 +19,11 @@ type scope struct {
 }
 
 // resolveScope determines the scope from the headers, or from what WHERE pins.
-func (r *queryRun) resolveScope() error {
-	d, s := r.def, &r.scope
-	header, rangeID := r.q.get("X-Ms-Documentdb-Partitionkey"), r.q.get("X-Ms-Documentdb-Partitionkeyrangeid")
+func (r *Query) resolveScope() error {
+	s := &r.scope
+	header, rangeID := r.header.Get("X-Ms-Documentdb-Partitionkey"), r.header.Get("X-Ms-Documentdb-Partitionkeyrangeid")
 	var err error
-	if s.low, err = epkHeader(r.q, "X-Ms-Start-Epk"); err != nil {
-		return err
-	}
-	if s.high, err = epkHeader(r.q, "X-Ms-End-Epk"); err != nil {
+	if s.low, s.high, err = FeedRange(r.header); err != nil {
 		return err
 	}
 	narrow := len(s.low) > 0 || len(s.high) > 0
@@ -34,19 +31,19 @@ func (r *queryRun) resolveScope() error {
 	case header != "" && narrow:
 		return apierror.BadRequest("A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not of both.")
 	case header != "":
-		if s.key, err = d.key.Parse(header); err != nil {
+		if s.key, err = r.c.Key.Parse(header); err != nil {
 			return err
 		}
 	case rangeID != "":
-		p, err := r.c.rangeByIDLocked(rangeID)
+		p, err := r.c.rangeByID(rangeID)
 		if err != nil {
 			return err
 		}
-		s.ranges = []*partition{p}
+		s.ranges = []*partitionkey.Range{p}
 		return nil
 	case narrow: // WHERE only filters
 	default:
-		for _, path := range d.key.Paths {
+		for _, path := range r.c.Key.Paths {
 			v, ok := r.bound.Equal(path)
 			if !ok {
 				break
@@ -59,18 +56,18 @@ func (r *queryRun) resolveScope() error {
 		}
 	}
 	if s.key == nil {
-		s.ranges = r.c.ranges
+		s.ranges = r.c.Ranges
 		return r.checkCross()
 	}
-	s.exact = len(s.key) == len(d.key.Paths)
-	s.prefix = d.key.AppendEPK(nil, s.key)
+	s.exact = len(s.key) == len(r.c.Key.Paths)
+	s.prefix = r.c.Key.AppendEPK(nil, s.key)
 	if s.exact {
-		s.ranges = []*partition{r.c.rangeOfLocked(s.prefix)}
+		s.ranges = []*partitionkey.Range{r.c.rangeOf(s.prefix)}
 		s.prefix = s.key.AppendKey(s.prefix)
 		return nil
 	}
 	end := layout.PrefixEnd(s.prefix)
-	for _, p := range r.c.ranges {
+	for _, p := range r.c.Ranges {
 		if bytes.Compare(p.Min, end) < 0 && bytes.Compare(s.prefix, p.Max) < 0 {
 			s.ranges = append(s.ranges, p)
 		}
@@ -83,8 +80,8 @@ func (r *queryRun) resolveScope() error {
 
 // checkCross refuses the cross-partition queries that the service's gateway refuses: the client has
 // to merge partitions.
-func (r *queryRun) checkCross() error {
-	if !r.q.is("X-Ms-Documentdb-Query-Enablecrosspartition") {
+func (r *Query) checkCross() error {
+	if !r.is("X-Ms-Documentdb-Query-Enablecrosspartition") {
 		return apierror.BadRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
 			"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
 	}

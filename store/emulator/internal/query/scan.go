@@ -1,10 +1,12 @@
-package emulator
+package query
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"strconv"
 
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/layout"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -15,11 +17,11 @@ import (
 type visitor func(position, address []byte, rec *layout.Record) (bool, error)
 
 // visit calls fn for the matching items of a span after a position, and reports whether it stopped
-// early: because of fn, or, unless pause is nil, after maxPageScan entries. It then calls pause
+// early: because of fn, or, unless pause is nil, after MaxPageScan entries. It then calls pause
 // with the last position.
-func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+func (r *Query) visit(ctx context.Context, s *span, from continuation, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	if r.plan.kind.withoutFlags() == planPoints {
-		return r.visitPoints(from, fn)
+		return r.visitPoints(ctx, from, fn)
 	}
 	after, ended, err := r.resume(s, from)
 	if err != nil || ended {
@@ -42,14 +44,14 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	}
 	common := min(len(s.low), positionOffset)
 	if r.plan.kind.withoutFlags() == planPartition {
-		return r.visitItems(it, valid, next, common, fn, pause)
+		return r.visitItems(ctx, it, valid, next, common, fn, pause)
 	}
-	return r.visitEntries(it, valid, next, common, fn, pause)
+	return r.visitEntries(ctx, it, valid, next, common, fn, pause)
 }
 
 // resume returns the key in a span after which a visit begins, nil for the start of the span. ended reports
 // that a split has left nothing of the span to visit.
-func (r *queryRun) resume(s *span, from continuation) (after []byte, ended bool, err error) {
+func (r *Query) resume(s *span, from continuation) (after []byte, ended bool, err error) {
 	if !from.started {
 		return nil, false, nil
 	}
@@ -75,7 +77,7 @@ func (r *queryRun) resume(s *span, from continuation) (after []byte, ended bool,
 
 // seek moves an iterator to the first entry after a key in the order of the plan, or to the first of all if the
 // key is nil.
-func (r *queryRun) seek(it *pebble.Iterator, after []byte) (valid bool) {
+func (r *Query) seek(it *pebble.Iterator, after []byte) (valid bool) {
 	switch reverse := r.plan.reverse; {
 	case after == nil && reverse:
 		return it.Last()
@@ -88,17 +90,17 @@ func (r *queryRun) seek(it *pebble.Iterator, after []byte) (valid bool) {
 }
 
 // visitItems continues a scan over items, whose keys begin with common bytes that positions omit.
-func (r *queryRun) visitItems(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+func (r *Query) visitItems(ctx context.Context, it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	for seen := 1; valid; seen++ {
 		position := it.Key()[common:]
-		if err := r.countEntry(); err != nil {
+		if err := r.countEntry(ctx); err != nil {
 			return false, err
 		}
 		more, err := r.visitItem(position, it.Value(), fn)
 		if err != nil || !more {
 			return true, err
 		}
-		if pause != nil && seen >= maxPageScan {
+		if pause != nil && seen >= MaxPageScan {
 			pause(position)
 			return true, nil
 		}
@@ -108,16 +110,16 @@ func (r *queryRun) visitItems(it *pebble.Iterator, valid bool, next func() bool,
 }
 
 // countEntry counts an entry that was read. It checks the context now and then.
-func (r *queryRun) countEntry() error {
+func (r *Query) countEntry(ctx context.Context) error {
 	if r.entries++; r.entries%16 == 0 {
-		return r.q.ctx.Err()
+		return ctx.Err()
 	}
 	return nil
 }
 
 // visitItem visits an item of a scan over items.
-func (r *queryRun) visitItem(position, stored []byte, fn visitor) (more bool, err error) {
-	if !r.scope.holds(&r.def.key, position) {
+func (r *Query) visitItem(position, stored []byte, fn visitor) (more bool, err error) {
+	if !r.scope.holds(r.c.Key, position) {
 		return true, nil
 	}
 	if err := r.readRecord(stored); err != nil {
@@ -127,13 +129,13 @@ func (r *queryRun) visitItem(position, stored []byte, fn visitor) (more bool, er
 }
 
 // inScope reports whether an address is in the scope of the query.
-func (r *queryRun) inScope(address []byte) bool {
-	return r.scope.holds(&r.def.key, address) && (!r.plan.outside || r.scope.contains(address))
+func (r *Query) inScope(address []byte) bool {
+	return r.scope.holds(r.c.Key, address) && (!r.plan.outside || r.scope.contains(address))
 }
 
 // emit calls fn if the item is live, matches and yields a row: TOP, OFFSET and LIMIT count rows.
-func (r *queryRun) emit(rec *layout.Record, position, address []byte, fn visitor) (more bool, err error) {
-	if r.def.ttl.Expired(rec, r.e.o.Clock) {
+func (r *Query) emit(rec *layout.Record, position, address []byte, fn visitor) (more bool, err error) {
+	if r.c.TTL.Expired(rec, r.engine.clock) {
 		return true, nil
 	}
 	r.filtered++
@@ -141,14 +143,14 @@ func (r *queryRun) emit(rec *layout.Record, position, address []byte, fn visitor
 	r.item.Next(rec.Doc)
 	if !r.plan.covered {
 		if ok, err := r.item.Matches(); err != nil {
-			return false, queryError(err)
+			return false, apierror.Query(err)
 		} else if !ok {
 			return true, nil
 		}
 	}
 	if !r.bound.Aggregates() {
 		if ok, err := r.item.HasRow(); err != nil {
-			return false, queryError(err)
+			return false, apierror.Query(err)
 		} else if !ok {
 			return true, nil
 		}
@@ -157,7 +159,7 @@ func (r *queryRun) emit(rec *layout.Record, position, address []byte, fn visitor
 }
 
 // readRecord decodes a stored value, which must not change until the next call.
-func (r *queryRun) readRecord(stored []byte) (err error) {
+func (r *Query) readRecord(stored []byte) (err error) {
 	if r.systemSize == 0 {
 		r.rec, err = r.c.ReadRecord(stored, &r.scratch.Doc)
 		return err
@@ -172,7 +174,7 @@ func (r *queryRun) readRecord(stored []byte) (err error) {
 	return nil
 }
 
-func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err error) {
+func (r *Query) visitPoints(ctx context.Context, from continuation, fn visitor) (stopped bool, err error) {
 	first := 0
 	if from.started {
 		if len(from.after) != 4 {
@@ -181,7 +183,7 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 		first = int(binary.BigEndian.Uint32(from.after)) + 1
 	}
 	for i := first; i < len(r.plan.points); i++ {
-		if err := r.q.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 		if r.plan.points[i] == nil {
@@ -204,10 +206,10 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 }
 
 // eachItem visits every matching item of every span.
-func (r *queryRun) eachItem(fn visitor) error {
+func (r *Query) eachItem(ctx context.Context, fn visitor) error {
 	r.ahead = maxAhead
 	for i := range r.plan.spans {
-		if _, err := r.visit(&r.plan.spans[i], continuation{}, fn, nil); err != nil {
+		if _, err := r.visit(ctx, &r.plan.spans[i], continuation{}, fn, nil); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,8 @@
-package emulator
+package query
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"slices"
 
@@ -55,7 +56,7 @@ func (p *page) trim() {
 
 // runSorted reads all items in scope and keeps the keys of the first ones after the position. The
 // page is shorter if the keys take too much memory, even among rows that OFFSET skips.
-func (r *queryRun) runSorted() error {
+func (r *Query) runSorted(ctx context.Context) error {
 	offset, limit := r.limits()
 	if limit >= 0 && r.from.emitted >= uint64(offset+limit) {
 		return nil
@@ -67,7 +68,7 @@ func (r *queryRun) runSorted() error {
 	}
 	kept := page{most: skip + want}
 	var key []byte
-	err := r.eachItem(func(_, address []byte, rec *layout.Record) (bool, error) {
+	err := r.eachItem(ctx, func(_, address []byte, rec *layout.Record) (bool, error) {
 		key = r.appendTie(r.sortValues(key[:0], rec.Doc), rec)
 		at := len(key)
 		key = append(key, address...)
@@ -84,11 +85,11 @@ func (r *queryRun) runSorted() error {
 	more, last, next := kept.more, r.from.after, kept.cutoff.key
 	for i, it := range kept.items {
 		if i >= skip {
-			if len(r.out) >= maxPageBytes {
+			if len(r.out) >= MaxPageBytes {
 				more, next = true, it.key
 				break
 			}
-			if err := r.q.ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
 			rec, err := r.lookup(layout.AppendItemKey(r.scratch.Item[:0], r.c.No, it.key[it.address:]))
@@ -97,7 +98,7 @@ func (r *queryRun) runSorted() error {
 			}
 			if rec != nil { // always true: the view is the same
 				r.item.Next(rec.Doc)
-				if err := r.addRow(rec.Doc); err != nil {
+				if err := r.addRow(ctx, rec.Doc); err != nil {
 					return err
 				}
 			}
@@ -111,7 +112,7 @@ func (r *queryRun) runSorted() error {
 }
 
 // sortValues appends the values of ORDER BY.
-func (r *queryRun) sortValues(dst, doc []byte) []byte {
+func (r *Query) sortValues(dst, doc []byte) []byte {
 	for _, o := range r.bound.OrderBy() {
 		c := index.Column{Path: o.Path, Desc: o.Desc}
 		dst = c.AppendValue(dst, sql.Lookup(doc, o.Path))
@@ -121,7 +122,7 @@ func (r *queryRun) sortValues(dst, doc []byte) []byte {
 
 // appendTie appends the resource id, which orders equal values, in the direction of the first term.
 // SDKs that merge partitions depend on it.
-func (r *queryRun) appendTie(dst []byte, rec *layout.Record) []byte {
+func (r *Query) appendTie(dst []byte, rec *layout.Record) []byte {
 	rid := rec.RID
 	if r.bound.OrderBy()[0].Desc {
 		rid = ^rid
