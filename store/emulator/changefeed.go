@@ -105,18 +105,17 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 
 // feedReader reads one page.
 type feedReader struct {
-	e         *Engine
-	c         *container
-	p         *partition
-	prefix    []byte
-	low       []byte // inclusive lower bound of the effective partition key, or nil
-	high      []byte // exclusive upper bound, or nil
-	size      int
-	last      uint64 // last LSN of the view
-	after     uint64 // exclusive start of the page
-	since     int64  // skip items written before this time, in seconds
-	items     *pebble.Iterator
-	catchesUp bool // see lowPriorityGate
+	e      *Engine
+	c      *container
+	p      *partition
+	prefix []byte
+	low    []byte // inclusive lower bound of the effective partition key, or nil
+	high   []byte // exclusive upper bound, or nil
+	size   int
+	last   uint64 // last LSN of the view
+	after  uint64 // exclusive start of the page
+	since  int64  // skip items written before this time, in seconds
+	items  *pebble.Iterator
 
 	scratch *layout.Scratch
 	out     []byte // the response body so far
@@ -140,13 +139,7 @@ func (f *feedReader) page(q *request) (end uint64, err error) {
 	if f.after >= f.last {
 		return f.after, nil
 	}
-	if end, err = f.read(q); err != nil {
-		return 0, err
-	}
-	if f.catchesUp && f.p.backlog.grew(f.after, end, f.last) {
-		f.e.gate.lastGrowth.Store(time.Now().UnixNano())
-	}
-	return end, nil
+	return f.read(q)
 }
 
 // response returns the response for a page that ends at an LSN.
@@ -317,12 +310,6 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		}
 		if f.count > 0 {
 			f.out = append(f.out, ',')
-		} else if q.lowPriority() && f.e.o.Clock().Unix()-r.Timestamp >= int64(catchUpLag/time.Second) {
-			f.catchesUp = true
-			f.e.gate.lastCatchUp.Store(time.Now().UnixNano())
-			if f.e.gate.engaged() {
-				f.size = min(f.size, catchUpPageSize)
-			}
 		}
 		f.grow(len(r.Doc)+layout.SystemBytes, int(f.last-lsn)+1)
 		f.out = append(append(f.out, r.Doc[:len(r.Doc)-1]...), `,"_lsn":`...)

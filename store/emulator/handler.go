@@ -32,7 +32,7 @@ type request struct {
 	kind     Kind
 	region   int // that the client addressed
 	injected *Fault
-	slot     slot // of a low-priority request
+	slot     backgroundSlot // that the request holds, or nil
 }
 
 // origin says how a request reached the engine.

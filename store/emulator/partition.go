@@ -24,8 +24,7 @@ type partition struct {
 	writes  map[string][]time.Time // guarded by mu: recent changes, by item; nil without Options.ItemWriters
 	logical map[string]size        // guarded by mu: logical partitions written, by prefix of the addresses; nil without Options.PartitionBytes
 
-	budget  budget
-	backlog backlog
+	budget budget
 
 	applied atomic.Uint64 // last LSN visible to readers
 	synced  atomic.Uint64 // last durable LSN; see durability

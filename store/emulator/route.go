@@ -151,10 +151,10 @@ func (e *Engine) dispatch(q *request, endpoint string) (*response, error) {
 	case n == 5 && q.segments[4] == "pkranges":
 		return e.partitionKeyRanges(q)
 	case n <= itemSegments && q.segments[4] == "docs":
-		if err := e.gate.acquire(q.ctx, q); err != nil {
+		if err := e.background.enter(q); err != nil {
 			return nil, err
 		}
-		defer q.slot.release()
+		defer q.leave()
 		return e.items(q)
 	}
 	return nil, unsupportedResource(q.segments)

@@ -3,6 +3,7 @@ package emulator
 import (
 	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,37 @@ func (b *budget) pay(charge float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left -= charge
+}
+
+// lowPriority reports whether the client lets other requests go first.
+func (q *request) lowPriority() bool {
+	return strings.EqualFold(q.get("X-Ms-Cosmos-Priority-Level"), "Low")
+}
+
+// backgroundSlot is held by the running request of low priority. Such requests run one at a time, because requests of
+// normal priority share the processors with them, and in process also the Go scheduler.
+type backgroundSlot chan struct{}
+
+// enter waits for the slot if the request has low priority. Its only error is that of the context.
+func (s backgroundSlot) enter(q *request) error {
+	if !q.lowPriority() {
+		return nil
+	}
+	select {
+	case s <- struct{}{}:
+		q.slot = s
+		return nil
+	case <-q.ctx.Done():
+		return q.ctx.Err()
+	}
+}
+
+// leave frees the slot if the request holds it.
+func (q *request) leave() {
+	if q.slot != nil {
+		<-q.slot
+		q.slot = nil
+	}
 }
 
 // admit returns a 429 if one of the physical partitions is over its budget.

@@ -3,6 +3,7 @@ package emulator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -241,5 +242,65 @@ func TestNoSync(t *testing.T) {
 	}
 	if _, err := client.ReadItem(ctx, pk("p"), "1", nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBackground_OneAtATime: requests of low priority run one at a time; others do not wait for them.
+func TestBackground_OneAtATime(t *testing.T) {
+	request := func(ctx context.Context, priority string) *request {
+		return &request{ctx: ctx, header: http.Header{"X-Ms-Cosmos-Priority-Level": {priority}}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		slot := make(backgroundSlot, 1)
+		first, second := request(t.Context(), "Low"), request(t.Context(), "low")
+		if err := slot.enter(first); err != nil {
+			t.Fatal(err)
+		}
+		entered := make(chan error, 1)
+		go func() { entered <- slot.enter(second) }()
+		synctest.Wait()
+		if len(entered) > 0 {
+			t.Error("two requests of low priority run at the same time")
+		}
+		if err := slot.enter(request(t.Context(), "High")); err != nil {
+			t.Errorf("high priority: %v", err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Millisecond)
+		defer stop()
+		if err := slot.enter(request(ctx, "Low")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with a context that ends: got %v, want %v", err, context.DeadlineExceeded)
+		}
+		first.leave()
+		first.leave() // does nothing
+		if err := <-entered; err != nil {
+			t.Errorf("after the first: %v", err)
+		}
+		second.leave()
+	})
+}
+
+// TestBackground_SharesSync: a write of low priority that waits for the disk does not hold up the next.
+func TestBackground_SharesSync(t *testing.T) {
+	disk := newSlowDisk()
+	e := newEngineOn(t, disk.fs(), Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	release := disk.hold()
+	defer release()
+	write := func(id string) func() error {
+		return func() error {
+			h := http.Header{"X-Ms-Cosmos-Priority-Level": {"Low"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}}
+			r, err := e.Do(signed(t, http.MethodPost, "/dbs/db/colls/c/docs", h, []byte(`{"id":"`+id+`","pk":"p"}`)))
+			if err == nil && r.StatusCode != http.StatusCreated {
+				err = errors.New(r.Status)
+			}
+			return err
+		}
+	}
+	first, second := begun(t, e, write("1")), begun(t, e, write("2"))
+	release()
+	for _, done := range []<-chan error{first, second} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }

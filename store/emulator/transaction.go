@@ -81,7 +81,7 @@ func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64
 		return t.p, t.lsn - 1, err
 	}
 	if t.q != nil {
-		t.q.slot.release() // so that the next request shares the sync
+		t.q.leave() // so that the next request shares the sync
 	}
 	if err := e.durable.wait(t.batch, t.p, t.lsn); err != nil {
 		e.writesFailed(err)
