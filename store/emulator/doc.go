@@ -9,11 +9,10 @@
 // return is durable. After a write that cannot be made durable, the engine refuses writes with 503
 // until it is opened again.
 //
-// A request comes in at handler.go and is dispatched in route.go. A write of items (item.go, patch.go,
-// batch.go, bulk.go) is a transaction: transaction.go applies it, indexwriter.go maintains the indexes,
-// durability.go waits for the sync. A query (query.go) is parsed by package sql; queryrun.go executes one
-// page of it, by the plan that plan.go chooses from the indexes of index.go: scan.go and lookup.go find the
-// items, sorted.go and aggregation.go process those that need more than one pass. Keys are in keys.go.
+// This package has the protocol and the transactions: a request comes in at handler.go, is dispatched in route.go,
+// and a write of items is a transaction (transaction.go). Below it, package query turns SQL into pages of items, by
+// the indexes of package index; partitionkey places items in physical partitions, layout is the format of the stored
+// data, and storage opens Pebble.
 //
 // An Engine is safe for concurrent use. Open starts the background work (purge of expired items);
 // Close stops it and waits for requests in progress. One process at a time can open a data

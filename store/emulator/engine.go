@@ -42,9 +42,9 @@ type Options struct {
 	// engine as their transport, except at an IP address; and session tokens have an LSN for each region,
 	// -1 for all but the write region. Default: South Central US.
 	Regions []string
-	// MultipleWriteRegions makes every region take writes, which all regions see at once: there are no
+	// multipleWriteRegions makes every region take writes, which all regions see at once: there are no
 	// conflicts. Default: only the first region takes writes.
-	MultipleWriteRegions bool
+	multipleWriteRegions bool
 	// EntraDataPlaneOnly refuses Entra ID tokens, including that of Credential, for changes of databases
 	// and containers and for throughput (403, substatus 5300), as the service does. Default: they have the
 	// rights of the key.
@@ -142,7 +142,7 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if e.auth, err = newAuthenticator(o.Key); err != nil {
 		return nil, fmt.Errorf("key: not base64: %w", err)
 	}
-	if e.regions, err = newRegions(o.Regions, o.MultipleWriteRegions); err != nil {
+	if e.regions, err = newRegions(o.Regions, o.multipleWriteRegions); err != nil {
 		return nil, err
 	}
 	if e.db, e.lock, err = storage.Open(dir, memory, o.Logger, e.writesFailed); err != nil {

@@ -168,7 +168,7 @@ func TestRegions_Unavailable(t *testing.T) {
 // TestRegions_Writes: only the write region takes writes, unless all do.
 func TestRegions_Writes(t *testing.T) {
 	for multiple, want := range map[bool]int{false: http.StatusForbidden, true: http.StatusCreated} {
-		e := newEngine(t, Options{Regions: []string{"West US", "East US"}, MultipleWriteRegions: multiple})
+		e := newEngine(t, Options{Regions: []string{"West US", "East US"}, multipleWriteRegions: multiple})
 		newContainer(t, e, azcosmos.ContainerProperties{})
 		in := func(region int, method, path, body string, header ...string) *http.Response {
 			t.Helper()
