@@ -112,6 +112,10 @@ func TestImportRules_Model(t *testing.T) {
 		"store/changefeed": {"byline/store/blog"},
 		"store/jobs":       {"byline/store/blog"},
 		"store/emulator":   {"byline/store/blog", "byline/store/cosmos"},
+
+		"store/emulator/internal/sql":          {"byline/store"},
+		"store/emulator/internal/layout":       {"byline"},
+		"store/emulator/internal/partitionkey": {"byline/store/emulator/internal/layout", "byline/store/emulator/internal/index"},
 	} {
 		if len(all[folder]) == 0 {
 			t.Errorf("%s imports nothing", folder)
