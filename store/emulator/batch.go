@@ -52,7 +52,8 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 		return nil, apierror.TooLarge()
 	}
 	if len(q.body) > 0 && q.body[0] == hybridRow {
-		return nil, apierror.BadRequest("The batch request is in HybridRow, the binary format of the .NET SDK: only JSON is supported.")
+		return nil, apierror.BadRequest(
+			"The batch request is in HybridRow, the binary format of the .NET SDK: only JSON is supported.")
 	}
 	ops, err := parseBatch(q.body)
 	if err != nil {
@@ -61,7 +62,8 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	const atomic, continueOnError = "X-Ms-Cosmos-Batch-Atomic", "X-Ms-Cosmos-Batch-Continue-On-Error"
 	switch {
 	case q.is(atomic) && q.is(continueOnError):
-		return nil, apierror.BadRequest("The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic), strings.ToLower(continueOnError))
+		return nil, apierror.BadRequest(
+			"The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic), strings.ToLower(continueOnError))
 	case !q.is(atomic) && (q.get(atomic) != "" || q.get(continueOnError) != ""):
 		return e.bulk(q, c, ops, q.is(continueOnError))
 	}
@@ -242,7 +244,8 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionkey.Key) opera
 			return fail(err)
 		}
 		if !own.Equal(key) {
-			return fail(apierror.PartitionKeyMismatch("The partition key of the operation doesn't match the one specified in the header."))
+			return fail(apierror.PartitionKeyMismatch(
+				"The partition key of the operation doesn't match the one specified in the header."))
 		}
 	}
 	switch op.kind {

@@ -298,7 +298,8 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 	var made *database
 	err = e.changeMeta(q.ctx, func(m *metaChange) error {
 		if m.cat.databases[in.ID] != nil {
-			return &apierror.Error{Status: 409, Code: "Conflict", Message: "Database with specified id or name already exists.", Charge: charge.Metadata}
+			return &apierror.Error{Status: 409, Code: "Conflict",
+				Message: "Database with specified id or name already exists.", Charge: charge.Metadata}
 		}
 		no, ts := m.number(), e.o.Clock().Unix()
 		made = databaseRecord{No: no, ID: in.ID, ETag: quoteETag(layout.FormatETag(0, uint64(no), 0, ts)), Timestamp: ts}.open()
@@ -364,7 +365,8 @@ func checkResourceID(id string) error {
 	case id == "":
 		return apierror.BadRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
 	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, "/\\?#\uFFFD") || strings.ContainsFunc(id, unicode.IsControl) || strings.HasSuffix(id, " "):
-		return apierror.BadRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
+		return apierror.BadRequest(
+			"The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 		// A prefix of a hierarchical key can span several physical partitions.
 		id := q.get("X-Ms-Documentdb-Partitionkeyrangeid")
 		if id == "" {
-			return nil, nil, apierror.BadRequest("The partition key lies in several partition key ranges: the change feed needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
+			return nil, nil, apierror.BadRequest(
+				"The partition key lies in several partition key ranges: the change feed needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
 		}
 		p, err = c.rangeByIDLocked(id)
 		return p, prefix, err
@@ -98,7 +99,8 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 		return p, nil, err
 	}
 	if len(c.ranges) > 1 {
-		return nil, nil, apierror.BadRequest("The change feed of a container with several partition key ranges needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
+		return nil, nil, apierror.BadRequest(
+			"The change feed of a container with several partition key ranges needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
 	}
 	return c.ranges[0], nil, nil
 }

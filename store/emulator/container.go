@@ -210,7 +210,8 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 			return apierror.OwnerNotFound()
 		}
 		if d.containers[props.ID] != nil {
-			return &apierror.Error{Status: 409, Code: "Conflict", Message: "Collection with specified id or name already exists.", Charge: charge.Metadata}
+			return &apierror.Error{Status: 409, Code: "Conflict",
+				Message: "Collection with specified id or name already exists.", Charge: charge.Metadata}
 		}
 		no, ts := m.number(), e.o.Clock().Unix()
 		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(layout.FormatETag(no, 0, 0, ts)), Timestamp: ts,
@@ -234,7 +235,8 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &response{status: http.StatusCreated, body: def.body, etag: def.record.ETag, charge: charge.Metadata, container: made}, nil
+	return &response{status: http.StatusCreated, body: def.body, etag: def.record.ETag,
+		charge: charge.Metadata, container: made}, nil
 }
 
 func (m *metaChange) sharesThroughput(d *database) bool {
@@ -267,7 +269,8 @@ func (e *Engine) container(q *request) (*response, error) {
 		}
 		p := c.ranges[0]
 		lsn := p.synced.Load()
-		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag, charge: charge.Metadata, container: c,
+		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag,
+			charge: charge.Metadata, container: c,
 			session: e.regions.sessionToken(p, lsn), lsn: lsn}, nil
 	case http.MethodPut:
 		return e.replaceContainer(q, c)

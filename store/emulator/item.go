@@ -86,7 +86,8 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 			}
 			seconds := value.Float()
 			if value.Kind() != sql.Number || seconds != math.Trunc(seconds) || seconds == 0 || seconds < -1 || seconds > math.MaxInt32 {
-				problem = apierror.BadRequest("The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", c.Value)
+				problem = apierror.BadRequest(
+					"The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", c.Value)
 				break
 			}
 			n.ttl = int32(seconds)
@@ -110,7 +111,8 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 		return nil, problem
 	}
 	if !found {
-		return nil, apierror.BadRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
+		return nil, apierror.BadRequest(
+			"The input content is invalid because the required properties - 'id; ' - are missing.")
 	}
 	var err error
 	n.key, err = d.key.Of(doc)
@@ -134,7 +136,8 @@ func repeats(doc []byte, path sql.Path) bool {
 }
 
 func repeated(path string) error {
-	return apierror.BadRequest("The input content is invalid: the property '%s', or one that it is in, occurs more than once.", path)
+	return apierror.BadRequest(
+		"The input content is invalid: the property '%s', or one that it is in, occurs more than once.", path)
 }
 
 func stripSystemProperties(doc []byte) []byte {
@@ -175,7 +178,8 @@ func (d *definition) itemKey(text string) (partitionkey.Key, error) {
 		return nil, err
 	}
 	if len(key) < len(d.key.Paths) {
-		return nil, apierror.PartitionKeyMismatch("PartitionKey supplied in x-ms-partitionkey header has fewer components than defined in the the collection.")
+		return nil, apierror.PartitionKeyMismatch(
+			"PartitionKey supplied in x-ms-partitionkey header has fewer components than defined in the the collection.")
 	}
 	return key, nil
 }
@@ -227,7 +231,8 @@ func (e *Engine) items(q *request) (*response, error) {
 		return e.query(q, c)
 	case ChangeFeed:
 		if mode := q.get("A-Im"); !strings.EqualFold(mode, "Incremental Feed") {
-			return nil, apierror.BadRequest("The change feed mode '%s' is not supported: only the latest versions are kept.", mode)
+			return nil, apierror.BadRequest(
+				"The change feed mode '%s' is not supported: only the latest versions are kept.", mode)
 		}
 		return e.changeFeed(q, c)
 	}

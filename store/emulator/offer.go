@@ -66,7 +66,8 @@ func (c *offerContent) check() error {
 			c.Throughput = c.Autopilot.Max / 10
 		}
 	case c.Throughput < minThroughput || c.Throughput%100 != 0:
-		return apierror.BadRequest("The offer should have valid throughput values between %d and 1000000 inclusive in increments of 100.", minThroughput)
+		return apierror.BadRequest(
+			"The offer should have valid throughput values between %d and 1000000 inclusive in increments of 100.", minThroughput)
 	}
 	return nil
 }

@@ -208,7 +208,8 @@ func (op *patchOp) apply(doc []byte) ([]byte, error) {
 	last := op.path[len(op.path)-1]
 	if at.array && last != "-" {
 		if i, err := strconv.Atoi(last); err != nil || i < 0 || last != strconv.Itoa(i) {
-			return nil, apierror.BadRequest("The patch path '%s' is invalid: '%s' is not an index of an array.", joinPointer(op.path), last)
+			return nil, apierror.BadRequest(
+				"The patch path '%s' is invalid: '%s' is not an index of an array.", joinPointer(op.path), last)
 		}
 	}
 	appends := !at.array || last == "-" || last == strconv.Itoa(at.index) // if nothing is found
@@ -233,7 +234,8 @@ func (op *patchOp) apply(doc []byte) ([]byte, error) {
 
 func (op *patchOp) move(doc []byte) ([]byte, error) {
 	if len(op.path) >= len(op.from) && joinPointer(op.path[:len(op.from)]) == joinPointer(op.from) {
-		return nil, apierror.BadRequest("The patch path '%s' is invalid: it lies within the moved value.", joinPointer(op.path))
+		return nil, apierror.BadRequest(
+			"The patch path '%s' is invalid: it lies within the moved value.", joinPointer(op.path))
 	}
 	at, err := find(doc, op.from)
 	if err != nil {

@@ -71,7 +71,8 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		return nil, err
 	}
 	if t := p.DefaultTTL; t != nil && (*t == 0 || *t < -1 || *t > 1<<31-1) {
-		return nil, apierror.BadRequest("The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
+		return nil, apierror.BadRequest(
+			"The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
 	}
 	if p.IndexingPolicy == nil {
 		p.IndexingPolicy = &index.Policy{}

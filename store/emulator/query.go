@@ -19,7 +19,8 @@ func isQuery(q *request) bool {
 
 // listResponse returns a list of resources.
 func listResponse(name, rid string, rows [][]byte) *response {
-	return &response{status: http.StatusOK, body: query.List(name, rid, rows), charge: charge.Metadata, items: len(rows), counted: true}
+	return &response{status: http.StatusOK, body: query.List(name, rid, rows),
+		charge: charge.Metadata, items: len(rows), counted: true}
 }
 
 // setPage completes the response by a page of a query.

@@ -50,7 +50,9 @@ type opResult struct {
 
 // commit runs fn in a transaction on the logical partition of key. If fn fails, nothing is written.
 // It returns once the write is durable, or without a write, what fn has read.
-func (e *Engine) commit(q *request, c *container, key partitionkey.Key, several bool, fn func(*transaction) error) (*partition, uint64, error) {
+func (e *Engine) commit(q *request, c *container, key partitionkey.Key, several bool,
+	fn func(*transaction) error,
+) (*partition, uint64, error) {
 	t := transaction{e: e, q: q, c: c, key: key}
 	if several {
 		t.written, t.uniques = map[string]*layout.Record{}, map[string]string{}
@@ -59,7 +61,9 @@ func (e *Engine) commit(q *request, c *container, key partitionkey.Key, several 
 }
 
 // commitAt is commit for a logical partition given by its address.
-func (e *Engine) commitAt(ctx context.Context, c *container, address []byte, fn func(*transaction) error) (*partition, uint64, error) {
+func (e *Engine) commitAt(ctx context.Context, c *container, address []byte,
+	fn func(*transaction) error,
+) (*partition, uint64, error) {
 	t := transaction{e: e, c: c, partition: address}
 	return t.finish(ctx, t.apply(ctx, fn))
 }
@@ -258,7 +262,8 @@ func (t *transaction) existing(id, match string, buf *[]byte) (*layout.Record, e
 
 func (t *transaction) checkKey(n *newItem) error {
 	if !n.key.Equal(t.key) {
-		return apierror.PartitionKeyMismatch("PartitionKey extracted from document doesn't match the one specified in the header.")
+		return apierror.PartitionKeyMismatch(
+			"PartitionKey extracted from document doesn't match the one specified in the header.")
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Code, e.Message) }
 
 func BadRequest(format string, args ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Code: "BadRequest", Message: fmt.Sprintf(format, args...), Charge: charge.BadRequest}
+	return &Error{Status: http.StatusBadRequest, Code: "BadRequest", Charge: charge.BadRequest,
+		Message: fmt.Sprintf(format, args...)}
 }
 
 // Query formats an error of the query language as the service does: as JSON within the
@@ -68,7 +69,9 @@ func InvalidHeader(name, value string) *Error {
 }
 
 func PartitionKeyMismatch(message string) *Error {
-	return &Error{Status: http.StatusBadRequest, Substatus: SubPartitionKeyMismatch, Code: "BadRequest", Message: message, Charge: charge.BadRequest}
+	return &Error{Status: http.StatusBadRequest, Substatus: SubPartitionKeyMismatch, Code: "BadRequest",
+		Charge:  charge.BadRequest,
+		Message: message}
 }
 
 // Recreated reports that the container has the name, but not the resource id that the client knows.
@@ -87,31 +90,38 @@ func Unauthorized(token string) *Error {
 }
 
 func ItemNotFound() *Error {
-	return &Error{Status: http.StatusNotFound, Code: "NotFound", Message: "Entity with the specified id does not exist in the system.", Charge: charge.NotFound}
+	return &Error{Status: http.StatusNotFound, Code: "NotFound", Charge: charge.NotFound,
+		Message: "Entity with the specified id does not exist in the system."}
 }
 
 func OwnerNotFound() *Error {
-	return &Error{Status: http.StatusNotFound, Substatus: SubOwnerNotFound, Code: "NotFound", Message: "Owner resource does not exist", Charge: charge.Metadata}
+	return &Error{Status: http.StatusNotFound, Substatus: SubOwnerNotFound, Code: "NotFound", Charge: charge.Metadata,
+		Message: "Owner resource does not exist"}
 }
 
 func ResourceNotFound() *Error {
-	return &Error{Status: http.StatusNotFound, Code: "NotFound", Message: "Resource Not Found.", Charge: charge.Metadata}
+	return &Error{Status: http.StatusNotFound, Code: "NotFound", Charge: charge.Metadata,
+		Message: "Resource Not Found."}
 }
 
 func SessionNotAvailable() *Error {
-	return &Error{Status: http.StatusNotFound, Substatus: SubReadSession, Code: "NotFound", Message: "The read session is not available for the input session token.", Charge: charge.NotFound}
+	return &Error{Status: http.StatusNotFound, Substatus: SubReadSession, Code: "NotFound", Charge: charge.NotFound,
+		Message: "The read session is not available for the input session token."}
 }
 
 func MethodNotAllowed() *Error {
-	return &Error{Status: http.StatusMethodNotAllowed, Code: "MethodNotAllowed", Message: "The requested verb is not supported."}
+	return &Error{Status: http.StatusMethodNotAllowed, Code: "MethodNotAllowed",
+		Message: "The requested verb is not supported."}
 }
 
 func Conflict() *Error {
-	return &Error{Status: http.StatusConflict, Code: "Conflict", Message: "Entity with the specified id already exists in the system.", Charge: charge.Conflict}
+	return &Error{Status: http.StatusConflict, Code: "Conflict", Charge: charge.Conflict,
+		Message: "Entity with the specified id already exists in the system."}
 }
 
 func UniqueViolation() *Error {
-	return &Error{Status: http.StatusConflict, Code: "Conflict", Message: "Unique index constraint violation.", Charge: charge.Conflict}
+	return &Error{Status: http.StatusConflict, Code: "Conflict", Charge: charge.Conflict,
+		Message: "Unique index constraint violation."}
 }
 
 func PartitionFull() *Error {
@@ -131,25 +141,31 @@ func EntraForbidden(method, resourceType string) *Error {
 }
 
 func RangeGone() *Error {
-	return &Error{Status: http.StatusGone, Substatus: subRangeGone, Code: "Gone", Message: "The requested resource is no longer available at the server."}
+	return &Error{Status: http.StatusGone, Substatus: subRangeGone, Code: "Gone",
+		Message: "The requested resource is no longer available at the server."}
 }
 
 func PreconditionFailed() *Error {
-	return &Error{Status: http.StatusPreconditionFailed, Code: "PreconditionFailed", Message: "Operation cannot be performed because one of the specified precondition is not met.", Charge: charge.Precondition}
+	return &Error{Status: http.StatusPreconditionFailed, Code: "PreconditionFailed", Charge: charge.Precondition,
+		Message: "Operation cannot be performed because one of the specified precondition is not met."}
 }
 
 func TooLarge() *Error {
-	return &Error{Status: http.StatusRequestEntityTooLarge, Code: "RequestEntityTooLarge", Message: "Request size is too large", Charge: charge.BadRequest}
+	return &Error{Status: http.StatusRequestEntityTooLarge, Code: "RequestEntityTooLarge", Charge: charge.BadRequest,
+		Message: "Request size is too large"}
 }
 
 // BatchResponseFull reports that an item would make the response of a batch too large: the client has
 // to read it separately.
 func BatchResponseFull() *Error {
-	return &Error{Status: http.StatusRequestEntityTooLarge, Substatus: subResponseFull, Code: "RequestEntityTooLarge", Message: "The response of the batch is too large", Charge: charge.BadRequest}
+	return &Error{Status: http.StatusRequestEntityTooLarge, Substatus: subResponseFull, Code: "RequestEntityTooLarge",
+		Charge:  charge.BadRequest,
+		Message: "The response of the batch is too large"}
 }
 
 func TooManyRequests(wait time.Duration) *Error {
-	return &Error{Status: http.StatusTooManyRequests, Substatus: subThroughput, Code: "TooManyRequests", Charge: charge.Throttled, Wait: wait,
+	return &Error{Status: http.StatusTooManyRequests, Substatus: subThroughput, Code: "TooManyRequests",
+		Charge: charge.Throttled, Wait: wait,
 		Message: "The request rate is too large. Please retry after sometime."}
 }
 
@@ -157,7 +173,8 @@ func TooManyRequests(wait time.Duration) *Error {
 const StatusRetryWith = 449
 
 func RetryWith() *Error {
-	return &Error{Status: StatusRetryWith, Code: "RetryWith", Message: "Conflicting request to resource has been attempted. Retry to avoid conflicts."}
+	return &Error{Status: StatusRetryWith, Code: "RetryWith",
+		Message: "Conflicting request to resource has been attempted. Retry to avoid conflicts."}
 }
 
 func Unavailable(message string) *Error {

@@ -62,12 +62,14 @@ func (p *Policy) Complete() error {
 		return apierror.BadRequest("The indexing mode '%s' is invalid.", p.Mode)
 	}
 	if !*p.Automatic { // the items of such a container are in no index, unless their writes ask for it
-		return apierror.BadRequest("The indexing policy's 'automatic' false is not supported with the indexing mode '%s'.", p.Mode)
+		return apierror.BadRequest(
+			"The indexing policy's 'automatic' false is not supported with the indexing mode '%s'.", p.Mode)
 	}
 	isRoot := func(i indexPath) bool { return i.Path == "/*" || i.Path == "/" }
 	if !slices.ContainsFunc(p.Included, isRoot) && !slices.ContainsFunc(p.Excluded, isRoot) {
 		if len(p.Included) > 0 {
-			return apierror.BadRequest(`The special mandatory indexing path "/" is not provided in any of the path type sets. Please provide this path in one of the sets.`)
+			return apierror.BadRequest(
+				`The special mandatory indexing path "/" is not provided in any of the path type sets. Please provide this path in one of the sets.`)
 		}
 		p.Included = append(p.Included, indexPath{Path: "/*"})
 	}

@@ -177,7 +177,8 @@ func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 		}
 	}
 	if aggregates < c.Aggregates {
-		return *info, apierror.BadRequest("An expression of aggregates is not supported over partitions: only aggregates by themselves.")
+		return *info, apierror.BadRequest(
+			"An expression of aggregates is not supported over partitions: only aggregates by themselves.")
 	}
 	info.GroupBy = append(info.GroupBy, c.GroupBy...)
 	row := payload(c, partial)

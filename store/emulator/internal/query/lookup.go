@@ -47,7 +47,9 @@ const (
 // visitEntries continues a scan over an index. It looks up the items of several entries at a time,
 // in key order: a lookup near the last one is several times faster. Items beyond the end of the page
 // are not charged.
-func (r *Query) visitEntries(ctx context.Context, it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+func (r *Query) visitEntries(ctx context.Context, it *pebble.Iterator, valid bool, next func() bool, common int,
+	fn visitor, pause func(position []byte),
+) (stopped bool, err error) {
 	ahead := lookupPool.Get().(*lookups)
 	defer ahead.release()
 	seen := 0

@@ -83,7 +83,8 @@ func (r *Query) choosePlan() error {
 	orders := r.bound.OrderBy()
 	switch {
 	case len(orders) >= 2 && !r.c.Indexes.HasComposite(orders):
-		return apierror.BadRequest("The order by query does not have a corresponding composite index that it can be served from.")
+		return apierror.BadRequest(
+			"The order by query does not have a corresponding composite index that it can be served from.")
 	case len(orders) == 1 && !r.c.Indexes.SortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
 		return apierror.BadRequest("The index path corresponding to the specified order-by item is excluded.")
 	}

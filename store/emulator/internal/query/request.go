@@ -101,7 +101,8 @@ func queryParameters(list []byte) (parameters []sql.Param, err error) {
 			}
 		}
 		if one.Name == "" {
-			return nil, apierror.BadRequest("The query request is invalid: parameter %d of 'parameters' has no name.", len(parameters)+1)
+			return nil, apierror.BadRequest(
+				"The query request is invalid: parameter %d of 'parameters' has no name.", len(parameters)+1)
 		}
 		parameters = append(parameters, one)
 	}
@@ -138,7 +139,8 @@ func crossPartitionError(b *sql.Bound, text string) error {
 	if err != nil {
 		plan = []byte("{}")
 	}
-	return &apierror.Error{Status: http.StatusBadRequest, Substatus: apierror.SubCrossPartition, Code: "BadRequest", Charge: charge.BadRequest, Extra: string(plan),
+	return &apierror.Error{Status: http.StatusBadRequest, Substatus: apierror.SubCrossPartition, Code: "BadRequest",
+		Charge: charge.BadRequest, Extra: string(plan),
 		Message: "The provided cross partition query can not be directly served by the gateway. " +
 			"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."}
 }

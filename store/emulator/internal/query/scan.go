@@ -19,7 +19,9 @@ type visitor func(position, address []byte, rec *layout.Record) (bool, error)
 // visit calls fn for the matching items of a span after a position, and reports whether it stopped
 // early: because of fn, or, unless pause is nil, after MaxPageScan entries. It then calls pause
 // with the last position.
-func (r *Query) visit(ctx context.Context, s *span, from continuation, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+func (r *Query) visit(ctx context.Context, s *span, from continuation,
+	fn visitor, pause func(position []byte),
+) (stopped bool, err error) {
 	if r.plan.kind.withoutFlags() == planPoints {
 		return r.visitPoints(ctx, from, fn)
 	}
@@ -90,7 +92,9 @@ func (r *Query) seek(it *pebble.Iterator, after []byte) (valid bool) {
 }
 
 // visitItems continues a scan over items, whose keys begin with common bytes that positions omit.
-func (r *Query) visitItems(ctx context.Context, it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+func (r *Query) visitItems(ctx context.Context, it *pebble.Iterator, valid bool, next func() bool, common int,
+	fn visitor, pause func(position []byte),
+) (stopped bool, err error) {
 	for seen := 1; valid; seen++ {
 		position := it.Key()[common:]
 		if err := r.countEntry(ctx); err != nil {

@@ -29,7 +29,8 @@ func (r *Query) resolveScope() error {
 	narrow := len(s.low) > 0 || len(s.high) > 0
 	switch {
 	case header != "" && narrow:
-		return apierror.BadRequest("A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not of both.")
+		return apierror.BadRequest(
+			"A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not of both.")
 	case header != "":
 		if s.key, err = r.c.Key.Parse(header); err != nil {
 			return err
