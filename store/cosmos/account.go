@@ -207,6 +207,9 @@ func (a *Account) Client() *azcosmos.Client { return a.client }
 // Registerer returns the registerer of the account's metrics.
 func (a *Account) Registerer() prometheus.Registerer { return a.registerer }
 
+// Logger returns Options.Logger, or its default.
+func (a *Account) Logger() *slog.Logger { return a.log }
+
 // RetryBudget returns Options.RetryBudget, or its default.
 func (a *Account) RetryBudget() time.Duration { return a.retryBudget }
 

@@ -67,6 +67,7 @@ func TestItemCache_Lookup(t *testing.T) {
 func TestCache_ChangeBeforeTail(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		on := cosmostest.Open(t, emulator.Options{})
+		on.CreateContainer(t, "posts", "/postId")
 		open := func(cacheBytes int) *Container {
 			o := options(on)
 			o.CacheBytes = cacheBytes
@@ -75,9 +76,6 @@ func TestCache_ChangeBeforeTail(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(account.Close)
-			if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
-				t.Fatal(err)
-			}
 			c, err := account.Container(on.Database, "posts")
 			if err != nil {
 				t.Fatal(err)
@@ -144,17 +142,16 @@ func TestReadSet_Snapshot(t *testing.T) {
 // A response is not returned from a cache if one of its reads bypassed the item cache, which then does not notice its
 // changes.
 func TestReadSet_UncachedRead(t *testing.T) {
-	o := options(cosmostest.Open(t, emulator.Options{}))
+	on := cosmostest.Open(t, emulator.Options{})
+	o := options(on)
 	o.CacheBytes = 1 << 20
 	account, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	if err := account.Provision(t.Context(), DatabaseSpec{Name: "blog", Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}}}}); err != nil {
-		t.Fatal(err)
-	}
-	posts, err := account.Container("blog", "posts")
+	on.CreateContainer(t, "posts", "/postId")
+	posts, err := account.Container(on.Database, "posts")
 	if err != nil {
 		t.Fatal(err)
 	}
