@@ -19,6 +19,7 @@ import (
 	"byline/graph/refusal"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -29,7 +30,7 @@ type request struct {
 	viewer  string // the viewer's user id; "": anonymous
 	address string // the key of its address in limits: see limit.ClientKey; "": not limited
 
-	session   *cosmos.Session    // nil before it is opened
+	session   *session.Session   // nil before it is opened
 	readSet   *cosmos.ReadSet    // of the response to a query over HTTP; nil for other operations
 	operation string             // the name of such a query
 	memory    *limit.Reservation // of the response, or of the latest event; nil: not limited

@@ -10,6 +10,7 @@ import (
 	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 )
 
 // sessionHeader carries a session token, both ways: the response to a mutation has it, and a
@@ -23,7 +24,7 @@ const (
 
 // openSession resumes the session of the token in the header, or opens a new one if the token is missing
 // or not genuine.
-func openSession(h http.Header, s *store.Store) (*cosmos.Session, error) {
+func openSession(h http.Header, s *store.Store) (*session.Session, error) {
 	values, token := h[sessionHeader], ""
 	switch len(values) {
 	case 0:

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"byline/store/cosmos/session"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
@@ -90,6 +92,9 @@ func (o Options) withDefaults() Options {
 	if o.RetryBudget == 0 {
 		o.RetryBudget = defaultRetryBudget
 	}
+	if len(o.SessionKey) == 0 {
+		o.SessionKey = session.Secret(o.Key)
+	}
 	if o.TryTimeout == 0 {
 		o.TryTimeout = time.Minute
 	}
@@ -130,7 +135,7 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: sessionKeyOf(o), retryBudget: o.RetryBudget,
+	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: o.SessionKey, retryBudget: o.RetryBudget,
 		operations: newOperationLog(o.Logger), closed: make(chan struct{})}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
@@ -156,12 +161,8 @@ func Open(o Options) (*Account, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
-	retries := []policy.Policy{writeSignals{s}, retryThrottled{o.RetryBudget}, failAmbiguous{}, retryContended{o.RetryBudget}}
-	if len(o.Regions) == 0 { // otherwise azcosmos repeats the read
-		retries = append(retries, retryUnavailable{o.RetryBudget})
-	}
 	s.requests, err = open(nil, ensureRetryWindow, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat(retries, []policy.Policy{s.sessions, policyFunc(limitReads)}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}}, retries(o.RetryBudget, len(o.Regions) > 0), []policy.Policy{s.sessions, policyFunc(limitReads)}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}

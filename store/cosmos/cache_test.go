@@ -254,30 +254,6 @@ func TestGet_KeepsDeadline(t *testing.T) {
 	}
 }
 
-// The position of a read with responses of several ranges is that of its partition's range, if it is known.
-func TestReading_PositionOfSeveralResponses(t *testing.T) {
-	posts := newCached(t)
-	var r reading
-	respond := func(token string) { r.add(&http.Response{Header: http.Header{sessionHeader: {token}}}) }
-	progress := func() string {
-		at := r.entry(posts, "ada", nil, 0, changeStamp{}, time.Time{}).at
-		return fmt.Sprintf("%t %s", at.known, at.appendTo(nil))
-	}
-	respond("1:-1#7")
-	if got, want := progress(), "true 1:-1#7"; got != want {
-		t.Errorf("one response: got %s, want %s", got, want)
-	}
-	respond("2:-1#7")
-	respond("2:-1#8")
-	if got, want := progress(), "false 0:0#0"; got != want {
-		t.Errorf("unknown ranges: got %s, want %s", got, want)
-	}
-	posts.sessions.known.update(posts.path, func(t *tokens) { t.keys = t.keys.with(keyRange{id: 2, max: "FF"}) })
-	if got, want := progress(), "true 2:-1#7"; got != want {
-		t.Errorf("known ranges: got %s, want %s", got, want)
-	}
-}
-
 // All changes of a container are known once those of all its ranges are, until the earliest time of any
 // range.
 func TestFollowing_Ranges(t *testing.T) {
