@@ -23,6 +23,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -33,7 +34,7 @@ type request struct {
 	viewer  string // the viewer's user id; "": anonymous
 	address string // the key of its address in limits: see limit.ClientKey; "": not limited
 
-	session   *cosmos.Session    // nil before it is opened
+	session   *session.Session   // nil before it is opened
 	readSet   *cosmos.ReadSet    // of the response to a query over HTTP; nil for other operations
 	operation string             // the name of such a query
 	memory    *limit.Reservation // of the response, or of the latest event; nil: not limited
@@ -144,7 +145,7 @@ const (
 
 // openSession resumes the session of the token in the header, or opens a new one if the token is missing
 // or not genuine.
-func openSession(h http.Header, s *store.Store) (*cosmos.Session, error) {
+func openSession(h http.Header, s *store.Store) (*session.Session, error) {
 	values, token := h[sessionHeader], ""
 	switch len(values) {
 	case 0:

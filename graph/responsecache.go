@@ -16,6 +16,7 @@ import (
 	"byline/graph/limit"
 	"byline/store"
 	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 )
 
 // responseCache caches the responses to queries over HTTP, by the text of the request, which
@@ -97,7 +98,7 @@ func (c *responseCache) observe(r *http.Request, cached *cachedResponse) {
 }
 
 // find returns the entry of a key, nil if it is missing or may be stale.
-func (c *responseCache) find(k cacheKey, s *cosmos.Session) *cachedResponse {
+func (c *responseCache) find(k cacheKey, s *session.Session) *cachedResponse {
 	cached, ok := c.entries.GetIfPresent(k)
 	if !ok || !cached.readSet.Valid(s) {
 		return nil

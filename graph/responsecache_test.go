@@ -158,7 +158,7 @@ func TestResponseCache_Hits(t *testing.T) {
 		"cost requested -> executed":                    {query: public, change: header(cost.Header, "summary"), executed: true},
 		"cost none -> hit":                              {query: public, change: header(cost.Header, "none")},
 		"newer media type -> hit":                       {query: public, change: header("Accept", mediaResponse)},
-		"session older than the cached response -> hit": {query: public, change: header(sessionHeader, session(t, i))},
+		"session older than the cached response -> hit": {query: public, change: header(sessionHeader, writtenSession(t, i))},
 		"text over maxCacheKey -> executed":             {query: public + strings.Repeat(" ", maxCacheKey), executed: true},
 	}
 	do := func(t *testing.T, name, token string) testResponse {
@@ -260,8 +260,8 @@ func TestResponseCache_ResponseBecomesPersonal(t *testing.T) {
 	waittest.For(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", query, nil) }) })
 }
 
-// session returns the token of a session that has written.
-func session(t testing.TB, i *instance) string {
+// writtenSession returns the token of a session that has written.
+func writtenSession(t testing.TB, i *instance) string {
 	t.Helper()
 	return post(t, i, "demo:ada", `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`, nil).header.Get(sessionHeader)
 }

@@ -21,7 +21,7 @@ import (
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store/blog"
-	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 )
 
 const (
@@ -220,7 +220,7 @@ type socket struct {
 	// Used by the reading goroutine alone.
 	acknowledged bool
 	viewer       string
-	session      *cosmos.Session
+	session      *session.Session
 	moderator    bool
 	expiry       *time.Timer // closes the connection when its token expires; nil: it does not expire
 	cost         cost.Detail

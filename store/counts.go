@@ -13,6 +13,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 )
 
 // The counts in lists come from views, which follow the posts with a lag. So that a writer finds their own likes
@@ -129,7 +130,7 @@ const countsPrefix = "+"
 func (s *Store) noteCounts(ctx context.Context, p *blog.Post) {
 	counts, now := postCounts{p.Revision, p.CommentCount, p.LikeCount}, s.o.Clock()
 	s.counts.raise(p.ID, counts)
-	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []cosmos.Note) []cosmos.Note {
+	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []session.Note) []session.Note {
 		for i, n := range notes {
 			post, have, ok := parseCounts(n.Text)
 			if !ok || post != p.ID {
@@ -141,9 +142,9 @@ func (s *Store) noteCounts(ctx context.Context, p *blog.Post) {
 			notes = slices.Delete(notes, i, i+1)
 			break
 		}
-		notes = slices.Insert(notes, 0, cosmos.Note{Text: counts.note(p.ID), At: now})
+		notes = slices.Insert(notes, 0, session.Note{Text: counts.note(p.ID), At: now})
 		left := maxSessionCounts
-		return slices.DeleteFunc(notes, func(n cosmos.Note) bool {
+		return slices.DeleteFunc(notes, func(n session.Note) bool {
 			if isOfUser(n) {
 				return false
 			}

@@ -7,6 +7,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/provision"
 	"byline/store/stored"
 )
 
@@ -19,9 +20,9 @@ func Containers() []string {
 // are indexed, because each makes every write more expensive, and the partition key: without it, a query in
 // a logical partition costs as much as a scan of the physical one. For the same reason a composite index begins
 // with the partition key, and the queries that it serves name that in WHERE and ORDER BY.
-func containerSpecs() []cosmos.ContainerSpec {
+func containerSpecs() []provision.ContainerSpec {
 	sort := []string{"/type", "/creationDate", "/id"}
-	return []cosmos.ContainerSpec{
+	return []provision.ContainerSpec{
 		// ownerId is for deletions of users, which query all partitions for a user's reservations.
 		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/userId", "/type", "/ownerId"}, Composite: append([]string{"/userId"}, sort...), TTL: true},
 		// userId is for renames, which query all partitions for a user's items.
@@ -37,9 +38,9 @@ func containerSpecs() []cosmos.ContainerSpec {
 // has, shared by the containers. Of it a tenth is billed while nothing happens.
 const DefaultMaxThroughput = 1000
 
-// DatabaseSpec returns the spec of the blog's database. For maxThroughput see cosmos.DatabaseSpec.
-func DatabaseSpec(name string, maxThroughput int) cosmos.DatabaseSpec {
-	return cosmos.DatabaseSpec{Name: name, MaxThroughput: maxThroughput, Containers: containerSpecs()}
+// DatabaseSpec returns the spec of the blog's database. For maxThroughput see provision.DatabaseSpec.
+func DatabaseSpec(name string, maxThroughput int) provision.DatabaseSpec {
+	return provision.DatabaseSpec{Name: name, MaxThroughput: maxThroughput, Containers: containerSpecs()}
 }
 
 // Provision creates the database, with DefaultMaxThroughput, and the containers that are missing, and keeps
@@ -51,18 +52,18 @@ func (s *Store) Provision(ctx context.Context) error {
 }
 
 // Provision is Store.Provision without a store, and with the throughput of the spec.
-func Provision(ctx context.Context, account *cosmos.Account, spec cosmos.DatabaseSpec) error {
+func Provision(ctx context.Context, account *cosmos.Account, spec provision.DatabaseSpec) error {
 	const op = "provision"
-	err := account.Provision(ctx, spec)
+	err := provision.Create(ctx, account, spec)
 	if errors.Is(err, cosmos.ErrMultiRegionWrites) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Message: err.Error()}
 	}
-	if broken := (*cosmos.ContainersError)(nil); errors.As(err, &broken) {
+	if broken := (*provision.ContainersError)(nil); errors.As(err, &broken) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Field: "database", Message: fmt.Sprintf(
 			"database %s cannot be used: %v. Change the containers as docs/configuration.md has them, use another database (or --data directory), or delete the containers if their data is not needed",
 			spec.Name, broken)}
 	}
-	if missing := (*cosmos.MissingError)(nil); errors.As(err, &missing) {
+	if missing := (*provision.MissingError)(nil); errors.As(err, &missing) {
 		return &blog.Error{Code: blog.Unavailable, Op: op, Field: "database", Message: fmt.Sprintf(
 			"%v: run \"byline provision --cosmos-endpoint %s --cosmos-database %s\" with the account's key in COSMOS_KEY, or the commands that \"byline provision --template az --cosmos-database %[3]s\" prints",
 			missing, account.Client().Endpoint(), spec.Name)}

@@ -14,6 +14,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/provision"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
@@ -256,7 +257,7 @@ func TestProvision_Throughput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	differences, err := account.Compare(t.Context(), store.DatabaseSpec(on.Database, 1000))
+	differences, err := provision.Compare(t.Context(), account, store.DatabaseSpec(on.Database, 1000))
 	if err != nil {
 		t.Fatal(err)
 	}

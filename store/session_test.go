@@ -20,6 +20,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
@@ -65,7 +66,7 @@ func newInstanceWith(t testing.TB, a *cosmostest.Account, o cosmos.Options) *ins
 }
 
 // within returns a context with a session that continues from a token.
-func (i *instance) within(t testing.TB, token string) (context.Context, *cosmos.Session) {
+func (i *instance) within(t testing.TB, token string) (context.Context, *session.Session) {
 	t.Helper()
 	s := i.NewSession(token)
 	return cosmos.WithSession(t.Context(), s), s

@@ -7,6 +7,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 )
 
 // viewLag is how long a session carries what views may not have yet: longer than projections take, unless they
@@ -20,12 +21,12 @@ const deletedPrefix = "-"
 // NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
 // cosmos.NewSession. The instance learns what the notes say, as if it had written it itself: the change feed may
 // not have delivered it yet, nor the projections applied it.
-func (s *Store) NewSession(token string) *cosmos.Session {
-	session := cosmos.NewSession(token, s.sessionContainers...)
-	notes := session.Notes()
+func (s *Store) NewSession(token string) *session.Session {
+	in := cosmos.NewSession(token, s.sessionContainers...)
+	notes := in.Notes()
 	if slices.ContainsFunc(notes, s.outdated) { // later tokens need not carry it
-		session.UpdateNotes(func(notes []cosmos.Note) []cosmos.Note { return slices.DeleteFunc(notes, s.outdated) })
-		notes = session.Notes()
+		in.UpdateNotes(func(notes []session.Note) []session.Note { return slices.DeleteFunc(notes, s.outdated) })
+		notes = in.Notes()
 	}
 	for _, n := range notes {
 		if post, counts, ok := parseCounts(n.Text); ok {
@@ -34,18 +35,18 @@ func (s *Store) NewSession(token string) *cosmos.Session {
 			s.deletions.Hide(user, n.At)
 		}
 	}
-	return session
+	return in
 }
 
 // outdated reports whether a note is older than viewLag.
-func (s *Store) outdated(n cosmos.Note) bool {
+func (s *Store) outdated(n session.Note) bool {
 	return s.o.Clock().Sub(n.At).Abs() > viewLag // clocks may differ
 }
 
 // Renamed returns the id of the user that a session renamed within viewLag, so that views may have the
 // old name, and "" if it renamed no user. The user may have been deleted since.
-func (s *Store) Renamed(session *cosmos.Session) string {
-	for _, n := range session.Notes() {
+func (s *Store) Renamed(in *session.Session) string {
+	for _, n := range in.Notes() {
 		if isOfUser(n) && !strings.HasPrefix(n.Text, deletedPrefix) && !s.outdated(n) {
 			return n.Text
 		}
@@ -53,21 +54,21 @@ func (s *Store) Renamed(session *cosmos.Session) string {
 	return ""
 }
 
-func isOfUser(n cosmos.Note) bool { return !strings.HasPrefix(n.Text, countsPrefix) }
+func isOfUser(n session.Note) bool { return !strings.HasPrefix(n.Text, countsPrefix) }
 
 // noteDeletion records in a session that a user has been deleted.
-func (s *Store) noteDeletion(session *cosmos.Session, user string, at blog.Date) {
-	noteUser(session, deletedPrefix+user, at.Time())
+func (s *Store) noteDeletion(in *session.Session, user string, at blog.Date) {
+	noteUser(in, deletedPrefix+user, at.Time())
 }
 
 // noteRename records in a session that a user is being renamed.
-func (s *Store) noteRename(session *cosmos.Session, user string) {
-	noteUser(session, user, s.o.Clock())
+func (s *Store) noteRename(in *session.Session, user string) {
+	noteUser(in, user, s.o.Clock())
 }
 
 // noteUser replaces the note of a user.
-func noteUser(session *cosmos.Session, text string, at time.Time) {
-	session.UpdateNotes(func(notes []cosmos.Note) []cosmos.Note {
-		return append(slices.DeleteFunc(notes, isOfUser), cosmos.Note{Text: text, At: at})
+func noteUser(in *session.Session, text string, at time.Time) {
+	in.UpdateNotes(func(notes []session.Note) []session.Note {
+		return append(slices.DeleteFunc(notes, isOfUser), session.Note{Text: text, At: at})
 	})
 }

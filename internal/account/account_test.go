@@ -11,6 +11,7 @@ import (
 	"byline/internal/secrettest"
 	"byline/internal/testmain"
 	"byline/store/cosmos"
+	"byline/store/cosmos/provision"
 	"byline/store/emulator"
 )
 
@@ -38,8 +39,8 @@ func TestOpen_EmulatorConnectionsReused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	spec := cosmos.DatabaseSpec{Name: "blog", Containers: []cosmos.ContainerSpec{{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}}}}
-	if err := db.Provision(t.Context(), spec); err != nil {
+	spec := provision.DatabaseSpec{Name: "blog", Containers: []provision.ContainerSpec{{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}}}}
+	if err := provision.Create(t.Context(), db.Account, spec); err != nil {
 		t.Fatal(err)
 	}
 	posts, err := db.Container("blog", "posts")

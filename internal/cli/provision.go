@@ -11,7 +11,7 @@ import (
 	"byline/internal/account"
 	"byline/internal/console"
 	"byline/store"
-	"byline/store/cosmos"
+	"byline/store/cosmos/provision"
 )
 
 type provisionCommand struct {
@@ -82,8 +82,8 @@ func (c *provisionCommand) check() error {
 }
 
 // compare prints the differences. It fails if Byline would not serve.
-func (c *provisionCommand) compare(ctx context.Context, s console.Streams, db *account.Account, spec cosmos.DatabaseSpec) error {
-	all, err := db.Compare(ctx, spec)
+func (c *provisionCommand) compare(ctx context.Context, s console.Streams, db *account.Account, spec provision.DatabaseSpec) error {
+	all, err := provision.Compare(ctx, db.Account, spec)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,12 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"byline/store/cosmos/session"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -91,6 +92,9 @@ func (o Options) withDefaults() Options {
 	if o.RetryBudget == 0 {
 		o.RetryBudget = defaultRetryBudget
 	}
+	if len(o.SessionKey) == 0 {
+		o.SessionKey = session.Secret(o.Key)
+	}
 	if o.TryTimeout == 0 {
 		o.TryTimeout = time.Minute
 	}
@@ -131,7 +135,7 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: sessionKeyOf(o), retryBudget: o.RetryBudget,
+	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: o.SessionKey, retryBudget: o.RetryBudget,
 		operations: newOperationLog(o.Logger), closed: make(chan struct{})}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
@@ -157,12 +161,8 @@ func Open(o Options) (*Account, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
-	retries := []policy.Policy{writeSignals{s}, retryThrottled{o.RetryBudget}, failAmbiguous{}, retryContended{o.RetryBudget}}
-	if len(o.Regions) == 0 { // otherwise azcosmos repeats the read
-		retries = append(retries, retryUnavailable{o.RetryBudget})
-	}
 	s.requests, err = open(nil, ensureRetryWindow, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat(retries, []policy.Policy{s.sessions, policyFunc(limitReads)}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}}, retries(o.RetryBudget, len(o.Regions) > 0), []policy.Policy{s.sessions, policyFunc(limitReads)}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +207,9 @@ func (a *Account) Client() *azcosmos.Client { return a.client }
 
 // Registerer returns the registerer of the account's metrics.
 func (a *Account) Registerer() prometheus.Registerer { return a.registerer }
+
+// Logger returns Options.Logger, or its default.
+func (a *Account) Logger() *slog.Logger { return a.log }
 
 // RetryBudget returns Options.RetryBudget, or its default.
 func (a *Account) RetryBudget() time.Duration { return a.retryBudget }
@@ -271,20 +274,5 @@ type withContext func(context.Context) context.Context
 
 // Do implements policy.Policy.
 func (f withContext) Do(req *policy.Request) (*http.Response, error) {
-	return req.WithContext(withoutDiagnostics{f(req.Raw().Context())}).Next()
-}
-
-// withoutDiagnostics hides the values of azcosmos in a context, so that it records no diagnostics. They cost a
-// seventh of its allocations and two fifths of their bytes in every point read, and have little more than operationLog
-// logs of the few operations that are notable.
-type withoutDiagnostics struct{ context.Context }
-
-var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()
-
-// Value implements context.Context.
-func (c withoutDiagnostics) Value(key any) any {
-	if reflect.TypeOf(key).PkgPath() == azcosmosPackage {
-		return nil
-	}
-	return c.Context.Value(key)
+	return req.WithContext(f(req.Raw().Context())).Next()
 }

@@ -16,9 +16,7 @@ func TestBatch_DeleteIf(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
-		t.Fatal(err)
-	}
+	on.CreateContainer(t, "posts", "/postId")
 	posts, err := account.Container(on.Database, "posts")
 	if err != nil {
 		t.Fatal(err)

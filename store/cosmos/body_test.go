@@ -30,9 +30,7 @@ func TestPages_MatchAzcosmos(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
-		t.Fatal(err)
-	}
+	on.CreateContainer(t, "posts", "/postId")
 	raw, err := account.Container(on.Database, "posts")
 	if err != nil {
 		t.Fatal(err)
@@ -177,12 +175,10 @@ func TestBodyPolicy_ContentLength(t *testing.T) {
 		PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{bodyPolicy{}, chunked}}})
 	s := &shared{requests: client, followed: map[string]*following{}, log: slog.New(slog.DiscardHandler)}
 	account := &Account{s, client}
-	err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "feed", PartitionKey: "/type"}}})
+	on.CreateContainer(t, "feed", "/type")
+	feed, err := account.Container(on.Database, "feed")
 	if err == nil {
-		var feed *Container
-		if feed, err = account.Container(on.Database, "feed"); err == nil {
-			for _, err = range feed.QueryBodies(t.Context(), Query{Text: "SELECT * FROM c", Partition: "post"}) {
-			}
+		for _, err = range feed.QueryBodies(t.Context(), Query{Text: "SELECT * FROM c", Partition: "post"}) {
 		}
 	}
 	if err != nil || length <= 0 {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"byline/store/changefeed"
+	"byline/store/cosmos/session"
 )
 
 const (
@@ -78,7 +79,7 @@ type cached struct {
 	value any
 	bytes int
 	stamp changeStamp // of the partition when the read began
-	at    readPosition
+	at    session.Position
 	began time.Time
 	ended time.Time
 }
@@ -159,8 +160,8 @@ func (c *itemCache) Do(req *policy.Request) (*http.Response, error) {
 // reading collects the responses of a read.
 type reading struct {
 	mu    sync.Mutex
-	at    []readPosition // guarded by mu; of each response
-	bytes int            // guarded by mu
+	at    []session.Position // guarded by mu; of each response
+	bytes int                // guarded by mu
 }
 
 func (r *reading) add(resp *http.Response) {
@@ -171,8 +172,7 @@ func (r *reading) add(resp *http.Response) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, known := parseRange(resp.Header.Get(sessionHeader))
-	r.at = append(r.at, readPosition{at, known})
+	r.at = append(r.at, session.PositionOf(resp.Header.Get(sessionHeader)))
 	r.bytes += n
 }
 
@@ -201,31 +201,8 @@ func (r *reading) entry(of *Container, partition string, value any, others int, 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := cached{value: value, bytes: r.bytes / (1 + others), stamp: stamp, began: began, ended: time.Now()}
-	if mine := of.sessions.known.keys(of.path).forKey(effectiveKey(partition)); mine != nil {
-		c.at = oldest(r.at, mine.coversTokensOf)
-	} else if len(r.at) > 0 {
-		first := r.at[0].id // if all are from one range, it is the partition's
-		if !slices.ContainsFunc(r.at, func(a readPosition) bool { return a.id != first }) {
-			c.at = oldest(r.at, func(uint64) bool { return true })
-		}
-	}
+	c.at = of.sessions.known.Oldest(of.path, partition, r.at)
 	return c
-}
-
-// oldest returns the oldest position of the matching ranges, or the zero value if it is not known.
-func oldest(all []readPosition, matches func(id uint64) bool) (o readPosition) {
-	for _, a := range all {
-		switch {
-		case !matches(a.id):
-		case !a.known:
-			return readPosition{}
-		case !o.known || o.covers(a.progress):
-			o = a
-		case !a.covers(o.progress):
-			return readPosition{}
-		}
-	}
-	return o
 }
 
 type readingKey struct{}
@@ -236,11 +213,11 @@ type cacheKey struct{ container, partition, what string }
 
 // lookup returns the cached value of a key. fresh reports that it may be returned instead of reading,
 // stale that it may be returned if Cosmos DB throttles the read.
-func (c *itemCache) lookup(session *Session, of *Container, p cacheKey) (known cached, fresh, stale bool) {
+func (c *itemCache) lookup(s *session.Session, of *Container, p cacheKey) (known cached, fresh, stale bool) {
 	known, found := c.entries.GetIfPresent(p)
 	now := time.Now()
 	age := now.Sub(known.began)
-	found = found && age < maxCachedAge && known.stamp.unchanged() && session.admits(of, p.partition, known.at)
+	found = found && age < maxCachedAge && known.stamp.unchanged() && of.admits(s, p.partition, known.at)
 	return known, found && of.following.confirms(known.began, now), found && age < maxThrottledAge
 }
 
@@ -254,9 +231,9 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 	if c == nil {
 		return read(ctx)
 	}
-	session := SessionFrom(ctx)
+	s := SessionFrom(ctx)
 	at := cacheKey{of.path, partition, what}
-	if known, fresh, _ := c.lookup(session, of, at); fresh {
+	if known, fresh, _ := c.lookup(s, of, at); fresh {
 		c.meter.hit(ctx, of.Name(), partition)
 		recordReads(ctx, of, []string{partition}, known)
 		return known.value.(T), nil
@@ -292,7 +269,7 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 		got, err := result.Val.(cached), result.Err
 		switch {
 		case HasStatus(err, http.StatusTooManyRequests):
-			known, _, stale := c.lookup(session, of, at) // it may have changed, or grown too old, since
+			known, _, stale := c.lookup(s, of, at) // it may have changed, or grown too old, since
 			if !stale {
 				return none, err
 			}
@@ -303,7 +280,7 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 			return read(ctx)
 		case err != nil:
 			return none, err
-		case !session.admits(of, partition, got.at): // the shared read had no session
+		case !of.admits(s, partition, got.at): // the shared read had no session
 			return read(ctx)
 		case !mine:
 			c.meter.hit(ctx, of.Name(), partition)
@@ -324,11 +301,11 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 	if c == nil {
 		return read(ctx, partitions)
 	}
-	session := SessionFrom(ctx)
+	s := SessionFrom(ctx)
 	all := make([]cached, len(partitions))
 	var missing []int // of all
 	for i, partition := range partitions {
-		known, fresh, _ := c.lookup(session, of, cacheKey{of.path, partition, what})
+		known, fresh, _ := c.lookup(s, of, cacheKey{of.path, partition, what})
 		if all[i] = known; !fresh {
 			missing = append(missing, i)
 		}
@@ -351,7 +328,7 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 		if err != nil {
 			for _, i := range missing {
 				var stale bool
-				if all[i], _, stale = c.lookup(session, of, cacheKey{of.path, partitions[i], what}); !stale {
+				if all[i], _, stale = c.lookup(s, of, cacheKey{of.path, partitions[i], what}); !stale {
 					return nil, err
 				}
 			}

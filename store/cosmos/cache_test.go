@@ -67,6 +67,7 @@ func TestItemCache_Lookup(t *testing.T) {
 func TestCache_ChangeBeforeTail(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		on := cosmostest.Open(t, emulator.Options{})
+		on.CreateContainer(t, "posts", "/postId")
 		open := func(cacheBytes int) *Container {
 			o := options(on)
 			o.CacheBytes = cacheBytes
@@ -75,9 +76,6 @@ func TestCache_ChangeBeforeTail(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(account.Close)
-			if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
-				t.Fatal(err)
-			}
 			c, err := account.Container(on.Database, "posts")
 			if err != nil {
 				t.Fatal(err)
@@ -144,17 +142,16 @@ func TestReadSet_Snapshot(t *testing.T) {
 // A response is not returned from a cache if one of its reads bypassed the item cache, which then does not notice its
 // changes.
 func TestReadSet_UncachedRead(t *testing.T) {
-	o := options(cosmostest.Open(t, emulator.Options{}))
+	on := cosmostest.Open(t, emulator.Options{})
+	o := options(on)
 	o.CacheBytes = 1 << 20
 	account, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	if err := account.Provision(t.Context(), DatabaseSpec{Name: "blog", Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}}}}); err != nil {
-		t.Fatal(err)
-	}
-	posts, err := account.Container("blog", "posts")
+	on.CreateContainer(t, "posts", "/postId")
+	posts, err := account.Container(on.Database, "posts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,30 +251,6 @@ func TestGet_KeepsDeadline(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-// The position of a read with responses of several ranges is that of its partition's range, if it is known.
-func TestReading_PositionOfSeveralResponses(t *testing.T) {
-	posts := newCached(t)
-	var r reading
-	respond := func(token string) { r.add(&http.Response{Header: http.Header{sessionHeader: {token}}}) }
-	progress := func() string {
-		at := r.entry(posts, "ada", nil, 0, changeStamp{}, time.Time{}).at
-		return fmt.Sprintf("%t %s", at.known, at.appendTo(nil))
-	}
-	respond("1:-1#7")
-	if got, want := progress(), "true 1:-1#7"; got != want {
-		t.Errorf("one response: got %s, want %s", got, want)
-	}
-	respond("2:-1#7")
-	respond("2:-1#8")
-	if got, want := progress(), "false 0:0#0"; got != want {
-		t.Errorf("unknown ranges: got %s, want %s", got, want)
-	}
-	posts.sessions.known.update(posts.path, func(t *tokens) { t.keys = t.keys.with(keyRange{id: 2, max: "FF"}) })
-	if got, want := progress(), "true 2:-1#7"; got != want {
-		t.Errorf("known ranges: got %s, want %s", got, want)
 	}
 }
 

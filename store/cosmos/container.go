@@ -3,7 +3,10 @@ package cosmos
 import (
 	"context"
 	"iter"
+	"net/url"
 	"slices"
+
+	"byline/store/cosmos/session"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -30,6 +33,11 @@ type Item struct {
 // Key names an item.
 type Key struct{ Partition, ID string }
 
+// pathOf returns the path of a container.
+func pathOf(database, name string) string {
+	return "/dbs/" + url.PathEscape(database) + "/colls/" + url.PathEscape(name)
+}
+
 func partitionKey(s string) azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s) }
 
 // ifMatch returns the options of a write that is conditional on an ETag; of an unconditional one if it
@@ -39,6 +47,11 @@ func ifMatch(etag ETag) *azcosmos.ItemOptions {
 		return nil
 	}
 	return &azcosmos.ItemOptions{IfMatchEtag: &etag}
+}
+
+// admits reports whether a read of a partition, at a position, is as new as a session requires.
+func (c *Container) admits(s *session.Session, partition string, read session.Position) bool {
+	return c.sessions.known.Admits(s, c.path, partition, read)
 }
 
 // Name returns the container's name.
@@ -126,6 +139,22 @@ func (c *Container) Patch(ctx context.Context, k Key, p Patch) (Item, error) {
 	patch, _ := withRequestBody(ctx, p.appendTo(nil))
 	r, err := c.client.PatchItem(patch, partitionKey(k.Partition), k.ID, azcosmos.PatchOperations{}, o)
 	return Item{r.Value, r.ETag}, c.writeError(ctx, k.Partition, err)
+}
+
+// writeError returns the error of a write as an *Error. After an ambiguous write, the session token of
+// the write is missing, so writeError fetches the partition's newest with a batch, which is executed
+// where writes are. A later read of the outcome then waits for a replica that has the write.
+func (c *Container) writeError(ctx context.Context, partition string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := ErrorOf(err)
+	if e.Ambiguous() && ctx.Err() == nil {
+		b := Batch{NoItems: true}
+		b.Read(partition)                                     // the item need not exist
+		_, _ = c.execute(WithWrites(ctx, nil), partition, &b) // not counted as a write
+	}
+	return e
 }
 
 // Query is a query of one partition, or of all.

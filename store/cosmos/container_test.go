@@ -15,15 +15,13 @@ import (
 func TestQueryPage_Continues(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		on := cosmostest.Open(t, emulator.Options{Partitions: 3})
+		on.CreateContainer(t, "posts", "/postId")
 		open := func() *Container {
 			account, err := Open(options(on))
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(account.Close)
-			if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
-				t.Fatal(err)
-			}
 			c, err := account.Container(on.Database, "posts")
 			if err != nil {
 				t.Fatal(err)

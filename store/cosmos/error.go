@@ -119,5 +119,10 @@ func (e *Error) PartitionFull() bool {
 	return e.Status == http.StatusForbidden && e.Substatus == substatusPartitionFull
 }
 
+// ControlPlane reports whether Cosmos DB refused an operation that Entra identities may not do.
+func (e *Error) ControlPlane() bool {
+	return e.Status == http.StatusForbidden && e.Substatus == substatusControlPlane
+}
+
 // Ambiguous reports whether a write with this error may have been executed.
 func (e *Error) Ambiguous() bool { return e.Status == 0 || slices.Contains(ambiguous, e.Status) }

@@ -34,9 +34,7 @@ func TestSetHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Close)
-	if err := a.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
-		t.Fatal(err)
-	}
+	on.CreateContainer(t, "posts", "/postId")
 	posts, err := a.Container(on.Database, "posts")
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"byline/store/cosmos/session"
 )
 
 // ReadSet holds the dependencies of a response: the items and pages that it read through the item cache.
@@ -25,7 +27,7 @@ type readSetRead struct {
 	container *Container
 	partition string
 	stamp     changeStamp
-	at        readPosition
+	at        session.Position
 	began     time.Time
 	ended     time.Time
 }
@@ -90,7 +92,7 @@ func (r *ReadSet) Bytes() int {
 
 // Valid reports whether a response that depends on r may be returned to a session, and if so counts its
 // reads as cache hits. Then the response is a consistent snapshot as of some moment, at most Age ago.
-func (r *ReadSet) Valid(session *Session) bool {
+func (r *ReadSet) Valid(s *session.Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, still := range r.conditions {
@@ -108,7 +110,7 @@ func (r *ReadSet) Valid(session *Session) bool {
 	now := time.Now()
 	for i := range r.reads {
 		read := &r.reads[i]
-		if now.Sub(read.began) > maxCachedAge || !read.stamp.unchanged() || !read.container.following.confirms(read.began, now) || !session.admits(read.container, read.partition, read.at) {
+		if now.Sub(read.began) > maxCachedAge || !read.stamp.unchanged() || !read.container.following.confirms(read.began, now) || !read.container.admits(s, read.partition, read.at) {
 			return false
 		}
 	}

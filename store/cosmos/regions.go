@@ -3,12 +3,9 @@ package cosmos
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -18,7 +15,29 @@ import (
 // ErrMultiRegionWrites reports an account with multi-region writes, which is not supported.
 var ErrMultiRegionWrites = errors.New("the account has multi-region writes: conditions, unique names and leases hold within one region only, and of conflicting writes one is lost. Use an account with a single write region")
 
-// properties are the properties of an account that this package uses ("Get database account").
+// Properties are the properties of an account that matter to requests.
+type Properties struct {
+	MultipleWrites bool                      // it writes in several regions
+	Consistency    azcosmos.ConsistencyLevel // the default
+	Regions        []string                  // in which it can be read
+	Preferred      []string                  // Options.Regions
+}
+
+// Properties returns the account's properties, as azcosmos has requested them last; the zero value before the first
+// request.
+func (a *Account) Properties() Properties {
+	p := a.properties.Load()
+	if p == nil {
+		return Properties{}
+	}
+	all := Properties{MultipleWrites: p.MultipleWrites, Consistency: p.Consistency.Level, Preferred: a.regions}
+	for _, r := range p.Readable {
+		all.Regions = append(all.Regions, r.Name)
+	}
+	return all
+}
+
+// properties are the properties of an account as the service sends them ("Get database account").
 type properties struct {
 	MultipleWrites bool     `json:"enableMultipleWriteLocations"`
 	Readable       []region `json:"readableLocations"`
@@ -67,38 +86,3 @@ func (s *shared) fetchProperties(req *policy.Request) (*http.Response, error) {
 
 // isPropertiesRequest reports whether a request is for the account's properties.
 func isPropertiesRequest(r *http.Request) bool { return strings.Trim(r.URL.Path, "/") == "" }
-
-// multipleWrites reports whether the account writes in several regions. A request must have been made.
-func (s *shared) multipleWrites() bool {
-	p := s.properties.Load()
-	return p != nil && p.MultipleWrites
-}
-
-// compareRegions returns the regions in Options.Regions that the account does not have. A request must
-// have been made.
-func (s *shared) compareRegions() (all []Difference) {
-	p := s.properties.Load()
-	if p == nil {
-		return nil
-	}
-	var readable []string
-	for _, r := range p.Readable {
-		readable = append(readable, r.Name)
-	}
-	for _, name := range s.regions {
-		if !slices.ContainsFunc(readable, func(have string) bool { return plainRegion(have) == plainRegion(name) }) {
-			all = append(all, Difference{Property: "regions", Text: fmt.Sprintf("the account cannot be read in the preferred region %s, only in %s", name, strings.Join(readable, ", "))})
-		}
-	}
-	return all
-}
-
-// plainRegion returns a region's name as azcosmos compares it: "West US" is "westus".
-func plainRegion(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, name)
-}

@@ -7,27 +7,45 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
+	"byline/store/cosmos/session"
 	"byline/store/internal/sleep"
 )
 
-// What repeats a request, a batch included (see bodyPolicy), depends on how it failed:
+// Everything that repeats a request, a batch included (see bodyPolicy), is in this file. What happens depends on how the
+// request failed:
 //
-//	429, throttled              retryThrottled; for background work azcore, by backgroundRetry
-//	449, conflicting writes     retryContended
-//	503 of a read               azcosmos, in the next of Options.Regions; without regions retryUnavailable,
-//	                            except for background work
-//	408 of a read, no response  azcosmos, once, in the next of Options.Regions; see limitReads
-//	404/1002, replicas behind   sessions, by replicaWait
-//	an ambiguous write          not repeated, see failAmbiguous
-//	other transient errors      azcore, by Options.Retry; not repeated for background work
+//	failure                       request                             background work
+//	429, throttled                retryThrottled                      backgroundRetry, until its context ends
+//	449, conflicting writes       retryContended                      retryContended
+//	404/1002, replicas behind     replicaWait                         replicaWait
+//	503 of a read                 with Options.Regions azcosmos, in   with Options.Regions azcosmos, in
+//	                              the next; else retryUnavailable     the next; else not repeated
+//	408 of a read, no response    azcosmos, once, in the next of Options.Regions; see limitReads
+//	ambiguous write               not repeated, see failAmbiguous     not repeated
+//	other transient errors        azcore, by Options.Retry            not repeated
+//	any other status              not repeated                        not repeated
 //
-// Except for background work and azcore's, all their pauses are within the retryWindow of the operation.
+// The pauses of requests, except azcore's and azcosmos's, are within the retryWindow of their operation. After
+// WithoutRetries it is over. After WithUnlimitedRetries azcore repeats throttled requests and other transient errors until
+// the context ends.
+
+// retries returns the policies, per try, that repeat requests, the outermost first.
+func retries(budget time.Duration, regions bool) []policy.Policy {
+	all := []policy.Policy{retryThrottled{budget}, failAmbiguous{}, retryContended{budget}}
+	if !regions { // otherwise azcosmos repeats the read
+		all = append(all, retryUnavailable{budget})
+	}
+	return all
+}
 
 // The first and the last pause of retryContended; each is twice the one before.
 const (
@@ -161,3 +179,178 @@ func (e finalError) Unwrap() error { return e.error }
 
 // NonRetriable marks the error for azcore.
 func (finalError) NonRetriable() {}
+
+// failAmbiguous is a policy, per try, for requests. A write whose outcome is unknown (a broken
+// connection, a gateway timeout) is ambiguous. azcore would repeat it; this policy returns a final error:
+// an increment could count twice, and a condition that held the first time could fail. The caller reads
+// the outcome instead (see Error.Ambiguous).
+type failAmbiguous struct{}
+
+// ambiguous are the statuses after which the outcome of a write is unknown.
+var ambiguous = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+
+// Do implements policy.Policy.
+func (failAmbiguous) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	if !isWrite(req.Raw()) {
+		return resp, err
+	}
+	if err == nil && slices.Contains(ambiguous, resp.StatusCode) {
+		err = runtime.NewResponseError(resp)
+	}
+	if err != nil {
+		return nil, finalError{err}
+	}
+	return resp, nil
+}
+
+const (
+	// A read that no replica can serve yet is repeated, after a pause that doubles.
+	firstReplicaPause = 5 * time.Millisecond
+	maxReplicaWait    = time.Second // sum of the pauses of an operation
+)
+
+// replicaWait limits the time that the reads of an operation together wait for replicas to reach their
+// session tokens, within the retry window of the operation. One read polls; the others wait for it.
+type replicaWait struct {
+	slot chan struct{}
+
+	left, pause time.Duration // owned by the holder of slot
+
+	mu          sync.Mutex
+	unreachable map[targetToken]bool // guarded by mu; tokens that no replica has reached
+}
+
+type targetToken struct{ container, token string }
+
+func newReplicaWait() *replicaWait {
+	return &replicaWait{slot: make(chan struct{}, 1), left: maxReplicaWait, pause: firstReplicaPause}
+}
+
+// replicaWaitOf returns the replicaWait of the operation of ctx, or a new one without an operation.
+func replicaWaitOf(ctx context.Context) *replicaWait {
+	if in, ok := ctx.Value(sessionKey{}).(*sessionScope); ok {
+		return in.wait
+	}
+	return newReplicaWait()
+}
+
+// acquire waits for the slot. It reports false if ctx ends first.
+func (w *replicaWait) acquire(ctx context.Context) bool {
+	select {
+	case w.slot <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// retry repeats a request until a replica has reached its token, or the time is over.
+func (w *replicaWait) retry(ctx context.Context, budget time.Duration, resp *http.Response, send func() (*http.Response, error)) (*http.Response, error) {
+	select {
+	case w.slot <- struct{}{}:
+	default: // another read polls, perhaps for the same token
+		if !w.acquire(ctx) {
+			return resp, nil
+		}
+		over := w.left < w.pause
+		<-w.slot
+		if over {
+			return resp, nil
+		}
+		if again, err := send(); err != nil || !isBehind(again) {
+			return again, err
+		}
+		if !w.acquire(ctx) {
+			return resp, nil
+		}
+	}
+	defer func() { <-w.slot }()
+	for w.left >= w.pause {
+		if !scopeOf(ctx).retryWindow.allows(w.pause, budget) {
+			w.left = 0
+			break
+		}
+		if !sleep.For(ctx, w.pause) {
+			break
+		}
+		w.left, w.pause = w.left-w.pause, 2*w.pause
+		if again, err := send(); err != nil || !isBehind(again) {
+			return again, err
+		}
+	}
+	return resp, nil
+}
+
+// giveUp records that no replica reaches a token.
+func (w *replicaWait) giveUp(at session.Target, token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unreachable == nil {
+		w.unreachable = map[targetToken]bool{}
+	}
+	w.unreachable[targetToken{at.Container, token}] = true
+}
+
+func (w *replicaWait) unreached(at session.Target, token string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unreachable[targetToken{at.Container, token}]
+}
+
+// defaultRetryBudget is the default of Options.RetryBudget.
+const defaultRetryBudget = 2 * time.Second
+
+// retryWindow is the time in which the requests of an operation may retry. It begins with the first
+// pause, whatever the reason, and lasts for the retry budget.
+type retryWindow struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
+
+// unlimitedWindow is the window of background work, and of WithUnlimitedRetries.
+var unlimitedWindow = &retryWindow{}
+
+// closedWindow is a window that is over.
+var closedWindow = func() *retryWindow {
+	w := &retryWindow{}
+	w.began.Store(1)
+	return w
+}()
+
+// allows reports whether a pause ends within a budget.
+func (w *retryWindow) allows(pause, budget time.Duration) bool {
+	if w == unlimitedWindow {
+		return true
+	}
+	now := time.Now().UnixNano()
+	w.began.CompareAndSwap(0, now)
+	return now+int64(pause) <= w.began.Load()+int64(budget)
+}
+
+func withRetryWindow(ctx context.Context, w *retryWindow) context.Context {
+	s := scopeOf(ctx)
+	s.retryWindow = w
+	return context.WithValue(ctx, scopeKey{}, s)
+}
+
+// ensureRetryWindow returns a context whose requests share the retry window of their operation, or have one
+// of their own without an operation.
+func ensureRetryWindow(ctx context.Context) context.Context {
+	if scopeOf(ctx).retryWindow != nil {
+		return ctx
+	}
+	return withRetryWindow(ctx, &retryWindow{})
+}
+
+// ignoreRetryWindow returns a context for background work: it ignores the retry window of an operation.
+func ignoreRetryWindow(ctx context.Context) context.Context {
+	return withRetryWindow(ctx, unlimitedWindow)
+}
+
+// WithoutRetries returns a context whose requests do not wait: neither while throttled, nor after
+// conflicting concurrent writes or a refused read, nor for replicas.
+func WithoutRetries(ctx context.Context) context.Context { return withRetryWindow(ctx, closedWindow) }
+
+// WithUnlimitedRetries returns a context whose requests are repeated until it ends, while they are throttled or
+// fail with a transient error: for work before the program serves requests.
+func WithUnlimitedRetries(ctx context.Context) context.Context {
+	return policy.WithRetryOptions(withRetryWindow(ctx, unlimitedWindow), policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+}

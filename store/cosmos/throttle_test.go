@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"byline/store/cosmos/session"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
@@ -299,7 +300,7 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				account.sessions.known.learn(posts.path, hashRID(""), "0:-1#7", instanceRanges)
+				account.sessions.known.Learn(session.TargetOf(posts.path, "", ""), nil, "0:-1#7", "")
 				var b Batch
 				b.Create([]byte(`{"id":"a"}`))
 				ctx, began := WithSession(account.Begin(t.Context(), "C4"), nil), time.Now()

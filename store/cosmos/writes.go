@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/http"
 	"sync"
+
+	"byline/store/cosmos/session"
 )
 
 // Writes counts the writes of contexts that WithWrites returned. The zero value has counted nothing.
@@ -40,7 +42,7 @@ func (w *Writes) count(r *http.Request, resp *http.Response) {
 	if path == "" || !isWrite(r) || resp.StatusCode >= http.StatusMultipleChoices || resp.StatusCode == http.StatusMultiStatus {
 		return // a 207 is a batch that failed; see bodyPolicy
 	}
-	at, _ := parseRange(resp.Header.Get(sessionHeader)) // without a token, the write counts for range 0, whose LSN then has too many transactions
+	at := session.PositionOf(resp.Header.Get(sessionHeader)) // without a token, the write counts for range 0, whose LSN then has too many transactions
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ranges == nil {
@@ -49,8 +51,8 @@ func (w *Writes) count(r *http.Request, resp *http.Response) {
 	if w.ranges[path] == nil {
 		w.ranges[path] = map[uint64]Written{}
 	}
-	of := w.ranges[path][at.id]
+	of := w.ranges[path][at.Range()]
 	of.Transactions++
-	of.LSN, of.Version = max(of.LSN, uint64(max(0, at.lsn))), max(of.Version, at.version)
-	w.ranges[path][at.id] = of
+	of.LSN, of.Version = max(of.LSN, uint64(max(0, at.LSN()))), max(of.Version, at.Version())
+	w.ranges[path][at.Range()] = of
 }

@@ -14,6 +14,7 @@ import (
 	"byline/internal/testmain"
 	"byline/internal/waittest"
 	"byline/store/cosmos"
+	"byline/store/cosmos/provision"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
@@ -38,7 +39,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, on: cosmostest.Open(t, emulator.Options{}), one: make(chan struct{}, 1)}
 	account := w.account(w.on.Transport.Do)
-	if err := account.Provision(t.Context(), cosmos.DatabaseSpec{Name: w.on.Database, Containers: []cosmos.ContainerSpec{{Name: container, PartitionKey: "/id"}}}); err != nil {
+	if err := provision.Create(t.Context(), account, provision.DatabaseSpec{Name: w.on.Database, Containers: []provision.ContainerSpec{{Name: container, PartitionKey: "/id"}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.leases = w.container(account)

@@ -161,6 +161,24 @@ func (a *Account) Client(t testing.TB, o *azcosmos.ClientOptions) *azcosmos.Clie
 	return client
 }
 
+// CreateContainer creates a container, and Database if it is missing.
+func (a *Account) CreateContainer(t testing.TB, name, partitionKey string) {
+	t.Helper()
+	client := a.Client(t, nil)
+	_, err := client.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: a.Database}, nil)
+	if r := (*azcore.ResponseError)(nil); err != nil && (!errors.As(err, &r) || r.StatusCode != http.StatusConflict) {
+		t.Fatal(err)
+	}
+	db, err := client.NewDatabase(a.Database)
+	if err == nil {
+		_, err = db.CreateContainer(t.Context(), azcosmos.ContainerProperties{ID: name,
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{partitionKey}, Version: 2}}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (a *Account) client(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 	var options azcosmos.ClientOptions
 	if o != nil {

@@ -1,4 +1,4 @@
-package cosmos
+package provision
 
 import (
 	"encoding/json"

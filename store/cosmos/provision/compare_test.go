@@ -1,25 +1,42 @@
-package cosmos
+package provision
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
 // compared are the containers of the tests of Compare.
 var compared = []ContainerSpec{{Name: "posts", PartitionKey: "/postId", TTL: true}, {Name: "leases", PartitionKey: "/id"}}
 
-// wantDifferences fails the test unless these are the differences, as text, in this order.
-func wantDifferences(t *testing.T, a *Account, spec DatabaseSpec, want ...string) {
+// open opens an account with two regions.
+func open(t *testing.T, g *cosmostest.Regions, o cosmos.Options) *cosmos.Account {
 	t.Helper()
-	all, err := a.Compare(t.Context(), spec)
+	o.Endpoint, o.Key, o.Credential = g.Endpoint, g.Key, g.Credential
+	if o.Transport == nil {
+		o.Transport = g
+	}
+	a, err := cosmos.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}
+
+// wantDifferences fails the test unless these are the differences, as text, in this order.
+func wantDifferences(t *testing.T, a *cosmos.Account, spec DatabaseSpec, want ...string) {
+	t.Helper()
+	all, err := Compare(t.Context(), a, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,19 +55,19 @@ func wantDifferences(t *testing.T, a *Account, spec DatabaseSpec, want ...string
 
 // TestCompare_Containers: missing and different containers are reported, and nothing is created.
 func TestCompare_Containers(t *testing.T) {
-	g := newRegions(t)
-	a, spec := g.open(t, Options{}), DatabaseSpec{Name: g.Database, Containers: compared}
+	g := cosmostest.OpenRegions(t)
+	a, spec := open(t, g, cosmos.Options{}), DatabaseSpec{Name: g.Database, Containers: compared}
 	for range 2 {
 		wantDifferences(t, a, spec, "BREAKS database: there is no database "+g.Database,
 			"BREAKS container: container posts: it does not exist", "BREAKS container: container leases: it does not exist")
 	}
-	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
+	if err := Create(t.Context(), a, DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, spec, "BREAKS container: container leases: it does not exist",
 		"BREAKS time to live: container posts: time to live is off, so deleted items would stay")
 	other := DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}, compared[1]}}
-	if err := a.Provision(t.Context(), other); err != nil {
+	if err := Create(t.Context(), a, other); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, other)
@@ -64,48 +81,28 @@ func TestCompare_Account(t *testing.T) {
 		azcosmos.ConsistencyLevelEventual: {"consistency: the default consistency is Eventual, so viewers may not read their own writes, and renames and deletions may miss items; set it to Session"},
 	} {
 		t.Run(string(level), func(t *testing.T) {
-			g := newRegions(t)
-			a, err := Open(Options{Endpoint: g.Endpoint, Key: g.Key, Credential: g.Credential, Regions: []string{"East US", "North Pole"},
-				Transport: propertiesWith{g, `"Session"`, `"` + string(level) + `"`}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(a.Close)
-			if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: compared}); err != nil {
+			g := cosmostest.OpenRegions(t)
+			g.Consistency = string(level)
+			a := open(t, g, cosmos.Options{Regions: []string{"East US", "North Pole"}})
+			if err := Create(t.Context(), a, DatabaseSpec{Name: g.Database, Containers: compared}); err != nil {
 				t.Fatal(err)
 			}
 			wantDifferences(t, a, DatabaseSpec{Name: g.Database, Containers: compared},
 				slices.Concat([]string{"regions: the account cannot be read in the preferred region North Pole, only in West US, East US"}, want)...)
 		})
 	}
-	g := newRegions(t)
-	g.multipleWrites = true
-	wantDifferences(t, g.open(t, Options{}), DatabaseSpec{Name: g.Database},
-		"BREAKS multi-region writes: "+ErrMultiRegionWrites.Error(), "BREAKS database: there is no database "+g.Database)
-}
-
-// propertiesWith is a transport that replaces a text in the properties of the account.
-type propertiesWith struct {
-	to        *regions
-	text, new string
-}
-
-func (p propertiesWith) Do(r *http.Request) (*http.Response, error) {
-	resp, err := p.to.Do(r)
-	if err != nil || !isPropertiesRequest(r) {
-		return resp, err
-	}
-	body, err := io.ReadAll(resp.Body)
-	resp.Body = io.NopCloser(bytes.NewReader(bytes.Replace(body, []byte(p.text), []byte(p.new), 1)))
-	return resp, err
+	g := cosmostest.OpenRegions(t)
+	g.MultipleWrites = true
+	wantDifferences(t, open(t, g, cosmos.Options{}), DatabaseSpec{Name: g.Database},
+		"BREAKS multi-region writes: "+cosmos.ErrMultiRegionWrites.Error(), "BREAKS database: there is no database "+g.Database)
 }
 
 // TestCompare_Throughput: a new database gets the throughput; another throughput is a difference that breaks
 // nothing.
 func TestCompare_Throughput(t *testing.T) {
-	g := newRegions(t)
-	a, spec := g.open(t, Options{}), DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
-	if err := a.Provision(t.Context(), spec); err != nil {
+	g := cosmostest.OpenRegions(t)
+	a, spec := open(t, g, cosmos.Options{}), DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
+	if err := Create(t.Context(), a, spec); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, spec)
@@ -114,49 +111,28 @@ func TestCompare_Throughput(t *testing.T) {
 	spec.MaxThroughput = 0
 	wantDifferences(t, a, spec)
 
-	g = newRegions(t)
-	a, spec = g.open(t, Options{}), DatabaseSpec{Name: g.Database, Containers: compared[:1]}
-	if err := a.Provision(t.Context(), spec); err != nil {
+	g = cosmostest.OpenRegions(t)
+	a, spec = open(t, g, cosmos.Options{}), DatabaseSpec{Name: g.Database, Containers: compared[:1]}
+	if err := Create(t.Context(), a, spec); err != nil {
 		t.Fatal(err)
 	}
 	spec.MaxThroughput = 1000
 	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share", "throughput: container posts: it has 400 RU/s of its own")
 }
 
-// TestProvision_DatabaseWithoutThroughput: a warning says what new containers in an existing database get.
-func TestProvision_DatabaseWithoutThroughput(t *testing.T) {
-	g := newRegions(t)
-	var log bytes.Buffer
-	a := g.open(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: compared[:1]}); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(log.String(), "no throughput that its containers share"); n != 1 {
-		t.Errorf("got %d warnings, want 1: %s", n, &log)
-	}
-}
-
 // TestCompare_ThroughputOfServerlessAccount: a serverless account has no throughput; any other 400 is an error.
 func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
-	g := newRegions(t)
+	g := cosmostest.OpenRegions(t)
 	spec := DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
-	open := func(message string) *Account {
-		a, err := Open(Options{Endpoint: g.Endpoint, Key: g.Key, Credential: g.Credential, Transport: offersRefused{g, message}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(a.Close)
-		return a
+	refusing := func(message string) *cosmos.Account {
+		return open(t, g, cosmos.Options{Transport: offersRefused{g, message}})
 	}
-	a := open("Reading or replacing offers is not supported for serverless accounts.")
-	if err := a.Provision(t.Context(), spec); err != nil {
+	a := refusing("Reading or replacing offers is not supported for serverless accounts.")
+	if err := Create(t.Context(), a, spec); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share")
-	if _, err := open("Syntax error.").Compare(t.Context(), spec); !HasStatus(err, http.StatusBadRequest) {
+	if _, err := Compare(t.Context(), refusing("Syntax error."), spec); !cosmos.HasStatus(err, http.StatusBadRequest) {
 		t.Errorf("got %v, want status 400", err)
 	}
 }
@@ -164,7 +140,7 @@ func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
 // offersRefused is a transport that responds to requests for throughput, and to those that would create a database
 // with throughput, with 400 and a message.
 type offersRefused struct {
-	to      *regions
+	to      policy.Transporter
 	message string
 }
 

@@ -1,8 +1,7 @@
-package cosmos
+package session
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -63,12 +62,12 @@ func TestKeyRanges(t *testing.T) {
 
 // The known ranges are dropped if another range than the key's served a request.
 func TestKeyRanges_OutdatedDropped(t *testing.T) {
-	at := target{container: "c", key: effectiveKey("ada")}
+	at := TargetOf("c", `["ada"]`, "")
 	for token, want := range map[string]int{"5:-1#7": 1, "6:-1#7": 0} {
-		var s sessions
-		s.known.update("c", func(t *tokens) { t.keys = t.keys.with(keyRange{id: 5, max: "FF"}) })
-		s.learn(&http.Response{StatusCode: 200, Header: http.Header{sessionHeader: {token}}}, at, nil)
-		if got := len(s.known.keys("c").sorted); got != want {
+		var s State
+		s.update("c", func(t *tokens) { t.keys = t.keys.with(keyRange{id: 5, max: "FF"}) })
+		s.Learn(at, nil, token, "")
+		if got := len(s.keys("c").sorted); got != want {
 			t.Errorf("%s: got %d known ranges, want %d", token, got, want)
 		}
 	}

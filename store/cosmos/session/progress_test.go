@@ -1,8 +1,7 @@
-package cosmos
+package session
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -66,18 +65,6 @@ func TestTokens_Add(t *testing.T) {
 	}
 	if a.add(&other); a.header() != "0:-1#5,1:1#3#4=8" {
 		t.Errorf("after adding those of another container: got %s", a.header())
-	}
-}
-
-// Responses that depend on the state of the items have the progress of the range.
-func TestSessions_Learn(t *testing.T) {
-	for status, learns := range map[int]bool{200: true, 201: true, 204: true, 207: true, 304: true, 404: true, 409: true, 412: true,
-		400: false, 401: false, 408: false, 410: false, 429: false, 449: false, 500: false, 503: false} {
-		var s sessions
-		s.learn(&http.Response{StatusCode: status, Header: http.Header{sessionHeader: {"0:-1#7"}}}, target{container: "c"}, nil)
-		if got := s.known.has("c"); got != learns {
-			t.Errorf("status %d: got %t, want %t", status, got, learns)
-		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"byline/store/cosmos/session"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
@@ -44,7 +45,7 @@ func TestRetryBudget_Option(t *testing.T) {
 					}
 					var b Batch
 					b.Create([]byte(`{"id":"a"}`))
-					account.sessions.known.learn(posts.path, 0, "0:-1#7", instanceRanges)
+					account.sessions.known.Learn(session.TargetOf(posts.path, "", ""), nil, "0:-1#7", "")
 					ctx, began := account.Begin(t.Context(), "C4"), time.Now()
 					if s.status == http.StatusNotFound {
 						_, err = posts.Read(ctx, Key{"p", "a"})

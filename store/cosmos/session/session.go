@@ -1,7 +1,6 @@
-package cosmos
+package session
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,13 +14,14 @@ import (
 	"time"
 )
 
-// Session holds the session tokens of a client's writes. Requests whose context has it (see WithSession)
-// read these writes, on any instance.
+// Session holds the session tokens of a client's writes. Requests of the session read
+// these writes, on any instance.
 //
 // A nil Session requires nothing. A Session is safe for concurrent use.
 type Session struct {
-	containers []*Container // that its tokens cover; the index is the container's number in tokens
-	known      sessionState
+	key        Key
+	containers []string // paths of those that its tokens cover; the index is the container's number in tokens
+	known      State
 	wrote      atomic.Bool
 
 	mu    sync.Mutex
@@ -39,40 +39,6 @@ const (
 	maxNotes = 32  // of a session
 )
 
-type sessionKey struct{}
-
-type sessionScope struct {
-	session *Session
-	wait    *replicaWait
-}
-
-// WithSession returns a context for one operation of a session, which may be nil. Its requests read the
-// writes of the session. They wait for replicas to reach them, together for at most a second, and then
-// read what the replicas have. The operation has its own retry window.
-func WithSession(ctx context.Context, s *Session) context.Context {
-	if scopeOf(ctx).retryWindow != unlimitedWindow {
-		ctx = withRetryWindow(ctx, &retryWindow{})
-	}
-	return context.WithValue(ctx, sessionKey{}, &sessionScope{s, newReplicaWait()})
-}
-
-// withoutSession returns a context of the same operation without a session.
-func withoutSession(ctx context.Context) context.Context {
-	in, ok := ctx.Value(sessionKey{}).(*sessionScope)
-	if !ok {
-		return ctx
-	}
-	return context.WithValue(ctx, sessionKey{}, &sessionScope{nil, in.wait})
-}
-
-// SessionFrom returns the session of a context, nil if it has none.
-func SessionFrom(ctx context.Context) *Session {
-	if in, ok := ctx.Value(sessionKey{}).(*sessionScope); ok {
-		return in.session
-	}
-	return nil
-}
-
 // sessionFormat is the first byte of every session token. It changes with the format.
 const sessionFormat = 3
 
@@ -84,50 +50,43 @@ const (
 	sessionMAC      = 16      // bytes at the end of a token
 )
 
-// pathOf returns the path of a container.
-func pathOf(database, name string) string {
-	return "/dbs/" + url.PathEscape(database) + "/colls/" + url.PathEscape(name)
+// Key authenticates the tokens of sessions. They are valid for one database of one account, whatever the case of the
+// host name.
+type Key struct {
+	Secret             []byte
+	Endpoint, Database string
 }
 
-// sessionKeyOf returns the key that authenticates sessions.
-func sessionKeyOf(o Options) []byte {
-	if len(o.SessionKey) > 0 {
-		return o.SessionKey
+// Secret returns the secret of an account with a key; without, a random one.
+func Secret(accountKey string) []byte {
+	if accountKey == "" {
+		secret := make([]byte, sha256.Size)
+		_, _ = rand.Read(secret) // it never fails
+		return secret
 	}
-	if o.Key == "" {
-		key := make([]byte, sha256.Size)
-		_, _ = rand.Read(key) // it never fails
-		return key
-	}
-	h := hmac.New(sha256.New, []byte(o.Key))
+	h := hmac.New(sha256.New, []byte(accountKey))
 	h.Write([]byte("byline session"))
 	return h.Sum(nil)
 }
 
-// mac authenticates a token. It depends on the account and the database, but not on the case of the host
-// name.
-func (s *Session) mac(token []byte) []byte {
-	c := s.containers[0]
-	host := c.requests.Endpoint()
+// mac authenticates a token.
+func (k Key) mac(token []byte) []byte {
+	host := k.Endpoint
 	if u, err := url.Parse(host); err == nil {
 		host = u.Host
 	}
-	h := hmac.New(sha256.New, c.sessionKey)
-	h.Write([]byte(strings.ToLower(host) + "\x00" + c.database + "\x00"))
+	h := hmac.New(sha256.New, k.Secret)
+	h.Write([]byte(strings.ToLower(host) + "\x00" + k.Database + "\x00"))
 	h.Write(token)
 	return h.Sum(nil)[:sessionMAC]
 }
 
-// NewSession resumes the session with a Token, or returns a new one if token is "". Its tokens cover the
-// containers, which belong to one database; their order is part of the tokens. A token that was not made
-// with the SessionKey of this account, for this database, is ignored and counted; the part for a
-// recreated container has no effect.
-func NewSession(token string, containers ...*Container) *Session {
-	session := &Session{containers: containers}
-	if token != "" && !session.resume(token) {
-		containers[0].meter.invalid.Inc()
-	}
-	return session
+// New resumes the session with a Token, or returns a new one if token is "". Its tokens cover the containers, given by
+// their paths; their order is part of the tokens. It reports false if the token was not made with the key: then it is
+// ignored. The part for a recreated container has no effect.
+func New(token string, key Key, containers ...string) (s *Session, ok bool) {
+	s = &Session{key: key, containers: containers}
+	return s, token == "" || s.resume(token)
 }
 
 // Token returns the token with which other instances read the writes of the session, in characters that
@@ -139,8 +98,8 @@ func (s *Session) Token() string {
 	b := []byte{sessionFormat}
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
-	for i, c := range s.containers {
-		t := s.known.containers[c.path]
+	for i, path := range s.containers {
+		t := s.known.containers[path]
 		if t == nil || len(t.ranges) == 0 {
 			continue
 		}
@@ -158,7 +117,7 @@ func (s *Session) Token() string {
 		b = binary.BigEndian.AppendUint32(append(b, sessionNote), uint32(n.At.Unix()))
 		b = append(append(b, byte(len(n.Text))), n.Text...)
 	}
-	return base64.RawURLEncoding.EncodeToString(append(b, s.mac(b)...))
+	return base64.RawURLEncoding.EncodeToString(append(b, s.key.mac(b)...))
 }
 
 // resume restores the session of a token. It reports false if the token is invalid.
@@ -171,7 +130,7 @@ func (s *Session) resume(token string) bool {
 		return false
 	}
 	end := len(b) - sessionMAC
-	return hmac.Equal(b[end:], s.mac(b[:end])) && s.decode(b[1:end])
+	return hmac.Equal(b[end:], s.key.mac(b[:end])) && s.decode(b[1:end])
 }
 
 // decode restores the session from the bytes of a token. It reports false if they are malformed.
@@ -199,7 +158,7 @@ func (s *Session) decode(token []byte) bool {
 		if i >= len(s.containers) {
 			return false
 		}
-		known[s.containers[i].path] = t
+		known[s.containers[i]] = t
 	}
 	if r.bad {
 		return false
@@ -229,7 +188,7 @@ func (s *Session) UpdateNotes(f func([]Note) []Note) {
 	defer s.mu.Unlock()
 	notes := f(slices.Clone(s.notes))
 	if len(notes) > maxNotes || slices.ContainsFunc(notes, func(n Note) bool { return n.Text == "" || len(n.Text) > maxNote }) {
-		panic("cosmos: a note of a session is empty or too long, or there are too many")
+		panic("session: a note of a session is empty or too long, or there are too many")
 	}
 	s.notes = notes
 }
@@ -281,34 +240,4 @@ func (r *tokenReader) count(limit uint64) int {
 		return 0
 	}
 	return int(n)
-}
-
-// admits reports whether a read of a container's partition, at a position, is as new as the session
-// requires. An unknown range in the session may be a child of the range that was read, split off since:
-// then admits compares only LSNs.
-func (s *Session) admits(of *Container, partition string, read readPosition) bool {
-	if s == nil || !s.known.has(of.path) {
-		return true
-	}
-	keys := of.sessions.known.keys(of.path)
-	r := keys.forKey(effectiveKey(partition))
-	for _, required := range s.known.forRange(of.path, r, keys).ranges {
-		switch {
-		case !read.known:
-			return false
-		case required.id == read.id || r != nil && required.id == r.id && r.coversTokensOf(read.id):
-			if !read.covers(required.progress) {
-				return false
-			}
-		case required.id > read.id && required.lsn > read.lsn: // children have higher ids than their parents
-			return false
-		}
-	}
-	return true
-}
-
-// readPosition is the partition key range that served a read, and its progress.
-type readPosition struct {
-	rangeProgress
-	known bool
 }

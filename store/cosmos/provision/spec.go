@@ -1,4 +1,4 @@
-package cosmos
+package provision
 
 import "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 

@@ -1,4 +1,4 @@
-package cosmos
+package provision
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"byline/store/cosmos"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -40,22 +42,23 @@ func (e *MissingError) Error() string {
 // Unwrap returns Cosmos DB's response.
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// Provision creates the database and the containers that are missing. It does not change existing
-// containers, but compares them with the specifications: it logs differences that break nothing, and
-// returns the others as a *ContainersError, without creating anything. It returns ErrMultiRegionWrites
-// for an account with multi-region writes. It is idempotent, and may run in several processes at once.
-func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
-	db, newDatabase, err := a.readDatabase(ctx, spec.Name)
+// Create creates the database and the containers that are missing. It does not change existing containers, but
+// compares them with the specifications: it logs differences that break nothing, and returns the others as a
+// *ContainersError, without creating anything. It returns cosmos.ErrMultiRegionWrites for an account with
+// multi-region writes. It is idempotent.
+func Create(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) error {
+	db, newDatabase, err := readDatabase(ctx, a, spec.Name)
 	if err != nil {
 		return err
 	}
-	if a.multipleWrites() {
-		return ErrMultiRegionWrites
+	account := a.Properties()
+	if account.MultipleWrites {
+		return cosmos.ErrMultiRegionWrites
 	}
-	a.warn(append(a.compareRegions(), a.compareConsistency()...))
+	warn(a, append(compareRegions(account), compareConsistency(account)...))
 	missing := spec.Containers
 	if !newDatabase {
-		if missing, err = a.usable(ctx, db, spec.Containers); err != nil {
+		if missing, err = usable(ctx, a, db, spec.Containers); err != nil {
 			return err
 		}
 	}
@@ -63,19 +66,19 @@ func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 		return nil
 	}
 	if newDatabase {
-		if err := a.createDatabase(ctx, spec); err != nil && !HasStatus(err, http.StatusConflict) {
+		if err := createDatabase(ctx, a, spec); err != nil && !cosmos.HasStatus(err, http.StatusConflict) {
 			return notCreated("database "+spec.Name, spec.Name, missing, err)
 		}
 	} else if spec.MaxThroughput > 0 {
-		if _, err := db.ReadThroughput(ctx, nil); HasStatus(err, http.StatusNotFound) { // not serverless; see hasNoThroughput
-			a.log.Warn("the database has no throughput that its containers share, and cannot get it: each new container has 400 RU/s of its own", "database", spec.Name)
+		if _, err := db.ReadThroughput(ctx, nil); cosmos.HasStatus(err, http.StatusNotFound) { // not serverless; see hasNoThroughput
+			a.Logger().Warn("the database has no throughput that its containers share, and cannot get it: each new container has 400 RU/s of its own", "database", spec.Name)
 		}
 	}
 	var others []ContainerSpec // that another process has created meanwhile
 	var created []string       // names
 	for i, c := range missing {
 		_, err := db.CreateContainer(ctx, c.properties(), nil)
-		if HasStatus(err, http.StatusConflict) {
+		if cosmos.HasStatus(err, http.StatusConflict) {
 			others = append(others, c)
 		} else if err != nil {
 			return notCreated("container "+c.Name, spec.Name, missing[i:], err)
@@ -84,61 +87,56 @@ func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 		}
 	}
 	if len(created) > 0 {
-		a.log.Info("containers created", "database", spec.Name, "containers", strings.Join(created, " "))
+		a.Logger().Info("containers created", "database", spec.Name, "containers", strings.Join(created, " "))
 	}
-	_, err = a.usable(ctx, db, others)
+	_, err = usable(ctx, a, db, others)
 	return err
 }
 
 // createDatabase creates a database with its throughput; in a serverless account, which refuses throughput,
 // without.
-func (a *Account) createDatabase(ctx context.Context, spec DatabaseSpec) error {
-	_, err := a.client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: spec.Name}, spec.options())
+func createDatabase(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) error {
+	_, err := a.Client().CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: spec.Name}, spec.options())
 	if isServerless(err) {
-		_, err = a.client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: spec.Name}, nil)
+		_, err = a.Client().CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: spec.Name}, nil)
 	}
 	return err
 }
 
 // readDatabase returns a database, and reports whether it is missing.
-func (a *Account) readDatabase(ctx context.Context, name string) (db *azcosmos.DatabaseClient, missing bool, err error) {
-	if db, err = a.client.NewDatabase(name); err != nil {
+func readDatabase(ctx context.Context, a *cosmos.Account, name string) (db *azcosmos.DatabaseClient, missing bool, err error) {
+	if db, err = a.Client().NewDatabase(name); err != nil {
 		return nil, false, err
 	}
 	_, err = db.Read(ctx, nil)
-	if HasStatus(err, http.StatusNotFound) {
+	if cosmos.HasStatus(err, http.StatusNotFound) {
 		return db, true, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("read database %s: %w", name, wrap(err))
+		err = fmt.Errorf("read database %s: %w", name, cosmos.ErrorOf(err))
 	}
 	return db, false, err
 }
 
 // notCreated returns the error of a database or a container that could not be created.
 func notCreated(what, database string, missing []ContainerSpec, err error) error {
-	if !isControlPlane(err) {
-		return fmt.Errorf("create %s: %w", what, wrap(err))
+	if !cosmos.ErrorOf(err).ControlPlane() {
+		return fmt.Errorf("create %s: %w", what, cosmos.ErrorOf(err))
 	}
-	e := &MissingError{Database: database, Err: wrap(err)}
+	e := &MissingError{Database: database, Err: cosmos.ErrorOf(err)}
 	for _, spec := range missing {
 		e.Containers = append(e.Containers, spec.Name)
 	}
 	return e
 }
 
-// isControlPlane reports whether err refuses an operation that Entra identities may not do.
-func isControlPlane(err error) bool {
-	return HasStatus(err, http.StatusForbidden) && ErrorOf(err).Substatus == substatusControlPlane
-}
-
 // usable returns the missing containers, and a *ContainersError if differences of others break requests.
-func (a *Account) usable(ctx context.Context, db *azcosmos.DatabaseClient, containers []ContainerSpec) (missing []ContainerSpec, err error) {
+func usable(ctx context.Context, a *cosmos.Account, db *azcosmos.DatabaseClient, containers []ContainerSpec) (missing []ContainerSpec, err error) {
 	all, missing, err := compareContainers(ctx, db, containers)
 	if err != nil {
 		return nil, err
 	}
-	a.warn(all)
+	warn(a, all)
 	if broken := slices.DeleteFunc(all, func(d Difference) bool { return !d.Breaks }); len(broken) > 0 {
 		return nil, &ContainersError{broken}
 	}
@@ -146,14 +144,14 @@ func (a *Account) usable(ctx context.Context, db *azcosmos.DatabaseClient, conta
 }
 
 // warn logs the differences that break nothing.
-func (a *Account) warn(all []Difference) {
+func warn(a *cosmos.Account, all []Difference) {
 	for _, d := range all {
 		switch {
 		case d.Breaks:
 		case d.Container == "":
-			a.log.Warn("account differs from what requests need", "difference", d.Text)
+			a.Logger().Warn("account differs from what requests need", "difference", d.Text)
 		default:
-			a.log.Warn("container differs from what requests need", "container", d.Container, "difference", d.Text)
+			a.Logger().Warn("container differs from what requests need", "container", d.Container, "difference", d.Text)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cosmos
+package provision
 
 import (
 	"cmp"
@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
+
+	"byline/store/cosmos"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -29,12 +32,12 @@ func (d Difference) String() string {
 
 // Compare returns how the account, a database and its containers differ from what requests need. It
 // changes nothing. Throughput, which no Entra identity may read, is compared only with the account's key.
-func (a *Account) Compare(ctx context.Context, spec DatabaseSpec) ([]Difference, error) {
-	db, missing, err := a.readDatabase(ctx, spec.Name)
+func Compare(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) ([]Difference, error) {
+	db, missing, err := readDatabase(ctx, a, spec.Name)
 	if err != nil {
 		return nil, err
 	}
-	all := a.compareAccount()
+	all := compareAccount(a.Properties())
 	if missing {
 		all = append(all, Difference{Property: "database", Text: fmt.Sprintf("there is no database %s", spec.Name), Breaks: true})
 		return append(all, absent(spec.Containers)...), nil
@@ -56,28 +59,48 @@ func absent(containers []ContainerSpec) (all []Difference) {
 }
 
 // compareAccount returns how the account's properties differ from what requests need.
-func (s *shared) compareAccount() (all []Difference) {
-	if s.multipleWrites() {
-		all = append(all, Difference{Property: "multi-region writes", Text: ErrMultiRegionWrites.Error(), Breaks: true})
+func compareAccount(p cosmos.Properties) (all []Difference) {
+	if p.MultipleWrites {
+		all = append(all, Difference{Property: "multi-region writes", Text: cosmos.ErrMultiRegionWrites.Error(), Breaks: true})
 	}
-	all = append(all, s.compareRegions()...)
-	all = append(all, s.compareConsistency()...)
-	if p := s.properties.Load(); p != nil && (p.Consistency.Level == azcosmos.ConsistencyLevelStrong || p.Consistency.Level == azcosmos.ConsistencyLevelBoundedStaleness) {
+	all = append(all, compareRegions(p)...)
+	all = append(all, compareConsistency(p)...)
+	if p.Consistency == azcosmos.ConsistencyLevelStrong || p.Consistency == azcosmos.ConsistencyLevelBoundedStaleness {
 		all = append(all, Difference{Property: "consistency",
-			Text: fmt.Sprintf("the default consistency is %s, with which reads cost twice as much as with Session", p.Consistency.Level)})
+			Text: fmt.Sprintf("the default consistency is %s, with which reads cost twice as much as with Session", p.Consistency)})
 	}
 	return all
 }
 
+// compareRegions returns the preferred regions that the account does not have.
+func compareRegions(p cosmos.Properties) (all []Difference) {
+	for _, name := range p.Preferred {
+		if !slices.ContainsFunc(p.Regions, func(have string) bool { return plainRegion(have) == plainRegion(name) }) {
+			all = append(all, Difference{Property: "regions", Text: fmt.Sprintf(
+				"the account cannot be read in the preferred region %s, only in %s", name, strings.Join(p.Regions, ", "))})
+		}
+	}
+	return all
+}
+
+// plainRegion returns a region's name as azcosmos compares it: "West US" is "westus".
+func plainRegion(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+}
+
 // compareConsistency returns a difference if the account's default consistency is weaker than Session,
 // which requests cannot strengthen.
-func (s *shared) compareConsistency() []Difference {
-	p := s.properties.Load()
-	if p == nil || p.Consistency.Level != azcosmos.ConsistencyLevelEventual && p.Consistency.Level != azcosmos.ConsistencyLevelConsistentPrefix {
+func compareConsistency(p cosmos.Properties) []Difference {
+	if p.Consistency != azcosmos.ConsistencyLevelEventual && p.Consistency != azcosmos.ConsistencyLevelConsistentPrefix {
 		return nil
 	}
-	return []Difference{{Property: "consistency", Text: fmt.Sprintf(
-		"the default consistency is %s, so viewers may not read their own writes, and renames and deletions may miss items; set it to Session", p.Consistency.Level)}}
+	return []Difference{{Property: "consistency", Text: fmt.Sprintf("the default consistency is %s, so viewers may not read "+
+		"their own writes, and renames and deletions may miss items; set it to Session", p.Consistency)}}
 }
 
 // compareContainers returns how the containers that exist differ from the specifications, and which
@@ -89,12 +112,12 @@ func compareContainers(ctx context.Context, db *azcosmos.DatabaseClient, contain
 			return nil, nil, err
 		}
 		r, err := c.Read(ctx, nil)
-		if HasStatus(err, http.StatusNotFound) {
+		if cosmos.HasStatus(err, http.StatusNotFound) {
 			missing = append(missing, spec)
 			continue
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("read container %s: %w", spec.Name, wrap(err))
+			return nil, nil, fmt.Errorf("read container %s: %w", spec.Name, cosmos.ErrorOf(err))
 		}
 		all = append(all, spec.compare(*r.ContainerProperties)...)
 	}
@@ -205,12 +228,12 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 	}
 	have, err := db.ReadThroughput(ctx, nil)
 	switch {
-	case isControlPlane(err):
+	case err != nil && cosmos.ErrorOf(err).ControlPlane():
 		return nil, nil
 	case hasNoThroughput(err):
 		all = append(all, Difference{Property: "throughput", Text: "the database has no throughput that its containers share"})
 	case err != nil:
-		return nil, fmt.Errorf("read the throughput of database %s: %w", spec.Name, wrap(err))
+		return nil, fmt.Errorf("read the throughput of database %s: %w", spec.Name, cosmos.ErrorOf(err))
 	default:
 		if most, ok := have.ThroughputProperties.AutoscaleMaxThroughput(); !ok || int(most) != spec.MaxThroughput {
 			all = append(all, Difference{Property: "throughput", Text: fmt.Sprintf("the database has %s, not autoscale up to %d RU/s", throughputText(have), spec.MaxThroughput)})
@@ -226,7 +249,7 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the throughput of container %s: %w", c.Name, wrap(err))
+			return nil, fmt.Errorf("read the throughput of container %s: %w", c.Name, cosmos.ErrorOf(err))
 		}
 		all = append(all, Difference{Container: c.Name, Property: "throughput", Text: fmt.Sprintf("it has %s of its own", throughputText(own))})
 	}
@@ -234,13 +257,15 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 }
 
 // hasNoThroughput reports whether ReadThroughput failed because no throughput is set.
-func hasNoThroughput(err error) bool { return HasStatus(err, http.StatusNotFound) || isServerless(err) }
+func hasNoThroughput(err error) bool {
+	return cosmos.HasStatus(err, http.StatusNotFound) || isServerless(err)
+}
 
 // isServerless reports whether a request for throughput failed with 400 because a serverless account has none: with
 // "Reading or replacing offers is not supported for serverless accounts", or "Setting offer throughput or autopilot
 // on container is not supported for serverless accounts".
 func isServerless(err error) bool {
-	return HasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "serverless accounts")
+	return cosmos.HasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "serverless accounts")
 }
 
 func throughputText(r azcosmos.ThroughputResponse) string {
