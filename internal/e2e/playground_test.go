@@ -155,6 +155,9 @@ func TestPlayground_GraphiQL(t *testing.T) {
 	p.click(`//button[@aria-label="Hide GraphiQL Explorer"]`)
 	p.restore()
 	p.look(`//button[@aria-label="Show Documentation Explorer"]`)
+	p.editor = embedded // which the browser has not used before
+	p.do("open", chromedp.Navigate(p.root+"/?embedded"))
+	p.hasTabs("Feed Post WritePost CommentAndLike Rename Live")
 	p.done(s.Root+"/", c.root, "blob:"+s.Root+"/")
 }
 
@@ -318,6 +321,8 @@ func (p *page) look(docs string) {
 	}
 	for _, width := range []int64{1280, 400} {
 		for _, theme := range []string{"light", "dark"} {
+			// The embedded playground reloads when the theme changes.
+			p.do("leave", chromedp.Navigate("about:blank"))
 			p.do("forget", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error { // GraphiQL keeps its docs open
 				_, err := cdp.Call(ctx, t, storage.ClearDataForOrigin, storage.ClearDataForOriginParams{Origin: p.root, StorageTypes: "local_storage"})
 				return err

@@ -22,7 +22,7 @@ export async function start(root, { examples }, fresh) {
       "general.betaUpdates": false,
     },
   };
-  if (fresh) options.tabs = examples.map(({ operation, query }) => ({ name: operation, query, endpoint }));
+  if (fresh || !localStorage.getItem("graphql-playground")) options.tabs = examples.map(({ operation, query }) => ({ name: operation, query, endpoint }));
   GraphQLPlayground.init(root, options);
   return { tabs, add };
 }
