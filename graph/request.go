@@ -13,12 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"byline/store/cosmos/itemcache"
+
 	"byline/graph/auth"
 	"byline/graph/cost"
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store/blog"
-	"byline/store/cosmos"
 	"byline/store/cosmos/session"
 )
 
@@ -31,7 +32,7 @@ type request struct {
 	address string // the key of its address in limits: see limit.ClientKey; "": not limited
 
 	session   *session.Session   // nil before it is opened
-	readSet   *cosmos.ReadSet    // of the response to a query over HTTP; nil for other operations
+	readSet   *itemcache.ReadSet // of the response to a query over HTTP; nil for other operations
 	operation string             // the name of such a query
 	memory    *limit.Reservation // of the response, or of the latest event; nil: not limited
 	release   func()             // releases memory; nil: nothing is reserved

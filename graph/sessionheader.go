@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"byline/store/cosmos/itemcache"
+
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 
@@ -51,7 +53,7 @@ func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationH
 	r := requestFrom(ctx)
 	ctx = cosmos.WithRequestID(cosmos.WithRecorder(ctx, r.meter.Record), r.id)
 	if r.readSet != nil {
-		ctx = cosmos.WithReadSet(ctx, r.readSet)
+		ctx = itemcache.WithReadSet(ctx, r.readSet)
 	}
 	return next(cosmos.WithSession(ctx, r.session))
 }

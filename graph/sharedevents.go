@@ -7,13 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"byline/store/cosmos/itemcache"
+
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/graph/limit"
 	"byline/store"
-	"byline/store/cosmos"
 )
 
 // sharedEvents executes subscriptions. An event for many subscribers with the same selection is executed
@@ -68,7 +69,7 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 	}
 	defer func() { s.cache.executed(k, e) }()
 	caller.personal.Store(false)
-	response := s.execute(cosmos.WithReadSet(ctx, &e.readSet), k.event)
+	response := s.execute(itemcache.WithReadSet(ctx, &e.readSet), k.event)
 	if response != nil && response.Data != nil && len(graphql.GetErrors(ctx)) == 0 && !caller.personal.Load() && ctx.Err() == nil {
 		e.data = bytes.Clone(response.Data) // without the buffer's spare capacity
 		return s.share(ctx, e)
@@ -107,7 +108,7 @@ type eventKey struct {
 type eventResponse struct {
 	done    chan struct{} // closed when it has been executed
 	data    []byte        // nil: it cannot be shared
-	readSet cosmos.ReadSet
+	readSet itemcache.ReadSet
 	held    limit.Shared
 }
 
