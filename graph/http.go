@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"strings"
 
+	"byline/store/cosmos/itemcache"
+
 	"github.com/99designs/gqlgen/graphql"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -23,7 +25,6 @@ import (
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store/blog"
-	"byline/store/cosmos"
 )
 
 // The media types of responses.
@@ -148,7 +149,7 @@ func (t httpTransport) execute(r *http.Request, in requestBody) (*graphql.Respon
 		return nil, &httpError{status: http.StatusNotAcceptable, err: refusal.Input("", "subscribe over WebSocket, or with %s as the first media type in the Accept header", mediaEvents)}
 	case ast.Query:
 		caller := requestFrom(ctx)
-		caller.readSet, caller.operation = &cosmos.ReadSet{}, strings.Clone(op.Operation.Name) // does not retain the document
+		caller.readSet, caller.operation = &itemcache.ReadSet{}, strings.Clone(op.Operation.Name) // does not retain the document
 	}
 	all := t.dispatch(ctx, op, releaseSlot)
 	response := all.next(all.ctx)

@@ -23,6 +23,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/cosmos/session"
 )
 
@@ -35,7 +36,7 @@ type request struct {
 	address string // the key of its address in limits: see limit.ClientKey; "": not limited
 
 	session   *session.Session   // nil before it is opened
-	readSet   *cosmos.ReadSet    // of the response to a query over HTTP; nil for other operations
+	readSet   *itemcache.ReadSet // of the response to a query over HTTP; nil for other operations
 	operation string             // the name of such a query
 	memory    *limit.Reservation // of the response, or of the latest event; nil: not limited
 	release   func()             // releases memory; nil: nothing is reserved
@@ -172,7 +173,7 @@ func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationH
 	r := requestFrom(ctx)
 	ctx = cosmos.WithRequestID(cosmos.WithRecorder(ctx, r.meter.Record), r.id)
 	if r.readSet != nil {
-		ctx = cosmos.WithReadSet(ctx, r.readSet)
+		ctx = itemcache.WithReadSet(ctx, r.readSet)
 	}
 	return next(cosmos.WithSession(ctx, r.session))
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"byline/store/cosmos/itemcache"
+
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/maypok86/otter/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -15,7 +17,6 @@ import (
 	"byline/graph/cost"
 	"byline/graph/limit"
 	"byline/store"
-	"byline/store/cosmos"
 	"byline/store/cosmos/session"
 )
 
@@ -42,7 +43,7 @@ func viewerKey(viewer string) string { return "viewer " + viewer }
 // cachedResponse is a response without errors.
 type cachedResponse struct {
 	body      []byte
-	readSet   *cosmos.ReadSet
+	readSet   *itemcache.ReadSet
 	tag       string  // the ETag, if HTTP caches may store it; else ""
 	operation string  // the name of the operation
 	predicted float64 // RU

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"byline/store/cosmos/itemcache"
+
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/internal/heaptest"
 	"byline/internal/longtest"
-	"byline/store/cosmos"
 )
 
 var distinctResponses = flag.Int("distinct", 50_000, "number of distinct responses that TestResponseCache_MemoryIsBounded adds")
@@ -28,7 +29,7 @@ func TestResponseCache_MemoryIsBounded(t *testing.T) {
 				a := newResponseCache(Options{ResponseCacheBytes: limit}, newMetrics(prometheus.NewRegistry()), tracing{})
 				for n := range *distinctResponses {
 					r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
-					caller := &request{readSet: &cosmos.ReadSet{}}
+					caller := &request{readSet: &itemcache.ReadSet{}}
 					text := fmt.Sprintf(`{"query":"query Post($id: ID!) { post(id: $id) { id title content } }","variables":{"id":"%d"}}`, n)
 					a.add(r.WithContext(withRequest(r.Context(), caller)), requestBody{text: text}, &graphql.Response{Data: []byte(`"` + strings.Repeat("x", body+n%7) + `"`)})
 				}

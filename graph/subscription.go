@@ -14,7 +14,7 @@ import (
 
 	"byline/graph/limit"
 	"byline/store"
-	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/live"
 )
 
@@ -173,7 +173,7 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 	}
 	defer func() { s.cache.executed(k, e) }()
 	caller.personal.Store(false)
-	response := s.execute(cosmos.WithReadSet(ctx, &e.readSet), k.event)
+	response := s.execute(itemcache.WithReadSet(ctx, &e.readSet), k.event)
 	if response != nil && response.Data != nil && len(graphql.GetErrors(ctx)) == 0 && !caller.personal.Load() && ctx.Err() == nil {
 		e.data = bytes.Clone(response.Data) // without the buffer's spare capacity
 		return s.share(ctx, e)
@@ -212,7 +212,7 @@ type eventKey struct {
 type eventResponse struct {
 	done    chan struct{} // closed when it has been executed
 	data    []byte        // nil: it cannot be shared
-	readSet cosmos.ReadSet
+	readSet itemcache.ReadSet
 	held    limit.Shared
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"byline/store/cosmos/itemcache"
+
 	"byline/internal/heaptest"
 	"byline/internal/longtest"
 	"byline/store/blog"
@@ -41,7 +43,7 @@ func TestCache_Memory(t *testing.T) {
 		"pages": {reads / 10, len(likes), func(ctx context.Context, n int) any {
 			p := &Page[*blog.Like]{Items: make([]*blog.Like, 0, 100)}
 			items, _ := blog.Likes.Decode([]byte(likes), blog.Like{PostID: id(n)}, blog.MaxPage+1)
-			cosmos.AddSize(ctx, weight[blog.Like](len(items), len(likes)))
+			itemcache.AddSize(ctx, weight[blog.Like](len(items), len(likes)))
 			for i := range items {
 				p.Items = append(p.Items, &items[i])
 			}
@@ -61,7 +63,7 @@ func TestCache_Memory(t *testing.T) {
 				}
 				for n := range tt.reads {
 					_, err := cosmos.Get(t.Context(), posts, id(n), id(n), func(ctx context.Context) (any, error) {
-						cosmos.AddSize(ctx, tt.bytes)
+						itemcache.AddSize(ctx, tt.bytes)
 						return tt.value(ctx, n), nil
 					})
 					if err != nil {

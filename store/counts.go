@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"byline/store/cosmos/itemcache"
+
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"byline/store/blog"
@@ -107,7 +109,7 @@ func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err erro
 		return nil, err
 	}
 	still, bytes := s.counts.unchanged(page.Items) // before they are read
-	cosmos.Depend(ctx, still, bytes)
+	itemcache.Depend(ctx, still, bytes)
 	newer := s.counts.newer(page.Items)
 	if len(newer) == 0 {
 		return page, nil

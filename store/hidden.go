@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 
+	"byline/store/cosmos/itemcache"
+
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
@@ -13,7 +15,7 @@ import (
 // newDeletions returns the tracker of the users being deleted, whose posts, comments and likes this file hides.
 func (s *Store) newDeletions() *deletion.Tracker {
 	return deletion.New(deletion.Options{
-		Tail: func(h changefeed.Handler) *cosmos.Tail {
+		Tail: func(h changefeed.Handler) *itemcache.Tail {
 			return s.tail("cache-users", s.users, "userId", h, wokenByReads, nil)
 		},
 		WaitsForTail: s.users.Caches(), Lag: projection.IdleInterval(s.o.PollInterval),

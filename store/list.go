@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 
+	"byline/store/cosmos/itemcache"
+
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/deletion"
@@ -89,7 +91,7 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 		if hides {
 			items = l.visible(items)
 		}
-		cosmos.AddSize(ctx, weight[T](len(items), len(body)))
+		itemcache.AddSize(ctx, weight[T](len(items), len(body)))
 		to.Items = slices.Grow(to.Items, len(items))
 		for i := range items[:min(len(items), room)] {
 			to.Items = append(to.Items, &items[i])

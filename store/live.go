@@ -3,15 +3,16 @@ package store
 import (
 	"context"
 
+	"byline/store/cosmos/itemcache"
+
 	"byline/store/blog"
 	"byline/store/changefeed"
-	"byline/store/cosmos"
 	"byline/store/live"
 )
 
 func (s *Store) newEvents() (*live.Events, error) {
 	return live.New(live.Options{
-		Tail: func(h changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *cosmos.Tail {
+		Tail: func(h changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail {
 			return s.tail("events", s.posts, "postId", h, unwatched, observe)
 		},
 		KeepsTail: s.posts.Caches(), Deletions: s.deletions,

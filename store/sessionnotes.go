@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"byline/store/blog"
-	"byline/store/cosmos"
 	"byline/store/cosmos/session"
 )
 
@@ -19,10 +18,10 @@ const viewLag = time.Hour
 const deletedPrefix = "-"
 
 // NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
-// cosmos.NewSession. The instance learns what the notes say, as if it had written it itself: the change feed may
+// cosmos.Account.NewSession. The instance learns what the notes say, as if it had written it itself: the change feed may
 // not have delivered it yet, nor the projections applied it.
 func (s *Store) NewSession(token string) *session.Session {
-	in := cosmos.NewSession(token, s.sessionContainers...)
+	in := s.account.NewSession(token, s.sessionContainers...)
 	notes := in.Notes()
 	if slices.ContainsFunc(notes, s.outdated) { // later tokens need not carry it
 		in.UpdateNotes(func(notes []session.Note) []session.Note { return slices.DeleteFunc(notes, s.outdated) })

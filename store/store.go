@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"byline/store/cosmos/itemcache"
+
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
@@ -162,7 +164,7 @@ func (s *Store) Run(ctx context.Context) error {
 
 // tail returns a tail of a container's changes, which calls handle and observe unless they are nil.
 // partition is the property of the partition key.
-func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *cosmos.Tail {
+func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail {
 	count := s.views.Observer(name)
 	return source.Tail(partition, handle, changefeed.Options{
 		PollInterval: s.o.PollInterval, IdleInterval: projection.IdleInterval(s.o.PollInterval), Logger: s.o.Logger, Unwatched: unwatched,

@@ -82,7 +82,7 @@ func (s *Store) exportPage(ctx context.Context, userID, position string) (Export
 	part := parts[i]
 	part.query.Continuation = continuation
 	items, continuation, err := part.container.QueryPage(ctx, part.query)
-	if cosmos.InvalidContinuation(err) && part.query.Continuation != "" {
+	if cosmos.ErrorOf(err).InvalidContinuation() && part.query.Continuation != "" {
 		return ExportPage{}, invalidPosition(op, err)
 	}
 	if err != nil {

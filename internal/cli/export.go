@@ -33,7 +33,7 @@ func (c *exportCommand) Run(ctx context.Context, s console.Streams) error {
 		return errors.New("--background-ru must be at least 0")
 	}
 	if c.BackgroundRU > 0 {
-		ctx = cosmos.WithRate(ctx, cosmos.NewRate(float64(c.BackgroundRU)))
+		ctx = cosmos.NewRate(float64(c.BackgroundRU)).Limit(ctx)
 	}
 	return viewsFlags{Flags: c.Flags}.withBlog(ctx, s, func(st *store.Store, m *console.Progress) (err error) {
 		id, err := st.UserIDOf(ctx, c.User)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"byline/store/cosmos/itemcache"
 	"byline/store/cosmos/session"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -18,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 )
 
 // Options of an Account. Endpoint and one of Key and Credential are required.
@@ -120,22 +122,20 @@ type shared struct {
 	meter                *meter
 	operations           *operationLog
 	clock                *clock
-	cache                *itemCache // nil: nothing is cached
+	cache                *itemcache.Cache
+	reads                singleflight.Group // for the cache
 	sessions             *sessions
 	sessionKey           []byte
 	retryBudget          time.Duration
 
 	closing sync.Once
 	closed  chan struct{} // closed by Close
-
-	mu       sync.Mutex
-	followed map[string]*following // guarded by mu; by the container's path
 }
 
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: o.SessionKey, retryBudget: o.RetryBudget,
+	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, sessionKey: o.SessionKey, retryBudget: o.RetryBudget,
 		operations: newOperationLog(o.Logger), closed: make(chan struct{})}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
@@ -148,14 +148,13 @@ func Open(o Options) (*Account, error) {
 	if o.Key != "" {
 		calls = append(calls, policyFunc(dateTries))
 	}
-	if o.CacheBytes > 0 {
-		s.cache = newItemCache(o.CacheBytes, s.meter)
-		calls = append(calls, s.cache)
+	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
+	if s.cache = itemcache.New(o.CacheBytes, &s.sessions.known); s.cache.Caches() {
+		calls = append(calls, cacheCalls{s})
 	}
 	calls = append(calls, meterCalls{s})
 	// The order matters. A repeated write passes the sessions again; the caller's policies see
 	// requests with their session tokens; the meter and the clock are after them and see each request sent.
-	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
 	tries := []policy.Policy{meterTries{s.meter}, bodyPolicy{}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
@@ -221,18 +220,7 @@ func (a *Account) Container(database, name string) (*Container, error) {
 		return nil, err
 	}
 	path := pathOf(database, name)
-	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path)}, nil
-}
-
-func (s *shared) followingOf(path string) *following {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.followed[path]
-	if f == nil {
-		f = &following{}
-		s.followed[path] = f
-	}
-	return f
+	return &Container{shared: a.shared, client: client, database: database, path: path, cached: a.cache.Container(path)}, nil
 }
 
 // policyFunc is a function as a policy.

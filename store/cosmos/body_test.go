@@ -17,6 +17,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/changefeed"
+	"byline/store/cosmos/itemcache"
+	"byline/store/cosmos/session"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
@@ -173,7 +175,7 @@ func TestBodyPolicy_ContentLength(t *testing.T) {
 	on := cosmostest.Open(t, emulator.Options{})
 	client := on.Client(t, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
 		PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{bodyPolicy{}, chunked}}})
-	s := &shared{requests: client, followed: map[string]*following{}, log: slog.New(slog.DiscardHandler)}
+	s := &shared{requests: client, cache: itemcache.New(0, &session.State{}), log: slog.New(slog.DiscardHandler)}
 	account := &Account{s, client}
 	on.CreateContainer(t, "feed", "/type")
 	feed, err := account.Container(on.Database, "feed")

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"slices"
 
-	"byline/store/cosmos/session"
+	"byline/store/cosmos/itemcache"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -15,10 +15,10 @@ import (
 // Container is a container whose partition keys are single strings.
 type Container struct {
 	*shared
-	client    *azcosmos.ContainerClient
-	database  string
-	path      string // /dbs/<database>/colls/<name>
-	following *following
+	client   *azcosmos.ContainerClient
+	database string
+	path     string // /dbs/<database>/colls/<name>
+	cached   *itemcache.Container
 }
 
 // ETag is the version of an item.
@@ -47,11 +47,6 @@ func ifMatch(etag ETag) *azcosmos.ItemOptions {
 		return nil
 	}
 	return &azcosmos.ItemOptions{IfMatchEtag: &etag}
-}
-
-// admits reports whether a read of a partition, at a position, is as new as a session requires.
-func (c *Container) admits(s *session.Session, partition string, read session.Position) bool {
-	return c.sessions.known.Admits(s, c.path, partition, read)
 }
 
 // Name returns the container's name.

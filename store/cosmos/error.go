@@ -81,10 +81,9 @@ func HasStatus(err error, statuses ...int) bool {
 	return e != nil && e.Status != 0 && slices.Contains(statuses, e.Status)
 }
 
-// InvalidContinuation reports whether Cosmos DB refuses the continuation of a query: with 400 if the query or
-// the index has changed, with 410 and substatus 1002 if its partition has been split.
-func InvalidContinuation(err error) bool {
-	e := ErrorOf(err)
+// InvalidContinuation reports whether Cosmos DB refused the continuation of a query: with 400 if the query or
+// the index has changed, with 410 and substatus 1002 if its partition has been split. It is false for nil.
+func (e *Error) InvalidContinuation() bool {
 	return e != nil && (e.Status == http.StatusBadRequest || e.Status == http.StatusGone && e.Substatus == substatusRangeGone)
 }
 

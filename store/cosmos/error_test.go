@@ -39,11 +39,11 @@ func TestInvalidContinuation(t *testing.T) {
 		{http.StatusNotFound, "1002", false},
 		{http.StatusTooManyRequests, "", false},
 	} {
-		if got := InvalidContinuation(&Error{Status: tt.status, Substatus: tt.substatus}); got != tt.want {
+		if got := (&Error{Status: tt.status, Substatus: tt.substatus}).InvalidContinuation(); got != tt.want {
 			t.Errorf("status %d, substatus %q: got %t, want %t", tt.status, tt.substatus, got, tt.want)
 		}
 	}
-	if InvalidContinuation(nil) || InvalidContinuation(io.EOF) {
+	if ErrorOf(nil).InvalidContinuation() || ErrorOf(io.EOF).InvalidContinuation() {
 		t.Error("an error without a response is an invalid continuation")
 	}
 }

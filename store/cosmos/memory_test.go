@@ -132,7 +132,7 @@ func TestMemory_SharedReads(t *testing.T) {
 	if began.forks[0].grown != 2*len(item) || began.grown != len(item) {
 		t.Errorf("got %d bytes during the read and %d after", began.forks[0].grown, began.grown)
 	}
-	posts.cache.entries.InvalidateAll()
+	posts.cache.Invalidate()
 	without := &countedMemory{limit: 2*len(item) - 1}
 	if err := get(without); !errors.Is(err, errNoMemory) || without.forksReleased != 1 || without.grown != 0 {
 		t.Errorf("without memory: %v, %+v", err, without)

@@ -53,7 +53,7 @@ func TestOperationLog_Notable(t *testing.T) {
 		"not sent -> no line": {func(ctx context.Context, a *Account) error {
 			exhausted := NewRate(1)
 			exhausted.charge(100)
-			ctx, cancel := context.WithTimeout(WithRate(ctx, exhausted), time.Second)
+			ctx, cancel := context.WithTimeout(exhausted.Limit(ctx), time.Second)
 			defer cancel()
 			if err := read(ctx, a.Background()); !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("got %v, want %v", err, context.DeadlineExceeded)

@@ -1,6 +1,10 @@
 package cosmos
 
-import "context"
+import (
+	"context"
+
+	"byline/store/cosmos/itemcache"
+)
 
 // Pattern names the access pattern of requests to Cosmos DB, such as "Q1": it labels their metrics.
 // Callers name their own; the patterns below are for requests without one.
@@ -67,8 +71,9 @@ func WithPattern(ctx context.Context, p Pattern) context.Context {
 func (a *Account) Begin(ctx context.Context, p Pattern) context.Context {
 	begun := WithPattern(ctx, p)
 	if begun != ctx {
-		a.meter.of(p).begun.Inc()
-		recordBegun(ctx, a.shared, p)
+		count := a.meter.of(p).begun
+		count.Inc()
+		itemcache.RecordUse(ctx, a.cache, count)
 	}
 	return begun
 }

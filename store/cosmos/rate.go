@@ -55,8 +55,8 @@ type rated struct {
 
 type rateKey struct{}
 
-// WithRate returns a context whose requests of Account.Background wait for the rate, and count towards it.
-func WithRate(ctx context.Context, r *Rate) context.Context {
+// Limit returns a context whose requests of Account.Background wait for the rate, and count towards it.
+func (r *Rate) Limit(ctx context.Context) context.Context {
 	return context.WithValue(ctx, rateKey{}, rated{r, true})
 }
 

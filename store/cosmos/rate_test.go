@@ -39,11 +39,11 @@ func TestRate_Holds(t *testing.T) {
 				charged := 0.0
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				ctx = WithRate(WithRecorder(ctx, func(_ context.Context, o *Operation) {
+				ctx = NewRate(tt.ru).Limit(WithRecorder(ctx, func(_ context.Context, o *Operation) {
 					mu.Lock()
 					defer mu.Unlock()
 					charged += o.RU
-				}), NewRate(tt.ru))
+				}))
 				var all sync.WaitGroup
 				for range tt.workers {
 					all.Go(func() {

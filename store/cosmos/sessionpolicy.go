@@ -48,17 +48,16 @@ func SessionFrom(ctx context.Context) *session.Session {
 
 // NewSession resumes the session with a token of session.Session, or returns a new one if token is "". Its tokens cover
 // the containers, which belong to one database; their order is part of the tokens. A token that was not made with the
-// SessionKey of this account, for this database, is ignored and counted.
-func NewSession(token string, containers ...*Container) *session.Session {
-	of := containers[0]
+// SessionKey of the account, for this database, is ignored and counted.
+func (a *Account) NewSession(token string, containers ...*Container) *session.Session {
 	paths := make([]string, len(containers))
 	for i, c := range containers {
 		paths[i] = c.path
 	}
-	key := session.Key{Secret: of.sessionKey, Endpoint: of.requests.Endpoint(), Database: of.database}
+	key := session.Key{Secret: a.sessionKey, Endpoint: a.requests.Endpoint(), Database: containers[0].database}
 	s, ok := session.New(token, key, paths...)
 	if !ok {
-		of.meter.invalid.Inc()
+		a.meter.invalid.Inc()
 	}
 	return s
 }

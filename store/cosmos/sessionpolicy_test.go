@@ -26,7 +26,7 @@ func TestSessions_Learn(t *testing.T) {
 // Accounts with the same key, a session key or that of the account, accept each other's sessions,
 // whatever the case of the host name; other accounts do not.
 func TestSession_Key(t *testing.T) {
-	container := func(o Options, database string) *Container {
+	open := func(o Options, database string) (*Account, *Container) {
 		account, err := Open(o)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestSession_Key(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c
+		return account, c
 	}
 	const host = "https://Blog.example:443/"
 	shared := []byte("shared")
@@ -54,12 +54,13 @@ func TestSession_Key(t *testing.T) {
 		"credentials, shared key":     {Options{Endpoint: host, Credential: noCredential{}, SessionKey: shared}, Options{Endpoint: host, Credential: noCredential{}, SessionKey: shared}, "blog", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewSession("", container(tt.one, "blog"))
+			one, posts := open(tt.one, "blog")
+			s := one.NewSession("", posts)
 			at := time.Unix(1_700_000_000, 0)
 			s.UpdateNotes(func([]session.Note) []session.Note { return []session.Note{{Text: "ada", At: at}} })
 			s.MarkWritten()
-			of := container(tt.two, tt.database)
-			got := NewSession(s.Token(), of).Notes()
+			two, of := open(tt.two, tt.database)
+			got := two.NewSession(s.Token(), of).Notes()
 			if accepted := len(got) == 1 && got[0].Text == "ada" && got[0].At.Equal(at); accepted != tt.want || len(got) > 1 {
 				t.Errorf("got notes %v, want accepted %t", got, tt.want)
 			}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"byline/store/cosmos/itemcache"
+
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
@@ -30,7 +32,7 @@ const (
 // Options are what a Tracker needs of its store.
 type Options struct {
 	// Tail returns a tail of the changes of users, which calls handle.
-	Tail func(handle changefeed.Handler) *cosmos.Tail
+	Tail func(handle changefeed.Handler) *itemcache.Tail
 
 	// WaitsForTail is whether reads wait for the tail, since they may be answered from caches.
 	WaitsForTail bool
@@ -54,7 +56,7 @@ type Tracker struct {
 	hidden sync.Map // user id to blog.Date: items the user created before it are hidden; written under mu
 
 	starting atomic.Pointer[<-chan struct{}] // closed or nil once the deletions that began before Run are known
-	tail     atomic.Pointer[cosmos.Tail]     // nil: reads do not wait for the tail
+	tail     atomic.Pointer[itemcache.Tail]  // nil: reads do not wait for the tail
 	waiting  atomic.Int64                    // reads wait for neither before this time, in Unix nanoseconds
 }
 

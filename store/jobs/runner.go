@@ -181,7 +181,7 @@ func signal(c chan<- struct{}) {
 // twice at the same time.
 func (r *Runner) Run(ctx context.Context) error {
 	unlimited := cosmos.WithPattern(ctx, r.o.Pattern) // listings of many jobs would use up the rate
-	ctx = cosmos.WithRate(unlimited, r.rate)
+	ctx = r.rate.Limit(unlimited)
 	defer r.metrics.open.Store(nil) // after the last task
 	var working sync.WaitGroup
 	defer working.Wait()

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"byline/store/cosmos/itemcache"
+
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,7 +26,7 @@ const (
 // Options are what Events needs of its store.
 type Options struct {
 	// Tail returns a tail of the changes of posts, which calls handle and observe.
-	Tail func(handle changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *cosmos.Tail
+	Tail func(handle changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail
 
 	// KeepsTail is whether the tail runs without streams, too, for the item cache.
 	KeepsTail bool
@@ -57,7 +59,7 @@ type Events struct {
 	comments  topics[*blog.Comment] // by post
 
 	wanted chan struct{} // signals a new listener
-	tail   atomic.Pointer[cosmos.Tail]
+	tail   atomic.Pointer[itemcache.Tail]
 
 	mu      sync.Mutex
 	ready   chan struct{} // guarded by mu; closed while the tail runs

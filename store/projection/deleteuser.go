@@ -96,7 +96,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	}
 	step := jobs.Step{Items: int(d.done.Load()), Position: j.Position}
 	switch {
-	case continuation != "" && cosmos.InvalidContinuation(err):
+	case continuation != "" && cosmos.ErrorOf(err).InvalidContinuation():
 		step.Position = d.position(stage, "")
 		return step, nil
 	case err != nil:

@@ -63,7 +63,7 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
 		AllPartitions: true, PageSize: renamePage, Continuation: at.Continuation}.With("@user", u.ID).With("@name", u.Username)
 	page, next, err := v.posts.QueryPage(ctx, query)
-	if cosmos.InvalidContinuation(err) && at.Continuation != "" {
+	if cosmos.ErrorOf(err).InvalidContinuation() && at.Continuation != "" {
 		at.Continuation = ""
 		return jobs.Step{Position: at.String()}, nil
 	}

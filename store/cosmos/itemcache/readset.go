@@ -1,23 +1,24 @@
-package cosmos
+package itemcache
 
 import (
 	"context"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"byline/store/cosmos/session"
 )
 
 // ReadSet holds the dependencies of a response: the items and pages that it read through the item cache.
 // While it is valid, no change of them is known, and the response may be returned from a cache. A
-// ReadSet is for one Account. The zero value is empty. It is safe for concurrent use.
+// ReadSet is for one Cache. The zero value is empty. It is safe for concurrent use.
 type ReadSet struct {
 	mu       sync.Mutex
-	account  *shared           // guarded by mu; nil before the first use
-	reads    []readSetRead     // guarded by mu
-	begun    []*patternMetrics // guarded by mu
-	hits     []*patternMetrics // guarded by mu; by read
-	uncached bool              // guarded by mu; some read bypassed the cache
+	cache    *Cache               // guarded by mu; nil before the first use
+	reads    []readSetRead        // guarded by mu
+	counters []prometheus.Counter // guarded by mu; that Valid increments
+	uncached bool                 // guarded by mu; some read bypassed the cache
 
 	conditions     []func() bool // guarded by mu
 	conditionBytes int           // guarded by mu
@@ -26,10 +27,7 @@ type ReadSet struct {
 type readSetRead struct {
 	container *Container
 	partition string
-	stamp     changeStamp
-	at        session.Position
-	began     time.Time
-	ended     time.Time
+	value     Value // without Value.Value
 }
 
 type readSetKey struct{}
@@ -39,31 +37,32 @@ func WithReadSet(ctx context.Context, r *ReadSet) context.Context {
 	return context.WithValue(ctx, readSetKey{}, r)
 }
 
-// recordBegun records the use of a pattern.
-func recordBegun(ctx context.Context, account *shared, p Pattern) {
+// RecordUse has Valid count a use of the account in ctx, as it was counted when the response was made.
+func RecordUse(ctx context.Context, c *Cache, count prometheus.Counter) {
 	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {
 		r.mu.Lock()
-		r.account, r.begun = account, append(r.begun, account.meter.of(p))
+		r.cache, r.counters = c, append(r.counters, count)
 		r.mu.Unlock()
 	}
 }
 
-// recordReads records one read of each partition, all in the same container.
-func recordReads(ctx context.Context, c *Container, partitions []string, reads ...cached) {
+// Record records one read of each partition, which Valid counts as one hit.
+func (c *Container) Record(ctx context.Context, hit prometheus.Counter, partitions []string, reads ...Value) {
 	r, ok := ctx.Value(readSetKey{}).(*ReadSet)
 	if !ok {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.account, r.hits = c.shared, append(r.hits, c.meter.of(scopeOf(ctx).pattern))
+	r.cache, r.counters = c.cache, append(r.counters, hit)
 	for i, read := range reads {
-		r.reads = append(r.reads, readSetRead{c, partitions[i], read.stamp, read.at, read.began, read.ended})
+		read.Value = nil // the set does not retain it
+		r.reads = append(r.reads, readSetRead{c, partitions[i], read})
 	}
 }
 
-// recordUncached records a read whose changes the cache does not notice.
-func recordUncached(ctx context.Context) {
+// RecordUncached records a read whose changes the cache does not notice.
+func RecordUncached(ctx context.Context) {
 	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {
 		r.mu.Lock()
 		r.uncached = true
@@ -100,28 +99,26 @@ func (r *ReadSet) Valid(s *session.Session) bool {
 			return false
 		}
 	}
-	if r.account == nil {
+	if r.cache == nil {
 		return !r.uncached
 	}
-	if r.account.cache == nil || r.uncached {
+	if !r.cache.Caches() || r.uncached {
 		return false
 	}
 	last, until := r.span()
 	now := time.Now()
 	for i := range r.reads {
 		read := &r.reads[i]
-		if now.Sub(read.began) > maxCachedAge || !read.stamp.unchanged() || !read.container.following.confirms(read.began, now) || !read.container.admits(s, read.partition, read.at) {
+		if now.Sub(read.value.began) > maxCachedAge || !read.value.stamp.unchanged() ||
+			!read.container.confirms(read.value.began, now) || !read.container.Admits(s, read.partition, read.value) {
 			return false
 		}
 	}
 	if len(r.reads) > 1 && last >= until {
 		return false // something may have changed between its reads
 	}
-	for _, p := range r.begun {
-		p.begun.Inc()
-	}
-	for _, p := range r.hits {
-		p.hits.Inc()
+	for _, c := range r.counters {
+		c.Inc()
 	}
 	return true
 }
@@ -131,8 +128,8 @@ func (r *ReadSet) Valid(s *session.Session) bool {
 func (r *ReadSet) span() (last, until int64) {
 	for i := range r.reads {
 		read := &r.reads[i]
-		last = max(last, read.ended.UnixNano())
-		if known := read.container.following.until.Load(); i == 0 || known < until {
+		last = max(last, read.value.ended.UnixNano())
+		if known := read.container.until.Load(); i == 0 || known < until {
 			until = known
 		}
 	}
@@ -147,9 +144,9 @@ func (r *ReadSet) Age() time.Duration {
 	now, oldest := time.Now(), time.Duration(0)
 	for i := range r.reads {
 		read := &r.reads[i]
-		known := read.began
-		if read.stamp.unchanged() {
-			known = read.container.following.current(read.began, now)
+		known := read.value.began
+		if read.value.stamp.unchanged() {
+			known = read.container.current(read.value.began, now)
 		}
 		oldest = max(oldest, now.Sub(known))
 	}
