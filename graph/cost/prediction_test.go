@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +152,40 @@ func TestFields_MatchTheSchema(t *testing.T) {
 				t.Errorf("%s.%s has no price", name, f.Name)
 			}
 		}
+	}
+}
+
+// A text that an input takes, and that may be longer than defaultMaxBytes, has MaxBytes where it is read, so that responses
+// are predicted with it.
+func TestFields_LongTexts(t *testing.T) {
+	schema, input := readSchema(t), regexp.MustCompile(`^(?:Create|Update)(\w+)Input$`)
+	length := regexp.MustCompile(`to ([0-9,]+) characters`)
+	long := 0
+	for name, definition := range schema.Types {
+		of := input.FindStringSubmatch(name)
+		if of == nil {
+			continue
+		}
+		for _, f := range definition.Fields {
+			m := length.FindStringSubmatch(f.Description)
+			if m == nil || schema.Types[of[1]].Fields.ForName(f.Name) == nil {
+				continue
+			}
+			n, err := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n*fields.TextBytes <= defaultMaxBytes {
+				continue
+			}
+			long++
+			if row := fields.Lookup(of[1], f.Name); row.MaxBytes < float64(n*fields.TextBytes) {
+				t.Errorf("%s.%s may have %d characters: its row in graph/fields/table.go needs MaxBytes", of[1], f.Name, n)
+			}
+		}
+	}
+	if long < 3 {
+		t.Errorf("%d long texts", long)
 	}
 }
 
