@@ -37,7 +37,7 @@ func WithReadSet(ctx context.Context, r *ReadSet) context.Context {
 	return context.WithValue(ctx, readSetKey{}, r)
 }
 
-// RecordUse has Valid count a use of the account in ctx, as it was counted when the response was made.
+// RecordUse has Valid increment the counter of an access pattern, which the response of ctx uses.
 func RecordUse(ctx context.Context, c *Cache, count prometheus.Counter) {
 	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {
 		r.mu.Lock()
