@@ -48,8 +48,12 @@ func SessionFrom(ctx context.Context) *session.Session {
 
 // NewSession resumes the session with a token of session.Session, or returns a new one if token is "". Its tokens cover
 // the containers, which belong to one database; their order is part of the tokens. A token that was not made with the
-// SessionKey of the account, for this database, is ignored and counted.
+// SessionKey of the account, for this database, is ignored and counted. A session without containers covers nothing.
 func (a *Account) NewSession(token string, containers ...*Container) *session.Session {
+	if len(containers) == 0 {
+		s, _ := session.New("", session.Key{})
+		return s
+	}
 	paths := make([]string, len(containers))
 	for i, c := range containers {
 		paths[i] = c.path
