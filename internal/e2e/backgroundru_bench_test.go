@@ -16,9 +16,6 @@ import (
 //
 //	go test ./internal/e2e -run '^$' -bench BackgroundRU -benchtime 1x
 func BenchmarkBackgroundRU(b *testing.B) {
-	if testing.Short() {
-		b.Skip("takes over a minute; after a restart its job does not resume within 25 s, which is not understood yet")
-	}
 	benchmarkedFor := 500 * time.Millisecond
 	jobPosts, jobItems = 500, 6000 // the job lasts longer than the measurements
 	if !testing.Short() {
