@@ -52,6 +52,9 @@ func TestAttack_OneViewer(t *testing.T) {
 	before := w.phase(t, "", func(context.Context) {})
 	w.rows = append(w.rows, before.row("undisturbed", undisturbed{}))
 	quiet := undisturbed{charges: before.charges, elapsed: before.elapsed, p99: before.p99()}
+	if quiet.charges.Requests <= 0 || quiet.charges.Background <= 0 {
+		t.Fatalf("the engine has charged nothing: %+v", quiet.charges)
+	}
 
 	for _, a := range []struct {
 		name   string

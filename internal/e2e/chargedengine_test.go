@@ -41,7 +41,7 @@ func (e *chargedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.Engine.ServeHTTP(w, r)
-	ru, _ := strconv.ParseFloat(w.Header().Get("x-ms-request-charge"), 64)
+	ru := chargeOf(w)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if r.Header.Get("x-ms-cosmos-priority-level") == "Low" || r.Header.Get("A-Im") != "" || strings.Contains(r.URL.Path, "/colls/leases/") {
@@ -49,6 +49,16 @@ func (e *chargedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		e.sum.Requests += ru
 	}
+}
+
+// chargeOf returns the request charge of a response of the engine, whose headers are in lower case, as the service sends
+// them: Header.Get would not find it.
+func chargeOf(w http.ResponseWriter) float64 {
+	ru := 0.0
+	for _, charge := range w.Header()["x-ms-request-charge"] {
+		ru, _ = strconv.ParseFloat(charge, 64)
+	}
+	return ru
 }
 
 // runChargedEngine is the main function of the engine's process.
