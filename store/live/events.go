@@ -109,7 +109,7 @@ func (e *Events) resetReadyLocked() {
 	select {
 	case <-e.ready:
 		e.ready = make(chan struct{})
-	default: // awaitEvents may wait for it
+	default: // awaitTail may wait for it
 	}
 }
 

@@ -180,10 +180,10 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 // updateFeedCount updates the entry of a single post if only its counts have changed: a patch costs less
 // than reading the feed. It reports false if the feed has no entry with the same text.
 func (v *Views) updateFeedCount(ctx context.Context, partition string, posts []*blog.Post) (bool, error) {
-	if len(posts) != 1 || !countsOnly(ctx, posts[0]) {
+	if len(posts) != 1 || !sameVersion(ctx, posts[0]) {
 		return false, nil
 	}
-	_, err := v.feed.Patch(ctx, stored.Key(partition, posts[0].ID), patchCounts(posts[0]))
+	_, err := v.feed.Patch(ctx, stored.Key(partition, posts[0].ID), patchUnversioned(posts[0]))
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return false, nil
 	}

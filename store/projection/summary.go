@@ -82,7 +82,7 @@ func (v *Views) writeEachSummary(ctx context.Context, c *cosmos.Container, parti
 func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post) {
 	var counted []*blog.Post
 	for _, p := range posts {
-		if countsOnly(ctx, p) {
+		if sameVersion(ctx, p) {
 			counted = append(counted, p)
 		} else {
 			g.Go(func() error { return v.writeEachSummary(ctx, c, partition, p) })
@@ -105,7 +105,7 @@ func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos
 func updateCounts(ctx context.Context, c *cosmos.Container, partition string, posts []*blog.Post) (bool, error) {
 	b := cosmos.Batch{NoItems: true}
 	for _, p := range posts {
-		b.Patch(p.ID, patchCounts(p))
+		b.Patch(p.ID, patchUnversioned(p))
 	}
 	r, err := c.Batch(ctx, partition, &b)
 	return err == nil && r.Failed < 0, stored.Error("update summaries", err)
@@ -117,8 +117,8 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 	if p.Tombstone {
 		return replaceSummary(ctx, c, partition, p)
 	}
-	if countsOnly(ctx, p) {
-		_, err := c.Patch(ctx, stored.Key(partition, p.ID), patchCounts(p))
+	if sameVersion(ctx, p) {
+		_, err := c.Patch(ctx, stored.Key(partition, p.ID), patchUnversioned(p))
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 			return err
 		}
@@ -150,16 +150,16 @@ func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, 
 	}
 }
 
-// countsOnly reports whether an older summary probably differs in its counts alone: edits
+// sameVersion reports whether an older summary probably differs in its counts alone: edits
 // raise the version, too.
-func countsOnly(ctx context.Context, p *blog.Post) bool {
+func sameVersion(ctx context.Context, p *blog.Post) bool {
 	return !p.Tombstone && p.Revision > int64(p.Version) && !changefeed.Replaying(ctx)
 }
 
-// patchCounts returns the patch of an older summary with the same text.
-func patchCounts(p *blog.Post) cosmos.Patch {
+// patchUnversioned returns the patch of an older summary with the same text.
+func patchUnversioned(p *blog.Post) cosmos.Patch {
 	o := patchIfOlder(p, " AND c.version = "+strconv.Itoa(int(p.Version)))
-	setCounts(&o, p)
+	setUnversioned(&o, p)
 	return o
 }
 
@@ -169,7 +169,7 @@ func patchAll(p *blog.Post) cosmos.Patch {
 	short := p.Summary()
 	o.Set("/title", short.Title)
 	o.Set("/content", short.Content)
-	setCounts(&o, p)
+	setUnversioned(&o, p)
 	o.Set("/truncated", short.Truncated)
 	if short.UpdatedAt != nil {
 		o.Set("/editDate", *short.UpdatedAt)
@@ -184,8 +184,8 @@ func patchIfOlder(p *blog.Post, and string) (o cosmos.Patch) {
 	return o
 }
 
-// setCounts sets the fields that change without an edit.
-func setCounts(o *cosmos.Patch, p *blog.Post) {
+// setUnversioned sets the properties that change without a new version: the author's name and the counts.
+func setUnversioned(o *cosmos.Patch, p *blog.Post) {
 	o.Set("/userUsername", p.AuthorUsername)
 	o.Set("/commentCount", p.CommentCount)
 	o.Set("/likeCount", p.LikeCount)
