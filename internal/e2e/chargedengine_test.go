@@ -51,14 +51,16 @@ func (e *chargedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// chargeOf returns the request charge of a response of the engine, whose headers are in lower case, as the service sends
-// them: Header.Get would not find it.
+// chargeOf returns the request charge of a response of the engine. The engine's headers are in lower case, as the service
+// sends them, so that Header.Get does not find them.
 func chargeOf(w http.ResponseWriter) float64 {
-	ru := 0.0
-	for _, charge := range w.Header()["x-ms-request-charge"] {
-		ru, _ = strconv.ParseFloat(charge, 64)
+	for name, values := range w.Header() {
+		if strings.EqualFold(name, "x-ms-request-charge") {
+			ru, _ := strconv.ParseFloat(values[0], 64)
+			return ru
+		}
 	}
-	return ru
+	return 0
 }
 
 // runChargedEngine is the main function of the engine's process.
