@@ -2,6 +2,8 @@ module byline
 
 go 1.26.0
 
+ignore ./examples/spa/node_modules
+
 require (
 	github.com/99designs/gqlgen v0.17.98
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.24.0
