@@ -1,0 +1,35 @@
+import { useRef } from "react";
+import { Link, useLocation } from "wouter";
+import { signedIn, signOut } from "../session/session";
+import { useViewer } from "../session/useViewer";
+import { Avatar } from "../ui/Avatar";
+
+/** The end of the header: who is signed in, and what they can do. */
+export function ViewerMenu() {
+  const viewer = useViewer();
+  const [page] = useLocation();
+  const menu = useRef<HTMLDivElement>(null);
+  const close = () => menu.current?.hidePopover();
+  if (!signedIn) return <Link href={`/signin?to=${encodeURIComponent(page)}`}>Sign in</Link>;
+  if (!viewer) {
+    return (
+      <>
+        <Link href="/welcome">Choose a name</Link>
+        <button type="button" className="link" onClick={signOut}>Sign out</button>
+      </>
+    );
+  }
+  return (
+    <>
+      <Link href="/write">Write</Link>
+      <button type="button" className="viewer" popoverTarget="viewer-menu" aria-label={`${viewer.username}, menu`}>
+        <Avatar username={viewer.username} />
+      </button>
+      <div id="viewer-menu" ref={menu} popover="auto">
+        <Link href={`/authors/${viewer.username}`} onClick={close}>{viewer.username}</Link>
+        <Link href="/settings" onClick={close}>Settings</Link>
+        <button type="button" onClick={signOut}>Sign out</button>
+      </div>
+    </>
+  );
+}

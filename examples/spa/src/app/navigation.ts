@@ -1,0 +1,54 @@
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import type { FetchPolicy } from "react-relay/hooks";
+
+// Where each entry of the tab's history was scrolled to. Browsers without the Navigation API restore it by themselves.
+const storageKey = "byline.scroll";
+const history = window.navigation as Navigation | undefined;
+const positions = new Map(JSON.parse(sessionStorage.getItem(storageKey) ?? "[]") as [string, number][]);
+
+const entry = () => history?.currentEntry?.key ?? "";
+
+let restoring = positions.get(entry()); // until the page that belongs there has its content
+let first = true; // no page has been left yet
+
+/**
+ * The policy for the query of a page. A page to which the reader goes back or forward stays as they left it; another
+ * that is in the store is shown at once, and read again.
+ */
+export const useFetchPolicy = () =>
+  useState<FetchPolicy>(() => (first || restoring !== undefined ? "store-or-network" : "store-and-network"))[0];
+
+export function keepScrollPositions() {
+  if (!history) return;
+  window.history.scrollRestoration = "manual";
+  addEventListener("scroll", () => {
+    if (restoring === undefined) positions.set(entry(), scrollY);
+  });
+  addEventListener("popstate", () => (restoring = positions.get(entry()) ?? 0));
+  addEventListener("pagehide", () => {
+    sessionStorage.setItem(storageKey, JSON.stringify([...positions].slice(-50)));
+  });
+}
+
+/** To be called when the location changes, before its page is shown. */
+export function useScrollToTop(location: string) {
+  const shown = useRef(location);
+  useLayoutEffect(() => {
+    if (shown.current === location) return;
+    shown.current = location;
+    first = false;
+    if (restoring === undefined) scrollTo(0, 0);
+  }, [location]);
+}
+
+/** Returns a ref for the heading of a page: when its content is there, it gets the focus and the page its position. */
+export function useArrival() {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    if (!first) heading.current?.focus({ preventScroll: true });
+    if (restoring === undefined) return;
+    scrollTo(0, restoring);
+    restoring = undefined;
+  }, []);
+  return heading;
+}

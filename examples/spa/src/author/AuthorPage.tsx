@@ -1,0 +1,39 @@
+import { graphql, useLazyLoadQuery } from "react-relay/hooks";
+import { Redirect } from "wouter";
+import type { AuthorPageQuery } from "../__generated__/AuthorPageQuery.graphql";
+import { useFetchPolicy } from "../app/navigation";
+import { NotFoundPage } from "../app/NotFoundPage";
+import { PageHeading } from "../app/PageHeading";
+import { Avatar } from "../ui/Avatar";
+import { Time } from "../ui/Time";
+import { AuthorPosts } from "./AuthorPosts";
+import "./AuthorPage.css";
+
+/** An author and their posts. A former username redirects to the present one. */
+export default function AuthorPage({ username }: { username: string }) {
+  const { userByUsername: user } = useLazyLoadQuery<AuthorPageQuery>(
+    graphql`
+      query AuthorPageQuery($username: String!) {
+        userByUsername(username: $username) {
+          username
+          createdAt
+          ...AuthorPosts_user
+        }
+      }
+    `,
+    { username },
+    { fetchPolicy: useFetchPolicy() },
+  );
+  if (!user) return <NotFoundPage />;
+  if (user.username !== username) return <Redirect to={`/authors/${user.username}`} replace />;
+  return (
+    <div className="page">
+      <header className="author-header">
+        <Avatar username={user.username} />
+        <PageHeading title={user.username} />
+        {user.createdAt && <p>Writes here since <Time value={user.createdAt} /></p>}
+      </header>
+      <AuthorPosts user={user} />
+    </div>
+  );
+}

@@ -1,0 +1,57 @@
+import { useState } from "react";
+import { graphql, useFragment } from "react-relay/hooks";
+import type { Comment_comment$key } from "../__generated__/Comment_comment.graphql";
+import { AuthorLink } from "../author/AuthorLink";
+import { useViewer } from "../session/useViewer";
+import { Paragraphs } from "../ui/Paragraphs";
+import { Time } from "../ui/Time";
+import { DeleteComment } from "./DeleteComment";
+import { EditComment } from "./EditComment";
+
+interface Props {
+  comment: Comment_comment$key;
+  pending: boolean;
+  connection: string;
+}
+
+export function Comment({ comment, pending, connection }: Props) {
+  const data = useFragment(
+    graphql`
+      fragment Comment_comment on Comment {
+        id
+        content
+        createdAt
+        updatedAt
+        author {
+          id
+          ...AuthorLink_user
+        }
+        ...EditComment_comment
+      }
+    `,
+    comment,
+  );
+  const { id, content, createdAt, updatedAt, author } = data;
+  const own = useViewer()?.id === author.id && !pending;
+  const [editing, setEditing] = useState(false);
+  return (
+    <article className="comment" aria-busy={pending}>
+      <header className="author-line">
+        <AuthorLink user={author} />
+        {pending ? <span>Sending…</span> : <Time value={createdAt} />}
+        {updatedAt && <span>edited <Time value={updatedAt} /></span>}
+      </header>
+      {editing ? (
+        <EditComment comment={data} onClose={() => { setEditing(false); }} />
+      ) : (
+        <Paragraphs text={content} className="text" />
+      )}
+      {own && !editing && (
+        <footer>
+          <button type="button" className="link" onClick={() => { setEditing(true); }}>Edit</button>
+          <DeleteComment id={id} connection={connection} />
+        </footer>
+      )}
+    </article>
+  );
+}

@@ -1,0 +1,43 @@
+import { useState } from "react";
+import { graphql, useMutation } from "react-relay/hooks";
+import type { DeleteCommentMutation } from "../__generated__/DeleteCommentMutation.graphql";
+import { codeOf } from "../network/errors";
+import { useAction } from "../session/useAction";
+import { announce } from "../ui/announce";
+import { ErrorNote } from "../ui/ErrorNote";
+
+const mutation = graphql`
+  mutation DeleteCommentMutation($input: DeleteCommentInput!, $connections: [ID!]!) {
+    deleteComment(input: $input) {
+      deletedCommentId @deleteEdge(connections: $connections)
+      post {
+        id
+        commentCount
+      }
+    }
+  }
+`;
+
+export function DeleteComment({ id, connection }: { id: string; connection: string }) {
+  const [asking, setAsking] = useState(false);
+  const remove = useAction(useMutation<DeleteCommentMutation>(mutation));
+
+  function confirm() {
+    remove.run({
+      variables: { input: { id }, connections: [connection] },
+      onCompleted: () => { announce("The comment is deleted."); },
+    });
+  }
+  if (!asking) return <button type="button" className="link" onClick={() => { setAsking(true); }}>Delete</button>;
+  const gone = codeOf(remove.error) === "NOT_FOUND"; // by an attempt whose response was lost, or in another tab
+  return (
+    <>
+      <button type="button" className="link danger" aria-disabled={remove.busy} onClick={confirm}>
+        Delete this comment
+      </button>
+      <button type="button" className="link" onClick={() => { setAsking(false); }}>Keep it</button>
+      <ErrorNote error={gone ? undefined : remove.error} />
+      {gone && <span>It is deleted.</span>}
+    </>
+  );
+}

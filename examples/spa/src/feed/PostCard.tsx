@@ -1,0 +1,36 @@
+import { graphql, useFragment } from "react-relay/hooks";
+import { Link } from "wouter";
+import type { PostCard_post$key } from "../__generated__/PostCard_post.graphql";
+import { AuthorLine } from "../author/AuthorLine";
+import "./PostCard.css";
+
+/** A post in a list. */
+export function PostCard({ post }: { post: PostCard_post$key }) {
+  const { id, title, excerpt, likeCount, commentCount, ...data } = useFragment(
+    graphql`
+      fragment PostCard_post on Post {
+        id
+        title
+        excerpt
+        likeCount
+        commentCount
+        ...AuthorLine_post
+      }
+    `,
+    post,
+  );
+  return (
+    <article className="post-card">
+      <AuthorLine post={data} />
+      <h2 dir="auto">
+        <Link href={`/posts/${id}`}>{title}</Link>
+      </h2>
+      <p className="excerpt" dir="auto">{excerpt}{/[\p{L}\p{N},;:]$/u.test(excerpt) && "…"}</p>
+      <p className="counts">
+        {count(likeCount, "like")} · {count(commentCount, "comment")}
+      </p>
+    </article>
+  );
+}
+
+const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? "" : "s"}`;

@@ -1,0 +1,65 @@
+import {
+  Environment,
+  Network,
+  Observable,
+  RecordSource,
+  Store,
+  type FetchFunction,
+  type GraphQLResponse,
+  type SubscribeFunction,
+} from "relay-runtime";
+import { textOf } from "./documents";
+import { execute } from "./execute";
+import { GatewayError, type ResponseError } from "./errors";
+import { retrying } from "./retry";
+
+const fetchOperation: FetchFunction = (request, variables, { force }) =>
+  Observable.create<GraphQLResponse>((sink) => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    retrying(() => execute(request, variables, { force: force === true, signal }), signal).then(
+      (response) => {
+        sink.next(response);
+        sink.complete();
+      },
+      (error: unknown) => {
+        sink.error(error as Error);
+      },
+    );
+    return () => {
+      if (request.operationKind === "query") controller.abort(); // a mutation goes on when its page is gone
+    };
+  });
+
+const subscribe: SubscribeFunction = (request, variables) =>
+  Observable.create<GraphQLResponse>((sink) => {
+    let unsubscribe: (() => void) | undefined;
+    let ended = false;
+    void Promise.all([import("./socket"), textOf(request)]).then(([{ socket }, query = ""]) => {
+      if (ended) return;
+      unsubscribe = socket.subscribe(
+        { query, variables, ...(!query && { documentId: request.id }) },
+        {
+          next: ({ data, errors }) => {
+            if (data) sink.next({ data });
+            else sink.error(new GatewayError(errors ?? []));
+          },
+          error: (reason) => {
+            sink.error(Array.isArray(reason) ? new GatewayError(reason as ResponseError[]) : (reason as Error));
+          },
+          complete: () => {
+            sink.complete();
+          },
+        },
+      );
+    });
+    return () => {
+      ended = true;
+      unsubscribe?.();
+    };
+  });
+
+export const environment = new Environment({
+  network: Network.create(fetchOperation, subscribe),
+  store: new Store(new RecordSource(), { gcReleaseBufferSize: 30 }), // pages to go back to without a request
+});

@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { duration, invalidFields, GatewayError, messageOf } from "./errors";
+
+const error = (...errors: { message: string; extensions: object }[]) => new GatewayError(errors);
+
+test.each([
+  [{ code: "CONFLICT", field: "username" }, "This username is taken."],
+  [{ code: "CONFLICT", field: "version" }, "Someone changed this at the same time. Try again."],
+  [{ code: "THROTTLED", retryAfterMs: 7_200_000 }, "That was too often. Try again in 2 hours."],
+  [{ code: "INTERNAL", requestId: "ab12" }, "The server made a mistake (request ab12). Try again."],
+  [{ code: "FORBIDDEN" }, "You are not allowed to do this."],
+])("%o", (extensions, message) => {
+  expect(messageOf(error({ message: "secret", extensions }))).toBe(message);
+});
+
+test("every invalid field has its message", () => {
+  const invalid = (field: string, message: string) => ({ message, extensions: { code: "BAD_USER_INPUT", field } });
+  const both = error(invalid("title", "title is empty"), invalid("content", "content is empty"));
+  expect(messageOf(both)).toBe("Title is empty. Content is empty.");
+  expect(invalidFields(both)).toEqual(new Set(["title", "content"]));
+});
+
+test.each([[900, "1 second"], [1001, "2 seconds"], [60_000, "1 minute"], [90_000, "2 minutes"], [86_400_000, "1 day"]])(
+  "%d ms", (ms, text) => { expect(duration(ms)).toBe(text); },
+);

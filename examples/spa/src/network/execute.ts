@@ -1,0 +1,52 @@
+import type { GraphQLResponse, RequestParameters, Variables } from "relay-runtime";
+import { recordCost } from "./cost";
+import { textOf } from "./documents";
+import { GatewayError, UnreachableError, type ResponseError } from "./errors";
+import { queryURL } from "./queryURL";
+import { send } from "./send";
+
+interface Body {
+  data?: Record<string, unknown> | null;
+  errors?: ResponseError[];
+  extensions?: { cost?: { predictedRU: number; actualRU: number } };
+}
+
+/** Executes a query or mutation once. */
+export async function execute(
+  request: RequestParameters,
+  variables: Variables,
+  { force, signal }: { force: boolean; signal: AbortSignal },
+): Promise<GraphQLResponse> {
+  const response = await transmit(request, variables, { force, signal });
+  const body = await parse(response);
+  recordCost(request.name, body.extensions?.cost);
+  if (body.errors && (request.operationKind === "mutation" || isEmpty(body.data))) throw new GatewayError(body.errors);
+  return body as GraphQLResponse;
+}
+
+// Queries go by GET with the hash of their document, so that a CDN and the browser can cache the responses.
+async function transmit(
+  request: RequestParameters,
+  variables: Variables,
+  { force, signal }: { force: boolean; signal: AbortSignal },
+) {
+  const id = request.id ?? "";
+  const text = await textOf(request);
+  if (request.operationKind === "query" && !text) {
+    return send(queryURL(id, variables), { cache: force ? "no-cache" : "default" }, signal);
+  }
+  const body = JSON.stringify(text ? { query: text, variables } : { documentId: id, variables });
+  return send("/graphql", { method: "POST", headers: { "Content-Type": "application/json" }, body }, signal);
+}
+
+const isEmpty = (data: Body["data"]) => Object.values(data ?? {}).every((field) => field === null);
+
+async function parse(response: Response): Promise<Body> {
+  try {
+    const body = (await response.json()) as Body;
+    if (body.data !== undefined || body.errors) return body;
+  } catch (error) {
+    throw new UnreachableError(`status ${response.status}`, { cause: error });
+  }
+  throw new UnreachableError(`status ${response.status}`);
+}

@@ -1,0 +1,45 @@
+import { graphql, useFragment } from "react-relay/hooks";
+import type { Post_post$key } from "../__generated__/Post_post.graphql";
+import { PageHeading } from "../app/PageHeading";
+import { AuthorLine } from "../author/AuthorLine";
+import { Comments } from "../comments/Comments";
+import { LikeButton } from "./LikeButton";
+import { OwnPostActions } from "./OwnPostActions";
+import { PostContent } from "./PostContent";
+import { useLivePost } from "./useLivePost";
+import "./Post.css";
+
+export function Post({ post }: { post: Post_post$key }) {
+  const data = useFragment(
+    graphql`
+      fragment Post_post on Post {
+        id
+        title
+        ...AuthorLine_post
+        ...PostContent_post
+        ...LikeButton_post
+        ...OwnPostActions_post
+        ...Comments_post
+      }
+    `,
+    post,
+  );
+  const deleted = useLivePost(data.id);
+  return (
+    <div className="page">
+      <article className="post">
+        <header>
+          <PageHeading title={data.title} />
+          <AuthorLine post={data} />
+        </header>
+        {deleted && <p role="alert" className="notice">This post has just been deleted.</p>}
+        <PostContent post={data} />
+        <footer>
+          <LikeButton post={data} />
+          <OwnPostActions post={data} />
+        </footer>
+      </article>
+      <Comments post={data} />
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+import { oidc } from "./config";
+
+// Signing in and out load a page, so who is signed in does not change during the life of one,
+// and nothing of a viewer is left in memory for the next. Session storage belongs to one tab.
+const storageKey = "byline.token";
+
+let token = sessionStorage.getItem(storageKey);
+
+export const signedIn = token !== null;
+
+export const authorization = () => token && `Bearer ${token}`;
+
+export function signIn(newToken: string, page: string) {
+  sessionStorage.setItem(storageKey, newToken);
+  location.replace(page);
+}
+
+/** Signs out, and forgets what this tab has kept: the token, the session, and drafts. */
+export function signOut() {
+  for (const key of Object.keys(sessionStorage)) if (key.startsWith("byline.")) sessionStorage.removeItem(key);
+  if (oidc) void import("./oidc").then(({ endSession }) => endSession());
+  else location.assign("/");
+}
+
+let refreshing: Promise<boolean> | undefined;
+
+/** Gets a new token after the gateway has refused the present one, once for all requests. Reports whether it did. */
+export function refresh(): Promise<boolean> {
+  refreshing ??= renew().finally(() => (refreshing = undefined));
+  return refreshing;
+}
+
+async function renew() {
+  if (!oidc || !token) return false;
+  const { renewToken } = await import("./oidc");
+  const renewed = await renewToken();
+  if (!renewed) return false;
+  token = renewed;
+  sessionStorage.setItem(storageKey, token);
+  return true;
+}

@@ -1,0 +1,17 @@
+import { useSearch } from "wouter";
+import { PageHeading } from "../app/PageHeading";
+import { oidc } from "../session/config";
+import { DemoSignIn } from "./DemoSignIn";
+import { destination } from "./destination";
+import { ProviderSignIn } from "./ProviderSignIn";
+import "./SignInPage.css";
+
+export default function SignInPage() {
+  const page = destination(useSearch());
+  return (
+    <section className="page sign-in">
+      <PageHeading title="Sign in" />
+      {oidc ? <ProviderSignIn page={page} /> : <DemoSignIn page={page} />}
+    </section>
+  );
+}

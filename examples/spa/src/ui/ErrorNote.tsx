@@ -1,0 +1,20 @@
+import type { ReactNode } from "react";
+import { Link, useLocation } from "wouter";
+import { messageOf, SessionEndedError } from "../network/errors";
+import { ErrorText } from "./ErrorText";
+
+/** Says what went wrong with an action, if something did, and what to do. */
+export function ErrorNote({ error, children }: { error: unknown; children?: ReactNode }) {
+  const [page] = useLocation();
+  return (
+    <ErrorText>
+      {error != null && (
+        <>
+          <p>{messageOf(error)}</p>
+          {error instanceof SessionEndedError && <Link href={`/signin?to=${encodeURIComponent(page)}`}>Sign in</Link>}
+          {children}
+        </>
+      )}
+    </ErrorText>
+  );
+}

@@ -1,0 +1,39 @@
+import { useState } from "react";
+
+/** What is being written, and the idempotency key of the request that sends it once it has been sent. */
+export type Draft<Fields> = Fields & { key?: string };
+
+/**
+ * Keeps what is being written in session storage as one types, so that neither a reload nor a lost server loses it.
+ * A key belongs to what was sent with it: change takes it away, withKey adds it.
+ */
+export function useDraft<Fields extends object>(name: string, empty: Fields) {
+  const storageKey = `byline.draft.${name}`;
+  const [draft, setDraft] = useState<Draft<Fields>>(() => (stored(storageKey) as Draft<Fields> | undefined) ?? empty);
+
+  function keep(next: Draft<Fields>) {
+    setDraft(next);
+    sessionStorage.setItem(storageKey, JSON.stringify(next));
+  }
+  return {
+    draft,
+    change: (fields: Partial<Fields>) => {
+      keep({ ...draft, ...fields, key: undefined });
+    },
+    /** Returns the draft with its key, a new one unless it has been sent before. */
+    withKey: () => {
+      const keyed = { ...draft, key: draft.key ?? crypto.randomUUID() };
+      keep(keyed);
+      return keyed;
+    },
+    discard: () => {
+      sessionStorage.removeItem(storageKey);
+      setDraft(empty);
+    },
+  };
+}
+
+function stored(storageKey: string): unknown {
+  const text = sessionStorage.getItem(storageKey);
+  return text === null ? undefined : JSON.parse(text);
+}

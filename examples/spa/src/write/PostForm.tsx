@@ -1,0 +1,71 @@
+import type { ReactNode, SubmitEvent } from "react";
+import { invalidFields } from "../network/errors";
+import { ErrorNote } from "../ui/ErrorNote";
+import { SubmitButton } from "../ui/SubmitButton";
+import "./PostForm.css";
+
+export interface PostFields {
+  title: string;
+  content: string;
+}
+
+interface Props {
+  fields: PostFields;
+  onChange: (fields: Partial<PostFields>) => void;
+  onSubmit: () => void;
+  busy: boolean;
+  error: unknown;
+  action: string;
+  children?: ReactNode;
+}
+
+/** Where posts are written and edited. */
+export function PostForm({ fields, onChange, onSubmit, busy, error, action, children }: Props) {
+  const invalid = invalidFields(error);
+
+  function submit(event: SubmitEvent) {
+    event.preventDefault();
+    if (!busy) onSubmit();
+  }
+  return (
+    <form className="post-form" onSubmit={submit}>
+      <label htmlFor="title">Title</label>
+      <textarea
+        id="title"
+        className="title"
+        dir="auto"
+        rows={1}
+        required
+        maxLength={200}
+        readOnly={busy}
+        value={fields.title}
+        aria-invalid={invalid.has("title")}
+        aria-describedby="form-error"
+        onChange={(event) => { onChange({ title: event.target.value.replaceAll("\n", " ") }); }}
+      />
+      <label htmlFor="content">Text</label>
+      <textarea
+        id="content"
+        className="content"
+        dir="auto"
+        required
+        maxLength={100_000}
+        readOnly={busy}
+        value={fields.content}
+        aria-invalid={invalid.has("content")}
+        aria-describedby="content-hint form-error"
+        onChange={(event) => { onChange({ content: event.target.value }); }}
+      />
+      <p id="content-hint" className="hint">
+        An empty line begins a paragraph. What you write is kept in this tab as you type.
+      </p>
+      <div id="form-error">
+        <ErrorNote error={error} />
+      </div>
+      <div className="actions">
+        <SubmitButton busy={busy}>{action}</SubmitButton>
+        {children}
+      </div>
+    </form>
+  );
+}

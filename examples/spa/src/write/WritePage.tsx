@@ -1,0 +1,58 @@
+import { graphql, useMutation } from "react-relay/hooks";
+import { useLocation } from "wouter";
+import type { WritePageMutation } from "../__generated__/WritePageMutation.graphql";
+import { PageHeading } from "../app/PageHeading";
+import { RequireUser } from "../session/RequireUser";
+import { useAction } from "../session/useAction";
+import { announce } from "../ui/announce";
+import { useDraft } from "../ui/useDraft";
+import { PostForm } from "./PostForm";
+
+const mutation = graphql`
+  mutation WritePageMutation($input: CreatePostInput!) {
+    createPost(input: $input) {
+      post {
+        id
+        ...Post_post
+      }
+    }
+  }
+`;
+
+export default function WritePage() {
+  return <RequireUser>{() => <NewPost />}</RequireUser>;
+}
+
+function NewPost() {
+  const { draft, change, withKey, discard } = useDraft("post", { title: "", content: "" });
+  const create = useAction(useMutation<WritePageMutation>(mutation));
+  const [, navigate] = useLocation();
+
+  function publish() {
+    const { title, content, key } = withKey();
+    create.run({
+      variables: { input: { title, content, idempotencyKey: key } },
+      onCompleted: ({ createPost }) => {
+        discard();
+        announce("Your post is published.");
+        navigate(`/posts/${createPost.post.id}`, { replace: true });
+      },
+    });
+  }
+  const empty = draft.title === "" && draft.content === "";
+  return (
+    <section className="page">
+      <PageHeading title="Write a post" hidden />
+      <PostForm
+        fields={draft}
+        onChange={change}
+        onSubmit={publish}
+        busy={create.busy}
+        error={create.error}
+        action={create.busy ? "Publishing…" : "Publish"}
+      >
+        {!empty && !create.busy && <button type="button" className="button" onClick={discard}>Discard</button>}
+      </PostForm>
+    </section>
+  );
+}

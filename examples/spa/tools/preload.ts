@@ -1,0 +1,26 @@
+import { readFileSync } from "node:fs";
+import type { Plugin } from "vite";
+import { queryURL } from "../src/network/queryURL.ts";
+
+/**
+ * Has the front page's index.html load its query beside the code that sends it. app.html, which serves all other
+ * addresses, is the same without it.
+ */
+export function preloadFeed(): Plugin {
+  return {
+    name: "preload-feed",
+    apply: "build",
+    enforce: "post",
+    generateBundle(_, bundle) {
+      const index = bundle["index.html"];
+      if (index?.type !== "asset") return;
+      const page = String(index.source);
+      const documents = JSON.parse(readFileSync("persisted.json", "utf8")) as Record<string, string>;
+      const id = Object.keys(documents).find((id) => documents[id]?.startsWith("query feedQuery"));
+      if (!id) throw new Error("there is no feedQuery in persisted.json");
+      const link = `<link rel="preload" as="fetch" crossorigin href="${queryURL(id, {}).replaceAll("&", "&amp;")}">`;
+      index.source = page.replace("<head>", `<head>\n    ${link}`);
+      this.emitFile({ type: "asset", fileName: "app.html", source: page });
+    },
+  };
+}

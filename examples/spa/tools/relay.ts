@@ -1,0 +1,21 @@
+import { execFile } from "node:child_process";
+import { createRequire } from "node:module";
+import type { Plugin } from "vite";
+
+const compiler = createRequire(import.meta.url).resolve("relay-compiler/cli.js");
+
+/** Compiles the GraphQL documents again when a source file changes. */
+export function relayCompiler(): Plugin {
+  return {
+    name: "relay-compiler",
+    configureServer({ watcher, config: { root, logger } }) {
+      watcher.on("change", (file) => {
+        if (!/\.tsx?$/.test(file) || file.includes("__generated__")) return;
+        const args = [compiler, "--output", "quiet-with-errors"];
+        execFile(process.execPath, args, { cwd: root }, (error, stdout, stderr) => {
+          if (error) logger.error(stdout + stderr);
+        });
+      });
+    },
+  };
+}
