@@ -1,0 +1,40 @@
+import { expect, signInAs, test, windowOf } from "./fixtures";
+
+test("two browsers see each other's comment and like", async ({ page, browser, gateway }) => {
+  const id = await gateway.publish("alan", "Seen by two");
+  const other = await windowOf(browser, gateway, "grace");
+  await signInAs(page, "ada");
+  await Promise.all([page.goto(`/posts/${id}`), other.goto(`/posts/${id}`)]);
+  for (const [writer, reader, text] of [[page, other, "From ada."], [other, page, "From grace."]] as const) {
+    await writer.getByLabel("Write a comment").fill(text);
+    await writer.getByRole("button", { name: "Comment", exact: true }).click();
+    await expect(reader.getByRole("listitem").filter({ hasText: text })).toHaveCount(1);
+    await expect(writer.getByRole("listitem").filter({ hasText: text })).toHaveCount(1);
+  }
+  await page.getByRole("button", { name: "Like" }).click();
+  await expect(other.getByText("1 like", { exact: true })).toBeVisible();
+  await other.getByRole("button", { name: "Like" }).click();
+  await expect(page.getByText("2 likes")).toBeVisible();
+  await expect(page.getByRole("heading", { name: "2 comments" })).toBeVisible();
+  await other.context().close();
+});
+
+test("a post that is deleted says so", async ({ page, gateway }) => {
+  const id = await gateway.publish("alan", "Gone soon");
+  await page.goto(`/posts/${id}`);
+  await expect(page.getByRole("heading", { name: "Gone soon" })).toBeVisible();
+  await gateway.delete("alan", id);
+  await expect(page.getByText("This post has just been deleted.")).toBeVisible();
+});
+
+test("new posts wait for the reader", async ({ page, gateway }) => {
+  await page.goto("/");
+  await expect(page.getByRole("article")).toHaveCount(10);
+  const first = await page.getByRole("article").first().textContent();
+  for (const n of [1, 2, 3]) await gateway.publish("ada", `News ${n}`);
+  await expect(page.getByRole("button", { name: "3 new posts" })).toBeVisible();
+  expect(await page.getByRole("article").first().textContent()).toBe(first);
+  await page.getByRole("button", { name: "3 new posts" }).click();
+  await expect(page.getByRole("article").first()).toContainText("News 3");
+  await expect(page.getByRole("button", { name: "3 new posts" })).toBeHidden();
+});

@@ -1,0 +1,50 @@
+import { expect, signInAs, test } from "./fixtures";
+
+test("back and forward keep the scroll position, and more posts load as one scrolls", async ({ page }) => {
+  await page.goto("/");
+  await expect(page.getByRole("article")).toHaveCount(10);
+  await page.getByRole("article").nth(9).scrollIntoViewIfNeeded();
+  await expect(page.getByRole("article")).toHaveCount(20);
+  await page.getByRole("article").nth(14).scrollIntoViewIfNeeded();
+  const scrolled = await page.evaluate(() => scrollY);
+  const title = await page.getByRole("article").nth(14).getByRole("heading").textContent();
+  await page.getByRole("article").nth(14).getByRole("heading").getByRole("link").click();
+  await expect(page.getByRole("heading", { level: 1, name: title ?? "" })).toBeFocused();
+  expect(await page.evaluate(() => scrollY)).toBe(0);
+  await page.goBack();
+  await expect(page.getByRole("article").nth(14)).toBeInViewport();
+  expect(Math.abs((await page.evaluate(() => scrollY)) - scrolled)).toBeLessThan(300);
+  await page.goForward();
+  await expect(page.getByRole("heading", { level: 1, name: title ?? "" })).toBeVisible();
+});
+
+test("the keyboard alone reads, likes and comments", async ({ page, gateway }) => {
+  const id = await gateway.publish("alan", "By keys");
+  await signInAs(page, "ada");
+  await page.goto(`/posts/${id}`);
+  await expect(page.getByRole("heading", { name: "By keys" })).toBeVisible();
+  await page.keyboard.press("Tab");
+  await expect(page.getByRole("link", { name: "Skip to the content" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Tab"); // the author
+  await page.keyboard.press("Tab");
+  await expect(page.getByRole("button", { name: "Like" })).toBeFocused();
+  await page.keyboard.press("Space");
+  await expect(page.getByText("1 like", { exact: true })).toBeVisible();
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("Without a mouse.");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("listitem").filter({ hasText: "Without a mouse." })).not.toContainText("Sending…");
+  await expect(page.getByRole("button", { name: "Comment", exact: true })).toBeFocused();
+});
+
+test("long words and right-to-left text stay within the page", async ({ page, gateway }) => {
+  const word = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
+  const id = await gateway.publish("alan", `${word} ${word}`, `${word}${word}\n\nשלום עולם`);
+  await gateway.comment("alan", id, "مرحبا بالعالم");
+  await page.goto(`/posts/${id}`);
+  await expect(page.getByText("שלום עולם")).toHaveCSS("direction", "rtl");
+  await expect(page.getByText("مرحبا بالعالم")).toHaveCSS("direction", "rtl");
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+});

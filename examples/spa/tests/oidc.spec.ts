@@ -1,0 +1,94 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test as base } from "./fixtures";
+import { Gateway } from "./gateway";
+import { Provider } from "./provider";
+
+// A build whose users sign in at a provider, and a gateway that accepts the provider's tokens.
+const test = base.extend<object, { provider: Provider }>({
+  provider: [
+    async ({}, use) => {
+      const provider = await new Provider().start();
+      await use(provider);
+      provider.stop();
+    },
+    { scope: "worker" },
+  ],
+  gateway: [
+    async ({ provider }, use) => {
+      const DIST = mkdtempSync(join(tmpdir(), "byline-spa-dist-"));
+      const variables = {
+        VITE_OIDC_AUTHORITY: provider.url,
+        VITE_OIDC_CLIENT_ID: "spa",
+        VITE_OIDC_SCOPE: "openid offline_access",
+        DIST,
+      };
+      const cwd = join(import.meta.dirname, "..");
+      const env = { ...process.env, ...variables };
+      execFileSync("npx", ["vite", "build", "--outDir", DIST], { env, cwd, stdio: "pipe" });
+      const gateway = await Gateway.start(["--auth-issuer", provider.url, "--auth-audience", "blog"], variables);
+      await use(gateway);
+      await gateway.stop();
+      rmSync(DIST, { recursive: true });
+    },
+    { scope: "worker", timeout: 120_000 },
+  ],
+});
+
+test.use({ expectedErrors: /401|400/ });
+
+test("a refused token is renewed at the provider, and nothing is lost if it cannot be", async ({ page, provider }) => {
+  const refused = new Set<string>();
+  await page.route("**/graphql", async (route) => {
+    const token = route.request().headers().authorization?.replace("Bearer ", "") ?? "";
+    if (!refused.has(token)) return route.fallback();
+    const errors = [{ message: "the token is not valid", extensions: { code: "UNAUTHENTICATED" } }];
+    return route.fulfill({ status: 401, json: { errors } });
+  });
+
+  await page.goto("/write");
+  await page.getByRole("button", { name: "Continue to sign in" }).click();
+  await page.getByLabel("Username").fill("Someone");
+  await page.getByRole("button", { name: "Begin" }).click();
+  await page.getByLabel("Title").fill("Signed in");
+  await page.getByLabel("Text").fill("By a provider.");
+  expect(page.url()).not.toContain("code=");
+  const [first = ""] = provider.issued.slice(-1);
+  refused.add(first);
+  await page.getByRole("button", { name: "Publish" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "Signed in" })).toBeVisible();
+  expect(provider.issued.at(-1)).not.toBe(first);
+
+  provider.renews = false;
+  for (const token of provider.issued) refused.add(token);
+  await page.getByLabel("Write a comment").fill("Is anyone there?");
+  await page.getByRole("button", { name: "Comment", exact: true }).click();
+  await expect(page.getByRole("alert").filter({ hasText: "Your session has ended." })).toBeVisible();
+  await expect(page.getByRole("listitem")).toHaveCount(0);
+
+  // The socket is refused as well: the subscriptions end, and nothing says that the server does not respond.
+  let sockets = 0;
+  await page.routeWebSocket("**/graphql", (socket) => {
+    sockets++;
+    void socket.close({ code: 4403 });
+  });
+  await page.reload();
+  await expect.poll(() => sockets).toBe(2); // the second after an attempt to renew the token
+  await expect(page.locator(".status-bar")).toBeEmpty();
+
+  await page.getByRole("button", { name: "Comment", exact: true }).click();
+  await expect(page.getByRole("alert").filter({ hasText: "Your session has ended." })).toBeVisible();
+  provider.renews = true;
+  await page.getByRole("alert").getByRole("link", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Continue to sign in" }).click();
+  await expect(page.getByLabel("Write a comment")).toHaveValue("Is anyone there?");
+  await page.getByRole("button", { name: "Comment", exact: true }).click();
+  await expect(page.getByRole("listitem")).toHaveText(/Is anyone there\?/);
+
+  await page.getByRole("button", { name: "Someone, menu" }).click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await expect(page.getByRole("link", { name: "Sign in" })).toBeVisible();
+  expect(await page.evaluate(() => Object.keys(sessionStorage))).toEqual(["byline.scroll"]);
+});
