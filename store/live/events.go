@@ -80,7 +80,7 @@ func New(o Options) (*Events, error) {
 		return nil, err
 	}
 	e := &Events{o: o, wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: o.Clock(),
-		published: newTopics[*blog.Post](open, maxUnread), changed: newTopics[*blog.Post](open, maxUnread), comments: newTopics[*blog.Comment](open, maxUnread)}
+		published: newTopics[*blog.Post](open, maxBehind), changed: newTopics[*blog.Post](open, maxBehind), comments: newTopics[*blog.Comment](open, maxBehind)}
 	e.seen, err = simplelru.NewLRU(maxSeen, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
 	return e, err
 }

@@ -14,8 +14,8 @@ import (
 
 const tailStartTimeout = 10 * time.Second // longest wait of a new stream for the tail
 
-// ErrTooSlow ends a stream with more than 64 unread events, or with more than its share once all
-// unread events take too much memory.
+// ErrTooSlow ends a stream with more than 64 unread events, or whose next event is older than the latest
+// 32 MB of the events of its kind.
 var ErrTooSlow = errors.New("the reader is too slow")
 
 // Stream delivers the events of one subject in order, from the moment it was opened, whichever process
@@ -29,7 +29,6 @@ type Stream[T any] struct {
 	author string // guarded by topics.mu; author of the subject, a post
 	over   bool   // guarded by topics.mu; the stream has ended or is closed
 	wake   func() // guarded by topics.mu; see Await
-	sizes  sizes  // guarded by topics.mu
 }
 
 // Events returns the channel of events, which readers share and must not change. It is closed when
@@ -57,6 +56,17 @@ func (s *Stream[T]) Await(f func()) bool {
 	}
 	s.wake = f
 	return true
+}
+
+// discardUnread discards the unread events.
+func (s *Stream[T]) discardUnread() {
+	for {
+		select {
+		case <-s.events:
+		default:
+			return
+		}
+	}
 }
 
 func (s *Stream[T]) wakeLocked() {
