@@ -39,7 +39,6 @@ type responses struct {
 	kind ast.Operation
 	next graphql.ResponseHandler
 	*subscription
-	delivery limit.Delivery // of events
 }
 
 // begin begins an operation. The caller cancels ctx once it has read the responses. A panic becomes
@@ -107,7 +106,7 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 	}
 	next, ctx := t.exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
 	if kind == ast.Subscription {
-		return &responses{transport: t, ctx: ctx, kind: kind, next: next, subscription: s, delivery: limit.Delivery{Admission: t.admission}}
+		return &responses{transport: t, ctx: ctx, kind: kind, next: next, subscription: s}
 	}
 	return &responses{transport: t, ctx: ctx, kind: kind, subscription: s, next: func(ctx context.Context) *graphql.Response {
 		defer releaseSlot()
@@ -153,44 +152,32 @@ func (r *responses) each(send sender, end func(slow bool, err error)) {
 	}
 }
 
-// beginEvent waits until an event may execute and be delivered. The caller calls executed once it has
-// executed, and delivered once it has been delivered. The viewer's slot is acquired first: a
-// subscription that waits for it must not delay other viewers, neither by occupying delivery nor as
-// the one that executes a shared event.
-func (r *responses) beginEvent() (executed, delivered func()) {
-	q := requestFrom(r.ctx)
-	release := q.slot.Acquire(r.ctx)
-	delivered = r.delivery.Begin(r.ctx)
-	q.executed = 0
-	return func() { release(q.executed) }, delivered
-}
-
 // deliver executes the next event, or the operation, and sends its response; nil if there is none.
 func (r *responses) deliver(send sender) (*graphql.Response, error) {
-	executed, delivered := func() {}, func() {}
-	if r.kind == ast.Subscription {
-		executed, delivered = r.beginEvent()
-	}
-	defer delivered()
-	q := requestFrom(r.ctx)
-	defer q.sent()
-	var err error
-	if r.kind == ast.Subscription {
-		err = q.reserve(r.budget, r.kind)
-	}
-	var response *graphql.Response
-	if err == nil {
-		response, err = guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
-	}
-	executed()
-	if err != nil {
-		response = r.dispatchError(r.ctx, err)
-	}
+	defer requestFrom(r.ctx).sent()
+	response := r.execute()
 	if response == nil {
 		return nil, nil
 	}
 	addSession(r.ctx, r.kind, response)
-	return response, send(response, q.send(response))
+	return response, send(response, requestFrom(r.ctx).send(response))
+}
+
+// execute executes the next event, or the operation.
+func (r *responses) execute() *graphql.Response {
+	response, err := guarded(func() (*graphql.Response, error) {
+		if r.kind == ast.Subscription {
+			defer r.admission.AcquireEvent(r.ctx)()
+			if err := requestFrom(r.ctx).reserve(r.budget, r.kind); err != nil {
+				return nil, err
+			}
+		}
+		return r.next(r.ctx), nil
+	})
+	if err != nil {
+		return r.dispatchError(r.ctx, err)
+	}
+	return response
 }
 
 // shedLoad refuses requests while the server is overloaded, before it reads their bodies.
@@ -233,10 +220,8 @@ func (l subscriptionLimit) MutateOperationContext(ctx context.Context, op *graph
 	if r.viewer != "" {
 		key = "viewer " + r.viewer
 	}
-	slot, err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
-	if err != nil {
+	if err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery)); err != nil {
 		return gqlerror.Wrap(err)
 	}
-	r.slot = slot
 	return nil
 }

@@ -47,8 +47,6 @@ type request struct {
 	registers bool               // registers its document by hash
 	size      int                // bytes of the body or message
 	moderator bool               // the viewer is a moderator
-	slot      limit.EventSlot    // for the events of a subscription
-	executed  time.Duration      // how long the latest event of a subscription took to execute; 0: it was shared
 	expires   time.Time          // when the token expires; zero: never
 
 	personal atomic.Bool  // the response depends on the viewer

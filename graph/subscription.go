@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -194,8 +193,6 @@ type eventContextKey struct{}
 
 // execute executes an event.
 func (s sharedEvents) execute(ctx context.Context, event any) *graphql.Response {
-	began := time.Now()
-	defer func() { requestFrom(ctx).executed = time.Since(began) }()
 	return s.ExecutableSchema.Exec(context.WithValue(ctx, eventContextKey{}, event))(ctx)
 }
 
