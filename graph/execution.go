@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 // executionTimeout is how long a query or mutation may execute.
@@ -30,6 +32,7 @@ type transport struct {
 	bodies    limit.Bodies
 	budget    *limit.Budget
 	admission *limit.Admission
+	open      *limit.Subscriptions
 }
 
 // responses are the responses of an operation that has begun.
@@ -65,13 +68,19 @@ func (t *transport) begin(ctx context.Context, params *graphql.RawParams) *respo
 	return t.dispatch(ctx, op, t.admission.Release)
 }
 
-// prepareOperation finds and validates the operation that a request names.
+// prepareOperation finds and validates the operation that a request names. A subscription then counts as open
+// until ctx ends.
 func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
 	op, errs := t.exec.CreateOperationContext(ctx, params)
 	document.Locate(params.Query, errs)
 	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
 		if all := document.VariableErrors(inputTypes(), op.Operation, params.Variables); all != nil {
 			return op, all
+		}
+	}
+	if errs == nil && op.Operation.Operation == ast.Subscription {
+		if err := t.admitSubscription(ctx, op); err != nil {
+			return op, gqlerror.List{gqlerror.Wrap(err)}
 		}
 	}
 	if op.Doc == nil || op.Operation != nil || params.OperationName != "" {
@@ -83,6 +92,16 @@ func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawPar
 		message = "the document has no operation"
 	}
 	return op, gqlerror.List{gqlerror.Wrap(&refusal.Error{Code: refusal.ValidationFailed, Message: message})}
+}
+
+// admitSubscription refuses a subscription beyond the limits.
+func (t *transport) admitSubscription(ctx context.Context, op *graphql.OperationContext) error {
+	r := requestFrom(ctx)
+	key := r.address
+	if r.viewer != "" {
+		key = "viewer " + r.viewer
+	}
+	return t.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
 }
 
 // dispatch is begin for an operation that has been parsed and validated. It calls releaseSlot once
@@ -104,7 +123,7 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 		releaseSlot()
 		return t.refused(ctx, err)
 	}
-	next, ctx := t.exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
+	next, ctx := t.exec.DispatchOperation(requestFrom(ctx).executing(context.WithValue(ctx, subscriptionKey{}, s)), op)
 	if kind == ast.Subscription {
 		return &responses{transport: t, ctx: ctx, kind: kind, next: next, subscription: s}
 	}
@@ -115,7 +134,7 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 		if kind == ast.Query { // what remains to be read is not needed
 			requestFrom(ctx).memory.OnRefuse(cancel)
 		}
-		return next(ctx)
+		return next(cosmos.WithMemory(ctx, readMemory{requestFrom(ctx).memory}))
 	}}
 }
 
@@ -167,10 +186,7 @@ func (r *responses) deliver(send sender) (*graphql.Response, error) {
 func (r *responses) execute() *graphql.Response {
 	response, err := guarded(func() (*graphql.Response, error) {
 		if r.kind == ast.Subscription {
-			defer r.admission.AcquireEvent(r.ctx)()
-			if err := requestFrom(r.ctx).reserve(r.budget, r.kind); err != nil {
-				return nil, err
-			}
+			return r.event()
 		}
 		return r.next(r.ctx), nil
 	})
@@ -178,6 +194,28 @@ func (r *responses) execute() *graphql.Response {
 		return r.dispatchError(r.ctx, err)
 	}
 	return response
+}
+
+// event executes the next event of a subscription. The generated code neither begins the paths of errors with the
+// field, nor makes data null if the field, which is non-null, failed. Each event has its own waiting time for the
+// session: see cosmos.WithSession.
+func (r *responses) event() (*graphql.Response, error) {
+	defer r.admission.AcquireEvent(r.ctx)()
+	caller := requestFrom(r.ctx)
+	if err := caller.reserve(r.budget, r.kind); err != nil {
+		return nil, err
+	}
+	ctx := cosmos.WithMemory(cosmos.WithSession(r.ctx, caller.session), readMemory{caller.memory})
+	if !hasStream(ctx) {
+		return r.next(ctx), nil
+	}
+	op := graphql.GetOperationContext(ctx)
+	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
+	response := r.next(graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Subscription", Field: field}))
+	if response != nil && string(response.Data) == `{"`+field.Alias+`":null}` {
+		response.Data = json.RawMessage("null")
+	}
+	return response, nil
 }
 
 // shedLoad refuses requests while the server is overloaded, before it reads their bodies.
@@ -197,31 +235,4 @@ func shedLoad(a *limit.Admission, next http.Handler, m metrics) http.Handler {
 		writeBody(w, http.StatusServiceUnavailable, fmt.Appendf(nil, `{"errors":[{"message":%q,"extensions":{"code":%q,"requestId":%q,"retryAfterMs":%d}}]}`+"\n",
 			overloaded.Message, overloaded.Code, requestFrom(r.Context()).id, overloaded.RetryAfter.Milliseconds()))
 	})
-}
-
-// subscriptionLimit refuses subscriptions beyond the limit. It is the last to refuse an
-// operation, so that only subscriptions that open count.
-type subscriptionLimit struct{ open *limit.Subscriptions }
-
-var _ graphql.OperationContextMutator = subscriptionLimit{}
-
-func (subscriptionLimit) ExtensionName() string { return "SubscriptionLimit" }
-
-func (subscriptionLimit) Validate(graphql.ExecutableSchema) error { return nil }
-
-// MutateOperationContext implements graphql.OperationContextMutator. The subscription
-// counts until ctx ends, which is the operation's or the request's.
-func (l subscriptionLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	if op.Operation.Operation != ast.Subscription {
-		return nil
-	}
-	r := requestFrom(ctx)
-	key := r.address
-	if r.viewer != "" {
-		key = "viewer " + r.viewer
-	}
-	if err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery)); err != nil {
-		return gqlerror.Wrap(err)
-	}
-	return nil
 }

@@ -195,6 +195,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoin
 		bodies:    limit.NewBodies(o.Capacity),
 		budget:    limit.NewBudget(o.Capacity),
 		admission: limit.NewAdmission(o.Capacity, o.Logger),
+		open:      limit.NewSubscriptions(o.Capacity),
 	}
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "byline_response_memory_bytes",
 		Help: "Memory reserved for responses: from what is read for them until they are sent."}, func() float64 { return float64(t.budget.Used()) }))
@@ -211,13 +212,11 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	exec.SetErrorPresenter(p.present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
-	exec.Use(eventShape{})
 	exec.Use(requireViewer{})
 	budgets := cost.NewBudgets(cost.Options{PerRequest: o.RUPerRequest, PerViewer: o.RUPerViewer, FeedPartitions: o.Store.FeedPartitions(), Logger: o.Logger, Metrics: o.Metrics,
 		Meter: func(ctx context.Context) *cost.Meter { return &requestFrom(ctx).meter }})
 	exec.Use(budgets)
-	exec.Use(inSession{})
-	exec.Use(bounded) // before responseLoaders, whose reads reserve memory
+	exec.Use(bounded)
 	if o.Tracing != nil {
 		exec.Use(traced)
 	}
@@ -227,7 +226,6 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	if o.Development {
 		exec.Use(introspected{})
 	}
-	exec.Use(subscriptionLimit{limit.NewSubscriptions(o.Capacity)})
 	documents.InstallRegistration(exec)
 	return exec
 }

@@ -94,19 +94,10 @@ var _ interface {
 	graphql.ExecutableSchema
 	graphql.RootFieldInterceptor
 	graphql.FieldInterceptor
-	graphql.ResponseInterceptor
 } = boundedMemory{}
 
 func (boundedMemory) ExtensionName() string                   { return "BoundedMemory" }
 func (boundedMemory) Validate(graphql.ExecutableSchema) error { return nil }
-
-// InterceptResponse has the reads of a response reserve memory.
-func (boundedMemory) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if m := requestFrom(ctx).memory; m != nil {
-		ctx = cosmos.WithMemory(ctx, readMemory{m})
-	}
-	return next(ctx)
-}
 
 // Exec implements graphql.ExecutableSchema.
 func (b boundedMemory) Exec(ctx context.Context) graphql.ResponseHandler {

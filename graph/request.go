@@ -66,8 +66,7 @@ type failureKey struct {
 
 type requestKey struct{}
 
-// withRequest returns a context that belongs to r. The extension inSession makes the meter of r record its
-// reads and writes.
+// withRequest returns a context that belongs to r.
 func withRequest(ctx context.Context, r *request) context.Context {
 	r.began = time.Now()
 	r.meter.RequestID, r.meter.Payer, r.meter.SignedIn = r.id, cmp.Or(r.viewer, r.address), r.viewer != ""
@@ -156,33 +155,14 @@ func openSession(h http.Header, s *store.Store) (*session.Session, error) {
 	return s.NewSession(token), nil
 }
 
-// inSession executes operations in the session of their request, and records their cost and read set.
-type inSession struct{}
-
-var _ interface {
-	graphql.OperationInterceptor
-	graphql.ResponseInterceptor
-} = inSession{}
-
-func (inSession) ExtensionName() string                   { return "InSession" }
-func (inSession) Validate(graphql.ExecutableSchema) error { return nil }
-
-func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
-	r := requestFrom(ctx)
+// executing returns the context of an operation, whose reads and writes are in the session of the request. Their cost
+// and the read set are recorded.
+func (r *request) executing(ctx context.Context) context.Context {
 	ctx = cosmos.WithRequestID(cosmos.WithRecorder(ctx, r.meter.Record), r.id)
 	if r.readSet != nil {
 		ctx = itemcache.WithReadSet(ctx, r.readSet)
 	}
-	return next(cosmos.WithSession(ctx, r.session))
-}
-
-// InterceptResponse gives each event of a subscription its own waiting time for the session: see
-// cosmos.WithSession.
-func (inSession) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if ofSubscription(ctx) {
-		ctx = cosmos.WithSession(ctx, requestFrom(ctx).session)
-	}
-	return next(ctx)
+	return cosmos.WithSession(ctx, r.session)
 }
 
 // addSession adds the session token to the response of a mutation.

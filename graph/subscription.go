@@ -97,29 +97,6 @@ func ofSubscription(ctx context.Context) bool {
 		graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription
 }
 
-// eventShape completes events as the generated code does not: the paths of errors begin with the
-// field, and data is null if the field, which is non-null, failed.
-type eventShape struct{}
-
-var _ graphql.ResponseInterceptor = eventShape{}
-
-func (eventShape) ExtensionName() string                   { return "EventShape" }
-func (eventShape) Validate(graphql.ExecutableSchema) error { return nil }
-
-// InterceptResponse implements graphql.ResponseInterceptor.
-func (eventShape) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if !ofSubscription(ctx) {
-		return next(ctx)
-	}
-	op := graphql.GetOperationContext(ctx)
-	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
-	response := next(graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Subscription", Field: field}))
-	if response != nil && string(response.Data) == `{"`+field.Alias+`":null}` {
-		response.Data = json.RawMessage("null")
-	}
-	return response
-}
-
 // sharedEvents executes subscriptions. An event for many subscribers with the same selection is executed
 // and encoded once, and they share the bytes, unless the response depends on the viewer or has errors,
 // or the session of another subscriber requires newer data.
