@@ -176,7 +176,7 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 		in = gqlerror.WrapPath(graphql.GetPath(ctx), err)
 	}
 	r := requestFrom(ctx)
-	if r.replaced(err) {
+	if replaced(ctx, err) {
 		return nil // omitted from the response
 	}
 	path := in.Path
@@ -236,7 +236,7 @@ func (p presenter) logFailure(ctx context.Context, r *request, f failure, path a
 	}
 	kind, suppressed := failureKey{op: f.op, code: f.code}, 0
 	first := false
-	if ofSubscription(ctx) {
+	if isOf(ctx, ast.Subscription) {
 		suppressed, first = p.events.admit(kind)
 	} else {
 		first = r.firstTime(kind)

@@ -51,6 +51,12 @@ func (r *request) share(s *limit.Shared, bytes int) error {
 	return nil
 }
 
+// noMemory reports whether the response is refused because there was no memory for it. The error of a mutation, which
+// has been executed, has the ids of what it has written.
+func (r *request) noMemory() bool {
+	return r.full || !r.mutates && r.memory.Err() == limit.ErrTooManyResponses
+}
+
 // send returns a response as JSON, in pieces, and releases what was reserved besides.
 func (r *request) send(response *graphql.Response) [][]byte {
 	all := pieces(response)
@@ -103,11 +109,12 @@ func (boundedMemory) Validate(graphql.ExecutableSchema) error { return nil }
 func (b boundedMemory) Exec(ctx context.Context) graphql.ResponseHandler {
 	next := b.ExecutableSchema.Exec(ctx)
 	return func(ctx context.Context) *graphql.Response {
-		r := requestFrom(ctx)
-		r.writes = nil
+		if isOf(ctx, ast.Mutation) {
+			ctx = context.WithValue(ctx, writesKey{}, new([]rootWrite))
+		}
 		response := next(ctx)
-		if err := r.memory.Err(); err != nil && response != nil {
-			return b.refused(ctx, r, err)
+		if err := requestFrom(ctx).memory.Err(); err != nil && response != nil {
+			return b.refused(ctx, err)
 		}
 		return response
 	}
@@ -115,10 +122,9 @@ func (b boundedMemory) Exec(ctx context.Context) graphql.ResponseHandler {
 
 // refused returns the response that replaces one that there is no memory for: an error, or for a mutation an
 // error of each root field, with what it has written.
-func (b boundedMemory) refused(ctx context.Context, r *request, err error) *graphql.Response {
-	op := graphql.GetOperationContext(ctx)
+func (b boundedMemory) refused(ctx context.Context, err error) *graphql.Response {
+	op, r := graphql.GetOperationContext(ctx), requestFrom(ctx)
 	r.errors.Store(0)
-	r.full = err == limit.ErrTooManyResponses && op.Operation.Operation != ast.Mutation // its error has the ids
 	var cause error = reported{err}
 	if err == limit.ErrTooLarge {
 		cause = reported{cost.Predict(op.Operation, op.Variables, r.meter.SignedIn, 1).TooLarge()}
@@ -128,7 +134,7 @@ func (b boundedMemory) refused(ctx context.Context, r *request, err error) *grap
 	}
 	var errs gqlerror.List
 	others := graphql.GetErrors(ctx)
-	for _, w := range r.writes {
+	for _, w := range *writesOf(ctx) {
 		path := ast.Path{ast.PathName(w.field)}
 		switch {
 		case w.id != "":
@@ -153,6 +159,11 @@ func fails(errs gqlerror.List, field string) bool {
 // rootWrite is a root field of a mutation.
 type rootWrite struct{ field, id string } // id is the global id of what it has written; "": nothing, so far
 
+type writesKey struct{}
+
+// writesOf returns the root fields that the mutation of ctx has executed.
+func writesOf(ctx context.Context) *[]rootWrite { return ctx.Value(writesKey{}).(*[]rootWrite) }
+
 // writtenError is the error of a mutation that has been executed and whose payload there is no memory for. To
 // repeat it would not help, and might write again.
 type writtenError struct {
@@ -172,28 +183,22 @@ func (e reported) Unwrap() error { return e.error }
 
 // replaced reports whether an error is not reported because the response is refused: that of any read or field of a
 // query, and of a mutation those for lack of memory.
-func (r *request) replaced(err error) bool {
-	return r.memory.Err() != nil && !errors.As(err, new(reported)) && (!r.mutates || errors.Is(err, r.memory.Err()))
+func replaced(ctx context.Context, err error) bool {
+	refused := requestFrom(ctx).memory.Err()
+	return refused != nil && !errors.As(err, new(reported)) && (!isOf(ctx, ast.Mutation) || errors.Is(err, refused))
 }
 
 // InterceptRootField records what mutations write. It executes none once the response is refused.
 func (boundedMemory) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
-	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Mutation {
+	if !isOf(ctx, ast.Mutation) {
 		return next(ctx)
 	}
-	r := requestFrom(ctx)
-	r.writes = append(r.writes, rootWrite{field: graphql.GetRootFieldContext(ctx).Field.Alias}) // they execute one after the other
-	if r.memory.Err() != nil {
+	writes := writesOf(ctx)
+	*writes = append(*writes, rootWrite{field: graphql.GetRootFieldContext(ctx).Field.Alias}) // they execute one after the other
+	if requestFrom(ctx).memory.Err() != nil {
 		return graphql.Null
 	}
 	return next(ctx)
-}
-
-// wrote records what the current root field of a mutation has written.
-func (r *request) wrote(payload any) {
-	if n := len(r.writes); n > 0 {
-		r.writes[n-1].id = writtenID(payload)
-	}
 }
 
 // writtenID returns the global id of what a mutation has written or deleted.
@@ -241,9 +246,10 @@ func (boundedMemory) InterceptField(ctx context.Context, next graphql.Resolver) 
 	if err != nil {
 		return value, err
 	}
-	r, f := requestFrom(ctx), graphql.GetFieldContext(ctx)
+	f := graphql.GetFieldContext(ctx)
 	if f.Object == "Mutation" {
-		r.wrote(value)
+		writes := *writesOf(ctx)
+		writes[len(writes)-1].id = writtenID(value)
 	}
 	n := fieldBytes
 	text := ""
@@ -259,10 +265,10 @@ func (boundedMemory) InterceptField(ctx context.Context, next graphql.Resolver) 
 			n += elementBytes * list.Len()
 		}
 	}
-	if ofSubscription(ctx) {
+	if isOf(ctx, ast.Subscription) {
 		n += eventCopies * (len(f.Field.Alias) + cmp.Or(plan.QuotedLen(text), plan.MaxOpaque))
 	}
-	if err := r.memory.Grow(n); err != nil {
+	if err := requestFrom(ctx).memory.Grow(n); err != nil {
 		return nil, err
 	}
 	return value, nil

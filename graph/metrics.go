@@ -117,7 +117,7 @@ func (a accounting) InterceptOperation(ctx context.Context, next graphql.Operati
 }
 
 func (a accounting) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if ofSubscription(ctx) {
+	if isOf(ctx, ast.Subscription) {
 		if err := a.budgets.ReserveEvent(ctx); err != nil {
 			next = func(ctx context.Context) *graphql.Response { // without data, it ends the subscription
 				graphql.AddError(ctx, err)

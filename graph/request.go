@@ -42,8 +42,7 @@ type request struct {
 	release   func()             // releases memory; nil: nothing is reserved
 	shared    bool               // clients share the memory of the response
 	mutates   bool               // the operation is a mutation
-	full      bool               // there was no memory for the response
-	writes    []rootWrite        // of a mutation, by root field
+	full      bool               // the response was refused before it was executed, or shared: see noMemory
 	registers bool               // registers its document by hash
 	size      int                // bytes of the body or message
 	moderator bool               // the viewer is a moderator

@@ -44,7 +44,7 @@ func writeResponse(w http.ResponseWriter, r *http.Request, media string, respons
 		if media == mediaResponse {
 			status = statusOf(code)
 		}
-		if requestFrom(r.Context()).full {
+		if requestFrom(r.Context()).noMemory() {
 			status = http.StatusServiceUnavailable
 		}
 	}

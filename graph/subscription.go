@@ -91,10 +91,10 @@ func (s *subscription) tooSlow() bool {
 
 const messageTooSlow = "the client is too slow and has missed events: subscribe again, then query the current state"
 
-// ofSubscription reports whether ctx belongs to a subscription. A refused request may have no operation.
-func ofSubscription(ctx context.Context) bool {
+// isOf reports whether ctx belongs to an operation of the kind. A refused request may have no operation.
+func isOf(ctx context.Context, kind ast.Operation) bool {
 	return graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation != nil &&
-		graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription
+		graphql.GetOperationContext(ctx).Operation.Operation == kind
 }
 
 // sharedEvents executes subscriptions. An event for many subscribers with the same selection is executed

@@ -106,7 +106,7 @@ func traceCost(span trace.Span, c cost.Report) {
 }
 
 func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if !ofSubscription(ctx) {
+	if !isOf(ctx, ast.Subscription) {
 		return next(ctx)
 	}
 	event := &lazySpan{around: ctx, begin: func() trace.Span {

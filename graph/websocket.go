@@ -424,7 +424,7 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		if responses.ctx.Err() != nil {
 			return nil // the client has ended it, and may reuse the id
 		}
-		if requestFrom(responses.ctx).full {
+		if requestFrom(responses.ctx).noMemory() {
 			s.close(closeTooSlow, limit.ErrTooManyResponses.Message)
 			return limit.ErrTooManyResponses
 		}
