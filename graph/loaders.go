@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/graph/names"
+	"byline/graph/transport"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -95,13 +96,13 @@ func (responseLoaders) ExtensionName() string                   { return "Respon
 func (responseLoaders) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (f responseLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	requestFrom(ctx).errors.Store(0)
+	transport.RequestOf(ctx).Errors.Store(0)
 	return next(f.withNames(f.fresh(ctx)))
 }
 
 // withNames returns a context in which the response shows one name for each user.
 func (f responseLoaders) withNames(ctx context.Context) context.Context {
-	return names.With(ctx, names.New(f.store.Renamed(requestFrom(ctx).session), func(ids []string) ([]*blog.User, error) {
+	return names.With(ctx, names.New(f.store.Renamed(transport.RequestOf(ctx).Session), func(ids []string) ([]*blog.User, error) {
 		return loadersOf(ctx).users.loadMany(ctx, ids)
 	}))
 }

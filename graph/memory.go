@@ -14,81 +14,8 @@ import (
 	"byline/graph/limit"
 	"byline/graph/model"
 	"byline/graph/plan"
-	"byline/store/cosmos"
+	"byline/graph/transport"
 )
-
-// Every response has a limit.Reservation, from before its operation executes until the client has received
-// it. It grows by what is read from Cosmos DB (package cosmos, by readMemory), by what the executor builds
-// (boundedMemory.InterceptField), and by the data that is encoded (see output). When it cannot grow, reads and
-// fields fail, and boundedMemory makes the response an error.
-
-// reserve begins the memory of a response. The caller calls sent in any case.
-func (r *request) reserve(budget *limit.Budget, kind ast.Operation) (err error) {
-	bytes := 0
-	switch kind {
-	case ast.Query:
-		bytes = limit.QueryBytes
-	case ast.Mutation:
-		bytes = limit.MutationBytes
-	}
-	r.mutates = kind == ast.Mutation
-	if r.memory, err = budget.Reserve(bytes, r.mutates); err != nil {
-		r.full = true
-		return err
-	}
-	r.release = r.memory.Release
-	return nil
-}
-
-// share joins the memory of a response of so many bytes that other clients are sent, too.
-func (r *request) share(s *limit.Shared, bytes int) error {
-	release, err := s.Join(r.memory, bytes)
-	if err != nil {
-		r.full = true
-		return err
-	}
-	r.release, r.shared = release, true
-	return nil
-}
-
-// noMemory reports whether the response is refused because there was no memory for it. The error of a mutation, which
-// has been executed, has the ids of what it has written.
-func (r *request) noMemory() bool {
-	return r.full || !r.mutates && r.memory.Err() == limit.ErrTooManyResponses
-}
-
-// send returns a response as JSON, in pieces, and releases what was reserved besides.
-func (r *request) send(response *graphql.Response) [][]byte {
-	all := pieces(response)
-	if r.shared {
-		return all
-	}
-	n := cap(response.Data) - len(response.Data) + len("\n")
-	for _, p := range all {
-		n += len(p)
-	}
-	r.memory.Resize(n)
-	return all
-}
-
-// sent releases the memory of a response that has been sent, or could not be.
-func (r *request) sent() {
-	if r.release != nil {
-		r.release()
-	}
-	r.memory, r.release, r.shared, r.full = nil, nil, false, false
-}
-
-// readMemory is the memory of the reads of a response.
-type readMemory struct{ *limit.Reservation }
-
-var _ cosmos.Memory = readMemory{}
-
-// Fork implements cosmos.Memory.
-func (m readMemory) Fork() (cosmos.Memory, func()) {
-	forked := m.Reservation.Fork()
-	return readMemory{forked}, forked.Release
-}
 
 // boundedMemory refuses responses that there is no memory for.
 type boundedMemory struct {
@@ -113,7 +40,7 @@ func (b boundedMemory) Exec(ctx context.Context) graphql.ResponseHandler {
 			ctx = context.WithValue(ctx, writesKey{}, new([]rootWrite))
 		}
 		response := next(ctx)
-		if err := requestFrom(ctx).memory.Err(); err != nil && response != nil {
+		if err := transport.RequestOf(ctx).Memory.Err(); err != nil && response != nil {
 			return b.refused(ctx, err)
 		}
 		return response
@@ -123,11 +50,11 @@ func (b boundedMemory) Exec(ctx context.Context) graphql.ResponseHandler {
 // refused returns the response that replaces one that there is no memory for: an error, or for a mutation an
 // error of each root field, with what it has written.
 func (b boundedMemory) refused(ctx context.Context, err error) *graphql.Response {
-	op, r := graphql.GetOperationContext(ctx), requestFrom(ctx)
-	r.errors.Store(0)
+	op, r := graphql.GetOperationContext(ctx), transport.RequestOf(ctx)
+	r.Errors.Store(0)
 	var cause error = reported{err}
 	if err == limit.ErrTooLarge {
-		cause = reported{cost.Predict(op.Operation, op.Variables, r.meter.SignedIn, 1).TooLarge()}
+		cause = reported{cost.Predict(op.Operation, op.Variables, r.Meter.SignedIn, 1).TooLarge()}
 	}
 	if op.Operation.Operation != ast.Mutation {
 		return &graphql.Response{Errors: gqlerror.List{b.presenter.present(ctx, cause)}}
@@ -184,7 +111,7 @@ func (e reported) Unwrap() error { return e.error }
 // replaced reports whether an error is not reported because the response is refused: that of any read or field of a
 // query, and of a mutation those for lack of memory.
 func replaced(ctx context.Context, err error) bool {
-	refused := requestFrom(ctx).memory.Err()
+	refused := transport.RequestOf(ctx).Memory.Err()
 	return refused != nil && !errors.As(err, new(reported)) && (!isOf(ctx, ast.Mutation) || errors.Is(err, refused))
 }
 
@@ -195,7 +122,7 @@ func (boundedMemory) InterceptRootField(ctx context.Context, next graphql.RootRe
 	}
 	writes := writesOf(ctx)
 	*writes = append(*writes, rootWrite{field: graphql.GetRootFieldContext(ctx).Field.Alias}) // they execute one after the other
-	if requestFrom(ctx).memory.Err() != nil {
+	if transport.RequestOf(ctx).Memory.Err() != nil {
 		return graphql.Null
 	}
 	return next(ctx)
@@ -268,8 +195,14 @@ func (boundedMemory) InterceptField(ctx context.Context, next graphql.Resolver) 
 	if isOf(ctx, ast.Subscription) {
 		n += eventCopies * (len(f.Field.Alias) + cmp.Or(plan.QuotedLen(text), plan.MaxOpaque))
 	}
-	if err := requestFrom(ctx).memory.Grow(n); err != nil {
+	if err := transport.RequestOf(ctx).Memory.Grow(n); err != nil {
 		return nil, err
 	}
 	return value, nil
+}
+
+// isOf reports whether ctx belongs to an operation of the kind. A refused request may have no operation.
+func isOf(ctx context.Context, kind ast.Operation) bool {
+	return graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation != nil &&
+		graphql.GetOperationContext(ctx).Operation.Operation == kind
 }

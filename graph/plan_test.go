@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -18,6 +17,7 @@ import (
 
 	"byline/graph/auth"
 	"byline/graph/plan"
+	"byline/graph/transport"
 	"byline/internal/secrettest"
 )
 
@@ -153,15 +153,18 @@ func (a secondResponse) DispatchOperation(ctx context.Context, op *graphql.Opera
 
 func TestPlan_OperationHasOneResponse(t *testing.T) {
 	b := smallBlog(t, Options{})
-	e, err := newEndpoint(Options{Store: b.store, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry()}, &sync.WaitGroup{}, &origins{})
+	to, err := transportOptions(Options{Store: b.store, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger()}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
-	executor := e.exec
+	executor := to.Executor
 	for _, query := range []string{`{ feed { edges { cursor } } }`, `mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
 		more := &graphql.Response{}
-		e.exec = secondResponse{executor, &more}
-		h := identify(http.HandlerFunc(e.http.Do), nil)
+		to.Executor, to.Metrics = secondResponse{executor, &more}, prometheus.NewRegistry()
+		h, err := transport.New(to)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if a := post(t, h, "demo:ada", b.fill(query), nil); a.code() != "" || more != nil {
 			t.Errorf("%s, second response %v", a.body, more)
 		}

@@ -10,6 +10,7 @@ import (
 	"byline/graph/names"
 	"byline/graph/plan"
 	"byline/graph/refusal"
+	"byline/graph/transport"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/live"
@@ -295,7 +296,7 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 }
 
 func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.Post, error) {
-	return streamEvents(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
 }
 
 func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error) {
@@ -303,7 +304,7 @@ func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-ch
 	if err != nil {
 		return nil, err
 	}
-	return streamEvents(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PostChanges(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PostChanges(ctx, postID) })
 }
 
 func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error) {
@@ -311,7 +312,7 @@ func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) 
 	if err != nil {
 		return nil, err
 	}
-	return streamEvents(ctx, func() (*live.Stream[*blog.Comment], error) { return r.store.NewComments(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Comment], error) { return r.store.NewComments(ctx, postID) })
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {

@@ -210,6 +210,3 @@ func (a *Admission) AcquireEvent(ctx context.Context) (release func()) {
 		once()
 	}
 }
-
-// Occupied returns how many operations execute.
-func (a *Admission) Occupied() int { return len(a.slots) }

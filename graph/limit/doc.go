@@ -4,7 +4,7 @@
 // (Subscriptions), and the memory of large bodies (Bodies) and of responses (Budget). ClientKey returns the key by which a request's address is limited.
 //
 // An exceeded limit is a *refusal.Error, for the client. The package knows neither HTTP routes
-// nor GraphQL documents; package graph decides what to count.
+// nor GraphQL documents; package transport decides what to count.
 //
 // All types are safe for concurrent use. No goroutines are started, except by the timers of
 // Admission.

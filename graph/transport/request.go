@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"cmp"
@@ -29,82 +29,77 @@ import (
 
 const requestIDHeader = "X-Request-Id"
 
-// request is the state of one HTTP request, or of one operation over WebSocket.
-type request struct {
-	id      string
-	viewer  string // the viewer's user id; "": anonymous
-	address string // the key of its address in limits: see limit.ClientKey; "": not limited
+// Request is what the resolvers and extensions know of one HTTP request, or of one operation over WebSocket. While
+// its operation executes, its fields are read only.
+type Request struct {
+	ID        string
+	Moderator bool             // the viewer is a moderator
+	Session   *session.Session // nil before it is opened
+	Began     time.Time
+	Meter     cost.Meter
+	Memory    *limit.Reservation // of the response, or of the latest event; nil: not limited
+	Errors    atomic.Int32       // presented in the response so far
 
-	session   *session.Session   // nil before it is opened
-	readSet   *itemcache.ReadSet // of the response to a query over HTTP; nil for other operations
-	operation string             // the name of such a query
-	memory    *limit.Reservation // of the response, or of the latest event; nil: not limited
-	release   func()             // releases memory; nil: nothing is reserved
-	shared    bool               // clients share the memory of the response
-	mutates   bool               // the operation is a mutation
-	full      bool               // the response was refused before it was executed, or shared: see noMemory
-	registers bool               // registers its document by hash
+	viewer   string      // the viewer's user id; "": anonymous
+	personal atomic.Bool // the response depends on the viewer
+	expires  time.Time   // when the token expires; zero: never
+	address  string      // the key of its address in limits: see limit.ClientKey; "": not limited
+
 	size      int                // bytes of the body or message
-	moderator bool               // the viewer is a moderator
-	expires   time.Time          // when the token expires; zero: never
+	registers bool               // registers its document by hash
+	operation string             // the name of a query over HTTP
+	readSet   *itemcache.ReadSet // of the response to such a query; nil for other operations
 
-	personal atomic.Bool  // the response depends on the viewer
-	errors   atomic.Int32 // of the response
-	began    time.Time
-	meter    cost.Meter
+	release func() // releases Memory; nil: nothing is reserved
+	shared  bool   // clients share the memory of the response
+	mutates bool   // the operation is a mutation
+	full    bool   // the response was refused before it was executed, or shared: see noMemory
 
-	mu     sync.Mutex
-	logged map[failureKey]bool // guarded by mu
-}
-
-// failureKey identifies failures that are logged once per request.
-type failureKey struct {
-	op   string
-	code refusal.Code
+	mu   sync.Mutex
+	seen map[any]bool // guarded by mu; see FirstTime
 }
 
 type requestKey struct{}
 
-// withRequest returns a context that belongs to r.
-func withRequest(ctx context.Context, r *request) context.Context {
-	r.began = time.Now()
-	r.meter.RequestID, r.meter.Payer, r.meter.SignedIn = r.id, cmp.Or(r.viewer, r.address), r.viewer != ""
+// Begin returns a context that belongs to r.
+func (r *Request) Begin(ctx context.Context) context.Context {
+	r.Began = time.Now()
+	r.Meter.RequestID, r.Meter.Payer, r.Meter.SignedIn = r.ID, cmp.Or(r.viewer, r.address), r.viewer != ""
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
-// requestFrom returns the request that ctx belongs to, or an anonymous one.
-func requestFrom(ctx context.Context) *request {
-	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+// RequestOf returns the request that ctx belongs to, or an anonymous one.
+func RequestOf(ctx context.Context) *Request {
+	if r, ok := ctx.Value(requestKey{}).(*Request); ok {
 		return r
 	}
-	return &request{}
+	return &Request{}
 }
 
-// viewerID returns the viewer's user id, "" for an anonymous request. The user may not exist
+// ViewerID returns the viewer's user id, "" for an anonymous request. The user may not exist
 // yet. The call marks the response as depending on the viewer, even if anonymous.
-func viewerID(ctx context.Context) string {
-	r := requestFrom(ctx)
+func (r *Request) ViewerID() string {
 	r.personal.Store(true)
 	return r.viewer
 }
 
 // signIn records the viewer.
-func (r *request) signIn(v auth.Viewer) {
-	r.viewer, r.moderator, r.expires = blog.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
-	r.meter.Payer, r.meter.SignedIn = r.viewer, true
+func (r *Request) signIn(v auth.Viewer) {
+	r.viewer, r.Moderator, r.expires = blog.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
+	r.Meter.Payer, r.Meter.SignedIn = r.viewer, true
 }
 
-// firstTime reports whether this kind of failure is new to the request.
-func (r *request) firstTime(k failureKey) bool {
+// FirstTime reports whether it has not been called with the key before.
+func (r *Request) FirstTime(key any) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.logged[k] {
+	if r.seen[key] {
 		return false
 	}
-	if r.logged == nil {
-		r.logged = map[failureKey]bool{}
+	if r.seen == nil {
+		r.seen = map[any]bool{}
 	}
-	r.logged[k] = true
+	r.seen[key] = true
 	return true
 }
 
@@ -117,7 +112,7 @@ func identify(next http.Handler, proxies []netip.Prefix) http.Handler {
 			id = newRequestID()
 		}
 		w.Header()[requestIDHeader] = []string{id}
-		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id, address: limit.ClientKey(r, proxies)})))
+		next.ServeHTTP(w, r.WithContext((&Request{ID: id, address: limit.ClientKey(r, proxies)}).Begin(r.Context())))
 	})
 }
 
@@ -156,12 +151,12 @@ func openSession(h http.Header, s *store.Store) (*session.Session, error) {
 
 // executing returns the context of an operation, whose reads and writes are in the session of the request. Their cost
 // and the read set are recorded.
-func (r *request) executing(ctx context.Context) context.Context {
-	ctx = cosmos.WithRequestID(cosmos.WithRecorder(ctx, r.meter.Record), r.id)
+func (r *Request) executing(ctx context.Context) context.Context {
+	ctx = cosmos.WithRequestID(cosmos.WithRecorder(ctx, r.Meter.Record), r.ID)
 	if r.readSet != nil {
 		ctx = itemcache.WithReadSet(ctx, r.readSet)
 	}
-	return cosmos.WithSession(ctx, r.session)
+	return cosmos.WithSession(ctx, r.Session)
 }
 
 // addSession adds the session token to the response of a mutation.
@@ -169,7 +164,7 @@ func addSession(ctx context.Context, kind ast.Operation, response *graphql.Respo
 	if kind != ast.Mutation {
 		return
 	}
-	if token := requestFrom(ctx).session.Token(); token != "" {
+	if token := RequestOf(ctx).Session.Token(); token != "" {
 		if response.Extensions == nil {
 			response.Extensions = map[string]any{}
 		}

@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/auth"
 	"byline/graph/document"
 	"byline/graph/limit"
 	"byline/graph/refusal"
@@ -24,15 +25,37 @@ const executionTimeout = 30 * time.Second
 
 // transport is what GraphQL over HTTP and over WebSocket have in common.
 type transport struct {
-	authentication
-	exec      graphql.GraphExecutor
-	store     *store.Store
-	streams   context.Context // event streams and WebSockets end when it does
-	requests  limit.Requests
-	bodies    limit.Bodies
-	budget    *limit.Budget
-	admission *limit.Admission
-	open      *limit.Subscriptions
+	exec         graphql.GraphExecutor
+	schema       *ast.Schema
+	store        *store.Store
+	authenticate func(context.Context, http.Header) (*auth.Viewer, error)
+	recover      graphql.RecoverFunc
+	classify     func(error) (refusal.Code, string)
+	streams      context.Context // event streams and WebSockets end when it does
+	requests     limit.Requests
+	bodies       limit.Bodies
+	budget       *limit.Budget
+	admission    *limit.Admission
+	open         *limit.Subscriptions
+}
+
+// signIn records in r the viewer of the bearer token in the headers.
+func (t *transport) signIn(ctx context.Context, r *Request, h http.Header) error {
+	v, err := t.authenticate(ctx, h)
+	if v != nil {
+		r.signIn(*v)
+	}
+	return err
+}
+
+// guarded converts a panic of f to an error, so that waiting callers return.
+func guarded[V any](ctx context.Context, recovered graphql.RecoverFunc, f func() (V, error)) (value V, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = recovered(ctx, v)
+		}
+	}()
+	return f()
 }
 
 // responses are the responses of an operation that has begun.
@@ -54,7 +77,7 @@ func (t *transport) begin(ctx context.Context, params *graphql.RawParams) *respo
 	if err != nil {
 		return t.refused(ctx, err)
 	}
-	op, err := guarded(func() (op *graphql.OperationContext, err error) {
+	op, err := guarded(ctx, t.recover, func() (op *graphql.OperationContext, err error) {
 		op, errs := t.prepareOperation(ctx, params)
 		if errs != nil {
 			err = errs
@@ -74,7 +97,7 @@ func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawPar
 	op, errs := t.exec.CreateOperationContext(ctx, params)
 	document.Locate(params.Query, errs)
 	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
-		if all := document.VariableErrors(inputTypes(), op.Operation, params.Variables); all != nil {
+		if all := document.VariableErrors(t.schema, op.Operation, params.Variables); all != nil {
 			return op, all
 		}
 	}
@@ -96,7 +119,7 @@ func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawPar
 
 // admitSubscription refuses a subscription beyond the limits.
 func (t *transport) admitSubscription(ctx context.Context, op *graphql.OperationContext) error {
-	r := requestFrom(ctx)
+	r := RequestOf(ctx)
 	key := r.address
 	if r.viewer != "" {
 		key = "viewer " + r.viewer
@@ -112,18 +135,18 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 	defer func() {
 		if v := recover(); v != nil {
 			releaseSlot()
-			all = t.refused(ctx, caught(v))
+			all = t.refused(ctx, t.recover(ctx, v))
 		} else if kind == ast.Subscription { // it waits for events now
 			releaseSlot()
 		}
 	}()
 	if kind == ast.Subscription {
 		op.Extensions = nil // no longer needed, and they may be long
-	} else if err := requestFrom(ctx).reserve(t.budget, kind); err != nil {
+	} else if err := RequestOf(ctx).reserve(t.budget, kind); err != nil {
 		releaseSlot()
 		return t.refused(ctx, err)
 	}
-	next, ctx := t.exec.DispatchOperation(requestFrom(ctx).executing(context.WithValue(ctx, subscriptionKey{}, s)), op)
+	next, ctx := t.exec.DispatchOperation(RequestOf(ctx).executing(context.WithValue(ctx, subscriptionKey{}, s)), op)
 	if kind == ast.Subscription {
 		return &responses{transport: t, ctx: ctx, kind: kind, next: next, subscription: s}
 	}
@@ -132,9 +155,9 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
 		defer cancel()
 		if kind == ast.Query { // what remains to be read is not needed
-			requestFrom(ctx).memory.OnRefuse(cancel)
+			RequestOf(ctx).Memory.OnRefuse(cancel)
 		}
-		return next(cosmos.WithMemory(ctx, readMemory{requestFrom(ctx).memory}))
+		return next(cosmos.WithMemory(ctx, readMemory{RequestOf(ctx).Memory}))
 	}}
 }
 
@@ -173,18 +196,18 @@ func (r *responses) each(send sender, end func(slow bool, err error)) {
 
 // deliver executes the next event, or the operation, and sends its response; nil if there is none.
 func (r *responses) deliver(send sender) (*graphql.Response, error) {
-	defer requestFrom(r.ctx).sent()
+	defer RequestOf(r.ctx).sent()
 	response := r.execute()
 	if response == nil {
 		return nil, nil
 	}
 	addSession(r.ctx, r.kind, response)
-	return response, send(response, requestFrom(r.ctx).send(response))
+	return response, send(response, RequestOf(r.ctx).send(response))
 }
 
 // execute executes the next event, or the operation.
 func (r *responses) execute() *graphql.Response {
-	response, err := guarded(func() (*graphql.Response, error) {
+	response, err := guarded(r.ctx, r.recover, func() (*graphql.Response, error) {
 		if r.kind == ast.Subscription {
 			return r.event()
 		}
@@ -201,12 +224,12 @@ func (r *responses) execute() *graphql.Response {
 // session: see cosmos.WithSession.
 func (r *responses) event() (*graphql.Response, error) {
 	defer r.admission.AcquireEvent(r.ctx)()
-	caller := requestFrom(r.ctx)
+	caller := RequestOf(r.ctx)
 	if err := caller.reserve(r.budget, r.kind); err != nil {
 		return nil, err
 	}
-	ctx := cosmos.WithMemory(cosmos.WithSession(r.ctx, caller.session), readMemory{caller.memory})
-	if !hasStream(ctx) {
+	ctx := cosmos.WithMemory(cosmos.WithSession(r.ctx, caller.Session), readMemory{caller.Memory})
+	if !HasStream(ctx) {
 		return r.next(ctx), nil
 	}
 	op := graphql.GetOperationContext(ctx)
@@ -219,20 +242,19 @@ func (r *responses) event() (*graphql.Response, error) {
 }
 
 // shedLoad refuses requests while the server is overloaded, before it reads their bodies.
-func shedLoad(a *limit.Admission, next http.Handler, m metrics) http.Handler {
+func shedLoad(a *limit.Admission, next http.Handler, refused func()) http.Handler {
 	overloaded := limit.ErrOverloaded
-	refused := m.responses.WithLabelValues(string(typeNone), string(overloaded.Code))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.Shed() == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refused.Inc()
+		refused()
 		h := w.Header()
 		h.Set("Content-Type", mediaJSON+"; charset=utf-8")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Retry-After", "1")
 		writeBody(w, http.StatusServiceUnavailable, fmt.Appendf(nil, `{"errors":[{"message":%q,"extensions":{"code":%q,"requestId":%q,"retryAfterMs":%d}}]}`+"\n",
-			overloaded.Message, overloaded.Code, requestFrom(r.Context()).id, overloaded.RetryAfter.Milliseconds()))
+			overloaded.Message, overloaded.Code, RequestOf(r.Context()).ID, overloaded.RetryAfter.Milliseconds()))
 	})
 }

@@ -1,10 +1,9 @@
-package graph
+package transport
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -14,88 +13,7 @@ import (
 	"byline/graph/limit"
 	"byline/store"
 	"byline/store/cosmos/itemcache"
-	"byline/store/live"
 )
-
-// subscription has the event stream of an operation. The stream is closed when the context of the
-// operation ends.
-type subscription struct {
-	mu     sync.Mutex
-	stream stream // guarded by mu; nil before it is opened, and for queries and mutations
-
-	// receive returns the next event, or false if there are no more or ctx has ended. It is set
-	// with stream.
-	receive func(ctx context.Context) (event any, ok bool)
-}
-
-// stream is a *live.Stream of any type.
-type stream interface {
-	Await(func()) bool
-	Err() error
-}
-
-type subscriptionKey struct{}
-
-// streamEvents opens the stream of a subscription. Called again to execute one of its events, it
-// returns that event alone.
-func streamEvents[T any](ctx context.Context, open func() (*live.Stream[T], error)) (<-chan T, error) {
-	if event, ok := ctx.Value(eventContextKey{}).(T); ok {
-		one := make(chan T, 1)
-		one <- event
-		return one, nil
-	}
-	events, err := open()
-	if err != nil {
-		return nil, err
-	}
-	context.AfterFunc(ctx, events.Close)
-	s := ctx.Value(subscriptionKey{}).(*subscription) // no other transport executes subscriptions
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stream = events
-	s.receive = func(ctx context.Context) (any, bool) {
-		select {
-		case event, ok := <-events.Events():
-			return event, ok
-		case <-ctx.Done():
-			return nil, false
-		}
-	}
-	return events.Events(), nil
-}
-
-// hasStream reports whether the subscription that ctx belongs to has been opened. If not, its only
-// response has the error.
-func hasStream(ctx context.Context) bool {
-	s := ctx.Value(subscriptionKey{}).(*subscription)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream != nil
-}
-
-// await reports whether there is no event yet. If so, it calls f when there is one, or when the stream
-// ends.
-func (s *subscription) await(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream != nil && s.stream.Await(f)
-}
-
-// tooSlow reports whether the client has missed events because it was too slow. It is called after
-// the last event.
-func (s *subscription) tooSlow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream != nil && errors.Is(s.stream.Err(), live.ErrTooSlow)
-}
-
-const messageTooSlow = "the client is too slow and has missed events: subscribe again, then query the current state"
-
-// isOf reports whether ctx belongs to an operation of the kind. A refused request may have no operation.
-func isOf(ctx context.Context, kind ast.Operation) bool {
-	return graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation != nil &&
-		graphql.GetOperationContext(ctx).Operation.Operation == kind
-}
 
 // sharedEvents executes subscriptions. An event for many subscribers with the same selection is executed
 // and encoded once, and they share the bytes, unless the response depends on the viewer or has errors,
@@ -106,6 +24,11 @@ type sharedEvents struct {
 	cache *eventCache
 }
 
+// ShareEvents returns a schema with which subscribers with the same selection share the responses to events.
+func ShareEvents(schema graphql.ExecutableSchema, s *store.Store) graphql.ExecutableSchema {
+	return sharedEvents{ExecutableSchema: schema, store: s, cache: newEventCache()}
+}
+
 // Exec implements graphql.ExecutableSchema.
 func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 	op := graphql.GetOperationContext(ctx)
@@ -113,7 +36,7 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 		return s.ExecutableSchema.Exec(ctx)
 	}
 	refused := s.ExecutableSchema.Exec(ctx) // opens the stream
-	if !hasStream(ctx) {
+	if !HasStream(ctx) {
 		return refused
 	}
 	receive := ctx.Value(subscriptionKey{}).(*subscription).receive
@@ -125,7 +48,7 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 		if !ok {
 			return nil
 		}
-		if caller := requestFrom(ctx); !shares || s.store.Renamed(caller.session) != "" { // the shared response may have the old name
+		if caller := RequestOf(ctx); !shares || s.store.Renamed(caller.Session) != "" { // the shared response may have the old name
 			return s.execute(ctx, event)
 		}
 		return s.respond(ctx, eventKey{event, selection})
@@ -134,7 +57,7 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 
 // respond returns the response to an event, which it executes unless another subscriber has done so.
 func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response {
-	caller := requestFrom(ctx)
+	caller := RequestOf(ctx)
 	e, first := s.cache.get(k)
 	if !first {
 		select {
@@ -142,7 +65,7 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 		case <-ctx.Done():
 			return nil
 		}
-		if e.data == nil || !e.readSet.Valid(caller.session) {
+		if e.data == nil || !e.readSet.Valid(caller.Session) {
 			return s.execute(ctx, k.event)
 		}
 		return s.share(ctx, e)
@@ -159,7 +82,7 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 
 // share returns the response to an event that subscribers share, or a refusal if there is no memory for it.
 func (s sharedEvents) share(ctx context.Context, e *eventResponse) *graphql.Response {
-	if err := requestFrom(ctx).share(&e.held, len(e.data)); err != nil {
+	if err := RequestOf(ctx).share(&e.held, len(e.data)); err != nil {
 		graphql.AddError(ctx, err)
 		return &graphql.Response{}
 	}
