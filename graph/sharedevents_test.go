@@ -82,8 +82,8 @@ func TestEvents_ViewerFieldsAreNotShared(t *testing.T) {
 	}
 }
 
-// An event that waits for Cosmos DB delays no other events, neither of its viewer nor of other viewers.
-func TestEvents_SlowEventDelaysNoOther(t *testing.T) {
+// A slow event delays other events of its viewer, but not those of other viewers with the same selections.
+func TestEvents_SlowEventDelaysOnlyItsViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, server := liveInBubble(t, Options{})
 		const shared = 10
@@ -122,14 +122,13 @@ func TestEvents_SlowEventDelaysNoOther(t *testing.T) {
 			b.comment(t, "grace", b.postID(t, "notes"), "slow for ada")
 			waittest.Advance(time.Second)
 		}
-		if len(grace) != 2*shared || len(ada) != 2*shared {
-			t.Errorf("while the slow event executes its viewer gets %d events, and another viewer %d, want %d", len(ada), len(grace), 2*shared)
+		if len(grace) != 2*shared || len(ada) > shared {
+			t.Errorf("while the slow event executes its viewer gets %d events, and another viewer %d", len(ada), len(grace))
 		}
 		close(proceed)
-		for range 2 {
-			if got := slow.receive(); !strings.Contains(got, `"likes"`) {
-				t.Errorf("afterwards: %s", got)
-			}
+		waittest.Advance(time.Second)
+		if len(ada) != 2*shared {
+			t.Errorf("afterwards its viewer has %d events, want %d", len(ada), 2*shared)
 		}
 	})
 }

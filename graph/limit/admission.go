@@ -31,9 +31,9 @@ const (
 	// maxWait is how long an operation waits for a slot.
 	maxWait = 2 * time.Second
 
-	// slowEvent is how long an event occupies its slot at most, so that one that waits for Cosmos DB does not
-	// delay others for long.
-	slowEvent = 20 * time.Millisecond
+	// slowEvent is how long an event occupies its slot at most, so that one that waits for Cosmos DB, or for its
+	// client, does not delay others for long.
+	slowEvent = 5 * time.Millisecond
 
 	logInterval = 10 * time.Second
 
@@ -54,7 +54,7 @@ type Admission struct {
 	log      *slog.Logger
 	slots    chan struct{} // has an element for each operation that executes
 	waiting  atomic.Int64  // operations that wait for a slot
-	events   chan struct{} // has an element for each event that executes
+	events   chan struct{} // has an element for each event that executes or is delivered
 
 	mu        sync.Mutex
 	sampledAt time.Time // guarded by mu, as all below
@@ -194,9 +194,9 @@ func (a *Admission) Acquire(ctx context.Context) error {
 // Release releases a slot.
 func (a *Admission) Release() { <-a.slots }
 
-// AcquireEvent waits until fewer events execute than half of the processors, but at least one, so that an event with
-// a thousand subscribers leaves processors to requests, or until ctx ends. The caller calls release once the event has
-// executed: its delivery may take as long as the client does.
+// AcquireEvent waits until fewer events execute or are delivered than half of the processors, but at least one, so that
+// an event with a thousand subscribers leaves processors to requests, or until ctx ends. The caller calls release once
+// the event has been delivered.
 func (a *Admission) AcquireEvent(ctx context.Context) (release func()) {
 	select {
 	case a.events <- struct{}{}:

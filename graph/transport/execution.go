@@ -118,13 +118,14 @@ func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawPar
 }
 
 // admitSubscription refuses a subscription beyond the limits.
-func (t *transport) admitSubscription(ctx context.Context, op *graphql.OperationContext) error {
+func (t *transport) admitSubscription(ctx context.Context, op *graphql.OperationContext) (err error) {
 	r := RequestOf(ctx)
 	key := r.address
 	if r.viewer != "" {
 		key = "viewer " + r.viewer
 	}
-	return t.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
+	r.slot, err = t.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
+	return err
 }
 
 // dispatch is begin for an operation that has been parsed and validated. It calls releaseSlot once
@@ -196,13 +197,20 @@ func (r *responses) each(send sender, end func(slow bool, err error)) {
 
 // deliver executes the next event, or the operation, and sends its response; nil if there is none.
 func (r *responses) deliver(send sender) (*graphql.Response, error) {
-	defer RequestOf(r.ctx).sent()
+	caller := RequestOf(r.ctx)
+	defer caller.sent()
+	release := caller.slot.Acquire(r.ctx) // first: what waits for it must not delay other viewers
+	if r.kind == ast.Subscription {
+		defer r.admission.AcquireEvent(r.ctx)()
+	}
+	caller.executed = 0
 	response := r.execute()
+	release(caller.executed)
 	if response == nil {
 		return nil, nil
 	}
 	addSession(r.ctx, r.kind, response)
-	return response, send(response, RequestOf(r.ctx).send(response))
+	return response, send(response, caller.send(response))
 }
 
 // execute executes the next event, or the operation.
@@ -223,7 +231,6 @@ func (r *responses) execute() *graphql.Response {
 // field, nor makes data null if the field, which is non-null, failed. Each event has its own waiting time for the
 // session: see cosmos.WithSession.
 func (r *responses) event() (*graphql.Response, error) {
-	defer r.admission.AcquireEvent(r.ctx)()
 	caller := RequestOf(r.ctx)
 	if err := caller.reserve(r.budget, r.kind); err != nil {
 		return nil, err

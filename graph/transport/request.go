@@ -48,6 +48,8 @@ type Request struct {
 	size      int                // bytes of the body or message
 	registers bool               // registers its document by hash
 	operation string             // the name of a query over HTTP
+	slot      limit.EventSlot    // for the events of a subscription
+	executed  time.Duration      // how long the latest event took to execute; 0: it was shared
 	readSet   *itemcache.ReadSet // of the response to such a query; nil for other operations
 
 	release func() // releases Memory; nil: nothing is reserved

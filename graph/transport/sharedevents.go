@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -93,6 +94,8 @@ type eventContextKey struct{}
 
 // execute executes an event.
 func (s sharedEvents) execute(ctx context.Context, event any) *graphql.Response {
+	began := time.Now()
+	defer func() { RequestOf(ctx).executed = time.Since(began) }()
 	return s.ExecutableSchema.Exec(context.WithValue(ctx, eventContextKey{}, event))(ctx)
 }
 
