@@ -192,9 +192,6 @@ func (m meterCalls) Do(req *policy.Request) (*http.Response, error) {
 	if ctx.Err() != context.Canceled { // the caller is gone
 		m.operations.observe(s.requestID, o, m.regionOf, err)
 	}
-	if s.writes != nil && err == nil {
-		s.writes.count(req.Raw(), resp)
-	}
 	if s.record != nil {
 		o.Took = time.Since(began)
 		s.record(ctx, o)
