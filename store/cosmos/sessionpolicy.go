@@ -21,7 +21,7 @@ type sessionScope struct {
 
 // WithSession returns a context for one operation of a session, which may be nil. Its requests read the
 // writes of the session. They wait for replicas to reach them, together for at most a second, and then
-// read what the replicas have. The operation has its own retry window.
+// read what the replicas have. The operation has its own retry window, unless that of ctx is unlimited.
 func WithSession(ctx context.Context, s *session.Session) context.Context {
 	if scopeOf(ctx).retryWindow != unlimitedWindow {
 		ctx = withRetryWindow(ctx, &retryWindow{})

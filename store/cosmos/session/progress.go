@@ -188,8 +188,9 @@ func (t *tokens) raise(id uint64, p progress, most int) {
 	}
 }
 
-// forRange returns the progress of a range, including that of its parents, under its id, and the progress
-// of the ranges that keys lacks, which may be its children. Without a range it returns everything.
+// forRange returns what of the progress concerns a range. Progress of the range and of its parents, from which it was
+// split, is merged under its id. Progress of ranges that are missing in keys is returned too: they may be its children,
+// split off since keys were read. If the range is nil, forRange returns everything.
 func (t *tokens) forRange(r *keyRange, keys keyRanges) *tokens {
 	if r == nil {
 		return &tokens{rid: t.rid, ranges: slices.Clone(t.ranges), clock: t.clock}
