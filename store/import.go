@@ -72,7 +72,8 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 			return stored.Error(op, err)
 		}
 	}
-	if have, err := stored.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil && have.Username != u.Username {
+	if have, err := stored.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil &&
+		have.Username != u.Username {
 		return err // renamed since
 	}
 	k := username.Key(u.Username)
@@ -104,14 +105,16 @@ func (t *Thread) items() [][]byte {
 		items = append(items, blog.Encode(blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: *c}))
 	}
 	for _, l := range t.Likes {
-		items = append(items, blog.Encode(blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(l.UserID), Like: *l}))
+		items = append(items, blog.Encode(blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike},
+			ID: blog.LikeID(l.UserID), Like: *l}))
 	}
 	return items
 }
 
 func checkOwner(op string, r *username.Reservation, u *blog.User) error {
 	if r.OwnerID != u.ID {
-		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username", Message: "another user has the username " + u.Username}
+		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username",
+			Message: "another user has the username " + u.Username}
 	}
 	return nil
 }

@@ -20,7 +20,9 @@ type reader struct {
 }
 
 // read reads the page after a continuation, or the first page of the range if it is empty.
-func (r reader) read(ctx context.Context, of azcosmos.FeedRange, continuation string, items int32) (azcosmos.ChangeFeedResponse, error) {
+func (r reader) read(
+	ctx context.Context, of azcosmos.FeedRange, continuation string, items int32,
+) (azcosmos.ChangeFeedResponse, error) {
 	o := &azcosmos.ChangeFeedOptions{MaxItemCount: items}
 	if continuation == "" {
 		o.FeedRange = &of
@@ -55,7 +57,8 @@ func (r reader) end(ctx context.Context, ranges ...azcosmos.FeedRange) (at conti
 		return continuation{}, feedEnd{}, err
 	}
 	at, err = parseContinuation(page.ContinuationToken)
-	if err == nil && slices.ContainsFunc(at.Positions, func(p position) bool { return p.ETag == nil || *p.ETag == fromNow }) {
+	if err == nil && slices.ContainsFunc(at.Positions,
+		func(p position) bool { return p.ETag == nil || *p.ETag == fromNow }) {
 		err = errNoEnd
 	}
 	last, _ = endOf(page)
@@ -76,7 +79,9 @@ type pageResult struct {
 }
 
 // step reads a page of at most size changes and calls the handler.
-func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, size int32, handle Handler) (pageResult, error) {
+func (r reader) step(
+	ctx context.Context, of azcosmos.FeedRange, continuation string, size int32, handle Handler,
+) (pageResult, error) {
 	progress := Progress{Range: of, Began: r.o.Clock()}
 	page, err := r.read(ctx, of, continuation, size)
 	if err != nil {

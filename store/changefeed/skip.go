@@ -16,7 +16,9 @@ var ErrRunning = errors.New("a change feed processor runs")
 //
 // skip leaves two kinds of leases, so that processors read the load's changes like others: those of ranges
 // with unhandled changes from before the load, and those that a process has taken since.
-func BeginSkip(ctx context.Context, source, leaseContainer Container, o Options) (skip func(context.Context) error, err error) {
+func BeginSkip(
+	ctx context.Context, source, leaseContainer Container, o Options,
+) (skip func(context.Context) error, err error) {
 	o = o.withDefaults()
 	l, r := leases{leaseContainer, o.Name, o.Clock}, reader{source: source, o: o}
 	ranges, err := source.ReadFeedRanges(ctx, nil)

@@ -182,7 +182,8 @@ func (a *sessionRequest) read() (*http.Response, error) {
 func (s *sessions) learn(resp *http.Response, at session.Target, of *session.Session) {
 	switch {
 	case resp.StatusCode < http.StatusBadRequest:
-	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode): // they depend on the items
+	// they depend on the items
+	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode):
 	default:
 		return
 	}

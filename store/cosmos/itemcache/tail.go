@@ -44,7 +44,9 @@ type Tail struct {
 
 // Tail returns a Tail of the container's change feed, which calls handle with the changes unless it is nil. property is
 // the partition key property of items.
-func (c *Container) Tail(feed changefeed.Container, property string, handle changefeed.Handler, o changefeed.Options) *Tail {
+func (c *Container) Tail(
+	feed changefeed.Container, property string, handle changefeed.Handler, o changefeed.Options,
+) *Tail {
 	if !c.cache.Caches() {
 		if handle == nil {
 			handle = func(context.Context, [][]byte) error { return nil }
@@ -120,7 +122,8 @@ func (t *Tail) CatchUp(ctx context.Context, ago time.Duration) error {
 		t.following.wake.Set()
 		select {
 		case <-reached:
-		case <-time.After(max(ago, time.Duration(t.following.poll.Load()), minRewake)): // the Tail was not waiting for wake yet
+		// the Tail was not waiting for wake yet
+		case <-time.After(max(ago, time.Duration(t.following.poll.Load()), minRewake)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
