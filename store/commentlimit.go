@@ -80,7 +80,8 @@ func (a *authorComments) written(k authorOnPost, p *blog.Post) {
 // checkAuthorComments returns LimitReached if the author has written maxPerAuthor comments on
 // the post.
 func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPost) error {
-	limited := &blog.Error{Code: blog.LimitReached, Op: op, Message: "you have written as many comments on this post as you can"}
+	limited := &blog.Error{Code: blog.LimitReached, Op: op,
+		Message: "you have written as many comments on this post as you can"}
 	switch ok, full := s.comments.take(k); {
 	case ok:
 		return nil

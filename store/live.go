@@ -19,7 +19,8 @@ func (s *Store) newEvents() (*live.Events, error) {
 		ReadPost: func(ctx context.Context, id string) (*blog.Post, error) {
 			return s.readPost(s.beginRead(ctx, Subscribe), id)
 		},
-		PollInterval: s.o.PollInterval, RetryBudget: s.account.RetryBudget(), Clock: s.o.Clock, Metrics: s.account.Registerer()})
+		PollInterval: s.o.PollInterval, RetryBudget: s.account.RetryBudget(), Clock: s.o.Clock,
+		Metrics: s.account.Registerer()})
 }
 
 // PublishedPosts is live.Events.PublishedPosts.

@@ -8,7 +8,9 @@ import (
 )
 
 // cached is cosmos.Get.
-func cached[T any](ctx context.Context, c *cosmos.Container, partition, what string, read func(context.Context) (T, error)) (T, error) {
+func cached[T any](
+	ctx context.Context, c *cosmos.Container, partition, what string, read func(context.Context) (T, error),
+) (T, error) {
 	v, err := cosmos.Get(ctx, c, partition, what, read)
 	return v, stored.Error("read", err)
 }

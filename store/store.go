@@ -96,7 +96,6 @@ type Store struct {
 	comments  *authorComments
 	counts    *knownCounts
 	deletions *deletion.Tracker
-	imports   imports
 
 	users, posts, feed *cosmos.Container
 	background         struct{ users, posts, feed, leases *cosmos.Container } // for reads at low priority, which wait while throttled

@@ -225,13 +225,12 @@ var ofViews = map[string]faultOperation{
 		w.Views().UpdateSummaries(ctx, w.post)
 		return nil, nil
 	}},
-	"BeginLoad": {prepare: func(*faultWorld) {}, reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) {
-		l, err := w.Views().BeginLoad(ctx)
-		return l != nil, err
-	}},
-	"BeginLoad/not empty": {reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) {
-		l, err := w.Views().BeginLoad(ctx)
-		return l != nil, err
+	"BeginLoad": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		end, err := w.Views().BeginLoad(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return nil, end(ctx)
 	}},
 }
 

@@ -150,8 +150,10 @@ func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, 
 	}
 }
 
-// sameVersion reports whether an older summary probably differs in its counts alone: edits
-// raise the version, too.
+// sameVersion guesses whether a summary that is older than the post has the post's version, and so differs in its
+// counts alone. An edit raises revision and version, a like or comment only the revision: after one of those the
+// revision is greater. During a replay every summary is guessed to be of another version, since it may be damaged.
+// A wrong guess costs a patch that is refused.
 func sameVersion(ctx context.Context, p *blog.Post) bool {
 	return !p.Tombstone && p.Revision > int64(p.Version) && !changefeed.Replaying(ctx)
 }
