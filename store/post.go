@@ -73,8 +73,7 @@ func (n NewPost) Validate() error {
 	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkKey(op, n.Key))
 }
 
-// CreatePost is C2: one create, after a point read of the author's name, or of a long post one
-// transactional batch. It then writes the summaries, so that the author sees the post at once;
+// CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the author sees the post at once;
 // if that fails, the projections do it. Forbidden if the author has no user yet, Conflict if
 // the idempotency key was used for another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
@@ -113,10 +112,10 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	return post, nil
 }
 
-// authorAndOther reads the author of a new post. If it has an idempotency key, authorAndOther concurrently
+// authorAndOther returns the author of a new post. If it has an idempotency key, authorAndOther concurrently
 // reads the post that an earlier request with the key may have created with a text of the other kind, long
 // or short, and hence with another id. Two such requests at the same time both succeed.
-func (s *Store) authorAndOther(ctx context.Context, op string, n NewPost, id string) (author *blog.User, other []byte, err error) {
+func (s *Store) authorAndOther(ctx context.Context, op string, n NewPost, id string) (author blog.Byline, other []byte, err error) {
 	var g errgroup.Group
 	if n.Key != "" {
 		g.Go(func() (err error) {
