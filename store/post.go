@@ -95,7 +95,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	item, text := blog.NewPostItem(post)
 	item.InputDigest = inputDigest(n.Key, n.Title, n.Content)
 	if other != nil {
-		return s.postOfKey(ctx, op, item, other)
+		return s.postOfKey(ctx, op, item, other, nil)
 	}
 	if err = s.createPost(ctx, item, text); cosmos.HasStatus(err, http.StatusConflict) {
 		return s.firstPost(ctx, op, item)
@@ -152,23 +152,23 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 // than blog.MaxWriteTime, it writes the summaries, as that attempt may have been interrupted before; those of an
 // older post would put it back into the feed.
 func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
-	raw, err := stored.Read(ctx, op, s.posts, stored.Key(item.ID, item.ID))
+	raw, text, err := s.readItems(ctx, op, item.ID)
 	if err != nil {
 		return nil, err
 	}
 	if raw == nil {
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "the post is being created by another request; try again"}
 	}
-	first, err := s.postOfKey(ctx, op, item, raw)
+	first, err := s.postOfKey(ctx, op, item, raw, text)
 	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-blog.MaxWriteTime)) {
 		s.views.UpdateSummaries(ctx, first)
 	}
 	return first, err
 }
 
-// postOfKey returns the post that was created with the idempotency key, given its item. Conflict if
-// it has a different input or has been deleted.
-func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, raw []byte) (*blog.Post, error) {
+// postOfKey returns the post that was created with the idempotency key, given its item and, unless it is nil, its text.
+// Conflict if it has a different input or has been deleted.
+func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, raw, text []byte) (*blog.Post, error) {
 	have, ok, err := blog.Decode[blog.PostItem](op, blog.TypePost, raw)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, keyUsed(op, ok)
 	}
-	p, err := s.withText(ctx, op, have, nil)
+	p, err := s.withText(ctx, op, have, text)
 	if p == nil && err == nil { // deleted since the item was read
 		err = keyUsed(op, false)
 	}

@@ -57,7 +57,7 @@ func (w *world) addDeletee(many int) *deletee {
 		w.AddComment(d.User, p, "another by zuleika")
 		d.others = append(d.others, p)
 	}
-	long, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: d.ID, Title: "long", Content: strings.Repeat("zuleika ", 1000)})
+	long, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: d.ID, Title: "long", Content: strings.Repeat("zuleika ", 2000)})
 	if err != nil {
 		w.T.Fatal(err)
 	}
