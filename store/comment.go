@@ -65,8 +65,8 @@ func (n NewComment) Validate() error {
 	return errors.Join(checkComment(op, n.Content), checkKey(op, n.Key))
 }
 
-// CreateComment is C3: one transactional batch that counts the comment and creates it, after a
-// point read of the author's name. It returns the comment and the updated post. NotFound if
+// CreateComment is C3: one transactional batch that counts the comment and creates it. It returns the comment and the
+// updated post. NotFound if
 // the post does not exist, Forbidden if the author has no user yet, Conflict if the
 // idempotency key was used for another comment on the post, LimitReached if the post or the
 // author on it has the maximum number of comments.

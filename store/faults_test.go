@@ -54,7 +54,7 @@ type scene struct {
 func (w *faultWorld) newScene(name string) *scene {
 	w.T.Helper()
 	s := &scene{faultWorld: w, name: name, ada: w.AddUser("ada-" + name), bob: w.AddUser("bob-" + name)}
-	s.post, s.long = w.AddPost(s.ada, "post "+name), w.addLong(s.ada, 5000, "")
+	s.post, s.long = w.AddPost(s.ada, "post "+name), w.addLong(s.ada, 11_000, "")
 	s.comment = w.AddComment(s.bob, s.post, "by bob")
 	w.AddLike(s.bob, s.post)
 	return s
@@ -124,12 +124,12 @@ func listed[T any](page *store.Page[*T], err error) (any, error) {
 // addLongPosts adds the posts that only reads need.
 func (s *scene) addLongPosts() {
 	s.T.Helper()
-	content := strings.Repeat("long ", 1000)
+	content := strings.Repeat("long ", 2000)
 	var err error
 	if s.grown, err = s.EditPost(s.T.Context(), s.ada.ID, s.AddPost(s.ada, "grown").ID, store.PostEdit{Content: &content}); err != nil {
 		s.T.Fatal(err)
 	}
-	s.lost, s.torn = s.addLong(s.ada, 5000, "lost"), s.addLong(s.ada, 5000, "torn")
+	s.lost, s.torn = s.addLong(s.ada, 11_000, "lost"), s.addLong(s.ada, 11_000, "torn")
 	s.Remove("posts", s.lost.ID, blog.TextID)
 	s.Corrupt("posts", s.torn.ID, blog.TextID, "/textDigest", "of another text")
 }
@@ -199,9 +199,9 @@ var writeOperations = map[string]writeOperation{
 	},
 	"CreatePost/long": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.ID, Title: "new", Content: strings.Repeat("x", 5000), Key: "key"})
+			p, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.ID, Title: "new", Content: strings.Repeat("x", 11_000), Key: "key"})
 			s.made = p
-			return result(err, p != nil && len(p.Content) == 5000 && p.Revision == 1, p)
+			return result(err, p != nil && len(p.Content) == 11_000 && p.Revision == 1, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
 			return s.postIs(ctx, s.made, func(p *blog.Post) bool {
@@ -221,11 +221,11 @@ var writeOperations = map[string]writeOperation{
 	},
 	"EditPost/to long": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.EditPost(ctx, s.ada.ID, s.post.ID, store.PostEdit{Content: ptr(strings.Repeat("y", 5000)), Version: ptr(int32(1))})
-			return result(err, p != nil && len(p.Content) == 5000 && p.Version == 2, p)
+			p, err := s.EditPost(ctx, s.ada.ID, s.post.ID, store.PostEdit{Content: ptr(strings.Repeat("y", 11_000)), Version: ptr(int32(1))})
+			return result(err, p != nil && len(p.Content) == 11_000 && p.Version == 2, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
-			return s.postIs(ctx, s.post, func(p *blog.Post) bool { return p.Content == strings.Repeat("y", 5000) && p.Version == 2 })
+			return s.postIs(ctx, s.post, func(p *blog.Post) bool { return p.Content == strings.Repeat("y", 11_000) && p.Version == 2 })
 		},
 		repeated: []blog.Code{blog.Conflict},
 	},

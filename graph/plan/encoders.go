@@ -108,25 +108,22 @@ func booleanField[T any](of func(T) bool) func(*compiler, graphql.CollectedField
 	}
 }
 
-// byline is what posts, comments and likes store of their user.
-type byline struct{ id, username string }
-
-var bylineFields = encoders[byline]{
-	"id":       idField(func(b byline) globalid.ID { return globalid.OfUser(b.id) }),
-	"username": nameField(func(b byline) byline { return b }),
+var bylineFields = encoders[blog.Byline]{
+	"id":       idField(func(b blog.Byline) globalid.ID { return globalid.OfUser(b.ID) }),
+	"username": nameField(func(b blog.Byline) blog.Byline { return b }),
 }
 
 // nameField encodes a username.
-func nameField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
+func nameField[T any](of func(T) blog.Byline) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, d *planData, v T) []byte {
 			b := of(v)
-			return d.text(dst, d.names.Show(b.id, b.username))
+			return d.text(dst, d.names.Show(b.ID, b.Username))
 		}
 	}
 }
 
-func userField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
+func userField[T any](of func(T) blog.Byline) func(*compiler, graphql.CollectedField) encoder[T] {
 	return objectField("User", bylineFields, of)
 }
 
@@ -140,7 +137,7 @@ func objectField[T, V any](typeName string, known encoders[V], of func(T) V) fun
 
 var userFields = encoders[*names.User]{
 	"id":        idField(func(u *names.User) globalid.ID { return globalid.OfUser(u.ID) }),
-	"username":  nameField(func(u *names.User) byline { return byline{u.ID, u.User.Username} }),
+	"username":  nameField(func(u *names.User) blog.Byline { return u.Byline() }),
 	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
 	"posts": listField("Post", postFields, func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
 		return s.UserPosts(ctx, u.ID, p)
@@ -157,7 +154,7 @@ var postFields = encoders[*blog.Post]{
 			return d.text(dst, p.Content)
 		}
 	},
-	"author":       userField(func(p *blog.Post) byline { return byline{p.AuthorID, p.AuthorUsername} }),
+	"author":       userField(func(p *blog.Post) blog.Byline { return blog.Byline{ID: p.AuthorID, Username: p.AuthorUsername} }),
 	"commentCount": intField(func(p *blog.Post) int32 { return p.CommentCount }),
 	"likeCount":    intField(func(p *blog.Post) int32 { return p.LikeCount }),
 	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
@@ -182,7 +179,7 @@ var postFields = encoders[*blog.Post]{
 
 var commentFields = encoders[*blog.Comment]{
 	"id":        idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
-	"author":    userField(func(c *blog.Comment) byline { return byline{c.AuthorID, c.AuthorUsername} }),
+	"author":    userField(func(c *blog.Comment) blog.Byline { return blog.Byline{ID: c.AuthorID, Username: c.AuthorUsername} }),
 	"content":   textField(func(c *blog.Comment) string { return c.Content }),
 	"createdAt": textField(func(c *blog.Comment) string { return string(c.CreatedAt) }),
 	"updatedAt": nullableTextField(func(c *blog.Comment) *blog.Date { return c.UpdatedAt }),
@@ -190,7 +187,7 @@ var commentFields = encoders[*blog.Comment]{
 
 var likeFields = encoders[*blog.Like]{
 	"id":        idField(func(l *blog.Like) globalid.ID { return globalid.OfLike(l.PostID, l.UserID) }),
-	"user":      userField(func(l *blog.Like) byline { return byline{l.UserID, l.Username} }),
+	"user":      userField(func(l *blog.Like) blog.Byline { return blog.Byline{ID: l.UserID, Username: l.Username} }),
 	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 

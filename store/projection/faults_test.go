@@ -63,7 +63,7 @@ func (w *faultWorld) add(author *blog.User, title, content string) *blog.Post {
 func (w *faultWorld) write() {
 	w.T.Helper()
 	w.ada, w.bob = w.AddUser("ada"), w.AddUser("bob")
-	w.post, w.long = w.add(w.ada, "post", "short"), w.add(w.ada, "long", strings.Repeat("long ", 1000))
+	w.post, w.long = w.add(w.ada, "post", "short"), w.add(w.ada, "long", strings.Repeat("long ", 2000))
 	gone := w.add(w.ada, "gone", "short")
 	for i, p := range []*blog.Post{w.post, w.long, gone} {
 		c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: w.bob.ID, PostID: p.ID, Content: "c", Key: "c"})
@@ -240,10 +240,10 @@ var damages = map[string]func(*faultWorld){
 	string(projection.FeedEntry): func(w *faultWorld) { w.Remove("feed", "post", w.long.ID) },
 	string(projection.Count):     func(w *faultWorld) { w.Corrupt("posts", w.long.ID, w.long.ID, "/likeCount", 7) },
 	string(projection.Text): func(w *faultWorld) {
-		w.Corrupt("posts", w.post.ID, w.post.ID, "/content", strings.Repeat("inline ", 1000))
+		w.Corrupt("posts", w.post.ID, w.post.ID, "/content", strings.Repeat("inline ", 2000))
 	},
 	string(projection.Text) + " without a post": func(w *faultWorld) {
-		w.Upsert("posts", "nothing", string(blog.Encode(blog.NewText("nothing", w.ada.ID, strings.Repeat("x", 5000)))))
+		w.Upsert("posts", "nothing", string(blog.Encode(blog.NewText("nothing", w.ada.ID, strings.Repeat("x", 11_000)))))
 	},
 	string(projection.Name): func(w *faultWorld) {
 		w.Corrupt("posts", w.post.ID, w.comment.ID, "/userUsername", "somebody")

@@ -119,6 +119,7 @@ type postSummary struct {
 	deleted        bool
 	text, wantText string // digests of the text item; "": none
 	inline         bool   // the post has a long text itself
+	alone          bool   // a short text is an item
 }
 
 type summaryKey struct{ author, post string }
@@ -207,7 +208,7 @@ func (v *verifier) readPosts(ctx context.Context) error {
 			if err != nil {
 				summary.text = unreadable
 			} else if ok {
-				summary.text = text.Digest
+				summary.text, summary.alone = text.Digest, !blog.IsLong(text.Content)
 			}
 			return nil
 		case item.Type == blog.TypePost:
