@@ -146,7 +146,7 @@ func (b boundedMemory) refused(ctx context.Context, r *request, err error) *grap
 			errs = append(errs, b.presenter.present(ctx, gqlerror.WrapPath(path, cause)))
 		}
 	}
-	return &graphql.Response{Data: []byte("null"), Errors: errs}
+	return &graphql.Response{Data: plan.NewRoots(op, "Mutation").Encode(nil), Errors: errs}
 }
 
 // fails reports whether a root field has an error.

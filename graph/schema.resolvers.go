@@ -89,7 +89,8 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreatePostPayload{Post: primePost(ctx, post)}, nil
+	edge := &model.PostEdge{Cursor: r.store.PostCursor(post), Node: primePost(ctx, post)}
+	return &model.CreatePostPayload{Post: edge.Node, PostEdge: edge}, nil
 }
 
 func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
@@ -132,7 +133,8 @@ func (r *mutationResolver) CreateComment(ctx context.Context, input model.Create
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreateCommentPayload{Comment: comment, Post: primePost(ctx, post)}, nil
+	edge := &model.CommentEdge{Cursor: r.store.CommentCursor(comment), Node: comment}
+	return &model.CreateCommentPayload{Comment: comment, CommentEdge: edge, Post: primePost(ctx, post)}, nil
 }
 
 func (r *mutationResolver) UpdateComment(ctx context.Context, input model.UpdateCommentInput) (*model.UpdateCommentPayload, error) {

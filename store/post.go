@@ -52,11 +52,19 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 // partition. The page of an unknown user is empty.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q3)
-	l := list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
-		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
 	p.Order = NewestFirst
-	page, err := l.page(ctx, p)
+	page, err := s.userPostList(userID).page(ctx, p)
 	return s.withCounts(ctx, page, err)
+}
+
+func (s *Store) userPostList(userID string) *list[blog.Post] {
+	return &list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
+		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
+}
+
+// PostCursor returns the cursor that a post has in UserPosts of its author.
+func (s *Store) PostCursor(p *blog.Post) string {
+	return s.userPostList(p.AuthorID).cursor(p, NewestFirst)
 }
 
 // NewPost is a post to create.

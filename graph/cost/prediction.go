@@ -228,6 +228,9 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	if strings.HasSuffix(typ, "Connection") || strings.HasSuffix(typ, "Edge") {
 		inside.parents = t.parents
 	}
+	if strings.HasSuffix(typ, "Edge") {
+		inside.copies = t.copies
+	}
 	if row.Summary {
 		inside.copies = inside.all
 	}

@@ -21,7 +21,7 @@ type Field struct {
 	Price    Price
 	Access   Access     // its operations on Cosmos DB
 	Rule     []Relation // who may execute a mutation: a viewer in one of these relations
-	Summary  bool       // its object is a denormalized copy, which lacks some fields
+	Summary  bool       // its object, or the node of its edges, is a denormalized copy, which lacks some fields
 	MaxBytes float64    // of its value as JSON, if that may be long
 }
 

@@ -48,8 +48,8 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.ManyUsers, []Request{{cosmos.KindReadMany, "users", Object}}},
 		},
 	},
-	"PostEdge": {
-		"node": {Summary: true},
+	"PostConnection": {
+		"edges": {Summary: true},
 	},
 	"Post": {
 		"comments": { // Q4

@@ -66,12 +66,14 @@ type ComplexityRoot struct {
 	}
 
 	CreateCommentPayload struct {
-		Comment func(childComplexity int) int
-		Post    func(childComplexity int) int
+		Comment     func(childComplexity int) int
+		CommentEdge func(childComplexity int) int
+		Post        func(childComplexity int) int
 	}
 
 	CreatePostPayload struct {
-		Post func(childComplexity int) int
+		Post     func(childComplexity int) int
+		PostEdge func(childComplexity int) int
 	}
 
 	CreateUserPayload struct {
@@ -346,6 +348,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateCommentPayload.Comment(childComplexity), true
+	case "CreateCommentPayload.commentEdge":
+		if e.ComplexityRoot.CreateCommentPayload.CommentEdge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateCommentPayload.CommentEdge(childComplexity), true
 	case "CreateCommentPayload.post":
 		if e.ComplexityRoot.CreateCommentPayload.Post == nil {
 			break
@@ -359,6 +367,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreatePostPayload.Post(childComplexity), true
+	case "CreatePostPayload.postEdge":
+		if e.ComplexityRoot.CreatePostPayload.PostEdge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreatePostPayload.PostEdge(childComplexity), true
 
 	case "CreateUserPayload.user":
 		if e.ComplexityRoot.CreateUserPayload.User == nil {
@@ -1053,13 +1067,16 @@ type Query {
   ): PostConnection!
 }
 
-"All writes. They are made on behalf of the signed-in user."
+"""
+All writes. They are made on behalf of the signed-in user, one after the other. A write that fails is null, with an error;
+the others of the operation are executed all the same, and have their payloads.
+"""
 type Mutation {
   "Creates the user of the signed-in subject. Required once, before all other writes."
   createUser(
     "The new user."
     input: CreateUserInput!
-  ): CreateUserPayload!
+  ): CreateUserPayload
 
   """
   Renames the signed-in user. This response, and later requests with its ` + "`" + `Byline-Session` + "`" + `, show the new username everywhere;
@@ -1071,7 +1088,7 @@ type Mutation {
   updateUser(
     "The changes."
     input: UpdateUserInput!
-  ): UpdateUserPayload!
+  ): UpdateUserPayload
 
   """
   Deletes the signed-in user and everything they wrote. A moderator can delete any user. The user and their posts disappear
@@ -1082,25 +1099,25 @@ type Mutation {
   deleteUser(
     "The user to delete."
     input: DeleteUserInput!
-  ): DeleteUserPayload!
+  ): DeleteUserPayload
 
   "Publishes a post."
   createPost(
     "The new post."
     input: CreatePostInput!
-  ): CreatePostPayload!
+  ): CreatePostPayload
 
   "Edits the title or the content, or both, of one of the signed-in user's own posts."
   updatePost(
     "The changes."
     input: UpdatePostInput!
-  ): UpdatePostPayload!
+  ): UpdatePostPayload
 
   "Deletes one of the signed-in user's own posts, with its comments and likes. A moderator can delete any post."
   deletePost(
     "The post to delete."
     input: DeletePostInput!
-  ): DeletePostPayload!
+  ): DeletePostPayload
 
   """
   Comments on a post. If the post has the maximum number of comments, or of the viewer's comments, the comment is refused with
@@ -1109,31 +1126,31 @@ type Mutation {
   createComment(
     "The new comment."
     input: CreateCommentInput!
-  ): CreateCommentPayload!
+  ): CreateCommentPayload
 
   "Edits one of the signed-in user's own comments."
   updateComment(
     "The changes."
     input: UpdateCommentInput!
-  ): UpdateCommentPayload!
+  ): UpdateCommentPayload
 
   "Deletes one of the signed-in user's own comments. A moderator can delete any comment."
   deleteComment(
     "The comment to delete."
     input: DeleteCommentInput!
-  ): DeleteCommentPayload!
+  ): DeleteCommentPayload
 
   "Likes a post. Liking it again changes nothing and returns the same like."
   likePost(
     "The post to like."
     input: LikePostInput!
-  ): LikePostPayload!
+  ): LikePostPayload
 
   "Removes the signed-in user's like of a post. Without a like, it changes nothing."
   unlikePost(
     "The post to unlike."
     input: UnlikePostInput!
-  ): UnlikePostPayload!
+  ): UnlikePostPayload
 }
 
 """
@@ -1375,6 +1392,8 @@ input CreatePostInput {
 type CreatePostPayload {
   "The post."
   post: Post!
+  "The post as an edge of its author's ` + "`" + `posts` + "`" + `, whose cursor it has. Insert it there, or at the top of the feed."
+  postEdge: PostEdge!
 }
 
 "Changes to a post. Omitted fields do not change; at least one of title and content is required."
@@ -1424,6 +1443,8 @@ input CreateCommentInput {
 type CreateCommentPayload {
   "The comment."
   comment: Comment!
+  "The comment as an edge of the post's ` + "`" + `comments` + "`" + ` in the order ` + "`" + `NEWEST_FIRST` + "`" + `, whose cursor it has."
+  commentEdge: CommentEdge!
   "The post."
   post: Post!
 }
@@ -1481,6 +1502,44 @@ type UnlikePostPayload {
   "The post."
   post: Post!
 }
+
+"The codes of errors, in ` + "`" + `extensions.code` + "`" + `. The set is closed. It is here as documentation: no field has this type."
+# eslint-disable-next-line @graphql-eslint/no-unreachable-types -- errors are not in the schema
+enum ErrorCode {
+  "The input is invalid. ` + "`" + `extensions.field` + "`" + ` names it; there is one error for each invalid field."
+  BAD_USER_INPUT
+  "The token is missing or invalid."
+  UNAUTHENTICATED
+  "The viewer is not allowed to do this, or has not called ` + "`" + `createUser` + "`" + ` yet."
+  FORBIDDEN
+  "There is no such object, or no longer."
+  NOT_FOUND
+  """
+  With ` + "`" + `extensions.field` + "`" + ` final: the ` + "`" + `username` + "`" + ` is taken, the ` + "`" + `version` + "`" + ` outdated, or the ` + "`" + `idempotencyKey` + "`" + ` had another input;
+  and for "you already have a user". Otherwise another request changed the same object, and the message ends in "try again",
+  or a former user is still being deleted (` + "`" + `extensions.retryAfterMs` + "`" + `).
+  """
+  CONFLICT
+  "The target has as much as it can have, for example comments on a post. A retry cannot help."
+  LIMIT_REACHED
+  "A rate limit, a budget, too many renames, or Cosmos DB's 429. ` + "`" + `extensions.retryAfterMs` + "`" + ` says when to retry."
+  THROTTLED
+  """
+  Over a limit of the document (except tokens), of the response's size, or of request units. For the last two,
+  ` + "`" + `extensions.field` + "`" + ` is the largest or most expensive field.
+  """
+  QUERY_TOO_EXPENSIVE
+  "A fault of what the server depends on. The outcome of a write may be unknown: repeat a create with its ` + "`" + `idempotencyKey` + "`" + `."
+  UNAVAILABLE
+  "A fault of the server."
+  INTERNAL
+  "The document cannot be parsed."
+  GRAPHQL_PARSE_FAILED
+  "The document is not valid in this schema, or has over 4,000 tokens."
+  GRAPHQL_VALIDATION_FAILED
+  "The hash or id of a document is unknown. Send the document."
+  PERSISTED_QUERY_NOT_FOUND
+}
 `, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
@@ -1531,6 +1590,8 @@ func (ec *executionContext) childFields_CreateCommentPayload(ctx context.Context
 	switch field.Name {
 	case "comment":
 		return ec.fieldContext_CreateCommentPayload_comment(ctx, field)
+	case "commentEdge":
+		return ec.fieldContext_CreateCommentPayload_commentEdge(ctx, field)
 	case "post":
 		return ec.fieldContext_CreateCommentPayload_post(ctx, field)
 	}
@@ -1541,6 +1602,8 @@ func (ec *executionContext) childFields_CreatePostPayload(ctx context.Context, f
 	switch field.Name {
 	case "post":
 		return ec.fieldContext_CreatePostPayload_post(ctx, field)
+	case "postEdge":
+		return ec.fieldContext_CreatePostPayload_postEdge(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreatePostPayload", field.Name)
 }
@@ -2594,6 +2657,38 @@ func (ec *executionContext) fieldContext_CreateCommentPayload_comment(_ context.
 	return fc, nil
 }
 
+func (ec *executionContext) _CreateCommentPayload_commentEdge(ctx context.Context, field graphql.CollectedField, obj *model.CreateCommentPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateCommentPayload_commentEdge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CommentEdge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CommentEdge) graphql.Marshaler {
+			return ec.marshalNCommentEdge2ᚖbylineᚋgraphᚋmodelᚐCommentEdge(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateCommentPayload_commentEdge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateCommentPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CommentEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _CreateCommentPayload_post(ctx context.Context, field graphql.CollectedField, obj *model.CreateCommentPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2653,6 +2748,38 @@ func (ec *executionContext) fieldContext_CreatePostPayload_post(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Post(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreatePostPayload_postEdge(ctx context.Context, field graphql.CollectedField, obj *model.CreatePostPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreatePostPayload_postEdge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PostEdge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostEdge) graphql.Marshaler {
+			return ec.marshalNPostEdge2ᚖbylineᚋgraphᚋmodelᚐPostEdge(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreatePostPayload_postEdge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreatePostPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostEdge(ctx, field)
 		},
 	}
 	return fc, nil
@@ -3098,10 +3225,10 @@ func (ec *executionContext) _Mutation_createUser(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.CreateUserPayload) graphql.Marshaler {
-			return ec.marshalNCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx, selections, v)
+			return ec.marshalOCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createUser(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3142,10 +3269,10 @@ func (ec *executionContext) _Mutation_updateUser(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.UpdateUserPayload) graphql.Marshaler {
-			return ec.marshalNUpdateUserPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateUserPayload(ctx, selections, v)
+			return ec.marshalOUpdateUserPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateUserPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateUser(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3186,10 +3313,10 @@ func (ec *executionContext) _Mutation_deleteUser(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.DeleteUserPayload) graphql.Marshaler {
-			return ec.marshalNDeleteUserPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteUserPayload(ctx, selections, v)
+			return ec.marshalODeleteUserPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteUserPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteUser(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3230,10 +3357,10 @@ func (ec *executionContext) _Mutation_createPost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.CreatePostPayload) graphql.Marshaler {
-			return ec.marshalNCreatePostPayload2ᚖbylineᚋgraphᚋmodelᚐCreatePostPayload(ctx, selections, v)
+			return ec.marshalOCreatePostPayload2ᚖbylineᚋgraphᚋmodelᚐCreatePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createPost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3274,10 +3401,10 @@ func (ec *executionContext) _Mutation_updatePost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.UpdatePostPayload) graphql.Marshaler {
-			return ec.marshalNUpdatePostPayload2ᚖbylineᚋgraphᚋmodelᚐUpdatePostPayload(ctx, selections, v)
+			return ec.marshalOUpdatePostPayload2ᚖbylineᚋgraphᚋmodelᚐUpdatePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updatePost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3318,10 +3445,10 @@ func (ec *executionContext) _Mutation_deletePost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.DeletePostPayload) graphql.Marshaler {
-			return ec.marshalNDeletePostPayload2ᚖbylineᚋgraphᚋmodelᚐDeletePostPayload(ctx, selections, v)
+			return ec.marshalODeletePostPayload2ᚖbylineᚋgraphᚋmodelᚐDeletePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deletePost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3362,10 +3489,10 @@ func (ec *executionContext) _Mutation_createComment(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.CreateCommentPayload) graphql.Marshaler {
-			return ec.marshalNCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx, selections, v)
+			return ec.marshalOCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createComment(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3406,10 +3533,10 @@ func (ec *executionContext) _Mutation_updateComment(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.UpdateCommentPayload) graphql.Marshaler {
-			return ec.marshalNUpdateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateCommentPayload(ctx, selections, v)
+			return ec.marshalOUpdateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateCommentPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateComment(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3450,10 +3577,10 @@ func (ec *executionContext) _Mutation_deleteComment(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.DeleteCommentPayload) graphql.Marshaler {
-			return ec.marshalNDeleteCommentPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteCommentPayload(ctx, selections, v)
+			return ec.marshalODeleteCommentPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteCommentPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteComment(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3494,10 +3621,10 @@ func (ec *executionContext) _Mutation_likePost(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.LikePostPayload) graphql.Marshaler {
-			return ec.marshalNLikePostPayload2ᚖbylineᚋgraphᚋmodelᚐLikePostPayload(ctx, selections, v)
+			return ec.marshalOLikePostPayload2ᚖbylineᚋgraphᚋmodelᚐLikePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_likePost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3538,10 +3665,10 @@ func (ec *executionContext) _Mutation_unlikePost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.UnlikePostPayload) graphql.Marshaler {
-			return ec.marshalNUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx, selections, v)
+			return ec.marshalOUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_unlikePost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -6669,6 +6796,11 @@ func (ec *executionContext) _CreateCommentPayload(ctx context.Context, sel ast.S
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "commentEdge":
+			out.Values[i] = ec._CreateCommentPayload_commentEdge(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "post":
 			out.Values[i] = ec._CreateCommentPayload_post(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -6704,6 +6836,11 @@ func (ec *executionContext) _CreatePostPayload(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("CreatePostPayload")
 		case "post":
 			out.Values[i] = ec._CreatePostPayload_post(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "postEdge":
+			out.Values[i] = ec._CreatePostPayload_postEdge(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -7049,77 +7186,77 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createUser(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateUser":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateUser(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteUser":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteUser(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createPost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createPost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updatePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updatePost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deletePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deletePost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createComment":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createComment(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateComment":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateComment(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteComment":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteComment(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "likePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_likePost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "unlikePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_unlikePost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -8082,38 +8219,14 @@ func (ec *executionContext) unmarshalNCreateCommentInput2bylineᚋgraphᚋmodel�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateCommentPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateCommentPayload!")
-		return graphql.Null
-	}
-	return ec._CreateCommentPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCreatePostInput2bylineᚋgraphᚋmodelᚐCreatePostInput(ctx context.Context, v any) (model.CreatePostInput, error) {
 	res, err := ec.unmarshalInputCreatePostInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreatePostPayload2ᚖbylineᚋgraphᚋmodelᚐCreatePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreatePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreatePostPayload!")
-		return graphql.Null
-	}
-	return ec._CreatePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCreateUserInput2bylineᚋgraphᚋmodelᚐCreateUserInput(ctx context.Context, v any) (model.CreateUserInput, error) {
 	res, err := ec.unmarshalInputCreateUserInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateUserPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateUserPayload!")
-		return graphql.Null
-	}
-	return ec._CreateUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDateTime2bylineᚋstoreᚋblogᚐDate(ctx context.Context, v any) (blog.Date, error) {
@@ -8136,38 +8249,14 @@ func (ec *executionContext) unmarshalNDeleteCommentInput2bylineᚋgraphᚋmodel�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeleteCommentPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteCommentPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteCommentPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteCommentPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDeletePostInput2bylineᚋgraphᚋmodelᚐDeletePostInput(ctx context.Context, v any) (model.DeletePostInput, error) {
 	res, err := ec.unmarshalInputDeletePostInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeletePostPayload2ᚖbylineᚋgraphᚋmodelᚐDeletePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeletePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeletePostPayload!")
-		return graphql.Null
-	}
-	return ec._DeletePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDeleteUserInput2bylineᚋgraphᚋmodelᚐDeleteUserInput(ctx context.Context, v any) (model.DeleteUserInput, error) {
 	res, err := ec.unmarshalInputDeleteUserInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNDeleteUserPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteUserPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteUserPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -8272,14 +8361,6 @@ func (ec *executionContext) unmarshalNLikePostInput2bylineᚋgraphᚋmodelᚐLik
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNLikePostPayload2ᚖbylineᚋgraphᚋmodelᚐLikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.LikePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LikePostPayload!")
-		return graphql.Null
-	}
-	return ec._LikePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNNode2ᚕbylineᚋgraphᚋglobalidᚐNode(ctx context.Context, sel ast.SelectionSet, v []globalid.Node) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -8367,25 +8448,9 @@ func (ec *executionContext) unmarshalNUnlikePostInput2bylineᚋgraphᚋmodelᚐU
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UnlikePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UnlikePostPayload!")
-		return graphql.Null
-	}
-	return ec._UnlikePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUpdateCommentInput2bylineᚋgraphᚋmodelᚐUpdateCommentInput(ctx context.Context, v any) (model.UpdateCommentInput, error) {
 	res, err := ec.unmarshalInputUpdateCommentInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateCommentPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateCommentPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateCommentPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpdatePostInput2bylineᚋgraphᚋmodelᚐUpdatePostInput(ctx context.Context, v any) (model.UpdatePostInput, error) {
@@ -8393,25 +8458,9 @@ func (ec *executionContext) unmarshalNUpdatePostInput2bylineᚋgraphᚋmodelᚐU
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpdatePostPayload2ᚖbylineᚋgraphᚋmodelᚐUpdatePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdatePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdatePostPayload!")
-		return graphql.Null
-	}
-	return ec._UpdatePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUpdateUserInput2bylineᚋgraphᚋmodelᚐUpdateUserInput(ctx context.Context, v any) (model.UpdateUserInput, error) {
 	res, err := ec.unmarshalInputUpdateUserInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateUserPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateUserPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateUserPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx context.Context, sel ast.SelectionSet, v *names.User) graphql.Marshaler {
@@ -8594,6 +8643,27 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) marshalOCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateCommentPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateCommentPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreatePostPayload2ᚖbylineᚋgraphᚋmodelᚐCreatePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreatePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreatePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateUserPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateUserPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx context.Context, v any) (*blog.Date, error) {
 	if v == nil {
 		return nil, nil
@@ -8611,6 +8681,27 @@ func (ec *executionContext) marshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx
 	_ = ctx
 	res := graphql.MarshalString(string(*v))
 	return res
+}
+
+func (ec *executionContext) marshalODeleteCommentPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteCommentPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteCommentPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeletePostPayload2ᚖbylineᚋgraphᚋmodelᚐDeletePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeletePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeletePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteUserPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteUserPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {
@@ -8647,6 +8738,13 @@ func (ec *executionContext) marshalOInt2ᚖint32(ctx context.Context, sel ast.Se
 	_ = ctx
 	res := graphql.MarshalInt32(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOLikePostPayload2ᚖbylineᚋgraphᚋmodelᚐLikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.LikePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LikePostPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalONode2bylineᚋgraphᚋglobalidᚐNode(ctx context.Context, sel ast.SelectionSet, v globalid.Node) graphql.Marshaler {
@@ -8698,6 +8796,34 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	_ = ctx
 	res := graphql.MarshalString(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UnlikePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UnlikePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateCommentPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateCommentPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdatePostPayload2ᚖbylineᚋgraphᚋmodelᚐUpdatePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdatePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdatePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateUserPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateUserPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx context.Context, sel ast.SelectionSet, v *names.User) graphql.Marshaler {

@@ -40,6 +40,8 @@ type CreateCommentInput struct {
 type CreateCommentPayload struct {
 	// The comment.
 	Comment *blog.Comment `json:"comment"`
+	// The comment as an edge of the post's `comments` in the order `NEWEST_FIRST`, whose cursor it has.
+	CommentEdge *CommentEdge `json:"commentEdge"`
 	// The post.
 	Post *blog.Post `json:"post"`
 }
@@ -58,6 +60,8 @@ type CreatePostInput struct {
 type CreatePostPayload struct {
 	// The post.
 	Post *blog.Post `json:"post"`
+	// The post as an edge of its author's `posts`, whose cursor it has. Insert it there, or at the top of the feed.
+	PostEdge *PostEdge `json:"postEdge"`
 }
 
 // A new user.
