@@ -62,6 +62,22 @@ func (s *Store) userPostList(userID string) *list[blog.Post] {
 		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
 }
 
+// PostCount counts the posts of a user by one query of the user's partition. It is 0 for an unknown user.
+func (s *Store) PostCount(ctx context.Context, userID string) (int32, error) {
+	const op = "count posts of user"
+	ctx = s.beginRead(ctx, PostCount)
+	q := cosmos.Query{Partition: userID, Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type AND NOT IS_DEFINED(c.deleted)"}.
+		With("@user", userID).With("@type", blog.TypePost)
+	if until := s.deletions.HiddenUntil(userID); until != "" {
+		q.Text += " AND c.creationDate >= @since"
+		q = q.With("@since", until)
+	}
+	return cached(ctx, s.users, userID, "post count", func(ctx context.Context) (int32, error) {
+		n, err := countItems(ctx, op, s.users, q)
+		return int32(n), err
+	})
+}
+
 // PostCursor returns the cursor that a post has in UserPosts of its author.
 func (s *Store) PostCursor(p *blog.Post) string {
 	return s.userPostList(p.AuthorID).cursor(p, NewestFirst)

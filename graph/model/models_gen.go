@@ -11,6 +11,8 @@ import (
 
 // A page of comments.
 type CommentConnection struct {
+	// The number of comments in the whole list: the post's `commentCount`.
+	TotalCount int32 `json:"totalCount"`
 	// The comments with their cursors.
 	Edges []*CommentEdge `json:"edges"`
 	// The position of this page in the list.
@@ -120,6 +122,8 @@ type DeleteUserPayload struct {
 
 // A page of likes.
 type LikeConnection struct {
+	// The number of likes in the whole list: the post's `likeCount`.
+	TotalCount int32 `json:"totalCount"`
 	// The likes with their cursors.
 	Edges []*LikeEdge `json:"edges"`
 	// The position of this page in the list.

@@ -20,6 +20,9 @@ type topics[T any] struct {
 	subscribers prometheus.Gauge
 	maxUnread   int // bytes of unread events
 
+	// last makes the event that a stream ends with when its subject is deleted; nil: none.
+	last func(subject string) T
+
 	mu       sync.Mutex
 	streams  map[string]map[*Stream[T]]struct{} // guarded by mu
 	unread   int                                // guarded by mu; upper bound of the bytes of unread events
@@ -84,8 +87,16 @@ func (t *topics[T]) end(subject string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for s := range t.streams[subject] {
-		t.endLocked(s, nil)
+		t.deletedLocked(s)
 	}
+}
+
+// deletedLocked ends a stream whose subject was deleted.
+func (t *topics[T]) deletedLocked(s *Stream[T]) {
+	if t.last != nil {
+		s.events <- t.last(s.subject) // the only event: it does not block
+	}
+	t.endLocked(s, nil)
 }
 
 // endOfAuthor ends the streams of an author's posts.
@@ -95,7 +106,7 @@ func (t *topics[T]) endOfAuthor(author string) {
 	for _, streams := range t.streams {
 		for s := range streams {
 			if s.author == author {
-				t.endLocked(s, nil)
+				t.deletedLocked(s)
 			}
 		}
 	}
