@@ -86,7 +86,7 @@ func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPo
 		return limited
 	}
 	query := cosmos.Query{Partition: k.post,
-		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @post AND c.type = 'comment' AND c.userId = @author",
+		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @post AND c.type IN ('comment', 'deletedComment') AND c.userId = @author",
 	}.With("@post", k.post).With("@author", k.author)
 	n, err := countItems(ctx, op, s.posts, query)
 	if err != nil {

@@ -149,7 +149,6 @@ func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Que
 		sort += ", c.type " + direction
 		q = q.With("@type", l.typ)
 	}
-	where += " AND NOT IS_DEFINED(c.deleted)"
 	if l.since != "" {
 		where += " AND c.creationDate >= @since"
 		q = q.With("@since", l.since)
