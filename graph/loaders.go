@@ -27,6 +27,8 @@ type loaders struct {
 	likes    *loader[itemKey, *blog.Like]
 	liked    *loader[string, bool] // by post: whether the viewer likes it
 
+	postCounts *loader[string, int32] // by user
+
 	written atomic.Pointer[blog.Post] // of a mutation's payload, possibly truncated; nil: none
 
 	byUsername   memo[string, *blog.User]
@@ -50,6 +52,7 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 		liked: newLoader(ctx, traced(t, "load liked", func(ctx context.Context, posts []string) ([]bool, error) {
 			return s.Liked(ctx, viewerID(ctx), posts)
 		})),
+		postCounts: newLoader(ctx, traced(t, "load post counts", byPointReads(s.PostCount))),
 	}
 }
 

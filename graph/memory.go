@@ -70,7 +70,7 @@ func (b boundedMemory) refused(ctx context.Context, err error) *graphql.Response
 			errs = append(errs, b.presenter.present(ctx, gqlerror.WrapPath(path, cause)))
 		}
 	}
-	return &graphql.Response{Data: []byte("null"), Errors: errs}
+	return &graphql.Response{Data: plan.NewRoots(op, "Mutation").Encode(nil), Errors: errs}
 }
 
 // fails reports whether a root field has an error.

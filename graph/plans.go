@@ -187,6 +187,11 @@ func (s planReads) Liked(ctx context.Context, posts []string) (map[string]bool, 
 	return all, nil
 }
 
+// ViewerAndRole implements plan.Source.
+func (planReads) ViewerAndRole(ctx context.Context) (viewer string, moderator bool) {
+	return viewerAndRole(ctx)
+}
+
 // Trace implements plan.Source by a span like that of the field's resolver.
 func (s planReads) Trace(ctx context.Context, field string) (context.Context, func(error)) {
 	if s.tracing.tracer == nil {

@@ -92,6 +92,18 @@ func moderates(ctx context.Context) bool {
 	return slices.Contains(fields.Lookup("Mutation", mutation).Rule, fields.Moderator) && transport.RequestOf(ctx).Moderator
 }
 
+// viewerAndRole returns the viewer's user id, "" for an anonymous request, and whether they are a moderator. It marks the
+// response as viewerID does.
+func viewerAndRole(ctx context.Context) (viewer string, moderator bool) {
+	return viewerID(ctx), requestFrom(ctx).moderator
+}
+
+// viewerCan reports whether the viewer is allowed to execute a mutation of what an author wrote.
+func viewerCan(ctx context.Context, mutation, author string) bool {
+	viewer, moderator := viewerAndRole(ctx)
+	return fields.Lookup("Mutation", mutation).Allows(viewer == author, moderator)
+}
+
 // requireViewer refuses mutations of anonymous callers, as every rule requires. It runs before any
 // resolver, for every transport.
 type requireViewer struct{}

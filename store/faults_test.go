@@ -82,8 +82,9 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"UserPosts": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.UserPosts(ctx, s.ada.ID, store.Paging{First: 10}))
 	},
-	"Feed":    func(ctx context.Context, s *scene) (any, error) { return listed(s.Feed(ctx, store.Paging{First: 1})) },
-	"Comment": func(ctx context.Context, s *scene) (any, error) { return s.Comment(ctx, s.post.ID, s.comment.ID) },
+	"PostCount": func(ctx context.Context, s *scene) (any, error) { return s.PostCount(ctx, s.ada.ID) },
+	"Feed":      func(ctx context.Context, s *scene) (any, error) { return listed(s.Feed(ctx, store.Paging{First: 1})) },
+	"Comment":   func(ctx context.Context, s *scene) (any, error) { return s.Comment(ctx, s.post.ID, s.comment.ID) },
 	"Comments": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Comments(ctx, s.post.ID, store.Paging{First: 10}))
 	},
@@ -380,6 +381,8 @@ var localOperations = map[string]func(*scene){
 	"HidesUsers":     func(s *scene) { s.HidesUsers() },
 	"NewSession":     func(s *scene) { s.NewSession("") },
 	"Renamed":        func(s *scene) { s.Renamed(s.NewSession("")) },
+	"PostCursor":     func(s *scene) { s.PostCursor(s.post) },
+	"CommentCursor":  func(s *scene) { s.CommentCursor(s.comment) },
 	"Instance":       func(s *scene) { s.Instance() },
 	"Views":          func(s *scene) { s.Views() },
 }
@@ -395,6 +398,17 @@ var streamOperations = map[string]func(context.Context, *scene) (open func() (ev
 	"PostChanges": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*blog.Post], error) { return s.PostChanges(ctx, s.post.ID) }), func() error {
 			_, _, err := s.LikePost(ctx, s.ada.ID, s.post.ID)
+			return err
+		}
+	},
+	"PostDeletions": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
+		return opens(func() (*live.Stream[*live.PostDeletion], error) { return s.PostDeletions(ctx, s.post.ID) }), func() error {
+			return s.DeletePost(ctx, s.ada.ID, s.post.ID)
+		}
+	},
+	"CommentChanges": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
+		return opens(func() (*live.Stream[*live.CommentChange], error) { return s.CommentChanges(ctx, s.post.ID) }), func() error {
+			_, err := s.EditComment(ctx, s.bob.ID, s.post.ID, s.comment.ID, "edited")
 			return err
 		}
 	},

@@ -33,6 +33,16 @@ func (s *Store) PostChanges(ctx context.Context, postID string) (*live.Stream[*b
 	return s.events.PostChanges(ctx, postID)
 }
 
+// PostDeletions is live.Events.PostDeletions.
+func (s *Store) PostDeletions(ctx context.Context, postID string) (*live.Stream[*live.PostDeletion], error) {
+	return s.events.PostDeletions(ctx, postID)
+}
+
+// CommentChanges is live.Events.CommentChanges.
+func (s *Store) CommentChanges(ctx context.Context, postID string) (*live.Stream[*live.CommentChange], error) {
+	return s.events.CommentChanges(ctx, postID)
+}
+
 // NewComments is live.Events.NewComments.
 func (s *Store) NewComments(ctx context.Context, postID string) (*live.Stream[*blog.Comment], error) {
 	return s.events.NewComments(ctx, postID)

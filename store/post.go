@@ -52,11 +52,36 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 // partition. The page of an unknown user is empty.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q3)
-	l := list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
-		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
 	p.Order = NewestFirst
-	page, err := l.page(ctx, p)
+	page, err := s.userPostList(userID).page(ctx, p)
 	return s.withCounts(ctx, page, err)
+}
+
+func (s *Store) userPostList(userID string) *list[blog.Post] {
+	return &list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
+		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
+}
+
+// PostCount counts the posts of a user by one query of the user's partition, which the index alone
+// answers. It is 0 for an unknown user.
+func (s *Store) PostCount(ctx context.Context, userID string) (int32, error) {
+	const op = "count posts of user"
+	ctx = s.beginRead(ctx, PostCount)
+	q := cosmos.Query{Partition: userID, Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type"}.
+		With("@user", userID).With("@type", blog.TypePost)
+	if until := s.deletions.HiddenUntil(userID); until != "" {
+		q.Text += " AND c.creationDate >= @since"
+		q = q.With("@since", until)
+	}
+	return cached(ctx, s.users, userID, "post count", func(ctx context.Context) (int32, error) {
+		n, err := countItems(ctx, op, s.users, q)
+		return int32(n), err
+	})
+}
+
+// PostCursor returns the cursor that a post has in UserPosts of its author.
+func (s *Store) PostCursor(p *blog.Post) string {
+	return s.userPostList(p.AuthorID).cursor(p, NewestFirst)
 }
 
 // NewPost is a post to create.

@@ -230,6 +230,9 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	if strings.HasSuffix(typ, "Connection") || strings.HasSuffix(typ, "Edge") {
 		inside.parents = t.parents
 	}
+	if strings.HasSuffix(typ, "Edge") {
+		inside.copies = t.copies
+	}
 	if row.Summary {
 		inside.summaries = inside.all
 	}
@@ -260,7 +263,8 @@ func (w *costWalk) isReference(f *ast.Field) bool {
 	return w.soleList(f.SelectionSet, &list, map[*ast.FragmentDefinition]bool{}) && list != ""
 }
 
-// soleList reports whether a set selects nothing but the id and one list, and sets list to its alias.
+// soleList reports whether a set selects nothing but the id and one list without its totalCount, and sets list to its
+// alias.
 func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.FragmentDefinition]bool) bool {
 	for _, selected := range set {
 		inside := ast.SelectionSet(nil)
@@ -268,7 +272,7 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		case *ast.Field:
 			switch {
 			case s.Name == "id", s.Name == "__typename", !w.included(s.Directives):
-			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, *list != "" && *list != s.Alias:
+			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, *list != "" && *list != s.Alias, w.hasTotal(s.SelectionSet, map[*ast.FragmentDefinition]bool{}):
 				return false
 			default:
 				*list = s.Alias
@@ -288,6 +292,25 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		}
 	}
 	return true
+}
+
+// hasTotal reports whether a set selects the totalCount of a list, which is on the list's parent.
+func (w *costWalk) hasTotal(set ast.SelectionSet, seen map[*ast.FragmentDefinition]bool) bool {
+	return slices.ContainsFunc(set, func(selected ast.Selection) bool {
+		switch s := selected.(type) {
+		case *ast.Field:
+			return s.Name == "totalCount" && w.included(s.Directives)
+		case *ast.InlineFragment:
+			return w.included(s.Directives) && w.hasTotal(s.SelectionSet, seen)
+		case *ast.FragmentSpread:
+			if !w.included(s.Directives) || seen[s.Definition] {
+				return false
+			}
+			seen[s.Definition] = true
+			return w.hasTotal(s.Definition.SelectionSet, seen)
+		}
+		return false
+	})
 }
 
 // inputOf returns what a mutation charges for an idempotency key and a long text in its input.

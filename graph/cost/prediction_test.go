@@ -147,7 +147,7 @@ func TestFields_MatchTheSchema(t *testing.T) {
 	for name, definition := range schema.Types {
 		for _, f := range definition.Fields {
 			priced := fields.Lookup(name, f.Name).Price != (fields.Price{})
-			root := name == "Query" && !strings.HasPrefix(f.Name, "__") && f.Name != "nodes" || name == "Mutation"
+			root := name == "Query" && !strings.HasPrefix(f.Name, "__") && f.Name != "nodes" && f.Name != "viewerIsModerator" || name == "Mutation"
 			if (root || f.Arguments.ForName("first") != nil) && !priced {
 				t.Errorf("%s.%s has no price", name, f.Name)
 			}

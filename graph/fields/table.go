@@ -43,13 +43,17 @@ var Table = map[string]map[string]Field{
 			Price:  Price{Each: 2.34, Item: .044},
 			Access: Access{store.Q3, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
+		"postCount": {
+			Price:  Price{Each: 2.3},
+			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
+		},
 		"createdAt": {
 			Price:  Price{Batch: &Users, Keys: PerSummary},
 			Access: Access{store.ManyUsers, []Request{{cosmos.KindReadMany, "users", Object}}},
 		},
 	},
-	"PostEdge": {
-		"node": {Summary: true},
+	"PostConnection": {
+		"edges": {Summary: true},
 	},
 	"Post": {
 		"comments": { // Q4

@@ -76,6 +76,26 @@ func (s *Stream[T]) wakeLocked() {
 	}
 }
 
+// PostDeletion is the deletion of a post.
+type PostDeletion struct{ PostID string }
+
+// CommentChange is a change of a comment.
+type CommentChange struct {
+	Kind       ChangeKind
+	PostID, ID string
+	Comment    *blog.Comment // nil if it was deleted
+}
+
+// ChangeKind is what happened to an item. The names are GraphQL's.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	Added   ChangeKind = "ADDED"
+	Edited  ChangeKind = "EDITED" // or its author was renamed
+	Deleted ChangeKind = "DELETED"
+)
+
 // PublishedPosts streams new posts. In all streams an event arrives at most one PollInterval after the
 // write. If nothing has changed for a while and another process writes, it takes up to 20 intervals, at
 // most 2 s.
@@ -87,6 +107,17 @@ func (e *Events) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error
 // comments. Changes within one PollInterval may arrive as one event. The stream ends when the post is deleted.
 func (e *Events) PostChanges(ctx context.Context, postID string) (*Stream[*blog.Post], error) {
 	return openOfPost(ctx, e, &e.changed, postID)
+}
+
+// PostDeletions streams the deletion of a post, after which the stream ends.
+func (e *Events) PostDeletions(ctx context.Context, postID string) (*Stream[*PostDeletion], error) {
+	return openOfPost(ctx, e, &e.deleted, postID)
+}
+
+// CommentChanges streams the changes of the comments of a post. Changes of a comment within one PollInterval may
+// arrive as one event. The stream ends when the post is deleted.
+func (e *Events) CommentChanges(ctx context.Context, postID string) (*Stream[*CommentChange], error) {
+	return openOfPost(ctx, e, &e.commentChanges, postID)
 }
 
 // NewComments streams the new comments of a post. The stream ends when the post is deleted.

@@ -26,6 +26,9 @@ type topics[T any] struct {
 	subscribers prometheus.Gauge
 	maxBehind   int
 
+	// last makes the event that a stream ends with when its subject is deleted; nil: none.
+	last func(subject string) T
+
 	mu     sync.Mutex
 	of     map[string]*topic[T] // guarded by mu; by subject, those with streams
 	latest []published[T]       // guarded by mu; events of at most maxBehind bytes together
@@ -131,8 +134,16 @@ func (t *topics[T]) end(subject string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for s := range t.streamsLocked(subject) {
-		t.endLocked(s, nil)
+		t.deletedLocked(s)
 	}
+}
+
+// deletedLocked ends a stream whose subject was deleted.
+func (t *topics[T]) deletedLocked(s *Stream[T]) {
+	if t.last != nil {
+		s.events <- t.last(s.subject) // the only event: it does not block
+	}
+	t.endLocked(s, nil)
 }
 
 // endOfAuthor ends the streams of an author's posts.
@@ -142,7 +153,7 @@ func (t *topics[T]) endOfAuthor(author string) {
 	for _, to := range t.of {
 		for s := range to.streams {
 			if s.author == author {
-				t.endLocked(s, nil)
+				t.deletedLocked(s)
 			}
 		}
 	}

@@ -14,6 +14,8 @@ const (
 	Name      Kind = "name"     // of the author, on a post, comment or like
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
 	Deletion  Kind = "deletion" // a deleted user without the deletion job
+
+	Tombstone Kind = "tombstone" // of a post, comment or text, with the type of what was deleted
 )
 
 // Difference is a view, a count or a reservation that does not match its source.

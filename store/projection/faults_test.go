@@ -236,6 +236,10 @@ var ofViews = map[string]faultOperation{
 
 // damages are differences of each kind that Repair repairs.
 var damages = map[string]func(*faultWorld){
+	string(projection.Tombstone): func(w *faultWorld) {
+		id := deletedPost(w)
+		w.Corrupt("posts", id, id, "/type", "post")
+	},
 	string(projection.Summary):   func(w *faultWorld) { w.Remove("users", w.ada.ID, w.post.ID) },
 	string(projection.FeedEntry): func(w *faultWorld) { w.Remove("feed", "post", w.long.ID) },
 	string(projection.Count):     func(w *faultWorld) { w.Corrupt("posts", w.long.ID, w.long.ID, "/likeCount", 7) },
@@ -351,7 +355,7 @@ func deletedPost(w *faultWorld) string {
 	for _, raw := range w.items("posts") {
 		var item blog.Authored
 		w.must(json.Unmarshal(raw, &item))
-		if item.Type == blog.TypePost && item.Deleted {
+		if item.Type == blog.TypeDeletedPost {
 			return item.ID
 		}
 	}
@@ -394,7 +398,7 @@ func TestFaults_Complete(t *testing.T) {
 			t.Errorf("the job %s is in none of the tables of operations whose requests fail", kind)
 		}
 	}
-	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text, projection.Name, projection.Username, projection.Deletion} {
+	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text, projection.Name, projection.Username, projection.Deletion, projection.Tombstone} {
 		if !covered["Repair/"+string(kind)] {
 			t.Errorf("no difference of kind %s is repaired", kind)
 		}
