@@ -231,7 +231,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		inside.parents = t.parents
 	}
 	if strings.HasSuffix(typ, "Edge") {
-		inside.copies = t.copies
+		inside.summaries = t.summaries
 	}
 	if row.Summary {
 		inside.summaries = inside.all
