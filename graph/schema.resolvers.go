@@ -353,7 +353,7 @@ func (r *subscriptionResolver) PostDeleted(ctx context.Context, id string) (<-ch
 	if err != nil {
 		return nil, err
 	}
-	return streamEvents(ctx, func() (*live.Stream[*live.PostDeletion], error) { return r.store.PostDeletions(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*live.PostDeletion], error) { return r.store.PostDeletions(ctx, postID) })
 }
 
 func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error) {
@@ -369,7 +369,7 @@ func (r *subscriptionResolver) CommentChanged(ctx context.Context, postID string
 	if err != nil {
 		return nil, err
 	}
-	return streamEvents(ctx, func() (*live.Stream[*live.CommentChange], error) { return r.store.CommentChanges(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*live.CommentChange], error) { return r.store.CommentChanges(ctx, postID) })
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {

@@ -95,7 +95,7 @@ func moderates(ctx context.Context) bool {
 // viewerAndRole returns the viewer's user id, "" for an anonymous request, and whether they are a moderator. It marks the
 // response as viewerID does.
 func viewerAndRole(ctx context.Context) (viewer string, moderator bool) {
-	return viewerID(ctx), requestFrom(ctx).moderator
+	return viewerID(ctx), transport.RequestOf(ctx).Moderator
 }
 
 // viewerCan reports whether the viewer is allowed to execute a mutation of what an author wrote.
