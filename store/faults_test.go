@@ -735,8 +735,10 @@ func TestReads_StuckTail(t *testing.T) {
 			}
 			storetest.Pass(500 * time.Millisecond)
 		}
-		if want := []time.Duration{500 * time.Millisecond, 500 * time.Millisecond}; !slices.Equal(waited, want) {
-			t.Errorf("reads waited %v, want %v", waited, want)
+		// The second read to wait finds the tail failing, and does not, if the tail's request has just timed out.
+		each := 500 * time.Millisecond
+		if !slices.Equal(waited, []time.Duration{each, each}) && !slices.Equal(waited, []time.Duration{each}) {
+			t.Errorf("reads waited %v, want one or two times %v", waited, each)
 		}
 	})
 }
