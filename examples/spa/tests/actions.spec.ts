@@ -58,8 +58,37 @@ test("a new user chooses a name, writes, edits and deletes, and leaves", async (
   await expect(page).toHaveURL(`/authors/${name}2`);
   await page.goto("/settings");
   await page.getByLabel(/to confirm/).fill(`${name}2`);
-  await page.getByRole("button", { name: "Delete my account" }).click();
+  await page.getByRole("button", { name: "Delete the account" }).click();
   await expect(page.getByRole("link", { name: "Sign in" })).toBeVisible();
+});
+
+test("a moderator deletes what others wrote, but edits nothing", async ({ page, gateway }, { project }) => {
+  const troll = `troll-${project.name}`;
+  await gateway.join(troll);
+  const id = await gateway.publish(troll, "Buy my book");
+  await gateway.comment(troll, id, "And buy it again.");
+  await page.goto("/signin");
+  await page.getByLabel(/As a moderator/).check();
+  await page.getByRole("button", { name: "grace" }).click();
+  await page.getByRole("article").filter({ hasText: "Buy my book" }).getByRole("link").last().click();
+  const comment = page.getByRole("listitem");
+  await comment.getByRole("button", { name: "Delete" }).click();
+  await comment.getByRole("button", { name: "Delete this comment" }).click();
+  await expect(comment).toHaveCount(0);
+  await expect(page.getByRole("link", { name: "Edit" })).toHaveCount(0);
+  await page.getByRole("button", { name: "Delete…" }).click();
+  await page.getByRole("button", { name: "Delete for ever" }).click();
+  await expect(page).toHaveURL("/");
+  await expect(page.getByRole("article")).not.toHaveCount(0);
+  await expect(page.getByRole("link", { name: "Buy my book" })).toHaveCount(0);
+
+  await page.goto(`/authors/${troll}`);
+  await page.getByText("Moderate").click();
+  await page.getByLabel(/to confirm/).fill(troll);
+  await page.getByRole("button", { name: "Delete the account" }).click();
+  await expect(page).toHaveURL("/");
+  await page.goto(`/authors/${troll}`);
+  await expect(page.getByRole("heading", { name: "Not found" })).toBeVisible();
 });
 
 test("an edit of an outdated version is a conflict, with a way out", async ({ page, browser, gateway }) => {

@@ -10,6 +10,7 @@ const root = join(import.meta.dirname, "..");
 
 // The documents of the tests, beside those of the application.
 const documents = {
+  join: "mutation ($input: CreateUserInput!) { createUser(input: $input) { user { id } } }",
   publish: "mutation ($input: CreatePostInput!) { createPost(input: $input) { post { id } } }",
   comment: "mutation ($input: CreateCommentInput!) { createComment(input: $input) { comment { id } } }",
   delete: "mutation ($input: DeletePostInput!) { deletePost(input: $input) { deletedPostId } }",
@@ -90,6 +91,7 @@ export class Gateway {
     return (await this.#execute<Created>(user, "publish", { title, content })).createPost.post.id;
   }
 
+  join = (username: string) => this.#execute(username, "join", { username });
   comment = (user: string, postId: string, content: string) => this.#execute(user, "comment", { postId, content });
   delete = (user: string, id: string) => this.#execute(user, "delete", { id });
 }

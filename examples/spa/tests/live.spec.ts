@@ -11,11 +11,19 @@ test("two browsers see each other's comment and like", async ({ page, browser, g
     await expect(reader.getByRole("listitem").filter({ hasText: text })).toHaveCount(1);
     await expect(writer.getByRole("listitem").filter({ hasText: text })).toHaveCount(1);
   }
+  const comment = page.getByRole("listitem").filter({ hasText: "From ada." });
+  await comment.getByRole("button", { name: "Edit" }).click();
+  await comment.getByLabel("Your comment").fill("From ada, edited.");
+  await comment.getByRole("button", { name: "Save" }).click();
+  await expect(other.getByRole("listitem").filter({ hasText: "From ada, edited." })).toHaveCount(1);
+  await comment.getByRole("button", { name: "Delete" }).click();
+  await comment.getByRole("button", { name: "Delete this comment" }).click();
+  for (const window of [page, other]) await expect(window.getByRole("listitem")).toHaveText([/From grace\./]);
   await page.getByRole("button", { name: "Like" }).click();
   await expect(other.getByText("1 like", { exact: true })).toBeVisible();
   await other.getByRole("button", { name: "Like" }).click();
   await expect(page.getByText("2 likes")).toBeVisible();
-  await expect(page.getByRole("heading", { name: "2 comments" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "1 comment" })).toBeVisible();
   await other.context().close();
 });
 

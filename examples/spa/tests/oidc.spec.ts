@@ -72,7 +72,7 @@ test("a refused token is renewed at the provider, and nothing is lost if it cann
   let sockets = 0;
   await page.routeWebSocket("**/graphql", (socket) => {
     sockets++;
-    void socket.close({ code: 4403 });
+    socket.onMessage(() => void socket.close({ code: 4403 })); // connection_init, with the token
   });
   await page.reload();
   await expect.poll(() => sockets).toBe(2); // the second after an attempt to renew the token
@@ -84,6 +84,24 @@ test("a refused token is renewed at the provider, and nothing is lost if it cann
   await page.getByRole("alert").getByRole("link", { name: "Sign in" }).click();
   await page.getByRole("button", { name: "Continue to sign in" }).click();
   await expect(page.getByLabel("Write a comment")).toHaveValue("Is anyone there?");
+
+  // The response of a comment arrives after the sign-out has begun and before it has ended.
+  let signOut = () => {};
+  const signingOut = new Promise<void>((resolve) => (signOut = resolve));
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  await page.route("**/openid-configuration", async (route) => {
+    signOut();
+    await answered;
+    await route.fallback();
+  });
+  await page.route("**/graphql", async (route) => {
+    const response = await route.fetch();
+    await signingOut;
+    await route.fulfill({ response });
+    await page.evaluate(() => new Promise(requestAnimationFrame)); // the page has it
+    answer();
+  });
   await page.getByRole("button", { name: "Comment", exact: true }).click();
   await expect(page.getByRole("listitem")).toHaveText(/Is anyone there\?/);
 

@@ -7,16 +7,20 @@ import { PageHeading } from "../app/PageHeading";
 import { Avatar } from "../ui/Avatar";
 import { Time } from "../ui/Time";
 import { AuthorPosts } from "./AuthorPosts";
+import { DeleteAuthor } from "./DeleteAuthor";
 import "./AuthorPage.css";
 
 /** An author and their posts. A former username redirects to the present one. */
 export default function AuthorPage({ username }: { username: string }) {
-  const { userByUsername: user } = useLazyLoadQuery<AuthorPageQuery>(
+  const { userByUsername: user, ...data } = useLazyLoadQuery<AuthorPageQuery>(
     graphql`
       query AuthorPageQuery($username: String!) {
+        ...DeleteAuthor_query
         userByUsername(username: $username) {
+          id
           username
           createdAt
+          postCount
           ...AuthorPosts_user
         }
       }
@@ -31,9 +35,13 @@ export default function AuthorPage({ username }: { username: string }) {
       <header className="author-header">
         <Avatar username={user.username} />
         <PageHeading title={user.username} />
-        {user.createdAt && <p>Writes here since <Time value={user.createdAt} /></p>}
+        <p>
+          {user.postCount != null && <>{user.postCount === 1 ? "1 post" : `${user.postCount} posts`} · </>}
+          {user.createdAt && <>writes here since <Time value={user.createdAt} /></>}
+        </p>
       </header>
       <AuthorPosts user={user} />
+      <DeleteAuthor query={data} author={user} />
     </div>
   );
 }

@@ -2,6 +2,7 @@ import { graphql, usePaginationFragment } from "react-relay/hooks";
 import type { AuthorPosts_user$key } from "../__generated__/AuthorPosts_user.graphql";
 import type { AuthorPostsQuery } from "../__generated__/AuthorPostsQuery.graphql";
 import { PostCard } from "../feed/PostCard";
+import { nodesOf } from "../network/nodesOf";
 import { LoadMore } from "../ui/LoadMore";
 
 /** The posts of an author, the newest first. */
@@ -23,12 +24,12 @@ export function AuthorPosts({ user }: { user: AuthorPosts_user$key }) {
     `,
     user,
   );
-  const { edges } = data.posts;
+  const posts = nodesOf(data.posts);
   return (
     <section aria-label="Posts" className="post-list">
-      {edges.map(({ node }) => <PostCard key={node.id} post={node} />)}
+      {posts.map((post) => <PostCard key={post.id} post={post} />)}
       {hasNext && <LoadMore loading={isLoadingNext} onLoad={() => { loadNext(10); }}>Older posts</LoadMore>}
-      {edges.length === 0 && <p className="end">No posts yet.</p>}
+      {posts.length === 0 && <p className="end">No posts yet.</p>}
     </section>
   );
 }

@@ -2,7 +2,6 @@ import { useState } from "react";
 import { graphql, useFragment } from "react-relay/hooks";
 import type { Comment_comment$key } from "../__generated__/Comment_comment.graphql";
 import { AuthorLink } from "../author/AuthorLink";
-import { useViewer } from "../session/useViewer";
 import { Paragraphs } from "../ui/Paragraphs";
 import { Time } from "../ui/Time";
 import { DeleteComment } from "./DeleteComment";
@@ -11,19 +10,20 @@ import { EditComment } from "./EditComment";
 interface Props {
   comment: Comment_comment$key;
   pending: boolean;
-  connection: string;
 }
 
-export function Comment({ comment, pending, connection }: Props) {
+export function Comment({ comment, pending }: Props) {
   const data = useFragment(
     graphql`
-      fragment Comment_comment on Comment {
+      fragment Comment_comment on Comment
+      @argumentDefinitions(signedIn: { type: "Boolean!", provider: "../session/signedIn.relayprovider" }) {
         id
         content
         createdAt
         updatedAt
+        viewerCanUpdate @include(if: $signedIn)
+        viewerCanDelete @include(if: $signedIn)
         author {
-          id
           ...AuthorLink_user
         }
         ...EditComment_comment
@@ -31,8 +31,7 @@ export function Comment({ comment, pending, connection }: Props) {
     `,
     comment,
   );
-  const { id, content, createdAt, updatedAt, author } = data;
-  const own = useViewer()?.id === author.id && !pending;
+  const { id, content, createdAt, updatedAt, author, viewerCanUpdate, viewerCanDelete } = data;
   const [editing, setEditing] = useState(false);
   return (
     <article className="comment" aria-busy={pending}>
@@ -46,10 +45,12 @@ export function Comment({ comment, pending, connection }: Props) {
       ) : (
         <Paragraphs text={content} className="text" />
       )}
-      {own && !editing && (
+      {viewerCanDelete && !editing && (
         <footer>
-          <button type="button" className="link" onClick={() => { setEditing(true); }}>Edit</button>
-          <DeleteComment id={id} connection={connection} />
+          {viewerCanUpdate && (
+            <button type="button" className="link" onClick={() => { setEditing(true); }}>Edit</button>
+          )}
+          <DeleteComment id={id} />
         </footer>
       )}
     </article>

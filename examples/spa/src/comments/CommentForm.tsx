@@ -13,13 +13,16 @@ import { pendingId } from "./pending";
 const mutation = graphql`
   mutation CommentFormMutation($input: CreateCommentInput!, $connections: [ID!]!) @raw_response_type {
     createComment(input: $input) {
-      comment @prependNode(connections: $connections, edgeTypeName: "CommentEdge") {
-        id
-        content
-        author {
+      commentEdge @prependEdge(connections: $connections) {
+        cursor
+        node {
           id
+          content
+          author {
+            id
+          }
+          ...Comment_comment
         }
-        ...Comment_comment
       }
       post {
         id
@@ -50,12 +53,20 @@ export function CommentForm({ postId, connection, commentCount }: Props) {
     event.preventDefault();
     if (create.busy || !viewer) return;
     const { content, key } = withKey();
-    const comment = { id: pendingId(key), content, createdAt: new Date().toISOString(), updatedAt: null };
+    const comment = {
+      id: pendingId(key),
+      content,
+      author: viewer,
+      createdAt: new Date().toISOString(),
+      updatedAt: null,
+      viewerCanUpdate: false,
+      viewerCanDelete: false,
+    };
     create.run({
       variables: { input: { postId, content, idempotencyKey: key }, connections: [connection] },
       optimisticResponse: {
         createComment: {
-          comment: { ...comment, author: viewer },
+          commentEdge: { cursor: "", node: comment },
           post: { id: postId, commentCount: commentCount + 1 },
         },
       },

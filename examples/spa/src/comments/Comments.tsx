@@ -1,6 +1,7 @@
 import { graphql, usePaginationFragment } from "react-relay/hooks";
 import type { Comments_post$key } from "../__generated__/Comments_post.graphql";
 import type { CommentsQuery } from "../__generated__/CommentsQuery.graphql";
+import { nodesOf } from "../network/nodesOf";
 import { useViewer } from "../session/useViewer";
 import { LoadMore } from "../ui/LoadMore";
 import { Comment } from "./Comment";
@@ -37,7 +38,7 @@ export function Comments({ post }: { post: Comments_post$key }) {
   );
   const { id, commentCount, comments } = data;
   useLiveComments(id, comments.__id, useViewer()?.id);
-  const shown = withoutConfirmed(comments.edges.map(({ node }) => node));
+  const shown = withoutConfirmed(nodesOf(comments));
   return (
     <section className="comments" aria-labelledby="comments">
       <h2 id="comments">{commentCount === 1 ? "1 comment" : `${commentCount} comments`}</h2>
@@ -45,7 +46,7 @@ export function Comments({ post }: { post: Comments_post$key }) {
       <ol>
         {shown.map((comment) => (
           <li key={comment.id}>
-            <Comment comment={comment} pending={isPending(comment.id)} connection={comments.__id} />
+            <Comment comment={comment} pending={isPending(comment.id)} />
           </li>
         ))}
       </ol>

@@ -7,9 +7,9 @@ import { announce } from "../ui/announce";
 import { ErrorNote } from "../ui/ErrorNote";
 
 const mutation = graphql`
-  mutation DeleteCommentMutation($input: DeleteCommentInput!, $connections: [ID!]!) {
+  mutation DeleteCommentMutation($input: DeleteCommentInput!) {
     deleteComment(input: $input) {
-      deletedCommentId @deleteEdge(connections: $connections)
+      deletedCommentId @deleteRecord
       post {
         id
         commentCount
@@ -18,13 +18,13 @@ const mutation = graphql`
   }
 `;
 
-export function DeleteComment({ id, connection }: { id: string; connection: string }) {
+export function DeleteComment({ id }: { id: string }) {
   const [asking, setAsking] = useState(false);
   const remove = useAction(useMutation<DeleteCommentMutation>(mutation));
 
   function confirm() {
     remove.run({
-      variables: { input: { id }, connections: [connection] },
+      variables: { input: { id } },
       onCompleted: () => { announce("The comment is deleted."); },
     });
   }

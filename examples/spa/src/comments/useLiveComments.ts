@@ -8,15 +8,24 @@ import { announce } from "../ui/announce";
 
 const subscription = graphql`
   subscription useLiveCommentsSubscription($postId: ID!, $connections: [ID!]!) {
-    commentAdded(postId: $postId) @prependNode(connections: $connections, edgeTypeName: "CommentEdge") {
-      id
-      content
-      createdAt
-      author {
-        id
-        username
+    commentChanged(postId: $postId) {
+      kind
+      comment {
+        ...Comment_comment
+        author {
+          id
+          username
+        }
       }
-      ...Comment_comment
+      commentEdge @prependEdge(connections: $connections) {
+        cursor
+        node {
+          id
+          content
+          createdAt
+        }
+      }
+      deletedCommentId @deleteRecord
     }
   }
 `;
@@ -43,7 +52,7 @@ const newestQuery = graphql`
   }
 `;
 
-/** Adds new comments to a list, those of others and of the viewer's other tabs. */
+/** Keeps a list of comments up to date with what others write, and the viewer in other tabs. */
 export function useLiveComments(postId: string, connection: string, viewerId: string | undefined) {
   const environment = useRelayEnvironment();
   const config = useMemo<GraphQLSubscriptionConfig<useLiveCommentsSubscription>>(
@@ -51,7 +60,8 @@ export function useLiveComments(postId: string, connection: string, viewerId: st
       subscription,
       variables: { postId, connections: [connection] },
       onNext: (event) => {
-        const author = event?.commentAdded.author;
+        if (event?.commentChanged.kind !== "ADDED") return;
+        const author = event.commentChanged.comment?.author;
         if (author && author.id !== viewerId) announce(`New comment by ${author.username}`);
       },
     }),
@@ -74,13 +84,15 @@ export function useLiveComments(postId: string, connection: string, viewerId: st
   });
 }
 
+const nodeOf = (edge: RecordProxy): RecordProxy | null => edge.getLinkedRecord("node"); // null if it is deleted
+
 /** Adds the comments to the list that it does not have, in their order. */
 function merge(comments: RecordProxy[], list: RecordProxy, edgeOf: (comment: RecordProxy) => RecordProxy) {
   const edges = list.getLinkedRecords("edges");
-  const known = new Set(edges.map((edge) => edge.getLinkedRecord("node").getDataID()));
+  const known = new Set(edges.map((edge) => nodeOf(edge)?.getDataID()));
   const missing = comments.filter((comment) => !known.has(comment.getDataID()));
   if (missing.length === 0) return;
-  const date = (edge: RecordProxy) => String(edge.getLinkedRecord("node").getValue("createdAt"));
+  const date = (edge: RecordProxy) => String(nodeOf(edge)?.getValue("createdAt"));
   const all = [...missing.map(edgeOf), ...edges];
   list.setLinkedRecords(all.toSorted((a, b) => date(b).localeCompare(date(a))), "edges");
 }

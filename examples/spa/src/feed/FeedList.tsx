@@ -2,6 +2,7 @@ import { startTransition } from "react";
 import { graphql, usePaginationFragment } from "react-relay/hooks";
 import type { FeedList_query$key } from "../__generated__/FeedList_query.graphql";
 import type { FeedListQuery } from "../__generated__/FeedListQuery.graphql";
+import { nodesOf } from "../network/nodesOf";
 import { LoadMore } from "../ui/LoadMore";
 import { NewPosts } from "./NewPosts";
 import { PostCard } from "./PostCard";
@@ -26,7 +27,7 @@ export function FeedList({ query }: { query: FeedList_query$key }) {
     `,
     query,
   );
-  const posts = data.feed.edges.map(({ node }) => node);
+  const posts = nodesOf(data.feed);
 
   function showNewest() {
     startTransition(() => {

@@ -1,3 +1,5 @@
+import { buildSchema, type GraphQLEnumType } from "graphql";
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { duration, invalidFields, GatewayError, messageOf } from "./errors";
 
@@ -11,6 +13,14 @@ test.each([
   [{ code: "FORBIDDEN" }, "You are not allowed to do this."],
 ])("%o", (extensions, message) => {
   expect(messageOf(error({ message: "secret", extensions }))).toBe(message);
+});
+
+test("every code of the schema has a message", () => {
+  const schema = buildSchema(readFileSync("../../schema.graphqls", "utf8"));
+  const codes = (schema.getType("ErrorCode") as GraphQLEnumType).getValues().map(({ name }) => name);
+  const unknown = messageOf(error({ message: "x", extensions: { code: "ANOTHER" } }));
+  const without = codes.filter((code) => messageOf(error({ message: "x", extensions: { code } })) === unknown);
+  expect(without).toEqual(["INTERNAL"]);
 });
 
 test("every invalid field has its message", () => {

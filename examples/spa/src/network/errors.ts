@@ -47,6 +47,7 @@ export function messageOf(error: unknown): string {
       return "It no longer exists.";
     case "CONFLICT":
       if (field === "username") return "This username is taken.";
+      if (retryAfterMs) return `${sentence(error.message)} Try again in ${duration(retryAfterMs)}.`;
       return "Someone changed this at the same time. Try again.";
     case "THROTTLED":
       return `That was too often. Try again in ${duration(retryAfterMs ?? 1000)}.`;
@@ -54,6 +55,12 @@ export function messageOf(error: unknown): string {
       return sentence(error.message);
     case "UNAVAILABLE":
       return "The server is busy. Try again in a moment.";
+    case "QUERY_TOO_EXPENSIVE":
+      return "This is too much for one request. Show less of it at once.";
+    case "PERSISTED_QUERY_NOT_FOUND":
+    case "GRAPHQL_VALIDATION_FAILED":
+    case "GRAPHQL_PARSE_FAILED":
+      return "This page is older than the server. Reload it; what you wrote is kept.";
     default:
       return `The server made a mistake${requestId ? ` (request ${requestId})` : ""}. Try again.`;
   }

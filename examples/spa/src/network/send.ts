@@ -35,6 +35,6 @@ export async function send(url: string, init: Init, signal: AbortSignal): Promis
     response = await attempt();
   }
   const session = response.headers.get("Byline-Session");
-  if (session) sessionStorage.setItem(storageKey, session);
+  if (session && authorization()) sessionStorage.setItem(storageKey, session);
   return response;
 }

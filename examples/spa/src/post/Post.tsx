@@ -4,7 +4,7 @@ import { PageHeading } from "../app/PageHeading";
 import { AuthorLine } from "../author/AuthorLine";
 import { Comments } from "../comments/Comments";
 import { LikeButton } from "./LikeButton";
-import { OwnPostActions } from "./OwnPostActions";
+import { PostActions } from "./PostActions";
 import { PostContent } from "./PostContent";
 import { useLivePost } from "./useLivePost";
 import "./Post.css";
@@ -18,7 +18,7 @@ export function Post({ post }: { post: Post_post$key }) {
         ...AuthorLine_post
         ...PostContent_post
         ...LikeButton_post
-        ...OwnPostActions_post
+        ...PostActions_post
         ...Comments_post
       }
     `,
@@ -36,7 +36,7 @@ export function Post({ post }: { post: Post_post$key }) {
         <PostContent post={data} />
         <footer>
           <LikeButton post={data} />
-          <OwnPostActions post={data} />
+          <PostActions post={data} />
         </footer>
       </article>
       <Comments post={data} />

@@ -1,10 +1,11 @@
-import { useMemo, useState } from "react";
-import { graphql, useSubscription } from "react-relay/hooks";
-import type { GraphQLSubscriptionConfig } from "relay-runtime";
+import { useEffect, useMemo, useState } from "react";
+import { graphql, useRelayEnvironment, useSubscription } from "react-relay/hooks";
+import { commitLocalUpdate, type GraphQLSubscriptionConfig } from "relay-runtime";
+import type { useLivePostDeletedSubscription } from "../__generated__/useLivePostDeletedSubscription.graphql";
 import type { useLivePostSubscription } from "../__generated__/useLivePostSubscription.graphql";
 import { codeOf } from "../network/errors";
 
-const subscription = graphql`
+const changed = graphql`
   subscription useLivePostSubscription($id: ID!) {
     postChanged(id: $id) {
       id
@@ -18,18 +19,38 @@ const subscription = graphql`
   }
 `;
 
-/** Keeps a post up to date. Returns whether it has been deleted meanwhile. */
+const deletion = graphql`
+  subscription useLivePostDeletedSubscription($id: ID!) {
+    postDeleted(id: $id) {
+      deletedPostId
+    }
+  }
+`;
+
+/** Keeps a post up to date. Returns whether it has been deleted meanwhile: then it stays until the reader leaves it. */
 export function useLivePost(id: string) {
+  const environment = useRelayEnvironment();
   const [deleted, setDeleted] = useState(false);
-  const config = useMemo<GraphQLSubscriptionConfig<useLivePostSubscription>>(
-    () => ({
-      subscription,
-      variables: { id },
-      onError: (error) => { if (codeOf(error) === "NOT_FOUND") setDeleted(true); },
-      onCompleted: () => { setDeleted(true); },
-    }),
-    [id],
+  useSubscription(
+    useMemo<GraphQLSubscriptionConfig<useLivePostSubscription>>(
+      () => ({ subscription: changed, variables: { id }, onError: () => undefined }),
+      [id],
+    ),
   );
-  useSubscription(config);
+  useSubscription(
+    useMemo<GraphQLSubscriptionConfig<useLivePostDeletedSubscription>>(
+      () => ({
+        subscription: deletion,
+        variables: { id },
+        onNext: () => { setDeleted(true); },
+        onError: (error) => { if (codeOf(error) === "NOT_FOUND") setDeleted(true); }, // while there was no connection
+      }),
+      [id],
+    ),
+  );
+  useEffect(() => {
+    if (!deleted) return;
+    return () => { commitLocalUpdate(environment, (store) => { store.delete(id); }); };
+  }, [deleted, environment, id]);
   return deleted;
 }

@@ -17,6 +17,7 @@ export function signIn(newToken: string, page: string) {
 
 /** Signs out, and forgets what this tab has kept: the token, the session, and drafts. */
 export function signOut() {
+  token = null; // responses that are still on their way leave nothing behind
   for (const key of Object.keys(sessionStorage)) if (key.startsWith("byline.")) sessionStorage.removeItem(key);
   if (oidc) void import("./oidc").then(({ endSession }) => endSession());
   else location.assign("/");
@@ -34,7 +35,7 @@ async function renew() {
   if (!oidc || !token) return false;
   const { renewToken } = await import("./oidc");
   const renewed = await renewToken();
-  if (!renewed) return false;
+  if (!renewed || !authorization()) return false; // or the viewer has signed out meanwhile
   token = renewed;
   sessionStorage.setItem(storageKey, token);
   return true;

@@ -1,7 +1,6 @@
 import { useState, type SubmitEvent } from "react";
 import { graphql, useMutation } from "react-relay/hooks";
 import type { DeleteAccountMutation } from "../__generated__/DeleteAccountMutation.graphql";
-import { signOut } from "../session/session";
 import { useAction } from "../session/useAction";
 import { ErrorNote } from "../ui/ErrorNote";
 
@@ -13,21 +12,26 @@ const mutation = graphql`
   }
 `;
 
-/** Deletes the account, after the viewer has typed its username. */
-export function DeleteAccount({ username }: { username: string }) {
+interface Props {
+  user: { id: string; username: string };
+  onDeleted: () => void;
+}
+
+/** Deletes an account, after the viewer has typed its username. */
+export function DeleteAccount({ user: { id, username }, onDeleted }: Props) {
   const [typed, setTyped] = useState("");
   const remove = useAction(useMutation<DeleteAccountMutation>(mutation));
 
   function submit(event: SubmitEvent) {
     event.preventDefault();
-    if (typed === username) remove.run({ variables: { input: { username } }, onCompleted: signOut });
+    if (typed === username) remove.run({ variables: { input: { id, username } }, onCompleted: onDeleted });
   }
   return (
     <form onSubmit={submit}>
       <h2>Delete the account</h2>
       <p>
-        This deletes your posts with their comments and likes, and your comments and likes on the posts of others. It
-        cannot be undone.
+        This deletes all posts of <b>{username}</b> with their comments and likes, and what they wrote on the posts of
+        others. It cannot be undone.
       </p>
       <label htmlFor="confirmation">
         Type <b>{username}</b> to confirm
@@ -42,7 +46,7 @@ export function DeleteAccount({ username }: { username: string }) {
       />
       <ErrorNote error={remove.error} />
       <button type="submit" className="button danger" disabled={typed !== username} aria-busy={remove.busy}>
-        {remove.busy ? "Deleting…" : "Delete my account"}
+        {remove.busy ? "Deleting…" : "Delete the account"}
       </button>
     </form>
   );

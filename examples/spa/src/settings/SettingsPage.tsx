@@ -1,5 +1,6 @@
 import { PageHeading } from "../app/PageHeading";
 import { RequireUser } from "../session/RequireUser";
+import { signOut } from "../session/session";
 import { DeleteAccount } from "./DeleteAccount";
 import { UsernameForm } from "./UsernameForm";
 import "./SettingsPage.css";
@@ -11,7 +12,7 @@ export default function SettingsPage() {
         <div className="page settings">
           <PageHeading title="Settings" />
           <UsernameForm username={viewer.username} />
-          <DeleteAccount username={viewer.username} />
+          <DeleteAccount user={viewer} onDeleted={signOut} />
         </div>
       )}
     </RequireUser>

@@ -7,7 +7,8 @@ const users = ["ada", "grace", "alan", "barbara"];
 /** Signs in with the gateway's demo tokens, which work on loopback only. */
 export function DemoSignIn({ page }: { page: string }) {
   const [name, setName] = useState("");
-  const signInAs = (name: string) => { signIn(`demo:${name}`, page); };
+  const [moderator, setModerator] = useState(false);
+  const signInAs = (name: string) => { signIn(`${moderator ? "demo-moderator" : "demo"}:${name}`, page); };
 
   function submit(event: SubmitEvent) {
     event.preventDefault();
@@ -25,6 +26,10 @@ export function DemoSignIn({ page }: { page: string }) {
           </li>
         ))}
       </ul>
+      <label className="check">
+        <input type="checkbox" checked={moderator} onChange={(event) => { setModerator(event.target.checked); }} />
+        As a moderator, who can delete what others wrote
+      </label>
       <form onSubmit={submit}>
         <label htmlFor="name">Or anyone else: a new name is a new user</label>
         <div className="actions">

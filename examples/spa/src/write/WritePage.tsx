@@ -33,6 +33,7 @@ function NewPost() {
     create.run({
       variables: { input: { title, content, idempotencyKey: key } },
       onCompleted: ({ createPost }) => {
+        if (!createPost) return;
         discard();
         announce("Your post is published.");
         navigate(`/posts/${createPost.post.id}`, { replace: true });

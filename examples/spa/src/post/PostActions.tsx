@@ -1,40 +1,38 @@
 import { useState } from "react";
 import { graphql, useFragment, useMutation } from "react-relay/hooks";
 import { Link, useLocation } from "wouter";
-import type { OwnPostActions_post$key } from "../__generated__/OwnPostActions_post.graphql";
-import type { OwnPostActionsDeleteMutation } from "../__generated__/OwnPostActionsDeleteMutation.graphql";
+import type { PostActions_post$key } from "../__generated__/PostActions_post.graphql";
+import type { PostActionsDeleteMutation } from "../__generated__/PostActionsDeleteMutation.graphql";
 import { codeOf } from "../network/errors";
 import { useAction } from "../session/useAction";
-import { useViewer } from "../session/useViewer";
 import { announce } from "../ui/announce";
 import { ErrorNote } from "../ui/ErrorNote";
 
 const deleteMutation = graphql`
-  mutation OwnPostActionsDeleteMutation($input: DeletePostInput!) {
+  mutation PostActionsDeleteMutation($input: DeletePostInput!) {
     deletePost(input: $input) {
       deletedPostId @deleteRecord
     }
   }
 `;
 
-/** What authors can do with a post of theirs. */
-export function OwnPostActions({ post }: { post: OwnPostActions_post$key }) {
-  const { id, author } = useFragment(
+/** What authors can do with a post of theirs, and moderators with any. */
+export function PostActions({ post }: { post: PostActions_post$key }) {
+  const { id, viewerCanUpdate, viewerCanDelete } = useFragment(
     graphql`
-      fragment OwnPostActions_post on Post {
+      fragment PostActions_post on Post
+      @argumentDefinitions(signedIn: { type: "Boolean!", provider: "../session/signedIn.relayprovider" }) {
         id
-        author {
-          id
-        }
+        viewerCanUpdate @include(if: $signedIn)
+        viewerCanDelete @include(if: $signedIn)
       }
     `,
     post,
   );
-  const viewer = useViewer();
   const [, navigate] = useLocation();
   const [asking, setAsking] = useState(false);
-  const remove = useAction(useMutation<OwnPostActionsDeleteMutation>(deleteMutation));
-  if (viewer?.id !== author.id) return null;
+  const remove = useAction(useMutation<PostActionsDeleteMutation>(deleteMutation));
+  if (!viewerCanDelete) return null;
 
   function done() {
     announce("The post is deleted.");
@@ -48,8 +46,8 @@ export function OwnPostActions({ post }: { post: OwnPostActions_post$key }) {
     });
   }
   return (
-    <div className="own-actions">
-      <Link href={`/posts/${id}/edit`} className="button">Edit</Link>
+    <div className="post-actions">
+      {viewerCanUpdate && <Link href={`/posts/${id}/edit`} className="button">Edit</Link>}
       {!asking && <button type="button" className="button" onClick={() => { setAsking(true); }}>Delete…</button>}
       {asking && (
         <>
