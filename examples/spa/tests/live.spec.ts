@@ -11,7 +11,7 @@ test("two browsers see each other's comment and like", async ({ page, browser, g
     await expect(reader.getByRole("listitem").filter({ hasText: text })).toHaveCount(1);
     await expect(writer.getByRole("listitem").filter({ hasText: text })).toHaveCount(1);
   }
-  const comment = page.getByRole("listitem").filter({ hasText: "From ada." });
+  const comment = page.getByRole("listitem").last(); // the oldest
   await comment.getByRole("button", { name: "Edit" }).click();
   await comment.getByLabel("Your comment").fill("From ada, edited.");
   await comment.getByRole("button", { name: "Save" }).click();
