@@ -1,0 +1,82 @@
+package blog
+
+import (
+	"encoding/hex"
+	"math/big"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/gosimple/slug"
+)
+
+// maxSlugTitle is the most characters of a slug that come from the title.
+const maxSlugTitle = 80
+
+// Slug returns the address of the post in a front end: the title in lower-case ASCII, "-", and the post's id in a short
+// form, such as "hello-world-a3kq…". The end alone identifies the post, so that slugs need no reservation, and every slug
+// that the post had under other titles still finds it. No two posts have the same slug.
+func (p *Post) Slug() string {
+	title := slug.Make(p.Title)
+	if len(title) > maxSlugTitle {
+		title = title[:maxSlugTitle+1]
+		title = title[:max(strings.LastIndexByte(title, '-'), 0)]
+		if title == "" { // one long word
+			title = slug.Make(p.Title)[:maxSlugTitle]
+		}
+	}
+	if title == "" {
+		return slugID(p.ID)
+	}
+	return title + "-" + slugID(p.ID)
+}
+
+// PostIDOfSlug returns the id at the end of a slug; "" if there is none.
+func PostIDOfSlug(slug string) string { return idOfSlug(slug[strings.LastIndexByte(slug, '-')+1:]) }
+
+// The forms of an id in a slug, which begins with one of these. Forms are never changed, as slugs are in links; a new one
+// gets another letter.
+const (
+	slugUUID     = 'a' // a UUID to base 36
+	slugLongUUID = 'b' // of a post with a TextItem: see LongID
+	slugOther    = 'c' // the bytes of any other id in hexadecimal
+)
+
+const slugBase = 36
+
+func slugID(id string) string {
+	name, form := id, slugUUID
+	if short, long := strings.CutSuffix(id, longSuffix); long {
+		name, form = short, slugLongUUID
+	}
+	if u, err := uuid.Parse(name); err == nil && u.String() == name {
+		return string(form) + new(big.Int).SetBytes(u[:]).Text(slugBase)
+	}
+	return string(slugOther) + hex.EncodeToString([]byte(id))
+}
+
+// idOfSlug is the inverse of slugID. It refuses what slugID does not return.
+func idOfSlug(text string) string {
+	id := ""
+	if text == "" || len(text) > 2*64+1 {
+		return ""
+	}
+	switch rest := text[1:]; text[0] {
+	case slugUUID, slugLongUUID:
+		n, ok := new(big.Int).SetString(rest, slugBase)
+		if !ok || n.Sign() < 0 || n.BitLen() > 128 {
+			return ""
+		}
+		var u uuid.UUID
+		n.FillBytes(u[:])
+		if id = u.String(); text[0] == slugLongUUID {
+			id += longSuffix
+		}
+	case slugOther:
+		b, _ := hex.DecodeString(rest)
+		id = string(b)
+	}
+	if !ValidID(id) || slugID(id) != text {
+		return ""
+	}
+	return id
+}
