@@ -53,7 +53,7 @@ func NewPostItem(p *Post) (item PostItem, text *TextItem) {
 	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}
 	if IsLong(p.Content) {
 		text = NewText(p.ID, p.AuthorID, p.Content)
-		item.Content, item.TextDigest = p.Excerpt(), text.Digest
+		item.Content, item.ReadingMinutes, item.TextDigest = p.Excerpt(), p.Minutes(), text.Digest
 	}
 	return item, text
 }

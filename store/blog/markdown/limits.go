@@ -28,6 +28,9 @@ func exceeds(format string, a ...any) error { return &LimitError{fmt.Sprintf(for
 // blocks parses the blocks of a text, but not what is in their lines, which is what can be slow.
 var blocks = parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 
+// Check returns a *LimitError if a text would take long to parse or to render: Render would refuse it.
+func Check(source string) error { return check([]byte(source)) }
+
 // check refuses texts that would take long to parse or to render.
 func check(source []byte) error {
 	for line := range bytes.Lines(source) {

@@ -47,20 +47,22 @@ const (
 	charactersPerMinute = 500
 )
 
-// ReadingMinutes returns how long the text takes to read, at least one minute.
-func (h HTML) ReadingMinutes() int {
+// ReadingMinutes returns how long a text takes to read, at least one minute. It counts the words of the source that have a
+// letter or digit.
+func ReadingMinutes(source string) int {
 	words, characters := 0, 0
-	h.eachWord(func(word string) bool {
+	for word := range strings.FieldsSeq(source) {
 		if n := unspaced(word); n > 0 {
 			characters += n
-		} else {
+		} else if strings.ContainsFunc(word, isWord) {
 			words++
 		}
-		return true
-	})
+	}
 	seconds := words*60/wordsPerMinute + characters*60/charactersPerMinute
 	return max(1, (seconds+30)/60)
 }
+
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // unspaced returns the number of characters of a word in a script without spaces between words.
 func unspaced(word string) (n int) {
