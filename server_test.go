@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,9 +40,11 @@ func TestMain_ImportsOnlyCLI(t *testing.T) {
 }
 
 func TestSignal_Stops(t *testing.T) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP) // the program inherits signals that the tests ignore, such as under nohup
+	defer signal.Stop(caught)
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
-			t.Parallel()
 			p := servertest.StartProcess(t, "--data", t.TempDir(), "--no-demo")
 			if err := p.Cmd.Process.Signal(s); err != nil {
 				t.Fatal(err)
