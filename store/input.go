@@ -44,16 +44,25 @@ func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
 // ValidateComment returns an Error if the text of a comment is invalid.
 func ValidateComment(content string) error { return checkComment("edit comment", content) }
 
-func checkComment(op, content string) error { return checkMarkdown(op, content, maxComment) }
+func checkComment(op, content string) error { return checkMarkdown(op, "content", content, maxComment) }
 
-func checkContent(op, content string) error { return checkMarkdown(op, content, maxPost) }
+func checkContent(op, content string) error { return checkMarkdown(op, "content", content, maxPost) }
 
-func checkMarkdown(op, content string, limit int) error {
-	if err := checkText(op, "content", content, limit, true); err != nil {
+// ValidatePreview returns an Error if a text is invalid as the content of a post, except that it may be empty.
+func ValidatePreview(text string) error {
+	const op = "render text"
+	if text == "" {
+		return nil
+	}
+	return checkMarkdown(op, "text", text, maxPost)
+}
+
+func checkMarkdown(op, field, content string, limit int) error {
+	if err := checkText(op, field, content, limit, true); err != nil {
 		return err
 	}
 	if err := markdown.Check(content); err != nil {
-		return blog.Invalidf(op, "content", "content %v", err)
+		return blog.Invalidf(op, field, "%s %v", field, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/stored"
 )
@@ -317,7 +318,7 @@ func (s *Store) editWithoutRead(ctx context.Context, userID, postID string, e Po
 	case blog.IsLong(*e.Content):
 		alone, text = false, blog.NewText(postID, userID, *e.Content)
 		long := blog.Post{Content: *e.Content}
-		p.Set("/content", long.Excerpt())
+		p.Set("/content", long.Excerpt(markdown.Show))
 		p.Set("/readingMinutes", long.Minutes())
 		p.Set("/textDigest", text.Digest)
 	case hasText:

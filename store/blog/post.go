@@ -92,19 +92,15 @@ func (i *SummaryItem) readProperty(r *fastReader, name string) bool {
 const excerptLength = 280 // characters
 
 // Excerpt returns the beginning of what readers see of the content, without markup: at most 280 characters, cut between
-// words if possible.
-func (p *Post) Excerpt() string {
+// words if possible. render renders the content: markdown.Show, or a cache of it.
+func (p *Post) Excerpt(render func(string) markdown.HTML) string {
 	if p.Truncated {
 		return p.Content
 	}
 	if len(p.Content) <= excerptLength && !hasMarkup(p.Content) {
 		return strings.Join(strings.Fields(p.Content), " ")
 	}
-	h, err := markdown.Render(p.Content)
-	if err != nil { // another program has written it
-		return firstWords(p.Content)
-	}
-	return h.Excerpt(excerptLength)
+	return render(p.Content).Excerpt(excerptLength)
 }
 
 // hasMarkup reports whether readers may see something else than a text itself: most short texts are quicker to read than
@@ -113,21 +109,14 @@ func hasMarkup(text string) bool {
 	return strings.ContainsAny(text, "\\`*_[]<&~\n") || strings.ContainsAny(text[:min(1, len(text))], " \t#>+-0123456789")
 }
 
-// firstWords returns the beginning of a text, markup included.
-func firstWords(content string) string {
-	end := 0
-	for range excerptLength {
-		_, size := utf8.DecodeRuneInString(content[end:])
-		end += size
-	}
-	return strings.TrimSpace(content[:end])
-}
-
 // Minutes returns how long the post takes to read, at least one minute. It returns 0 if that is not known: the post is
 // Truncated, and was stored by a version that did not store it.
 func (p *Post) Minutes() int32 {
 	if p.ReadingMinutes > 0 || p.Truncated {
 		return p.ReadingMinutes
+	}
+	if isShort(p.Content) {
+		return 1 // however dense
 	}
 	return int32(markdown.ReadingMinutes(p.Content))
 }
@@ -142,7 +131,7 @@ func (p *Post) Summary() SummaryItem {
 	item := SummaryItem{PostItem: PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}}
 	item.ReadingMinutes = 0
 	if item.Truncated = p.Truncated || !isShort(p.Content); item.Truncated {
-		item.Content, item.ReadingMinutes = p.Excerpt(), p.Minutes()
+		item.Content, item.ReadingMinutes = p.Excerpt(markdown.Show), p.Minutes()
 	}
 	return item
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"math/big"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/gosimple/slug"
@@ -16,12 +17,12 @@ const maxSlugTitle = 80
 // form, such as "hello-world-a3kq…". The end alone identifies the post, so that slugs need no reservation, and every slug
 // that the post had under other titles still finds it. No two posts have the same slug.
 func (p *Post) Slug() string {
-	title := slug.Make(p.Title)
+	title := slugTitle(p.Title)
 	if len(title) > maxSlugTitle {
-		title = title[:maxSlugTitle+1]
-		title = title[:max(strings.LastIndexByte(title, '-'), 0)]
-		if title == "" { // one long word
-			title = slug.Make(p.Title)[:maxSlugTitle]
+		if end := strings.LastIndexByte(title[:maxSlugTitle+1], '-'); end > 0 {
+			title = title[:end]
+		} else { // one long word
+			title = title[:maxSlugTitle]
 		}
 	}
 	if title == "" {
@@ -30,7 +31,26 @@ func (p *Post) Slug() string {
 	return title + "-" + slugID(p.ID)
 }
 
-// PostIDOfSlug returns the id at the end of a slug; "" if there is none.
+// slugTitle is slug.Make, which is slow, for the titles that need no transliteration as well.
+func slugTitle(title string) string {
+	b := make([]byte, 0, len(title))
+	for i := range len(title) {
+		switch c := title[i]; {
+		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_':
+			b = append(b, c)
+		case 'A' <= c && c <= 'Z':
+			b = append(b, c+'a'-'A')
+		case c >= utf8.RuneSelf || c == '&' || c == '@':
+			return slug.Make(title)
+		case c == '"' || c == '\'': // within a word
+		case len(b) > 0 && b[len(b)-1] != '-':
+			b = append(b, '-')
+		}
+	}
+	return strings.Trim(string(b), "-_")
+}
+
+// PostIDOfSlug returns the id at the end of a slug; "" if its end is not an id.
 func PostIDOfSlug(slug string) string { return idOfSlug(slug[strings.LastIndexByte(slug, '-')+1:]) }
 
 // The forms of an id in a slug, which begins with one of these. Forms are never changed, as slugs are in links; a new one

@@ -3,6 +3,9 @@ package blog
 import (
 	"strings"
 	"testing"
+
+	"github.com/gosimple/slug"
+	"pgregory.net/rapid"
 )
 
 func TestSlug(t *testing.T) {
@@ -54,4 +57,13 @@ func TestSlug_IDs(t *testing.T) {
 			t.Errorf("%q finds %s", text, id)
 		}
 	}
+}
+
+func TestSlugTitle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		title := rapid.StringMatching(`[ -~ü\t\n]{0,40}`).Draw(t, "title")
+		if have, want := slugTitle(title), slug.Make(title); have != want {
+			t.Errorf("%q: have %s, want %s", title, have, want)
+		}
+	})
 }

@@ -7,13 +7,16 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// Cache has rendered texts. It is safe for concurrent use.
+// Cache has rendered texts. It is safe for concurrent use. A nil Cache caches nothing.
 type Cache struct {
 	texts *otter.Cache[string, HTML] // by source
 }
 
-// NewCache returns a cache of at most the given number of bytes: of the texts and their HTML.
+// NewCache returns a cache of at most the given number of bytes: of the texts and their HTML. It returns nil for 0.
 func NewCache(bytes int) *Cache {
+	if bytes == 0 {
+		return nil
+	}
 	return &Cache{otter.Must(&otter.Options[string, HTML]{
 		MaximumWeight: uint64(bytes),
 		Weigher: func(source string, h HTML) uint32 {
@@ -23,17 +26,26 @@ func NewCache(bytes int) *Cache {
 	})}
 }
 
-// HTML returns the HTML of a text. A text that Render refuses, which another program must have stored, is shown as it is,
-// in paragraphs.
-func (c *Cache) HTML(source string) HTML {
+// Show is Show, cached.
+func (c *Cache) Show(source string) HTML {
+	if c == nil {
+		return Show(source)
+	}
 	if h, ok := c.texts.GetIfPresent(source); ok {
 		return h
 	}
+	h := Show(source)
+	c.texts.Set(strings.Clone(source), h)
+	return h
+}
+
+// Show renders a text that has been stored. One that Render refuses, which another program must have stored, is shown as
+// it is, in paragraphs.
+func Show(source string) HTML {
 	h, err := Render(source)
 	if err != nil {
-		h = plain(source)
+		return plain(source)
 	}
-	c.texts.Set(strings.Clone(source), h)
 	return h
 }
 

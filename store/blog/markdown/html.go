@@ -3,6 +3,7 @@ package markdown
 import (
 	"bytes"
 	"regexp"
+	"runtime"
 
 	"github.com/microcosm-cc/bluemonday"
 	"github.com/yuin/goldmark"
@@ -21,6 +22,8 @@ type HTML string
 
 // Render renders a text in UTF-8. The error of a text that is built to be slow is a *LimitError.
 func Render(source string) (HTML, error) {
+	slots <- struct{}{}
+	defer func() { <-slots }()
 	text := []byte(source)
 	if err := check(text); err != nil {
 		return "", err
@@ -31,6 +34,9 @@ func Render(source string) (HTML, error) {
 	}
 	return HTML(policy.SanitizeReader(&b).String()), nil
 }
+
+// slots limits how many texts are rendered at a time to the number of processors. The slowest text takes 45 MB.
+var slots = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 var commonMark = goldmark.New(
 	goldmark.WithExtensions(
