@@ -26,12 +26,12 @@ test("a new user chooses a name, writes, edits and deletes, and leaves", async (
   await page.getByLabel("Text").fill("One.\n\nTwo.");
   await page.getByRole("button", { name: "Publish" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "First" })).toBeFocused();
-  await expect(page.locator(".content p")).toHaveText(["One.", "Two."]);
+  await expect(page.locator(".post .content p")).toHaveText(["One.", "Two."]);
 
   await page.getByRole("link", { name: "Edit" }).click();
   await page.getByLabel("Text").fill("Three.");
   await page.getByRole("button", { name: "Save" }).click();
-  await expect(page.locator(".content p")).toHaveText(["Three."]);
+  await expect(page.locator(".post .content p")).toHaveText(["Three."]);
 
   await page.getByLabel("Write a comment").fill("My own.");
   await page.getByRole("button", { name: "Comment", exact: true }).click();
@@ -65,7 +65,7 @@ test("a new user chooses a name, writes, edits and deletes, and leaves", async (
 test("a moderator deletes what others wrote, but edits nothing", async ({ page, gateway }, { project }) => {
   const troll = `troll-${project.name}`;
   await gateway.join(troll);
-  const id = await gateway.publish(troll, "Buy my book");
+  const { id } = await gateway.publish(troll, "Buy my book");
   await gateway.comment(troll, id, "And buy it again.");
   await page.goto("/signin");
   await page.getByLabel(/As a moderator/).check();
@@ -92,15 +92,15 @@ test("a moderator deletes what others wrote, but edits nothing", async ({ page, 
 });
 
 test("an edit of an outdated version is a conflict, with a way out", async ({ page, browser, gateway }) => {
-  const id = await gateway.publish("alan", "Versions", "The first text.");
+  const { slug } = await gateway.publish("alan", "Versions", "The first text.");
   await signInAs(page, "alan");
-  await page.goto(`/posts/${id}/edit`);
+  await page.goto(`/posts/${slug}/edit`);
   await page.getByLabel("Text").fill("My text.");
   const other = await windowOf(browser, gateway, "alan");
-  await other.goto(`/posts/${id}/edit`);
+  await other.goto(`/posts/${slug}/edit`);
   await other.getByLabel("Text").fill("Their text.");
   await other.getByRole("button", { name: "Save" }).click();
-  await expect(other.locator(".content")).toHaveText("Their text.");
+  await expect(other.locator(".post .content")).toHaveText("Their text.");
   await other.context().close();
 
   await page.getByRole("button", { name: "Save" }).click();
@@ -109,11 +109,11 @@ test("an edit of an outdated version is a conflict, with a way out", async ({ pa
   await expect(page.getByLabel("Text")).toHaveValue("My text.");
   await page.getByRole("button", { name: /Go on with mine/ }).click();
   await page.getByRole("button", { name: "Save" }).click();
-  await expect(page.locator(".content")).toHaveText("My text.");
+  await expect(page.locator(".post .content")).toHaveText("My text.");
 });
 
 test("a like that is refused is taken back", async ({ page, gateway }) => {
-  const id = await gateway.publish("ada", "Likes");
+  const { slug } = await gateway.publish("ada", "Likes");
   await signInAs(page, "grace");
   let release = () => {};
   const held = new Promise<void>((resolve) => (release = resolve));
@@ -122,7 +122,7 @@ test("a like that is refused is taken back", async ({ page, gateway }) => {
     const errors = [{ message: "no", extensions: { code: "FORBIDDEN" } }];
     await route.fulfill({ json: { errors, data: null } });
   });
-  await page.goto(`/posts/${id}`);
+  await page.goto(`/posts/${slug}`);
   await page.getByRole("button", { name: "Like" }).click();
   await expect(page.getByText("1 like", { exact: true })).toBeVisible(); // at once
   release();
@@ -138,7 +138,7 @@ test("a like that is refused is taken back", async ({ page, gateway }) => {
 });
 
 test("THROTTLED waits, says so, and succeeds", async ({ page, gateway }) => {
-  const id = await gateway.publish("ada", "Too often");
+  const { slug } = await gateway.publish("ada", "Too often");
   await signInAs(page, "grace");
   let refused = 0;
   await page.route("**/graphql", async (route) => {
@@ -146,7 +146,7 @@ test("THROTTLED waits, says so, and succeeds", async ({ page, gateway }) => {
     const errors = [{ message: "too many", extensions: { code: "THROTTLED", retryAfterMs: 1500 } }];
     return route.fulfill({ json: { errors, data: null } });
   });
-  await page.goto(`/posts/${id}`);
+  await page.goto(`/posts/${slug}`);
   await page.getByLabel("Write a comment").fill("Again and again.");
   await page.getByRole("button", { name: "Comment", exact: true }).dblclick(); // a double click is one comment
   await expect(page.getByText("Too many requests at the moment.")).toBeVisible();

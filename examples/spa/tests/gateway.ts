@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, "..");
 // The documents of the tests, beside those of the application.
 const documents = {
   join: "mutation ($input: CreateUserInput!) { createUser(input: $input) { user { id } } }",
-  publish: "mutation ($input: CreatePostInput!) { createPost(input: $input) { post { id } } }",
+  publish: "mutation ($input: CreatePostInput!) { createPost(input: $input) { post { id slug } } }",
   comment: "mutation ($input: CreateCommentInput!) { createComment(input: $input) { comment { id } } }",
   delete: "mutation ($input: DeletePostInput!) { deletePost(input: $input) { deletedPostId } }",
 };
@@ -87,8 +87,8 @@ export class Gateway {
   }
 
   async publish(user: string, title: string, content = "A text.") {
-    type Created = { createPost: { post: { id: string } } };
-    return (await this.#execute<Created>(user, "publish", { title, content })).createPost.post.id;
+    type Created = { createPost: { post: { id: string; slug: string } } };
+    return (await this.#execute<Created>(user, "publish", { title, content })).createPost.post;
   }
 
   join = (username: string) => this.#execute(username, "join", { username });

@@ -1,10 +1,10 @@
 import { expect, signInAs, test, windowOf } from "./fixtures";
 
 test("two browsers see each other's comment and like", async ({ page, browser, gateway }) => {
-  const id = await gateway.publish("alan", "Seen by two");
+  const { slug } = await gateway.publish("alan", "Seen by two");
   const other = await windowOf(browser, gateway, "grace");
   await signInAs(page, "ada");
-  await Promise.all([page.goto(`/posts/${id}`), other.goto(`/posts/${id}`)]);
+  await Promise.all([page.goto(`/posts/${slug}`), other.goto(`/posts/${slug}`)]);
   for (const [writer, reader, text] of [[page, other, "From ada."], [other, page, "From grace."]] as const) {
     await writer.getByLabel("Write a comment").fill(text);
     await writer.getByRole("button", { name: "Comment", exact: true }).click();
@@ -28,8 +28,8 @@ test("two browsers see each other's comment and like", async ({ page, browser, g
 });
 
 test("a post that is deleted says so", async ({ page, gateway }) => {
-  const id = await gateway.publish("alan", "Gone soon");
-  await page.goto(`/posts/${id}`);
+  const { id, slug } = await gateway.publish("alan", "Gone soon");
+  await page.goto(`/posts/${slug}`);
   await expect(page.getByRole("heading", { name: "Gone soon" })).toBeVisible();
   await gateway.delete("alan", id);
   await expect(page.getByText("This post has just been deleted.")).toBeVisible();

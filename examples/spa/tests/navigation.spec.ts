@@ -19,9 +19,9 @@ test("back and forward keep the scroll position, and more posts load as one scro
 });
 
 test("the keyboard alone reads, likes and comments", async ({ page, gateway }) => {
-  const id = await gateway.publish("alan", "By keys");
+  const { slug } = await gateway.publish("alan", "By keys");
   await signInAs(page, "ada");
-  await page.goto(`/posts/${id}`);
+  await page.goto(`/posts/${slug}`);
   await expect(page.getByRole("heading", { name: "By keys" })).toBeVisible();
   await page.keyboard.press("Tab");
   await expect(page.getByRole("link", { name: "Skip to the content" })).toBeFocused();
@@ -41,10 +41,17 @@ test("the keyboard alone reads, likes and comments", async ({ page, gateway }) =
 
 test("long words and right-to-left text stay within the page", async ({ page, gateway }) => {
   const word = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
-  const id = await gateway.publish("alan", `${word} ${word}`, `${word}${word}\n\nשלום עולם`);
+  const { id, slug } = await gateway.publish("alan", `${word} ${word}`, `${word}${word}\n\nשלום עולם`);
   await gateway.comment("alan", id, "مرحبا بالعالم");
-  await page.goto(`/posts/${id}`);
-  await expect(page.getByText("שלום עולם")).toHaveCSS("direction", "rtl");
+  await page.goto(`/posts/${slug}`);
+  expect(await page.getByText("שלום עולם").evaluate(fromTheRight)).toBe(true);
   await expect(page.getByText("مرحبا بالعالم")).toHaveCSS("direction", "rtl");
   expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
 });
+
+/** Returns whether the text of a paragraph ends where the paragraph does. */
+function fromTheRight(paragraph: Element) {
+  const text = document.createRange();
+  text.selectNodeContents(paragraph);
+  return Math.abs(text.getBoundingClientRect().right - paragraph.getBoundingClientRect().right) < 2;
+}

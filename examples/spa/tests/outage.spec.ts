@@ -3,9 +3,9 @@ import { expect, signInAs, test } from "./fixtures";
 test.use({ expectedErrors: /Failed to load resource|WebSocket/ });
 
 test("the gateway is killed while a comment is sent and a post is written", async ({ page, context, gateway }) => {
-  const id = await gateway.publish("alan", "Before the fall");
+  const { slug } = await gateway.publish("alan", "Before the fall");
   await signInAs(page, "ada");
-  await page.goto(`/posts/${id}`);
+  await page.goto(`/posts/${slug}`);
   const writing = await context.newPage();
   await signInAs(writing, "ada");
   await writing.goto("/write");
@@ -42,9 +42,9 @@ test("the gateway is killed while a comment is sent and a post is written", asyn
 });
 
 test("a reload while a comment is sent loses and doubles nothing", async ({ page, gateway }) => {
-  const id = await gateway.publish("alan", "Reloaded");
+  const { slug } = await gateway.publish("alan", "Reloaded");
   await signInAs(page, "ada");
-  await page.goto(`/posts/${id}`);
+  await page.goto(`/posts/${slug}`);
   await page.route("**/graphql", async (route) => {
     await route.fetch(); // written, and the response is lost
     await route.abort();
@@ -88,9 +88,9 @@ test("a slow response is waited for, and the page says so", async ({ page }) => 
 });
 
 test("offline is shown, and what was missed is there afterwards", async ({ page, context, gateway }) => {
-  const id = await gateway.publish("alan", "In the tunnel");
+  const { id, slug } = await gateway.publish("alan", "In the tunnel");
   await signInAs(page, "ada");
-  await page.goto(`/posts/${id}`);
+  await page.goto(`/posts/${slug}`);
   await expect(page.getByRole("heading", { name: "0 comments" })).toBeVisible();
   await context.setOffline(true);
   await page.getByRole("button", { name: "Like" }).click();

@@ -32,10 +32,10 @@ test("post", async ({ page }) => {
 
 test("post, signed in", async ({ page, gateway }) => {
   await signInAs(page, "ada");
-  const text = "It weaves algebraic patterns.\n\nThe loom weaves flowers.";
-  const id = await gateway.publish("ada", "On the Analytical Engine", text);
+  const text = "It weaves *algebraic patterns*.\n\n## Looms\n\n> The loom weaves flowers.\n\n- cards\n- `mill`";
+  const { id, slug } = await gateway.publish("ada", "On the Analytical Engine", text);
   await gateway.comment("grace", id, "And both are programmed by cards.");
-  await page.goto(`/posts/${id}`);
+  await page.goto(`/posts/${slug}`);
   await expect(page.getByRole("link", { name: "Edit" })).toBeVisible();
   await page.getByLabel("Write a comment").fill("The cards are the better part of it.");
 });
@@ -50,7 +50,8 @@ test("writing", async ({ page }) => {
   await signInAs(page, "ada");
   await page.goto("/write");
   await page.getByLabel("Title").fill("What a lease teaches about time");
-  await page.getByLabel("Text").fill("A lease is a promise with an end.\n\nSo every write carries its number.");
+  await page.getByLabel("Text").fill("A lease is a **promise** with an end.\n\n## Numbers\n\nSo every write has one.");
+  await expect(page.getByRole("region", { name: "Preview" }).getByRole("heading")).toBeVisible();
 });
 
 test("settings", async ({ page }) => {

@@ -53,10 +53,10 @@ function Pages() {
     <ErrorBoundary key={location} fallback={(error) => <PageError error={error} />}>
       <Switch>
         <Route path="/"><Loading as={<ListSkeleton />}><FeedPage /></Loading></Route>
-        <Route path="/posts/:id">
-          {({ id }) => <Loading as={<ArticleSkeleton />}><PostPage id={id} /></Loading>}
+        <Route path="/posts/:slug">
+          {({ slug }) => <Loading as={<ArticleSkeleton />}><PostPage slug={slug} /></Loading>}
         </Route>
-        <Route path="/posts/:id/edit">{({ id }) => <Loading><EditPage id={id} /></Loading>}</Route>
+        <Route path="/posts/:slug/edit">{({ slug }) => <Loading><EditPage slug={slug} /></Loading>}</Route>
         <Route path="/authors/:username">
           {({ username }) => <Loading as={<ListSkeleton />}><AuthorPage username={username} /></Loading>}
         </Route>

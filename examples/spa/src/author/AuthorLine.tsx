@@ -1,10 +1,11 @@
+import type { ReactNode } from "react";
 import { graphql, useFragment } from "react-relay/hooks";
 import type { AuthorLine_post$key } from "../__generated__/AuthorLine_post.graphql";
 import { Time } from "../ui/Time";
 import { AuthorLink } from "./AuthorLink";
 
 /** Who has written a post, and when. */
-export function AuthorLine({ post }: { post: AuthorLine_post$key }) {
+export function AuthorLine({ post, children }: { post: AuthorLine_post$key; children?: ReactNode }) {
   const { author, createdAt, updatedAt } = useFragment(
     graphql`
       fragment AuthorLine_post on Post {
@@ -22,6 +23,7 @@ export function AuthorLine({ post }: { post: AuthorLine_post$key }) {
       <AuthorLink user={author} />
       <Time value={createdAt} />
       {updatedAt && <span>edited <Time value={updatedAt} /></span>}
+      {children}
     </p>
   );
 }

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { graphql, useFragment } from "react-relay/hooks";
 import type { Comment_comment$key } from "../__generated__/Comment_comment.graphql";
 import { AuthorLink } from "../author/AuthorLink";
-import { Paragraphs } from "../ui/Paragraphs";
+import { Html } from "../ui/Html";
 import { Time } from "../ui/Time";
 import { DeleteComment } from "./DeleteComment";
 import { EditComment } from "./EditComment";
@@ -19,6 +19,7 @@ export function Comment({ comment, pending }: Props) {
       @argumentDefinitions(signedIn: { type: "Boolean!", provider: "../session/signedIn.relayprovider" }) {
         id
         content
+        contentHtml
         createdAt
         updatedAt
         viewerCanUpdate @include(if: $signedIn)
@@ -31,7 +32,7 @@ export function Comment({ comment, pending }: Props) {
     `,
     comment,
   );
-  const { id, content, createdAt, updatedAt, author, viewerCanUpdate, viewerCanDelete } = data;
+  const { id, content, contentHtml, createdAt, updatedAt, author, viewerCanUpdate, viewerCanDelete } = data;
   const [editing, setEditing] = useState(false);
   return (
     <article className="comment" aria-busy={pending}>
@@ -40,11 +41,9 @@ export function Comment({ comment, pending }: Props) {
         {pending ? <span>Sending…</span> : <Time value={createdAt} />}
         {updatedAt && <span>edited <Time value={updatedAt} /></span>}
       </header>
-      {editing ? (
-        <EditComment comment={data} onClose={() => { setEditing(false); }} />
-      ) : (
-        <Paragraphs text={content} className="text" />
-      )}
+      {editing && <EditComment comment={data} onClose={() => { setEditing(false); }} />}
+      {!editing && pending && <p className="text" dir="auto">{content}</p>}
+      {!editing && !pending && <Html html={contentHtml} className="text" />}
       {viewerCanDelete && !editing && (
         <footer>
           {viewerCanUpdate && (

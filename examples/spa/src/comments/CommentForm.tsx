@@ -56,6 +56,7 @@ export function CommentForm({ postId, connection, commentCount }: Props) {
     const comment = {
       id: pendingId(key),
       content,
+      contentHtml: "", // only the gateway renders it
       author: viewer,
       createdAt: new Date().toISOString(),
       updatedAt: null,

@@ -24,6 +24,7 @@ export function EditComment({ comment, onClose }: { comment: EditComment_comment
       fragment EditComment_comment on Comment {
         id
         content
+        contentHtml
         updatedAt
       }
     `,

@@ -6,10 +6,10 @@ import "./PostCard.css";
 
 /** A post in a list. */
 export function PostCard({ post }: { post: PostCard_post$key }) {
-  const { id, title, excerpt, likeCount, commentCount, ...data } = useFragment(
+  const { slug, title, excerpt, likeCount, commentCount, ...data } = useFragment(
     graphql`
       fragment PostCard_post on Post {
-        id
+        slug
         title
         excerpt
         likeCount
@@ -23,7 +23,7 @@ export function PostCard({ post }: { post: PostCard_post$key }) {
     <article className="post-card">
       <AuthorLine post={data} />
       <h2 dir="auto">
-        <Link href={`/posts/${id}`}>{title}</Link>
+        <Link href={`/posts/${slug}`}>{title}</Link>
       </h2>
       <p className="excerpt" dir="auto">{excerpt}{/[\p{L}\p{N},;:]$/u.test(excerpt) && "…"}</p>
       <p className="counts">

@@ -13,11 +13,12 @@ import { execute } from "./execute";
 import { GatewayError, type ResponseError } from "./errors";
 import { retrying } from "./retry";
 
-const fetchOperation: FetchFunction = (request, variables, { force }) =>
+const fetchOperation: FetchFunction = (request, variables, { force, metadata }) =>
   Observable.create<GraphQLResponse>((sink) => {
     const controller = new AbortController();
     const { signal } = controller;
-    retrying(() => execute(request, variables, { force: force === true, signal }), signal).then(
+    const options = { force: force === true, post: metadata?.post === true, signal };
+    retrying(() => execute(request, variables, options), signal).then(
       (response) => {
         sink.next(response);
         sink.complete();

@@ -11,13 +11,19 @@ interface Body {
   extensions?: { cost?: { predictedRU: number; actualRU: number } };
 }
 
+interface Options {
+  force: boolean; // ask the gateway also if the browser has cached a response
+  post: boolean; // send a query by POST
+  signal: AbortSignal;
+}
+
 /** Executes a query or mutation once. */
 export async function execute(
   request: RequestParameters,
   variables: Variables,
-  { force, signal }: { force: boolean; signal: AbortSignal },
+  options: Options,
 ): Promise<GraphQLResponse> {
-  const response = await transmit(request, variables, { force, signal });
+  const response = await transmit(request, variables, options);
   const body = await parse(response);
   recordCost(request.name, body.extensions?.cost);
   if (body.errors && (request.operationKind === "mutation" || isEmpty(body.data))) throw new GatewayError(body.errors);
@@ -28,11 +34,11 @@ export async function execute(
 async function transmit(
   request: RequestParameters,
   variables: Variables,
-  { force, signal }: { force: boolean; signal: AbortSignal },
+  { force, post, signal }: Options,
 ) {
   const id = request.id ?? "";
   const text = await textOf(request);
-  if (request.operationKind === "query" && !text) {
+  if (request.operationKind === "query" && !text && !post) {
     return send(queryURL(id, variables), { cache: force ? "no-cache" : "default" }, signal);
   }
   const body = JSON.stringify(text ? { query: text, variables } : { documentId: id, variables });

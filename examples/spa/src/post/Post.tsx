@@ -15,6 +15,7 @@ export function Post({ post }: { post: Post_post$key }) {
       fragment Post_post on Post {
         id
         title
+        readingMinutes
         ...AuthorLine_post
         ...PostContent_post
         ...LikeButton_post
@@ -30,7 +31,9 @@ export function Post({ post }: { post: Post_post$key }) {
       <article className="post">
         <header>
           <PageHeading title={data.title} />
-          <AuthorLine post={data} />
+          <AuthorLine post={data}>
+            {data.readingMinutes != null && <span>{data.readingMinutes} min read</span>}
+          </AuthorLine>
         </header>
         {deleted && <p role="alert" className="notice">This post has just been deleted.</p>}
         <PostContent post={data} />

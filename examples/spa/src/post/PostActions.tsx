@@ -18,11 +18,12 @@ const deleteMutation = graphql`
 
 /** What authors can do with a post of theirs, and moderators with any. */
 export function PostActions({ post }: { post: PostActions_post$key }) {
-  const { id, viewerCanUpdate, viewerCanDelete } = useFragment(
+  const { id, slug, viewerCanUpdate, viewerCanDelete } = useFragment(
     graphql`
       fragment PostActions_post on Post
       @argumentDefinitions(signedIn: { type: "Boolean!", provider: "../session/signedIn.relayprovider" }) {
         id
+        slug
         viewerCanUpdate @include(if: $signedIn)
         viewerCanDelete @include(if: $signedIn)
       }
@@ -47,7 +48,7 @@ export function PostActions({ post }: { post: PostActions_post$key }) {
   }
   return (
     <div className="post-actions">
-      {viewerCanUpdate && <Link href={`/posts/${id}/edit`} className="button">Edit</Link>}
+      {viewerCanUpdate && <Link href={`/posts/${slug}/edit`} className="button">Edit</Link>}
       {!asking && <button type="button" className="button" onClick={() => { setAsking(true); }}>Delete…</button>}
       {asking && (
         <>

@@ -1,15 +1,15 @@
 import { graphql, useFragment } from "react-relay/hooks";
 import type { PostContent_post$key } from "../__generated__/PostContent_post.graphql";
-import { Paragraphs } from "../ui/Paragraphs";
+import { Html } from "../ui/Html";
 
 export function PostContent({ post }: { post: PostContent_post$key }) {
-  const { content } = useFragment(
+  const { contentHtml } = useFragment(
     graphql`
       fragment PostContent_post on Post {
-        content
+        contentHtml
       }
     `,
     post,
   );
-  return <Paragraphs className="content" text={content ?? ""} />;
+  return <Html className="content" html={contentHtml ?? ""} />;
 }

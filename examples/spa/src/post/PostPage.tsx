@@ -1,21 +1,25 @@
 import { graphql, useLazyLoadQuery } from "react-relay/hooks";
+import { Redirect } from "wouter";
 import type { PostPageQuery } from "../__generated__/PostPageQuery.graphql";
 import { NotFoundPage } from "../app/NotFoundPage";
 import { useFetchPolicy } from "../app/navigation";
 import { Post } from "./Post";
 
-/** A post with its comments. */
-export default function PostPage({ id }: { id: string }) {
-  const { post } = useLazyLoadQuery<PostPageQuery>(
+/** A post with its comments. The slug of a former title redirects to the present one. */
+export default function PostPage({ slug }: { slug: string }) {
+  const { postBySlug: post } = useLazyLoadQuery<PostPageQuery>(
     graphql`
-      query PostPageQuery($id: ID!) {
-        post(id: $id) {
+      query PostPageQuery($slug: String!) {
+        postBySlug(slug: $slug) {
+          slug
           ...Post_post
         }
       }
     `,
-    { id },
+    { slug },
     { fetchPolicy: useFetchPolicy() },
   );
-  return post ? <Post post={post} /> : <NotFoundPage />;
+  if (!post) return <NotFoundPage />;
+  if (post.slug !== slug) return <Redirect to={`/posts/${post.slug}`} replace />;
+  return <Post post={post} />;
 }

@@ -5,12 +5,14 @@ import type { useLivePostDeletedSubscription } from "../__generated__/useLivePos
 import type { useLivePostSubscription } from "../__generated__/useLivePostSubscription.graphql";
 import { codeOf } from "../network/errors";
 
+// Without the slug, which follows the title: the address of a page stays until the reader leaves it.
 const changed = graphql`
   subscription useLivePostSubscription($id: ID!) {
     postChanged(id: $id) {
       id
       title
-      content
+      contentHtml
+      readingMinutes
       updatedAt
       version
       likeCount

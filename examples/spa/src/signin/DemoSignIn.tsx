@@ -26,10 +26,6 @@ export function DemoSignIn({ page }: { page: string }) {
           </li>
         ))}
       </ul>
-      <label className="check">
-        <input type="checkbox" checked={moderator} onChange={(event) => { setModerator(event.target.checked); }} />
-        As a moderator, who can delete what others wrote
-      </label>
       <form onSubmit={submit}>
         <label htmlFor="name">Or anyone else: a new name is a new user</label>
         <div className="actions">
@@ -47,6 +43,10 @@ export function DemoSignIn({ page }: { page: string }) {
           <button type="submit" className="button primary">Sign in</button>
         </div>
       </form>
+      <label className="check">
+        <input type="checkbox" checked={moderator} onChange={(event) => { setModerator(event.target.checked); }} />
+        As a moderator, who can delete what others wrote
+      </label>
     </>
   );
 }

@@ -1,16 +1,17 @@
 import { useEffect, useRef } from "react";
-import { Paragraphs } from "../ui/Paragraphs";
+import { Html } from "../ui/Html";
 import type { PostFields } from "./PostForm";
 
 interface Props {
   current: PostFields;
+  html: string; // of its content
   saved: boolean;
   onKeep: () => void;
   onTake: () => void;
 }
 
 /** Shows an author the text that was published while they edited an older one, and asks which to go on with. */
-export function Conflict({ current, saved, onKeep, onTake }: Props) {
+export function Conflict({ current, html, saved, onKeep, onTake }: Props) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
   if (saved) {
@@ -28,7 +29,7 @@ export function Conflict({ current, saved, onKeep, onTake }: Props) {
       <p>Nothing is lost: this is the published text, and yours is in the form below.</p>
       <blockquote>
         <h3 dir="auto">{current.title}</h3>
-        <Paragraphs text={current.content} />
+        <Html html={html} />
       </blockquote>
       <div className="actions">
         <button type="button" className="button" onClick={onKeep}>Go on with mine, which will replace it</button>

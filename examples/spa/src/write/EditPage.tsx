@@ -6,28 +6,26 @@ import { RequireUser } from "../session/RequireUser";
 import { EditPost } from "./EditPost";
 
 /** Edits a post of the viewer's own. */
-export default function EditPage({ id }: { id: string }) {
-  const { post } = useLazyLoadQuery<EditPageQuery>(
+export default function EditPage({ slug }: { slug: string }) {
+  const { postBySlug: post } = useLazyLoadQuery<EditPageQuery>(
     graphql`
-      query EditPageQuery($id: ID!) {
-        post(id: $id) {
-          author {
-            id
-          }
+      query EditPageQuery($slug: String!) {
+        postBySlug(slug: $slug) {
+          viewerCanUpdate
           ...EditPost_post
         }
       }
     `,
-    { id },
+    { slug },
     { fetchPolicy: "network-only" },
   );
   if (!post) return <NotFoundPage />;
   return (
     <RequireUser>
-      {(viewer) => (
-        <section className="page">
+      {() => (
+        <section className="page wide">
           <PageHeading title="Edit the post" hidden />
-          {viewer.id === post.author.id ? <EditPost post={post} /> : <p>Only its author can edit a post.</p>}
+          {post.viewerCanUpdate ? <EditPost post={post} /> : <p>Only its author can edit a post.</p>}
         </section>
       )}
     </RequireUser>

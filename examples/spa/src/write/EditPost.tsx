@@ -15,6 +15,7 @@ const mutation = graphql`
   mutation EditPostMutation($input: UpdatePostInput!) {
     updatePost(input: $input) {
       post {
+        slug
         ...Post_post
         ...EditPost_post
       }
@@ -32,12 +33,14 @@ const query = graphql`
 
 /** The form for a post. It edits the version with which the edit began, until the author settles a conflict. */
 export function EditPost({ post }: { post: EditPost_post$key }) {
-  const { id, title, content, version } = useFragment(
+  const { id, slug, title, content, contentHtml, version } = useFragment(
     graphql`
       fragment EditPost_post on Post {
         id
+        slug
         title
         content
+        contentHtml
         version
       }
     `,
@@ -50,15 +53,15 @@ export function EditPost({ post }: { post: EditPost_post$key }) {
   const [refused, setRefused] = useState(false);
   const [, navigate] = useLocation();
 
-  function done() {
+  function done(next: string) {
     discard();
     announce("Your changes are published.");
-    navigate(`/posts/${id}`, { replace: true });
+    navigate(`/posts/${next}`, { replace: true });
   }
   function save() {
     update.run({
       variables: { input: { id, title: draft.title, content: draft.content, version: draft.version } },
-      onCompleted: done,
+      onCompleted: ({ updatePost }) => { done(updatePost?.post.slug ?? slug); }, // of the new title
       onError: (error) => {
         if (codeOf(error) !== "CONFLICT") return;
         fetchQuery<EditPostQuery>(environment, query, { id }, { networkCacheConfig: { force: true } }).subscribe({
@@ -77,6 +80,7 @@ export function EditPost({ post }: { post: EditPost_post$key }) {
       {conflict && (
         <Conflict
           current={current}
+          html={contentHtml ?? ""}
           saved={saved}
           onKeep={() => { change({ version: current.version }); }}
           onTake={() => { change(current); }}
@@ -90,7 +94,7 @@ export function EditPost({ post }: { post: EditPost_post$key }) {
         error={conflict ? undefined : update.error}
         action={update.busy ? "Saving…" : "Save"}
       >
-        <Link href={`/posts/${id}`} className="button" onClick={discard}>Cancel</Link>
+        <Link href={`/posts/${slug}`} className="button" onClick={discard}>Cancel</Link>
       </PostForm>
     </>
   );

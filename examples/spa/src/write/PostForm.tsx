@@ -2,6 +2,7 @@ import type { ReactNode, SubmitEvent } from "react";
 import { invalidFields } from "../network/errors";
 import { ErrorNote } from "../ui/ErrorNote";
 import { SubmitButton } from "../ui/SubmitButton";
+import { Preview } from "./Preview";
 import "./PostForm.css";
 
 export interface PostFields {
@@ -43,21 +44,27 @@ export function PostForm({ fields, onChange, onSubmit, busy, error, action, chil
         aria-describedby="form-error"
         onChange={(event) => { onChange({ title: event.target.value.replaceAll("\n", " ") }); }}
       />
-      <label htmlFor="content">Text</label>
-      <textarea
-        id="content"
-        className="content"
-        dir="auto"
-        required
-        maxLength={100_000}
-        readOnly={busy}
-        value={fields.content}
-        aria-invalid={invalid.has("content")}
-        aria-describedby="content-hint form-error"
-        onChange={(event) => { onChange({ content: event.target.value }); }}
-      />
+      <div className="beside">
+        <div>
+          <label htmlFor="content">Text</label>
+          <textarea
+            id="content"
+            className="content"
+            dir="auto"
+            required
+            maxLength={100_000}
+            readOnly={busy}
+            value={fields.content}
+            aria-invalid={invalid.has("content")}
+            aria-describedby="content-hint form-error"
+            onChange={(event) => { onChange({ content: event.target.value }); }}
+          />
+        </div>
+        <Preview text={fields.content} />
+      </div>
       <p id="content-hint" className="hint">
-        An empty line begins a paragraph. What you write is kept in this tab as you type.
+        Markdown: an empty line begins a paragraph, <code># </code> a heading, <code>- </code> a list;{" "}
+        <code>**bold**</code>, <code>[link](https://…)</code>. What you write is kept in this tab as you type.
       </p>
       <div id="form-error">
         <ErrorNote error={error} />

@@ -12,7 +12,7 @@ const mutation = graphql`
   mutation WritePageMutation($input: CreatePostInput!) {
     createPost(input: $input) {
       post {
-        id
+        slug
         ...Post_post
       }
     }
@@ -36,13 +36,13 @@ function NewPost() {
         if (!createPost) return;
         discard();
         announce("Your post is published.");
-        navigate(`/posts/${createPost.post.id}`, { replace: true });
+        navigate(`/posts/${createPost.post.slug}`, { replace: true });
       },
     });
   }
   const empty = draft.title === "" && draft.content === "";
   return (
-    <section className="page">
+    <section className="page wide">
       <PageHeading title="Write a post" hidden />
       <PostForm
         fields={draft}
