@@ -32,7 +32,8 @@ test("post", async ({ page }) => {
 
 test("post, signed in", async ({ page, gateway }) => {
   await signInAs(page, "ada");
-  const text = "It weaves *algebraic patterns*.\n\n## Looms\n\n> The loom weaves flowers.\n\n- cards\n- `mill`";
+  const text = "It weaves *algebraic patterns*.\n\n## Looms\n\n> The loom weaves flowers.\n\n- cards\n- `mill`\n\n" +
+    "| part | wheels |\n|---|---:|\n| mill | 1,000 |\n| store | 50,000 |";
   const { id, slug } = await gateway.publish("ada", "On the Analytical Engine", text);
   await gateway.comment("grace", id, "And both are programmed by cards.");
   await page.goto(`/posts/${slug}`);
