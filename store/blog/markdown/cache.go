@@ -3,6 +3,7 @@ package markdown
 import (
 	"html"
 	"strings"
+	"time"
 
 	"github.com/maypok86/otter/v2"
 )
@@ -12,13 +13,17 @@ type Cache struct {
 	texts *otter.Cache[string, HTML] // by source
 }
 
+// unused is how long a text is cached after it was last shown: deleted ones are forgotten.
+const unused = 10 * time.Minute
+
 // NewCache returns a cache of at most the given number of bytes: of the texts and their HTML. It returns nil for 0.
 func NewCache(bytes int) *Cache {
 	if bytes == 0 {
 		return nil
 	}
 	return &Cache{otter.Must(&otter.Options[string, HTML]{
-		MaximumWeight: uint64(bytes),
+		MaximumWeight:    uint64(bytes),
+		ExpiryCalculator: otter.ExpiryAccessing[string, HTML](unused),
 		Weigher: func(source string, h HTML) uint32 {
 			const entry = 150 // bytes of the cache's own
 			return uint32(len(source) + len(h) + entry)
