@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"byline/store/cosmos/itemcache"
@@ -41,13 +42,33 @@ func viewerKey(viewer string) string { return "viewer " + viewer }
 
 // cachedResponse is a response without errors.
 type cachedResponse struct {
-	body      []byte
+	key       cacheKey
+	plain     encodedBody
 	readSet   *itemcache.ReadSet
 	tag       string  // the ETag, if HTTP caches may store it; else ""
 	operation string  // the name of the operation
 	predicted float64 // RU
 
-	held limit.Shared // the memory of body, while it is being sent
+	compressed [len(codings)]atomic.Pointer[encodedBody] // nil: no client has asked for it
+}
+
+// encodedBody is a body in one coding.
+type encodedBody struct {
+	coding *coding // nil: it is not compressed
+	bytes  []byte
+
+	held limit.Shared // the memory of bytes, while they are being sent
+}
+
+// bytes returns how many bytes the body has in all its codings.
+func (c *cachedResponse) bytes() int {
+	n := cap(c.plain.bytes)
+	for i := range c.compressed {
+		if e := c.compressed[i].Load(); e != nil {
+			n += cap(e.bytes)
+		}
+	}
+	return n
 }
 
 const (
@@ -62,7 +83,7 @@ func newResponseCache(s *store.Store, bytes int, hit func(ctx context.Context, o
 		c.entries = otter.Must(&otter.Options[cacheKey, *cachedResponse]{
 			MaximumWeight: uint64(bytes),
 			Weigher: func(k cacheKey, cached *cachedResponse) uint32 {
-				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cap(cached.body) + entryBytes + cached.readSet.Bytes())
+				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cached.bytes() + entryBytes + cached.readSet.Bytes())
 			},
 		})
 	}
@@ -106,9 +127,9 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 	}
 	personal := caller.personal.Load()
 	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == "" // the request has the hash or id of the document
-	cached := &cachedResponse{body: encode(response), readSet: caller.readSet}
+	cached := &cachedResponse{plain: encodedBody{bytes: encode(response)}, readSet: caller.readSet}
 	if public {
-		cached.tag = tagOf(cached.body)
+		cached.tag = tagOf(cached.plain.bytes)
 	}
 	if c.entries == nil || caller.registers || len(in.text) > maxCacheKey {
 		return cached
@@ -117,20 +138,45 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 	if personal {
 		k.viewer = viewerKey(caller.viewer)
 	}
-	cached.operation, cached.predicted = caller.operation, caller.Meter.Prediction()
+	cached.key, cached.operation, cached.predicted = k, caller.operation, caller.Meter.Prediction()
 	c.entries.Set(k, cached)
 	return cached
 }
 
-// write sends the response, with caching headers if HTTP caches may store it.
-func (c *cachedResponse) write(w http.ResponseWriter, r *http.Request) {
+// encoded returns the body of a response in the coding that a client prefers. It compresses a body once, and keeps
+// the result with the entry.
+func (c *responseCache) encoded(cached *cachedResponse, r *http.Request) *encodedBody {
+	chosen := codingFor(r.Header["Accept-Encoding"], len(cached.plain.bytes))
+	if chosen == nil {
+		return &cached.plain
+	}
+	kept := &cached.compressed[chosen.index]
+	if e := kept.Load(); e != nil {
+		return e
+	}
+	e := &encodedBody{coding: chosen, bytes: chosen.compress(cached.plain.bytes)}
+	if !kept.CompareAndSwap(nil, e) {
+		return kept.Load() // another request has been faster
+	}
+	if c.entries != nil {
+		c.entries.ComputeIfPresent(cached.key, func(entry *cachedResponse) (*cachedResponse, otter.ComputeOp) {
+			if entry == cached {
+				return entry, otter.WriteOp // it weighs more now
+			}
+			return entry, otter.CancelOp
+		})
+	}
+	return e
+}
+
+// write sends the response in a coding, with caching headers if HTTP caches may store it.
+func (c *cachedResponse) write(w http.ResponseWriter, r *http.Request, body *encodedBody) {
 	if c.tag != "" && isPublic(r) {
-		if maxAge := publicMaxAge - c.readSet.Age(); maxAge >= time.Second {
-			writePublic(w, r, c.body, c.tag, maxAge)
+		if maxAge := publicMaxAge - c.readSet.Age(); maxAge >= time.Second && setPublic(w, r, c.tag, maxAge) {
 			return
 		}
 	}
-	writeBody(w, http.StatusOK, c.body)
+	body.write(w, http.StatusOK)
 }
 
 // publicMaxAge is how old a public response from an HTTP cache may be. It is the lag that projections
@@ -144,32 +190,32 @@ func isPublic(r *http.Request) bool {
 		RequestOf(r.Context()).Meter.Detail == cost.None
 }
 
-// tagOf returns the entity tag of a response body.
+// tagOf returns the entity tag of a response body. It is weak, since it is that of all codings of the body.
 func tagOf(body []byte) string {
 	sum := sha256.Sum256(body)
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// writePublic writes a response that HTTP caches may serve for maxAge, or 304 Not Modified if the
-// client has it.
-func writePublic(w http.ResponseWriter, r *http.Request, body []byte, tag string, maxAge time.Duration) {
+// setPublic sets the headers of a response that HTTP caches may serve for maxAge. It responds with 304 Not Modified
+// and returns true if the client has the response.
+func setPublic(w http.ResponseWriter, r *http.Request, tag string, maxAge time.Duration) (unchanged bool) {
 	h := w.Header()
 	h.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(maxAge.Seconds())))
 	h.Set("ETag", tag)
 	h.Del(requestIDHeader) // a cache would send it to other clients
-	if matches(r.Header.Values("If-None-Match"), tag) {
-		h.Del("Content-Type")
-		w.WriteHeader(http.StatusNotModified)
-		return
+	if !matches(r.Header.Values("If-None-Match"), tag) {
+		return false
 	}
-	writeBody(w, http.StatusOK, body)
+	h.Del("Content-Type")
+	w.WriteHeader(http.StatusNotModified)
+	return true
 }
 
 // matches reports whether an If-None-Match header has the tag, by weak comparison (RFC 9110,
 // section 13.1.2). The tag must not contain a comma.
 func matches(header []string, tag string) bool {
 	for item := range strings.SplitSeq(strings.Join(header, ","), ",") {
-		if item = strings.TrimSpace(item); item == "*" || strings.TrimPrefix(item, "W/") == tag {
+		if item = strings.TrimSpace(item); item == "*" || strings.TrimPrefix(item, "W/") == strings.TrimPrefix(tag, "W/") {
 			return true
 		}
 	}
