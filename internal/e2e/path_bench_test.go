@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -106,9 +107,11 @@ func (t *pathTable) add(b *testing.B, way string, p cpuPattern, blog *cpuBlog, s
 		row.bytes, row.time = append(row.bytes, body), append(row.time, took[i].perRequest())
 		b.ReportMetric(body, strings.TrimPrefix(s.name+"-bytes/op", "-"))
 	}
-	if b.N >= minSamples || testing.Short() {
-		*t = append(*t, row)
+	if b.N < minSamples && !testing.Short() {
+		return
 	}
+	*t = slices.DeleteFunc(*t, func(r *pathRow) bool { return r.way == way && r.pattern == p.name }) // of a shorter run
+	*t = append(*t, row)
 }
 
 // reportedRequests is the number of requests whose cost reports are averaged.
