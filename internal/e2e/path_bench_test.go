@@ -31,6 +31,7 @@ const (
 //
 //	go test ./internal/e2e -run '^$' -bench Path -benchtime 5000x -cpu.users 200 -path.before /tmp/byline-before
 func BenchmarkPath(b *testing.B) {
+	makeProfileDir(b)
 	if testing.Short() {
 		*cpuUsers = min(*cpuUsers, 10)
 	}
