@@ -9,17 +9,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/graph/cost"
+	"byline/store/blog"
 )
 
 // The explained requests of each field are exactly those that its execution sends.
 func TestExplain_MatchesExecution(t *testing.T) {
 	b := smallBlog(t, Options{})
+	b.names["slug:engines"] = (&blog.Post{ID: b.postID(t, "engines")}).Slug()
 	seen := map[string]bool{}
 	for _, document := range []string{
 		`{ user(id: "<user:ada>") { username } }`,
 		`{ viewer { username } }`,
 		`{ userByUsername(username: "Ada") { username } }`,
 		`{ post(id: "<post:engines>") { title } }`,
+		`{ postBySlug(slug: "<slug:engines>") { title } }`,
+		`{ postBySlug(slug: "<slug:engines>") { title comments { edges { cursor } } } }`,
+		`{ renderMarkdown(text: "a") }`,
+		`{ feed(first: 2) { edges { node { readingMinutes } } } }`,
 		`{ node(id: "<user:ada>") { ... on User { username } } }`,
 		`{ node(id: "<post:engines>") { ... on Post { title } } }`,
 		`{ node(id: "<comment:Poor thing.>") { id } }`,

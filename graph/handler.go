@@ -19,6 +19,7 @@ import (
 	"byline/graph/refusal"
 	"byline/graph/transport"
 	"byline/store"
+	"byline/store/blog/markdown"
 )
 
 // Options of the edge. Store is required.
@@ -75,6 +76,9 @@ type Options struct {
 	// ResponseCacheBytes is the memory of the response cache. An entry is valid until the item
 	// cache of Store learns of a change to what was read for it. Default: no response cache.
 	ResponseCacheBytes int
+
+	// HTMLCacheBytes is the memory of the cache of rendered texts, which their sources identify. Default: no such cache.
+	HTMLCacheBytes int
 
 	// Capacity is how much is executed and held at a time. Default: that of its zero value.
 	Capacity limit.Capacity
@@ -163,7 +167,7 @@ func transportOptions(o Options) (to transport.Options, err error) {
 
 // newExecutor assembles the schema, its resolvers, and the extensions around them: the first is the outermost.
 func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced tracing) *executor.Executor {
-	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store}
+	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes)}
 	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	bounded := boundedMemory{plans, p}

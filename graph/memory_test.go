@@ -72,7 +72,7 @@ func TestMemory_CoversWhatIsEncoded(t *testing.T) {
 		query := randomQuery(b, schema, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)))
 		if rapid.Bool().Draw(rt, "long") {
 			title := fmt.Sprint("random ", rapid.IntRange(0, 19).Draw(rt, "post"))
-			query = fmt.Sprintf(`{ a: node(id: %q) { id ... on Post { content text: content } } feed(first: 9) { edges { node { title content } } } }`, b.names[title])
+			query = fmt.Sprintf(`{ a: node(id: %q) { id ... on Post { content html: contentHtml } } feed(first: 9) { edges { node { title contentHtml } } } }`, b.names[title])
 		}
 		if rapid.IntRange(0, 5).Draw(rt, "mutation") == 0 {
 			query = b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } post { content comments { edges { node { content } } } } } }`)
@@ -108,7 +108,7 @@ func TestMemory_CoversEvents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &checkingWriter{ResponseRecorder: httptest.NewRecorder(), t: t, blog: b, next: make(chan struct{})}
 	written := w.next
-	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"subscription { postPublished { title a: content b: content author { username } } }"}`))
+	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"subscription { postPublished { title a: content b: contentHtml author { username } } }"}`))
 	r.Header.Set("Content-Type", mediaJSON)
 	r.Header.Set("Accept", mediaEvents)
 	ended := make(chan struct{})
@@ -195,6 +195,22 @@ func TestMemory_TooLarge(t *testing.T) {
 		}
 		if a := post(t, h, "", b.fill(`{ post(id: "<post:long>") { title } }`), nil); a.code() != "" {
 			t.Errorf("%s: %.500s", edge, a.body)
+		}
+	}
+}
+
+// The HTML of a text is counted besides the response.
+func TestMemory_OfHTML(t *testing.T) {
+	for responses, code := range map[int64]string{1500 << 10: "QUERY_TOO_EXPENSIVE", 3 << 20: ""} {
+		b := smallBlog(t, Options{Capacity: limit.Capacity{Responses: responses}})
+		b.post(t, "ada", "quotes", strings.Repeat(`"`, 100_000)) // each is &#34;
+		for edge, h := range map[string]http.Handler{"with plans": b, "without plans": unplannedHandler{b}} {
+			if a := post(t, h, "", b.fill(`{ post(id: "<post:quotes>") { contentHtml } }`), nil); a.code() != code {
+				t.Errorf("%s, memory of %d bytes: %d bytes, %.300s", edge, responses, len(a.body), a.body)
+			}
+			if left := metricOf(t, b.metrics, reservedMetric); left != 0 {
+				t.Errorf("%s: %.0f bytes are left", edge, left)
+			}
 		}
 	}
 }

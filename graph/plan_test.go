@@ -19,6 +19,7 @@ import (
 	"byline/graph/plan"
 	"byline/graph/transport"
 	"byline/internal/secrettest"
+	"byline/store/blog"
 )
 
 // unplanned returns a handler on the same store that uses no plans.
@@ -79,7 +80,11 @@ func TestPlans(t *testing.T) {
 		"viewer":                 {`{ viewer { id createdAt } }`, true},
 		"by name":                {`{ userByUsername(username: "ADA") { username posts { edges { node { id } } } } }`, true},
 		"post":                   {`{ post(id: "<post:engines>") { id title excerpt content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, true},
-		"escapes":                {`{ post(id: "<post:escapes>") { content excerpt } }`, true},
+		"escapes":                {`{ post(id: "<post:escapes>") { content contentHtml excerpt } }`, true},
+		"derived from the text":  {`{ post(id: "<post:engines>") { slug readingMinutes contentHtml comments { edges { node { contentHtml } } } } }`, true},
+		"by slug":                {`{ postBySlug(slug: "engines-a8tkstege8rbkje753idu992h4") { title } }`, true},
+		"minutes of summaries":   {`{ feed { edges { node { slug readingMinutes excerpt } } } }`, true},
+		"HTML of summaries":      {`{ feed { edges { node { contentHtml } } } }`, true}, // where they are short
 		"a user's posts":         {`{ user(id: "<user:ada>") { posts(first: 1) { __typename edges { __typename cursor node { title author { username } } } pageInfo { __typename hasNextPage hasPreviousPage startCursor endCursor } } } }`, true},
 		"an empty cursor":        {`{ user(id: "<user:ada>") { posts(first: 1, after: "") { edges { node { ... on Node { id } } } } } }`, true},
 		"comments":               {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST) { edges { cursor node { id content author { id username __typename } createdAt updatedAt } } } } }`, true},
@@ -213,6 +218,11 @@ func randomQuery(b *testBlog, schema *ast.Schema, r *rand.Rand) string {
 			return fmt.Sprintf("(ids: [%q, %q])", ids[r.IntN(len(ids))], ids[r.IntN(len(ids))])
 		case f.Arguments.ForName("id") != nil: // often of another type
 			return fmt.Sprintf("(id: %q)", ids[r.IntN(len(ids))])
+		case f.Name == "postBySlug":
+			parsed, _ := parseID("", ids[r.IntN(len(ids))])
+			return fmt.Sprintf("(slug: %q)", (&blog.Post{ID: parsed.Key}).Slug())
+		case f.Name == "renderMarkdown":
+			return `(text: "*a* <b>\n\n> c")`
 		case f.Arguments.ForName("username") != nil:
 			return fmt.Sprintf("(username: %q)", []string{"ada", "Grace", "nobody"}[r.IntN(3)])
 		case f.Arguments.ForName("first") != nil && r.IntN(2) == 0:

@@ -151,6 +151,10 @@ func (s planReads) Post(ctx context.Context, id string) (*blog.Post, error) {
 	return s.Query().Post(ctx, id)
 }
 
+func (s planReads) PostBySlug(ctx context.Context, slug string) (*blog.Post, error) {
+	return s.Query().PostBySlug(ctx, slug)
+}
+
 func (s planReads) Node(ctx context.Context, id string) (globalid.Node, error) {
 	return s.Query().Node(ctx, id)
 }
@@ -170,6 +174,9 @@ func (s planReads) Comments(ctx context.Context, postID string, p store.Paging) 
 func (s planReads) Likes(ctx context.Context, postID string, p store.Paging) (*store.Page[*blog.Like], error) {
 	return s.likePage(ctx, postID, p)
 }
+
+// Texts implements plan.Source.
+func (s planReads) Texts(ctx context.Context) plan.Texts { return s.texts(ctx) }
 
 // Liked implements plan.Source: nil for an anonymous viewer.
 func (s planReads) Liked(ctx context.Context, posts []string) (map[string]bool, error) {

@@ -7,9 +7,12 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/plan"
 	"byline/graph/refusal"
+	"byline/graph/transport"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 )
 
 //go:generate go tool gqlgen generate
@@ -17,6 +20,12 @@ import (
 // Resolver resolves the fields that are not read from a struct.
 type Resolver struct {
 	store *store.Store
+	html  *markdown.Cache // of posts and comments
+}
+
+// texts returns what renders the texts of the response of ctx.
+func (r *Resolver) texts(ctx context.Context) plan.Texts {
+	return plan.Texts{Cache: r.html, Memory: transport.RequestOf(ctx).Memory}
 }
 
 // idempotencyKey returns the key of a create, "" if it is missing. It refuses a key that is present

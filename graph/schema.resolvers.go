@@ -28,6 +28,10 @@ func (r *commentResolver) Author(ctx context.Context, obj *blog.Comment) (*names
 	return names.From(ctx).User(blog.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
 }
 
+func (r *commentResolver) ContentHTML(ctx context.Context, obj *blog.Comment) (string, error) {
+	return r.texts(ctx).HTML(obj.Content)
+}
+
 func (r *commentResolver) ViewerCanUpdate(ctx context.Context, obj *blog.Comment) (bool, error) {
 	return viewerCan(ctx, "updateComment", obj.AuthorID), nil
 }
@@ -219,6 +223,22 @@ func (r *postResolver) ID(ctx context.Context, obj *blog.Post) (string, error) {
 	return postGlobalID(obj.ID), nil
 }
 
+func (r *postResolver) Excerpt(ctx context.Context, obj *blog.Post) (string, error) {
+	return r.texts(ctx).Excerpt(obj), nil
+}
+
+func (r *postResolver) ReadingMinutes(ctx context.Context, obj *blog.Post) (*int32, error) {
+	if n := obj.Minutes(); n > 0 {
+		return &n, nil
+	}
+	whole, err := loadersOf(ctx).posts.load(ctx, obj.ID)
+	if whole == nil || err != nil {
+		return nil, err
+	}
+	n := max(1, whole.Minutes()) // the text may be lost
+	return &n, nil
+}
+
 func (r *postResolver) Content(ctx context.Context, obj *blog.Post) (*string, error) {
 	if !obj.Truncated {
 		return &obj.Content, nil
@@ -231,6 +251,15 @@ func (r *postResolver) Content(ctx context.Context, obj *blog.Post) (*string, er
 		return nil, fmt.Errorf("the text of post %s is lost", obj.ID)
 	}
 	return &whole.Content, nil
+}
+
+func (r *postResolver) ContentHTML(ctx context.Context, obj *blog.Post) (*string, error) {
+	source, err := r.Content(ctx, obj)
+	if source == nil || err != nil {
+		return nil, err
+	}
+	h, err := r.texts(ctx).HTML(*source)
+	return &h, err
 }
 
 func (r *postResolver) Author(ctx context.Context, obj *blog.Post) (*names.User, error) {
@@ -326,6 +355,25 @@ func (r *queryResolver) Post(ctx context.Context, id string) (*blog.Post, error)
 		return nil, err
 	}
 	return r.post(ctx, postID)
+}
+
+func (r *queryResolver) PostBySlug(ctx context.Context, slug string) (*blog.Post, error) {
+	id := blog.PostIDOfSlug(slug)
+	if id == "" {
+		return nil, nil
+	}
+	return r.post(ctx, id)
+}
+
+func (r *queryResolver) RenderMarkdown(ctx context.Context, text string) (*string, error) {
+	if viewerID(ctx) == "" {
+		return nil, unauthenticated
+	}
+	if err := store.ValidatePreview(text); err != nil {
+		return nil, err
+	}
+	h, err := plan.Texts{Memory: transport.RequestOf(ctx).Memory}.HTML(text)
+	return &h, err
 }
 
 func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error) {

@@ -117,5 +117,7 @@ func (requireViewer) MutateOperationContext(ctx context.Context, op *graphql.Ope
 	if op.Operation.Operation != ast.Mutation || viewerID(ctx) != "" {
 		return nil
 	}
-	return gqlerror.Wrap(&refusal.Error{Code: refusal.Unauthenticated, Message: "authentication required: send an Authorization header with a bearer token"})
+	return gqlerror.Wrap(unauthenticated)
 }
+
+var unauthenticated = &refusal.Error{Code: refusal.Unauthenticated, Message: "authentication required: send an Authorization header with a bearer token"}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 )
 
 // The limits on input, in characters.
@@ -43,11 +44,28 @@ func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
 // ValidateComment returns an Error if the text of a comment is invalid.
 func ValidateComment(content string) error { return checkComment("edit comment", content) }
 
-func checkComment(op, content string) error {
-	return checkText(op, "content", content, maxComment, true)
+func checkComment(op, content string) error { return checkMarkdown(op, "content", content, maxComment) }
+
+func checkContent(op, content string) error { return checkMarkdown(op, "content", content, maxPost) }
+
+// ValidatePreview returns an Error if a text is invalid as the content of a post, except that it may be empty.
+func ValidatePreview(text string) error {
+	const op = "render text"
+	if text == "" {
+		return nil
+	}
+	return checkMarkdown(op, "text", text, maxPost)
 }
 
-func checkContent(op, content string) error { return checkText(op, "content", content, maxPost, true) }
+func checkMarkdown(op, field, content string, limit int) error {
+	if err := checkText(op, field, content, limit, true); err != nil {
+		return err
+	}
+	if err := markdown.Check(content); err != nil {
+		return blog.Invalidf(op, field, "%s %v", field, err)
+	}
+	return nil
+}
 
 func checkTitle(op, title string) error { return checkText(op, "title", title, maxTitle, false) }
 

@@ -14,6 +14,7 @@ import (
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
@@ -550,7 +551,7 @@ func (w *world) addAlone(u *blog.User, id, content string) *blog.Post {
 	w.T.Helper()
 	p := &blog.Post{ID: id, AuthorID: u.ID, AuthorUsername: u.Username, Title: "alone", Content: content, CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1}
 	item, text := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: id, Post: *p}, blog.NewText(id, u.ID, content)
-	item.Content, item.TextDigest = p.Excerpt(), text.Digest
+	item.Content, item.TextDigest = p.Excerpt(markdown.Show), text.Digest
 	w.Upsert("posts", id, string(blog.Encode(item)))
 	w.Upsert("posts", id, string(blog.Encode(text)))
 	return p

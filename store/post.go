@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/stored"
 )
@@ -316,12 +317,15 @@ func (s *Store) editWithoutRead(ctx context.Context, userID, postID string, e Po
 	case e.Content == nil:
 	case blog.IsLong(*e.Content):
 		alone, text = false, blog.NewText(postID, userID, *e.Content)
-		p.Set("/content", (&blog.Post{Content: *e.Content}).Excerpt())
+		long := blog.Post{Content: *e.Content}
+		p.Set("/content", long.Excerpt(markdown.Show))
+		p.Set("/readingMinutes", long.Minutes())
 		p.Set("/textDigest", text.Digest)
 	case hasText:
 		alone = false
 		p.Condition += " AND IS_DEFINED(c.textDigest) AND c.textDigest != ''"
 		p.Set("/content", *e.Content)
+		p.Set("/readingMinutes", 0)
 		p.Set("/textDigest", "")
 	default:
 		p.Condition += " AND (NOT IS_DEFINED(c.textDigest) OR c.textDigest = '')"

@@ -14,6 +14,7 @@ import (
 
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 )
 
@@ -269,7 +270,7 @@ func newest(items []item, n int) []*blog.Post {
 	var posts []*blog.Post
 	for _, i := range items[:min(n, len(items))] {
 		p := i.post()
-		p.Content = p.Excerpt()
+		p.Content = p.Excerpt(markdown.Show)
 		posts = append(posts, p)
 	}
 	return posts

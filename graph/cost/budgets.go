@@ -144,7 +144,7 @@ func (b *Budgets) reserve(m *Meter, p Prediction) *refusal.Error {
 	if wait := b.left.Take(m.Payer, n); wait > 0 {
 		return &refusal.Error{Code: refusal.Throttled, RetryAfter: wait, Message: "the request units for this minute are used up; try again later"}
 	}
-	m.reserve(n)
+	m.reserve(n, hundredths(p.work))
 	return nil
 }
 
@@ -163,14 +163,14 @@ func (b *Budgets) ReserveEvent(ctx context.Context) *refusal.Error {
 	return nil
 }
 
-// Settle charges the payer for a response: its cost minus what is reserved. An operation that
+// Settle charges the payer for a response: its cost and its work, minus what is reserved. An operation that
 // was canceled gets no refund: Cosmos DB charges requests whose responses are not read.
 func (b *Budgets) Settle(ctx context.Context, m *Meter, c Report) {
 	if b.left == nil || m.Payer == "" {
 		return
 	}
-	if reserved, ok := m.settle(); ok {
-		spent := hundredths(float64(c.ActualRU))
+	if reserved, work, ok := m.settle(); ok {
+		spent := hundredths(float64(c.ActualRU)) + work
 		if ctx.Err() != nil {
 			spent = max(spent, reserved)
 		}

@@ -113,7 +113,7 @@ func TestBudgets_PerRequest(t *testing.T) {
 			if logged := strings.Contains(b.log.String(), "over budget"); logged != (tt.budget.Measure && tt.counted > 0) {
 				t.Errorf("logged %q", b.log)
 			}
-			if reserved, ok := m.settle(); ok != (tt.code == "") || ok != (reserved > 0) {
+			if reserved, _, ok := m.settle(); ok != (tt.code == "") || ok != (reserved > 0) {
 				t.Errorf("reserved %d hundredths of an RU: %t", reserved, ok)
 			}
 		})
@@ -268,7 +268,7 @@ func TestReserveEvent_NotTwice(t *testing.T) {
 			t.Fatal(refused)
 		}
 	}
-	if reserved, _ := m.settle(); reserved != 203 {
+	if reserved, _, _ := m.settle(); reserved != 203 {
 		t.Errorf("%d hundredths of an RU are reserved, want 203", reserved)
 	}
 	ended, end := context.WithCancel(ctx)

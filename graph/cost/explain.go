@@ -204,6 +204,8 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 		return e.partitionOfObject(f.in)
 	case source == "username", source == "input.username":
 		return "username:" + strings.ToLower(e.argument(f.field, string(source)))
+	case source == "slug":
+		return e.partitionOfSlug(f.field)
 	case !strings.HasPrefix(string(source), "("):
 		return e.argument(f.field, string(source))
 	}
@@ -227,9 +229,17 @@ func (e explainer) partitionOfObject(f *fieldCost) string {
 			return string(fields.Viewer)
 		case "user", "post", "node":
 			return e.argument(f.field, "id")
+		case "postBySlug":
+			return e.partitionOfSlug(f.field)
 		}
 	}
 	return "(each of " + f.path() + ")"
+}
+
+// partitionOfSlug returns the partition key of the post with a slug.
+func (e explainer) partitionOfSlug(f *ast.Field) string {
+	slug := e.argument(f, "slug")
+	return cmp.Or(blog.PostIDOfSlug(slug), slug)
 }
 
 // argument returns the value of an argument, or of a member of it: if that is an id, its partition

@@ -50,6 +50,7 @@ type Meter struct {
 	kind       ast.Operation // guarded by mu; "" until it is known
 	predicted  float64       // guarded by mu; RU
 	reserved   int           // guarded by mu; hundredths of an RU reserved from the payer's budget
+	work       int           // guarded by mu; of reserved: what no request charges
 	charged    bool          // guarded by mu; the payer's budget is charged
 	response   Report        // guarded by mu; since the last response
 	operations []Operation   // guarded by mu; since the last response, if they are reported
@@ -122,11 +123,12 @@ func (t *Meter) Spent() float64 {
 	return math.Round(float64(t.response.ActualRU)*100) / 100
 }
 
-// reserve records n hundredths of an RU that have been taken from the budget in advance.
-func (t *Meter) reserve(n int) {
+// reserve records n hundredths of an RU that have been taken from the budget in advance, work of them for what no request
+// charges.
+func (t *Meter) reserve(n, work int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.reserved, t.charged = n, true
+	t.reserved, t.work, t.charged = n, min(n, work), true
 }
 
 // settled reports whether the budget is charged and nothing is reserved.
@@ -136,12 +138,13 @@ func (t *Meter) settled() bool {
 	return t.charged && t.reserved == 0
 }
 
-// settle returns what is reserved, once; ok reports whether the budget is charged.
-func (t *Meter) settle() (reserved int, ok bool) {
+// settle returns what is reserved, once, and the part of it that is for work; ok reports whether the budget is charged.
+func (t *Meter) settle() (reserved, work int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	reserved, t.reserved = t.reserved, 0
-	return reserved, t.charged
+	reserved, work = t.reserved, t.work
+	t.reserved, t.work = 0, 0
+	return reserved, work, t.charged
 }
 
 // Take returns the kind of the operation, "" if it is unknown, and the cost since the last

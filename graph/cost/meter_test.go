@@ -72,15 +72,15 @@ func TestMeter(t *testing.T) {
 
 func TestMeter_Settle(t *testing.T) {
 	m := &Meter{}
-	if reserved, ok := m.settle(); reserved != 0 || ok || m.settled() {
+	if reserved, _, ok := m.settle(); reserved != 0 || ok || m.settled() {
 		t.Errorf("without a charge: %d, %t, settled %t", reserved, ok, m.settled())
 	}
-	m.reserve(203)
+	m.reserve(203, 0)
 	if m.settled() {
 		t.Error("settled with a reservation")
 	}
 	for _, want := range []int{203, 0} {
-		if reserved, ok := m.settle(); reserved != want || !ok || !m.settled() {
+		if reserved, _, ok := m.settle(); reserved != want || !ok || !m.settled() {
 			t.Errorf("%d, %t, settled %t, want %d", reserved, ok, m.settled(), want)
 		}
 	}

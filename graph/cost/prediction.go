@@ -45,6 +45,7 @@ func (t times) keys(k fields.Keys) float64 {
 // ones and a page is read once.
 type Prediction struct {
 	RU       float64
+	work     float64      // of RU: what no request charges
 	fields   []*fieldCost // those that charge RU
 	response size
 	invalid  *fieldCost // a field with an invalid argument, which reads nothing; nil: none
@@ -216,11 +217,14 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		}
 		w.charge(cost, t.all, p.Each+p.Item*size)
 		inside.all = clamp(t.all * size)
-	case typ == "Query" && f.Name == "viewer" && !w.signedIn:
+	case typ == "Query" && (f.Name == "viewer" || f.Name == "renderMarkdown") && !w.signedIn:
 		return // null: the caller is anonymous
 	case p.Each > 0:
 		if typ != "Query" || f.Name == "userByUsername" || !w.isReference(f) {
 			w.charge(cost, t.all, p.Of(w.feedPartitions)+w.inputOf(f, p))
+			if p.Work {
+				w.work = clamp(w.work + cost.ru)
+			}
 		}
 	case p.Batch == &fields.Liked && !w.signedIn:
 	case p.Batch != nil:
@@ -313,12 +317,16 @@ func (w *costWalk) hasTotal(set ast.SelectionSet, seen map[*ast.FragmentDefiniti
 	})
 }
 
-// inputOf returns what a mutation charges for an idempotency key and a long text in its input.
+// inputOf returns what a field charges for an idempotency key and a long text in its input.
 func (w *costWalk) inputOf(f *ast.Field, p fields.Price) (ru float64) {
 	if p.KB == 0 && p.Key == 0 {
 		return 0
 	}
-	input, _ := f.ArgumentMap(w.variables)["input"].(map[string]any)
+	arguments := f.ArgumentMap(w.variables)
+	input, ok := arguments["input"].(map[string]any)
+	if !ok {
+		input = map[string]any{"content": arguments["text"]}
+	}
 	if key, _ := input["idempotencyKey"].(string); key != "" {
 		ru += p.Key
 	}

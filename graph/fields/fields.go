@@ -39,6 +39,7 @@ type Price struct {
 	Long          float64 // for a text that is stored as a separate item
 	KB            float64 // for each KB of such a text
 	Key           float64 // for an idempotency key
+	Work          bool    // no request charges it: it is the price of work
 }
 
 // Of returns the charge of one execution if the feed has feedPartitions partitions.

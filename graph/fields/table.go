@@ -9,8 +9,15 @@ import (
 // characters but newline and tab.
 const TextBytes = 4
 
+// HTMLBytes is how many bytes a character of a text may have in its HTML. A text that is mostly markup has more: encoding
+// finds out.
+const HTMLBytes = 2 * TextBytes
+
+// maxSlug is the greatest length of a slug.
+const maxSlug = 80 + 1 + 2*64 + 1
+
 // Table describes the fields of the schema, by type and name. A field that is missing costs
-// nothing: its value is part of its object. A mutation without a rule cannot be executed.
+// nothing: its value is part of its object (readingMinutes is, unless a version before stored the summary). A mutation without a rule cannot be executed.
 //
 // The prices are the charges of the embedded engine for posts of 1,350 characters, comments of
 // 200 and full pages (BenchmarkAccessPattern); TestPredictedCost compares them. The authors of writes are cached.
@@ -31,6 +38,13 @@ var Table = map[string]map[string]Field{
 		"post": { // Q2
 			Price:  Price{Each: 1.03},
 			Access: Access{store.Q2, []Request{{cosmos.KindPointRead, "posts", "id"}}},
+		},
+		"postBySlug": { // Q2
+			Price:  Price{Each: 1.03},
+			Access: Access{store.Q2, []Request{{cosmos.KindPointRead, "posts", "slug"}}},
+		},
+		"renderMarkdown": { // that of createPost
+			Price: Price{Each: 18.3, Long: 6.5, KB: .37, Work: true}, MaxBytes: 100_000 * HTMLBytes,
 		},
 		"node": {Price: Price{Each: 1}}, // a point read, whatever it is
 		"feed": { // Q6
@@ -72,7 +86,12 @@ var Table = map[string]map[string]Field{
 			Price:  Price{Batch: &Liked, Keys: PerObject},
 			Access: Access{store.ManyLikes, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
+		"contentHtml": {
+			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: 100_000 * HTMLBytes,
+			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
+		},
 		"title":   {MaxBytes: 200 * TextBytes},
+		"slug":    {MaxBytes: maxSlug},
 		"excerpt": {MaxBytes: 280 * TextBytes},
 		"author":  {Summary: true},
 	},
@@ -81,8 +100,9 @@ var Table = map[string]map[string]Field{
 			Price:  Price{Batch: &Posts, Keys: PerParent},
 			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
-		"content": {MaxBytes: 10_000 * TextBytes},
-		"author":  {Summary: true},
+		"content":     {MaxBytes: 10_000 * TextBytes},
+		"contentHtml": {MaxBytes: 10_000 * HTMLBytes},
+		"author":      {Summary: true},
 	},
 	"Like": {
 		"post": {

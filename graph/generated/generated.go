@@ -52,6 +52,7 @@ type ComplexityRoot struct {
 	Comment struct {
 		Author          func(childComplexity int) int
 		Content         func(childComplexity int) int
+		ContentHTML     func(childComplexity int) int
 		CreatedAt       func(childComplexity int) int
 		ID              func(childComplexity int) int
 		Post            func(childComplexity int) int
@@ -155,11 +156,14 @@ type ComplexityRoot struct {
 		CommentCount    func(childComplexity int) int
 		Comments        func(childComplexity int, first *int32, after *string, order *store.Order) int
 		Content         func(childComplexity int) int
+		ContentHTML     func(childComplexity int) int
 		CreatedAt       func(childComplexity int) int
 		Excerpt         func(childComplexity int) int
 		ID              func(childComplexity int) int
 		LikeCount       func(childComplexity int) int
 		Likes           func(childComplexity int, first *int32, after *string) int
+		ReadingMinutes  func(childComplexity int) int
+		Slug            func(childComplexity int) int
 		Title           func(childComplexity int) int
 		UpdatedAt       func(childComplexity int) int
 		Version         func(childComplexity int) int
@@ -187,6 +191,8 @@ type ComplexityRoot struct {
 		Node              func(childComplexity int, id string) int
 		Nodes             func(childComplexity int, ids []string) int
 		Post              func(childComplexity int, id string) int
+		PostBySlug        func(childComplexity int, slug string) int
+		RenderMarkdown    func(childComplexity int, text string) int
 		User              func(childComplexity int, id string) int
 		UserByUsername    func(childComplexity int, username string) int
 		Viewer            func(childComplexity int) int
@@ -235,6 +241,8 @@ type CommentResolver interface {
 	Post(ctx context.Context, obj *blog.Comment) (*blog.Post, error)
 	Author(ctx context.Context, obj *blog.Comment) (*names.User, error)
 
+	ContentHTML(ctx context.Context, obj *blog.Comment) (string, error)
+
 	ViewerCanUpdate(ctx context.Context, obj *blog.Comment) (bool, error)
 	ViewerCanDelete(ctx context.Context, obj *blog.Comment) (bool, error)
 }
@@ -263,7 +271,10 @@ type MutationResolver interface {
 type PostResolver interface {
 	ID(ctx context.Context, obj *blog.Post) (string, error)
 
+	Excerpt(ctx context.Context, obj *blog.Post) (string, error)
+	ReadingMinutes(ctx context.Context, obj *blog.Post) (*int32, error)
 	Content(ctx context.Context, obj *blog.Post) (*string, error)
+	ContentHTML(ctx context.Context, obj *blog.Post) (*string, error)
 	Author(ctx context.Context, obj *blog.Post) (*names.User, error)
 
 	ViewerHasLiked(ctx context.Context, obj *blog.Post) (*bool, error)
@@ -284,6 +295,8 @@ type QueryResolver interface {
 	User(ctx context.Context, id string) (*names.User, error)
 	UserByUsername(ctx context.Context, username string) (*names.User, error)
 	Post(ctx context.Context, id string) (*blog.Post, error)
+	PostBySlug(ctx context.Context, slug string) (*blog.Post, error)
+	RenderMarkdown(ctx context.Context, text string) (*string, error)
 	Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error)
 }
 type SubscriptionResolver interface {
@@ -331,6 +344,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Comment.Content(childComplexity), true
+	case "Comment.contentHtml":
+		if e.ComplexityRoot.Comment.ContentHTML == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Comment.ContentHTML(childComplexity), true
 	case "Comment.createdAt":
 		if e.ComplexityRoot.Comment.CreatedAt == nil {
 			break
@@ -737,6 +756,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.Content(childComplexity), true
+	case "Post.contentHtml":
+		if e.ComplexityRoot.Post.ContentHTML == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.ContentHTML(childComplexity), true
 	case "Post.createdAt":
 		if e.ComplexityRoot.Post.CreatedAt == nil {
 			break
@@ -772,6 +797,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.Likes(childComplexity, args["first"].(*int32), args["after"].(*string)), true
+	case "Post.readingMinutes":
+		if e.ComplexityRoot.Post.ReadingMinutes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.ReadingMinutes(childComplexity), true
+	case "Post.slug":
+		if e.ComplexityRoot.Post.Slug == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.Slug(childComplexity), true
 	case "Post.title":
 		if e.ComplexityRoot.Post.Title == nil {
 			break
@@ -887,6 +924,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Post(childComplexity, args["id"].(string)), true
+	case "Query.postBySlug":
+		if e.ComplexityRoot.Query.PostBySlug == nil {
+			break
+		}
+
+		args, err := ec.field_Query_postBySlug_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.PostBySlug(childComplexity, args["slug"].(string)), true
+	case "Query.renderMarkdown":
+		if e.ComplexityRoot.Query.RenderMarkdown == nil {
+			break
+		}
+
+		args, err := ec.field_Query_renderMarkdown_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RenderMarkdown(childComplexity, args["text"].(string)), true
 	case "Query.user":
 		if e.ComplexityRoot.Query.User == nil {
 			break
@@ -1203,6 +1262,24 @@ type Query {
     id: ID!
   ): Post
 
+  """
+  A post by slug; null if it does not exist. The slugs that a post had under former titles find it, too: redirect if
+  ` + "`" + `slug` + "`" + ` is another one.
+  """
+  postBySlug(
+    "The slug, as returned in ` + "`" + `Post.slug` + "`" + `."
+    slug: String!
+  ): Post
+
+  """
+  The preview of a text: what ` + "`" + `contentHtml` + "`" + ` would be. For signed-in users. It is limited like ` + "`" + `createPost` + "`" + `: its price is taken
+  from the budget per minute, although it makes no request to Cosmos DB.
+  """
+  renderMarkdown(
+    "Markdown, at most 100,000 characters."
+    text: String!
+  ): String
+
   "The front page: the newest 100 posts, newest first."
   feed(
     "How many posts, 1 to 100."
@@ -1368,10 +1445,19 @@ type Post implements Node {
   id: ID!
   "The title, 1 to 200 characters."
   title: String!
-  "The beginning of the content: at most 280 characters, cut between words."
+  "The post's address in a front end: its title in lower-case ASCII and a short form of its id. It follows the title; see ` + "`" + `postBySlug` + "`" + `."
+  slug: String!
+  "The beginning of the content as plain text: at most 280 characters, cut between words."
   excerpt: String!
-  "The whole text. In lists of posts, texts longer than the excerpt cost one batched read; null if the post was deleted a moment ago."
+  "How long the post takes to read, in minutes, at least 1; null if the post was deleted a moment ago."
+  readingMinutes: Int
+  "The whole text, as Markdown. In lists of posts, texts longer than the excerpt cost one batched read; null if the post was deleted a moment ago."
   content: String
+  """
+  The content as HTML that is safe to insert into a page. Headings begin at ` + "`" + `h2` + "`" + `, links have ` + "`" + `rel="nofollow ugc noopener"` + "`" + `,
+  code blocks the class ` + "`" + `language-…` + "`" + `. It costs what ` + "`" + `content` + "`" + ` does.
+  """
+  contentHtml: String
   "The author. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` are stored with the post and cost nothing."
   author: User!
   "The number of comments."
@@ -1416,8 +1502,10 @@ type Comment implements Node {
   post: Post
   "The author. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` are stored with the comment and cost nothing."
   author: User!
-  "The text, 1 to 10,000 characters."
+  "The text, 1 to 10,000 characters, as Markdown."
   content: String!
+  "The text as HTML, see ` + "`" + `Post.contentHtml` + "`" + `."
+  contentHtml: String!
   "When the comment was written."
   createdAt: DateTime!
   "When the comment was last edited; null if never."
@@ -1556,7 +1644,7 @@ type DeleteUserPayload {
 input CreatePostInput {
   "1 to 200 characters, no control characters."
   title: String!
-  "1 to 100,000 characters; of the control characters only newline and tab."
+  "Markdown, 1 to 100,000 characters; of the control characters only newline and tab."
   content: String!
   "A retry with the same key and the same input returns the first result; with another input it is ` + "`" + `CONFLICT` + "`" + `. 1 to 100 characters."
   idempotencyKey: String
@@ -1576,7 +1664,7 @@ input UpdatePostInput {
   id: ID!
   "The new title, 1 to 200 characters, no control characters."
   title: String
-  "The new content, 1 to 100,000 characters; of the control characters only newline and tab."
+  "The new content, Markdown, 1 to 100,000 characters; of the control characters only newline and tab."
   content: String
   "If given, the edit is refused with ` + "`" + `CONFLICT` + "`" + ` unless the post still has this version."
   version: Int
@@ -1604,7 +1692,7 @@ type DeletePostPayload {
 input CreateCommentInput {
   "The global id of the post to comment on."
   postId: ID!
-  "1 to 10,000 characters; of the control characters only newline and tab."
+  "Markdown, 1 to 10,000 characters; of the control characters only newline and tab."
   content: String!
   """
   A retry with the same key on the same post returns the first result; with another content it is ` + "`" + `CONFLICT` + "`" + `. Keys are those of
@@ -1627,7 +1715,7 @@ type CreateCommentPayload {
 input UpdateCommentInput {
   "The comment's global id."
   id: ID!
-  "The new text, 1 to 10,000 characters; of the control characters only newline and tab."
+  "The new text, Markdown, 1 to 10,000 characters; of the control characters only newline and tab."
   content: String!
 }
 
@@ -1763,6 +1851,8 @@ func (ec *executionContext) childFields_Comment(ctx context.Context, field graph
 		return ec.fieldContext_Comment_author(ctx, field)
 	case "content":
 		return ec.fieldContext_Comment_content(ctx, field)
+	case "contentHtml":
+		return ec.fieldContext_Comment_contentHtml(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Comment_createdAt(ctx, field)
 	case "updatedAt":
@@ -1933,10 +2023,16 @@ func (ec *executionContext) childFields_Post(ctx context.Context, field graphql.
 		return ec.fieldContext_Post_id(ctx, field)
 	case "title":
 		return ec.fieldContext_Post_title(ctx, field)
+	case "slug":
+		return ec.fieldContext_Post_slug(ctx, field)
 	case "excerpt":
 		return ec.fieldContext_Post_excerpt(ctx, field)
+	case "readingMinutes":
+		return ec.fieldContext_Post_readingMinutes(ctx, field)
 	case "content":
 		return ec.fieldContext_Post_content(ctx, field)
+	case "contentHtml":
+		return ec.fieldContext_Post_contentHtml(ctx, field)
 	case "author":
 		return ec.fieldContext_Post_author(ctx, field)
 	case "commentCount":
@@ -2425,6 +2521,20 @@ func (ec *executionContext) field_Query_nodes_args(ctx context.Context, rawArgs 
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_postBySlug_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "slug",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["slug"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_post_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2436,6 +2546,20 @@ func (ec *executionContext) field_Query_post_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_renderMarkdown_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "text",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["text"] = arg0
 	return args, nil
 }
 
@@ -2727,6 +2851,29 @@ func (ec *executionContext) _Comment_content(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_Comment_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Comment", field, false, false, "String")
+}
+
+func (ec *executionContext) _Comment_contentHtml(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Comment_contentHtml(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Comment().ContentHTML(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Comment_contentHtml(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Comment", field, true, true, "String")
 }
 
 func (ec *executionContext) _Comment_createdAt(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
@@ -4304,6 +4451,29 @@ func (ec *executionContext) fieldContext_Post_title(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Post", field, false, false, "String")
 }
 
+func (ec *executionContext) _Post_slug(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_slug(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Slug(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Post_slug(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, false, "String")
+}
+
 func (ec *executionContext) _Post_excerpt(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4313,7 +4483,7 @@ func (ec *executionContext) _Post_excerpt(ctx context.Context, field graphql.Col
 			return ec.fieldContext_Post_excerpt(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Excerpt(), nil
+			return ec.Resolvers.Post().Excerpt(ctx, obj)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4324,7 +4494,30 @@ func (ec *executionContext) _Post_excerpt(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Post_excerpt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Post", field, true, false, "String")
+	return graphql.NewScalarFieldContext("Post", field, true, true, "String")
+}
+
+func (ec *executionContext) _Post_readingMinutes(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_readingMinutes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Post().ReadingMinutes(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Post_readingMinutes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, true, "Int")
 }
 
 func (ec *executionContext) _Post_content(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
@@ -4347,6 +4540,29 @@ func (ec *executionContext) _Post_content(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Post_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, true, "String")
+}
+
+func (ec *executionContext) _Post_contentHtml(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_contentHtml(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Post().ContentHTML(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Post_contentHtml(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Post", field, true, true, "String")
 }
 
@@ -5065,6 +5281,94 @@ func (ec *executionContext) fieldContext_Query_post(ctx context.Context, field g
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_post_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_postBySlug(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_postBySlug(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().PostBySlug(ctx, fc.Args["slug"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalOPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_postBySlug(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Post(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_postBySlug_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_renderMarkdown(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_renderMarkdown(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RenderMarkdown(ctx, fc.Args["text"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_renderMarkdown(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type String does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_renderMarkdown_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -7351,6 +7655,12 @@ func (ec *executionContext) _Comment(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "contentHtml":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Comment_contentHtml(ctx, field, obj)
+				})
 		case "createdAt":
 			out.Values[i] = ec._Comment_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -8092,16 +8402,34 @@ func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
-		case "excerpt":
-			out.Values[i] = ec._Post_excerpt(ctx, field, obj)
+		case "slug":
+			out.Values[i] = ec._Post_slug(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "excerpt":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_excerpt(ctx, field, obj)
+				})
+		case "readingMinutes":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_readingMinutes(ctx, field, obj)
+				})
 		case "content":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Post_content(ctx, field, obj)
+				})
+		case "contentHtml":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_contentHtml(ctx, field, obj)
 				})
 		case "author":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
@@ -8351,6 +8679,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_post(ctx, field)
+				})
+		case "postBySlug":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_postBySlug(ctx, field)
+				})
+		case "renderMarkdown":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_renderMarkdown(ctx, field)
 				})
 		case "feed":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,

@@ -31,7 +31,7 @@ type CommentEdge struct {
 type CreateCommentInput struct {
 	// The global id of the post to comment on.
 	PostID string `json:"postId"`
-	// 1 to 10,000 characters; of the control characters only newline and tab.
+	// Markdown, 1 to 10,000 characters; of the control characters only newline and tab.
 	Content string `json:"content"`
 	// A retry with the same key on the same post returns the first result; with another content it is `CONFLICT`. Keys are those of
 	// a post: on another post the same key creates another comment. 1 to 100 characters.
@@ -52,7 +52,7 @@ type CreateCommentPayload struct {
 type CreatePostInput struct {
 	// 1 to 200 characters, no control characters.
 	Title string `json:"title"`
-	// 1 to 100,000 characters; of the control characters only newline and tab.
+	// Markdown, 1 to 100,000 characters; of the control characters only newline and tab.
 	Content string `json:"content"`
 	// A retry with the same key and the same input returns the first result; with another input it is `CONFLICT`. 1 to 100 characters.
 	IdempotencyKey graphql.Omittable[*string] `json:"idempotencyKey,omitzero"`
@@ -196,7 +196,7 @@ type UnlikePostPayload struct {
 type UpdateCommentInput struct {
 	// The comment's global id.
 	ID string `json:"id"`
-	// The new text, 1 to 10,000 characters; of the control characters only newline and tab.
+	// The new text, Markdown, 1 to 10,000 characters; of the control characters only newline and tab.
 	Content string `json:"content"`
 }
 
@@ -212,7 +212,7 @@ type UpdatePostInput struct {
 	ID string `json:"id"`
 	// The new title, 1 to 200 characters, no control characters.
 	Title graphql.Omittable[*string] `json:"title,omitzero"`
-	// The new content, 1 to 100,000 characters; of the control characters only newline and tab.
+	// The new content, Markdown, 1 to 100,000 characters; of the control characters only newline and tab.
 	Content graphql.Omittable[*string] `json:"content,omitzero"`
 	// If given, the edit is refused with `CONFLICT` unless the post still has this version.
 	Version graphql.Omittable[*int32] `json:"version,omitzero"`

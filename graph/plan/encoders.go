@@ -160,13 +160,32 @@ func authorOfPost(p *blog.Post) string       { return p.AuthorID }
 func authorOfComment(c *blog.Comment) string { return c.AuthorID }
 
 var postFields = encoders[*blog.Post]{
-	"id":      idField(func(p *blog.Post) globalid.ID { return globalid.OfPost(p.ID) }),
-	"title":   textField(func(p *blog.Post) string { return p.Title }),
-	"excerpt": textField((*blog.Post).Excerpt),
+	"id":    idField(func(p *blog.Post) globalid.ID { return globalid.OfPost(p.ID) }),
+	"title": textField(func(p *blog.Post) string { return p.Title }),
+	"slug":  textField((*blog.Post).Slug),
+	"excerpt": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
+		return func(dst []byte, d *planData, p *blog.Post) []byte { return d.text(dst, d.texts.Excerpt(p)) }
+	},
+	"readingMinutes": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
+		return func(dst []byte, d *planData, p *blog.Post) []byte {
+			n := p.Minutes()
+			d.incomplete = d.incomplete || n == 0
+			return strconv.AppendInt(dst, int64(n), 10)
+		}
+	},
 	"content": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
 		return func(dst []byte, d *planData, p *blog.Post) []byte {
 			d.incomplete = d.incomplete || p.Truncated
 			return d.text(dst, p.Content)
+		}
+	},
+	"contentHtml": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
+		return func(dst []byte, d *planData, p *blog.Post) []byte {
+			if p.Truncated {
+				d.incomplete = true
+				return dst
+			}
+			return d.html(dst, p.Content)
 		}
 	},
 	"author":       userField(func(p *blog.Post) blog.Byline { return blog.Byline{ID: p.AuthorID, Username: p.AuthorUsername} }),
@@ -195,9 +214,12 @@ var postFields = encoders[*blog.Post]{
 }
 
 var commentFields = encoders[*blog.Comment]{
-	"id":              idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
-	"author":          userField(func(c *blog.Comment) blog.Byline { return blog.Byline{ID: c.AuthorID, Username: c.AuthorUsername} }),
-	"content":         textField(func(c *blog.Comment) string { return c.Content }),
+	"id":      idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
+	"author":  userField(func(c *blog.Comment) blog.Byline { return blog.Byline{ID: c.AuthorID, Username: c.AuthorUsername} }),
+	"content": textField(func(c *blog.Comment) string { return c.Content }),
+	"contentHtml": func(*compiler, graphql.CollectedField) encoder[*blog.Comment] {
+		return func(dst []byte, d *planData, c *blog.Comment) []byte { return d.html(dst, c.Content) }
+	},
 	"createdAt":       textField(func(c *blog.Comment) string { return string(c.CreatedAt) }),
 	"updatedAt":       nullableTextField(func(c *blog.Comment) *blog.Date { return c.UpdatedAt }),
 	"viewerCanUpdate": permissionField("updateComment", authorOfComment),

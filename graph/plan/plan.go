@@ -97,7 +97,9 @@ type planData struct {
 	names      *names.Names
 	pages      []any           // by list of the plan
 	liked      map[string]bool // by post; nil for an anonymous caller
-	viewer     string          // "": anonymous
+	texts      Texts
+	rendered   map[string]string // the HTML of texts: a large response is encoded twice
+	viewer     string            // "": anonymous
 	moderator  bool
 	incomplete bool // something that an encoder needs was not read
 }
@@ -119,7 +121,7 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 	if object == nil {
 		return nil, errNotCovered
 	}
-	d := &planData{names: names.From(ctx)}
+	d := &planData{names: names.From(ctx), texts: s.Texts(ctx)}
 	if err := object.readLists(ctx, s, d, value); err != nil {
 		return nil, err
 	}
@@ -136,6 +138,22 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 		return nil, errNotCovered
 	}
 	return e, nil
+}
+
+// html appends the HTML of a text as a JSON string: null if there is no memory for it, for which the response is refused.
+func (d *planData) html(dst []byte, source string) []byte {
+	h, ok := d.rendered[source]
+	if !ok {
+		var err error
+		if h, err = d.texts.HTML(source); err != nil {
+			return append(dst, "null"...)
+		}
+		if d.rendered == nil {
+			d.rendered = map[string]string{}
+		}
+		d.rendered[source] = h
+	}
+	return d.text(dst, h)
 }
 
 func (o *objectPlan) readLists(ctx context.Context, s Source, d *planData, value any) error {
@@ -272,6 +290,9 @@ var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, erro
 	}),
 	"Query.post": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return orNil(s.Post(ctx, id))
+	}),
+	"Query.postBySlug": withText("slug", func(ctx context.Context, s Source, slug string) (any, error) {
+		return orNil(s.PostBySlug(ctx, slug))
 	}),
 	"Query.node": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return s.Node(ctx, id)

@@ -15,12 +15,16 @@ type Source interface {
 	User(_ context.Context, id string) (*names.User, error)
 	UserByUsername(_ context.Context, name string) (*names.User, error)
 	Post(_ context.Context, id string) (*blog.Post, error)
+	PostBySlug(_ context.Context, slug string) (*blog.Post, error)
 	Node(_ context.Context, id string) (globalid.Node, error)
 
 	Feed(context.Context, store.Paging) (*store.Page[*blog.Post], error)
 	UserPosts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)
 	Comments(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Comment], error)
 	Likes(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Like], error)
+
+	// Texts returns what renders the texts of the response.
+	Texts(context.Context) Texts
 
 	// Liked returns which of the posts the viewer likes, nil for an anonymous one.
 	Liked(_ context.Context, posts []string) (map[string]bool, error)

@@ -34,7 +34,7 @@ type Config struct {
 
 	MetricsListen string `name:"metrics-listen" env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics only. Without one, /metrics is on --listen if that is on loopback and there is no --behind-proxy, and disabled otherwise."`
 
-	Cache int `name:"cache" default:"64" env:"BYLINE_CACHE" help:"Megabytes of the item cache and the response cache; 0 disables both."`
+	Cache int `name:"cache" default:"64" env:"BYLINE_CACHE" help:"Megabytes of the caches of items, responses and rendered texts; 0 disables them."`
 
 	PlaygroundCDN string `name:"playground-cdn" enum:"on,off" default:"on" env:"BYLINE_PLAYGROUND_CDN" help:"Load GraphiQL for the playground from cdn.jsdelivr.net (on), or use only the embedded playground (off)."`
 
@@ -101,8 +101,11 @@ func (c Config) budgetPerViewer() cost.Budget {
 // responseCache returns the bytes of the response cache, which is half of --cache.
 func (c Config) responseCache() int { return c.Cache << 20 / 2 }
 
+// htmlCache returns the bytes of the cache of rendered texts, which is an eighth.
+func (c Config) htmlCache() int { return c.Cache << 20 / 8 }
+
 // itemCache returns the bytes of the item cache, which is the rest.
-func (c Config) itemCache() int { return c.Cache<<20 - c.responseCache() }
+func (c Config) itemCache() int { return c.Cache<<20 - c.responseCache() - c.htmlCache() }
 
 // demoTokens reports whether demo tokens are accepted. A client can sign in as any user with them,
 // so they are accepted only if both the listener and the data are local to this machine.

@@ -164,7 +164,7 @@ func (g *gateway) openHandler(ctx context.Context) (err error) {
 	o := graph.Options{Store: g.blog, Verifier: auth.DemoVerifier(), Streams: streams, Tracing: g.traces.provider, Logger: g.log, Metrics: g.account.Metrics,
 		RUPerRequest:       cost.Budget{RU: g.RUPerRequest, Measure: g.RUPerRequestMode == measure},
 		RUPerViewer:        g.budgetPerViewer(),
-		ResponseCacheBytes: g.responseCache(), Development: g.demoTokens(), PlaygroundCDN: g.PlaygroundCDN == "on", TrustedDocuments: g.trusted}
+		ResponseCacheBytes: g.responseCache(), HTMLCacheBytes: g.htmlCache(), Development: g.demoTokens(), PlaygroundCDN: g.PlaygroundCDN == "on", TrustedDocuments: g.trusted}
 	if g.provider != nil {
 		o.Verifier = g.provider
 	}

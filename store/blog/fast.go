@@ -208,6 +208,14 @@ func (r *fastReader) number(name string, bits int) int64 {
 	return r.intValue(bits)
 }
 
+// numberOrZero consumes an optional number.
+func (r *fastReader) numberOrZero(name string, bits int) int64 {
+	if !r.has(name) {
+		return 0
+	}
+	return r.intValue(bits)
+}
+
 // intValue consumes a non-negative integer of at most so many bits, including the sign.
 func (r *fastReader) intValue(bits int) int64 {
 	end, n := 0, int64(0)

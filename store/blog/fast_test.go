@@ -126,6 +126,11 @@ func members(t *rapid.T, fields string) (members []string) {
 			v = date.Draw(t, name)
 		case "truncated", "deleted":
 			v = rapid.Bool().Draw(t, name)
+		case "readingMinutes":
+			if rapid.Bool().Draw(t, "unknown") {
+				continue
+			}
+			fallthrough
 		case "commentCount", "likeCount", "version":
 			v = rapid.Int32Min(0).Draw(t, name)
 		case "revision", "ttl", "_ts", "_lsn":

@@ -3,6 +3,8 @@ package blog
 import (
 	"strings"
 	"unicode/utf8"
+
+	"byline/store/blog/markdown"
 )
 
 // Post is a post, or its summary.
@@ -15,9 +17,10 @@ type Post struct {
 	CommentCount   int32  `json:"commentCount"`
 	LikeCount      int32  `json:"likeCount"`
 	CreatedAt      Date   `json:"creationDate"`
-	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
-	Version        int32  `json:"version"`            // incremented by edits of title and content
-	Revision       int64  `json:"revision"`           // incremented by every write; orders the writes of views
+	UpdatedAt      *Date  `json:"editDate,omitempty"`       // nil: never edited
+	Version        int32  `json:"version"`                  // incremented by edits of title and content
+	Revision       int64  `json:"revision"`                 // incremented by every write; orders the writes of views
+	ReadingMinutes int32  `json:"readingMinutes,omitempty"` // of a text that is not at hand; 0: see Minutes
 
 	Truncated bool `json:"-"` // Content is shorter than the post's: a summary, or a long post without its TextItem
 
@@ -60,6 +63,8 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 		i.Version = int32(r.intValue(32))
 	case "revision":
 		i.Revision = r.intValue(64)
+	case "readingMinutes":
+		i.ReadingMinutes = int32(r.intValue(32))
 	case "textDigest":
 		i.TextDigest = r.stringValue()
 	case "inputDigest":
@@ -86,38 +91,48 @@ func (i *SummaryItem) readProperty(r *fastReader, name string) bool {
 
 const excerptLength = 280 // characters
 
-// Excerpt returns the first 280 characters of the content, cut at a space if possible.
-func (p *Post) Excerpt() string {
-	excerpt, _ := excerpt(p.Content)
-	return excerpt
+// Excerpt returns the beginning of what readers see of the content, without markup: at most 280 characters, cut between
+// words if possible. render renders the content: markdown.Show, or a cache of it.
+func (p *Post) Excerpt(render func(string) markdown.HTML) string {
+	if p.Truncated {
+		return p.Content
+	}
+	if len(p.Content) <= excerptLength && !hasMarkup(p.Content) {
+		return strings.Join(strings.Fields(p.Content), " ")
+	}
+	return render(p.Content).Excerpt(excerptLength)
 }
 
-func excerpt(content string) (text string, truncated bool) {
-	if len(content) <= excerptLength || utf8.RuneCountInString(content) <= excerptLength {
-		return content, false
+// hasMarkup reports whether readers may see something else than a text itself: most short texts are quicker to read than
+// to parse.
+func hasMarkup(text string) bool {
+	return strings.ContainsAny(text, "\\`*_[]<&~\n") || strings.ContainsAny(text[:min(1, len(text))], " \t#>+-0123456789")
+}
+
+// Minutes returns how long the post takes to read, at least one minute. It returns 0 if that is not known: the post is
+// Truncated, and was stored by a version that did not store it.
+func (p *Post) Minutes() int32 {
+	if p.ReadingMinutes > 0 || p.Truncated {
+		return p.ReadingMinutes
 	}
-	end, n := len(content), 0
-	for i := range content {
-		if n == excerptLength {
-			end = i
-			break
-		}
-		n++
+	if isShort(p.Content) {
+		return 1 // however dense
 	}
-	cut := content[:end]
-	if next := content[end]; next != ' ' && next != '\n' && next != '\t' {
-		if space := strings.LastIndexAny(cut, " \n\t"); space > 0 {
-			cut = cut[:space]
-		}
-	}
-	return strings.TrimRight(cut, " \n\t"), true
+	return int32(markdown.ReadingMinutes(p.Content))
+}
+
+// isShort reports whether the summary of a post has the whole content.
+func isShort(content string) bool {
+	return len(content) <= excerptLength || utf8.RuneCountInString(content) <= excerptLength
 }
 
 // Summary returns the summary of the post, which must not be a Tombstone, as an item of its author's partition.
 func (p *Post) Summary() SummaryItem {
 	item := SummaryItem{PostItem: PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}}
-	item.Content, item.Truncated = excerpt(p.Content)
-	item.Truncated = item.Truncated || p.Truncated
+	item.ReadingMinutes = 0
+	if item.Truncated = p.Truncated || !isShort(p.Content); item.Truncated {
+		item.Content, item.ReadingMinutes = p.Excerpt(markdown.Show), p.Minutes()
+	}
 	return item
 }
 
@@ -142,7 +157,7 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
 
 // summaryFields are the fields of a summary in a list.
-const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision"
+const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes"
 
 func readSummary(r *fastReader, p *Post) {
 	p.ID, p.AuthorID, p.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
@@ -150,6 +165,7 @@ func readSummary(r *fastReader, p *Post) {
 	p.CommentCount, p.LikeCount = int32(r.number("commentCount", 32)), int32(r.number("likeCount", 32))
 	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")
 	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)
+	p.ReadingMinutes = int32(r.numberOrZero("readingMinutes", 32))
 }
 
 // summaryTarget returns what a summary is decoded into.

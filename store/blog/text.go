@@ -3,6 +3,8 @@ package blog
 import (
 	"encoding/hex"
 	"strings"
+
+	"byline/store/blog/markdown"
 )
 
 // InlineText is the length of the longest text that the post item itself holds, in bytes of JSON. That item
@@ -54,7 +56,7 @@ func NewPostItem(p *Post) (item PostItem, text *TextItem) {
 	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}
 	if IsLong(p.Content) {
 		text = NewText(p.ID, p.AuthorID, p.Content)
-		item.Content, item.TextDigest = p.Excerpt(), text.Digest
+		item.Content, item.ReadingMinutes, item.TextDigest = p.Excerpt(markdown.Show), p.Minutes(), text.Digest
 	}
 	return item, text
 }

@@ -174,6 +174,7 @@ func patchAll(p *blog.Post) cosmos.Patch {
 	o.Set("/content", short.Content)
 	setUnversioned(&o, p)
 	o.Set("/truncated", short.Truncated)
+	o.Set("/readingMinutes", short.ReadingMinutes)
 	if short.UpdatedAt != nil {
 		o.Set("/editDate", *short.UpdatedAt)
 	}

@@ -108,6 +108,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		item, text := blog.NewPostItem(post)
 		p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", post.Revision)
 		p.Set("/content", item.Content)
+		p.Set("/readingMinutes", item.ReadingMinutes)
 		p.Set("/textDigest", item.TextDigest)
 		b.Patch(d.ID, p)
 		b.Upsert(blog.Encode(text))

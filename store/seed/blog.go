@@ -23,6 +23,7 @@ type Blog struct {
 	Posts   [2]int // least and most posts of each author
 	// Comments and Likes are the most of a post. A user likes it once.
 	Comments, Likes int
+	Markdown        bool // posts are formatted
 	// UserID returns the id of the user who signs in under a username.
 	UserID func(username string) string
 }
@@ -31,7 +32,7 @@ type Blog struct {
 func Demo(userID func(string) string) Blog {
 	n := len(names)
 	// the year ada was born
-	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, UserID: userID}
+	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, Markdown: true, UserID: userID}
 }
 
 // Article returns the data set of the article: 5 to 50 posts for each user, with up to 25 comments and 100
@@ -135,6 +136,9 @@ func (b *Blog) Thread(user, number int) store.Thread {
 		CommentCount: int32(len(t.Comments)), LikeCount: int32(len(t.Likes)),
 		Revision: int64(1 + len(t.Comments) + len(t.Likes))}
 	t.Post.Title, t.Post.Content = topic.post(f)
+	if b.Markdown {
+		t.Post.Content = inMarkdown(t.Post.Content, number)
+	}
 	for i := range t.Comments {
 		name := b.username(upTo(f, b.Users-1))
 		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, AuthorID: b.UserID(name), AuthorUsername: name,

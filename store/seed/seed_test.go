@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,6 +22,7 @@ import (
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 	"byline/store/projection"
@@ -144,8 +147,8 @@ func TestLoad_Deterministic(t *testing.T) {
 		items int
 		want  string
 	}{
-		"demo":    {seed.Demo(userID), 3856, "135ca0e052f59e8a59530a6350a6b37a"},
-		"article": {small(), 1704, "8e316013a3830d34fe2a9d36cb9a477f"},
+		"demo":    {seed.Demo(userID), 3856, "4c3d3546035519fdf6c978136b7346f2"},
+		"article": {small(), 1704, "532e25808e1d9c434282d9c6feb3b9c0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
@@ -172,6 +175,30 @@ func TestDemo(t *testing.T) {
 	}
 	if ada, grace := b.User(0), b.User(1); ada.Username != "ada" || grace.Username != "grace" {
 		t.Errorf("the first are %s and %s", ada.Username, grace.Username)
+	}
+}
+
+// The posts of the demo blog show what Markdown can do, and are within the limits of createPost.
+func TestDemo_Markdown(t *testing.T) {
+	b, elements := seed.Demo(userID), map[string]bool{}
+	for user := range b.Users {
+		for n := range b.PostCount(user) {
+			p := b.Thread(user, n).Post
+			if err := (store.NewPost{Title: p.Title, Content: p.Content}).Validate(); err != nil || len(p.Content) > 1000 {
+				t.Errorf("%d bytes, %v: %s", len(p.Content), err, p.Content)
+			}
+			for _, tag := range regexp.MustCompile(`<\w+`).FindAllString(string(markdown.Show(p.Content)), -1) {
+				elements[tag] = true
+			}
+			if strings.ContainsAny(p.Excerpt(markdown.Show), "*#>[]") {
+				t.Errorf("excerpt %s", p.Excerpt(markdown.Show))
+			}
+		}
+	}
+	for _, want := range []string{"<p", "<strong", "<h3", "<h4", "<ul", "<ol", "<blockquote", "<em", "<a", "<hr"} {
+		if !elements[want] {
+			t.Errorf("no %s> in %v", want, elements)
+		}
 	}
 }
 

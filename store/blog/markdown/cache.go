@@ -1,0 +1,63 @@
+package markdown
+
+import (
+	"html"
+	"strings"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// Cache has rendered texts. It is safe for concurrent use. A nil Cache caches nothing.
+type Cache struct {
+	texts *otter.Cache[string, HTML] // by source
+}
+
+// unused is how long a text is cached after it was last shown: deleted ones are forgotten.
+const unused = 10 * time.Minute
+
+// NewCache returns a cache of at most the given number of bytes: of the texts and their HTML. It returns nil for 0.
+func NewCache(bytes int) *Cache {
+	if bytes == 0 {
+		return nil
+	}
+	return &Cache{otter.Must(&otter.Options[string, HTML]{
+		MaximumWeight:    uint64(bytes),
+		ExpiryCalculator: otter.ExpiryAccessing[string, HTML](unused),
+		Weigher: func(source string, h HTML) uint32 {
+			const entry = 150 // bytes of the cache's own
+			return uint32(len(source) + len(h) + entry)
+		},
+	})}
+}
+
+// Show is Show, cached.
+func (c *Cache) Show(source string) HTML {
+	if c == nil {
+		return Show(source)
+	}
+	if h, ok := c.texts.GetIfPresent(source); ok {
+		return h
+	}
+	h := Show(source)
+	c.texts.Set(strings.Clone(source), h)
+	return h
+}
+
+// Show renders a text that has been stored. One that Render refuses, which another program must have stored, is shown as
+// it is, in paragraphs.
+func Show(source string) HTML {
+	h, err := Render(source)
+	if err != nil {
+		return plain(source)
+	}
+	return h
+}
+
+func plain(source string) HTML {
+	var b strings.Builder
+	for paragraph := range strings.SplitSeq(source, "\n\n") {
+		b.WriteString("<p>" + html.EscapeString(paragraph) + "</p>\n")
+	}
+	return HTML(b.String())
+}

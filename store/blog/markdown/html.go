@@ -1,0 +1,118 @@
+package markdown
+
+import (
+	"bytes"
+	"regexp"
+	"runtime"
+
+	"github.com/microcosm-cc/bluemonday"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extensions "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/util"
+)
+
+// HTML is a rendered text. It is safe to insert into a page: elements of text without scripts, styles, event handlers,
+// forms and frames. Headings begin at h2. Every link has rel="nofollow ugc noopener". A code block has the class
+// language-… if it names its language.
+type HTML string
+
+// Render renders a text in UTF-8. The error of a text that is built to be slow is a *LimitError.
+func Render(source string) (HTML, error) {
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	text := []byte(source)
+	if err := check(text); err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	if err := commonMark.Convert(text, &b); err != nil {
+		return "", err // never: the buffer takes everything
+	}
+	return HTML(policy.SanitizeReader(&b).String()), nil
+}
+
+// slots limits how many texts are rendered at a time to the number of processors. The slowest text takes 45 MB.
+var slots = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+var commonMark = goldmark.New(
+	goldmark.WithExtensions(
+		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
+		extension.Strikethrough,
+		extension.Linkify,
+		extension.TaskList,
+	),
+	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(safeTree{}, 1000))),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(textRenderer{}, 0))),
+)
+
+// policy allows what Markdown has syntax for.
+var policy = newPolicy()
+
+func newPolicy() *bluemonday.Policy {
+	p := bluemonday.NewPolicy()
+	p.AllowElements("p", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li", "pre", "code", "hr", "br",
+		"em", "strong", "del", "table", "thead", "tbody", "tr", "th", "td")
+	p.AllowAttrs("class").Matching(regexp.MustCompile(`^language-[\pL\pN+#._-]{1,40}$`)).OnElements("code")
+	p.AllowAttrs("start").Matching(bluemonday.Integer).OnElements("ol")
+	p.AllowAttrs("align").Matching(regexp.MustCompile(`^(left|center|right)$`)).OnElements("th", "td")
+	p.AllowAttrs("href").OnElements("a")
+	p.AllowAttrs("rel").Matching(regexp.MustCompile("^" + string(rel) + "$")).OnElements("a")
+	p.AllowAttrs("src").OnElements("img")
+	p.AllowAttrs("alt", "title").OnElements("a", "img")
+	p.AllowAttrs("loading").Matching(regexp.MustCompile("^lazy$")).OnElements("img")
+	p.RequireParseableURLs(true)
+	p.AllowRelativeURLs(true)
+	p.AllowURLSchemes("http", "https", "mailto")
+	return p
+}
+
+// textRenderer renders what has no place in the HTML as text: HTML, and the boxes of task lists, which a form
+// control would show to screen readers as something to operate.
+type textRenderer struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (textRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			writeText(w, n.(*ast.RawHTML).Segments.Value(source))
+		}
+		return ast.WalkSkipChildren, nil
+	})
+	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			_, _ = w.WriteString("<p>")
+			writeText(w, bytes.TrimSpace(htmlBlock(n.(*ast.HTMLBlock), source)))
+			_, _ = w.WriteString("</p>\n")
+		}
+		return ast.WalkContinue, nil
+	})
+	r.Register(extensions.KindTaskCheckBox, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			_, _ = w.WriteString(box(n.(*extensions.TaskCheckBox)))
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+func writeText(w util.BufWriter, text []byte) { _, _ = w.Write(util.EscapeHTML(text)) }
+
+// htmlBlock returns the text of a block of HTML.
+func htmlBlock(n *ast.HTMLBlock, source []byte) []byte {
+	lines := n.Lines().Value(source)
+	if n.HasClosure() {
+		lines = append(lines, n.ClosureLine.Value(source)...)
+	}
+	return lines
+}
+
+// box returns the box of an item of a task list as text.
+func box(n *extensions.TaskCheckBox) string {
+	if n.IsChecked {
+		return "☑ "
+	}
+	return "☐ "
+}

@@ -1,0 +1,147 @@
+package markdown
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRender(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", ""},
+		{"paragraphs", "a\nb\n\nc", "<p>a\nb</p>\n<p>c</p>\n"},
+		{"hard line breaks", "a  \nb\\\nc", "<p>a<br>\nb<br>\nc</p>\n"},
+		{"emphasis", "*a* __b__ ~~c~~ `d`", "<p><em>a</em> <strong>b</strong> <del>c</del> <code>d</code></p>\n"},
+		{"headings are one level lower", "# a\n\nb\n=\n\n###### c", "<h2>a</h2>\n<h2>b</h2>\n<h6>c</h6>\n"},
+		{"entities and escapes", `&copy; \*a\* <b`, "<p>© *a* &lt;b</p>\n"},
+		{"quote with list", "> - a\n> - b", "<blockquote>\n<ul>\n<li>a</li>\n<li>b</li>\n</ul>\n</blockquote>\n"},
+		{"ordered list with start", "7. a\n8. b", "<ol start=\"7\">\n<li>a</li>\n<li>b</li>\n</ol>\n"},
+		{"task list", "- [x] a\n- [ ] b", "<ul>\n<li>☑ a</li>\n<li>☐ b</li>\n</ul>\n"},
+		{"rule", "a\n\n---", "<p>a</p>\n<hr>\n"},
+		{"code block", "    a < b", "<pre><code>a &lt; b\n</code></pre>\n"},
+		{"fenced code with language", "```c++ linenos\na\n```", "<pre><code class=\"language-c++\">a\n</code></pre>\n"},
+		{"fenced code with an invalid language", "```a\"onclick=b\na\n```", "<pre><code>a\n</code></pre>\n"},
+		{"table", "| a | b |\n|:-:|--:|\n| 1 | 2 |", "<table>\n<thead>\n<tr>\n<th align=\"center\">a</th>\n<th align=\"right\">b</th>\n</tr>\n</thead>\n" +
+			"<tbody>\n<tr>\n<td align=\"center\">1</td>\n<td align=\"right\">2</td>\n</tr>\n</tbody>\n</table>\n"},
+		{"link", `[a](https://b.example/c?d=1&e=2 "f")`, `<p><a href="https://b.example/c?d=1&amp;e=2" title="f" rel="nofollow ugc noopener">a</a></p>` + "\n"},
+		{"link by reference", "[a]\n\n[a]: /b", `<p><a href="/b" rel="nofollow ugc noopener">a</a></p>` + "\n"},
+		{"link on the page", "[a](#b)", `<p><a href="#b" rel="nofollow ugc noopener">a</a></p>` + "\n"},
+		{"bare links", "www.a.example, b@c.example", `<p><a href="http://www.a.example" rel="nofollow ugc noopener">www.a.example</a>, ` +
+			`<a href="mailto:b@c.example" rel="nofollow ugc noopener">b@c.example</a></p>` + "\n"},
+		{"image", `![a](https://b.example/c.png)`, `<p><img src="https://b.example/c.png" alt="a" loading="lazy"></p>` + "\n"},
+		{"image of this site", `![a](/c.png "d")`, `<p><img src="/c.png" alt="a" title="d" loading="lazy"></p>` + "\n"},
+		{"HTML is text", "a <b>c</b>\n\n<div>\nd\n</div>", "<p>a &lt;b&gt;c&lt;/b&gt;</p>\n<p>&lt;div&gt;\nd\n&lt;/div&gt;</p>\n"},
+		{"right-to-left", "# שלום", "<h2>שלום</h2>\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have, err := Render(c.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, string(have)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		max        int
+		want       string
+	}{
+		{"no markup", "# A *b*\n\n- [c](/d)\n- ![e](/f.png)\n\n> g", 100, "A b c e g"},
+		{"words are not torn by markup", "**Byl**ine", 100, "Byline"},
+		{"cut between words", "one two three", 11, "one two"},
+		{"exactly as long", "one two three", 13, "one two three"},
+		{"a long word is cut", strings.Repeat("é", 20), 5, "ééééé"},
+		{"a long word after others is left out", "a " + strings.Repeat("b", 20), 10, "a"},
+		{"entities", "a &amp; b &lt;c", 100, "a & b <c"},
+		{"code and lines", "a\\\nb\n\n```\nc  d\ne\n```", 100, "a b c d e"},
+		{"tables", "|a|b|\n|-|-|\n|c|d|", 100, "a b c d"},
+		{"empty", "", 10, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, err := Render(c.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have := h.Excerpt(c.max); have != c.want {
+				t.Errorf("have %q, want %q", have, c.want)
+			}
+		})
+	}
+}
+
+func TestReadingMinutes(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want int
+	}{
+		{"", 1},
+		{strings.Repeat("- * # ", 1000), 1},
+		{strings.Repeat("word ", 300), 1},
+		{strings.Repeat("word ", 400), 2},
+		{strings.Repeat("word ", 2300), 10},
+		{strings.Repeat("漢字", 2500), 10},
+	} {
+		if have := ReadingMinutes(c.text); have != c.want {
+			t.Errorf("%.10s…: have %d minutes, want %d", c.text, have, c.want)
+		}
+	}
+}
+
+func TestRender_Limits(t *testing.T) {
+	for _, c := range []struct {
+		name, within, beyond, message string
+	}{
+		{"quotes", strings.Repeat(">", maxDepth) + "a", strings.Repeat(">", maxDepth+1) + "a", "quotes and lists"},
+		{"lists on a line", strings.Repeat("1. ", maxDepth) + "a", strings.Repeat("1) ", maxDepth+1) + "a", "quotes and lists"},
+		{"lists on several lines", nested(maxDepth), nested(maxDepth + 1), "quotes and lists"},
+		{"brackets", strings.Repeat("[", maxBrackets), strings.Repeat("[", maxBrackets+1), "brackets"},
+		{"brackets of a heading", "# " + strings.Repeat("]", maxBrackets), "# " + strings.Repeat("]", maxBrackets+1), "brackets"},
+		{"brackets of a list", "- " + strings.Repeat("]", maxBrackets), "- " + strings.Repeat("]", maxBrackets+1), "brackets"},
+		{"brackets in code", "```\n" + strings.Repeat("[", 5*maxBrackets) + "\n```", strings.Repeat("[", 5*maxBrackets), "brackets"},
+		{"brackets in several paragraphs", strings.Repeat(strings.Repeat("[", maxBrackets)+"\n\n", 3), strings.Repeat(strings.Repeat("[", maxBrackets)+"\n", 3), "brackets"},
+		{"delimiters", strings.Repeat("_", maxDelimiters), strings.Repeat("a*_~", maxDelimiters), "* _ ~"},
+		{"cells", table(50, 100) + "\n" + table(50, 100), table(50, 100) + "\n" + table(50, 101), "cells"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := Render(c.within); err != nil {
+				t.Error(err)
+			}
+			_, err := Render(c.beyond)
+			if !errors.As(err, new(*LimitError)) || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("have %v, want a limit of %s", err, c.message)
+			}
+		})
+	}
+}
+
+func TestRender_LongAddresses(t *testing.T) {
+	address := "/" + strings.Repeat("a", maxAddresses/20-1)
+	h, err := Render("[b]: " + address + "\n\n" + strings.Repeat("[b] ", 30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links := strings.Count(string(h), "<a "); links != 20 || strings.Count(string(h), "b") != links+10 {
+		t.Errorf("have %d links", links)
+	}
+}
+
+// nested returns lists within each other, each on a line of its own.
+func nested(depth int) string {
+	var b strings.Builder
+	for i := range depth {
+		b.WriteString(strings.Repeat("  ", i) + "- a\n")
+	}
+	return b.String()
+}
+
+// table returns a table that names its columns once, and whose rows have one cell.
+func table(columns, rows int) string {
+	return strings.Repeat("a|", columns-1) + "a\n" + strings.Repeat("-|", columns-1) + "-\n" + strings.Repeat("|b\n", rows-2)
+}
