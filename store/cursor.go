@@ -32,6 +32,7 @@ type Page[T any] struct {
 	list     string // the list's name
 	seen     int    // items before the page
 	copy     int    // index of the feed partition that the page was read from
+	after    *cursor
 	position func(T) (blog.Date, string)
 }
 

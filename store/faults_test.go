@@ -82,7 +82,21 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"UserPosts": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.UserPosts(ctx, s.ada.ID, store.Paging{First: 10}))
 	},
-	"Feed":    func(ctx context.Context, s *scene) (any, error) { return listed(s.Feed(ctx, store.Paging{First: 1})) },
+	"Feed": func(ctx context.Context, s *scene) (any, error) { return listed(s.Feed(ctx, store.Paging{First: 1})) },
+	"Tag": func(ctx context.Context, s *scene) (any, error) {
+		tag, err := s.Tag(ctx, "go")
+		if err != nil {
+			return nil, err
+		}
+		return fmt.Sprint(tag.Name, tag.PostCount), nil
+	},
+	"TagPosts": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.TagPosts(ctx, &store.Tag{Name: "go"}, store.Paging{First: 10}))
+	},
+	"TopTags": func(ctx context.Context, s *scene) (any, error) {
+		tags, err := s.TopTags(ctx, 10)
+		return len(tags), err
+	},
 	"Comment": func(ctx context.Context, s *scene) (any, error) { return s.Comment(ctx, s.post.ID, s.comment.ID) },
 	"Comments": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Comments(ctx, s.post.ID, store.Paging{First: 10}))

@@ -71,7 +71,7 @@ func (i *imports) skipImported(ctx context.Context, log *slog.Logger) {
 }
 
 // Import is for bulk loads: it writes a user and the threads of the user's posts unchanged, with ids and
-// dates, and the posts' summaries in the user's partition. Call ImportFeed afterwards.
+// dates, and the posts' summaries in the user's partition and entries in timelines. Call ImportFeed afterwards.
 //
 // The items of a partition go into as few transactional batches as possible. Existing items are kept, so an
 // interrupted import can be repeated. The reservation of the name is written last: once it exists, Import
@@ -132,6 +132,9 @@ func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[T
 			return stored.Error(op, err)
 		}
 	}
+	if err := s.views.ProjectTimelines(cosmos.WithWrites(ctx, nil), posts...); err != nil {
+		return err
+	}
 	if have, err := stored.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil && have.Username != u.Username {
 		return err // renamed since
 	}
@@ -185,6 +188,9 @@ func checkOwner(op string, r *username.Reservation, u *blog.User) error {
 // imports do not change where they begin.
 func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
 	if err := s.views.ProjectFeed(ctx, posts); err != nil {
+		return err
+	}
+	if err := s.views.CountEntries(ctx); err != nil {
 		return err
 	}
 	s.imports.skipImported(ctx, s.o.Logger)

@@ -14,6 +14,10 @@ const (
 	Name      Kind = "name"     // of the author, on a post, comment or like
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
 	Deletion  Kind = "deletion" // a deleted user without the deletion job
+
+	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
+	Timeline      Kind = "timelines"      // the months of a timeline, or the count of a tag
+	TopTags       Kind = "top tags"       // the list of the most used tags
 )
 
 // Difference is a view, a count or a reservation that does not match its source.

@@ -132,6 +132,7 @@ func (b *Blog) Thread(user, number int) store.Thread {
 	t.Post = &blog.Post{ID: e.id, AuthorID: author.ID, AuthorUsername: author.Username, CreatedAt: blog.NewDate(e.at), Version: 1,
 		CommentCount: int32(len(t.Comments)), LikeCount: int32(len(t.Likes)), Revision: int64(1 + len(t.Comments) + len(t.Likes))}
 	t.Post.Title, t.Post.Content = topic.post(f)
+	t.Post.Tags = topic.tags
 	for i := range t.Comments {
 		name := b.username(upTo(f, b.Users-1))
 		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, AuthorID: b.UserID(name), AuthorUsername: name,

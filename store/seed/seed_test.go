@@ -144,8 +144,8 @@ func TestLoad_Deterministic(t *testing.T) {
 		items int
 		want  string
 	}{
-		"demo":    {seed.Demo(userID), 3856, "135ca0e052f59e8a59530a6350a6b37a"},
-		"article": {small(), 1704, "8e316013a3830d34fe2a9d36cb9a477f"},
+		"demo":    {seed.Demo(userID), 4536, "488303949a77e0714ef0498a70e79bfa"},
+		"article": {small(), 1926, "b033ba2b7f6bb0afa5311259411e5610"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
