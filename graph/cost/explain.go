@@ -202,6 +202,12 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 		return e.feed("each of ")
 	case source == fields.Object:
 		return e.partitionOfObject(f.in)
+	case source == fields.TopTags:
+		return blog.TopTagsKey
+	case source == fields.TagTimeline:
+		return e.timeline(f).Key()
+	case source == fields.MonthOfTag && f.in.field.Name == "tag":
+		return e.timeline(f.in).Partition("<month>")
 	case source == "username", source == "input.username":
 		return "username:" + strings.ToLower(e.argument(f.field, string(source)))
 	case !strings.HasPrefix(string(source), "("):
@@ -217,6 +223,15 @@ func (e explainer) feed(which string) string {
 		return all[0]
 	}
 	return "(" + which + all[0] + " to " + all[len(all)-1] + ")"
+}
+
+// timeline returns the timeline of the tag that a field selects by name.
+func (e explainer) timeline(f *fieldCost) blog.Timeline {
+	name := e.argument(f.field, "name")
+	if tag, ok := blog.NormalizeTag(name); ok {
+		return blog.TagTimeline(tag)
+	}
+	return blog.TagTimeline("") + blog.Timeline(name)
 }
 
 // partitionOfObject returns the partition key of a field's object, or its source.

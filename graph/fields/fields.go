@@ -100,6 +100,9 @@ const (
 	New               Partition = "(new)"
 	OneFeedPartition  Partition = "(feed)"      // one of its partitions
 	EachFeedPartition Partition = "(all of it)" // each of them
+	TagTimeline       Partition = "(timeline of the tag)"
+	MonthOfTag        Partition = "(month of the tag)"
+	TopTags           Partition = "(most used tags)"
 	OldUsername       Partition = "(username:<old name>)"
 )
 

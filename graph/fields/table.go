@@ -2,6 +2,7 @@ package fields
 
 import (
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -37,6 +38,20 @@ var Table = map[string]map[string]Field{
 			Price:  Price{Each: 2.34, Item: .044},
 			Access: Access{store.Q6, []Request{{cosmos.KindQuery, "feed", OneFeedPartition}}},
 		},
+		"tag": {
+			Price:  Price{Each: 1},
+			Access: Access{store.OneTag, []Request{{cosmos.KindPointRead, "feed", TagTimeline}}},
+		},
+		"tags": {
+			Price:  Price{Each: 1, Item: .001},
+			Access: Access{store.TopTags, []Request{{cosmos.KindPointRead, "feed", TopTags}}},
+		},
+	},
+	"Tag": {
+		"posts": {
+			Price:  Price{Each: 4.6, Item: .115},
+			Access: Access{store.TagPosts, []Request{{cosmos.KindQuery, "feed", MonthOfTag}, {cosmos.KindReadMany, "posts", Object}}},
+		},
 	},
 	"User": {
 		"posts": { // Q3
@@ -70,6 +85,7 @@ var Table = map[string]map[string]Field{
 		},
 		"title":   {MaxBytes: 200 * TextBytes},
 		"excerpt": {MaxBytes: 280 * TextBytes},
+		"tags":    {MaxBytes: blog.MaxTags * (blog.MaxTagLength + 1) * TextBytes},
 		"author":  {Summary: true},
 	},
 	"Comment": {

@@ -177,6 +177,8 @@ func typeOf(value any) string {
 		return "Comment"
 	case *blog.Like:
 		return "Like"
+	case *store.Tag:
+		return "Tag"
 	case *store.Page[*blog.Post]:
 		return "PostConnection"
 	}
@@ -266,6 +268,9 @@ var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, erro
 	}),
 	"Query.post": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return orNil(s.Post(ctx, id))
+	}),
+	"Query.tag": withText("name", func(ctx context.Context, s Source, name string) (any, error) {
+		return orNil(s.Tag(ctx, name))
 	}),
 	"Query.node": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return s.Node(ctx, id)
