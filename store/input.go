@@ -60,7 +60,8 @@ func checkTags(op string, tags []string) error {
 	for i, tag := range tags {
 		if _, ok := blog.NormalizeTag(tag); !ok {
 			field := fmt.Sprintf("tags[%d]", i)
-			errs = append(errs, blog.Invalidf(op, field, "%s must have 1 to %d letters, digits and hyphens", field, blog.MaxTagLength))
+			errs = append(errs, blog.Invalidf(op, field, "%s must have 1 to %d letters, digits and hyphens",
+				field, blog.MaxTagLength))
 		}
 		if len(errs) == blog.MaxTags {
 			return errors.Join(errs...)

@@ -224,9 +224,9 @@ func (e PostEdit) Validate() error {
 
 // EditPost is the edit of C2: one conditional patch, so that likes and comments do not conflict with it,
 // in a transactional batch with the write of a long text. NotFound if the post does not exist, Forbidden
-// if it has another author, Conflict if Version is stale. The
-// tags are edited after a read, which finds the former ones. The summaries are written as by CreatePost. If only the title of a long post is edited, the
-// result is Truncated.
+// if it has another author, Conflict if Version is stale. Tags are edited after a read, which finds the former
+// ones. The summaries are written as by CreatePost. If the content of a long post is not edited, the result is
+// Truncated.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
 	ctx = s.account.Begin(ctx, C2)
@@ -291,9 +291,11 @@ func (s *Store) editTagged(ctx context.Context, userID, postID string, e PostEdi
 // maxEditTries is how often an edit of tags reads a post that other edits change at the same time.
 const maxEditTries = 5
 
-// edit edits a post and returns the item. If tagged is not nil, its tags and former tags are set. The write depends on whether the post has a text item, which edit
-// guesses from the id and corrects up to twice.
-func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, date blog.Date, tagged *blog.Post) (raw []byte, err error) {
+// edit edits a post and returns the item. If tagged is not nil, its tags and former tags are set. The write depends
+// on whether the post has a text item, which edit guesses from the id and corrects up to twice.
+func (s *Store) edit(
+	ctx context.Context, userID, postID string, e PostEdit, date blog.Date, tagged *blog.Post,
+) (raw []byte, err error) {
 	hasText := blog.IsLongID(postID)
 	for range 3 {
 		raw, err = s.editWithoutRead(ctx, userID, postID, e, date, hasText, tagged)
@@ -311,7 +313,9 @@ func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, dat
 
 // editWithoutRead is edit, given whether the post has a text item. If that is wrong and the new text is short, it
 // returns an error of status 412.
-func (s *Store) editWithoutRead(ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool, tagged *blog.Post) ([]byte, error) {
+func (s *Store) editWithoutRead(
+	ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool, tagged *blog.Post,
+) ([]byte, error) {
 	var p cosmos.Patch
 	p.Condition, p.ReturnItem = liveAndBy(blog.TypePost, userID), true
 	if e.Version != nil {

@@ -95,16 +95,17 @@ func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.
 	for i, e := range entries {
 		ids[i] = e.ID
 	}
-	return cachedMany(ctx, s.posts, ids, "post without text", func(ctx context.Context, ids []string) ([]*blog.Post, error) {
+	read := func(ctx context.Context, ids []string) ([]*blog.Post, error) {
 		posts, err := stored.ReadPosts(ctx, s.posts, ids, blog.DecodePost)
 		for i, p := range posts {
 			posts[i] = s.visible(p)
 		}
 		return posts, err
-	})
+	}
+	return cachedMany(ctx, s.posts, ids, "post without text", read)
 }
 
-// timelineItem reads the item of a timeline, nil if there is none.
+// timelineItem reads the item of a timeline; nil if it does not exist.
 func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
 	return cached(ctx, s.feed, t.Key(), blog.TimelineID, func(ctx context.Context) (*blog.TimelineItem, error) {
 		return stored.ReadTimeline(ctx, op, s.feed, t)

@@ -36,7 +36,7 @@ const timelinePrefix = "timeline."
 // TimelineID is the id of a TimelineItem.
 const TimelineID = "timeline"
 
-// ParseTimelineKey returns the timeline whose TimelineItem is in a partition; ok is false if there is none.
+// ParseTimelineKey returns the timeline whose TimelineItem is in a partition; ok is false for other partitions.
 func ParseTimelineKey(partition string) (t Timeline, ok bool) {
 	name, ok := strings.CutPrefix(partition, timelinePrefix)
 	if t = Timeline(name); !ok || t == AllPosts {
@@ -89,7 +89,8 @@ type EntryItem struct {
 
 // NewEntry returns the entry of a post in a timeline.
 func NewEntry(p *Post, t Timeline) EntryItem {
-	return EntryItem{Envelope: Envelope{Type: t.Partition(p.CreatedAt.Month())}, ID: p.ID, AuthorID: p.AuthorID, CreatedAt: p.CreatedAt}
+	return EntryItem{Envelope: Envelope{Type: t.Partition(p.CreatedAt.Month())},
+		ID: p.ID, AuthorID: p.AuthorID, CreatedAt: p.CreatedAt}
 }
 
 // Timelines returns the timelines that a post belongs to.

@@ -237,7 +237,9 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 
 // deleteFromFeed deletes a page of the user's items in the feed container that meet a condition. It calls deleted with each
 // partition, and how many items of it were deleted.
-func (d *deletion) deleteFromFeed(ctx context.Context, condition, continuation string, deleted func(partition string, n int64)) (next string, err error) {
+func (d *deletion) deleteFromFeed(
+	ctx context.Context, condition, continuation string, deleted func(partition string, n int64),
+) (next string, err error) {
 	items, next, err := d.page(ctx, d.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
 		Text: "SELECT c.id, c.type, c.creationDate FROM c WHERE " + condition})
 	if err != nil {

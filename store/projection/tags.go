@@ -89,7 +89,7 @@ func (v *Views) writeTopTags(ctx context.Context) error {
 func (v *Views) updateTopTags(ctx context.Context, changed []blog.Timeline) error {
 	const op = "write most used tags"
 	for range 10 {
-		// The list is read first: whoever writes it with these counts does so before they can be outdated.
+		// The list is read before the counts: a process that writes it in between makes this write fail.
 		have, err := v.readTopTags(ctx, op)
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (v *Views) readCounts(ctx context.Context, op string, tags []blog.Timeline,
 	return nil
 }
 
-// readTopTags reads the list of the most used tags, nil if there is none.
+// readTopTags reads the list of the most used tags; nil if it does not exist.
 func (v *Views) readTopTags(ctx context.Context, op string) (*blog.TopTagsItem, error) {
 	raw, err := v.feed.ReadPrimary(ctx, stored.Key(blog.TopTagsKey, blog.TopTagsKey))
 	if raw == nil || err != nil {
@@ -152,7 +152,8 @@ func (v *Views) readTopTags(ctx context.Context, op string) (*blog.TopTagsItem, 
 // replaceTopTags writes the list of the most used tags, unless it has changed since it was read.
 func (v *Views) replaceTopTags(ctx context.Context, have *blog.TopTagsItem, tags []blog.TagCount) error {
 	if have == nil {
-		return v.feed.Create(ctx, blog.TopTagsKey, blog.Encode(blog.TopTagsItem{Envelope: blog.Envelope{Type: blog.TopTagsKey}, ID: blog.TopTagsKey, Tags: tags}))
+		first := blog.TopTagsItem{Envelope: blog.Envelope{Type: blog.TopTagsKey}, ID: blog.TopTagsKey, Tags: tags}
+		return v.feed.Create(ctx, first.Type, blog.Encode(first))
 	}
 	if slices.Equal(have.Tags, tags) {
 		return nil
@@ -196,14 +197,14 @@ func (v *Views) mostUsedTags() view {
 	}
 }
 
-// readMostUsed reads the list of the most used tags, nil if there is none, and the counts that it should have.
+// readMostUsed reads the list of the most used tags, nil if it does not exist, and the counts that it should have.
 func (v *Views) readMostUsed(ctx context.Context) (have *blog.TopTagsItem, want []blog.TagCount, err error) {
 	const op = "verify"
 	if have, err = v.readTopTags(ctx, op); err != nil {
 		return nil, nil, err
 	}
-	items, err := readPages[blog.TimelineItem](ctx, op, v.feed, cosmos.Query{AllPartitions: true,
-		Text: "SELECT c.type, c.posts FROM c WHERE STARTSWITH(c.type, @prefix)"}.With("@prefix", blog.TagTimeline("").Key()))
+	q := cosmos.Query{AllPartitions: true, Text: "SELECT c.type, c.posts FROM c WHERE STARTSWITH(c.type, @prefix)"}
+	items, err := readPages[blog.TimelineItem](ctx, op, v.feed, q.With("@prefix", blog.TagTimeline("").Key()))
 	counts := map[string]int64{}
 	for _, item := range items {
 		t, _ := blog.ParseTimelineKey(item.Type)

@@ -122,7 +122,9 @@ func entriesOf(p *blog.Post) (entries []blog.EntryItem) {
 
 // compareEntries reads the entries of posts, in one request for each partition key range. It returns the missing ones,
 // and those of former tags that exist.
-func (v *Views) compareEntries(ctx context.Context, posts []*blog.Post) (missing []blog.EntryItem, former []entryKey, err error) {
+func (v *Views) compareEntries(
+	ctx context.Context, posts []*blog.Post,
+) (missing []blog.EntryItem, former []entryKey, err error) {
 	var keys []cosmos.Key
 	for _, p := range posts {
 		for _, k := range entryKeys(p, append(p.Timelines(), p.FormerTimelines()...)) {
@@ -167,7 +169,8 @@ func (v *Views) createEntries(ctx context.Context, entries []blog.EntryItem) err
 	for partition := range byPartition {
 		t, month, ok := blog.ParseEntryPartition(partition)
 		if !ok {
-			return &blog.Error{Code: blog.Internal, Op: "create entries", Err: fmt.Errorf("malformed partition %q", partition)}
+			err := fmt.Errorf("malformed partition %q", partition)
+			return &blog.Error{Code: blog.Internal, Op: "create entries", Err: err}
 		}
 		changes[t] = changes[t].with(month)
 		if !v.listed.Contains(partition) {
@@ -233,7 +236,9 @@ func (v *Views) createBatch(ctx context.Context, partition string, entries []blo
 
 // unwantedEntries reads the posts of entries that were just created, and adds to unwanted the entries that their
 // latest versions do not have.
-func (v *Views) unwantedEntries(ctx context.Context, posts map[string]*blog.Post, created []blog.EntryItem, unwanted []entryKey) ([]entryKey, error) {
+func (v *Views) unwantedEntries(
+	ctx context.Context, posts map[string]*blog.Post, created []blog.EntryItem, unwanted []entryKey,
+) ([]entryKey, error) {
 	byPost := map[string][]entryKey{}
 	var read []*blog.Post
 	for _, e := range created {
@@ -390,7 +395,8 @@ func (v *Views) changeTimeline(ctx context.Context, t blog.Timeline, change time
 	return &blog.Error{Code: blog.Conflict, Op: op, Err: fmt.Errorf("timeline %s keeps changing", t)}
 }
 
-// countEntries adds to the count of a timeline, unless that is done already, and returns its item, nil if there is none.
+// countEntries adds to the count of a timeline, unless that is done already, and returns its item;
+// nil if it does not exist.
 func (v *Views) countEntries(ctx context.Context, t blog.Timeline, posts int64, done bool) ([]byte, error) {
 	key := stored.Key(t.Key(), blog.TimelineID)
 	if done {
@@ -406,7 +412,8 @@ func (v *Views) countEntries(ctx context.Context, t blog.Timeline, posts int64, 
 }
 
 func newTimelineItem(t blog.Timeline, change timelineChange) blog.TimelineItem {
-	item := blog.TimelineItem{Envelope: blog.Envelope{Type: t.Key()}, ID: blog.TimelineID, Months: withMonths([]string{}, change.months)}
+	item := blog.TimelineItem{Envelope: blog.Envelope{Type: t.Key()}, ID: blog.TimelineID}
+	item.Months = withMonths([]string{}, change.months)
 	if _, tagged := t.Tag(); tagged {
 		item.Posts = max(0, change.posts)
 	}
@@ -452,7 +459,8 @@ func (v *Views) removeEmpty(ctx context.Context, t blog.Timeline, month string) 
 		}
 	}
 	// An entry may have been created before the month was removed.
-	if _, err := v.feed.ReadPrimary(ctx, stored.Key(t.Partition(month), blog.TimelineID)); err != nil { // so that the query sees it
+	// A read from the primary replica, so that the query sees it.
+	if _, err := v.feed.ReadPrimary(ctx, stored.Key(t.Partition(month), blog.TimelineID)); err != nil {
 		return stored.Error(op, err)
 	}
 	if empty, err = v.isEmpty(ctx, t.Partition(month)); empty || err != nil {
@@ -529,8 +537,8 @@ func (v *Views) setComplete(ctx context.Context) error {
 	return stored.Error("complete timeline", err)
 }
 
-// Timeline reports what this process knows about the timeline of all posts: whether it is complete, so that it continues the
-// feed; and whether the feed is or was full, so that it may lack older posts even where it is short.
+// Timeline reports what this process knows about the timeline of all posts: whether it is complete, so that it
+// continues the feed; and whether the feed is or was full, so that it may lack older posts even where it is short.
 func (v *Views) Timeline() (complete, full bool) { return v.complete.Load(), v.full.Load() }
 
 // SeeTimeline learns from the item of the timeline of all posts.

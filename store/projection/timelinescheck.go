@@ -71,11 +71,14 @@ func describeTimeline(t blog.Timeline, item *blog.TimelineItem) string {
 }
 
 // scanTimelines reads all timelines. check returns possible differences of entries, which it gets a page at a time.
-func (v *Views) scanTimelines(ctx context.Context, check func([]blog.EntryItem) ([]Difference, error)) (*timelineScan, error) {
+func (v *Views) scanTimelines(
+	ctx context.Context, check func([]blog.EntryItem) ([]Difference, error),
+) (*timelineScan, error) {
 	const op = "read timelines"
 	scan := &timelineScan{timelines: map[blog.Timeline]*scannedTimeline{}}
 	scan.timeline(blog.AllPosts)
-	for items, err := range v.feed.Query(ctx, cosmos.Query{AllPartitions: true, PageSize: 1000, Text: "SELECT * FROM c WHERE NOT " + newestPosts}) {
+	q := cosmos.Query{AllPartitions: true, PageSize: 1000, Text: "SELECT * FROM c WHERE NOT " + newestPosts}
+	for items, err := range v.feed.Query(ctx, q) {
 		if err != nil {
 			return nil, stored.Error(op, err)
 		}
