@@ -309,6 +309,17 @@ func (b *testBlog) settled(t testing.TB) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tagged := map[string]int32{}
+	for _, p := range page.Items {
+		for _, tag := range p.Tags {
+			tagged[tag]++
+		}
+	}
+	for name, posts := range tagged {
+		if tag, err := b.store.Tag(t.Context(), name); err != nil || tag.PostCount < posts {
+			return false
+		}
+	}
 	for _, p := range page.Items {
 		source, err := b.store.Post(t.Context(), p.ID)
 		if err != nil {

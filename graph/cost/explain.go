@@ -143,7 +143,7 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 		e.objects(&out, f, store.ManyUsers, store.ManyPosts, graphql.CoerceList(f.field.ArgumentMap(e.variables)["ids"])...)
 		return out
 	}
-	a := fields.Lookup(f.field.ObjectDefinition.Name, f.field.Name).Access
+	a := rowOf(f.field, e.variables).Access
 	out.Pattern = string(a.Pattern)
 	for _, r := range a.Requests {
 		kind := r.Kind
@@ -204,6 +204,8 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 		return e.partitionOfObject(f.in)
 	case source == fields.TopTags:
 		return blog.TopTagsKey
+	case source == fields.MonthOfAll:
+		return blog.AllPosts.Partition("<month>")
 	case source == fields.TagTimeline:
 		return e.timeline(f).Key()
 	case source == fields.MonthOfTag && f.in.field.Name == "tag":

@@ -103,6 +103,8 @@ const (
 	TagTimeline       Partition = "(timeline of the tag)"
 	MonthOfTag        Partition = "(month of the tag)"
 	TopTags           Partition = "(most used tags)"
+	MonthOfAll        Partition = "(month of all posts)"
+	EachPost          Partition = "(each post)"
 	OldUsername       Partition = "(username:<old name>)"
 )
 

@@ -10,6 +10,15 @@ import (
 // characters but newline and tab.
 const TextBytes = 4
 
+// OlderFeed describes a page of Query.feed after the newest posts.
+var OlderFeed = Field{
+	Price: Price{Each: 5.6, Item: .12},
+	Access: Access{store.Q6, []Request{
+		{cosmos.KindPointRead, "feed", "(timeline.all)"}, {cosmos.KindQuery, "feed", MonthOfAll},
+		{cosmos.KindReadMany, "posts", EachPost},
+	}},
+}
+
 // Table describes the fields of the schema, by type and name. A field that is missing costs
 // nothing: its value is part of its object. A mutation without a rule cannot be executed.
 //
@@ -49,8 +58,8 @@ var Table = map[string]map[string]Field{
 	},
 	"Tag": {
 		"posts": {
-			Price:  Price{Each: 4.6, Item: .115},
-			Access: Access{store.TagPosts, []Request{{cosmos.KindQuery, "feed", MonthOfTag}, {cosmos.KindReadMany, "posts", Object}}},
+			Price:  Price{Each: 4.65, Item: .12},
+			Access: Access{store.TagPosts, []Request{{cosmos.KindQuery, "feed", MonthOfTag}, {cosmos.KindReadMany, "posts", EachPost}}},
 		},
 	},
 	"User": {

@@ -434,13 +434,10 @@ func patchMonths(months []string, etag string) cosmos.Patch {
 	return p
 }
 
-// removeEmpty removes a month from the list of a timeline if it has no entries.
+// removeEmpty removes a month from the list of a timeline if it has no entries. It reads the list before it looks for
+// entries, so that the write fails if one was created and counted since.
 func (v *Views) removeEmpty(ctx context.Context, t blog.Timeline, month string) error {
 	const op = "remove empty month"
-	empty, err := v.isEmpty(ctx, t.Partition(month))
-	if !empty || err != nil {
-		return err
-	}
 	for {
 		raw, err := v.feed.ReadPrimary(ctx, stored.Key(t.Key(), blog.TimelineID))
 		if raw == nil || err != nil {
@@ -448,6 +445,9 @@ func (v *Views) removeEmpty(ctx context.Context, t blog.Timeline, month string) 
 		}
 		item, err := stored.DecodeTimeline(op, raw)
 		if err != nil || !slices.Contains(item.Months, month) {
+			return err
+		}
+		if empty, err := v.isEmpty(ctx, t.Partition(month)); !empty || err != nil {
 			return err
 		}
 		err = v.removeMonth(ctx, t, item, month)
@@ -458,12 +458,11 @@ func (v *Views) removeEmpty(ctx context.Context, t blog.Timeline, month string) 
 			return stored.Error(op, err)
 		}
 	}
-	// An entry may have been created before the month was removed.
 	// A read from the primary replica, so that the query sees it.
 	if _, err := v.feed.ReadPrimary(ctx, stored.Key(t.Partition(month), blog.TimelineID)); err != nil {
 		return stored.Error(op, err)
 	}
-	if empty, err = v.isEmpty(ctx, t.Partition(month)); empty || err != nil {
+	if empty, err := v.isEmpty(ctx, t.Partition(month)); empty || err != nil {
 		return err
 	}
 	return v.changeTimeline(ctx, t, timelineChange{months: []string{month}})
