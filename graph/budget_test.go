@@ -104,7 +104,7 @@ func TestBudgetPerViewer(t *testing.T) {
 // A cost above the prediction or above the whole budget becomes debt.
 func TestBudgetPerViewer_OverspendingIsDebt(t *testing.T) {
 	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 15}})
-	like := b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`) // predicted to cost 19.6
+	like := b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`) // predicted to cost 18.6
 	if a := post(t, b, "demo:ada", like, nil); a.code() != "" {
 		t.Fatal(a.body)
 	}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -20,20 +21,25 @@ func postConnection(page *store.Page[*blog.Post]) *model.PostConnection {
 	return c
 }
 
-func commentConnection(page *store.Page[*blog.Comment]) *model.CommentConnection {
-	c := &model.CommentConnection{Edges: make([]*model.CommentEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
+func commentConnection(page *store.Page[*blog.Comment], total int32) *model.CommentConnection {
+	c := &model.CommentConnection{TotalCount: total, Edges: make([]*model.CommentEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
 	for i, comment := range page.Items {
 		c.Edges[i] = &model.CommentEdge{Cursor: page.Cursor(i), Node: comment}
 	}
 	return c
 }
 
-func likeConnection(page *store.Page[*blog.Like]) *model.LikeConnection {
-	c := &model.LikeConnection{Edges: make([]*model.LikeEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
+func likeConnection(page *store.Page[*blog.Like], total int32) *model.LikeConnection {
+	c := &model.LikeConnection{TotalCount: total, Edges: make([]*model.LikeEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
 	for i, like := range page.Items {
 		c.Edges[i] = &model.LikeEdge{Cursor: page.Cursor(i), Node: like}
 	}
 	return c
+}
+
+// commentEdge returns a comment as an edge of the post's comments, newest first.
+func (r *Resolver) commentEdge(c *blog.Comment) *model.CommentEdge {
+	return &model.CommentEdge{Cursor: r.store.CommentCursor(c), Node: c}
 }
 
 // Pages are read through the memos of a response: a page that two fields select, or that proved
@@ -135,7 +141,7 @@ func keysOf[T any](items []T, key func(T) string) []string {
 //
 // is not read. Its list is: a page that is not empty proves that the parent exists, and a
 // reference, a struct with only the id, suffices. The list's resolver then finds the page in
-// the memo of the response. Only if the page is empty is the parent read, to distinguish an
+// the memo of the response. The totalCount of a list is on the post, which is then read. Only if the page is empty is the parent read, to distinguish an
 // empty list from an unknown parent.
 
 // post reads a post, or returns a reference to it if the current field needs no more. It
@@ -193,7 +199,7 @@ func soleList(ctx context.Context, typeName string) *ast.Field {
 		switch selected.Name {
 		case "id", "__typename":
 		case "comments", "likes", "posts":
-			if list != nil {
+			if list != nil || hasTotal(ctx, selected) {
 				return nil
 			}
 			list = selected.Field
@@ -202,4 +208,10 @@ func soleList(ctx context.Context, typeName string) *ast.Field {
 		}
 	}
 	return list
+}
+
+// hasTotal reports whether the totalCount of a list is selected.
+func hasTotal(ctx context.Context, list graphql.CollectedField) bool {
+	selected := graphql.CollectFields(graphql.GetOperationContext(ctx), list.Selections, []string{list.Definition.Type.Name()})
+	return slices.ContainsFunc(selected, func(f graphql.CollectedField) bool { return f.Name == "totalCount" })
 }

@@ -107,14 +107,16 @@ func TestCost_AddsUp(t *testing.T) {
 	do("", `{ post(id: "`+postGlobalID("none")+`") { comments { edges { cursor } } } }`, "")
 	do("", `{ post(id: "nonsense") { title } }`, "BAD_USER_INPUT")
 	do("user0001", `mutation { deletePost(input: {id: "<post:post 0>"}) { deletedPostId } }`, "FORBIDDEN")
+	const like = `mutation { likePost(input: {postId: "<post:post 1>"}) { post { id } } }`
+	do("user0001", like, "")
 	n := 0
-	inject(func(emulator.Operation) (f emulator.Fault) {
+	inject(func(emulator.Operation) (f emulator.Fault) { // throttle the second request of the repetition
 		if n++; n%2 == 0 {
 			f.Status, f.RetryAfter = http.StatusTooManyRequests, time.Minute
 		}
 		return f
 	})
-	do("user0001", `mutation { likePost(input: {postId: "<post:post 1>"}) { post { id } } }`, "THROTTLED")
+	do("user0001", like, "THROTTLED")
 	inject(nil)
 
 	if charged := b.wire.charged(); reported == 0 || math.Abs(reported-charged) > .005 {
@@ -235,7 +237,7 @@ func TestCost_Detail(t *testing.T) {
 			[]string{"feed Q6 feed query", "feed.edges.node.author.createdAt manyUsers users point read"}},
 		"a reference": {`{ post(id: "<post:engines>") { comments { edges { cursor } } } }`, []string{"post Q4 posts query"}},
 		"a write": {`mutation { p: createPost(input: {title: "t", content: "c"}) { post { id } } }`,
-			[]string{"p C2 feed create", "p C2 posts create", "p C2 users create", "p C2 users point read"}},
+			[]string{"p C2 feed create", "p C2 posts create", "p C2 users create"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, c := withCost(t, b, "ada", b.fill(tt.query), "detail")

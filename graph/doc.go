@@ -1,21 +1,19 @@
 // Package graph is the GraphQL edge of the blog: the schema's resolvers on top of package
-// store, and the transports, error codes, authorization, caching and tracing around them.
+// store, and the error codes, authorization, cost accounting and tracing around them.
 // NewHandler makes all of it into one http.Handler.
 //
-// An operation comes in by a transport (http.go, eventstream.go, websocket.go), which also serves responses
-// from the response cache (responsecache.go). It passes execution.go, which has it wait for a slot, and the
-// extensions that newExecutor in handler.go lists. Most queries are executed without gqlgen's executor, by the
+// An operation comes in by package transport, which also has the response cache. It passes the extensions that
+// newExecutor in handler.go lists. Most queries are executed without gqlgen's executor, by the
 // compiled plans of package plan (plans.go). All others, and all mutations, are executed by the resolvers in
 // schema.resolvers.go with the loaders in loaders.go, with the same result.
 //
-// Its subpackages are auth (authentication), document (documents and variables), cost (request
+// The other subpackages are auth (authentication), document (documents and variables), cost (request
 // units), plan (the fast path), limit (rates and capacity), fields (the table of schema fields), names (usernames in a
 // response), globalid, and refusal (the error of a refused operation).
 //
 // Package graph stores no data: everything is read and written through a store.Store, and every
 // failure reaches the client through the one classifier in errors.go.
-// It does not start listeners. The only goroutines that outlive a request are those of
-// WebSockets, for which Handler.Wait waits.
+// It starts no goroutines that outlive a request, and no listeners.
 //
 // The handler is safe for concurrent use. Loaders and memos live for one response (for one root
 // field of a mutation) and are never shared between requests.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -16,28 +15,10 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
+	"byline/graph/transport"
 	"byline/store/blog"
 	"byline/store/cosmos"
 )
-
-// statusOf is the HTTP status of a request that was refused with the code before
-// execution began, when the client accepts application/graphql-response+json.
-// (GraphQL over HTTP, section 6.4.2; with application/json it is always 200.)
-func statusOf(c refusal.Code) int {
-	switch c {
-	case refusal.Unauthenticated:
-		return http.StatusUnauthorized
-	case refusal.Forbidden:
-		return http.StatusForbidden
-	case refusal.Throttled:
-		return http.StatusTooManyRequests
-	case refusal.Unavailable:
-		return http.StatusServiceUnavailable
-	case refusal.Internal:
-		return http.StatusInternalServerError
-	}
-	return http.StatusBadRequest
-}
 
 // panicked is a panic recovered from a resolver or a loader.
 type panicked struct {
@@ -156,6 +137,12 @@ const (
 	maxCause  = 4000 // bytes of a cause in the log
 )
 
+// failureKey identifies failures that are logged once per request.
+type failureKey struct {
+	op   string
+	code refusal.Code
+}
+
 // presenter turns errors into what clients see, and logs them.
 type presenter struct {
 	log    *slog.Logger
@@ -175,8 +162,8 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	if !errors.As(err, &in) {
 		in = gqlerror.WrapPath(graphql.GetPath(ctx), err)
 	}
-	r := requestFrom(ctx)
-	if r.replaced(err) {
+	r := transport.RequestOf(ctx)
+	if replaced(ctx, err) {
 		return nil // omitted from the response
 	}
 	path := in.Path
@@ -187,12 +174,12 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 		f = classify(in.Err)
 	}
 	p.logFailure(ctx, r, f, path, in)
-	if r.errors.Add(1) > maxErrors {
+	if r.Errors.Add(1) > maxErrors {
 		return nil // omitted from the response
 	}
 
 	out := &gqlerror.Error{Message: f.message, Path: path, Locations: in.Locations, Extensions: map[string]any{
-		"code": string(f.code), "requestId": r.id,
+		"code": string(f.code), "requestId": r.ID,
 	}}
 	if f.field != "" {
 		out.Extensions["field"] = f.field
@@ -221,7 +208,7 @@ const (
 
 // logFailure logs each kind of failure once per request. For subscriptions, which may fail with each
 // event, it logs each kind once in ten seconds.
-func (p presenter) logFailure(ctx context.Context, r *request, f failure, path ast.Path, err error) {
+func (p presenter) logFailure(ctx context.Context, r *transport.Request, f failure, path ast.Path, err error) {
 	level := slog.LevelDebug // a user's mistake
 	switch {
 	case f.code == refusal.Internal:
@@ -236,16 +223,16 @@ func (p presenter) logFailure(ctx context.Context, r *request, f failure, path a
 	}
 	kind, suppressed := failureKey{op: f.op, code: f.code}, 0
 	first := false
-	if ofSubscription(ctx) {
+	if isOf(ctx, ast.Subscription) {
 		suppressed, first = p.events.admit(kind)
 	} else {
-		first = r.firstTime(kind)
+		first = r.FirstTime(kind)
 	}
 	if !first {
 		return
 	}
 	attrs := []slog.Attr{slog.String(logOp, cmp.Or(f.op, "execute")), slog.String(logCode, string(f.code)), slog.String(logPath, refusal.Truncate(path.String(), maxCause)),
-		slog.String(logRequestID, r.id), slog.Float64(logRU, r.meter.Spent()), slog.String(logError, refusal.Truncate(refusal.Cause(err), maxCause))}
+		slog.String(logRequestID, r.ID), slog.Float64(logRU, r.Meter.Spent()), slog.String(logError, refusal.Truncate(refusal.Cause(err), maxCause))}
 	if e := (*cosmos.Error)(nil); errors.As(err, &e) && e.ActivityID != "" {
 		attrs = append(attrs, slog.String(logActivityID, e.ActivityID))
 	}

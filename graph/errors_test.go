@@ -13,6 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
+	"byline/graph/transport"
 	"byline/store/blog"
 )
 
@@ -87,7 +88,7 @@ func TestPresent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
-			ctx := withRequest(t.Context(), &request{id: "r1"})
+			ctx := (&transport.Request{ID: "r1"}).Begin(t.Context())
 			got := presenter{log: textLogger(&log)}.present(ctx, tt.err)
 			tt.want["requestId"] = "r1"
 			if diff := cmp.Diff(tt.want, got.Extensions); diff != "" {
@@ -108,7 +109,7 @@ func TestPresent(t *testing.T) {
 func TestLog_OneLinePerKindOfFailure(t *testing.T) {
 	var log strings.Builder
 	p := presenter{log: textLogger(&log)}
-	ctx := withRequest(t.Context(), &request{id: "r1"})
+	ctx := (&transport.Request{ID: "r1"}).Begin(t.Context())
 	for range 100 {
 		p.present(ctx, &blog.Error{Code: blog.Unavailable, Op: "read users", Err: errCosmos})
 	}
@@ -123,7 +124,7 @@ func TestLog_OneLinePerKindOfFailure(t *testing.T) {
 
 func TestLog_FailuresOfCanceledRequestsAreDebug(t *testing.T) {
 	var log strings.Builder
-	ctx, cancel := context.WithCancel(withRequest(t.Context(), &request{id: "r1"}))
+	ctx, cancel := context.WithCancel((&transport.Request{ID: "r1"}).Begin(t.Context()))
 	cancel()
 	presenter{log: textLogger(&log)}.present(ctx, &blog.Error{Code: blog.Canceled, Err: context.Canceled})
 	if !strings.Contains(log.String(), "level=DEBUG") {
@@ -133,7 +134,7 @@ func TestLog_FailuresOfCanceledRequestsAreDebug(t *testing.T) {
 
 func TestLog_InternalErrorOfCanceledRequestIsError(t *testing.T) {
 	var log strings.Builder
-	ctx, cancel := context.WithCancel(withRequest(t.Context(), &request{id: "r1"}))
+	ctx, cancel := context.WithCancel((&transport.Request{ID: "r1"}).Begin(t.Context()))
 	cancel()
 	presenter{log: textLogger(&log)}.present(ctx, caught("boom"))
 	if !strings.Contains(log.String(), "level=ERROR") {
@@ -163,17 +164,5 @@ func TestPanic_IsInternalErrorWithStackInLog(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestStatusOf(t *testing.T) {
-	got := map[refusal.Code]int{}
-	for _, c := range []refusal.Code{refusal.BadUserInput, refusal.Unauthenticated, refusal.Forbidden, refusal.Throttled, refusal.Unavailable, refusal.Internal, refusal.QueryTooExpensive, refusal.ParseFailed, refusal.ValidationFailed} {
-		got[c] = statusOf(c)
-	}
-	want := map[refusal.Code]int{refusal.BadUserInput: 400, refusal.Unauthenticated: 401, refusal.Forbidden: 403, refusal.Throttled: 429, refusal.Unavailable: 503, refusal.Internal: 500,
-		refusal.QueryTooExpensive: 400, refusal.ParseFailed: 400, refusal.ValidationFailed: 400}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }

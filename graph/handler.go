@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/netip"
-	"strings"
-	"sync"
 
-	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/gqlerror"
 	"go.opentelemetry.io/otel/trace"
 
 	"byline/graph/auth"
@@ -21,6 +16,8 @@ import (
 	"byline/graph/document"
 	"byline/graph/generated"
 	"byline/graph/limit"
+	"byline/graph/refusal"
+	"byline/graph/transport"
 	"byline/store"
 )
 
@@ -100,105 +97,68 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Handler serves the GraphQL edge.
-type Handler struct {
-	http.Handler
-	sockets   sync.WaitGroup
-	admission *limit.Admission
-}
-
-// Overloaded reports whether operations have been refused for lack of capacity for some time.
-func (h *Handler) Overloaded() bool { return h.admission.Overloaded() }
-
-// Wait waits until all WebSockets are closed, which outlive their requests. It is called when
-// Options.Streams has ended.
-func (h *Handler) Wait() { h.sockets.Wait() }
-
-// Path is where GraphQL is served.
-const Path = "/graphql"
-
-// NewHandler returns the edge: GraphQL at Path and, in development, the
+// NewHandler returns the edge: GraphQL at transport.Path and, in development, the
 // playground at /. It does no I/O and starts nothing.
-func NewHandler(o Options) (*Handler, error) {
+func NewHandler(o Options) (*transport.Handler, error) {
 	if o.Store == nil {
 		return nil, errors.New("graph: Options.Store is missing")
 	}
 	o = o.withDefaults()
-	h := &Handler{}
-	if err := checkOrigins(o.Origins); err != nil {
-		return nil, err
-	}
-	origins := &origins{named: o.Origins, loopback: o.Development, log: o.Logger, refused: map[string]bool{}}
-	endpoint, err := newEndpoint(o, &h.sockets, origins)
+	to, err := transportOptions(o)
 	if err != nil {
 		return nil, err
 	}
-	h.admission = endpoint.admission
-	p := endpoint.presenter
-	mux := http.NewServeMux()
-	graphql := origins.guard(readCostHeader(shedLoad(endpoint.admission, endpoint, endpoint.metrics), p), p)
-	if o.Development && o.TrustedDocuments == nil {
-		if err := addPlayground(mux, o); err != nil {
-			return nil, err
-		}
+	h, err := transport.New(to)
+	if err != nil {
+		return nil, err
 	}
-	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == Path { // by far the most frequent
-			graphql.ServeHTTP(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
-	h.Handler = identify(secured(routes), o.TrustedProxies)
 	if o.Tracing != nil {
 		h.Handler = continueTrace(h.Handler)
 	}
 	return h, nil
 }
 
-// endpoint executes operations over HTTP and WebSocket.
-type endpoint struct {
-	*transport
-	metrics   metrics
-	presenter presenter
-	sockets   webSocketTransport
-	http      httpTransport
-}
-
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer func() {
-		if p := recover(); p != nil {
-			write(w, r, http.StatusInternalServerError, e.dispatchError(r.Context(), caught(p)))
-		}
-	}()
-	if isUpgrade(r) {
-		e.sockets.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())))
-		return
-	}
-	e.http.Do(w, r)
-}
-
-// newEndpoint assembles the executor, limits and transports.
-func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) (*endpoint, error) {
+// transportOptions assembles what the transports need.
+func transportOptions(o Options) (to transport.Options, err error) {
 	schema := Schema(o.Development)
 	if err := checkRules(schema.Mutation); err != nil {
-		return nil, err
+		return to, err
+	}
+	pages, err := newPages(o)
+	if err != nil {
+		return to, err
 	}
 	metrics, presenter := newMetrics(o.Metrics), newPresenter(o.Logger)
 	var traced tracing
 	if o.Tracing != nil {
 		traced.tracer = o.Tracing.Tracer(tracerName)
 	}
-	t := &transport{
-		exec: newExecutor(o, schema, presenter, metrics, traced), store: o.Store, authentication: newAuthentication(o, metrics), streams: o.Streams,
-		requests:  limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress),
-		bodies:    limit.NewBodies(o.Capacity),
-		budget:    limit.NewBudget(o.Capacity),
-		admission: limit.NewAdmission(o.Capacity, o.Logger),
-	}
-	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "byline_response_memory_bytes",
-		Help: "Memory reserved for responses: from what is read for them until they are sent."}, func() float64 { return float64(t.budget.Used()) }))
-	return &endpoint{t, metrics, presenter, webSocketTransport{t, sockets, origins}, httpTransport{t, newResponseCache(o, metrics, traced)}}, nil
+	return transport.Options{
+		Executor:     newExecutor(o, schema, presenter, metrics, traced),
+		Schema:       schema,
+		Store:        o.Store,
+		Pages:        pages,
+		Authenticate: newAuthentication(o, metrics).authenticate,
+		Present:      presenter.present,
+		Classify: func(err error) (refusal.Code, string) {
+			f := classify(err)
+			return f.code, f.message
+		},
+		Recover: recovered,
+		Cached:  metrics.cached.observer(traced),
+		Shed:    metrics.responses.WithLabelValues(string(typeNone), string(refusal.Unavailable)).Inc,
+
+		Streams:            o.Streams,
+		Logger:             o.Logger,
+		Metrics:            o.Metrics,
+		Origins:            o.Origins,
+		LoopbackOrigins:    o.Development,
+		RequestsPerViewer:  o.RequestsPerViewer,
+		RequestsPerAddress: o.RequestsPerAddress,
+		ResponseCacheBytes: o.ResponseCacheBytes,
+		Capacity:           o.Capacity,
+		TrustedProxies:     o.TrustedProxies,
+	}, nil
 }
 
 // newExecutor assembles the schema, its resolvers, and the extensions around them: the first is the outermost.
@@ -207,17 +167,15 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	bounded := boundedMemory{plans, p}
-	exec := executor.New(sharedEvents{ExecutableSchema: bounded, store: o.Store, cache: newEventCache()})
+	exec := executor.New(transport.ShareEvents(bounded, o.Store))
 	exec.SetErrorPresenter(p.present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
-	exec.Use(eventShape{})
 	exec.Use(requireViewer{})
 	budgets := cost.NewBudgets(cost.Options{PerRequest: o.RUPerRequest, PerViewer: o.RUPerViewer, FeedPartitions: o.Store.FeedPartitions(), Logger: o.Logger, Metrics: o.Metrics,
-		Meter: func(ctx context.Context) *cost.Meter { return &requestFrom(ctx).meter }})
+		Meter: func(ctx context.Context) *cost.Meter { return &transport.RequestOf(ctx).Meter }})
 	exec.Use(budgets)
-	exec.Use(inSession{})
-	exec.Use(bounded) // before responseLoaders, whose reads reserve memory
+	exec.Use(bounded)
 	if o.Tracing != nil {
 		exec.Use(traced)
 	}
@@ -227,21 +185,6 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	if o.Development {
 		exec.Use(introspected{})
 	}
-	exec.Use(subscriptionLimit{limit.NewSubscriptions(o.Capacity)})
 	documents.InstallRegistration(exec)
 	return exec
-}
-
-// readCostHeader reads the header Byline-Cost.
-func readCostHeader(next http.Handler, p presenter) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		detail, err := cost.ParseDetail(strings.Join(r.Header[cost.Header], ","))
-		if err != nil {
-			prepare(w.Header(), r)
-			write(w, r, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
-			return
-		}
-		requestFrom(r.Context()).meter.Detail = detail
-		next.ServeHTTP(w, r)
-	})
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/graph/names"
+	"byline/graph/transport"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -25,6 +26,8 @@ type loaders struct {
 	comments *loader[itemKey, *blog.Comment]
 	likes    *loader[itemKey, *blog.Like]
 	liked    *loader[string, bool] // by post: whether the viewer likes it
+
+	postCounts *loader[string, int32] // by user
 
 	written atomic.Pointer[blog.Post] // of a mutation's payload, possibly truncated; nil: none
 
@@ -49,6 +52,7 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 		liked: newLoader(ctx, traced(t, "load liked", func(ctx context.Context, posts []string) ([]bool, error) {
 			return s.Liked(ctx, viewerID(ctx), posts)
 		})),
+		postCounts: newLoader(ctx, traced(t, "load post counts", byPointReads(s.PostCount))),
 	}
 }
 
@@ -95,13 +99,13 @@ func (responseLoaders) ExtensionName() string                   { return "Respon
 func (responseLoaders) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (f responseLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	requestFrom(ctx).errors.Store(0)
+	transport.RequestOf(ctx).Errors.Store(0)
 	return next(f.withNames(f.fresh(ctx)))
 }
 
 // withNames returns a context in which the response shows one name for each user.
 func (f responseLoaders) withNames(ctx context.Context) context.Context {
-	return names.With(ctx, names.New(f.store.Renamed(requestFrom(ctx).session), func(ids []string) ([]*blog.User, error) {
+	return names.With(ctx, names.New(f.store.Renamed(transport.RequestOf(ctx).Session), func(ids []string) ([]*blog.User, error) {
 		return loadersOf(ctx).users.loadMany(ctx, ids)
 	}))
 }

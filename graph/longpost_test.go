@@ -33,8 +33,8 @@ func TestUnlike_CostsTheSameAtAnyLength(t *testing.T) {
 	checkSameCost(t, `mutation { unlikePost(input: {postId: "<post:p>"}) { post { likeCount } } }`)
 }
 
-// checkSameCost checks that the charges of a mutation on posts of all lengths are within a fifth of its prediction and of
-// each other.
+// checkSameCost checks that the charges of a mutation on posts of all lengths are within a fifth of its prediction, and
+// within 30% of each other.
 func checkSameCost(t *testing.T, query string) {
 	t.Helper()
 	least, most := math.Inf(1), 0.0
@@ -57,7 +57,7 @@ func checkSameCost(t *testing.T, query string) {
 		}
 		least, most = min(least, charged), max(most, charged)
 	}
-	if most > 1.2*least {
+	if most > 1.3*least {
 		t.Errorf("charges differ from %.2f to %.2f RU", least, most)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"byline/graph/auth"
 	"byline/graph/cost"
+	"byline/graph/refusal"
+	"byline/graph/transport"
 )
 
 // metrics are the handler's metrics. docs/cost.md lists their names and labels.
@@ -74,7 +76,7 @@ func (m metrics) spend(typ ast.Operation, c cost.Report) {
 func (m metrics) observe(typ ast.Operation, took time.Duration, c cost.Report, response *graphql.Response) {
 	code := codeOK
 	if len(response.Errors) > 0 {
-		code = string(codeOf(response))
+		code = string(refusal.CodeOf(response.Errors))
 	}
 	m.responses.WithLabelValues(string(typ), code).Inc()
 	m.predicted.WithLabelValues(string(typ)).Add(float64(c.PredictedRU))
@@ -83,12 +85,19 @@ func (m metrics) observe(typ ast.Operation, took time.Duration, c cost.Report, r
 	}
 }
 
-// observe counts a response from the response cache.
-func (m cacheMetrics) observe(took time.Duration, predicted float64) {
-	m.hits.Inc()
-	m.responses.Inc()
-	m.predicted.Add(predicted)
-	m.seconds.Observe(took.Seconds())
+// observer returns a function that counts a response from the response cache, and records its span.
+func (m cacheMetrics) observer(t tracing) func(ctx context.Context, operation string, predictedRU float64) {
+	return func(ctx context.Context, operation string, predictedRU float64) {
+		m.hits.Inc()
+		m.responses.Inc()
+		m.predicted.Add(predictedRU)
+		m.seconds.Observe(time.Since(transport.RequestOf(ctx).Began).Seconds())
+		if t.tracer != nil {
+			_, span := t.operation(ctx, ast.Query, operation)
+			traceCost(span, cost.Report{PredictedRU: cost.Rounded(predictedRU)})
+			span.End()
+		}
+	}
 }
 
 // accounting records the cost of each response, charges it to the payer's budget, and reports it
@@ -110,14 +119,14 @@ func (accounting) Validate(graphql.ExecutableSchema) error { return nil }
 // not pass InterceptResponse.
 func (a accounting) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	responses := next(ctx)
-	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription || hasStream(ctx) {
+	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription || transport.HasStream(ctx) {
 		return responses
 	}
 	return func(ctx context.Context) *graphql.Response { return a.InterceptResponse(ctx, responses) }
 }
 
 func (a accounting) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if ofSubscription(ctx) {
+	if isOf(ctx, ast.Subscription) {
 		if err := a.budgets.ReserveEvent(ctx); err != nil {
 			next = func(ctx context.Context) *graphql.Response { // without data, it ends the subscription
 				graphql.AddError(ctx, err)
@@ -129,13 +138,13 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	if response == nil {
 		return nil
 	}
-	r := requestFrom(ctx)
-	t := &r.meter
+	r := transport.RequestOf(ctx)
+	t := &r.Meter
 	kind, c := t.Take()
 	kind = cmp.Or(kind, typeNone)
 	a.budgets.Settle(ctx, t, c)
 	a.metrics.spend(kind, c)
-	a.metrics.observe(kind, time.Since(r.began), c, response)
+	a.metrics.observe(kind, time.Since(r.Began), c, response)
 	traceCost(trace.SpanFromContext(ctx), c)
 	if t.Detail != cost.None {
 		if response.Extensions == nil {

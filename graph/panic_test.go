@@ -6,16 +6,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/executor"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/auth"
 	"byline/graph/generated"
 	"byline/graph/limit"
+	"byline/graph/transport"
 	"byline/store"
 )
 
@@ -39,31 +40,38 @@ func (c panickingExecutor) DispatchOperation(ctx context.Context, op *graphql.Op
 	return func(context.Context) *graphql.Response { panic("boom") }, ctx
 }
 
-// The server does not recover panics in the goroutines of streams, so one would end the process. The response is INTERNAL,
-// as for a panic in a resolver, and the connection continues.
+// panickingHandler has an executor that panics, and room for one operation and one large body.
+func panickingHandler(t *testing.T, where string, log *slog.Logger) *transport.Handler {
+	t.Helper()
+	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
+	exec.SetErrorPresenter(newPresenter(log).present)
+	h, err := transport.New(transport.Options{
+		Executor:     panickingExecutor{exec, where},
+		Store:        &store.Store{},
+		Authenticate: func(context.Context, http.Header) (*auth.Viewer, error) { return nil, nil },
+		Recover:      recovered,
+		Streams:      t.Context(),
+		Logger:       log,
+		Metrics:      prometheus.NewRegistry(),
+		Capacity:     limit.Capacity{Executing: 1, LargeBodies: limit.MaxBody},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// The server does not recover panics in the goroutines of streams, so one would end the process. The response is
+// INTERNAL, as for a panic in a resolver, and the connection continues. No slots and no memory stay occupied.
 func TestPanic_InStreamIsInternalError(t *testing.T) {
 	var log strings.Builder
-	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
-	exec.SetErrorPresenter(presenter{log: textLogger(&log)}.present)
 	for _, where := range []string{"before execution", "as it begins", "while executing"} {
 		t.Run(where, func(t *testing.T) {
 			log.Reset()
-			var sockets sync.WaitGroup
-			admission := limit.NewAdmission(limit.Capacity{}, slog.New(slog.DiscardHandler))
-			panicking := func(where string) *transport {
-				return &transport{exec: panickingExecutor{exec, where}, store: &store.Store{}, streams: t.Context(), bodies: limit.NewBodies(limit.Capacity{}), budget: limit.NewBudget(limit.Capacity{}), admission: admission}
-			}
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if isUpgrade(r) {
-					webSocketTransport{panicking(where), &sockets, &origins{}}.Do(w, r)
-				} else {
-					where := where
-					if where == "before execution" { // the server itself recovers these
-						where = "while executing"
-					}
-					httpTransport{transport: panicking(where)}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())))
-				}
-			}))
+			h := panickingHandler(t, where, textLogger(&log))
+			server := httptest.NewServer(h)
+			defer h.Wait()
+			defer server.Close()
 			p := dial(t, server, modern, nil).init()
 			for range 2 {
 				p.subscribe("subscribe", "1", "{__typename}")
@@ -72,15 +80,12 @@ func TestPanic_InStreamIsInternalError(t *testing.T) {
 				}
 			}
 			p.CloseNow()
-			e := openEvents(t, server, http.MethodPost, mediaEvents, "", "{__typename}")
-			if got := e.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+messageInternal) {
-				t.Error(got)
-			}
-			e.expect(t, "complete ", "")
-			server.Close()
-			sockets.Wait()
-			if n := admission.Occupied(); n != 0 {
-				t.Errorf("%d slots stay occupied", n)
+			for n := 0; n < 2 && where != "before execution"; n++ { // the server itself recovers that
+				e := openEvents(t, server, http.MethodPost, mediaEvents, "", "{__typename}")
+				if got := e.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+messageInternal) {
+					t.Error(got)
+				}
+				e.expect(t, "complete ", "")
 			}
 			if !strings.Contains(log.String(), "panic: boom") || !strings.Contains(log.String(), "stack=") {
 				t.Error(log.String())
@@ -103,27 +108,16 @@ func TestPanic_InStreamIsInternalError(t *testing.T) {
 
 // A request that panics releases its execution slot and the memory of its body.
 func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
-	capacity := limit.Capacity{LargeBodies: limit.MaxBody}
-	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
 	for _, accept := range []string{mediaJSON, mediaEvents} {
 		t.Run(accept, func(t *testing.T) {
-			transport := httpTransport{&transport{exec: panickingExecutor{exec, "before execution"}, store: &store.Store{}, streams: t.Context(), bodies: limit.NewBodies(capacity), budget: limit.NewBudget(capacity), admission: limit.NewAdmission(capacity, slog.New(slog.DiscardHandler))}, &responseCache{}}
-			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", limit.SmallBody)+"}"))
-			r.Header.Set("Content-Type", mediaJSON)
-			r.Header.Set("Accept", accept)
-			func() {
-				defer func() {
-					if v := recover(); v != "boom" {
-						t.Errorf("recovered %v", v)
-					}
-				}()
-				transport.Do(httptest.NewRecorder(), r)
-			}()
-			if n := transport.admission.Occupied(); n != 0 {
-				t.Errorf("%d slots stay occupied", n)
-			}
-			if _, _, err := transport.bodies.ReadAll(strings.NewReader(strings.Repeat(" ", 2*limit.SmallBody)), -1); err != nil {
-				t.Error("the memory of the body is not released")
+			h := panickingHandler(t, "before execution", slog.New(slog.DiscardHandler))
+			for range 2 { // without a slot or memory, the second one would be UNAVAILABLE
+				r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", limit.SmallBody)+"}"))
+				r.Header.Set("Content-Type", mediaJSON)
+				r.Header.Set("Accept", accept)
+				if a := send(t, h, r); a.status != http.StatusInternalServerError || a.code() != "INTERNAL" {
+					t.Errorf("%d %s", a.status, a.body)
+				}
 			}
 		})
 	}

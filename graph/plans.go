@@ -11,6 +11,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/names"
 	"byline/graph/plan"
+	"byline/graph/transport"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -67,7 +68,7 @@ func (p planned) execOne(ctx context.Context, op *graphql.OperationContext, plan
 		return executed
 	}
 	roots.Set(field.Field, value)
-	return &graphql.Response{Data: roots.Encode(requestFrom(ctx).memory)}
+	return &graphql.Response{Data: roots.Encode(transport.RequestOf(ctx).Memory)}
 }
 
 // execAll has the executor resolve the root fields that have no plan.
@@ -75,7 +76,7 @@ func (p planned) execAll(ctx context.Context, plans []*plan.Plan, roots *plan.Ro
 	ctx = context.WithValue(withPlans(ctx, plans), rootsKey{}, roots)
 	response := p.ExecutableSchema.Exec(ctx)(ctx)
 	if response != nil && string(response.Data) != "null" {
-		response.Data = roots.Encode(requestFrom(ctx).memory)
+		response.Data = roots.Encode(transport.RequestOf(ctx).Memory)
 	}
 	return response
 }
@@ -192,6 +193,11 @@ func (s planReads) Liked(ctx context.Context, posts []string) (map[string]bool, 
 		all[id] = liked[i]
 	}
 	return all, nil
+}
+
+// ViewerAndRole implements plan.Source.
+func (planReads) ViewerAndRole(ctx context.Context) (viewer string, moderator bool) {
+	return viewerAndRole(ctx)
 }
 
 // Trace implements plan.Source by a span like that of the field's resolver.

@@ -12,18 +12,22 @@ import (
 	"byline/store/blog"
 )
 
-// addPlayground serves the playground at /.
-func addPlayground(mux *http.ServeMux, o Options) error {
+// newPages returns what is served besides GraphQL: in development, the playground at /.
+func newPages(o Options) (http.Handler, error) {
+	mux := http.NewServeMux()
+	if !o.Development || o.TrustedDocuments != nil {
+		return mux, nil
+	}
 	h, err := playground.New(playground.Options{
 		CDN:         o.PlaygroundCDN,
 		ExamplePost: func(ctx context.Context) string { return examplePost(ctx, o.Store) },
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mux.Handle("GET /{$}", h)
 	mux.Handle("GET "+playground.Prefix, h)
-	return nil
+	return mux, nil
 }
 
 // examplePost returns the global id of the post with the most comments and likes among the newest;

@@ -36,6 +36,8 @@ func TestPredictedCost(t *testing.T) {
 		accessPattern{"Q1, the viewer", read("user0001", `{ viewer { username createdAt posts(first: 1) { edges { cursor } } } }`)},
 		accessPattern{"Q2, by node", read("", `{ node(id: "<post:post 0>") { ... on Post { title content } } }`)},
 		accessPattern{"Q2 and Q4", read("", `{ post(id: "<post:post 0>") { title comments(first: 10) { edges { node { content } } } } }`)},
+		accessPattern{"a user's number of posts", read("", `{ user(id: "<user:user0000>") { postCount } }`)},
+		accessPattern{"Q4 and the number of comments", read("", `{ post(id: "<post:post 0>") { comments(first: 10) { totalCount edges { node { content } } } } }`)},
 		accessPattern{"a user by name", read("", `{ userByUsername(username: "user0002") { id createdAt } }`)},
 		accessPattern{"Q5 and its users", read("", `{ post(id: "<post:post 0>") { likes(first: 100) { edges { node { user { createdAt } } } } } }`)},
 		accessPattern{"Q4 and the comments' post", read("", `{ post(id: "<post:post 0>") { comments(first: 25) { edges { node { post { title } } } } } }`)},

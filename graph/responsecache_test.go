@@ -15,7 +15,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"pgregory.net/rapid"
@@ -23,6 +22,7 @@ import (
 	"byline/graph/auth"
 	"byline/graph/cost"
 	"byline/graph/document"
+	"byline/graph/transport"
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/internal/waittest"
@@ -70,13 +70,15 @@ func newInstanceOn(t testing.TB, b *testBlog, to policy.Transporter, name string
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Store: s, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry(), Streams: t.Context(), ResponseCacheBytes: 8 << 20}
-	e, err := newEndpoint(o, &sync.WaitGroup{}, &origins{})
+	o := Options{Store: s, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger(), Streams: t.Context(), ResponseCacheBytes: 8 << 20}
+	edge, err := transportOptions(o.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.exec = countingExecutor{e.exec, &i.executed}
-	i.Handler = identify(readCostHeader(http.HandlerFunc(e.http.Do), presenter{log: o.Logger}), nil)
+	edge.Executor = countingExecutor{edge.Executor, &i.executed}
+	if i.Handler, err = transport.New(edge); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

@@ -139,30 +139,3 @@ func TestETag_ChangesWithResponse(t *testing.T) {
 		t.Errorf("changed response: status %d, ETag %s, before %s", status, got, before)
 	}
 }
-
-func TestIfNoneMatch(t *testing.T) {
-	const tag = `"abc"`
-	for name, tt := range map[string]struct {
-		header []string
-		want   bool
-	}{
-		"none":                       {nil, false},
-		"empty":                      {[]string{""}, false},
-		"the tag":                    {[]string{tag}, true},
-		"weak":                       {[]string{"W/" + tag}, true},
-		"any":                        {[]string{"*"}, true},
-		"another":                    {[]string{`"abd"`}, false},
-		"without quotes":             {[]string{"abc"}, false},
-		"any, in quotes":             {[]string{`"*"`}, false},
-		"in a list":                  {[]string{`"x",W/"y" ,	"abc"`}, true},
-		"in a second line":           {[]string{`"x"`, `"abc"`}, true},
-		"not in a list":              {[]string{`"x", "abcd", "ab"`}, false},
-		"a comma within another tag": {[]string{`"x,abc"`}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := matches(tt.header, tag); got != tt.want {
-				t.Errorf("got %t, want %t", got, tt.want)
-			}
-		})
-	}
-}

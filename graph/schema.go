@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
@@ -13,9 +12,6 @@ import (
 
 	"byline/graph/generated"
 )
-
-// inputTypes is a schema that has all input types.
-var inputTypes = sync.OnceValue(func() *ast.Schema { return Schema(false) })
 
 // Schema returns the schema as it is served. It lacks @defer, which the generated code would
 // ignore, the location DIRECTIVE_DEFINITION, which is not in the specification and which clients

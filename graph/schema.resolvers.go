@@ -10,6 +10,7 @@ import (
 	"byline/graph/names"
 	"byline/graph/plan"
 	"byline/graph/refusal"
+	"byline/graph/transport"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/live"
@@ -25,6 +26,29 @@ func (r *commentResolver) Post(ctx context.Context, obj *blog.Comment) (*blog.Po
 
 func (r *commentResolver) Author(ctx context.Context, obj *blog.Comment) (*names.User, error) {
 	return names.From(ctx).User(blog.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
+}
+
+func (r *commentResolver) ViewerCanUpdate(ctx context.Context, obj *blog.Comment) (bool, error) {
+	return viewerCan(ctx, "updateComment", obj.AuthorID), nil
+}
+
+func (r *commentResolver) ViewerCanDelete(ctx context.Context, obj *blog.Comment) (bool, error) {
+	return viewerCan(ctx, "deleteComment", obj.AuthorID), nil
+}
+
+func (r *commentChangedPayloadResolver) CommentEdge(ctx context.Context, obj *live.CommentChange) (*model.CommentEdge, error) {
+	if obj.Kind != live.Added {
+		return nil, nil
+	}
+	return r.commentEdge(obj.Comment), nil
+}
+
+func (r *commentChangedPayloadResolver) DeletedCommentID(ctx context.Context, obj *live.CommentChange) (*string, error) {
+	if obj.Kind != live.Deleted {
+		return nil, nil
+	}
+	id := globalid.OfComment(obj.PostID, obj.ID).String()
+	return &id, nil
 }
 
 func (r *likeResolver) ID(ctx context.Context, obj *blog.Like) (string, error) {
@@ -89,7 +113,8 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreatePostPayload{Post: primePost(ctx, post)}, nil
+	edge := &model.PostEdge{Cursor: r.store.PostCursor(post), Node: primePost(ctx, post)}
+	return &model.CreatePostPayload{Post: edge.Node, PostEdge: edge}, nil
 }
 
 func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
@@ -135,7 +160,7 @@ func (r *mutationResolver) CreateComment(ctx context.Context, input model.Create
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreateCommentPayload{Comment: comment, Post: primePost(ctx, post)}, nil
+	return &model.CreateCommentPayload{Comment: comment, CommentEdge: r.commentEdge(comment), Post: primePost(ctx, post)}, nil
 }
 
 func (r *mutationResolver) UpdateComment(ctx context.Context, input model.UpdateCommentInput) (*model.UpdateCommentPayload, error) {
@@ -226,12 +251,20 @@ func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *blog.Post) (*boo
 	return &liked, nil
 }
 
+func (r *postResolver) ViewerCanUpdate(ctx context.Context, obj *blog.Post) (bool, error) {
+	return viewerCan(ctx, "updatePost", obj.AuthorID), nil
+}
+
+func (r *postResolver) ViewerCanDelete(ctx context.Context, obj *blog.Post) (bool, error) {
+	return viewerCan(ctx, "deletePost", obj.AuthorID), nil
+}
+
 func (r *postResolver) Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error) {
 	page, err := r.commentPage(ctx, obj.ID, plan.PagingOf(first, after, order))
 	if err != nil {
 		return nil, err
 	}
-	return commentConnection(page), nil
+	return commentConnection(page, obj.CommentCount), nil
 }
 
 func (r *postResolver) Likes(ctx context.Context, obj *blog.Post, first *int32, after *string) (*model.LikeConnection, error) {
@@ -239,7 +272,11 @@ func (r *postResolver) Likes(ctx context.Context, obj *blog.Post, first *int32, 
 	if err != nil {
 		return nil, err
 	}
-	return likeConnection(page), nil
+	return likeConnection(page, obj.LikeCount), nil
+}
+
+func (r *postDeletedPayloadResolver) DeletedPostID(ctx context.Context, obj *live.PostDeletion) (string, error) {
+	return postGlobalID(obj.PostID), nil
 }
 
 func (r *queryResolver) Node(ctx context.Context, id string) (globalid.Node, error) {
@@ -260,6 +297,11 @@ func (r *queryResolver) Viewer(ctx context.Context) (*names.User, error) {
 		return nil, nil
 	}
 	return shownUser(ctx)(r.user(ctx, viewer))
+}
+
+func (r *queryResolver) ViewerIsModerator(ctx context.Context) (bool, error) {
+	_, moderator := viewerAndRole(ctx)
+	return moderator, nil
 }
 
 func (r *queryResolver) User(ctx context.Context, id string) (*names.User, error) {
@@ -306,7 +348,7 @@ func (r *queryResolver) Tags(ctx context.Context, first *int32) ([]*store.Tag, e
 }
 
 func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.Post, error) {
-	return streamEvents(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
 }
 
 func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error) {
@@ -314,7 +356,15 @@ func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-ch
 	if err != nil {
 		return nil, err
 	}
-	return streamEvents(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PostChanges(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PostChanges(ctx, postID) })
+}
+
+func (r *subscriptionResolver) PostDeleted(ctx context.Context, id string) (<-chan *live.PostDeletion, error) {
+	postID, err := parseIDOf(globalid.Post, "id", id)
+	if err != nil {
+		return nil, err
+	}
+	return transport.Subscribe(ctx, func() (*live.Stream[*live.PostDeletion], error) { return r.store.PostDeletions(ctx, postID) })
 }
 
 func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error) {
@@ -322,7 +372,15 @@ func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) 
 	if err != nil {
 		return nil, err
 	}
-	return streamEvents(ctx, func() (*live.Stream[*blog.Comment], error) { return r.store.NewComments(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Comment], error) { return r.store.NewComments(ctx, postID) })
+}
+
+func (r *subscriptionResolver) CommentChanged(ctx context.Context, postID string) (<-chan *live.CommentChange, error) {
+	postID, err := parseIDOf(globalid.Post, "postId", postID)
+	if err != nil {
+		return nil, err
+	}
+	return transport.Subscribe(ctx, func() (*live.Stream[*live.CommentChange], error) { return r.store.CommentChanges(ctx, postID) })
 }
 
 func (r *tagResolver) Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error) {
@@ -348,6 +406,14 @@ func (r *userResolver) CreatedAt(ctx context.Context, obj *names.User) (*blog.Da
 	return &user.CreatedAt, nil
 }
 
+func (r *userResolver) PostCount(ctx context.Context, obj *names.User) (*int32, error) {
+	n, err := loadersOf(ctx).postCounts.load(ctx, obj.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &n, nil
+}
+
 func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
 	page, err := r.userPostPage(ctx, obj.ID, plan.PagingOf(first, after, nil))
 	if err != nil {
@@ -358,11 +424,19 @@ func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32,
 
 func (r *Resolver) Comment() generated.CommentResolver { return &commentResolver{r} }
 
+func (r *Resolver) CommentChangedPayload() generated.CommentChangedPayloadResolver {
+	return &commentChangedPayloadResolver{r}
+}
+
 func (r *Resolver) Like() generated.LikeResolver { return &likeResolver{r} }
 
 func (r *Resolver) Mutation() generated.MutationResolver { return &mutationResolver{r} }
 
 func (r *Resolver) Post() generated.PostResolver { return &postResolver{r} }
+
+func (r *Resolver) PostDeletedPayload() generated.PostDeletedPayloadResolver {
+	return &postDeletedPayloadResolver{r}
+}
 
 func (r *Resolver) Query() generated.QueryResolver { return &queryResolver{r} }
 
@@ -373,12 +447,14 @@ func (r *Resolver) Tag() generated.TagResolver { return &tagResolver{r} }
 func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
 
 type (
-	commentResolver      struct{ *Resolver }
-	likeResolver         struct{ *Resolver }
-	mutationResolver     struct{ *Resolver }
-	postResolver         struct{ *Resolver }
-	queryResolver        struct{ *Resolver }
-	subscriptionResolver struct{ *Resolver }
-	tagResolver          struct{ *Resolver }
-	userResolver         struct{ *Resolver }
+	commentResolver               struct{ *Resolver }
+	commentChangedPayloadResolver struct{ *Resolver }
+	likeResolver                  struct{ *Resolver }
+	mutationResolver              struct{ *Resolver }
+	postResolver                  struct{ *Resolver }
+	postDeletedPayloadResolver    struct{ *Resolver }
+	queryResolver                 struct{ *Resolver }
+	subscriptionResolver          struct{ *Resolver }
+	tagResolver                   struct{ *Resolver }
+	userResolver                  struct{ *Resolver }
 )

@@ -79,12 +79,3 @@ func TestSession_CostOf100Aliases(t *testing.T) {
 		}
 	})
 }
-
-// A request with two sessions is invalid.
-func TestSession_TwoHeaders(t *testing.T) {
-	b := newBlog(t, Options{})
-	h := http.Header{sessionHeader: {"a", "b"}}
-	if _, err := openSession(h, b.store); err == nil {
-		t.Error("two session headers are accepted")
-	}
-}

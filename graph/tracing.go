@@ -15,6 +15,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/graph/refusal"
+	"byline/graph/transport"
 )
 
 const tracerName = "byline/graph"
@@ -64,7 +65,7 @@ func (t tracing) InterceptOperation(ctx context.Context, next graphql.OperationH
 	op := graphql.GetOperationContext(ctx).Operation
 	ctx, span := t.operation(ctx, op.Operation, op.Name)
 	responses := next(ctx)
-	if op.Operation == ast.Subscription && hasStream(ctx) {
+	if op.Operation == ast.Subscription && transport.HasStream(ctx) {
 		span.End()
 		return responses
 	}
@@ -80,7 +81,7 @@ func (t tracing) operation(ctx context.Context, kind ast.Operation, name string)
 	return t.tracer.Start(ctx, string(kind), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String(attrOperationType, string(kind)),
 		attribute.String(attrOperationName, refusal.Truncate(name, maxTracedName)),
-		attribute.String(attrRequestID, requestFrom(ctx).id)))
+		attribute.String(attrRequestID, transport.RequestOf(ctx).ID)))
 }
 
 // endOperation ends the span of an operation. Its status is an error if the client did not cause
@@ -90,7 +91,7 @@ func endOperation(span trace.Span, response *graphql.Response) {
 	if response == nil || len(response.Errors) == 0 {
 		return
 	}
-	code := codeOf(response)
+	code := refusal.CodeOf(response.Errors)
 	span.SetAttributes(attribute.Int(attrErrors, len(response.Errors)), attribute.String(attrErrorType, string(code)))
 	if code == refusal.Internal || code == refusal.Unavailable || code == refusal.Throttled {
 		span.SetStatus(codes.Error, "")
@@ -106,12 +107,12 @@ func traceCost(span trace.Span, c cost.Report) {
 }
 
 func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if !ofSubscription(ctx) {
+	if !isOf(ctx, ast.Subscription) {
 		return next(ctx)
 	}
 	event := &lazySpan{around: ctx, begin: func() trace.Span {
 		_, span := t.tracer.Start(ctx, "event", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(trace.LinkFromContext(ctx)),
-			trace.WithAttributes(attribute.String(attrOperationType, string(ast.Subscription)), attribute.String(attrRequestID, requestFrom(ctx).id)))
+			trace.WithAttributes(attribute.String(attrOperationType, string(ast.Subscription)), attribute.String(attrRequestID, transport.RequestOf(ctx).ID)))
 		return span
 	}}
 	response := next(trace.ContextWithSpan(ctx, event))

@@ -186,7 +186,7 @@ func TestSpans_Plans(t *testing.T) {
 		`{ post(id: "<post:engines>") { title comments { edges { cursor } } likes { edges { cursor } } } }`: "query, query/Query.post/Post.comments/request, query/Query.post/Post.likes/request, query/Query.post/request",
 		`{ userByUsername(username: "ada") { username posts { edges { cursor } } } }`:                       "query, query/Query.userByUsername/User.posts/request, query/Query.userByUsername/request, query/Query.userByUsername/request",
 		`{ post(id: "<post:engines>") { comments { edges { cursor } } } }`:                                  "query, query/Query.post/request",
-		`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`:                   "mutation, mutation/Mutation.unlikePost/request, mutation/Mutation.unlikePost/request, mutation/Mutation.unlikePost/request",
+		`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`:                   "mutation, mutation/Mutation.unlikePost/request, mutation/Mutation.unlikePost/request",
 		`{ viewer { username } feed { edges { node { viewerHasLiked } } } }`:                                "query, query/Query.feed/request, query/Query.viewer/request, query/load liked/request",
 	} {
 		for who, h := range map[string]http.Handler{"a plan": b, "the executor": unplannedHandler{executor}} {

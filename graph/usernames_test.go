@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/graph/globalid"
+	"byline/graph/transport"
 	"byline/internal/secrettest"
 	"byline/internal/waittest"
 	"byline/store/blog"
@@ -132,7 +133,7 @@ func TestRename_LaterRequestsOfTheSessionShowTheNewName(t *testing.T) {
 func TestRename_LaterOperationsOfTheWebSocketShowTheNewName(t *testing.T) {
 	b := smallBlog(t, Options{})
 	server := httptest.NewServer(b)
-	defer b.Handler.(*Handler).Wait()
+	defer b.Handler.(*transport.Handler).Wait()
 	defer server.Close()
 	p := dial(t, server, "graphql-transport-ws", http.Header{"Authorization": {"Bearer demo:ada"}}).init()
 	defer p.CloseNow()

@@ -18,6 +18,7 @@ import (
 	"byline/graph/auth"
 	"byline/graph/fields"
 	"byline/graph/refusal"
+	"byline/graph/transport"
 )
 
 // authentication finds the viewers of requests, and counts and logs the bearer tokens that it rejects.
@@ -35,18 +36,14 @@ func newAuthentication(o Options, m metrics) authentication {
 	return authentication{verifier: o.Verifier, log: o.Logger, lines: newLogLimit[auth.Reason](rejectedLogInterval), rejected: m.rejectedTokens}
 }
 
-// authenticate records the viewer of the bearer token in the headers. It is called before
-// execution.
-func (a authentication) authenticate(ctx context.Context, r *request, h http.Header) error {
+// authenticate returns the viewer of the bearer token in the headers; nil without a token.
+func (a authentication) authenticate(ctx context.Context, h http.Header) (*auth.Viewer, error) {
 	v, err := auth.Authenticate(ctx, h, a.verifier)
-	if v != nil {
-		r.signIn(*v)
-	}
 	var refused *refusal.Error
 	if errors.As(err, &refused) {
 		a.reject(ctx, refused.Err)
 	}
-	return err
+	return v, err
 }
 
 // reject counts a rejected token, and logs it unless it has expired, as every token does.
@@ -61,7 +58,7 @@ func (a authentication) reject(ctx context.Context, cause error) {
 		return
 	}
 	attrs := []slog.Attr{slog.String(logReason, string(reason)), slog.String(logError, refusal.Truncate(cause.Error(), maxCause))}
-	if id := requestFrom(ctx).id; id != "" { // a WebSocket has none before its operations
+	if id := transport.RequestOf(ctx).ID; id != "" { // a WebSocket has none before its operations
 		attrs = append(attrs, slog.String(logRequestID, id))
 	}
 	if suppressed > 0 {
@@ -69,6 +66,9 @@ func (a authentication) reject(ctx context.Context, cause error) {
 	}
 	a.log.LogAttrs(ctx, slog.LevelInfo, "bearer token rejected", attrs...)
 }
+
+// viewerID returns the viewer's user id: see transport.Request.
+func viewerID(ctx context.Context) string { return transport.RequestOf(ctx).ViewerID() }
 
 // checkRules returns an error unless every mutation has a rule and every rule a mutation.
 func checkRules(mutations *ast.Definition) error {
@@ -89,7 +89,19 @@ func checkRules(mutations *ast.Definition) error {
 // as a moderator.
 func moderates(ctx context.Context) bool {
 	mutation := graphql.GetFieldContext(ctx).Field.Name
-	return slices.Contains(fields.Lookup("Mutation", mutation).Rule, fields.Moderator) && requestFrom(ctx).moderator
+	return slices.Contains(fields.Lookup("Mutation", mutation).Rule, fields.Moderator) && transport.RequestOf(ctx).Moderator
+}
+
+// viewerAndRole returns the viewer's user id, "" for an anonymous request, and whether they are a moderator. It marks the
+// response as viewerID does.
+func viewerAndRole(ctx context.Context) (viewer string, moderator bool) {
+	return viewerID(ctx), transport.RequestOf(ctx).Moderator
+}
+
+// viewerCan reports whether the viewer is allowed to execute a mutation of what an author wrote.
+func viewerCan(ctx context.Context, mutation, author string) bool {
+	viewer, moderator := viewerAndRole(ctx)
+	return fields.Lookup("Mutation", mutation).Allows(viewer == author, moderator)
 }
 
 // requireViewer refuses mutations of anonymous callers, as every rule requires. It runs before any

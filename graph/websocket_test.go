@@ -20,6 +20,7 @@ import (
 	"byline/graph/auth"
 	"byline/graph/globalid"
 	"byline/graph/limit"
+	"byline/graph/transport"
 	"byline/internal/pipetest"
 	"byline/internal/waittest"
 	"byline/store/blog"
@@ -47,7 +48,7 @@ func liveOn(t testing.TB, o Options, open func(testing.TB, Options) *testBlog, s
 	t.Cleanup(func() {
 		end()
 		server.Close()
-		b.Handler.(*Handler).Wait()
+		b.Handler.(*transport.Handler).Wait()
 	})
 	return b, server
 }
@@ -443,7 +444,7 @@ func TestWebSocket_ClosedWhenServerStops(t *testing.T) {
 	p.subscribe("subscribe", "1", `subscription { postPublished { id } }`)
 	opened(t, b, 1)
 	stop()
-	defer b.Handler.(*Handler).Wait()
+	defer b.Handler.(*transport.Handler).Wait()
 	if got := p.closed(); got.Code != websocket.StatusGoingAway {
 		t.Errorf("%v", got)
 	}
@@ -470,7 +471,7 @@ func TestWait_WebSocketBeingAccepted(t *testing.T) {
 		b.ServeHTTP(hijacking{w, func() {
 			go func() {
 				defer close(waited)
-				b.Handler.(*Handler).Wait()
+				b.Handler.(*transport.Handler).Wait()
 			}()
 			select {
 			case <-waited:
@@ -561,7 +562,7 @@ func TestWebSocket_ReconnectsLeakNothing(t *testing.T) {
 	waittest.Until(t, func() error {
 		stacks := make([]byte, 1<<20)
 		left := string(stacks[:runtime.Stack(stacks, true)])
-		if strings.Contains(left, "byline/graph.(*socket)") || strings.Contains(left, "coder/websocket") {
+		if strings.Contains(left, "byline/graph/transport.(*socket)") || strings.Contains(left, "coder/websocket") {
 			return errors.New(left)
 		}
 		return nil

@@ -230,7 +230,7 @@ func TestAmbiguousCreate_RepeatedKey(t *testing.T) {
 func TestCreatePost_DeletedWhileRepeated(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(5000), Key: "key"}
+	n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(11_000), Key: "key"}
 	p, err := w.CreatePost(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)

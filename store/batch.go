@@ -11,7 +11,9 @@ import (
 )
 
 // batch executes the operations that add appends as one transactional batch.
-func batch(ctx context.Context, c *cosmos.Container, partition string, add func(*cosmos.Batch)) (cosmos.BatchResult, error) {
+func batch(
+	ctx context.Context, c *cosmos.Container, partition string, add func(*cosmos.Batch),
+) (cosmos.BatchResult, error) {
 	var b cosmos.Batch
 	add(&b)
 	return c.Batch(ctx, partition, &b)
@@ -20,7 +22,9 @@ func batch(ctx context.Context, c *cosmos.Container, partition string, add func(
 // createCounted creates the item id in a post's partition and counts it on the post, in one
 // transactional batch. It returns the updated post. If the item exists, nothing changes and
 // exists is true. LimitReached if the counter is at its limit.
-func (s *Store) createCounted(ctx context.Context, op, postID, id, counter string, item []byte) (post *blog.Post, exists bool, err error) {
+func (s *Store) createCounted(
+	ctx context.Context, op, postID, id, counter string, item []byte,
+) (post *blog.Post, exists bool, err error) {
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(postID, count(counter, 1))
 		b.Create(item)
@@ -56,7 +60,8 @@ func (s *Store) countError(ctx context.Context, op, postID, id string) (exists b
 	if item != nil || err != nil {
 		return true, err
 	}
-	return false, &blog.Error{Code: blog.LimitReached, Op: op, Message: "this post has as many comments or likes as it can have"}
+	return false, &blog.Error{Code: blog.LimitReached, Op: op,
+		Message: "this post has as many comments or likes as it can have"}
 }
 
 // count returns a patch that adds to a counter of a post, up to its limit, and increments its
@@ -84,7 +89,8 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		return nil, nil, blog.NoPost(op)
 	case r.Failed == 1 && r.Status == http.StatusNotFound:
-		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the same item; try again"}
+		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op,
+			Message: "another request is changing the same item; try again"}
 	case r.Failed >= 0:
 		return nil, nil, stored.Error(op, r.Err())
 	}

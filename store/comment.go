@@ -45,10 +45,18 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*b
 	default:
 		return nil, blog.Invalidf("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
-	l := list[blog.Comment]{op: "list comments", container: s.posts, key: "postId", partition: postID, typ: blog.TypeComment,
+	return s.commentList(postID).page(ctx, p)
+}
+
+func (s *Store) commentList(postID string) *list[blog.Comment] {
+	return &list[blog.Comment]{op: "list comments", container: s.posts, key: "postId", partition: postID, typ: blog.TypeComment,
 		format: blog.Comments, defaults: blog.Comment{PostID: postID}, deletions: s.deletions, show: s.showComment,
 		position: func(c *blog.Comment) (blog.Date, string) { return c.CreatedAt, c.ID }}
-	return l.page(ctx, p)
+}
+
+// CommentCursor returns the cursor that a comment has in Comments of its post, newest first.
+func (s *Store) CommentCursor(c *blog.Comment) string {
+	return s.commentList(c.PostID).cursor(c, NewestFirst)
 }
 
 // NewComment is a comment to create.
@@ -65,8 +73,8 @@ func (n NewComment) Validate() error {
 	return errors.Join(checkComment(op, n.Content), checkKey(op, n.Key))
 }
 
-// CreateComment is C3: one transactional batch that counts the comment and creates it, after a
-// point read of the author's name. It returns the comment and the updated post. NotFound if
+// CreateComment is C3: one transactional batch that counts the comment and creates it. It returns the comment and the
+// updated post. NotFound if
 // the post does not exist, Forbidden if the author has no user yet, Conflict if the
 // idempotency key was used for another comment on the post, LimitReached if the post or the
 // author on it has the maximum number of comments.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
-	"byline/store/stored"
 )
 
 // The comments of an author on a post are limited to maxPerAuthor, including those deleted in the last 30
@@ -80,28 +78,20 @@ func (a *authorComments) written(k authorOnPost, p *blog.Post) {
 // checkAuthorComments returns LimitReached if the author has written maxPerAuthor comments on
 // the post.
 func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPost) error {
-	limited := &blog.Error{Code: blog.LimitReached, Op: op, Message: "you have written as many comments on this post as you can"}
+	limited := &blog.Error{Code: blog.LimitReached, Op: op,
+		Message: "you have written as many comments on this post as you can"}
 	switch ok, full := s.comments.take(k); {
 	case ok:
 		return nil
 	case s.o.Clock().Before(full):
 		return limited
 	}
-	n := 0
 	query := cosmos.Query{Partition: k.post,
-		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @post AND c.type = 'comment' AND c.userId = @author",
+		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @post AND c.type IN ('comment', 'deletedComment') AND c.userId = @author",
 	}.With("@post", k.post).With("@author", k.author)
-	for page, err := range s.posts.Query(ctx, query) {
-		if err != nil {
-			return stored.Error(op, err)
-		}
-		for _, raw := range page {
-			part := 0
-			if err := json.Unmarshal(raw, &part); err != nil {
-				return blog.Malformed(op, "count", err)
-			}
-			n += part
-		}
+	n, err := countItems(ctx, op, s.posts, query)
+	if err != nil {
+		return err
 	}
 	if n >= maxPerAuthor {
 		s.comments.allow(k, allowance{full: s.o.Clock().Add(fullFor)})

@@ -28,7 +28,7 @@ func (w *world) remains(p *blog.Post) int {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	r, err := posts.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c WHERE c.type != 'post'", azcosmos.NewPartitionKeyString(p.ID), nil).NextPage(w.T.Context())
+	r, err := posts.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c WHERE c.type NOT IN ('post', 'deletedPost')", azcosmos.NewPartitionKeyString(p.ID), nil).NextPage(w.T.Context())
 	if err != nil {
 		w.T.Fatal(err)
 	}

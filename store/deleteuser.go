@@ -86,7 +86,8 @@ func (s *Store) markDeleted(ctx context.Context, op string, u *blog.UserItem) (b
 		return "", nil
 	}
 	if stored.Ambiguous(ctx, err) {
-		if have, readErr := s.newestUserOrTombstone(ctx, op, u.ID); readErr == nil && have != nil && have.Deleted && have.DeletedAt == date {
+		if have, readErr := s.newestUserOrTombstone(ctx, op, u.ID); readErr == nil && have != nil && have.Deleted &&
+			have.DeletedAt == date {
 			return date, nil
 		}
 	}
@@ -106,5 +107,6 @@ func (s *Store) beingDeleted(op, userID string, deleted blog.Date) error {
 		until = blog.NewDate(deleted.Time().Add(blog.DeletionGrace))
 	}
 	left := until.Time().Sub(s.o.Clock())
-	return &blog.Error{Code: blog.Conflict, Op: op, RetryAfter: max(left, atLeast), Message: "your former user is still being deleted; try again later"}
+	return &blog.Error{Code: blog.Conflict, Op: op, RetryAfter: max(left, atLeast),
+		Message: "your former user is still being deleted; try again later"}
 }

@@ -16,7 +16,7 @@ import (
 func (s *Store) newDeletions() *deletion.Tracker {
 	return deletion.New(deletion.Options{
 		Tail: func(h changefeed.Handler) *itemcache.Tail {
-			return s.tail("cache-users", s.users, "userId", h, wokenByReads, nil)
+			return s.tail("cache-users", s.users, "userId", s.authors.dropChanged(h), wokenByReads, nil)
 		},
 		WaitsForTail: s.users.Caches(), Lag: projection.IdleInterval(s.o.PollInterval),
 		Hidden: func(userID string) {
@@ -54,12 +54,14 @@ func (s *Store) showLike(l *blog.Like) bool {
 	return true
 }
 
-// decodeUser is blog.DecodeUser, but returns nil for a deleted user even if the replica is behind.
+// decodeUser is blog.DecodeUser for a user that was just read, but returns nil for a deleted one even if the replica
+// is behind.
 func (s *Store) decodeUser(op string, raw []byte) (*blog.User, error) {
 	u, err := blog.DecodeUser(op, raw)
 	if u == nil || err != nil || s.deletions.Hides(u.ID, u.CreatedAt) {
 		return nil, err
 	}
+	s.authors.put(u)
 	return u, nil
 }
 

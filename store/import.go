@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"iter"
-	"log/slog"
 	"net/http"
-	"sync"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -22,54 +20,6 @@ type Thread struct {
 	Likes    []*blog.Like
 }
 
-// imports is the state of a process's bulk loads.
-type imports struct {
-	mu      sync.Mutex
-	begun   bool             // guarded by mu
-	running int              // guarded by mu; calls of Import
-	load    *projection.Load // guarded by mu; nil if the projections must handle the imported items
-}
-
-// begin begins an Import. The caller must call end with its error.
-func (i *imports) begin(ctx context.Context, v *projection.Views) (_ context.Context, end func(error), err error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if !i.begun {
-		if i.load, err = v.BeginLoad(ctx); err != nil {
-			return nil, nil, err
-		}
-		i.begun = true
-	}
-	if i.load == nil {
-		return ctx, func(error) {}, nil
-	}
-	i.running++
-	return i.load.Context(ctx), func(err error) {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		i.running--
-		if err != nil { // some posts may have no views yet
-			i.load = nil
-		}
-	}, nil
-}
-
-// skipImported has the projections start after the imported items if possible, which only saves work.
-func (i *imports) skipImported(ctx context.Context, log *slog.Logger) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.load == nil || i.running > 0 {
-		return
-	}
-	alone, err := i.load.Finish(ctx)
-	if err != nil && ctx.Err() == nil {
-		log.Warn("leases not created after a bulk load: the projections will read it", logError, err)
-	}
-	if err != nil || !alone {
-		i.load = nil
-	}
-}
-
 // Import is for bulk loads: it writes a user and the threads of the user's posts unchanged, with ids and
 // dates, and the posts' summaries in the user's partition and entries in timelines. Call ImportFeed afterwards.
 //
@@ -77,16 +27,6 @@ func (i *imports) skipImported(ctx context.Context, log *slog.Logger) {
 // interrupted import can be repeated. The reservation of the name is written last: once it exists, Import
 // does nothing. Conflict (Field is "username") if another user has the name.
 func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
-	ctx, end, err := s.imports.begin(ctx, s.views)
-	if err != nil {
-		return err
-	}
-	err = s.importUser(ctx, u, threads)
-	end(err)
-	return err
-}
-
-func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
 	const op = "import user"
 	reservation, _, err := s.names.Read(ctx, op, u.Username)
 	if err != nil {
@@ -132,10 +72,11 @@ func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[T
 			return stored.Error(op, err)
 		}
 	}
-	if err := s.views.ProjectTimelines(cosmos.WithWrites(ctx, nil), posts...); err != nil {
+	if err := s.views.ProjectTimelines(ctx, posts...); err != nil {
 		return err
 	}
-	if have, err := stored.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil && have.Username != u.Username {
+	if have, err := stored.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil &&
+		have.Username != u.Username {
 		return err // renamed since
 	}
 	k := username.Key(u.Username)
@@ -167,32 +108,27 @@ func (t *Thread) items() [][]byte {
 		items = append(items, blog.Encode(blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: *c}))
 	}
 	for _, l := range t.Likes {
-		items = append(items, blog.Encode(blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(l.UserID), Like: *l}))
+		items = append(items, blog.Encode(blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike},
+			ID: blog.LikeID(l.UserID), Like: *l}))
 	}
 	return items
 }
 
 func checkOwner(op string, r *username.Reservation, u *blog.User) error {
 	if r.OwnerID != u.ID {
-		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username", Message: "another user has the username " + u.Username}
+		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username",
+			Message: "another user has the username " + u.Username}
 	}
 	return nil
 }
 
 // ImportFeed writes imported posts into the feed, which keeps the newest. The newest
 // blog.FeedKept of all imports must be among them. If the feed is not full, older posts are
-// added.
-//
-// Afterwards the views of the imported posts are complete. If the database was empty and only the imports
-// of this process have written to it, projections that start later begin after the imports. Otherwise the
-// imports do not change where they begin.
+// added. Afterwards the views of the imported posts are complete; the projections need not handle them:
+// see projection.Views.BeginLoad.
 func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
 	if err := s.views.ProjectFeed(ctx, posts); err != nil {
 		return err
 	}
-	if err := s.views.CountEntries(ctx); err != nil {
-		return err
-	}
-	s.imports.skipImported(ctx, s.o.Logger)
-	return nil
+	return s.views.CountEntries(ctx)
 }

@@ -38,7 +38,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if p.First < 1 || p.First > blog.MaxPage {
 		return nil, invalidFirst(l.op)
 	}
-	name := fmt.Sprintf("%s/%s/%s/%s", l.container.Name(), l.partition, l.typ, p.Order)
+	name := l.name(p.Order)
 	after, err := decodeCursor(l.op, name, p.After)
 	if err != nil {
 		return nil, err
@@ -72,6 +72,17 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 
 func invalidFirst(op string) error {
 	return blog.Invalidf(op, "first", "first must be between 1 and %d", blog.MaxPage)
+}
+
+// name identifies the list in the given order, for the digests of its cursors.
+func (l *list[T]) name(order Order) string {
+	return fmt.Sprintf("%s/%s/%s/%s", l.container.Name(), l.partition, l.typ, order)
+}
+
+// cursor returns the cursor of an item that was not read from the list, as if it were its first.
+func (l *list[T]) cursor(item *T, order Order) string {
+	date, id := l.position(item)
+	return string(cursor{Date: date, ID: id, Seen: 1}.appendTo(nil, l.name(order)))
 }
 
 // read reads one page by keyset pagination: one query of one partition, served by the composite index of
@@ -142,7 +153,6 @@ func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Que
 		sort += ", c.type " + direction
 		q = q.With("@type", l.typ)
 	}
-	where += " AND NOT IS_DEFINED(c.deleted)"
 	if l.since != "" {
 		where += " AND c.creationDate >= @since"
 		q = q.With("@since", l.since)

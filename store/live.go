@@ -19,7 +19,8 @@ func (s *Store) newEvents() (*live.Events, error) {
 		ReadPost: func(ctx context.Context, id string) (*blog.Post, error) {
 			return s.readPost(s.beginRead(ctx, Subscribe), id)
 		},
-		PollInterval: s.o.PollInterval, RetryBudget: s.account.RetryBudget(), Clock: s.o.Clock, Metrics: s.account.Registerer()})
+		PollInterval: s.o.PollInterval, RetryBudget: s.account.RetryBudget(), Clock: s.o.Clock,
+		Metrics: s.account.Registerer()})
 }
 
 // PublishedPosts is live.Events.PublishedPosts.
@@ -30,6 +31,16 @@ func (s *Store) PublishedPosts(ctx context.Context) (*live.Stream[*blog.Post], e
 // PostChanges is live.Events.PostChanges.
 func (s *Store) PostChanges(ctx context.Context, postID string) (*live.Stream[*blog.Post], error) {
 	return s.events.PostChanges(ctx, postID)
+}
+
+// PostDeletions is live.Events.PostDeletions.
+func (s *Store) PostDeletions(ctx context.Context, postID string) (*live.Stream[*live.PostDeletion], error) {
+	return s.events.PostDeletions(ctx, postID)
+}
+
+// CommentChanges is live.Events.CommentChanges.
+func (s *Store) CommentChanges(ctx context.Context, postID string) (*live.Stream[*live.CommentChange], error) {
+	return s.events.CommentChanges(ctx, postID)
 }
 
 // NewComments is live.Events.NewComments.

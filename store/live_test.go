@@ -136,6 +136,64 @@ func TestStreams(t *testing.T) {
 	})
 }
 
+// The changes of comments have their kind, and a deletion of the post is an event before the stream ends.
+func TestStreams_CommentChangesAndPostDeletions(t *testing.T) {
+	w := newWorld(t)
+	w.Start()
+	ctx := t.Context()
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	post, other := w.AddPost(ada, "followed"), w.AddPost(grace, "other")
+	old := w.AddComment(grace, post, "old")
+	changes, err := w.CommentChanges(ctx, post.ID)
+	open(t, changes, err)
+	deletions, err := w.PostDeletions(ctx, post.ID)
+	open(t, deletions, err)
+	ofAuthor, err := w.PostDeletions(ctx, other.ID)
+	open(t, ofAuthor, err)
+	expect := func(kind live.ChangeKind, id, content string) {
+		t.Helper()
+		got, ok := next(t, changes)
+		for ok && kind != live.Added && got.Kind == live.Added && got.ID == old.ID {
+			got, ok = next(t, changes) // written just before the stream was opened
+		}
+		if !ok || got.Kind != kind || got.PostID != post.ID || got.ID != id {
+			t.Fatalf("got %+v %t, want %s %s", got, ok, kind, id)
+		}
+		if (got.Comment == nil) != (kind == live.Deleted) || got.Comment != nil && got.Comment.Content != content {
+			t.Errorf("%s: %+v", kind, got.Comment)
+		}
+	}
+	if _, err := w.EditComment(ctx, grace.ID, post.ID, old.ID, "edited"); err != nil {
+		t.Fatal(err)
+	}
+	expect(live.Edited, old.ID, "edited")
+	w.AddComment(grace, other, "elsewhere")
+	added := w.AddComment(ada, post, "new")
+	expect(live.Added, added.ID, "new")
+	if _, err := w.DeleteComment(ctx, ada.ID, post.ID, added.ID); err != nil {
+		t.Fatal(err)
+	}
+	expect(live.Deleted, added.ID, "")
+
+	if err := w.DeletePost(ctx, ada.ID, post.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.DeleteUser(ctx, grace.ID, "grace"); err != nil {
+		t.Fatal(err)
+	}
+	for s, id := range map[*live.Stream[*live.PostDeletion]]string{deletions: post.ID, ofAuthor: other.ID} {
+		if got, ok := next(t, s); !ok || got.PostID != id {
+			t.Errorf("got %+v %t, want the deletion of %s", got, ok, id)
+		}
+		if got, ok := next(t, s); ok || s.Err() != nil {
+			t.Errorf("after the deletion: %+v %v", got, s.Err())
+		}
+	}
+	if got, ok := next(t, changes); ok || changes.Err() != nil {
+		t.Errorf("after the deletion of the post: %+v %v", got, changes.Err())
+	}
+}
+
 func TestStreams_OtherProcesses(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)

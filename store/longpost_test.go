@@ -127,6 +127,26 @@ func TestPost_LongTextIsReadInOneRoundTrip(t *testing.T) {
 	}
 }
 
+// A repeated create returns the first post, whose text it reads concurrently.
+func TestPost_RepeatedLongCreateIsReadInOneRoundTrip(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replicas do not lag")
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	long, text := w.addLong(ada, 90_000, "key"), make(chan struct{})
+	w.Wire.Intercept(func(r *http.Request) error {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/docs/"+blog.TextID):
+			close(text)
+		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+long.ID):
+			waittest.Receive(t, text)
+		}
+		return nil
+	})
+	if again := w.addLong(ada, 90_000, "key"); again.ID != long.ID || again.Content != long.Content {
+		t.Errorf("%+.300v", again)
+	}
+}
+
 func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 	for _, first := range []int{10, blog.InlineText + 500} { // without and with the id of a long post
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
@@ -136,7 +156,7 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 				ada := w.AddUser("ada")
 				p := w.addLong(ada, first, "")
 				version := p.Version
-				for i, size := range []int{20, 5000, 30, 40, 6000, 7000, 50} {
+				for i, size := range []int{20, 11_000, 30, 40, 12_000, 13_000, 50} {
 					content := longText(size) + fmt.Sprint(i)
 					edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: &version})
 					if err != nil || edited.Content != content || edited.Truncated || edited.Version != version+1 {
@@ -176,12 +196,12 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 // A reader gets a consistent version if an edit comes between its two reads.
 func TestPost_EditBetweenTwoReads(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its replicas do not lag")
-	for _, size := range []int{5, 9000} {
+	for _, size := range []int{5, 15_000} {
 		for _, textFirst := range []bool{false, true} {
 			t.Run(fmt.Sprintf("edit to %d, text first: %t", size, textFirst), func(t *testing.T) {
 				w := newWorld(t)
 				ada := w.AddUser("ada")
-				p := w.addLong(ada, 3000, "")
+				p := w.addLong(ada, 9_000, "")
 				content, edited := longText(size), make(chan struct{})
 				first, second := p.ID, blog.TextID
 				if textFirst {
@@ -268,7 +288,7 @@ func TestPost_LongInlineText(t *testing.T) {
 	if w.text(p.ID) != nil {
 		t.Error("an edit of the title moved the text")
 	}
-	for _, content := range []string{longText(3000), "short"} {
+	for _, content := range []string{longText(9_000), "short"} {
 		q := w.addInline(ada, longText(60_000))
 		if _, err := w.EditPost(t.Context(), ada.ID, q.ID, store.PostEdit{Content: &content}); err != nil {
 			t.Fatal(err)
@@ -290,14 +310,14 @@ func TestPost_LongInlineText(t *testing.T) {
 func TestDeletePost_LongText(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	p := w.addLong(ada, 5000, "key")
+	p := w.addLong(ada, 11_000, "key")
 	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil || w.text(p.ID) != nil {
 		t.Errorf("%v %v, text %v", got, err, w.text(p.ID))
 	}
-	for _, size := range []int{5000, 10} {
+	for _, size := range []int{11_000, 10} {
 		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(size), Key: "key"})
 		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 	}
@@ -305,7 +325,7 @@ func TestDeletePost_LongText(t *testing.T) {
 
 // An idempotency key creates one post, even if it is used again with a text of another length.
 func TestCreatePost_LongTextAndIdempotencyKey(t *testing.T) {
-	for _, sizes := range [][]int{{5000, 10}, {10, 5000}, {5000, 6000}} {
+	for _, sizes := range [][]int{{11_000, 10}, {10, 11_000}, {11_000, 12_000}} {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		p := w.addLong(ada, sizes[0], "key")
@@ -324,7 +344,7 @@ func TestCreatePost_LongTextAndIdempotencyKey(t *testing.T) {
 func TestCreatePost_KeyOfLongInlinePost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	p := w.addLong(ada, 5000, "key")
+	p := w.addLong(ada, 11_000, "key")
 	c, err := w.Account.Container(w.Database, blog.PostsContainer)
 	if err != nil {
 		t.Fatal(err)
@@ -342,7 +362,7 @@ func TestCreatePost_KeyOfLongInlinePost(t *testing.T) {
 	delete(item, "textDigest")
 	w.Upsert("posts", id, string(blog.Encode(item)))
 	w.Remove("posts", p.ID, p.ID)
-	if again := w.addLong(ada, 5000, "key"); again.ID != id || again.Content != p.Content {
+	if again := w.addLong(ada, 11_000, "key"); again.ID != id || again.Content != p.Content {
 		t.Errorf("%+.300v", again)
 	}
 }
@@ -353,7 +373,7 @@ func TestAmbiguousWrites_LongText(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		d := w.lossy(loseRequest)
-		n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(5000), Key: "key"}
+		n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(11_000), Key: "key"}
 		d.armed.Store(true)
 		p, err := w.CreatePost(t.Context(), n)
 		if loseRequest {
@@ -368,7 +388,7 @@ func TestAmbiguousWrites_LongText(t *testing.T) {
 			t.Errorf("%d posts", len(posts))
 		}
 		d.writes.Store(0)
-		for i, content := range []string{longText(7000), "short"} {
+		for i, content := range []string{longText(13_000), "short"} {
 			d.writes.Store(0)
 			edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content})
 			if loseRequest {
@@ -388,12 +408,12 @@ func TestVerify_LongTexts(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		content := longText(5000)
+		content := longText(11_000)
 		var posts []*blog.Post
 		for range 5 {
-			posts = append(posts, w.addLong(ada, 5000, ""))
+			posts = append(posts, w.addLong(ada, 11_000, ""))
 		}
-		short, deleted := w.AddPost(ada, "short"), w.addLong(ada, 5000, "")
+		short, deleted := w.AddPost(ada, "short"), w.addLong(ada, 11_000, "")
 		inline := w.addInline(ada, content)
 		stop := w.Start()
 		if err := w.Views().Rebuild(t.Context()); err != nil { // moves the text
@@ -443,7 +463,7 @@ func TestVerify_LongTexts(t *testing.T) {
 			if p, err := w.Post(t.Context(), lost.ID); err != nil || p == nil || !p.Truncated {
 				t.Errorf("%+.300v, %v", p, err)
 			}
-			for _, content := range []string{"short", longText(3000)} {
+			for _, content := range []string{"short", longText(9_000)} {
 				if _, err := w.EditPost(t.Context(), ada.ID, lost.ID, store.PostEdit{Content: &content}); err != nil {
 					t.Fatal(err)
 				}
@@ -466,7 +486,7 @@ func TestRename_LongText(t *testing.T) {
 		w := newWorld(t)
 		defer w.Start()()
 		ada := w.AddUser("ada")
-		p := w.addLong(ada, 5000, "")
+		p := w.addLong(ada, 11_000, "")
 		if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); err != nil {
 			t.Fatal(err)
 		}
@@ -488,7 +508,7 @@ func TestRename_LongText(t *testing.T) {
 func TestImport_LongText(t *testing.T) {
 	w := newWorld(t)
 	u := &blog.User{ID: blog.UserID("test", "ada"), Username: "ada", CreatedAt: "2026-03-01T00:00:00.000Z", Revision: 1}
-	p := &blog.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: "ada", Title: "t", Content: longText(9000), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
+	p := &blog.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: "ada", Title: "t", Content: longText(15_000), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
 	for range 2 {
 		err := w.Import(t.Context(), u, func(yield func(store.Thread) bool) { yield(store.Thread{Post: p}) })
 		if err != nil {
@@ -508,7 +528,7 @@ func TestCache_LongText(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		session := a.NewSession("")
 		ctx := cosmos.WithSession(t.Context(), session)
-		p, err := a.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(5000)})
+		p, err := a.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(11_000)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -525,4 +545,70 @@ func TestCache_LongText(t *testing.T) {
 			t.Errorf("got %d reads of the cached post, want 0", n)
 		}
 	})
+}
+
+// addAlone writes a post of an earlier version, whose short text is an item of its own.
+func (w *world) addAlone(u *blog.User, id, content string) *blog.Post {
+	w.T.Helper()
+	p := &blog.Post{ID: id, AuthorID: u.ID, AuthorUsername: u.Username, Title: "alone", Content: content, CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1}
+	item, text := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: id, Post: *p}, blog.NewText(id, u.ID, content)
+	item.Content, item.TextDigest = p.Excerpt(), text.Digest
+	w.Upsert("posts", id, string(blog.Encode(item)))
+	w.Upsert("posts", id, string(blog.Encode(text)))
+	return p
+}
+
+// Posts whose short text is an item, as earlier versions wrote them, are read, liked and edited like others. An edit of
+// the text moves it to the post, and so does Repair.
+func TestPost_ShortTextItem(t *testing.T) {
+	for _, id := range []string{"alone", blog.LongID("alone")} {
+		t.Run(id, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
+				w := newWorld(t)
+				ada := w.AddUser("ada")
+				content := longText(3000)
+				if blog.IsLong(content) {
+					t.Fatal("the text is long")
+				}
+				p, repaired := w.addAlone(ada, id, content), w.addAlone(ada, "repaired"+id, content)
+				defer w.Start()()
+				waittest.Until(t, w.CaughtUp)
+				w.hasContent(p.ID, content)
+				w.AddLike(ada, p)
+				w.AddLike(ada, repaired)
+				title := "edited"
+				if edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Title != title {
+					t.Fatalf("%+.300v %v", edited, err)
+				}
+				w.hasContent(p.ID, content)
+				content2 := content + " edited"
+				if edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content2}); err != nil || edited.Content != content2 {
+					t.Fatalf("%+.300v %v", edited, err)
+				}
+				w.hasContent(p.ID, content2)
+				if w.text(p.ID) != nil {
+					t.Error("the edit has not moved the text")
+				}
+				waittest.Until(t, w.CaughtUp)
+				found := w.Differences(0)
+				if len(found) != 1 || found[0].ID != repaired.ID || found[0].Kind != projection.Text || found[0].Want != "on the post" {
+					t.Fatalf("got the differences %+v, want the text of %s", found, repaired.ID)
+				}
+				if err := w.Views().Repair(t.Context(), found[0]); err != nil {
+					t.Fatal(err)
+				}
+				w.hasContent(repaired.ID, content)
+				if w.text(repaired.ID) != nil {
+					t.Error("Repair has not moved the text")
+				}
+				waittest.Until(t, w.CaughtUp)
+				if found := w.Differences(0); found != nil {
+					t.Errorf("%+v", found)
+				}
+				if got, err := w.Post(t.Context(), repaired.ID); err != nil || got.LikeCount != 1 {
+					t.Errorf("%+.300v %v", got, err)
+				}
+			})
+		})
+	}
 }

@@ -18,6 +18,7 @@ const (
 	C3 cosmos.Pattern = "C3" // create a comment
 	C4 cosmos.Pattern = "C4" // like a post
 
+	PostCount     cosmos.Pattern = "postCount"      // how many posts a user has
 	ByUsername    cosmos.Pattern = "byUsername"     // a user by name
 	ManyUsers     cosmos.Pattern = "manyUsers"      // several users at once
 	ManyPosts     cosmos.Pattern = "manyPosts"      // several posts at once
@@ -41,7 +42,7 @@ const (
 // patterns lists all access patterns.
 var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
-	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts, TopTags,
+	PostCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts, TopTags,
 	DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
 	Export, Readiness,
 }

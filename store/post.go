@@ -53,11 +53,36 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 // partition. The page of an unknown user is empty.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, Q3)
-	l := list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
-		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
 	p.Order = NewestFirst
-	page, err := l.page(ctx, p)
+	page, err := s.userPostList(userID).page(ctx, p)
 	return s.withCounts(ctx, page, err)
+}
+
+func (s *Store) userPostList(userID string) *list[blog.Post] {
+	return &list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
+		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
+}
+
+// PostCount counts the posts of a user by one query of the user's partition, which the index alone
+// answers. It is 0 for an unknown user.
+func (s *Store) PostCount(ctx context.Context, userID string) (int32, error) {
+	const op = "count posts of user"
+	ctx = s.beginRead(ctx, PostCount)
+	q := cosmos.Query{Partition: userID, Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type"}.
+		With("@user", userID).With("@type", blog.TypePost)
+	if until := s.deletions.HiddenUntil(userID); until != "" {
+		q.Text += " AND c.creationDate >= @since"
+		q = q.With("@since", until)
+	}
+	return cached(ctx, s.users, userID, "post count", func(ctx context.Context) (int32, error) {
+		n, err := countItems(ctx, op, s.users, q)
+		return int32(n), err
+	})
+}
+
+// PostCursor returns the cursor that a post has in UserPosts of its author.
+func (s *Store) PostCursor(p *blog.Post) string {
+	return s.userPostList(p.AuthorID).cursor(p, NewestFirst)
 }
 
 // NewPost is a post to create.
@@ -75,8 +100,7 @@ func (n NewPost) Validate() error {
 	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkTags(op, n.Tags), checkKey(op, n.Key))
 }
 
-// CreatePost is C2: one create, after a point read of the author's name, or of a long post one
-// transactional batch. It then writes the summaries, so that the author sees the post at once;
+// CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the author sees the post at once;
 // if that fails, the projections do it. Forbidden if the author has no user yet, Conflict if
 // the idempotency key was used for another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
@@ -98,7 +122,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	item, text := blog.NewPostItem(post)
 	item.InputDigest = inputDigest(n.Key, append([]string{n.Title, n.Content}, post.Tags...)...)
 	if other != nil {
-		return s.postOfKey(ctx, op, item, other)
+		return s.postOfKey(ctx, op, item, other, nil)
 	}
 	if err = s.createPost(ctx, item, text); cosmos.HasStatus(err, http.StatusConflict) {
 		return s.firstPost(ctx, op, item)
@@ -115,10 +139,10 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	return post, nil
 }
 
-// authorAndOther reads the author of a new post. If it has an idempotency key, authorAndOther concurrently
+// authorAndOther returns the author of a new post. If it has an idempotency key, authorAndOther concurrently
 // reads the post that an earlier request with the key may have created with a text of the other kind, long
 // or short, and hence with another id. Two such requests at the same time both succeed.
-func (s *Store) authorAndOther(ctx context.Context, op string, n NewPost, id string) (author *blog.User, other []byte, err error) {
+func (s *Store) authorAndOther(ctx context.Context, op string, n NewPost, id string) (author blog.Byline, other []byte, err error) {
 	var g errgroup.Group
 	if n.Key != "" {
 		g.Go(func() (err error) {
@@ -155,23 +179,23 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 // than blog.MaxWriteTime, it writes the summaries, as that attempt may have been interrupted before; those of an
 // older post would put it back into the feed.
 func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
-	raw, err := stored.Read(ctx, op, s.posts, stored.Key(item.ID, item.ID))
+	raw, text, err := s.readItems(ctx, op, item.ID)
 	if err != nil {
 		return nil, err
 	}
 	if raw == nil {
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "the post is being created by another request; try again"}
 	}
-	first, err := s.postOfKey(ctx, op, item, raw)
+	first, err := s.postOfKey(ctx, op, item, raw, text)
 	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-blog.MaxWriteTime)) {
 		s.views.UpdateSummaries(ctx, first)
 	}
 	return first, err
 }
 
-// postOfKey returns the post that was created with the idempotency key, given its item. Conflict if
-// it has a different input or has been deleted.
-func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, raw []byte) (*blog.Post, error) {
+// postOfKey returns the post that was created with the idempotency key, given its item and, unless it is nil, its text.
+// Conflict if it has a different input or has been deleted.
+func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, raw, text []byte) (*blog.Post, error) {
 	have, ok, err := blog.Decode[blog.PostItem](op, blog.TypePost, raw)
 	if err != nil {
 		return nil, err
@@ -179,7 +203,7 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, keyUsed(op, ok)
 	}
-	p, err := s.withText(ctx, op, have, nil)
+	p, err := s.withText(ctx, op, have, text)
 	if p == nil && err == nil { // deleted since the item was read
 		err = keyUsed(op, false)
 	}

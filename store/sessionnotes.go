@@ -53,6 +53,11 @@ func (s *Store) Renamed(in *session.Session) string {
 	return ""
 }
 
+// hasChangedUser reports whether a session has renamed or deleted a user within viewLag.
+func (s *Store) hasChangedUser(in *session.Session) bool {
+	return slices.ContainsFunc(in.Notes(), func(n session.Note) bool { return isOfUser(n) && !s.outdated(n) })
+}
+
 func isOfUser(n session.Note) bool { return !strings.HasPrefix(n.Text, countsPrefix) }
 
 // noteDeletion records in a session that a user has been deleted.

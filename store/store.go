@@ -93,10 +93,10 @@ type Store struct {
 	events  *live.Events
 	views   *projection.Views
 
+	authors   authors
 	comments  *authorComments
 	counts    *knownCounts
 	deletions *deletion.Tracker
-	imports   imports
 
 	users, posts, feed *cosmos.Container
 	background         struct{ users, posts, feed, leases *cosmos.Container } // for reads at low priority, which wait while throttled
@@ -113,7 +113,7 @@ func (s *Store) Instance() string { return s.o.Instance }
 func New(account *cosmos.Account, o Options) (*Store, error) {
 	o = o.withDefaults()
 	o.Clock = account.Correct(o.Clock)
-	s := &Store{o: o, account: account, comments: newAuthorComments(), counts: newKnownCounts(),
+	s := &Store{o: o, account: account, authors: newAuthors(), comments: newAuthorComments(), counts: newKnownCounts(),
 		reserved: username.NewReserved(o.ReservedUsernames)}
 	account.Patterns(patterns...)
 	var err error

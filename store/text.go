@@ -18,18 +18,7 @@ func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
 	if !blog.ValidID(id) {
 		return nil, nil
 	}
-	var text []byte
-	var g errgroup.Group
-	if blog.IsLongID(id) {
-		g.Go(func() (err error) {
-			text, err = stored.Read(ctx, op, s.posts, stored.Key(id, blog.TextID))
-			return err
-		})
-	}
-	raw, err := stored.Read(ctx, op, s.posts, stored.Key(id, id))
-	if textErr := g.Wait(); err == nil {
-		err = textErr
-	}
+	raw, text, err := s.readItems(ctx, op, id)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +28,22 @@ func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
 	}
 	p, err := s.withText(ctx, op, item, text)
 	return s.visible(p), err
+}
+
+// readItems reads a post and, if its id tells that it has one, concurrently its text. Both may be nil.
+func (s *Store) readItems(ctx context.Context, op, id string) (post, text []byte, err error) {
+	var g errgroup.Group
+	if blog.IsLongID(id) {
+		g.Go(func() (err error) {
+			text, err = stored.Read(ctx, op, s.posts, stored.Key(id, blog.TextID))
+			return err
+		})
+	}
+	post, err = stored.Read(ctx, op, s.posts, stored.Key(id, id))
+	if textErr := g.Wait(); err == nil {
+		err = textErr
+	}
+	return post, text, err
 }
 
 // decodePostItem decodes a post. It returns false for a tombstone and for nil.

@@ -386,7 +386,7 @@ func TestTimelines_EarlierVersion(t *testing.T) {
 	if w.Store, err = store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, Instance: "later", PollInterval: 10 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
-	stop = w.Start()
+	w.Start()
 	w.AddPost(ada, "new")
 	w.AddLike(ada, posts[3])
 	waittest.Until(t, w.CaughtUp)

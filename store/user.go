@@ -122,11 +122,13 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	} else if lost {
 		return nil, s.undoCreate(ctx, op, &item.User)
 	}
+	s.authors.put(&item.User)
 	return &item.User, nil
 }
 
 // undoCreate deletes a user that was just created and lost the name, and returns Conflict.
 func (s *Store) undoCreate(ctx context.Context, op string, u *blog.User) error {
+	defer s.authors.drop(u.ID)
 	key := stored.Key(u.ID, u.ID)
 	r, err := s.users.Read(ctx, key)
 	if err != nil {
@@ -194,6 +196,7 @@ func (s *Store) RenameUser(ctx context.Context, userID, name string) (*blog.User
 		}
 		if u.Username == name {
 			s.noteRename(session, userID)
+			s.authors.put(&u.User)
 			return &u.User, nil
 		}
 		if err := s.reserved.Check(op, name); err != nil {
@@ -204,20 +207,13 @@ func (s *Store) RenameUser(ctx context.Context, userID, name string) (*blog.User
 				Message: "you have changed your name three times; try again later"}
 		}
 		renamed, err := s.names.Rename(ctx, op, u, name, func() { s.noteRename(session, userID) })
+		s.authors.drop(userID)
+		s.authors.put(renamed)
 		if renamed != nil || err != nil {
 			return renamed, err
 		}
 	}
 	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is renaming the user; try again"}
-}
-
-// author reads the acting user. Forbidden if it does not exist.
-func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, error) {
-	u, err := s.readUser(ctx, op, userID)
-	if u == nil && err == nil {
-		err = &blog.Error{Code: blog.Forbidden, Op: op, Message: "you have no user yet: call createUser first"}
-	}
-	return u, err
 }
 
 // Empty reports whether there are no users. It queries all partitions: call it when a process starts, never

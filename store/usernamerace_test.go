@@ -71,6 +71,13 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 				}
 				return nil
 			})
+			w.Wire.After(func(r *http.Response) { // another request reads the user before the name is found to be lost
+				if r.Request.Method == http.MethodPost && r.StatusCode == http.StatusCreated {
+					if _, err := w.User(t.Context(), id); err != nil {
+						t.Error(err)
+					}
+				}
+			})
 			var err error
 			if what == "rename" {
 				_, err = w.RenameUser(t.Context(), ada.ID, "Wanted")
@@ -95,6 +102,8 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 			if u, err := w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.ID != ada.ID {
 				t.Errorf("by the previous name: %v, %v", u, err)
 			}
+			_, _, err = w.LikePost(t.Context(), id, "post")
+			storetest.WantCode(t, err, blog.Forbidden, "")
 			if what == "rename" { // the attempt does not count as a rename
 				for _, name := range []string{"one", "two", "three"} {
 					if _, err := w.RenameUser(t.Context(), ada.ID, name); err != nil {

@@ -12,7 +12,7 @@ import (
 type Measurement struct {
 	// RU is the mean charge of the operations that the article counts, in request units.
 	RU float64 `json:"ru"`
-	// BesideRU is the mean charge of the other operations: in the article clients know the author's name,
+	// BesideRU is the mean charge of the other operations: in the article
 	// names are not unique, and views are written later.
 	BesideRU float64 `json:"besideRU"`
 	// P50 and P99 are latencies, in milliseconds, of everything the request does.

@@ -91,7 +91,7 @@ func (r *Report) notes() []string {
 		}
 	}
 	if beside != nil {
-		notes = append(notes, "In all: with what Byline does besides, for the author's name, unique usernames and views that are written at once: "+strings.Join(beside, ", ")+" RU more. The latency includes it.")
+		notes = append(notes, "In all: with what Byline does besides, for unique usernames and views that are written at once: "+strings.Join(beside, ", ")+" RU more. The latency includes it.")
 	}
 	notes = append(notes, "C3 and C4 are transactional batches, charged as the sum of their operations, where the article has stored procedures, which azcosmos cannot call.")
 	for _, measure := range []struct {

@@ -169,7 +169,7 @@ func TestBuiltImage_RunsReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
-	listening := regexp.MustCompile(`(?m)^time=\S+\+09:00 .*msg=listening .*address=(\S+)$`) // the time zone is known
+	listening := regexp.MustCompile(`(?m)^time=\S+\+09:00 .*msg=listening .*address=(\S+)`) // the time zone is known
 	waittest.Until(t, func() error {
 		m := listening.FindStringSubmatch(p.Log.String())
 		if m == nil {

@@ -71,7 +71,7 @@ func (b budgets) counted() (perRequest, perViewer float64) {
 	return of(budgetPerRequest), of(budgetPerViewer)
 }
 
-// likes is a mutation of 19.6 RU for each like.
+// likes is a mutation of 18.6 RU for each like.
 func likes(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -89,11 +89,11 @@ func TestBudgets_PerRequest(t *testing.T) {
 		code    refusal.Code
 		counted float64
 	}{
-		"default, within":             {Budget{}, likes(20), "", 0},
-		"default, over":               {Budget{}, likes(21), refusal.QueryTooExpensive, 1},
+		"default, within":             {Budget{}, likes(21), "", 0},
+		"default, over":               {Budget{}, likes(22), refusal.QueryTooExpensive, 1},
 		"exactly the budget":          {Budget{RU: 1}, one, "", 0},
-		"over":                        {Budget{RU: 19}, likes(1), refusal.QueryTooExpensive, 1},
-		"over, only measured":         {Budget{RU: 19, Measure: true}, likes(1), "", 1},
+		"over":                        {Budget{RU: 18}, likes(1), refusal.QueryTooExpensive, 1},
+		"over, only measured":         {Budget{RU: 18, Measure: true}, likes(1), "", 1},
 		"response too large":          {Budget{RU: 100_000}, long, refusal.QueryTooExpensive, 0},
 		"response, although measured": {Budget{RU: 1, Measure: true}, long, refusal.QueryTooExpensive, 1},
 	} {
@@ -124,8 +124,8 @@ func TestBudgets_Messages(t *testing.T) {
 	b := newBudgets(t, Options{PerRequest: Budget{RU: 30}, PerViewer: Budget{RU: 10, Measure: true}})
 	got := b.admit(&Meter{}, likes(2))
 	want := &refusal.Error{Code: refusal.QueryTooExpensive, Field: "la",
-		Message: "this operation is predicted to cost 39 RU, more than the limit of 30 RU; " +
-			"the most expensive field is la with 20 RU: request smaller pages or fewer nested lists"}
+		Message: "this operation is predicted to cost 37 RU, more than the limit of 30 RU; " +
+			"the most expensive field is la with 19 RU: request smaller pages or fewer nested lists"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}
@@ -134,13 +134,13 @@ func TestBudgets_Messages(t *testing.T) {
 	if first, second := b.admit(m, likes(1)), b.admit(m, likes(1)); first != nil || second != nil {
 		t.Fatal(first, second)
 	}
-	const measured = `msg="over budget" budget=viewer limit=10 predicted=20 path=la requestId=r1`
+	const measured = `msg="over budget" budget=viewer limit=10 predicted=19 path=la requestId=r1`
 	if !strings.Contains(b.log.String(), measured) {
 		t.Errorf("logged %q, want %s", b.log, measured)
 	}
 }
 
-// Each case is one payer's operations of 1 RU, or of 19.6 RU, on a budget of 10 RU in a minute.
+// Each case is one payer's operations of 1 RU, or of 18.6 RU, on a budget of 10 RU in a minute.
 func TestBudgets_PerViewer(t *testing.T) {
 	const read = `{ viewer { username } }`
 	type operation struct {
@@ -171,7 +171,7 @@ func TestBudgets_PerViewer(t *testing.T) {
 		"canceled, more than predicted -> debt": {"ada", ten,
 			[]operation{{query: read, actual: 12, canceled: true}, refusedFor(wait(3))}, 1},
 		"beyond a full budget -> debt": {"ada", ten,
-			[]operation{{query: likes(1), actual: 19.6}, refusedFor(wait(10.6))}, 1},
+			[]operation{{query: likes(1), actual: 18.6}, refusedFor(wait(9.6))}, 1},
 		"beyond what is left -> refused": {"ada", ten, []operation{charging(1), {query: likes(1), wait: wait(1)}}, 1},
 		"only measured -> not refused":   {"ada", Budget{RU: 10, Measure: true}, times(11, charging(1)), 1},
 		"no budget -> no limit":          {"ada", Budget{}, times(20, charging(100)), 0},

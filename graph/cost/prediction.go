@@ -14,15 +14,17 @@ import (
 	"byline/store/blog"
 )
 
-// times is how often a selection is executed.
+// times is how often a selection is executed, and how many keys it loads. In a list of 20 posts with 5 comments
+// each, the selection on a post is executed 20 times, on 20 summaries: their full texts are 20 keys. The selection on a
+// comment is executed 100 times, on the comments of 20 parents: their posts are 20 keys.
 type times struct {
-	all     float64
-	copies  float64 // of all: on a summary, which lacks some fields of the item
-	parents float64 // of all: on comments or likes, counted by their posts
+	all       float64
+	summaries float64 // those of all that are on a summary, which lacks some fields of the post
+	parents   float64 // the posts of the comments or likes that all are on
 }
 
 func (t times) plus(o times) times {
-	return times{clamp(t.all + o.all), clamp(t.copies + o.copies), clamp(t.parents + o.parents)}
+	return times{clamp(t.all + o.all), clamp(t.summaries + o.summaries), clamp(t.parents + o.parents)}
 }
 
 // clamp limits a number that may grow exponentially, so that it can be added and printed.
@@ -32,7 +34,7 @@ func clamp(n float64) float64 { return min(n, math.MaxInt32) }
 func (t times) keys(k fields.Keys) float64 {
 	switch k {
 	case fields.PerSummary:
-		return t.copies
+		return t.summaries
 	case fields.PerParent:
 		return t.parents
 	}
@@ -229,8 +231,11 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	if strings.HasSuffix(typ, "Connection") || strings.HasSuffix(typ, "Edge") {
 		inside.parents = t.parents
 	}
+	if strings.HasSuffix(typ, "Edge") {
+		inside.summaries = t.summaries
+	}
 	if row.Summary {
-		inside.copies = inside.all
+		inside.summaries = inside.all
 	}
 	w.selection(f.SelectionSet, cost, inside)
 }
@@ -273,7 +278,8 @@ func (w *costWalk) isReference(f *ast.Field) bool {
 	return w.soleList(f.SelectionSet, &list, map[*ast.FragmentDefinition]bool{}) && list != ""
 }
 
-// soleList reports whether a set selects nothing but the id and one list, and sets list to its alias.
+// soleList reports whether a set selects nothing but the id and one list without its totalCount, and sets list to its
+// alias.
 func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.FragmentDefinition]bool) bool {
 	for _, selected := range set {
 		inside := ast.SelectionSet(nil)
@@ -281,7 +287,7 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		case *ast.Field:
 			switch {
 			case s.Name == "id", s.Name == "__typename", !w.included(s.Directives):
-			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, *list != "" && *list != s.Alias:
+			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, *list != "" && *list != s.Alias, w.hasTotal(s.SelectionSet, map[*ast.FragmentDefinition]bool{}):
 				return false
 			default:
 				*list = s.Alias
@@ -301,6 +307,25 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		}
 	}
 	return true
+}
+
+// hasTotal reports whether a set selects the totalCount of a list, which is on the list's parent.
+func (w *costWalk) hasTotal(set ast.SelectionSet, seen map[*ast.FragmentDefinition]bool) bool {
+	return slices.ContainsFunc(set, func(selected ast.Selection) bool {
+		switch s := selected.(type) {
+		case *ast.Field:
+			return s.Name == "totalCount" && w.included(s.Directives)
+		case *ast.InlineFragment:
+			return w.included(s.Directives) && w.hasTotal(s.SelectionSet, seen)
+		case *ast.FragmentSpread:
+			if !w.included(s.Directives) || seen[s.Definition] {
+				return false
+			}
+			seen[s.Definition] = true
+			return w.hasTotal(s.Definition.SelectionSet, seen)
+		}
+		return false
+	})
 }
 
 // inputOf returns what a mutation charges for an idempotency key and a long text in its input.

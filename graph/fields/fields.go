@@ -2,6 +2,7 @@ package fields
 
 import (
 	"math"
+	"slices"
 
 	"byline/store/cosmos"
 )
@@ -21,7 +22,7 @@ type Field struct {
 	Price    Price
 	Access   Access     // its operations on Cosmos DB
 	Rule     []Relation // who may execute a mutation: a viewer in one of these relations
-	Summary  bool       // its object is a denormalized copy, which lacks some fields
+	Summary  bool       // its object, or the node of its edges, is a denormalized copy, which lacks some fields
 	MaxBytes float64    // of its value as JSON, if that may be long
 }
 
@@ -87,6 +88,12 @@ type Request struct {
 	Kind      cosmos.Kind
 	Container string
 	Partition Partition
+}
+
+// Allows reports whether the rule of a mutation of a post or comment allows it to a viewer, who may be its author or a
+// moderator.
+func (f Field) Allows(author, moderator bool) bool {
+	return author && slices.Contains(f.Rule, Author) || moderator && slices.Contains(f.Rule, Moderator)
 }
 
 // Partition is the source of a partition key's value: the path of an argument, or one of the

@@ -21,6 +21,7 @@ import (
 	"byline/graph/names"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/live"
 )
 
 // region    ***************************** api!.gotpl *****************************
@@ -34,9 +35,11 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	Comment() CommentResolver
+	CommentChangedPayload() CommentChangedPayloadResolver
 	Like() LikeResolver
 	Mutation() MutationResolver
 	Post() PostResolver
+	PostDeletedPayload() PostDeletedPayloadResolver
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
 	Tag() TagResolver
@@ -48,17 +51,27 @@ type DirectiveRoot struct {
 
 type ComplexityRoot struct {
 	Comment struct {
-		Author    func(childComplexity int) int
-		Content   func(childComplexity int) int
-		CreatedAt func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Post      func(childComplexity int) int
-		UpdatedAt func(childComplexity int) int
+		Author          func(childComplexity int) int
+		Content         func(childComplexity int) int
+		CreatedAt       func(childComplexity int) int
+		ID              func(childComplexity int) int
+		Post            func(childComplexity int) int
+		UpdatedAt       func(childComplexity int) int
+		ViewerCanDelete func(childComplexity int) int
+		ViewerCanUpdate func(childComplexity int) int
+	}
+
+	CommentChangedPayload struct {
+		Comment          func(childComplexity int) int
+		CommentEdge      func(childComplexity int) int
+		DeletedCommentID func(childComplexity int) int
+		Kind             func(childComplexity int) int
 	}
 
 	CommentConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	CommentEdge struct {
@@ -67,12 +80,14 @@ type ComplexityRoot struct {
 	}
 
 	CreateCommentPayload struct {
-		Comment func(childComplexity int) int
-		Post    func(childComplexity int) int
+		Comment     func(childComplexity int) int
+		CommentEdge func(childComplexity int) int
+		Post        func(childComplexity int) int
 	}
 
 	CreatePostPayload struct {
-		Post func(childComplexity int) int
+		Post     func(childComplexity int) int
+		PostEdge func(childComplexity int) int
 	}
 
 	CreateUserPayload struct {
@@ -100,8 +115,9 @@ type ComplexityRoot struct {
 	}
 
 	LikeConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	LikeEdge struct {
@@ -136,25 +152,31 @@ type ComplexityRoot struct {
 	}
 
 	Post struct {
-		Author         func(childComplexity int) int
-		CommentCount   func(childComplexity int) int
-		Comments       func(childComplexity int, first *int32, after *string, order *store.Order) int
-		Content        func(childComplexity int) int
-		CreatedAt      func(childComplexity int) int
-		Excerpt        func(childComplexity int) int
-		ID             func(childComplexity int) int
-		LikeCount      func(childComplexity int) int
-		Likes          func(childComplexity int, first *int32, after *string) int
-		Tags           func(childComplexity int) int
-		Title          func(childComplexity int) int
-		UpdatedAt      func(childComplexity int) int
-		Version        func(childComplexity int) int
-		ViewerHasLiked func(childComplexity int) int
+		Author          func(childComplexity int) int
+		CommentCount    func(childComplexity int) int
+		Comments        func(childComplexity int, first *int32, after *string, order *store.Order) int
+		Content         func(childComplexity int) int
+		CreatedAt       func(childComplexity int) int
+		Excerpt         func(childComplexity int) int
+		ID              func(childComplexity int) int
+		LikeCount       func(childComplexity int) int
+		Likes           func(childComplexity int, first *int32, after *string) int
+		Tags            func(childComplexity int) int
+		Title           func(childComplexity int) int
+		UpdatedAt       func(childComplexity int) int
+		Version         func(childComplexity int) int
+		ViewerCanDelete func(childComplexity int) int
+		ViewerCanUpdate func(childComplexity int) int
+		ViewerHasLiked  func(childComplexity int) int
 	}
 
 	PostConnection struct {
 		Edges    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
+	}
+
+	PostDeletedPayload struct {
+		DeletedPostID func(childComplexity int) int
 	}
 
 	PostEdge struct {
@@ -163,21 +185,24 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		Feed           func(childComplexity int, first *int32, after *string) int
-		Node           func(childComplexity int, id string) int
-		Nodes          func(childComplexity int, ids []string) int
-		Post           func(childComplexity int, id string) int
-		Tag            func(childComplexity int, name string) int
-		Tags           func(childComplexity int, first *int32) int
-		User           func(childComplexity int, id string) int
-		UserByUsername func(childComplexity int, username string) int
-		Viewer         func(childComplexity int) int
+		Feed              func(childComplexity int, first *int32, after *string) int
+		Node              func(childComplexity int, id string) int
+		Nodes             func(childComplexity int, ids []string) int
+		Post              func(childComplexity int, id string) int
+		Tag               func(childComplexity int, name string) int
+		Tags              func(childComplexity int, first *int32) int
+		User              func(childComplexity int, id string) int
+		UserByUsername    func(childComplexity int, username string) int
+		Viewer            func(childComplexity int) int
+		ViewerIsModerator func(childComplexity int) int
 	}
 
 	Subscription struct {
-		CommentAdded  func(childComplexity int, postID string) int
-		PostChanged   func(childComplexity int, id string) int
-		PostPublished func(childComplexity int) int
+		CommentAdded   func(childComplexity int, postID string) int
+		CommentChanged func(childComplexity int, postID string) int
+		PostChanged    func(childComplexity int, id string) int
+		PostDeleted    func(childComplexity int, id string) int
+		PostPublished  func(childComplexity int) int
 	}
 
 	Tag struct {
@@ -205,6 +230,7 @@ type ComplexityRoot struct {
 	User struct {
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
+		PostCount func(childComplexity int) int
 		Posts     func(childComplexity int, first *int32, after *string) int
 		Username  func(childComplexity int) int
 	}
@@ -218,6 +244,13 @@ type CommentResolver interface {
 	ID(ctx context.Context, obj *blog.Comment) (string, error)
 	Post(ctx context.Context, obj *blog.Comment) (*blog.Post, error)
 	Author(ctx context.Context, obj *blog.Comment) (*names.User, error)
+
+	ViewerCanUpdate(ctx context.Context, obj *blog.Comment) (bool, error)
+	ViewerCanDelete(ctx context.Context, obj *blog.Comment) (bool, error)
+}
+type CommentChangedPayloadResolver interface {
+	CommentEdge(ctx context.Context, obj *live.CommentChange) (*model.CommentEdge, error)
+	DeletedCommentID(ctx context.Context, obj *live.CommentChange) (*string, error)
 }
 type LikeResolver interface {
 	ID(ctx context.Context, obj *blog.Like) (string, error)
@@ -244,14 +277,20 @@ type PostResolver interface {
 	Author(ctx context.Context, obj *blog.Post) (*names.User, error)
 
 	ViewerHasLiked(ctx context.Context, obj *blog.Post) (*bool, error)
+	ViewerCanUpdate(ctx context.Context, obj *blog.Post) (bool, error)
+	ViewerCanDelete(ctx context.Context, obj *blog.Post) (bool, error)
 
 	Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error)
 	Likes(ctx context.Context, obj *blog.Post, first *int32, after *string) (*model.LikeConnection, error)
+}
+type PostDeletedPayloadResolver interface {
+	DeletedPostID(ctx context.Context, obj *live.PostDeletion) (string, error)
 }
 type QueryResolver interface {
 	Node(ctx context.Context, id string) (globalid.Node, error)
 	Nodes(ctx context.Context, ids []string) ([]globalid.Node, error)
 	Viewer(ctx context.Context) (*names.User, error)
+	ViewerIsModerator(ctx context.Context) (bool, error)
 	User(ctx context.Context, id string) (*names.User, error)
 	UserByUsername(ctx context.Context, username string) (*names.User, error)
 	Post(ctx context.Context, id string) (*blog.Post, error)
@@ -262,7 +301,9 @@ type QueryResolver interface {
 type SubscriptionResolver interface {
 	PostPublished(ctx context.Context) (<-chan *blog.Post, error)
 	PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error)
+	PostDeleted(ctx context.Context, id string) (<-chan *live.PostDeletion, error)
 	CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error)
+	CommentChanged(ctx context.Context, postID string) (<-chan *live.CommentChange, error)
 }
 type TagResolver interface {
 	Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error)
@@ -271,6 +312,7 @@ type UserResolver interface {
 	ID(ctx context.Context, obj *names.User) (string, error)
 
 	CreatedAt(ctx context.Context, obj *names.User) (*blog.Date, error)
+	PostCount(ctx context.Context, obj *names.User) (*int32, error)
 	Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
 }
 
@@ -328,6 +370,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Comment.UpdatedAt(childComplexity), true
+	case "Comment.viewerCanDelete":
+		if e.ComplexityRoot.Comment.ViewerCanDelete == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Comment.ViewerCanDelete(childComplexity), true
+	case "Comment.viewerCanUpdate":
+		if e.ComplexityRoot.Comment.ViewerCanUpdate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Comment.ViewerCanUpdate(childComplexity), true
+
+	case "CommentChangedPayload.comment":
+		if e.ComplexityRoot.CommentChangedPayload.Comment == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CommentChangedPayload.Comment(childComplexity), true
+	case "CommentChangedPayload.commentEdge":
+		if e.ComplexityRoot.CommentChangedPayload.CommentEdge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CommentChangedPayload.CommentEdge(childComplexity), true
+	case "CommentChangedPayload.deletedCommentId":
+		if e.ComplexityRoot.CommentChangedPayload.DeletedCommentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CommentChangedPayload.DeletedCommentID(childComplexity), true
+	case "CommentChangedPayload.kind":
+		if e.ComplexityRoot.CommentChangedPayload.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CommentChangedPayload.Kind(childComplexity), true
 
 	case "CommentConnection.edges":
 		if e.ComplexityRoot.CommentConnection.Edges == nil {
@@ -341,6 +420,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CommentConnection.PageInfo(childComplexity), true
+	case "CommentConnection.totalCount":
+		if e.ComplexityRoot.CommentConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CommentConnection.TotalCount(childComplexity), true
 
 	case "CommentEdge.cursor":
 		if e.ComplexityRoot.CommentEdge.Cursor == nil {
@@ -361,6 +446,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateCommentPayload.Comment(childComplexity), true
+	case "CreateCommentPayload.commentEdge":
+		if e.ComplexityRoot.CreateCommentPayload.CommentEdge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateCommentPayload.CommentEdge(childComplexity), true
 	case "CreateCommentPayload.post":
 		if e.ComplexityRoot.CreateCommentPayload.Post == nil {
 			break
@@ -374,6 +465,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreatePostPayload.Post(childComplexity), true
+	case "CreatePostPayload.postEdge":
+		if e.ComplexityRoot.CreatePostPayload.PostEdge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreatePostPayload.PostEdge(childComplexity), true
 
 	case "CreateUserPayload.user":
 		if e.ComplexityRoot.CreateUserPayload.User == nil {
@@ -446,6 +543,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LikeConnection.PageInfo(childComplexity), true
+	case "LikeConnection.totalCount":
+		if e.ComplexityRoot.LikeConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LikeConnection.TotalCount(childComplexity), true
 
 	case "LikeEdge.cursor":
 		if e.ComplexityRoot.LikeEdge.Cursor == nil {
@@ -708,6 +811,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.Version(childComplexity), true
+	case "Post.viewerCanDelete":
+		if e.ComplexityRoot.Post.ViewerCanDelete == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.ViewerCanDelete(childComplexity), true
+	case "Post.viewerCanUpdate":
+		if e.ComplexityRoot.Post.ViewerCanUpdate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.ViewerCanUpdate(childComplexity), true
 	case "Post.viewerHasLiked":
 		if e.ComplexityRoot.Post.ViewerHasLiked == nil {
 			break
@@ -727,6 +842,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PostConnection.PageInfo(childComplexity), true
+
+	case "PostDeletedPayload.deletedPostId":
+		if e.ComplexityRoot.PostDeletedPayload.DeletedPostID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PostDeletedPayload.DeletedPostID(childComplexity), true
 
 	case "PostEdge.cursor":
 		if e.ComplexityRoot.PostEdge.Cursor == nil {
@@ -836,6 +958,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Viewer(childComplexity), true
+	case "Query.viewerIsModerator":
+		if e.ComplexityRoot.Query.ViewerIsModerator == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.ViewerIsModerator(childComplexity), true
 
 	case "Subscription.commentAdded":
 		if e.ComplexityRoot.Subscription.CommentAdded == nil {
@@ -848,6 +976,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.CommentAdded(childComplexity, args["postId"].(string)), true
+	case "Subscription.commentChanged":
+		if e.ComplexityRoot.Subscription.CommentChanged == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_commentChanged_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.CommentChanged(childComplexity, args["postId"].(string)), true
 	case "Subscription.postChanged":
 		if e.ComplexityRoot.Subscription.PostChanged == nil {
 			break
@@ -859,6 +998,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.PostChanged(childComplexity, args["id"].(string)), true
+	case "Subscription.postDeleted":
+		if e.ComplexityRoot.Subscription.PostDeleted == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_postDeleted_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.PostDeleted(childComplexity, args["id"].(string)), true
 	case "Subscription.postPublished":
 		if e.ComplexityRoot.Subscription.PostPublished == nil {
 			break
@@ -930,6 +1080,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.ID(childComplexity), true
+	case "User.postCount":
+		if e.ComplexityRoot.User.PostCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.PostCount(childComplexity), true
 	case "User.posts":
 		if e.ComplexityRoot.User.Posts == nil {
 			break
@@ -1090,6 +1246,9 @@ type Query {
   "The signed-in user; null for anonymous requests, and until ` + "`" + `createUser` + "`" + ` has been called."
   viewer: User
 
+  "Whether the signed-in user may delete the posts, comments and users of others. It is so before ` + "`" + `createUser` + "`" + `, too."
+  viewerIsModerator: Boolean!
+
   "A user by global id; null if it does not exist."
   user(
     "A user's global id."
@@ -1132,13 +1291,16 @@ type Query {
   ): [Tag!]!
 }
 
-"All writes. They are made on behalf of the signed-in user."
+"""
+All writes. They are made on behalf of the signed-in user, one after the other. A write that fails is null, with an error;
+the others of the operation are executed all the same, and have their payloads.
+"""
 type Mutation {
   "Creates the user of the signed-in subject. Required once, before all other writes."
   createUser(
     "The new user."
     input: CreateUserInput!
-  ): CreateUserPayload!
+  ): CreateUserPayload
 
   """
   Renames the signed-in user. This response, and later requests with its ` + "`" + `Byline-Session` + "`" + `, show the new username everywhere;
@@ -1150,7 +1312,7 @@ type Mutation {
   updateUser(
     "The changes."
     input: UpdateUserInput!
-  ): UpdateUserPayload!
+  ): UpdateUserPayload
 
   """
   Deletes the signed-in user and everything they wrote. A moderator can delete any user. The user and their posts disappear
@@ -1161,25 +1323,25 @@ type Mutation {
   deleteUser(
     "The user to delete."
     input: DeleteUserInput!
-  ): DeleteUserPayload!
+  ): DeleteUserPayload
 
   "Publishes a post."
   createPost(
     "The new post."
     input: CreatePostInput!
-  ): CreatePostPayload!
+  ): CreatePostPayload
 
   "Edits the title, the content or the tags of one of the signed-in user's own posts."
   updatePost(
     "The changes."
     input: UpdatePostInput!
-  ): UpdatePostPayload!
+  ): UpdatePostPayload
 
   "Deletes one of the signed-in user's own posts, with its comments and likes. A moderator can delete any post."
   deletePost(
     "The post to delete."
     input: DeletePostInput!
-  ): DeletePostPayload!
+  ): DeletePostPayload
 
   """
   Comments on a post. If the post has the maximum number of comments, or of the viewer's comments, the comment is refused with
@@ -1188,31 +1350,31 @@ type Mutation {
   createComment(
     "The new comment."
     input: CreateCommentInput!
-  ): CreateCommentPayload!
+  ): CreateCommentPayload
 
   "Edits one of the signed-in user's own comments."
   updateComment(
     "The changes."
     input: UpdateCommentInput!
-  ): UpdateCommentPayload!
+  ): UpdateCommentPayload
 
   "Deletes one of the signed-in user's own comments. A moderator can delete any comment."
   deleteComment(
     "The comment to delete."
     input: DeleteCommentInput!
-  ): DeleteCommentPayload!
+  ): DeleteCommentPayload
 
   "Likes a post. Liking it again changes nothing and returns the same like."
   likePost(
     "The post to like."
     input: LikePostInput!
-  ): LikePostPayload!
+  ): LikePostPayload
 
   "Removes the signed-in user's like of a post. Without a like, it changes nothing."
   unlikePost(
     "The post to unlike."
     input: UnlikePostInput!
-  ): UnlikePostPayload!
+  ): UnlikePostPayload
 }
 
 """
@@ -1227,18 +1389,33 @@ type Subscription {
   """
   A post after each change of its own fields: edits, the author's renames, and counts (a like, or a
   comment that is added or deleted, but not edited). Changes in quick succession may be one event.
-  Ends when the post is deleted.
+  Ends when the post is deleted, of which ` + "`" + `postDeleted` + "`" + ` has the event: here there is no ` + "`" + `Post` + "`" + ` any more.
   """
   postChanged(
     "The post's global id."
     id: ID!
   ): Post!
 
+  "One event when the post is deleted, also with its author. Then it ends."
+  postDeleted(
+    "The post's global id."
+    id: ID!
+  ): PostDeletedPayload!
+
   "Each new comment on a post. Ends when the post is deleted."
   commentAdded(
     "The post's global id."
     postId: ID!
   ): Comment!
+
+  """
+  Each change of the comments on a post. Changes of one comment in quick succession may be one event. Ends when the post is
+  deleted, without an event for each comment.
+  """
+  commentChanged(
+    "The post's global id."
+    postId: ID!
+  ): CommentChangedPayload!
 }
 
 "A user, who can write posts and comments and like posts."
@@ -1253,6 +1430,8 @@ type User implements Node {
   username: String!
   "When the user was created; null, with an error, if it could not be read. Posts, comments and likes have no copy of it: selecting it there costs one batched read."
   createdAt: DateTime
+  "The number of the user's posts; null, with an error, if it could not be read. It is counted when it is selected: one query for each user."
+  postCount: Int
   "The user's posts, newest first."
   posts(
     "How many posts, 1 to 100."
@@ -1280,6 +1459,10 @@ type Post implements Node {
   likeCount: Int!
   "Whether the signed-in user likes the post; null for anonymous requests."
   viewerHasLiked: Boolean
+  "Whether ` + "`" + `updatePost` + "`" + ` would be allowed: the post is of the signed-in user."
+  viewerCanUpdate: Boolean!
+  "Whether ` + "`" + `deletePost` + "`" + ` would be allowed: it is, or the signed-in user is a moderator."
+  viewerCanDelete: Boolean!
   "When the post was published."
   createdAt: DateTime!
   "The tags, in the author's order, at most 5."
@@ -1335,6 +1518,10 @@ type Comment implements Node {
   createdAt: DateTime!
   "When the comment was last edited; null if never."
   updatedAt: DateTime
+  "Whether ` + "`" + `updateComment` + "`" + ` would be allowed: the comment is of the signed-in user."
+  viewerCanUpdate: Boolean!
+  "Whether ` + "`" + `deleteComment` + "`" + ` would be allowed: it is, or the signed-in user is a moderator."
+  viewerCanDelete: Boolean!
 }
 
 "A user's like of a post. A user likes a post at most once."
@@ -1375,6 +1562,8 @@ type PostEdge {
 
 "A page of comments."
 type CommentConnection {
+  "The number of comments in the whole list: the post's ` + "`" + `commentCount` + "`" + `."
+  totalCount: Int!
   "The comments with their cursors."
   edges: [CommentEdge!]!
   "The position of this page in the list."
@@ -1391,6 +1580,8 @@ type CommentEdge {
 
 "A page of likes."
 type LikeConnection {
+  "The number of likes in the whole list: the post's ` + "`" + `likeCount` + "`" + `."
+  totalCount: Int!
   "The likes with their cursors."
   edges: [LikeEdge!]!
   "The position of this page in the list."
@@ -1473,6 +1664,8 @@ input CreatePostInput {
 type CreatePostPayload {
   "The post."
   post: Post!
+  "The post as an edge of its author's ` + "`" + `posts` + "`" + `, whose cursor it has. Insert it there, or at the top of the feed."
+  postEdge: PostEdge!
 }
 
 "Changes to a post. Omitted fields do not change; at least one of title, content and tags is required."
@@ -1524,6 +1717,8 @@ input CreateCommentInput {
 type CreateCommentPayload {
   "The comment."
   comment: Comment!
+  "The comment as an edge of the post's ` + "`" + `comments` + "`" + ` in the order ` + "`" + `NEWEST_FIRST` + "`" + `, whose cursor it has."
+  commentEdge: CommentEdge!
   "The post."
   post: Post!
 }
@@ -1581,6 +1776,75 @@ type UnlikePostPayload {
   "The post."
   post: Post!
 }
+
+"The deleted post."
+type PostDeletedPayload {
+  "The global id of the deleted post. Relay: ` + "`" + `@deleteRecord` + "`" + `; Apollo Client: ` + "`" + `cache.evict` + "`" + `."
+  deletedPostId: ID!
+}
+
+"""
+A change of a comment. It is one type, not a union, so that each field can have its directive in Relay, and a client handles
+what is not null: an edge to insert, a comment that caches update by its id, or the id of one to remove.
+"""
+type CommentChangedPayload {
+  "What has happened."
+  kind: ChangeKind!
+  "The comment; null if it was deleted."
+  comment: Comment
+  "A new comment as an edge of the post's ` + "`" + `comments` + "`" + ` in the order ` + "`" + `NEWEST_FIRST` + "`" + `; otherwise null. Relay: ` + "`" + `@prependEdge` + "`" + `."
+  commentEdge: CommentEdge
+  "The global id of a deleted comment; otherwise null. Relay: ` + "`" + `@deleteRecord` + "`" + `; Apollo Client: ` + "`" + `cache.evict` + "`" + `."
+  deletedCommentId: ID
+}
+
+"What has happened to an object."
+enum ChangeKind {
+  "It was added."
+  ADDED
+  "It was edited, or its author has another username."
+  EDITED
+  "It was deleted."
+  DELETED
+}
+
+"The codes of errors, in ` + "`" + `extensions.code` + "`" + `. The set is closed. It is here as documentation: no field has this type."
+# eslint-disable-next-line @graphql-eslint/no-unreachable-types -- errors are not in the schema
+enum ErrorCode {
+  "The input is invalid. ` + "`" + `extensions.field` + "`" + ` names it; there is one error for each invalid field."
+  BAD_USER_INPUT
+  "The token is missing or invalid."
+  UNAUTHENTICATED
+  "The viewer is not allowed to do this, or has not called ` + "`" + `createUser` + "`" + ` yet."
+  FORBIDDEN
+  "There is no such object, or no longer."
+  NOT_FOUND
+  """
+  With ` + "`" + `extensions.field` + "`" + ` final: the ` + "`" + `username` + "`" + ` is taken, the ` + "`" + `version` + "`" + ` outdated, or the ` + "`" + `idempotencyKey` + "`" + ` had another input;
+  and for "you already have a user". Otherwise another request changed the same object, and the message ends in "try again",
+  or a former user is still being deleted (` + "`" + `extensions.retryAfterMs` + "`" + `).
+  """
+  CONFLICT
+  "The target has as much as it can have, for example comments on a post. A retry cannot help."
+  LIMIT_REACHED
+  "A rate limit, a budget, too many renames, or Cosmos DB's 429. ` + "`" + `extensions.retryAfterMs` + "`" + ` says when to retry."
+  THROTTLED
+  """
+  Over a limit of the document (except tokens), of the response's size, or of request units. For the last two,
+  ` + "`" + `extensions.field` + "`" + ` is the largest or most expensive field.
+  """
+  QUERY_TOO_EXPENSIVE
+  "A fault of what the server depends on. The outcome of a write may be unknown: repeat a create with its ` + "`" + `idempotencyKey` + "`" + `."
+  UNAVAILABLE
+  "A fault of the server."
+  INTERNAL
+  "The document cannot be parsed."
+  GRAPHQL_PARSE_FAILED
+  "The document is not valid in this schema, or has over 4,000 tokens."
+  GRAPHQL_VALIDATION_FAILED
+  "The hash or id of a document is unknown. Send the document."
+  PERSISTED_QUERY_NOT_FOUND
+}
 `, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
@@ -1603,12 +1867,32 @@ func (ec *executionContext) childFields_Comment(ctx context.Context, field graph
 		return ec.fieldContext_Comment_createdAt(ctx, field)
 	case "updatedAt":
 		return ec.fieldContext_Comment_updatedAt(ctx, field)
+	case "viewerCanUpdate":
+		return ec.fieldContext_Comment_viewerCanUpdate(ctx, field)
+	case "viewerCanDelete":
+		return ec.fieldContext_Comment_viewerCanDelete(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Comment", field.Name)
 }
 
+func (ec *executionContext) childFields_CommentChangedPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_CommentChangedPayload_kind(ctx, field)
+	case "comment":
+		return ec.fieldContext_CommentChangedPayload_comment(ctx, field)
+	case "commentEdge":
+		return ec.fieldContext_CommentChangedPayload_commentEdge(ctx, field)
+	case "deletedCommentId":
+		return ec.fieldContext_CommentChangedPayload_deletedCommentId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CommentChangedPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CommentConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "totalCount":
+		return ec.fieldContext_CommentConnection_totalCount(ctx, field)
 	case "edges":
 		return ec.fieldContext_CommentConnection_edges(ctx, field)
 	case "pageInfo":
@@ -1631,6 +1915,8 @@ func (ec *executionContext) childFields_CreateCommentPayload(ctx context.Context
 	switch field.Name {
 	case "comment":
 		return ec.fieldContext_CreateCommentPayload_comment(ctx, field)
+	case "commentEdge":
+		return ec.fieldContext_CreateCommentPayload_commentEdge(ctx, field)
 	case "post":
 		return ec.fieldContext_CreateCommentPayload_post(ctx, field)
 	}
@@ -1641,6 +1927,8 @@ func (ec *executionContext) childFields_CreatePostPayload(ctx context.Context, f
 	switch field.Name {
 	case "post":
 		return ec.fieldContext_CreatePostPayload_post(ctx, field)
+	case "postEdge":
+		return ec.fieldContext_CreatePostPayload_postEdge(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreatePostPayload", field.Name)
 }
@@ -1695,6 +1983,8 @@ func (ec *executionContext) childFields_Like(ctx context.Context, field graphql.
 
 func (ec *executionContext) childFields_LikeConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "totalCount":
+		return ec.fieldContext_LikeConnection_totalCount(ctx, field)
 	case "edges":
 		return ec.fieldContext_LikeConnection_edges(ctx, field)
 	case "pageInfo":
@@ -1755,6 +2045,10 @@ func (ec *executionContext) childFields_Post(ctx context.Context, field graphql.
 		return ec.fieldContext_Post_likeCount(ctx, field)
 	case "viewerHasLiked":
 		return ec.fieldContext_Post_viewerHasLiked(ctx, field)
+	case "viewerCanUpdate":
+		return ec.fieldContext_Post_viewerCanUpdate(ctx, field)
+	case "viewerCanDelete":
+		return ec.fieldContext_Post_viewerCanDelete(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Post_createdAt(ctx, field)
 	case "tags":
@@ -1779,6 +2073,14 @@ func (ec *executionContext) childFields_PostConnection(ctx context.Context, fiel
 		return ec.fieldContext_PostConnection_pageInfo(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PostConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_PostDeletedPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "deletedPostId":
+		return ec.fieldContext_PostDeletedPayload_deletedPostId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PostDeletedPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_PostEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -1843,6 +2145,8 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_username(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_User_createdAt(ctx, field)
+	case "postCount":
+		return ec.fieldContext_User_postCount(ctx, field)
 	case "posts":
 		return ec.fieldContext_User_posts(ctx, field)
 	}
@@ -2319,7 +2623,35 @@ func (ec *executionContext) field_Subscription_commentAdded_args(ctx context.Con
 	return args, nil
 }
 
+func (ec *executionContext) field_Subscription_commentChanged_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "postId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["postId"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Subscription_postChanged_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_postDeleted_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
@@ -2607,6 +2939,185 @@ func (ec *executionContext) fieldContext_Comment_updatedAt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Comment", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _Comment_viewerCanUpdate(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Comment_viewerCanUpdate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Comment().ViewerCanUpdate(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Comment_viewerCanUpdate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Comment", field, true, true, "Boolean")
+}
+
+func (ec *executionContext) _Comment_viewerCanDelete(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Comment_viewerCanDelete(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Comment().ViewerCanDelete(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Comment_viewerCanDelete(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Comment", field, true, true, "Boolean")
+}
+
+func (ec *executionContext) _CommentChangedPayload_kind(ctx context.Context, field graphql.CollectedField, obj *live.CommentChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CommentChangedPayload_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v live.ChangeKind) graphql.Marshaler {
+			return ec.marshalNChangeKind2bylineᚋstoreᚋliveᚐChangeKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CommentChangedPayload_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CommentChangedPayload", field, false, false, "ChangeKind")
+}
+
+func (ec *executionContext) _CommentChangedPayload_comment(ctx context.Context, field graphql.CollectedField, obj *live.CommentChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CommentChangedPayload_comment(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Comment, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Comment) graphql.Marshaler {
+			return ec.marshalOComment2ᚖbylineᚋstoreᚋblogᚐComment(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CommentChangedPayload_comment(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CommentChangedPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Comment(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CommentChangedPayload_commentEdge(ctx context.Context, field graphql.CollectedField, obj *live.CommentChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CommentChangedPayload_commentEdge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.CommentChangedPayload().CommentEdge(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CommentEdge) graphql.Marshaler {
+			return ec.marshalOCommentEdge2ᚖbylineᚋgraphᚋmodelᚐCommentEdge(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CommentChangedPayload_commentEdge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CommentChangedPayload",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CommentEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CommentChangedPayload_deletedCommentId(ctx context.Context, field graphql.CollectedField, obj *live.CommentChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CommentChangedPayload_deletedCommentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.CommentChangedPayload().DeletedCommentID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CommentChangedPayload_deletedCommentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CommentChangedPayload", field, true, true, "ID")
+}
+
+func (ec *executionContext) _CommentConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *model.CommentConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CommentConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CommentConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CommentConnection", field, false, false, "Int")
+}
+
 func (ec *executionContext) _CommentConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.CommentConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2758,6 +3269,38 @@ func (ec *executionContext) fieldContext_CreateCommentPayload_comment(_ context.
 	return fc, nil
 }
 
+func (ec *executionContext) _CreateCommentPayload_commentEdge(ctx context.Context, field graphql.CollectedField, obj *model.CreateCommentPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateCommentPayload_commentEdge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CommentEdge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CommentEdge) graphql.Marshaler {
+			return ec.marshalNCommentEdge2ᚖbylineᚋgraphᚋmodelᚐCommentEdge(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateCommentPayload_commentEdge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateCommentPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CommentEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _CreateCommentPayload_post(ctx context.Context, field graphql.CollectedField, obj *model.CreateCommentPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -2817,6 +3360,38 @@ func (ec *executionContext) fieldContext_CreatePostPayload_post(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Post(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreatePostPayload_postEdge(ctx context.Context, field graphql.CollectedField, obj *model.CreatePostPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreatePostPayload_postEdge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PostEdge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostEdge) graphql.Marshaler {
+			return ec.marshalNPostEdge2ᚖbylineᚋgraphᚋmodelᚐPostEdge(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreatePostPayload_postEdge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreatePostPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostEdge(ctx, field)
 		},
 	}
 	return fc, nil
@@ -3065,6 +3640,29 @@ func (ec *executionContext) fieldContext_Like_createdAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("Like", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _LikeConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *model.LikeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LikeConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LikeConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LikeConnection", field, false, false, "Int")
+}
+
 func (ec *executionContext) _LikeConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.LikeConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3262,10 +3860,10 @@ func (ec *executionContext) _Mutation_createUser(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.CreateUserPayload) graphql.Marshaler {
-			return ec.marshalNCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx, selections, v)
+			return ec.marshalOCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createUser(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3306,10 +3904,10 @@ func (ec *executionContext) _Mutation_updateUser(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.UpdateUserPayload) graphql.Marshaler {
-			return ec.marshalNUpdateUserPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateUserPayload(ctx, selections, v)
+			return ec.marshalOUpdateUserPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateUserPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateUser(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3350,10 +3948,10 @@ func (ec *executionContext) _Mutation_deleteUser(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.DeleteUserPayload) graphql.Marshaler {
-			return ec.marshalNDeleteUserPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteUserPayload(ctx, selections, v)
+			return ec.marshalODeleteUserPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteUserPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteUser(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3394,10 +3992,10 @@ func (ec *executionContext) _Mutation_createPost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.CreatePostPayload) graphql.Marshaler {
-			return ec.marshalNCreatePostPayload2ᚖbylineᚋgraphᚋmodelᚐCreatePostPayload(ctx, selections, v)
+			return ec.marshalOCreatePostPayload2ᚖbylineᚋgraphᚋmodelᚐCreatePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createPost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3438,10 +4036,10 @@ func (ec *executionContext) _Mutation_updatePost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.UpdatePostPayload) graphql.Marshaler {
-			return ec.marshalNUpdatePostPayload2ᚖbylineᚋgraphᚋmodelᚐUpdatePostPayload(ctx, selections, v)
+			return ec.marshalOUpdatePostPayload2ᚖbylineᚋgraphᚋmodelᚐUpdatePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updatePost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3482,10 +4080,10 @@ func (ec *executionContext) _Mutation_deletePost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.DeletePostPayload) graphql.Marshaler {
-			return ec.marshalNDeletePostPayload2ᚖbylineᚋgraphᚋmodelᚐDeletePostPayload(ctx, selections, v)
+			return ec.marshalODeletePostPayload2ᚖbylineᚋgraphᚋmodelᚐDeletePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deletePost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3526,10 +4124,10 @@ func (ec *executionContext) _Mutation_createComment(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.CreateCommentPayload) graphql.Marshaler {
-			return ec.marshalNCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx, selections, v)
+			return ec.marshalOCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_createComment(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3570,10 +4168,10 @@ func (ec *executionContext) _Mutation_updateComment(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.UpdateCommentPayload) graphql.Marshaler {
-			return ec.marshalNUpdateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateCommentPayload(ctx, selections, v)
+			return ec.marshalOUpdateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateCommentPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_updateComment(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3614,10 +4212,10 @@ func (ec *executionContext) _Mutation_deleteComment(ctx context.Context, field g
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.DeleteCommentPayload) graphql.Marshaler {
-			return ec.marshalNDeleteCommentPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteCommentPayload(ctx, selections, v)
+			return ec.marshalODeleteCommentPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteCommentPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_deleteComment(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3658,10 +4256,10 @@ func (ec *executionContext) _Mutation_likePost(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.LikePostPayload) graphql.Marshaler {
-			return ec.marshalNLikePostPayload2ᚖbylineᚋgraphᚋmodelᚐLikePostPayload(ctx, selections, v)
+			return ec.marshalOLikePostPayload2ᚖbylineᚋgraphᚋmodelᚐLikePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_likePost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -3702,10 +4300,10 @@ func (ec *executionContext) _Mutation_unlikePost(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.UnlikePostPayload) graphql.Marshaler {
-			return ec.marshalNUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx, selections, v)
+			return ec.marshalOUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Mutation_unlikePost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -4017,6 +4615,52 @@ func (ec *executionContext) fieldContext_Post_viewerHasLiked(_ context.Context, 
 	return graphql.NewScalarFieldContext("Post", field, true, true, "Boolean")
 }
 
+func (ec *executionContext) _Post_viewerCanUpdate(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_viewerCanUpdate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Post().ViewerCanUpdate(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Post_viewerCanUpdate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, true, "Boolean")
+}
+
+func (ec *executionContext) _Post_viewerCanDelete(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_viewerCanDelete(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Post().ViewerCanDelete(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Post_viewerCanDelete(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, true, "Boolean")
+}
+
 func (ec *executionContext) _Post_createdAt(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4261,6 +4905,29 @@ func (ec *executionContext) fieldContext_PostConnection_pageInfo(_ context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _PostDeletedPayload_deletedPostId(ctx context.Context, field graphql.CollectedField, obj *live.PostDeletion) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PostDeletedPayload_deletedPostId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.PostDeletedPayload().DeletedPostID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PostDeletedPayload_deletedPostId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PostDeletedPayload", field, true, true, "ID")
+}
+
 func (ec *executionContext) _PostEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.PostEdge) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4434,6 +5101,29 @@ func (ec *executionContext) fieldContext_Query_viewer(_ context.Context, field g
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Query_viewerIsModerator(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_viewerIsModerator(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().ViewerIsModerator(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_viewerIsModerator(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Query", field, true, true, "Boolean")
 }
 
 func (ec *executionContext) _Query_user(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -4852,6 +5542,50 @@ func (ec *executionContext) fieldContext_Subscription_postChanged(ctx context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_postDeleted(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_postDeleted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().PostDeleted(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *live.PostDeletion) graphql.Marshaler {
+			return ec.marshalNPostDeletedPayload2ᚖbylineᚋstoreᚋliveᚐPostDeletion(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_postDeleted(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostDeletedPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_postDeleted_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Subscription_commentAdded(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
 	return graphql.ResolveFieldStream(
 		ctx,
@@ -4890,6 +5624,50 @@ func (ec *executionContext) fieldContext_Subscription_commentAdded(ctx context.C
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Subscription_commentAdded_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_commentChanged(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_commentChanged(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().CommentChanged(ctx, fc.Args["postId"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *live.CommentChange) graphql.Marshaler {
+			return ec.marshalNCommentChangedPayload2ᚖbylineᚋstoreᚋliveᚐCommentChange(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_commentChanged(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CommentChangedPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_commentChanged_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -5181,6 +5959,29 @@ func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("User", field, true, true, "DateTime")
+}
+
+func (ec *executionContext) _User_postCount(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_postCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.User().PostCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_postCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, true, true, "Int")
 }
 
 func (ec *executionContext) _User_posts(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
@@ -6939,6 +7740,68 @@ func (ec *executionContext) _Comment(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "viewerCanUpdate":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Comment_viewerCanUpdate(ctx, field, obj)
+				})
+		case "viewerCanDelete":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Comment_viewerCanDelete(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var commentChangedPayloadImplementors = []string{"CommentChangedPayload"}
+
+func (ec *executionContext) _CommentChangedPayload(ctx context.Context, sel ast.SelectionSet, obj *live.CommentChange) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, commentChangedPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CommentChangedPayload")
+		case "kind":
+			out.Values[i] = ec._CommentChangedPayload_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "comment":
+			out.Values[i] = ec._CommentChangedPayload_comment(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "commentEdge":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._CommentChangedPayload_commentEdge(ctx, field, obj)
+				})
+		case "deletedCommentId":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._CommentChangedPayload_deletedCommentId(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -6967,6 +7830,11 @@ func (ec *executionContext) _CommentConnection(ctx context.Context, sel ast.Sele
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("CommentConnection")
+		case "totalCount":
+			out.Values[i] = ec._CommentConnection_totalCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "edges":
 			out.Values[i] = ec._CommentConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -7048,6 +7916,11 @@ func (ec *executionContext) _CreateCommentPayload(ctx context.Context, sel ast.S
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "commentEdge":
+			out.Values[i] = ec._CreateCommentPayload_commentEdge(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "post":
 			out.Values[i] = ec._CreateCommentPayload_post(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -7083,6 +7956,11 @@ func (ec *executionContext) _CreatePostPayload(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("CreatePostPayload")
 		case "post":
 			out.Values[i] = ec._CreatePostPayload_post(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "postEdge":
+			out.Values[i] = ec._CreatePostPayload_postEdge(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -7302,6 +8180,11 @@ func (ec *executionContext) _LikeConnection(ctx context.Context, sel ast.Selecti
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("LikeConnection")
+		case "totalCount":
+			out.Values[i] = ec._LikeConnection_totalCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "edges":
 			out.Values[i] = ec._LikeConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -7428,77 +8311,77 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createUser(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateUser":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateUser(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteUser":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteUser(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createPost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createPost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updatePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updatePost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deletePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deletePost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "createComment":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createComment(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "updateComment":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateComment(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "deleteComment":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteComment(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "likePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_likePost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "unlikePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_unlikePost(ctx, field)
 			})
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -7621,6 +8504,18 @@ func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Post_viewerHasLiked(ctx, field, obj)
 				})
+		case "viewerCanUpdate":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_viewerCanUpdate(ctx, field, obj)
+				})
+		case "viewerCanDelete":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_viewerCanDelete(ctx, field, obj)
+				})
 		case "createdAt":
 			out.Values[i] = ec._Post_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -7691,6 +8586,40 @@ func (ec *executionContext) _PostConnection(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var postDeletedPayloadImplementors = []string{"PostDeletedPayload"}
+
+func (ec *executionContext) _PostDeletedPayload(ctx context.Context, sel ast.SelectionSet, obj *live.PostDeletion) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, postDeletedPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PostDeletedPayload")
+		case "deletedPostId":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._PostDeletedPayload_deletedPostId(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -7783,6 +8712,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_viewer(ctx, field)
 				})
+		case "viewerIsModerator":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_viewerIsModerator(ctx, field)
+				})
 		case "user":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, false,
@@ -7867,8 +8802,12 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_postPublished(ctx, fields[0])
 	case "postChanged":
 		return ec._Subscription_postChanged(ctx, fields[0])
+	case "postDeleted":
+		return ec._Subscription_postDeleted(ctx, fields[0])
 	case "commentAdded":
 		return ec._Subscription_commentAdded(ctx, fields[0])
+	case "commentChanged":
+		return ec._Subscription_commentChanged(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -8077,6 +9016,12 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._User_createdAt(ctx, field, obj)
+				})
+		case "postCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_postCount(ctx, field, obj)
 				})
 		case "posts":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
@@ -8477,12 +9422,35 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) unmarshalNChangeKind2bylineᚋstoreᚋliveᚐChangeKind(ctx context.Context, v any) (live.ChangeKind, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := live.ChangeKind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNChangeKind2bylineᚋstoreᚋliveᚐChangeKind(ctx context.Context, sel ast.SelectionSet, v live.ChangeKind) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ChangeKind!")
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNComment2ᚖbylineᚋstoreᚋblogᚐComment(ctx context.Context, sel ast.SelectionSet, v *blog.Comment) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Comment!")
 		return graphql.Null
 	}
 	return ec._Comment(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNCommentChangedPayload2ᚖbylineᚋstoreᚋliveᚐCommentChange(ctx context.Context, sel ast.SelectionSet, v *live.CommentChange) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CommentChangedPayload!")
+		return graphql.Null
+	}
+	return ec._CommentChangedPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNCommentConnection2ᚖbylineᚋgraphᚋmodelᚐCommentConnection(ctx context.Context, sel ast.SelectionSet, v *model.CommentConnection) graphql.Marshaler {
@@ -8522,38 +9490,14 @@ func (ec *executionContext) unmarshalNCreateCommentInput2bylineᚋgraphᚋmodel�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateCommentPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateCommentPayload!")
-		return graphql.Null
-	}
-	return ec._CreateCommentPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCreatePostInput2bylineᚋgraphᚋmodelᚐCreatePostInput(ctx context.Context, v any) (model.CreatePostInput, error) {
 	res, err := ec.unmarshalInputCreatePostInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNCreatePostPayload2ᚖbylineᚋgraphᚋmodelᚐCreatePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreatePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreatePostPayload!")
-		return graphql.Null
-	}
-	return ec._CreatePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNCreateUserInput2bylineᚋgraphᚋmodelᚐCreateUserInput(ctx context.Context, v any) (model.CreateUserInput, error) {
 	res, err := ec.unmarshalInputCreateUserInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateUserPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "CreateUserPayload!")
-		return graphql.Null
-	}
-	return ec._CreateUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDateTime2bylineᚋstoreᚋblogᚐDate(ctx context.Context, v any) (blog.Date, error) {
@@ -8576,38 +9520,14 @@ func (ec *executionContext) unmarshalNDeleteCommentInput2bylineᚋgraphᚋmodel�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeleteCommentPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteCommentPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteCommentPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteCommentPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDeletePostInput2bylineᚋgraphᚋmodelᚐDeletePostInput(ctx context.Context, v any) (model.DeletePostInput, error) {
 	res, err := ec.unmarshalInputDeletePostInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDeletePostPayload2ᚖbylineᚋgraphᚋmodelᚐDeletePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeletePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeletePostPayload!")
-		return graphql.Null
-	}
-	return ec._DeletePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNDeleteUserInput2bylineᚋgraphᚋmodelᚐDeleteUserInput(ctx context.Context, v any) (model.DeleteUserInput, error) {
 	res, err := ec.unmarshalInputDeleteUserInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNDeleteUserPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteUserPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "DeleteUserPayload!")
-		return graphql.Null
-	}
-	return ec._DeleteUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -8712,14 +9632,6 @@ func (ec *executionContext) unmarshalNLikePostInput2bylineᚋgraphᚋmodelᚐLik
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNLikePostPayload2ᚖbylineᚋgraphᚋmodelᚐLikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.LikePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "LikePostPayload!")
-		return graphql.Null
-	}
-	return ec._LikePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNNode2ᚕbylineᚋgraphᚋglobalidᚐNode(ctx context.Context, sel ast.SelectionSet, v []globalid.Node) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -8752,6 +9664,14 @@ func (ec *executionContext) marshalNPostConnection2ᚖbylineᚋgraphᚋmodelᚐP
 		return graphql.Null
 	}
 	return ec._PostConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPostDeletedPayload2ᚖbylineᚋstoreᚋliveᚐPostDeletion(ctx context.Context, sel ast.SelectionSet, v *live.PostDeletion) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "PostDeletedPayload!")
+		return graphql.Null
+	}
+	return ec._PostDeletedPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNPostEdge2ᚕᚖbylineᚋgraphᚋmodelᚐPostEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.PostEdge) graphql.Marshaler {
@@ -8860,25 +9780,9 @@ func (ec *executionContext) unmarshalNUnlikePostInput2bylineᚋgraphᚋmodelᚐU
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UnlikePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UnlikePostPayload!")
-		return graphql.Null
-	}
-	return ec._UnlikePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUpdateCommentInput2bylineᚋgraphᚋmodelᚐUpdateCommentInput(ctx context.Context, v any) (model.UpdateCommentInput, error) {
 	res, err := ec.unmarshalInputUpdateCommentInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateCommentPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateCommentPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateCommentPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNUpdatePostInput2bylineᚋgraphᚋmodelᚐUpdatePostInput(ctx context.Context, v any) (model.UpdatePostInput, error) {
@@ -8886,25 +9790,9 @@ func (ec *executionContext) unmarshalNUpdatePostInput2bylineᚋgraphᚋmodelᚐU
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpdatePostPayload2ᚖbylineᚋgraphᚋmodelᚐUpdatePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdatePostPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdatePostPayload!")
-		return graphql.Null
-	}
-	return ec._UpdatePostPayload(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalNUpdateUserInput2bylineᚋgraphᚋmodelᚐUpdateUserInput(ctx context.Context, v any) (model.UpdateUserInput, error) {
 	res, err := ec.unmarshalInputUpdateUserInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNUpdateUserPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateUserPayload) graphql.Marshaler {
-	if v == nil {
-		graphql.AddInvalidNullError(ctx, "UpdateUserPayload!")
-		return graphql.Null
-	}
-	return ec._UpdateUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx context.Context, sel ast.SelectionSet, v *names.User) graphql.Marshaler {
@@ -9087,6 +9975,41 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) marshalOComment2ᚖbylineᚋstoreᚋblogᚐComment(ctx context.Context, sel ast.SelectionSet, v *blog.Comment) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Comment(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCommentEdge2ᚖbylineᚋgraphᚋmodelᚐCommentEdge(ctx context.Context, sel ast.SelectionSet, v *model.CommentEdge) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CommentEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateCommentPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateCommentPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreatePostPayload2ᚖbylineᚋgraphᚋmodelᚐCreatePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreatePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreatePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateUserPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateUserPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx context.Context, v any) (*blog.Date, error) {
 	if v == nil {
 		return nil, nil
@@ -9104,6 +10027,27 @@ func (ec *executionContext) marshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx
 	_ = ctx
 	res := graphql.MarshalString(string(*v))
 	return res
+}
+
+func (ec *executionContext) marshalODeleteCommentPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteCommentPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteCommentPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeletePostPayload2ᚖbylineᚋgraphᚋmodelᚐDeletePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeletePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeletePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODeleteUserPayload2ᚖbylineᚋgraphᚋmodelᚐDeleteUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteUserPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeleteUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {
@@ -9140,6 +10084,13 @@ func (ec *executionContext) marshalOInt2ᚖint32(ctx context.Context, sel ast.Se
 	_ = ctx
 	res := graphql.MarshalInt32(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOLikePostPayload2ᚖbylineᚋgraphᚋmodelᚐLikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.LikePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._LikePostPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalONode2bylineᚋgraphᚋglobalidᚐNode(ctx context.Context, sel ast.SelectionSet, v globalid.Node) graphql.Marshaler {
@@ -9233,6 +10184,34 @@ func (ec *executionContext) marshalOTag2ᚖbylineᚋstoreᚐTag(ctx context.Cont
 		return graphql.Null
 	}
 	return ec._Tag(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UnlikePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UnlikePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateCommentPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateCommentPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdatePostPayload2ᚖbylineᚋgraphᚋmodelᚐUpdatePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdatePostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdatePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOUpdateUserPayload2ᚖbylineᚋgraphᚋmodelᚐUpdateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateUserPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._UpdateUserPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx context.Context, sel ast.SelectionSet, v *names.User) graphql.Marshaler {

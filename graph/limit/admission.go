@@ -31,8 +31,9 @@ const (
 	// maxWait is how long an operation waits for a slot.
 	maxWait = 2 * time.Second
 
-	// slowDelivery is how long the delivery of an event occupies its slot at most.
-	slowDelivery = 5 * time.Millisecond
+	// slowEvent is how long an event occupies its slot at most, so that one that waits for Cosmos DB, or for its
+	// client, does not delay others for long.
+	slowEvent = 5 * time.Millisecond
 
 	logInterval = 10 * time.Second
 
@@ -53,7 +54,7 @@ type Admission struct {
 	log      *slog.Logger
 	slots    chan struct{} // has an element for each operation that executes
 	waiting  atomic.Int64  // operations that wait for a slot
-	delivery chan struct{} // has an element for each event that is being delivered
+	events   chan struct{} // has an element for each event that executes or is delivered
 
 	mu        sync.Mutex
 	sampledAt time.Time // guarded by mu, as all below
@@ -73,7 +74,7 @@ type Admission struct {
 // refuses.
 func NewAdmission(c Capacity, log *slog.Logger) *Admission {
 	c = c.withDefaults()
-	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing), delivery: make(chan struct{}, max(1, c.processors/2))}
+	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing), events: make(chan struct{}, max(1, c.processors/2))}
 }
 
 func countRunnable() int {
@@ -193,36 +194,19 @@ func (a *Admission) Acquire(ctx context.Context) error {
 // Release releases a slot.
 func (a *Admission) Release() { <-a.slots }
 
-// Delivery limits how many events are delivered at a time. Each subscription has its own.
-type Delivery struct {
-	*Admission
-	slow bool // the last delivery was slow
-}
-
-// Begin waits until fewer events are being delivered than half of the processors, but at least one, so
-// that an event with a thousand subscribers leaves processors to requests. The caller then delivers an
-// event and calls end. A slow client delays others by slowDelivery, and only once: after a slow
-// delivery the next one does not wait, and is not counted.
-func (d *Delivery) Begin(ctx context.Context) (end func()) {
-	began := time.Now()
-	done := func() { d.slow = time.Since(began) > slowDelivery }
-	if d.slow {
-		return done
-	}
+// AcquireEvent waits until fewer events execute or are delivered than half of the processors, but at least one, so that
+// an event with a thousand subscribers leaves processors to requests, or until ctx ends. The caller calls release once
+// the event has been delivered.
+func (a *Admission) AcquireEvent(ctx context.Context) (release func()) {
 	select {
-	case d.delivery <- struct{}{}:
+	case a.events <- struct{}{}:
 	case <-ctx.Done():
-		return done
+		return func() {}
 	}
-	began = time.Now()
-	release := sync.OnceFunc(func() { <-d.delivery })
-	late := time.AfterFunc(slowDelivery, release)
+	once := sync.OnceFunc(func() { <-a.events })
+	late := time.AfterFunc(slowEvent, once)
 	return func() {
 		late.Stop()
-		release()
-		done()
+		once()
 	}
 }
-
-// Occupied returns how many operations execute.
-func (a *Admission) Occupied() int { return len(a.slots) }

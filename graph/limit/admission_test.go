@@ -334,22 +334,18 @@ func TestAdmission_OverloadedAfterTenSecondsOfRefusals(t *testing.T) {
 	})
 }
 
-// Events are delivered on half of the processors, and a slow client delays others only once.
-func TestDelivery_HalfOfTheProcessors(t *testing.T) {
+// Events execute on half of the processors. One that takes long delays others by slowEvent.
+func TestAdmission_EventsExecuteOnHalfOfTheProcessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ms = time.Millisecond
 		a := NewAdmission(Capacity{processors: 4}, slog.New(slog.DiscardHandler))
-		subscriptions := make([]Delivery, 6)
-		for i := range subscriptions {
-			subscriptions[i].Admission = a
-		}
 		began := func(take time.Duration) (after []time.Duration) {
 			var mu sync.Mutex
 			var all sync.WaitGroup
 			start := time.Now()
-			for i := range subscriptions {
+			for range 6 {
 				all.Go(func() {
-					defer subscriptions[i].Begin(t.Context())()
+					defer a.AcquireEvent(t.Context())()
 					mu.Lock()
 					after = append(after, time.Since(start))
 					mu.Unlock()
@@ -365,20 +361,19 @@ func TestDelivery_HalfOfTheProcessors(t *testing.T) {
 			want []time.Duration
 		}{
 			{"quick", ms, []time.Duration{0, 0, ms, ms, 2 * ms, 2 * ms}},
-			{"slow", time.Minute, []time.Duration{0, 0, slowDelivery, slowDelivery, 2 * slowDelivery, 2 * slowDelivery}},
-			{"after slow ones", ms, make([]time.Duration, 6)},
+			{"slow", time.Minute, []time.Duration{0, 0, slowEvent, slowEvent, 2 * slowEvent, 2 * slowEvent}},
 			{"quick again", ms, []time.Duration{0, 0, ms, ms, 2 * ms, 2 * ms}},
 		} {
 			if got := began(event.take); !slices.Equal(got, event.want) {
-				t.Errorf("%s deliveries began after %v, want %v", event.what, got, event.want)
+				t.Errorf("%s events began after %v, want %v", event.what, got, event.want)
 			}
 		}
 
-		end1, end2 := subscriptions[0].Begin(t.Context()), subscriptions[1].Begin(t.Context())
+		release1, release2 := a.AcquireEvent(t.Context()), a.AcquireEvent(t.Context())
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		subscriptions[2].Begin(gone)() // returns
-		end1()
-		end2()
+		a.AcquireEvent(gone)() // returns
+		release1()
+		release2()
 	})
 }

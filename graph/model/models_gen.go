@@ -11,6 +11,8 @@ import (
 
 // A page of comments.
 type CommentConnection struct {
+	// The number of comments in the whole list: the post's `commentCount`.
+	TotalCount int32 `json:"totalCount"`
 	// The comments with their cursors.
 	Edges []*CommentEdge `json:"edges"`
 	// The position of this page in the list.
@@ -40,6 +42,8 @@ type CreateCommentInput struct {
 type CreateCommentPayload struct {
 	// The comment.
 	Comment *blog.Comment `json:"comment"`
+	// The comment as an edge of the post's `comments` in the order `NEWEST_FIRST`, whose cursor it has.
+	CommentEdge *CommentEdge `json:"commentEdge"`
 	// The post.
 	Post *blog.Post `json:"post"`
 }
@@ -60,6 +64,8 @@ type CreatePostInput struct {
 type CreatePostPayload struct {
 	// The post.
 	Post *blog.Post `json:"post"`
+	// The post as an edge of its author's `posts`, whose cursor it has. Insert it there, or at the top of the feed.
+	PostEdge *PostEdge `json:"postEdge"`
 }
 
 // A new user.
@@ -118,6 +124,8 @@ type DeleteUserPayload struct {
 
 // A page of likes.
 type LikeConnection struct {
+	// The number of likes in the whole list: the post's `likeCount`.
+	TotalCount int32 `json:"totalCount"`
 	// The likes with their cursors.
 	Edges []*LikeEdge `json:"edges"`
 	// The position of this page in the list.

@@ -9,6 +9,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/graph/cost"
+	"byline/graph/fields"
 	"byline/graph/globalid"
 	"byline/graph/model"
 	"byline/graph/names"
@@ -124,25 +125,33 @@ func booleanField[T any](of func(T) bool) func(*compiler, graphql.CollectedField
 	}
 }
 
-// byline is what posts, comments and likes store of their user.
-type byline struct{ id, username string }
-
-var bylineFields = encoders[byline]{
-	"id":       idField(func(b byline) globalid.ID { return globalid.OfUser(b.id) }),
-	"username": nameField(func(b byline) byline { return b }),
-}
-
-// nameField encodes a username.
-func nameField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
-	return func(*compiler, graphql.CollectedField) encoder[T] {
+// permissionField encodes whether the viewer is allowed to execute a mutation of what an author wrote.
+func permissionField[T any](mutation string, author func(T) string) func(*compiler, graphql.CollectedField) encoder[T] {
+	row := fields.Lookup("Mutation", mutation)
+	return func(c *compiler, _ graphql.CollectedField) encoder[T] {
+		c.object.viewer = true
 		return func(dst []byte, d *planData, v T) []byte {
-			b := of(v)
-			return d.text(dst, d.names.Show(b.id, b.username))
+			return strconv.AppendBool(dst, row.Allows(d.viewer == author(v), d.moderator))
 		}
 	}
 }
 
-func userField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
+var bylineFields = encoders[blog.Byline]{
+	"id":       idField(func(b blog.Byline) globalid.ID { return globalid.OfUser(b.ID) }),
+	"username": nameField(func(b blog.Byline) blog.Byline { return b }),
+}
+
+// nameField encodes a username.
+func nameField[T any](of func(T) blog.Byline) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, d *planData, v T) []byte {
+			b := of(v)
+			return d.text(dst, d.names.Show(b.ID, b.Username))
+		}
+	}
+}
+
+func userField[T any](of func(T) blog.Byline) func(*compiler, graphql.CollectedField) encoder[T] {
 	return objectField("User", bylineFields, of)
 }
 
@@ -156,12 +165,15 @@ func objectField[T, V any](typeName string, known encoders[V], of func(T) V) fun
 
 var userFields = encoders[*names.User]{
 	"id":        idField(func(u *names.User) globalid.ID { return globalid.OfUser(u.ID) }),
-	"username":  nameField(func(u *names.User) byline { return byline{u.ID, u.User.Username} }),
+	"username":  nameField(func(u *names.User) blog.Byline { return u.Byline() }),
 	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
 	"posts": listField("Post", postFields, func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
 		return s.UserPosts(ctx, u.ID, p)
-	}),
+	}, nil),
 }
+
+func authorOfPost(p *blog.Post) string       { return p.AuthorID }
+func authorOfComment(c *blog.Comment) string { return c.AuthorID }
 
 var postFields = encoders[*blog.Post]{
 	"id":      idField(func(p *blog.Post) globalid.ID { return globalid.OfPost(p.ID) }),
@@ -173,7 +185,7 @@ var postFields = encoders[*blog.Post]{
 			return d.text(dst, p.Content)
 		}
 	},
-	"author":       userField(func(p *blog.Post) byline { return byline{p.AuthorID, p.AuthorUsername} }),
+	"author":       userField(func(p *blog.Post) blog.Byline { return blog.Byline{ID: p.AuthorID, Username: p.AuthorUsername} }),
 	"commentCount": intField(func(p *blog.Post) int32 { return p.CommentCount }),
 	"likeCount":    intField(func(p *blog.Post) int32 { return p.LikeCount }),
 	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
@@ -185,16 +197,18 @@ var postFields = encoders[*blog.Post]{
 			return strconv.AppendBool(dst, d.liked[p.ID])
 		}
 	},
-	"tags":      textsField(func(p *blog.Post) []string { return p.Tags }),
-	"createdAt": textField(func(p *blog.Post) string { return string(p.CreatedAt) }),
-	"updatedAt": nullableTextField(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
-	"version":   intField(func(p *blog.Post) int32 { return p.Version }),
+	"viewerCanUpdate": permissionField("updatePost", authorOfPost),
+	"viewerCanDelete": permissionField("deletePost", authorOfPost),
+	"tags":            textsField(func(p *blog.Post) []string { return p.Tags }),
+	"createdAt":       textField(func(p *blog.Post) string { return string(p.CreatedAt) }),
+	"updatedAt":       nullableTextField(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
+	"version":         intField(func(p *blog.Post) int32 { return p.Version }),
 	"comments": listField("Comment", commentFields, func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {
 		return s.Comments(ctx, post.ID, p)
-	}),
+	}, func(p *blog.Post) int32 { return p.CommentCount }),
 	"likes": listField("Like", likeFields, func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
 		return s.Likes(ctx, post.ID, p)
-	}),
+	}, func(p *blog.Post) int32 { return p.LikeCount }),
 }
 
 var tagFields = encoders[*store.Tag]{
@@ -202,25 +216,29 @@ var tagFields = encoders[*store.Tag]{
 	"postCount": intField(func(t *store.Tag) int32 { return t.PostCount }),
 	"posts": listField("Post", postFields, func(ctx context.Context, s Source, t *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
 		return s.TagPosts(ctx, t, p)
-	}),
+	}, nil),
 }
 
 var commentFields = encoders[*blog.Comment]{
-	"id":        idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
-	"author":    userField(func(c *blog.Comment) byline { return byline{c.AuthorID, c.AuthorUsername} }),
-	"content":   textField(func(c *blog.Comment) string { return c.Content }),
-	"createdAt": textField(func(c *blog.Comment) string { return string(c.CreatedAt) }),
-	"updatedAt": nullableTextField(func(c *blog.Comment) *blog.Date { return c.UpdatedAt }),
+	"id":              idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
+	"author":          userField(func(c *blog.Comment) blog.Byline { return blog.Byline{ID: c.AuthorID, Username: c.AuthorUsername} }),
+	"content":         textField(func(c *blog.Comment) string { return c.Content }),
+	"createdAt":       textField(func(c *blog.Comment) string { return string(c.CreatedAt) }),
+	"updatedAt":       nullableTextField(func(c *blog.Comment) *blog.Date { return c.UpdatedAt }),
+	"viewerCanUpdate": permissionField("updateComment", authorOfComment),
+	"viewerCanDelete": permissionField("deleteComment", authorOfComment),
 }
 
 var likeFields = encoders[*blog.Like]{
 	"id":        idField(func(l *blog.Like) globalid.ID { return globalid.OfLike(l.PostID, l.UserID) }),
-	"user":      userField(func(l *blog.Like) byline { return byline{l.UserID, l.Username} }),
+	"user":      userField(func(l *blog.Like) blog.Byline { return blog.Byline{ID: l.UserID, Username: l.Username} }),
 	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 
-// listField encodes a page of a list, which the plan reads before it encodes.
-func listField[P, T any](typeName string, of encoders[T], read func(context.Context, Source, P, store.Paging) (*store.Page[T], error)) func(*compiler, graphql.CollectedField) encoder[P] {
+// listField encodes a page of a list, which the plan reads before it encodes. total returns the length of the list; nil if the
+// connection has none.
+func listField[P, T any](typeName string, of encoders[T], read func(context.Context, Source, P, store.Paging) (*store.Page[T], error),
+	total func(P) int32) func(*compiler, graphql.CollectedField) encoder[P] {
 	return func(c *compiler, f graphql.CollectedField) encoder[P] {
 		if c.inList {
 			c.uncovered = true
@@ -235,12 +253,24 @@ func listField[P, T any](typeName string, of encoders[T], read func(context.Cont
 			return read(cost.WithField(ctx, path), s, parent.(P), p)
 		}})
 		encode := connectionOf(c, typeName, f.Selections, of)
-		return func(dst []byte, d *planData, _ P) []byte { return encode(dst, d, d.pages[at].(*store.Page[T])) }
+		return func(dst []byte, d *planData, parent P) []byte {
+			l := listed[T]{page: d.pages[at].(*store.Page[T])}
+			if total != nil {
+				l.total = total(parent)
+			}
+			return encode(dst, d, l)
+		}
 	}
 }
 
+// listed is a page of a list, and the length of the list if the connection has it.
+type listed[T any] struct {
+	page  *store.Page[T]
+	total int32
+}
+
 // connectionOf makes the encoder of a page.
-func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionSet, of encoders[T]) encoder[*store.Page[T]] {
+func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionSet, of encoders[T]) encoder[listed[T]] {
 	c.inList = true
 	defer func() { c.inList = false }()
 	type edge struct {
@@ -254,24 +284,25 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 			return func(dst []byte, d *planData, e edge) []byte { return encode(dst, d, e.page.Items[e.i]) }
 		},
 	}
-	return compile(c, typeName+"Connection", selections, encoders[*store.Page[T]]{
-		"edges": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {
+	return compile(c, typeName+"Connection", selections, encoders[listed[T]]{
+		"totalCount": intField(func(l listed[T]) int32 { return l.total }),
+		"edges": func(c *compiler, f graphql.CollectedField) encoder[listed[T]] {
 			encode := compile(c, typeName+"Edge", f.Selections, edgeFields)
-			return func(dst []byte, d *planData, p *store.Page[T]) []byte {
+			return func(dst []byte, d *planData, l listed[T]) []byte {
 				dst = append(dst, '[')
-				for i := range p.Items {
+				for i := range l.page.Items {
 					if dst = d.room(dst, 1); i > 0 {
 						dst = append(dst, ',')
 					}
-					dst = encode(dst, d, edge{p, i})
+					dst = encode(dst, d, edge{l.page, i})
 				}
 				return append(d.room(dst, 1), ']')
 			}
 		},
-		"pageInfo": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {
+		"pageInfo": func(c *compiler, f graphql.CollectedField) encoder[listed[T]] {
 			encode := compile(c, "PageInfo", f.Selections, pageInfoFields)
-			return func(dst []byte, d *planData, p *store.Page[T]) []byte {
-				return encode(dst, d, PageInfo(p))
+			return func(dst []byte, d *planData, l listed[T]) []byte {
+				return encode(dst, d, PageInfo(l.page))
 			}
 		},
 	})
@@ -291,7 +322,10 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 	"Post": {"Post": object("Post", postFields)},
 	"Tag":  {"Tag": object("Tag", tagFields)},
 	"PostConnection": {"PostConnection": func(c *compiler, s ast.SelectionSet) encoder[any] {
-		return anyOf(connectionOf(c, "Post", s, postFields))
+		encode := connectionOf(c, "Post", s, postFields)
+		return func(dst []byte, d *planData, v any) []byte {
+			return encode(dst, d, listed[*blog.Post]{page: v.(*store.Page[*blog.Post])})
+		}
 	}},
 	"Node": {
 		"User":    object("User", userFields),

@@ -74,6 +74,7 @@ type Plan struct {
 type objectPlan struct {
 	lists  []plannedList
 	liked  string // the path of viewerHasLiked; "" if it is not selected
+	viewer bool   // a field depends on who the viewer is
 	encode encoder[any]
 }
 
@@ -96,7 +97,9 @@ type planData struct {
 	names      *names.Names
 	pages      []any           // by list of the plan
 	liked      map[string]bool // by post; nil for an anonymous caller
-	incomplete bool            // something that an encoder needs was not read
+	viewer     string          // "": anonymous
+	moderator  bool
+	incomplete bool // something that an encoder needs was not read
 }
 
 // errNotCovered is the error for which the executor resolves the root field instead.
@@ -124,6 +127,9 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 		if d.liked, err = s.Liked(cost.WithField(ctx, object.liked), postsIn(append([]any{value}, d.pages...))); err != nil {
 			return nil, err
 		}
+	}
+	if object.viewer {
+		d.viewer, d.moderator = s.ViewerAndRole(ctx)
 	}
 	e := &Value{object: object, data: d, value: value}
 	if !e.encode(alone) {

@@ -27,6 +27,10 @@ type Source interface {
 	// Liked returns which of the posts the viewer likes, nil for an anonymous one.
 	Liked(_ context.Context, posts []string) (map[string]bool, error)
 
+	// ViewerAndRole returns the id of the viewer, "" for an anonymous one, and whether they are a moderator. The
+	// response then depends on the viewer.
+	ViewerAndRole(context.Context) (viewer string, moderator bool)
+
 	// Trace traces the read of a field, such as Post.comments, until end is called.
 	Trace(_ context.Context, field string) (_ context.Context, end func(error))
 

@@ -61,6 +61,15 @@ const DefaultRetryAfter = time.Second
 // MaxMessage is the maximum length in bytes of a message that quotes the request.
 const MaxMessage = 300
 
+// CodeOf returns the code of the first error of a response.
+func CodeOf(errs gqlerror.List) Code {
+	if len(errs) == 0 {
+		return Internal
+	}
+	code, _ := errs[0].Extensions["code"].(string)
+	return Code(code)
+}
+
 // Truncate cuts s to at most end bytes, at the beginning of a character, and appends "..." if it was
 // longer.
 func Truncate(s string, end int) string {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
+
+	"byline/store"
+	"byline/store/seed"
 )
 
 // maxCatchUpRatio is the target of BenchmarkCatchUp: the ratio of the p99 during the catch-up to the p99 after it.
@@ -107,15 +109,9 @@ type catchUp struct {
 func startCatchUp(b *testing.B) *catchUp {
 	blog := newCPUBlog(*cpuUsers)
 	data := b.TempDir()
-	demo := startProcess(b, "--data", data)
-	demo.WaitReady()
-	if err := demo.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		b.Fatal(err)
-	}
-	if err := demo.Cmd.Wait(); err != nil { // it has released its leases
-		b.Fatal(err)
-	}
-	seedByline(b, data) // into a database that is not empty: the projections begin before the load
+	inBlog(b, data, func(s *store.Store) error { // unlike byline seed, after which the projections have nothing to do
+		return seed.Load(b.Context(), blog.Blog, s, nil)
+	})
 	began := time.Now()
 	p := startProcess(b, "--data", data)
 	c := &catchUp{newCPUSide("", p.Root, p.Cmd.Process.Pid, blog.userID, blog.postID), blog, began}

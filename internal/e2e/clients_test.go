@@ -35,7 +35,7 @@ func TestClients(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	compileDocumented(t, folder, node, s.Root, "docs/graphql.md", "docs/auth.md")
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
-	for _, program := range []string{"clients.test.mjs", "schema.test.mjs"} {
+	for _, program := range []string{"clients.test.mjs", "edges.test.mjs", "schema.test.mjs"} {
 		t.Run(program, func(t *testing.T) { runProgram(t, folder, node, program, "GRAPHQL_URL="+s.Root+"/graphql") })
 	}
 }

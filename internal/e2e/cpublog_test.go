@@ -3,6 +3,8 @@ package e2e
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -13,7 +15,10 @@ import (
 
 	"byline/graph/auth"
 	"byline/graph/globalid"
+	"byline/internal/account"
+	"byline/store"
 	"byline/store/blog"
+	"byline/store/emulator"
 	"byline/store/seed"
 )
 
@@ -128,6 +133,29 @@ func seedByline(b *testing.B, data string) {
 	cmd.Stderr = &log
 	if err := cmd.Run(); err != nil {
 		b.Fatalf("%v: %s", err, &log)
+	}
+}
+
+// inBlog calls load with a new blog in a data directory.
+func inBlog(b *testing.B, data string, load func(*store.Store) error) {
+	config := account.Flags{Data: data, CosmosDatabase: "blog", FeedPartitions: 1}
+	log := slog.New(slog.DiscardHandler)
+	db, err := config.Open(b.Context(), log, account.Options{Engine: emulator.Options{NoSync: true}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := config.Loader(db, log)
+	if err == nil {
+		err = s.Provision(b.Context())
+	}
+	if err == nil {
+		err = s.Views().FillFeed(b.Context())
+	}
+	if err == nil {
+		err = load(s)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		b.Fatal(err)
 	}
 }
 

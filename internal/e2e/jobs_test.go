@@ -55,7 +55,7 @@ func TestJobs(t *testing.T) {
 	}
 	gone := func(id string) step {
 		return func(t *testing.T, c *jobCluster) {
-			c.checkNone(t, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type != 'post'", Partition: id})
+			c.checkNone(t, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type NOT IN ('post', 'deletedPost')", Partition: id})
 		}
 	}
 	for _, kind := range []struct {

@@ -1,16 +1,13 @@
 package e2e
 
 import (
-	"errors"
 	"flag"
-	"log/slog"
 	"testing"
 	"time"
 
 	"byline/bench/load"
 	"byline/graph/auth"
-	"byline/internal/account"
-	"byline/store/emulator"
+	"byline/store"
 	"byline/store/seed"
 )
 
@@ -29,29 +26,11 @@ func BenchmarkZipf(b *testing.B) {
 	}
 	users := max(1, *zipfPosts/20)
 	blog := seed.Blog{Seed: 1, Users: users, Authors: users, Posts: [2]int{10, 30}, Comments: 4, Likes: 4, UserID: auth.DemoUserID}
-	config := account.Flags{Data: b.TempDir(), CosmosDatabase: "blog", FeedPartitions: 1}
-	log := slog.New(slog.DiscardHandler)
-	db, err := config.Open(b.Context(), log, account.Options{Engine: emulator.Options{NoSync: true}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := config.Loader(db, log)
-	if err == nil {
-		err = s.Provision(b.Context())
-	}
-	if err == nil {
-		err = s.Views().FillFeed(b.Context())
-	}
-	if err == nil {
-		err = seed.Load(b.Context(), blog, s, nil)
-	}
-	err = errors.Join(err, db.Close())
-	if err != nil {
-		b.Fatal(err)
-	}
+	data := b.TempDir()
+	inBlog(b, data, func(s *store.Store) error { return seed.LoadOffline(b.Context(), blog, s, nil) })
 	for _, cache := range []string{"64", "0"} {
 		b.Run("cache="+cache+"MB", func(b *testing.B) {
-			p := startProcess(b, "--data", config.Data, "--cache", cache)
+			p := startProcess(b, "--data", data, "--cache", cache)
 			o := load.Options{URL: p.Root + "/graphql", Metrics: p.Root + "/metrics", Blog: blog, Token: func(username string) string { return "demo:" + username },
 				Connections: cpuConnections, Duration: *zipfTime, Writes: 0.01, Skew: 1.1}
 			b.ResetTimer()

@@ -132,3 +132,27 @@ func TestImportRules_Model(t *testing.T) {
 		}
 	}
 }
+
+// TestImportRules_Transport: the transports know neither the blog's schema nor its resolvers, and only package graph
+// and the server know the transports.
+func TestImportRules_Transport(t *testing.T) {
+	all := imports(t, path.Join("..", ".."))
+	const transport = "byline/graph/transport"
+	if len(all["graph/transport"]) == 0 {
+		t.Error("graph/transport imports nothing")
+	}
+	for _, i := range all["graph/transport"] {
+		for _, f := range []string{"generated", "model", "plan", "fields", "names", "globalid", "playground"} {
+			if i == "byline/graph" || within(i, "byline/graph/"+f) {
+				t.Errorf("graph/transport imports %s", i)
+			}
+		}
+	}
+	for folder, imported := range all {
+		for _, i := range imported {
+			if i == transport && folder != "graph" && folder != "internal/server" {
+				t.Errorf("%s imports %s", folder, i)
+			}
+		}
+	}
+}

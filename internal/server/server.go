@@ -18,6 +18,7 @@ import (
 	"byline/graph/auth"
 	"byline/graph/cost"
 	"byline/graph/document"
+	"byline/graph/transport"
 	"byline/internal/account"
 	"byline/store"
 )
@@ -59,7 +60,7 @@ type gateway struct {
 	traces     traces
 	account    *account.Account
 	blog       *store.Store
-	handler    *graph.Handler
+	handler    *transport.Handler
 	endStreams context.CancelFunc // ends subscriptions
 
 	// start
@@ -274,7 +275,7 @@ func (g *gateway) announce() {
 	}
 	address := g.listener.Addr()
 	root := g.scheme() + "://" + Address(g.Listen, address)
-	g.log.Info("listening", logURL, root+graph.Path, logVersion, version, logAddress, address.String(), logInstance, g.blog.Instance())
+	g.log.Info("listening", logURL, root+transport.Path, logVersion, version, logAddress, address.String(), logInstance, g.blog.Instance())
 	if g.demoTokens() {
 		g.log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
 		if g.trusted == nil {

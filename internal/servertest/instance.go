@@ -24,11 +24,11 @@ import (
 // Path returns the path of a file of the repository, whose name is relative to its root.
 func Path(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
 
-// root is the folder of go.mod. Tests begin in the folder of their package.
+// root is the folder of schema.graphqls; go.mod is also in others. Tests begin in the folder of their package.
 var root = func() string {
 	dir, err := os.Getwd()
 	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "schema.graphqls")); err == nil {
 			return dir
 		}
 		parent := filepath.Dir(dir)

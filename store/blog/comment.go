@@ -28,7 +28,7 @@ func DecodeComment(op string, raw []byte) (*Comment, error) {
 }
 
 // Comments is the format of a list of comments.
-var Comments = Format[Comment]{commentFields, readComment, nil}
+var Comments = Format[Comment]{commentFields, readComment, nil, func(c *Comment) bool { return c.AuthorUsername == "" && c.Content == "" }}
 
 // commentFields are the fields of a comment in a list.
 const commentFields = "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate"

@@ -41,7 +41,8 @@ func ValidDate(s string) bool {
 			return false
 		}
 	}
-	if s[5:7] >= "01" && s[5:7] <= "12" && s[8:10] >= "01" && s[8:10] <= "28" && s[11:13] <= "23" && s[14:16] <= "59" && s[17:19] <= "59" {
+	if s[5:7] >= "01" && s[5:7] <= "12" && s[8:10] >= "01" && s[8:10] <= "28" && s[11:13] <= "23" && s[14:16] <= "59" &&
+		s[17:19] <= "59" {
 		return true
 	}
 	_, err := time.Parse(DateLayout, s) // checks the length of the month

@@ -1,13 +1,13 @@
 package blog
 
 import (
-	"encoding/binary"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"byline/internal/jsonpart"
 )
 
 // fastReader is the fast path for JSON as Cosmos DB writes it, without white space: a page of a query,
@@ -25,7 +25,7 @@ type fastReader struct {
 // fastItems decodes the items of a page, each of which starts as a copy of defaults. It returns false if
 // the caller must use the fallback.
 func fastItems[T any](body []byte, defaults T, read func(*fastReader, *T)) (items []T, ok bool) {
-	if !utf8.Valid(body) || hasControls(body) {
+	if !utf8.Valid(body) || jsonpart.HasControls(body) {
 		return nil, false
 	}
 	r := &fastReader{rest: string(body), before: '{'}
@@ -57,7 +57,7 @@ type fastReadable interface {
 // fastItem decodes an item. It returns false if the caller must use the fallback. The last of repeated
 // properties counts.
 func fastItem(raw []byte, item fastReadable) bool {
-	if !utf8.Valid(raw) || hasControls(raw) {
+	if !utf8.Valid(raw) || jsonpart.HasControls(raw) {
 		return false
 	}
 	r := &fastReader{rest: string(raw), whole: true}
@@ -73,17 +73,6 @@ func fastItem(raw []byte, item fastReadable) bool {
 		}
 	}
 	return !r.fallback
-}
-
-// hasControls reports whether b has control characters.
-func hasControls(b []byte) bool {
-	const each, high = 0x0101010101010101, 0x8080808080808080
-	for ; len(b) >= 8; b = b[8:] {
-		if w := binary.LittleEndian.Uint64(b); (w-each*' ')&^w&high != 0 {
-			return true
-		}
-	}
-	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
 }
 
 // take consumes next.

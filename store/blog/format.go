@@ -17,10 +17,14 @@ type Format[T any] struct {
 	Fields string // the SELECT clause
 	fast   func(*fastReader, *T)
 	into   func(*T) any // the target of the fallback; nil: the item itself
+
+	// tombstone reports whether the fallback has read a tombstone with the type of what was deleted, as versions before
+	// 0.2 wrote. It lacks what fast must read. nil: the list has no tombstones.
+	tombstone func(*T) bool
 }
 
-// Decode decodes the items of a query response, each of which starts as a copy of defaults. It may leave item
-// number limit undecoded, and omit all after it.
+// Decode decodes the items of a query response, without tombstones, each of which starts as a copy of defaults. It may
+// leave item number limit undecoded, and omit all after it, if the list has no tombstones.
 func (f Format[T]) Decode(body []byte, defaults T, limit int) (items []T, err error) {
 	items, ok := fastItems(body, defaults, f.fast)
 	if !ok {
@@ -32,14 +36,21 @@ func (f Format[T]) Decode(body []byte, defaults T, limit int) (items []T, err er
 // decodeAny is Decode for any JSON, the fallback of the fast path.
 func (f Format[T]) decodeAny(body []byte, defaults T, limit int) (items []T, err error) {
 	err = eachItem(body, func(d *jsontext.Decoder) error {
-		if items = append(items, defaults); len(items) == limit {
+		if items = append(items, defaults); len(items) == limit && f.tombstone == nil {
 			return errEnough
 		}
 		item := &items[len(items)-1]
+		target := any(item)
 		if f.into != nil {
-			return jsonv2.UnmarshalDecode(d, f.into(item))
+			target = f.into(item)
 		}
-		return jsonv2.UnmarshalDecode(d, item)
+		if err := jsonv2.UnmarshalDecode(d, target); err != nil {
+			return err
+		}
+		if f.tombstone != nil && f.tombstone(item) {
+			items = items[:len(items)-1]
+		}
+		return nil
 	})
 	if errors.Is(err, errEnough) {
 		err = nil

@@ -1,10 +1,12 @@
 package blog
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -58,7 +60,21 @@ const (
 	TypeComment  = "comment"
 	TypeLike     = "like"
 	TypeText     = "text"
+
+	// Of tombstones, so that no list of posts or comments meets them. Decoded, a tombstone has the type of what was
+	// deleted, and is Deleted.
+	TypeDeletedPost    = deletedPrefix + "Post"
+	TypeDeletedComment = deletedPrefix + "Comment"
+	TypeDeletedText    = deletedPrefix + "Text"
+
+	deletedPrefix = "deleted"
 )
+
+// deletedTypes has the types of tombstones by the types of what was deleted.
+var deletedTypes = map[string]string{TypePost: TypeDeletedPost, TypeComment: TypeDeletedComment, TypeText: TypeDeletedText}
+
+// TombstoneType returns the type of the tombstone of an item: typ itself for types whose tombstones have no other.
+func TombstoneType(typ string) string { return cmp.Or(deletedTypes[typ], typ) }
 
 // Envelope has the properties that every item has besides those of its type.
 type Envelope struct {
@@ -71,7 +87,23 @@ type Envelope struct {
 // stopped without missing a delete.
 const TombstoneTTL = 30 * 24 * 60 * 60
 
+// ViewTombstoneTTL is the TTL of the tombstone of a summary in seconds: longer than an instance may be paused between its
+// read of a post and its write of the summary. The tombstone of the post itself guards against anything later.
+const ViewTombstoneTTL = 24 * 60 * 60
+
 func (e Envelope) envelopeOf() Envelope { return e }
+
+// normalize gives a tombstone the type of what was deleted.
+func (e *Envelope) normalize() {
+	if !e.Deleted || !strings.HasPrefix(e.Type, deletedPrefix) {
+		return
+	}
+	for typ, deleted := range deletedTypes {
+		if e.Type == deleted {
+			e.Type = typ
+		}
+	}
+}
 
 func (e *Envelope) readEnvelope(r *fastReader, name string) bool {
 	switch name {
@@ -103,6 +135,14 @@ func Decode[T interface{ envelopeOf() Envelope }](op, wantType string, raw []byt
 
 // Unmarshal decodes an item, by the fast path if possible.
 func Unmarshal[T any](raw []byte, item *T, o ...jsonv2.Options) error {
+	err := unmarshal(raw, item, o...)
+	if e, ok := any(item).(interface{ normalize() }); ok {
+		e.normalize()
+	}
+	return err
+}
+
+func unmarshal[T any](raw []byte, item *T, o ...jsonv2.Options) error {
 	if whole, ok := any(item).(fastReadable); ok {
 		if fastItem(raw, whole) {
 			return nil

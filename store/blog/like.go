@@ -28,7 +28,7 @@ func DecodeLike(op string, raw []byte) (*Like, error) {
 }
 
 // Likes is the format of a list of likes.
-var Likes = Format[Like]{likeFields, readLike, nil}
+var Likes = Format[Like]{likeFields, readLike, nil, nil}
 
 // likeFields are the fields of a like in a list.
 const likeFields = "c.userId, c.userUsername, c.creationDate"

@@ -148,7 +148,7 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 }
 
 // Summaries is the format of a list of posts.
-var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget}
+var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
 
 // summaryFields are the fields of a summary in a list.
 const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.tags"

@@ -115,6 +115,6 @@ type Entry struct {
 }
 
 // Entries is the format of a list of entries.
-var Entries = Format[Entry]{"c.creationDate, c.id", func(r *fastReader, e *Entry) {
+var Entries = Format[Entry]{Fields: "c.creationDate, c.id", fast: func(r *fastReader, e *Entry) {
 	e.CreatedAt, e.ID = r.date("creationDate"), r.text("id")
-}, nil}
+}}

@@ -12,7 +12,7 @@ type PostTombstone struct {
 	PostID    string `json:"postId"`
 	UserID    string `json:"userId,omitempty"`       // "" once the job that deletes the author has deleted its items
 	Username  string `json:"userUsername,omitempty"` // "" if a job deletes the author or has ended, see Post.Erased
-	CreatedAt Date   `json:"creationDate"`
+	CreatedAt Date   `json:"creationDate,omitempty"` // "" in the feed, whose list is sorted by it
 	Revision  int64  `json:"revision"`
 
 	// In the posts container, until the job that deletes what belongs to the post has deleted its entries in timelines.
@@ -58,4 +58,6 @@ func NewTextTombstone(postID, authorID string) TextTombstone {
 	return TextTombstone{Envelope: tombstone(TypeText), ID: TextID, PostID: postID, AuthorID: authorID}
 }
 
-func tombstone(typ string) Envelope { return Envelope{Type: typ, Deleted: true, TTL: TombstoneTTL} }
+func tombstone(typ string) Envelope {
+	return Envelope{Type: TombstoneType(typ), Deleted: true, TTL: TombstoneTTL}
+}

@@ -14,9 +14,14 @@ type Container interface {
 	ReadFeedRanges(context.Context, *azcosmos.FeedRangesOptions) ([]azcosmos.FeedRange, error)
 	ReadChangeFeed(context.Context, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)
 
-	NewQueryItemsPager(query string, partition azcosmos.PartitionKey, o *azcosmos.QueryOptions) *runtime.Pager[azcosmos.QueryItemsResponse]
-	ReadItem(_ context.Context, partition azcosmos.PartitionKey, id string, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
-	CreateItem(_ context.Context, partition azcosmos.PartitionKey, item []byte, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
-	ReplaceItem(_ context.Context, partition azcosmos.PartitionKey, id string, item []byte, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
-	DeleteItem(_ context.Context, partition azcosmos.PartitionKey, id string, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
+	NewQueryItemsPager(query string, partition azcosmos.PartitionKey,
+		o *azcosmos.QueryOptions) *runtime.Pager[azcosmos.QueryItemsResponse]
+	ReadItem(_ context.Context, partition azcosmos.PartitionKey, id string,
+		o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
+	CreateItem(_ context.Context, partition azcosmos.PartitionKey, item []byte,
+		o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
+	ReplaceItem(_ context.Context, partition azcosmos.PartitionKey, id string, item []byte,
+		o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
+	DeleteItem(_ context.Context, partition azcosmos.PartitionKey, id string,
+		o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
 }

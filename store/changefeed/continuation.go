@@ -154,7 +154,8 @@ func intersection(a, b azcosmos.FeedRange) azcosmos.FeedRange {
 
 // uncovered returns the parts of a range that none of the others covers.
 func uncovered(r azcosmos.FeedRange, others []azcosmos.FeedRange) (left []azcosmos.FeedRange) {
-	others = slices.SortedFunc(slices.Values(others), func(a, b azcosmos.FeedRange) int { return compareKeys(a.MinInclusive, b.MinInclusive) })
+	others = slices.SortedFunc(slices.Values(others),
+		func(a, b azcosmos.FeedRange) int { return compareKeys(a.MinInclusive, b.MinInclusive) })
 	for _, o := range others {
 		if !overlap(o, r) {
 			continue

@@ -34,7 +34,9 @@ type startAtContainer struct {
 	time time.Time
 }
 
-func (c startAtContainer) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+func (c startAtContainer) ReadChangeFeed(
+	ctx context.Context, o *azcosmos.ChangeFeedOptions,
+) (azcosmos.ChangeFeedResponse, error) {
 	if o.Continuation == nil {
 		begin := *o
 		begin.StartFrom = &c.time
@@ -61,7 +63,9 @@ func (p *Processor) rewind(h *held, w *worker) {
 // continuation is ahead of the region.
 type strictContainer struct{ Container }
 
-func (c strictContainer) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+func (c strictContainer) ReadChangeFeed(
+	ctx context.Context, o *azcosmos.ChangeFeedOptions,
+) (azcosmos.ChangeFeedResponse, error) {
 	page, err := c.Container.ReadChangeFeed(ctx, o)
 	if err != nil || o.Continuation == nil || len(page.Items) > 0 {
 		return page, err
@@ -80,7 +84,9 @@ func (c strictContainer) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeF
 // of it: changes may be repeated, and those between the failover and the first read are skipped.
 type tolerantContainer struct{ Container }
 
-func (c tolerantContainer) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+func (c tolerantContainer) ReadChangeFeed(
+	ctx context.Context, o *azcosmos.ChangeFeedOptions,
+) (azcosmos.ChangeFeedResponse, error) {
 	page, err := strictContainer(c).ReadChangeFeed(ctx, o)
 	var behind behindError
 	if !errors.As(err, &behind) {

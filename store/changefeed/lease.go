@@ -147,7 +147,8 @@ func (l leases) save(ctx context.Context, v *lease) error {
 		return err
 	}
 	began := l.clock()
-	r, err := l.container.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, item, &azcosmos.ItemOptions{IfMatchEtag: &v.etag})
+	r, err := l.container.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, item,
+		&azcosmos.ItemOptions{IfMatchEtag: &v.etag})
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return errLeaseLost
 	}
@@ -160,7 +161,8 @@ func (l leases) save(ctx context.Context, v *lease) error {
 
 // remove deletes the lease if its ETag has not changed; otherwise it returns errLeaseLost.
 func (l leases) remove(ctx context.Context, v *lease) error {
-	_, err := l.container.DeleteItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, &azcosmos.ItemOptions{IfMatchEtag: &v.etag})
+	_, err := l.container.DeleteItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID,
+		&azcosmos.ItemOptions{IfMatchEtag: &v.etag})
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return errLeaseLost
 	}

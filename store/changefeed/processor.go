@@ -151,7 +151,8 @@ func New(source, leaseContainer Container, handle Handler, o Options) (*Processo
 	}
 	o = o.withDefaults()
 	o.Logger = o.Logger.With(logProcessor, o.Name)
-	return &Processor{reader: reader{strictContainer{source}, o}, leases: leases{leaseContainer, o.Name, o.Clock}, handle: handle, o: o,
+	return &Processor{reader: reader{strictContainer{source}, o}, leases: leases{leaseContainer, o.Name, o.Clock},
+		handle: handle, o: o,
 		workers: map[string]*worker{}, stale: make(chan struct{}, 1), sightings: map[string]*sighting{}}, nil
 }
 

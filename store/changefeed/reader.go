@@ -20,7 +20,9 @@ type reader struct {
 }
 
 // read reads the page after a continuation, or the first page of the range if it is empty.
-func (r reader) read(ctx context.Context, of azcosmos.FeedRange, continuation string, items int32) (azcosmos.ChangeFeedResponse, error) {
+func (r reader) read(
+	ctx context.Context, of azcosmos.FeedRange, continuation string, items int32,
+) (azcosmos.ChangeFeedResponse, error) {
 	o := &azcosmos.ChangeFeedOptions{MaxItemCount: items}
 	if continuation == "" {
 		o.FeedRange = &of
@@ -36,23 +38,31 @@ var errNoEnd = errors.New("change feed has no position for now")
 // fullRange is the range of all keys.
 var fullRange = azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
 
-// end returns the end of every range: it reads from now. It names the ranges, because azcosmos does
-// not read a range that covers more than eight physical partitions.
-func (r reader) end(ctx context.Context) (continuation, error) {
+// ends returns the end of every range. It names the ranges, because azcosmos does not read a range that
+// covers more than eight physical partitions.
+func (r reader) ends(ctx context.Context) (continuation, error) {
 	ranges, err := r.source.ReadFeedRanges(ctx, nil)
 	if err != nil {
 		return continuation{}, err
 	}
+	at, _, err := r.end(ctx, ranges...)
+	return at, err
+}
+
+// end returns the end of ranges: it reads from now.
+func (r reader) end(ctx context.Context, ranges ...azcosmos.FeedRange) (at continuation, last feedEnd, err error) {
 	etag := fromNow
 	page, err := r.read(ctx, fullRange, start(&etag, ranges...).String(), r.o.MaxItems)
 	if err != nil {
-		return continuation{}, err
+		return continuation{}, feedEnd{}, err
 	}
-	at, err := parseContinuation(page.ContinuationToken)
-	if err == nil && slices.ContainsFunc(at.Positions, func(p position) bool { return p.ETag == nil || *p.ETag == fromNow }) {
+	at, err = parseContinuation(page.ContinuationToken)
+	if err == nil && slices.ContainsFunc(at.Positions,
+		func(p position) bool { return p.ETag == nil || *p.ETag == fromNow }) {
 		err = errNoEnd
 	}
-	return at, err
+	last, _ = endOf(page)
+	return at, last, err
 }
 
 // fullPage is the number of bytes that make a page full. Cosmos DB ends a page at 4 MB and an item
@@ -69,7 +79,9 @@ type pageResult struct {
 }
 
 // step reads a page of at most size changes and calls the handler.
-func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, size int32, handle Handler) (pageResult, error) {
+func (r reader) step(
+	ctx context.Context, of azcosmos.FeedRange, continuation string, size int32, handle Handler,
+) (pageResult, error) {
 	progress := Progress{Range: of, Began: r.o.Clock()}
 	page, err := r.read(ctx, of, continuation, size)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // calling it again is safe.
 func Reset(ctx context.Context, source, leaseContainer Container, name string) error {
 	l := leases{leaseContainer, name, time.Now}
-	end, err := reader{source: source, o: Options{}.withDefaults()}.end(ctx)
+	end, err := reader{source: source, o: Options{}.withDefaults()}.ends(ctx)
 	if err != nil {
 		return err
 	}

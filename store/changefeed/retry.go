@@ -36,7 +36,8 @@ func retryAfter(err error) (time.Duration, bool) {
 	if r, ok := err.(*azcore.ResponseError); ok && r.StatusCode == http.StatusTooManyRequests {
 		d := 100 * time.Millisecond
 		if r.RawResponse != nil {
-			if asked, err := time.ParseDuration(r.RawResponse.Header.Get("x-ms-retry-after-ms") + "ms"); err == nil && asked >= 0 {
+			if asked, err := time.ParseDuration(r.RawResponse.Header.Get("x-ms-retry-after-ms") + "ms"); err == nil &&
+				asked >= 0 {
 				d = asked
 			}
 		}

@@ -52,7 +52,8 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 	for _, r := range ranges {
 		r = intersection(r, h.r)
 		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry,
-			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo, Version: whole.Version, Until: whole.Until}
+			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo,
+			Version: whole.Version, Until: whole.Until}
 		v.ID = p.leases.id(r)
 		made := false
 		reserved, ok := p.reserve(v.ID)
@@ -81,7 +82,9 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 
 // removeReplaced removes the leases that a split left behind: narrower ones cover them, and no
 // process works on them. It returns the leases to work on.
-func (p *Processor) removeReplaced(ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool) (kept []*lease, err error) {
+func (p *Processor) removeReplaced(
+	ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool,
+) (kept []*lease, err error) {
 	for _, v := range all {
 		var parts []*lease
 		replaced := false
@@ -127,7 +130,8 @@ func (p *Processor) merge(ctx context.Context, ranges []azcosmos.FeedRange, all 
 }
 
 func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts []*lease, live map[string]bool) error {
-	whole := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry, Merging: true}
+	whole := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry,
+		Merging: true}
 	whole.ID = p.leases.id(r)
 	merged := continuation{}
 	beginning := false
@@ -227,7 +231,9 @@ func (p *Processor) finishMerge(ctx context.Context, h *held, w *worker) error {
 				continue
 			}
 			if whole := h.get(); v.Resets > whole.Resets {
-				err := h.write(ctx, func(whole *lease) { whole.Continuation, whole.Resets, whole.ReplayTo = "", v.Resets, v.ReplayTo })
+				err := h.write(ctx, func(whole *lease) {
+					whole.Continuation, whole.Resets, whole.ReplayTo = "", v.Resets, v.ReplayTo
+				})
 				if err != nil {
 					return err
 				}

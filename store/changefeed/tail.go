@@ -65,7 +65,7 @@ func (c continuation) along(ranges []azcosmos.FeedRange) continuation {
 func (t *Tail) now(ctx context.Context) (continuation, bool) {
 	var retry backoff
 	for {
-		at, err := t.reader.end(ctx)
+		at, err := t.reader.ends(ctx)
 		if err == nil {
 			return at, true
 		}

@@ -64,7 +64,8 @@ const (
 // killed soon after they start make progress, too.
 func (w *worker) due(now time.Time, o Options) bool {
 	age := now.Sub(w.saved)
-	return (w.unsaved >= checkpointItems || w.spent >= checkpointWork) && age >= min(checkpointEvery, now.Sub(w.began)/2) ||
+	return (w.unsaved >= checkpointItems || w.spent >= checkpointWork) &&
+		age >= min(checkpointEvery, now.Sub(w.began)/2) ||
 		w.unsaved > 0 && age >= min(checkpointLate, 100*o.PollInterval)
 }
 
@@ -162,7 +163,8 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	w.at, w.version, w.resets = v.Continuation, v.Version, v.Resets
 	w.began, w.pages = p.o.Clock(), newPages(p.o.MaxItems)
 	w.saved = w.began
-	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, writing: make(chan struct{}, 1), lease: *v, at: v.Continuation, version: v.Version, until: v.Until}
+	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, writing: make(chan struct{}, 1), lease: *v,
+		at: v.Continuation, version: v.Version, until: v.Until}
 	h.watchdog = time.AfterFunc(h.remains(), func() { stop(errLeaseLost) })
 	ctx = context.WithValue(ctx, leaseKey{}, v.public())
 	p.wg.Go(func() {
@@ -290,7 +292,9 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 }
 
 // readPage reads the next page and calls the handler. It reports whether the handler was called.
-func (p *Processor) readPage(ctx context.Context, h *held, w *worker, replaying bool) (done pageResult, handling bool, err error) {
+func (p *Processor) readPage(
+	ctx context.Context, h *held, w *worker, replaying bool,
+) (done pageResult, handling bool, err error) {
 	if replaying {
 		ctx = context.WithValue(ctx, replayKey{}, true)
 	}

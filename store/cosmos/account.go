@@ -135,8 +135,9 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, sessionKey: o.SessionKey, retryBudget: o.RetryBudget,
-		operations: newOperationLog(o.Logger), closed: make(chan struct{})}
+	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, sessionKey: o.SessionKey,
+		retryBudget: o.RetryBudget,
+		operations:  newOperationLog(o.Logger), closed: make(chan struct{})}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
@@ -157,17 +158,23 @@ func Open(o Options) (*Account, error) {
 	// requests with their session tokens; the meter and the clock are after them and see each request sent.
 	tries := []policy.Policy{meterTries{s.meter}, bodyPolicy{}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions) (*azcosmos.Client, error) {
-		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
-		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
+		client.Transport, client.PerCallPolicies = o.Transport,
+			slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls, client.PerCallPolicies)
+		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority,
+			PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, ensureRetryWindow, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}}, retries(o.RetryBudget, len(o.Regions) > 0), []policy.Policy{s.sessions, policyFunc(limitReads)}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}}, retries(o.RetryBudget, len(o.Regions) > 0),
+			[]policy.Policy{s.sessions, policyFunc(limitReads)}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
 	retry, low := backgroundRetry, azcosmos.PriorityLevelLow
 	retry.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, ignoreRetryWindow, azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions, policyFunc(limitReads)}, tries...)})
+	s.background, err = open(&low, ignoreRetryWindow,
+		azcore.ClientOptions{Retry: retry, PerCallPolicies: []policy.Policy{policyFunc(limitRate)},
+			PerRetryPolicies: append([]policy.Policy{retryContended{o.RetryBudget}, s.sessions, policyFunc(limitReads)},
+				tries...)})
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +227,8 @@ func (a *Account) Container(database, name string) (*Container, error) {
 		return nil, err
 	}
 	path := pathOf(database, name)
-	return &Container{shared: a.shared, client: client, database: database, path: path, cached: a.cache.Container(path)}, nil
+	return &Container{shared: a.shared, client: client, database: database, path: path, cached: a.cache.Container(path)},
+		nil
 }
 
 // policyFunc is a function as a policy.

@@ -133,7 +133,9 @@ func (c *Container) execute(ctx context.Context, partition string, b *Batch) (*r
 // CreateAll creates the items of one partition, which are JSON objects, in transactional batches. A
 // batch whose first item exists was executed before: it is skipped, and exists is true. conflict is
 // true if another item of a batch exists; nothing of that batch was created.
-func (c *Container) CreateAll(ctx context.Context, partition string, items [][]byte) (exists, conflict bool, err error) {
+func (c *Container) CreateAll(
+	ctx context.Context, partition string, items [][]byte,
+) (exists, conflict bool, err error) {
 	for some := range slices.Chunk(items, MaxBatch) {
 		b := Batch{NoItems: true}
 		for _, item := range some {

@@ -19,7 +19,9 @@ func (c *Container) ChangeFeed() changefeed.Container { return changeFeed{c.clie
 type changeFeed struct{ *azcosmos.ContainerClient }
 
 // ReadChangeFeed reads a page of the change feed.
-func (c changeFeed) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+func (c changeFeed) ReadChangeFeed(
+	ctx context.Context, o *azcosmos.ChangeFeedOptions,
+) (azcosmos.ChangeFeedResponse, error) {
 	ctx, x := withPageItems(ctx)
 	page, err := c.ContainerClient.ReadChangeFeed(ctx, o)
 	page.Items = x.items

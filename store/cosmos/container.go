@@ -146,8 +146,8 @@ func (c *Container) writeError(ctx context.Context, partition string, err error)
 	e := ErrorOf(err)
 	if e.Ambiguous() && ctx.Err() == nil {
 		b := Batch{NoItems: true}
-		b.Read(partition)                                     // the item need not exist
-		_, _ = c.execute(WithWrites(ctx, nil), partition, &b) // not counted as a write
+		b.Read(partition) // the item need not exist
+		_, _ = c.execute(ctx, partition, &b)
 	}
 	return e
 }

@@ -84,13 +84,15 @@ func HasStatus(err error, statuses ...int) bool {
 // InvalidContinuation reports whether Cosmos DB refused the continuation of a query: with 400 if the query or
 // the index has changed, with 410 and substatus 1002 if its partition has been split. It is false for nil.
 func (e *Error) InvalidContinuation() bool {
-	return e != nil && (e.Status == http.StatusBadRequest || e.Status == http.StatusGone && e.Substatus == substatusRangeGone)
+	return e != nil && (e.Status == http.StatusBadRequest || e.Status == http.StatusGone &&
+		e.Substatus == substatusRangeGone)
 }
 
 // isMissing reports whether err is Cosmos DB's response that the item does not exist.
 func isMissing(err error) bool {
 	e := ErrorOf(err)
-	return e != nil && e.Status == http.StatusNotFound && e.Substatus != substatusNoContainer && e.Substatus != substatusReadSession
+	return e != nil && e.Status == http.StatusNotFound && e.Substatus != substatusNoContainer &&
+		e.Substatus != substatusReadSession
 }
 
 // NoContainer reports whether the database or the container does not exist.
@@ -103,7 +105,8 @@ func (e *Error) Unavailable() bool {
 		return false
 	}
 	switch e.Status {
-	case 0, statusRetryWith, http.StatusRequestTimeout, http.StatusGone, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+	case 0, statusRetryWith, http.StatusRequestTimeout, http.StatusGone, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 		http.StatusUnauthorized, http.StatusForbidden:
 		return true
 	case http.StatusNotFound:

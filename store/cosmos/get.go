@@ -56,7 +56,9 @@ func (c *Container) Caches() bool { return c.cache.Caches() }
 
 // Get returns the value what of a partition: from the item cache if it is fresh, and otherwise with read.
 // Concurrent reads of the same value share one.
-func Get[T any](ctx context.Context, of *Container, partition, what string, read func(context.Context) (T, error)) (T, error) {
+func Get[T any](
+	ctx context.Context, of *Container, partition, what string, read func(context.Context) (T, error),
+) (T, error) {
 	if !of.Caches() {
 		return read(ctx)
 	}
@@ -98,7 +100,8 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 				return none, err
 			}
 			return recordHit[T](ctx, of, partition, known), nil
-		case err != nil && !mine && ctx.Err() == nil && isCanceled(err): // the deadline was that of the caller who began the read
+		// the deadline was that of the caller who began the read
+		case err != nil && !mine && ctx.Err() == nil && isCanceled(err):
 			return read(ctx)
 		case err != nil:
 			return none, err

@@ -89,19 +89,27 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &meter{
-		ranges:    counter("byline_cosmos_range_request_units_total", "Request units that Cosmos DB has charged, by partition key range.", "container", "range"),
-		begun:     counter("byline_access_total", "How often each access pattern was used, whatever it took.", "pattern"),
-		hits:      counter("byline_cache_hits_total", "Reads that were served without a request to Cosmos DB.", "pattern"),
-		requests:  counter("byline_cosmos_requests_total", "Requests to Cosmos DB, each try counted.", "pattern"),
-		ru:        counter("byline_cosmos_request_units_total", "Request units that Cosmos DB has charged.", "pattern"),
-		errors:    counter("byline_cosmos_errors_total", "Requests that Cosmos DB could not or would not serve, or did not respond to.", "pattern"),
-		throttles: counter("byline_cosmos_throttles_total", "Requests that Cosmos DB refused for want of request units (429).", "pattern"),
-		refusals:  counter("byline_cosmos_refusals_total", "Requests and operations of batches that Cosmos DB refused for a reason of their own, by status and substatus.", "status"),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_cosmos_request_seconds", Help: "How long requests to Cosmos DB took.",
+		ranges: counter("byline_cosmos_range_request_units_total",
+			"Request units that Cosmos DB has charged, by partition key range.", "container", "range"),
+		begun:    counter("byline_access_total", "How often each access pattern was used, whatever it took.", "pattern"),
+		hits:     counter("byline_cache_hits_total", "Reads that were served without a request to Cosmos DB.", "pattern"),
+		requests: counter("byline_cosmos_requests_total", "Requests to Cosmos DB, each try counted.", "pattern"),
+		ru:       counter("byline_cosmos_request_units_total", "Request units that Cosmos DB has charged.", "pattern"),
+		errors: counter("byline_cosmos_errors_total",
+			"Requests that Cosmos DB could not or would not serve, or did not respond to.", "pattern"),
+		throttles: counter("byline_cosmos_throttles_total",
+			"Requests that Cosmos DB refused for want of request units (429).", "pattern"),
+		refusals: counter("byline_cosmos_refusals_total",
+			"Requests and operations of batches that Cosmos DB refused for a reason of their own, by status and substatus.",
+			"status"),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_cosmos_request_seconds",
+			Help:    "How long requests to Cosmos DB took.",
 			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"pattern"}),
 	}
-	m.invalid = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_invalid_total", Help: "Sessions that were ignored because this account has not made them."})
-	m.unreached = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_unreached_total", Help: "Reads that returned older data than their session requires, because no replica had newer."})
+	m.invalid = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_invalid_total",
+		Help: "Sessions that were ignored because this account has not made them."})
+	m.unreached = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_unreached_total",
+		Help: "Reads that returned older data than their session requires, because no replica had newer."})
 	m.patterns.Store(&map[Pattern]*patternMetrics{})
 	m, err := metric.Register(r, m)
 	for _, status := range refusals {
@@ -112,7 +120,8 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 }
 
 func (m *meter) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.begun, m.hits, m.requests, m.ru, m.errors, m.throttles, m.ranges, m.refusals, m.seconds, m.invalid, m.unreached}
+	return []prometheus.Collector{m.begun, m.hits, m.requests, m.ru, m.errors, m.throttles, m.ranges, m.refusals,
+		m.seconds, m.invalid, m.unreached}
 }
 
 // Describe implements prometheus.Collector.
@@ -161,7 +170,8 @@ func (m *meter) add(patterns ...Pattern) {
 	for _, p := range patterns {
 		if all[p] == nil {
 			name := string(p)
-			all[p] = &patternMetrics{m.begun.WithLabelValues(name), m.hits.WithLabelValues(name), m.requests.WithLabelValues(name), m.ru.WithLabelValues(name),
+			all[p] = &patternMetrics{m.begun.WithLabelValues(name), m.hits.WithLabelValues(name),
+				m.requests.WithLabelValues(name), m.ru.WithLabelValues(name),
 				m.errors.WithLabelValues(name), m.throttles.WithLabelValues(name), m.seconds.WithLabelValues(name)}
 		}
 	}
@@ -173,7 +183,8 @@ func (m *meter) hit(ctx context.Context, container, partition string) {
 	s := scopeOf(ctx)
 	m.of(s.pattern).hits.Inc()
 	if s.record != nil {
-		s.record(ctx, &Operation{Pattern: s.pattern, Kind: KindCached, Container: container, PartitionKey: `["` + partition + `"]`})
+		s.record(ctx, &Operation{Pattern: s.pattern, Kind: KindCached, Container: container,
+			PartitionKey: `["` + partition + `"]`})
 	}
 }
 
@@ -191,9 +202,6 @@ func (m meterCalls) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	if ctx.Err() != context.Canceled { // the caller is gone
 		m.operations.observe(s.requestID, o, m.regionOf, err)
-	}
-	if s.writes != nil && err == nil {
-		s.writes.count(req.Raw(), resp)
 	}
 	if s.record != nil {
 		o.Took = time.Since(began)
@@ -260,7 +268,8 @@ func (m meterTries) Do(req *policy.Request) (*http.Response, error) {
 	o.Tries++
 	o.last, o.host = resp, req.Raw().URL.Host
 	if err != nil {
-		if req.Raw().Context().Err() != context.Canceled { // not an error of Cosmos DB if the caller canceled; an expired deadline is
+		// not an error of Cosmos DB if the caller canceled; an expired deadline is
+		if req.Raw().Context().Err() != context.Canceled {
 			p.errors.Inc()
 		}
 		return resp, err

@@ -64,8 +64,10 @@ func (l *operationLog) observe(requestID string, o *Operation, regionOf func(hos
 	if !admitted {
 		return
 	}
-	attrs := []slog.Attr{slog.String("op", string(o.Kind)), slog.String("pattern", string(o.Pattern)), slog.String("container", o.Container),
-		slog.Duration("took", took), slog.Float64("ru", math.Round(o.RU*100)/100), slog.Int("tries", o.Tries), slog.String("status", status(o.last))}
+	attrs := []slog.Attr{slog.String("op", string(o.Kind)), slog.String("pattern", string(o.Pattern)),
+		slog.String("container", o.Container),
+		slog.Duration("took", took), slog.Float64("ru", math.Round(o.RU*100)/100), slog.Int("tries", o.Tries),
+		slog.String("status", status(o.last))}
 	add := func(name, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(name, value))

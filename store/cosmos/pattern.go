@@ -26,7 +26,6 @@ type scope struct {
 	pattern     Pattern
 	record      func(context.Context, *Operation) // nil: none
 	retryWindow *retryWindow                      // nil: each request has its own
-	writes      *Writes                           // nil: writes are not counted
 	requestID   string                            // for the log; "" if none
 }
 

@@ -138,7 +138,8 @@ func limitReads(req *policy.Request) (*http.Response, error) {
 	}
 	if err != nil && ctx.Err() != nil && req.Raw().Context().Err() == nil {
 		body := fmt.Sprintf(`{"code":"RequestTimeout","message":"no response within %s"}`, readTimeout)
-		return &http.Response{StatusCode: http.StatusRequestTimeout, Status: "408 " + http.StatusText(http.StatusRequestTimeout), Header: http.Header{},
+		return &http.Response{StatusCode: http.StatusRequestTimeout,
+			Status: "408 " + http.StatusText(http.StatusRequestTimeout), Header: http.Header{},
 			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req.Raw()}, nil
 	}
 	if err != nil {
@@ -187,7 +188,8 @@ func (finalError) NonRetriable() {}
 type failAmbiguous struct{}
 
 // ambiguous are the statuses after which the outcome of a write is unknown.
-var ambiguous = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+var ambiguous = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
+	http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 // Do implements policy.Policy.
 func (failAmbiguous) Do(req *policy.Request) (*http.Response, error) {
@@ -246,7 +248,9 @@ func (w *replicaWait) acquire(ctx context.Context) bool {
 }
 
 // retry repeats a request until a replica has reached its token, or the time is over.
-func (w *replicaWait) retry(ctx context.Context, budget time.Duration, resp *http.Response, send func() (*http.Response, error)) (*http.Response, error) {
+func (w *replicaWait) retry(
+	ctx context.Context, budget time.Duration, resp *http.Response, send func() (*http.Response, error),
+) (*http.Response, error) {
 	select {
 	case w.slot <- struct{}{}:
 	default: // another read polls, perhaps for the same token
@@ -352,5 +356,6 @@ func WithoutRetries(ctx context.Context) context.Context { return withRetryWindo
 // WithUnlimitedRetries returns a context whose requests are repeated until it ends, while they are throttled or
 // fail with a transient error: for work before the program serves requests.
 func WithUnlimitedRetries(ctx context.Context) context.Context {
-	return policy.WithRetryOptions(withRetryWindow(ctx, unlimitedWindow), policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+	return policy.WithRetryOptions(withRetryWindow(ctx, unlimitedWindow),
+		policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
 }

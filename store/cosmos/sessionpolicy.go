@@ -21,7 +21,7 @@ type sessionScope struct {
 
 // WithSession returns a context for one operation of a session, which may be nil. Its requests read the
 // writes of the session. They wait for replicas to reach them, together for at most a second, and then
-// read what the replicas have. The operation has its own retry window.
+// read what the replicas have. The operation has its own retry window, unless that of ctx is unlimited.
 func WithSession(ctx context.Context, s *session.Session) context.Context {
 	if scopeOf(ctx).retryWindow != unlimitedWindow {
 		ctx = withRetryWindow(ctx, &retryWindow{})
@@ -182,7 +182,8 @@ func (a *sessionRequest) read() (*http.Response, error) {
 func (s *sessions) learn(resp *http.Response, at session.Target, of *session.Session) {
 	switch {
 	case resp.StatusCode < http.StatusBadRequest:
-	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode): // they depend on the items
+	// they depend on the items
+	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode):
 	default:
 		return
 	}

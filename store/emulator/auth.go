@@ -60,7 +60,8 @@ func (t tokenCredential) GetToken(context.Context, policy.TokenRequestOptions) (
 // verify for resourceType and link.
 func (e *Engine) authenticate(q *request, resourceType, link string) error {
 	ok, entra := e.auth.verify(q.method, resourceType, link, q.header)
-	if !ok && resourceType == "colls" && len(q.segments) == itemSegments { // SDKs sign operations on a container either way
+	// SDKs sign operations on a container either way
+	if !ok && resourceType == "colls" && len(q.segments) == itemSegments {
 		ok, entra = e.auth.verify(q.method, "partitionkey", link, q.header)
 	}
 	if !ok {

@@ -154,7 +154,8 @@ func (e *Engine) changeMeta(ctx context.Context, fn func(*metaChange) error) err
 		return notDurable()
 	}
 	old := e.catalog.Load()
-	m := &metaChange{e: e, batch: e.db.NewBatch(), cat: &catalog{databases: maps.Clone(old.databases), offers: maps.Clone(old.offers)}}
+	m := &metaChange{e: e, batch: e.db.NewBatch(),
+		cat: &catalog{databases: maps.Clone(old.databases), offers: maps.Clone(old.offers)}}
 	defer m.batch.Close()
 	defer func() {
 		for _, c := range m.locked {
@@ -302,7 +303,8 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 				Message: "Database with specified id or name already exists.", Charge: charge.Metadata}
 		}
 		no, ts := m.number(), e.o.Clock().Unix()
-		made = databaseRecord{No: no, ID: in.ID, ETag: quoteETag(layout.FormatETag(0, uint64(no), 0, ts)), Timestamp: ts}.open()
+		made = databaseRecord{No: no, ID: in.ID, ETag: quoteETag(layout.FormatETag(0, uint64(no), 0, ts)),
+			Timestamp: ts}.open()
 		m.cat.databases[in.ID] = made
 		if content != nil {
 			if err := m.addOffer(made.rid, "dbs/"+made.rid+"/", content, ts); err != nil {
@@ -364,7 +366,8 @@ func checkResourceID(id string) error {
 	switch {
 	case id == "":
 		return apierror.BadRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
-	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, "/\\?#\uFFFD") || strings.ContainsFunc(id, unicode.IsControl) || strings.HasSuffix(id, " "):
+	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, "/\\?#\uFFFD") ||
+		strings.ContainsFunc(id, unicode.IsControl) || strings.HasSuffix(id, " "):
 		return apierror.BadRequest(
 			"The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
 	}

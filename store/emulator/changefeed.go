@@ -146,7 +146,8 @@ func (f *feedReader) page(q *request) (end uint64, err error) {
 
 // response returns the response for a page that ends at an LSN.
 func (f *feedReader) response(end uint64) *response {
-	resp := &response{container: f.c, partition: f.p, etag: quoteETag(strconv.FormatUint(end, 10)), session: f.e.regions.sessionToken(f.p, f.last), lsn: f.last}
+	resp := &response{container: f.c, partition: f.p, etag: quoteETag(strconv.FormatUint(end, 10)),
+		session: f.e.regions.sessionToken(f.p, f.last), lsn: f.last}
 	if f.count == 0 && end >= f.last {
 		resp.status, resp.charge = http.StatusNotModified, charge.NotModified
 		return resp
@@ -209,7 +210,8 @@ func (f *feedReader) seekTime() (err error) {
 
 // holds reports whether an item is in the requested part of the partition.
 func (f *feedReader) holds(address []byte) bool {
-	return bytes.HasPrefix(address, f.prefix) && bytes.Compare(f.low, address) <= 0 && (len(f.high) == 0 || bytes.Compare(address, f.high) < 0)
+	return bytes.HasPrefix(address, f.prefix) && bytes.Compare(f.low, address) <= 0 &&
+		(len(f.high) == 0 || bytes.Compare(address, f.high) < 0)
 }
 
 // viewLSN returns the last LSN in the view.
@@ -275,7 +277,8 @@ func (f *feedReader) grow(size, lsns int) {
 	if f.count > 0 {
 		average = len(f.out) / f.count
 	}
-	f.out = slices.Grow(f.out, max(size, min(average*min(lsns, f.size-f.count), max(len(f.out), layout.ScratchKept-len(f.out)))))
+	f.out = slices.Grow(f.out, max(size, min(average*min(lsns, f.size-f.count),
+		max(len(f.out), layout.ScratchKept-len(f.out)))))
 }
 
 // read fills the page and returns the LSN of its end.

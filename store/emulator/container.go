@@ -103,7 +103,8 @@ func (r containerRecord) define() (*definition, error) {
 	if d.index, err = index.New(p.IndexingPolicy, p.UniqueKeyPolicy); err != nil {
 		return nil, err
 	}
-	d.keyIndexed = !slices.ContainsFunc(d.key.Paths, func(p sql.Path) bool { return !d.index.Includes(p) && !slices.Equal(p, sql.Path{"id"}) })
+	d.keyIndexed = !slices.ContainsFunc(d.key.Paths,
+		func(p sql.Path) bool { return !d.index.Includes(p) && !slices.Equal(p, sql.Path{"id"}) })
 	props, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
@@ -214,7 +215,8 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 				Message: "Collection with specified id or name already exists.", Charge: charge.Metadata}
 		}
 		no, ts := m.number(), e.o.Clock().Unix()
-		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(layout.FormatETag(no, 0, 0, ts)), Timestamp: ts,
+		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(layout.FormatETag(no, 0, 0, ts)),
+			Timestamp:  ts,
 			Properties: *props}
 		key := partitionkey.Paths{Version: props.PartitionKey.Version, Multi: props.PartitionKey.Kind == "MultiHash"}
 		r.Ranges = key.Split(e.o.Partitions)
@@ -303,7 +305,8 @@ func (m *metaChange) dropContainer(c *container) error {
 	m.lock(c)
 	m.onCommit = append(m.onCommit, func() { c.deleted = true })
 	for _, kind := range layout.ContainerKinds {
-		if err := m.batch.DeleteRange(layout.AppendKind(nil, kind, c.No), layout.AppendKind(nil, kind, c.No+1), nil); err != nil {
+		if err := m.batch.DeleteRange(layout.AppendKind(nil, kind, c.No), layout.AppendKind(nil, kind, c.No+1),
+			nil); err != nil {
 			return err
 		}
 	}
@@ -331,7 +334,8 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 			return err
 		}
 		was, is := old.record.Properties, props
-		if is.ID != was.ID || is.PartitionKey.Kind != was.PartitionKey.Kind || !slices.Equal(is.PartitionKey.Paths, was.PartitionKey.Paths) {
+		if is.ID != was.ID || is.PartitionKey.Kind != was.PartitionKey.Kind ||
+			!slices.Equal(is.PartitionKey.Paths, was.PartitionKey.Paths) {
 			return apierror.BadRequest("Document collection partition key cannot be changed.")
 		}
 		if !is.UniqueKeyPolicy.Same(was.UniqueKeyPolicy) {

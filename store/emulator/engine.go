@@ -137,7 +137,8 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{o: o, host: uniqueHost(), queries: query.New(o.Clock), conditions: sql.NewCache(sql.ParseCondition),
-		durable: newDurability(o.NoSync), background: make(backgroundSlot, 1), changing: make(chan struct{}, 1), done: make(chan struct{})}
+		durable: newDurability(o.NoSync), background: make(backgroundSlot, 1), changing: make(chan struct{}, 1),
+		done: make(chan struct{})}
 	var err error
 	if e.auth, err = newAuthenticator(o.Key); err != nil {
 		return nil, fmt.Errorf("key: not base64: %w", err)

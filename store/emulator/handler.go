@@ -85,7 +85,8 @@ func (r *request) checkHeaders() error {
 			return refuse(name)
 		}
 	}
-	if v := r.get("X-Ms-Indexing-Directive"); v != "" && !strings.EqualFold(v, "Default") && !strings.EqualFold(v, "Include") {
+	if v := r.get("X-Ms-Indexing-Directive"); v != "" && !strings.EqualFold(v, "Default") &&
+		!strings.EqualFold(v, "Include") {
 		return refuse("X-Ms-Indexing-Directive")
 	}
 	if r.method != http.MethodGet && r.get("If-None-Match") != "" {
@@ -293,7 +294,8 @@ func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin)
 	}()
 	defer func() {
 		if p := recover(); p != nil {
-			e.o.Logger.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			e.o.Logger.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack",
+				string(debug.Stack()))
 			resp = errorResponse(apierror.Unavailable("The engine could not complete the request."))
 		}
 	}()

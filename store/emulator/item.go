@@ -85,7 +85,8 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 				break
 			}
 			seconds := value.Float()
-			if value.Kind() != sql.Number || seconds != math.Trunc(seconds) || seconds == 0 || seconds < -1 || seconds > math.MaxInt32 {
+			if value.Kind() != sql.Number || seconds != math.Trunc(seconds) || seconds == 0 || seconds < -1 ||
+				seconds > math.MaxInt32 {
 				problem = apierror.BadRequest(
 					"The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", c.Value)
 				break
@@ -270,7 +271,8 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	v, closer, err := view.Get(append(k, id...))
 	view.release()
 	if errors.Is(err, pebble.ErrNotFound) {
-		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil { // the absence may be a delete that is not durable yet
+		// the absence may be a delete that is not durable yet
+		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil {
 			return nil, err
 		}
 		return resp.at(e, view.at(p)), apierror.ItemNotFound()

@@ -67,7 +67,8 @@ func (c *offerContent) check() error {
 		}
 	case c.Throughput < minThroughput || c.Throughput%100 != 0:
 		return apierror.BadRequest(
-			"The offer should have valid throughput values between %d and 1000000 inclusive in increments of 100.", minThroughput)
+			"The offer should have valid throughput values between %d and 1000000 inclusive in increments of 100.",
+			minThroughput)
 	}
 	return nil
 }
@@ -141,7 +142,8 @@ func (e *Engine) offers(q *request) (*response, error) {
 		if err := json.Unmarshal(q.body, &in); err != nil || in.Content == nil {
 			return nil, apierror.BadRequest("The request payload is invalid. Ensure to provide a valid request payload.")
 		}
-		if err := checkSupported("offer's content", sql.Lookup(bytes.TrimSpace(q.body), sql.Path{"content"}).AppendJSON(nil), "offerThroughput", "offerAutopilotSettings"); err != nil {
+		if err := checkSupported("offer's content", sql.Lookup(bytes.TrimSpace(q.body), sql.Path{"content"}).AppendJSON(nil),
+			"offerThroughput", "offerAutopilotSettings"); err != nil {
 			return nil, err
 		}
 		if in.Content.Autopilot != nil {

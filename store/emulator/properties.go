@@ -119,7 +119,8 @@ func checkSupported(kind string, object []byte, supported ...string) error {
 		return nil
 	}
 	for c := range jsonpart.Children(object) {
-		if name := string(sql.MemberName(c)); !strings.HasPrefix(name, "_") && !slices.Contains(supported, name) && !isBlank(c.Value) {
+		if name := string(sql.MemberName(c)); !strings.HasPrefix(name, "_") && !slices.Contains(supported, name) &&
+			!isBlank(c.Value) {
 			return apierror.BadRequest("The property '%s' of the %s is not supported.", name, kind)
 		}
 	}
@@ -151,7 +152,8 @@ func checkKeyPaths(paths []string) error {
 	for _, s := range paths {
 		if at := badKeyPath(s); at >= 0 {
 			return apierror.BadRequest("The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
-				"Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character.", s, at)
+				"Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character.", s,
+				at)
 		}
 		path, err := index.ParsePath(s)
 		if err != nil {

@@ -138,7 +138,8 @@ func (e *Engine) queriedLocked(c *container) query.Container {
 	for i, p := range all {
 		ranges[i] = &p.Range
 	}
-	return query.Container{Container: &c.Container, ResourceID: c.rid, Key: &d.key, KeyIndexed: d.keyIndexed, Indexes: &d.index, TTL: d.ttl, Ranges: ranges,
+	return query.Container{Container: &c.Container, ResourceID: c.rid, Key: &d.key, KeyIndexed: d.keyIndexed,
+		Indexes: &d.index, TTL: d.ttl, Ranges: ranges,
 		Size: func(r *partitionkey.Range) (items, bytes int, err error) {
 			s, err := e.sizeOfPartition(c, partitionsOf(all, []*partitionkey.Range{r})[0])
 			return s.items, s.bytes, err

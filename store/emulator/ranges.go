@@ -142,7 +142,8 @@ func (c *container) rangeBody(p *partition, status string) []byte {
 	etag := quoteETag(layout.FormatETag(c.No, uint64(p.No), uint16(p.revision.Load()), c.def.record.Timestamp))
 	return fmt.Appendf(nil, `{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":%q,"parents":[%s],"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
 		rid, p.ID(), etag, partitionkey.FormatEPK(p.Min), partitionkey.FormatEPK(p.Max), p.No, c.SelfLink, rid,
-		strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), status, strings.Join(parents, ","), c.def.record.Timestamp, p.synced.Load())
+		strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), status, strings.Join(parents, ","), c.def.record.Timestamp,
+		p.synced.Load())
 }
 
 // splitBatchBytes is the size of the batches of a split.
@@ -223,7 +224,9 @@ func (m *metaChange) split(c *container, at int) error {
 	for _, p := range ranges {
 		def.record.Ranges = append(def.record.Ranges, p.Record())
 	}
-	m.onCommit = append(m.onCommit, func() { c.ranges, c.def, c.former = ranges, &def, append(c.former, formerRange{parent, no}) })
+	m.onCommit = append(m.onCommit, func() {
+		c.ranges, c.def, c.former = ranges, &def, append(c.former, formerRange{parent, no})
+	})
 	return m.set(layout.MetaContainer, c.No, def.record)
 }
 

@@ -63,7 +63,8 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 	batch := e.db.NewBatch()
 	defer func() { batch.Close() }()
 	for _, kind := range []byte{layout.KindComposite, layout.KindRange, layout.KindExpiry} {
-		if err := batch.DeleteRange(layout.AppendKind(nil, kind, c.No), layout.AppendKind(nil, kind, c.No+1), nil); err != nil {
+		if err := batch.DeleteRange(layout.AppendKind(nil, kind, c.No), layout.AppendKind(nil, kind, c.No+1),
+			nil); err != nil {
 			return err
 		}
 	}
@@ -97,7 +98,8 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 // eachStored calls fn for the items of a container with an indexWriter under a definition. Both are
 // valid only during the call.
 func (e *Engine) eachStored(c *container, def *definition, fn func(x *index.Writer, rec *layout.Record) error) error {
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: layout.AppendKind(nil, layout.KindItem, c.No), UpperBound: layout.AppendKind(nil, layout.KindItem, c.No+1)})
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: layout.AppendKind(nil, layout.KindItem, c.No),
+		UpperBound: layout.AppendKind(nil, layout.KindItem, c.No+1)})
 	if err != nil {
 		return err
 	}
@@ -111,7 +113,8 @@ func (e *Engine) eachStored(c *container, def *definition, fn func(x *index.Writ
 		address := bytes.Clone(it.Key()[layout.AddressOffset:])
 		n := def.key.EPKLength()
 		n += partitionkey.KeyLength(address[n:], len(def.key.Paths))
-		x := index.Writer{Indexes: &def.index, TTL: def.ttl, Container: c.No, Partition: address[:n], Address: address, ID: string(address[n:]), Scratch: &buf}
+		x := index.Writer{Indexes: &def.index, TTL: def.ttl, Container: c.No, Partition: address[:n], Address: address,
+			ID: string(address[n:]), Scratch: &buf}
 		if err := fn(&x, &rec); err != nil {
 			return err
 		}

@@ -20,7 +20,8 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin,
 	}
 	resourceType, link := e.resolve(signed)
 	region, account := e.regions.find(from.endpoint)
-	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path, region: region, injected: f}
+	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path, region: region,
+		injected: f}
 	q.kind = q.classify()
 	if err := e.authenticate(q, resourceType, link); err != nil {
 		return nil, err

@@ -327,7 +327,8 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 			return opResult{}, apierror.PreconditionFailed()
 		}
 	}
-	doc, err := p.apply(old.AppendClientDoc(make([]byte, 0, old.Client+len(t.c.SelfLink)+layout.SystemBytes+64)), &t.def.key)
+	doc, err := p.apply(old.AppendClientDoc(make([]byte, 0, old.Client+len(t.c.SelfLink)+layout.SystemBytes+64)),
+		&t.def.key)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -348,7 +349,8 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, charge.Patch(len(old.Doc), len(rec.Doc), cost.Changed, cost.Moved, len(p.ops)), rec}, nil
+	return opResult{http.StatusOK, charge.Patch(len(old.Doc), len(rec.Doc), cost.Changed, cost.Moved, len(p.ops)), rec},
+		nil
 }
 
 func (t *transaction) delete(id, match string) (opResult, error) {

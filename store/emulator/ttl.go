@@ -104,7 +104,9 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 	return len(addresses), purged, nil
 }
 
-func (e *Engine) expiredAddresses(ctx context.Context, c *container) (addresses [][]byte, epkLength, components int, err error) {
+func (e *Engine) expiredAddresses(
+	ctx context.Context, c *container,
+) (addresses [][]byte, epkLength, components int, err error) {
 	if err := c.rLock(ctx); err != nil {
 		return nil, 0, 0, err
 	}

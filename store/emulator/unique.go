@@ -31,7 +31,8 @@ func (t *transaction) indexUnique(id string, old, rec *layout.Record) (size int,
 		if rec == nil {
 			return nil
 		}
-		return index.AppendUniqueEntry(layout.AppendUniquePrefix(nil, t.c.No, uint16(no), t.partition), t.def.index.Uniques[no], rec.Doc)
+		return index.AppendUniqueEntry(layout.AppendUniquePrefix(nil, t.c.No, uint16(no), t.partition),
+			t.def.index.Uniques[no], rec.Doc)
 	}
 	for no := range t.def.index.Uniques { // check all before writing any: removing an owner removes all of its entries
 		to := entry(no, rec)

@@ -59,8 +59,10 @@ func (m *metrics) setOpen(jobs map[string]observation) {
 }
 
 var (
-	openJobs = prometheus.NewDesc("byline_jobs", "Jobs that are not done, of all instances, as far as this one knows.", kindLabels, nil)
-	jobAge   = prometheus.NewDesc("byline_job_age_seconds", "How long ago the oldest job that is not done was enqueued first; 0 without jobs.", kindLabels, nil)
+	openJobs = prometheus.NewDesc("byline_jobs", "Jobs that are not done, of all instances, as far as this one knows.",
+		kindLabels, nil)
+	jobAge = prometheus.NewDesc("byline_job_age_seconds",
+		"How long ago the oldest job that is not done was enqueued first; 0 without jobs.", kindLabels, nil)
 )
 
 // Describe implements prometheus.Collector.

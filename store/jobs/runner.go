@@ -18,7 +18,8 @@ import (
 
 // Times of a Runner. The owner of a job renews its claim after each slice, and during units that take longer.
 const (
-	slice            = time.Second            // time after which no further unit of a job begins; a running unit is not cut off
+	// time after which no further unit of a job begins; a running unit is not cut off
+	slice            = time.Second
 	expiry           = 5 * time.Second        // age at which a claim that was not renewed expires
 	renewal          = expiry / 3             // age at which a claim is renewed
 	stopTimeout      = 400 * time.Millisecond // when Run ends: to finish a save, and again to release the claim
@@ -125,7 +126,8 @@ func (r *Runner) Enqueue(ctx context.Context, kind, subject string, generation i
 	if err != nil {
 		return err
 	}
-	newer := cosmos.Patch{Condition: fmt.Sprintf("from c where NOT IS_NUMBER(c.generation) OR c.generation < %d", generation)}
+	newer := cosmos.Patch{Condition: fmt.Sprintf("from c where NOT IS_NUMBER(c.generation) OR c.generation < %d",
+		generation)}
 	newer.Set("/generation", generation)
 	newer.Set("/position", "")
 	newer.Set("/wait", 0)

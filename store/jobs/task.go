@@ -68,7 +68,8 @@ func (t *task) run() (ended bool) {
 			return false
 		case err == nil && t.done:
 			if t.job.Items > 0 {
-				t.r.o.Logger.Info("job done", logKind, t.job.Kind, logSubject, t.job.Subject, logItems, t.job.Items, logRequestCharge, t.charge())
+				t.r.o.Logger.Info("job done", logKind, t.job.Kind, logSubject, t.job.Subject, logItems, t.job.Items,
+					logRequestCharge, t.charge())
 			}
 			return true
 		case t.ctx.Err() != nil:
@@ -90,7 +91,8 @@ func (t *task) run() (ended bool) {
 func (t *task) workSlice() error {
 	var failed error
 	t.job.Wait, t.due = 0, time.Time{}
-	for end := time.Now().Add(slice); t.ctx.Err() == nil && !t.done && failed == nil && t.job.Wait == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(slice); t.ctx.Err() == nil && !t.done && failed == nil && t.job.Wait == 0 &&
+		time.Now().Before(end); {
 		failed = t.unit()
 	}
 	switch {

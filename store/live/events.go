@@ -58,6 +58,9 @@ type Events struct {
 	changed   topics[*blog.Post]    // by post
 	comments  topics[*blog.Comment] // by post
 
+	deleted        topics[*PostDeletion]  // by post
+	commentChanges topics[*CommentChange] // by post
+
 	wanted chan struct{} // signals a new listener
 	tail   atomic.Pointer[itemcache.Tail]
 
@@ -80,7 +83,9 @@ func New(o Options) (*Events, error) {
 		return nil, err
 	}
 	e := &Events{o: o, wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: o.Clock(),
-		published: newTopics[*blog.Post](open, maxUnread), changed: newTopics[*blog.Post](open, maxUnread), comments: newTopics[*blog.Comment](open, maxUnread)}
+		published: newTopics[*blog.Post](open, maxBehind), changed: newTopics[*blog.Post](open, maxBehind), comments: newTopics[*blog.Comment](open, maxBehind),
+		deleted: newTopics[*PostDeletion](open, maxBehind), commentChanges: newTopics[*CommentChange](open, maxBehind)}
+	e.deleted.last = func(post string) *PostDeletion { return &PostDeletion{post} }
 	e.seen, err = simplelru.NewLRU(maxSeen, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
 	return e, err
 }
@@ -89,6 +94,8 @@ func New(o Options) (*Events, error) {
 func (e *Events) EndOfAuthor(author string) {
 	e.changed.endOfAuthor(author)
 	e.comments.endOfAuthor(author)
+	e.commentChanges.endOfAuthor(author)
+	e.deleted.endOfAuthor(author)
 }
 
 // tailReady returns a channel that is closed once the tail runs.
@@ -265,6 +272,8 @@ func (e *Events) distribute(ctx context.Context, items [][]byte) error {
 		case item.Type == blog.TypePost && (item.Deleted || hidden):
 			e.changed.end(item.ID)
 			e.comments.end(item.ID)
+			e.commentChanges.end(item.ID)
+			e.deleted.end(item.ID)
 		case item.Type == blog.TypePost:
 			isNew := e.isNew(&item)
 			if !e.changed.followed(item.ID) && !(isNew && e.published.followed("")) {
@@ -278,16 +287,31 @@ func (e *Events) distribute(ctx context.Context, items [][]byte) error {
 				e.published.publish("", p, len(raw))
 			}
 			e.changed.publish(p.ID, p, len(raw))
-		case item.Type == blog.TypeComment && !item.Deleted && !hidden:
-			if !e.isNew(&item) || !e.comments.followed(item.PostID) {
-				continue
-			}
-			if c, err := blog.DecodeComment(op, raw); err == nil && c != nil {
-				e.comments.publish(c.PostID, c, len(raw))
-			}
+		case item.Type == blog.TypeComment && item.Deleted:
+			e.commentChanges.publish(item.PostID, &CommentChange{Kind: Deleted, PostID: item.PostID, ID: item.ID}, len(raw))
+		case item.Type == blog.TypeComment && !hidden:
+			e.distributeComment(op, &item, raw)
 		}
 	}
 	return nil
+}
+
+// distributeComment sends the change of a comment that exists.
+func (e *Events) distributeComment(op string, item *blog.Change, raw []byte) {
+	isNew := e.isNew(item)
+	if !e.commentChanges.followed(item.PostID) && !(isNew && e.comments.followed(item.PostID)) {
+		return
+	}
+	c, err := blog.DecodeComment(op, raw)
+	if err != nil || c == nil {
+		return
+	}
+	kind := Edited
+	if isNew {
+		kind = Added
+		e.comments.publish(c.PostID, c, len(raw))
+	}
+	e.commentChanges.publish(c.PostID, &CommentChange{kind, c.PostID, c.ID, c}, len(raw))
 }
 
 // isNew reports whether a change is the creation of an item. The change feed has only the latest
@@ -316,4 +340,6 @@ func (e *Events) setSince(t time.Time) {
 	e.since = t
 }
 
-func (e *Events) streams() int { return e.published.count() + e.changed.count() + e.comments.count() }
+func (e *Events) streams() int {
+	return e.published.count() + e.changed.count() + e.comments.count() + e.deleted.count() + e.commentChanges.count()
+}

@@ -14,8 +14,8 @@ import (
 
 const tailStartTimeout = 10 * time.Second // longest wait of a new stream for the tail
 
-// ErrTooSlow ends a stream with more than 64 unread events, or with more than its share once all
-// unread events take too much memory.
+// ErrTooSlow ends a stream with more than 64 unread events, or whose next event is older than the latest
+// 32 MB of the events of its kind.
 var ErrTooSlow = errors.New("the reader is too slow")
 
 // Stream delivers the events of one subject in order, from the moment it was opened, whichever process
@@ -29,7 +29,6 @@ type Stream[T any] struct {
 	author string // guarded by topics.mu; author of the subject, a post
 	over   bool   // guarded by topics.mu; the stream has ended or is closed
 	wake   func() // guarded by topics.mu; see Await
-	sizes  sizes  // guarded by topics.mu
 }
 
 // Events returns the channel of events, which readers share and must not change. It is closed when
@@ -59,12 +58,43 @@ func (s *Stream[T]) Await(f func()) bool {
 	return true
 }
 
+// discardUnread discards the unread events.
+func (s *Stream[T]) discardUnread() {
+	for {
+		select {
+		case <-s.events:
+		default:
+			return
+		}
+	}
+}
+
 func (s *Stream[T]) wakeLocked() {
 	if s.wake != nil {
 		go s.wake()
 		s.wake = nil
 	}
 }
+
+// PostDeletion is the deletion of a post.
+type PostDeletion struct{ PostID string }
+
+// CommentChange is a change of a comment.
+type CommentChange struct {
+	Kind       ChangeKind
+	PostID, ID string
+	Comment    *blog.Comment // nil if it was deleted
+}
+
+// ChangeKind is what happened to an item. The names are GraphQL's.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	Added   ChangeKind = "ADDED"
+	Edited  ChangeKind = "EDITED" // or its author was renamed
+	Deleted ChangeKind = "DELETED"
+)
 
 // PublishedPosts streams new posts. In all streams an event arrives at most one PollInterval after the
 // write. If nothing has changed for a while and another process writes, it takes up to 20 intervals, at
@@ -77,6 +107,17 @@ func (e *Events) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error
 // comments. Changes within one PollInterval may arrive as one event. The stream ends when the post is deleted.
 func (e *Events) PostChanges(ctx context.Context, postID string) (*Stream[*blog.Post], error) {
 	return openOfPost(ctx, e, &e.changed, postID)
+}
+
+// PostDeletions streams the deletion of a post, after which the stream ends.
+func (e *Events) PostDeletions(ctx context.Context, postID string) (*Stream[*PostDeletion], error) {
+	return openOfPost(ctx, e, &e.deleted, postID)
+}
+
+// CommentChanges streams the changes of the comments of a post. Changes of a comment within one PollInterval may
+// arrive as one event. The stream ends when the post is deleted.
+func (e *Events) CommentChanges(ctx context.Context, postID string) (*Stream[*CommentChange], error) {
+	return openOfPost(ctx, e, &e.commentChanges, postID)
 }
 
 // NewComments streams the new comments of a post. The stream ends when the post is deleted.

@@ -45,15 +45,17 @@ func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, commen
 			return nil, 0, 0, err
 		}
 		types, err := readPages[blog.Envelope](ctx, op, v.posts, cosmos.Query{Partition: id,
-			Text: "SELECT c.type FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like') AND NOT IS_DEFINED(c.deleted)"}.With("@post", id))
+			Text: "SELECT c.type, c.deleted FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like')"}.With("@post", id))
 		if err != nil {
 			return nil, 0, 0, err
 		}
 		comments, likes = 0, 0
 		for _, t := range types {
-			if t.Type == blog.TypeComment {
+			switch {
+			case t.Deleted:
+			case t.Type == blog.TypeComment:
 				comments++
-			} else {
+			default:
 				likes++
 			}
 		}

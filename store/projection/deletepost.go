@@ -72,7 +72,7 @@ func (d *deletion) deletePostItems(ctx context.Context, c *cosmos.Container, pos
 	refused := map[string]bool{}
 	for {
 		found, err := readPages[ownedItem](ctx, "find what belongs to a post", c, cosmos.Query{Partition: postID,
-			Text: "SELECT TOP 100 c.id FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like', 'text')"}.With("@post", postID))
+			Text: "SELECT TOP 100 c.id FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like', 'text', 'deletedComment', 'deletedText')"}.With("@post", postID))
 		if err != nil {
 			return true, err
 		}

@@ -3,6 +3,7 @@ package projection_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,7 +17,9 @@ import (
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 	"byline/store/jobs"
 	"byline/store/projection"
 )
@@ -54,7 +57,7 @@ func (w *world) addDeletee(many int) *deletee {
 		w.AddComment(d.User, p, "another by zuleika")
 		d.others = append(d.others, p)
 	}
-	long, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: d.ID, Title: "long", Content: strings.Repeat("zuleika ", 1000)})
+	long, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: d.ID, Title: "long", Content: strings.Repeat("zuleika ", 2000)})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -206,6 +209,77 @@ func TestDeleteUser_DeletesAllItems(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An instance that has cached a deleted user, and does not learn of the deletion, accepts the user's writes for the
+// lifetime of the entry. The second pass deletes them.
+func TestDeleteUser_CachedAuthor(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.addDeletee(1)
+		grace := &blog.User{ID: blog.UserID("test", "grace")}
+		p := w.AddPost(grace, "for a late comment and like")
+		wire := &storetest.Wire{To: w.Transport}
+		other := *w.World
+		other.Use(w.NewAccount(cosmos.Options{Transport: wire, CacheBytes: 1 << 20}))
+		var err error
+		if other.Store, err = store.New(other.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, Instance: "other",
+			PollInterval: 10 * time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
+		other.Start()
+		waittest.Until(t, w.CaughtUp)
+		w.pass(10 * time.Second) // for the jobs of the renames
+		wire.Intercept(func(r *http.Request) error {
+			if r.Header.Get("A-Im") != "" && strings.Contains(r.URL.Path, "/colls/users/") && r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" {
+				return errors.New("the tail cannot read")
+			}
+			return nil
+		})
+		read := func() {
+			t.Helper()
+			if u, err := other.User(t.Context(), d.ID); u == nil || err != nil {
+				t.Fatal(u, err)
+			}
+			for _, p := range append(d.others, p) {
+				other.AllComments(p)
+				other.AllLikes(p)
+			}
+		}
+		read()
+		w.markDeleted(d.User)
+		w.pass(5 * time.Second)
+		if all, err := w.Views().Jobs(t.Context()); err != nil || len(all) != 1 || !strings.Contains(all[0].Position, " wait ") {
+			t.Fatalf("got the jobs %+v, %v, want one that has done its first pass", all, err)
+		}
+		other.AddLike(d.User, p)
+		other.AddComment(d.User, p, "late")
+		other.AddPost(d.User, "late")
+		w.pass(15 * time.Second)
+		if _, _, err := other.LikePost(t.Context(), d.ID, d.others[0].ID); blog.CodeOf(err) != blog.Forbidden {
+			t.Errorf("after the lifetime: got %v, want forbidden", err)
+		}
+		wire.Intercept(nil)
+		w.pass(60 * time.Second)
+		w.wantDeleted(d)
+		for _, p := range append(d.others, p) {
+			for _, c := range other.AllComments(p) {
+				if c.AuthorID == d.ID {
+					t.Errorf("the other instance has the comment %+v", c)
+				}
+			}
+			for _, l := range other.AllLikes(p) {
+				if l.UserID == d.ID {
+					t.Errorf("the other instance has the like %+v", l)
+				}
+			}
+		}
+		if got, err := other.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 || got.LikeCount != 0 {
+			t.Errorf("got %+v, %v, want no comment and no like", got, err)
+		}
+	})
 }
 
 // A process crashes at every request of a deletion, executed or not: the next process completes the deletion.

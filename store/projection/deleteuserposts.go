@@ -27,7 +27,9 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 	for _, item := range items {
 		postID, _ := item.PostID.(string)
 		if !blog.Addressable(postID) || !blog.Addressable(item.ID) {
-			d.skip(d.posts.Name(), blog.Encode(item), fmt.Errorf("item %q of the deleted user %s has an id or postId that cannot be used in a request", item.ID, d.user.ID))
+			d.skip(d.posts.Name(), blog.Encode(item),
+				fmt.Errorf("item %q of the deleted user %s has an id or postId that cannot be used in a request", item.ID,
+					d.user.ID))
 			continue
 		}
 		if byPost[postID] == nil {
@@ -44,7 +46,9 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 		}
 		g.Go(func() error {
 			items := byPost[postID]
-			if slices.ContainsFunc(items, func(i ownedItem) bool { return i.ID == postID || i.Type == blog.TypeText }) {
+			if slices.ContainsFunc(items, func(i ownedItem) bool {
+				return i.ID == postID || i.Type == blog.TypeText || i.Type == blog.TypeDeletedText
+			}) {
 				own, err := d.erasePost(gctx, postID, end)
 				if own || err != nil {
 					return err
@@ -111,7 +115,8 @@ func (d *deletion) readPost(ctx context.Context, id string) (*blog.PostTombstone
 		ownedItem
 		Revision any `json:"revision"`
 	}
-	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || post.Type != blog.TypePost || d.isNew(post.ownedItem) {
+	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || d.isNew(post.ownedItem) ||
+		post.Type != blog.TypePost && post.Type != blog.TypeDeletedPost {
 		return nil, "", false, nil
 	}
 	t := blog.NewPostTombstone(&blog.Post{ID: id, AuthorID: d.user.ID, CreatedAt: d.now()}) // erased: without a username

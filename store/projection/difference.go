@@ -10,7 +10,7 @@ const (
 	Summary   Kind = "summary" // of a post, in the author's partition
 	FeedEntry Kind = "feed entry"
 	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
-	Text      Kind = "text"     // of a long post: stored on the post, lost, or without a post
+	Text      Kind = "text"     // a long one on the post, a short one as an item, one that is lost, or one without a post
 	Name      Kind = "name"     // of the author, on a post, comment or like
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
 	Deletion  Kind = "deletion" // a deleted user without the deletion job
@@ -18,6 +18,7 @@ const (
 	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
 	Timeline      Kind = "timelines"      // the months of a timeline, or the count of a tag
 	TopTags       Kind = "top tags"       // the list of the most used tags
+	Tombstone     Kind = "tombstone"      // of a post, comment or text, with the type of what was deleted
 )
 
 // Difference is a view, a count or a reservation that does not match its source.

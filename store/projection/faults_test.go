@@ -64,7 +64,7 @@ func (w *faultWorld) write() {
 	w.T.Helper()
 	w.begin()
 	w.ada, w.bob = w.AddUser("ada"), w.AddUser("bob")
-	w.post, w.long = w.add(w.ada, "post", "short"), w.add(w.ada, "long", strings.Repeat("long ", 1000))
+	w.post, w.long = w.add(w.ada, "post", "short"), w.add(w.ada, "long", strings.Repeat("long ", 2000))
 	gone := w.add(w.ada, "gone", "short")
 	for i, p := range []*blog.Post{w.post, w.long, gone} {
 		c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: w.bob.ID, PostID: p.ID, Content: "c", Key: "c"})
@@ -242,13 +242,12 @@ var ofViews = map[string]faultOperation{
 		w.Views().UpdateSummaries(ctx, w.post)
 		return nil, nil
 	}},
-	"BeginLoad": {prepare: func(*faultWorld) {}, reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) {
-		l, err := w.Views().BeginLoad(ctx)
-		return l != nil, err
-	}},
-	"BeginLoad/not empty": {reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) {
-		l, err := w.Views().BeginLoad(ctx)
-		return l != nil, err
+	"BeginLoad": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		end, err := w.Views().BeginLoad(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return nil, end(ctx)
 	}},
 }
 
@@ -266,14 +265,18 @@ func isCount(d projection.Difference) bool {
 
 // damages are differences of each kind that Repair repairs.
 var damages = map[string]func(*faultWorld){
+	string(projection.Tombstone): func(w *faultWorld) {
+		id := deletedPost(w)
+		w.Corrupt("posts", id, id, "/type", "post")
+	},
 	string(projection.Summary):   func(w *faultWorld) { w.Remove("users", w.ada.ID, w.post.ID) },
 	string(projection.FeedEntry): func(w *faultWorld) { w.Remove("feed", "post", w.long.ID) },
 	string(projection.Count):     func(w *faultWorld) { w.Corrupt("posts", w.long.ID, w.long.ID, "/likeCount", 7) },
 	string(projection.Text): func(w *faultWorld) {
-		w.Corrupt("posts", w.post.ID, w.post.ID, "/content", strings.Repeat("inline ", 1000))
+		w.Corrupt("posts", w.post.ID, w.post.ID, "/content", strings.Repeat("inline ", 2000))
 	},
 	string(projection.Text) + " without a post": func(w *faultWorld) {
-		w.Upsert("posts", "nothing", string(blog.Encode(blog.NewText("nothing", w.ada.ID, strings.Repeat("x", 5000)))))
+		w.Upsert("posts", "nothing", string(blog.Encode(blog.NewText("nothing", w.ada.ID, strings.Repeat("x", 11_000)))))
 	},
 	string(projection.Name): func(w *faultWorld) {
 		w.Corrupt("posts", w.post.ID, w.comment.ID, "/userUsername", "somebody")
@@ -391,7 +394,7 @@ func deletedPost(w *faultWorld) string {
 	for _, raw := range w.items("posts") {
 		var item blog.Authored
 		w.must(json.Unmarshal(raw, &item))
-		if item.Type == blog.TypePost && item.Deleted {
+		if item.Type == blog.TypeDeletedPost {
 			return item.ID
 		}
 	}
@@ -435,7 +438,7 @@ func TestFaults_Complete(t *testing.T) {
 		}
 	}
 	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text, projection.Name, projection.Username, projection.Deletion,
-		projection.TimelineEntry, projection.Timeline, projection.TopTags} {
+		projection.TimelineEntry, projection.Timeline, projection.TopTags, projection.Tombstone} {
 		if !covered["Repair/"+string(kind)] {
 			t.Errorf("no difference of kind %s is repaired", kind)
 		}

@@ -32,6 +32,14 @@ func (v *Views) scannedFeed(ctx context.Context, read *verifier) ([]Difference, 
 		return nil, err
 	}
 	found, newest := feed.suspects(), read.newest()
+	former, err := readPages[placedEntry](ctx, "read feed", v.feed, cosmos.Query{AllPartitions: true,
+		Text: "SELECT c.type, c.id FROM c WHERE IS_DEFINED(c.deleted) AND IS_DEFINED(c.creationDate)"})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range former {
+		found = append(found, Difference{Kind: FeedEntry, Partition: e.Partition, ID: e.ID})
+	}
 	for _, partition := range v.feedPartitions {
 		last := feed.last(partition)
 		for i, e := range newest {
@@ -75,7 +83,7 @@ func newestFirst(a, b feedEntry) int {
 // feedEntries reads the entries of a partition of the feed, newest first.
 func (v *Views) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
 	return readEntries(ctx, "read feed", v.feed, cosmos.Query{Partition: partition,
-		Text: "SELECT c.id, c.creationDate FROM c WHERE c.type = @partition AND NOT IS_DEFINED(c.deleted) ORDER BY c.type DESC, c.creationDate DESC, c.id DESC",
+		Text: "SELECT c.id, c.creationDate, c.deleted FROM c WHERE c.type = @partition ORDER BY c.type DESC, c.creationDate DESC, c.id DESC",
 	}.With("@partition", partition))
 }
 
@@ -83,7 +91,9 @@ func (v *Views) feedEntries(ctx context.Context, partition string) ([]feedEntry,
 func readEntries(ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) (entries []feedEntry, err error) {
 	placed, err := readPages[placedEntry](ctx, op, c, q)
 	for _, e := range placed {
-		entries = append(entries, e.entry())
+		if e.Deleted == nil {
+			entries = append(entries, e.entry())
+		}
 	}
 	return entries, err
 }

@@ -24,6 +24,7 @@ type placedEntry struct {
 	ID        string `json:"id"`
 	CreatedAt any    `json:"creationDate"`
 	Revision  any    `json:"revision"`
+	Deleted   any    `json:"deleted"`
 }
 
 // readFeed reads the entries of all partitions of the newest posts, including those no longer in use. Conflict if the
@@ -31,12 +32,15 @@ type placedEntry struct {
 func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent, error) {
 	const op = "read feed"
 	entries, err := readPages[placedEntry](ctx, op, c, cosmos.Query{AllPartitions: true,
-		Text: "SELECT c.type, c.id, c.creationDate, c.revision FROM c WHERE " + newestPosts + " AND NOT IS_DEFINED(c.deleted)"})
+		Text: "SELECT c.type, c.id, c.creationDate, c.revision, c.deleted FROM c WHERE " + newestPosts})
 	if err != nil {
 		return nil, err
 	}
 	feed := feedContent{}
 	for _, e := range entries {
+		if e.Deleted != nil {
+			continue
+		}
 		if feed[e.Partition] == nil {
 			feed[e.Partition] = map[string]placedEntry{}
 		}

@@ -43,11 +43,14 @@ func (m *metrics) observer(projection string) func(changefeed.Progress) {
 var projectionLabels = []string{"projection"}
 
 var (
-	leasesHeld    = prometheus.NewDesc("byline_projection_leases", "Change feed ranges whose lease this instance owns.", projectionLabels, nil)
+	leasesHeld = prometheus.NewDesc("byline_projection_leases", "Change feed ranges whose lease this instance owns.",
+		projectionLabels, nil)
 	projectionLag = prometheus.NewDesc("byline_projection_lag_transactions",
-		"Transactions that the projections of this instance are behind, in the ranges it owns, as of the last page of each.", projectionLabels, nil)
+		"Transactions that the projections of this instance are behind, in the ranges it owns, as of the last page of each.",
+		projectionLabels, nil)
 	projectionStall = prometheus.NewDesc("byline_projection_stalled_seconds",
-		"How long ago a page of the change feed was last handled, of the range this instance owns for which it is longest.", projectionLabels, nil)
+		"How long ago a page of the change feed was last handled, of the range this instance owns for which it is longest.",
+		projectionLabels, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -61,7 +61,8 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	}
 	query := cosmos.Query{
 		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
-		AllPartitions: true, PageSize: renamePage, Continuation: at.Continuation}.With("@user", u.ID).With("@name", u.Username)
+		AllPartitions: true, PageSize: renamePage, Continuation: at.Continuation}.With("@user", u.ID).With("@name",
+		u.Username)
 	page, next, err := v.posts.QueryPage(ctx, query)
 	if cosmos.ErrorOf(err).InvalidContinuation() && at.Continuation != "" {
 		at.Continuation = ""

@@ -44,7 +44,8 @@ func (v *Views) repair(ctx context.Context, d Difference) error {
 		}
 		err = view.repair(ctx, d)
 		if errors.Is(err, blog.ErrMalformed) {
-			return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
+			return &blog.Error{Code: blog.Conflict, Op: op,
+				Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
 		}
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
 			if err != nil {

@@ -28,6 +28,7 @@ func (v *Views) summaries() view {
 					found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
 				}
 			}
+			found = append(found, read.formerSummaries...)
 			for k := range read.summaries {
 				if p := read.posts[k.post]; p == nil || !p.exists || p.deleted || p.author != k.author {
 					found = append(found, Difference{Kind: Summary, Partition: k.author, ID: k.post})
@@ -150,8 +151,10 @@ func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, 
 	}
 }
 
-// sameVersion reports whether an older summary probably differs in its counts alone: edits
-// raise the version, too.
+// sameVersion guesses whether a summary that is older than the post has the post's version, and so differs in its
+// counts alone. An edit raises revision and version, a like or comment only the revision: after one of those the
+// revision is greater. During a replay every summary is guessed to be of another version, since it may be damaged.
+// A wrong guess costs a patch that is refused.
 func sameVersion(ctx context.Context, p *blog.Post) bool {
 	return !p.Tombstone && p.Revision > int64(p.Version) && !changefeed.Replaying(ctx)
 }
@@ -265,7 +268,10 @@ func encodeSummary(p *blog.Post, c *cosmos.Container, partition string) []byte {
 		return blog.Encode(summaryIn(p, c, partition))
 	}
 	item := blog.NewPostTombstone(p)
-	item.Type = typeIn(c, partition)
+	item.Type, item.TTL = blog.TombstoneType(typeIn(c, partition)), blog.ViewTombstoneTTL
+	if c.Name() == blog.FeedContainer {
+		item.Type, item.CreatedAt = partition, ""
+	}
 	return blog.Encode(item)
 }
 
@@ -366,6 +372,8 @@ func readSummary(ctx context.Context, c *cosmos.Container, partition, id string)
 	switch {
 	case err != nil:
 		return unreadable, 0, r.ETag, nil
+	case !ok && isFormerTombstone(r.Value):
+		return formerTombstone, item.Revision, r.ETag, nil
 	case !ok:
 		return absent, item.Revision, r.ETag, nil
 	}

@@ -16,7 +16,7 @@ func (v *Views) texts() view {
 		kind: Text,
 		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
 			for id, p := range read.posts {
-				if p.text != p.wantText || p.inline {
+				if p.text != p.wantText || p.inline || p.alone {
 					found = append(found, Difference{Kind: Text, Partition: id, ID: id})
 				}
 			}
@@ -59,19 +59,22 @@ func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, err
 		}
 	}
 	d.Have, d.Want = absent, absent
+	alone := false
 	if rawText != nil {
 		text, ok, err := blog.Decode[blog.TextItem](op, blog.TypeText, rawText)
 		switch {
 		case err != nil:
 			d.Have = unreadable
 		case ok:
-			d.Have = textOfPost + text.Digest
+			d.Have, alone = textOfPost+text.Digest, !blog.IsLong(text.Content)
 		}
 	}
 	switch {
 	case post.Deleted:
 	case post.TextDigest != "":
-		d.Want = textOfPost + post.TextDigest
+		if d.Want = textOfPost + post.TextDigest; alone && d.Have == d.Want {
+			d.Want = textInPost
+		}
 	case blog.IsLong(post.Content):
 		d.Have, d.Want = textInPost, textOfPost+blog.NewText(d.ID, post.AuthorID, post.Content).Digest
 	}
@@ -86,7 +89,7 @@ func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, err
 	return &d, nil
 }
 
-// repairText moves a long text on a post to a text item, or deletes a text item without a post.
+// repairText moves a long text on a post to a text item and a short one back, or deletes a text item without a post.
 func (v *Views) repairText(ctx context.Context, d Difference) error {
 	var b cosmos.Batch
 	b.NoItems = true
@@ -108,6 +111,20 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		p.Set("/textDigest", item.TextDigest)
 		b.Patch(d.ID, p)
 		b.Upsert(blog.Encode(text))
+	case d.Want == textInPost:
+		raw, err := stored.Read(ctx, "repair", v.posts, stored.Key(d.ID, blog.TextID))
+		if raw == nil || err != nil {
+			return err
+		}
+		text, ok, err := blog.Decode[blog.TextItem]("repair", blog.TypeText, raw)
+		if !ok || err != nil || textOfPost+text.Digest != d.Have {
+			return err // compare again
+		}
+		p.Condition = fmt.Sprintf("from c where c.textDigest = '%s' AND NOT IS_DEFINED(c.deleted)", text.Digest)
+		p.Set("/content", text.Content)
+		p.Set("/textDigest", "")
+		b.Patch(d.ID, p)
+		b.Delete(blog.TextID)
 	case d.Want != absent:
 		return &blog.Error{Code: blog.Conflict, Op: "repair", Message: fmt.Sprintf("the text of post %s is lost: only its author can write it again", d.ID)}
 	default:

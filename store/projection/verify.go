@@ -108,6 +108,8 @@ type verifier struct {
 	summaries    map[summaryKey]string // digests
 	wrongNames   []Difference
 	timelines    *timelineScan
+
+	formerSummaries, formerTombstones []Difference // see isFormerTombstone
 }
 
 type postSummary struct {
@@ -121,6 +123,7 @@ type postSummary struct {
 	text, wantText string // digests of the text item; "": none
 	inline         bool   // the post has a long text itself
 	tags           []string
+	alone          bool // a short text is an item
 }
 
 type summaryKey struct{ author, post string }
@@ -157,7 +160,8 @@ func (v *verifier) readUsers(ctx context.Context) error {
 	return v.scan(ctx, v.Views.users, func(raw []byte) error {
 		var e struct {
 			blog.Envelope
-			ID string `json:"userId"`
+			ID     string `json:"userId"`
+			ItemID string `json:"id"`
 		}
 		malformed := json.Unmarshal(raw, &e)
 		if e.Type == blog.TypeUser {
@@ -165,6 +169,9 @@ func (v *verifier) readUsers(ctx context.Context) error {
 			if malformed == nil && e.Deleted {
 				v.deletions = append(v.deletions, Difference{Kind: Deletion, Partition: e.ID, ID: e.ID})
 			}
+		}
+		if malformed == nil && isFormerTombstone(raw) {
+			v.formerSummaries = append(v.formerSummaries, Difference{Kind: Summary, Partition: e.ID, ID: e.ItemID})
 		}
 		if malformed != nil || e.Deleted {
 			return nil // the projections skip malformed items
@@ -203,16 +210,19 @@ func (v *verifier) readPosts(ctx context.Context) error {
 			summary = &postSummary{}
 			v.posts[item.PostID] = summary
 		}
+		if isFormerTombstone(raw) {
+			v.formerTombstones = append(v.formerTombstones, Difference{Kind: Tombstone, Partition: item.PostID, ID: item.ID})
+		}
 		switch {
 		case item.Type == blog.TypeText:
 			text, ok, err := blog.Decode[blog.TextItem](op, blog.TypeText, raw)
 			if err != nil {
 				summary.text = unreadable
 			} else if ok {
-				summary.text = text.Digest
+				summary.text, summary.alone = text.Digest, !blog.IsLong(text.Content)
 			}
 			return nil
-		case item.Type == blog.TypePost:
+		case item.Type == blog.TypePost, item.Type == blog.TypeDeletedPost:
 			p, err := blog.DecodePostOrTombstone(op, raw)
 			if err != nil {
 				return nil
@@ -255,7 +265,7 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	slices.SortFunc(found, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.ID, b.ID))
 	})
-	return found, nil
+	return slices.Compact(found), nil // a former tombstone may be missing as an entry, too
 }
 
 // newest returns the newest posts, at most blog.FeedKept.

@@ -30,7 +30,8 @@ type Blog struct {
 // Demo returns the demo blog: 25 users and 250 posts, with comments and likes.
 func Demo(userID func(string) string) Blog {
 	n := len(names)
-	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, UserID: userID} // the year ada was born
+	// the year ada was born
+	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, UserID: userID}
 }
 
 // Article returns the data set of the article: 5 to 50 posts for each user, with up to 25 comments and 100
@@ -129,8 +130,10 @@ func (b *Blog) Thread(user, number int) store.Thread {
 		Comments: make([]*blog.Comment, upTo(f, b.Comments)),
 		Likes:    make([]*blog.Like, upTo(f, min(b.Likes, b.Users))),
 	}
-	t.Post = &blog.Post{ID: e.id, AuthorID: author.ID, AuthorUsername: author.Username, CreatedAt: blog.NewDate(e.at), Version: 1,
-		CommentCount: int32(len(t.Comments)), LikeCount: int32(len(t.Likes)), Revision: int64(1 + len(t.Comments) + len(t.Likes))}
+	t.Post = &blog.Post{ID: e.id, AuthorID: author.ID, AuthorUsername: author.Username, CreatedAt: blog.NewDate(e.at),
+		Version:      1,
+		CommentCount: int32(len(t.Comments)), LikeCount: int32(len(t.Likes)),
+		Revision: int64(1 + len(t.Comments) + len(t.Likes))}
 	t.Post.Title, t.Post.Content = topic.post(f)
 	t.Post.Tags = topic.tags
 	for i := range t.Comments {
@@ -140,7 +143,8 @@ func (b *Blog) Thread(user, number int) store.Thread {
 	}
 	for i, user := range choose(f, len(t.Likes), b.Users) {
 		name := b.username(user)
-		t.Likes[i] = &blog.Like{PostID: e.id, UserID: b.UserID(name), Username: name, CreatedAt: blog.NewDate(e.at.Add(later(f)))}
+		t.Likes[i] = &blog.Like{PostID: e.id, UserID: b.UserID(name), Username: name,
+			CreatedAt: blog.NewDate(e.at.Add(later(f)))}
 	}
 	return t
 }

@@ -51,7 +51,9 @@ func (d *Digest) addItem(container string, raw []byte) {
 
 // DigestOf returns the digest of all items in the containers of a database. progress, if set, is called with
 // the number of items read so far, by one goroutine at a time.
-func DigestOf(ctx context.Context, account *cosmos.Account, database string, containers []string, progress func(items int)) (Digest, error) {
+func DigestOf(
+	ctx context.Context, account *cosmos.Account, database string, containers []string, progress func(items int),
+) (Digest, error) {
 	var mu sync.Mutex
 	var total Digest // guarded by mu until the goroutines have ended
 	var g errgroup.Group

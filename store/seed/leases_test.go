@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,6 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
-	"byline/store/projection"
 	"byline/store/seed"
 )
 
@@ -30,6 +30,16 @@ import (
 type feedEngine struct {
 	*emulator.Engine
 	changes atomic.Int64
+}
+
+func newFeedEngine(t *testing.T) *feedEngine {
+	t.Helper()
+	engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	return &feedEngine{Engine: engine}
 }
 
 func (e *feedEngine) Do(r *http.Request) (*http.Response, error) {
@@ -83,9 +93,9 @@ func caughtUp(t *testing.T, s *store.Store) error {
 	return err
 }
 
-// Projections that start after a load read its changes only if other processes have written before its end,
-// or if it was interrupted.
-func TestLoad_ProjectionsBeginAfter(t *testing.T) {
+// Projections that start after a load read its changes only if they had not handled all changes before, or have
+// started meanwhile. The views are correct, and new changes are processed.
+func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
 	longtest.Heavy(t)
 	b := small()
 	b.Users, b.Authors, b.Posts = 6, 6, [2]int{1, 4}
@@ -109,14 +119,18 @@ func TestLoad_ProjectionsBeginAfter(t *testing.T) {
 		before, during func(*testing.T, *feedEngine)
 		replayed       bool
 	}{
-		"no other process":               {},
-		"an instance ran before":         {before: func(t *testing.T, e *feedEngine) { start(t, e)() }},
-		"an instance runs":               {before: func(t *testing.T, e *feedEngine) { start(t, e) }},
-		"a user was created before":      {before: join, replayed: true},
-		"a user is created meanwhile":    {during: join, replayed: true},
-		"a comment is written meanwhile": {during: func(t *testing.T, e *feedEngine) { comment(t, e, 0, b.PostID(0, 0)) }, replayed: true},
-		"an instance ran meanwhile":      {during: func(t *testing.T, e *feedEngine) { start(t, e)() }},
-		"a range is split meanwhile": {replayed: true, during: func(t *testing.T, e *feedEngine) {
+		"no other process":          {},
+		"an instance ran before":    {before: func(t *testing.T, e *feedEngine) { start(t, e)() }},
+		"a user was created before": {before: join, replayed: true},
+		"an instance ran before a user was created": {replayed: true, before: func(t *testing.T, e *feedEngine) {
+			start(t, e)()
+			join(t, e)
+		}},
+		"an instance ran meanwhile": {replayed: true, during: func(t *testing.T, e *feedEngine) {
+			start(t, e)()
+			comment(t, e, 0, b.PostID(0, 0))
+		}},
+		"a range is split meanwhile": {during: func(t *testing.T, e *feedEngine) {
 			if err := e.Split("blog", blog.UsersContainer, "1"); err != nil {
 				t.Error(err)
 			}
@@ -124,7 +138,7 @@ func TestLoad_ProjectionsBeginAfter(t *testing.T) {
 		"interrupted": {replayed: true, before: func(t *testing.T, e *feedEngine) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			if err := seed.Load(ctx, b, e.process(t, "interrupted"), func(posts int) {
+			if err := seed.LoadOffline(ctx, b, e.process(t, "interrupted"), func(posts int) {
 				if posts > b.TotalPosts()/2 {
 					interrupt()
 				}
@@ -136,12 +150,7 @@ func TestLoad_ProjectionsBeginAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = engine.Close() })
-				e := &feedEngine{Engine: engine}
+				e := newFeedEngine(t)
 				if c.before != nil {
 					c.before(t, e)
 				}
@@ -150,15 +159,10 @@ func TestLoad_ProjectionsBeginAfter(t *testing.T) {
 						c.during(t, e)
 					}
 				})
-				if err := seed.Load(t.Context(), b, e.process(t, "loader"), func(int) { meanwhile() }); err != nil {
+				if err := seed.LoadOffline(t.Context(), b, e.process(t, "loader"), func(int) { meanwhile() }); err != nil {
 					t.Fatal(err)
 				}
 				later := e.process(t, "later")
-				if status, err := later.Views().Status(t.Context()); err != nil {
-					t.Fatal(err)
-				} else if slices.ContainsFunc(status, func(r projection.Status) bool { return r.Owner != "" }) {
-					waittest.Until(t, func() error { return caughtUp(t, later) })
-				}
 				e.changes.Store(0)
 				post := b.Thread(1, 0).Post
 				comment(t, e, 0, post.ID)
@@ -182,4 +186,25 @@ func TestLoad_ProjectionsBeginAfter(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While an instance serves, a load is refused before it writes anything.
+func TestLoadOffline_InstanceServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newFeedEngine(t)
+		serving, loader := e.process(t, "serving"), e.process(t, "loader")
+		stop := run(t, serving)
+		waittest.Until(t, func() error { return caughtUp(t, serving) })
+		err := seed.LoadOffline(t.Context(), small(), loader, nil)
+		if blog.CodeOf(err) != blog.Conflict || !strings.Contains(err.Error(), "serves the database") {
+			t.Error(err)
+		}
+		if empty, err := loader.Empty(t.Context()); !empty || err != nil {
+			t.Errorf("empty: %t, %v", empty, err)
+		}
+		stop()
+		if err := seed.LoadOffline(t.Context(), small(), loader, nil); err != nil {
+			t.Error(err)
+		}
+	})
 }

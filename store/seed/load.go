@@ -71,6 +71,19 @@ func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) erro
 	return to.ImportFeed(ctx, newest)
 }
 
+// LoadOffline loads a blog into a database that no instance serves, so that its projections need not read the load:
+// see projection.Views.BeginLoad. Conflict if an instance serves it.
+func LoadOffline(ctx context.Context, b Blog, to *store.Store, progress func(posts int)) error {
+	end, err := to.Views().BeginLoad(ctx)
+	if err != nil {
+		return err
+	}
+	if err := Load(ctx, b, to, progress); err != nil {
+		return err
+	}
+	return end(ctx)
+}
+
 // Other reports whether the store holds a blog of the same seed but with other parameters, such as the
 // number of users. Its posts have the same ids and other contents, so b cannot be loaded over it. Other
 // compares comments on the first posts to load, whose authors depend on all parameters.

@@ -8,7 +8,9 @@ import (
 )
 
 // ReadPosts is ReadAll for posts.
-func ReadPosts(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*blog.Post, error)) ([]*blog.Post, error) {
+func ReadPosts(
+	ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*blog.Post, error),
+) ([]*blog.Post, error) {
 	return ReadAll(ctx, "read posts", c, ids,
 		func(id string) cosmos.Key {
 			return Key(id, id)
@@ -42,7 +44,9 @@ func ReadUserItem(ctx context.Context, op string, c *cosmos.Container, id string
 }
 
 // ReadUsers is ReadAll for users.
-func ReadUsers(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*blog.User, error)) ([]*blog.User, error) {
+func ReadUsers(
+	ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*blog.User, error),
+) ([]*blog.User, error) {
 	return ReadAll(ctx, "read users", c, ids,
 		func(id string) cosmos.Key {
 			return Key(id, id)

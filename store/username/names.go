@@ -92,7 +92,8 @@ func (n *Names) giveBack(ctx context.Context, op string, r *Reservation, etag co
 		return err
 	}
 	theirs := New(owner.ID, owner.Username, n.now())
-	if _, err := n.Users.Replace(ctx, stored.Key(r.ID, r.ID), blog.Encode(theirs), etag); err != nil && !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
+	if _, err := n.Users.Replace(ctx, stored.Key(r.ID, r.ID), blog.Encode(theirs), etag); err != nil &&
+		!cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return stored.Error(op, err)
 	}
 	return ErrTaken(op)

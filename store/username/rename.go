@@ -31,7 +31,9 @@ func (n *Names) Wait(u *blog.UserItem, cooldown time.Duration) time.Duration {
 
 // Rename reserves another name for a user, changes the user, and releases the old name. It calls changing before it
 // changes the user, and returns nil if another request has changed the user meanwhile.
-func (n *Names) Rename(ctx context.Context, op string, u *blog.UserItem, username string, changing func()) (*blog.User, error) {
+func (n *Names) Rename(
+	ctx context.Context, op string, u *blog.UserItem, username string, changing func(),
+) (*blog.User, error) {
 	var old *Reservation
 	var etag cosmos.ETag
 	sameName := Key(u.Username) == Key(username)
@@ -71,7 +73,8 @@ func (n *Names) Rename(ctx context.Context, op string, u *blog.UserItem, usernam
 	}
 	var renamed *blog.User
 	if stored.Ambiguous(ctx, err) {
-		if have, readErr := stored.ReadUser(ctx, op, n.Users, u.ID); readErr == nil && have != nil && have.Username == username && have.Revision == u.Revision+1 {
+		if have, readErr := stored.ReadUser(ctx, op, n.Users, u.ID); readErr == nil && have != nil &&
+			have.Username == username && have.Revision == u.Revision+1 {
 			renamed, err = have, nil
 		}
 	}

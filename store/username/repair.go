@@ -189,7 +189,8 @@ func (n *Names) RenameDuplicate(ctx context.Context, k, userID string, conflict 
 		if err != nil {
 			return stored.Error(op, err)
 		}
-		n.Logger.Warn("two users had one username: renamed the one without the reservation", "user", u.ID, "old", u.Username, "new", name)
+		n.Logger.Warn("two users had one username: renamed the one without the reservation", "user", u.ID, "old", u.Username,
+			"new", name)
 		return nil
 	}
 	return conflict

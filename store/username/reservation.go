@@ -35,7 +35,8 @@ func (r Reservation) released(date blog.Date) *Reservation {
 // New returns the reservation of a name.
 func New(ownerID, name string, date blog.Date) *Reservation {
 	k := Key(name)
-	return &Reservation{Envelope: blog.Envelope{Type: blog.TypeUsername}, ID: k, Partition: k, OwnerID: ownerID, CreatedAt: date}
+	return &Reservation{Envelope: blog.Envelope{Type: blog.TypeUsername}, ID: k, Partition: k, OwnerID: ownerID,
+		CreatedAt: date}
 }
 
 // Key returns the id and partition key of the reservation of a name.

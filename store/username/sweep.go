@@ -21,7 +21,9 @@ type Swept struct {
 // Sweep releases or deletes reservations that are older than the grace period and whose owners have another name, or do
 // not exist. It waits until the newest is that old, and returns those that it released. decode decodes an owner: it returns
 // a user without a name for a malformed one.
-func (n *Names) Sweep(ctx context.Context, all []Swept, decode func(op string, raw []byte) (*blog.User, error)) (released []Swept, err error) {
+func (n *Names) Sweep(
+	ctx context.Context, all []Swept, decode func(op string, raw []byte) (*blog.User, error),
+) (released []Swept, err error) {
 	unused, _, err := n.unused(ctx, all, decode)
 	if err != nil {
 		return nil, err
@@ -58,7 +60,9 @@ func (n *Names) Sweep(ctx context.Context, all []Swept, decode func(op string, r
 
 // unused returns the reservations whose owners have another name or do not exist. gone has the owners of all
 // reservations who do not exist or are being deleted: a deletion keeps the last name until its end.
-func (n *Names) unused(ctx context.Context, all []Swept, decode func(op string, raw []byte) (*blog.User, error)) (unused []Swept, gone map[string]bool, err error) {
+func (n *Names) unused(
+	ctx context.Context, all []Swept, decode func(op string, raw []byte) (*blog.User, error),
+) (unused []Swept, gone map[string]bool, err error) {
 	var owners []string
 	for _, r := range all {
 		owners = append(owners, r.OwnerID)

@@ -62,7 +62,7 @@ export function card(post: FragmentType<typeof Card>): string {
 
 export const cards = ({ feed }: ResultOf<typeof Feed>): string[] => feed.edges.map((edge) => card(edge.node));
 export const changed = ({ postChanged }: ResultOf<typeof Changed>): string => card(postChanged);
-export const count = ({ createComment }: ResultOf<typeof Comment>): number => createComment.post.commentCount;
+export const count = ({ createComment }: ResultOf<typeof Comment>): number | undefined => createComment?.post.commentCount;
 
 export const nextPage: VariablesOf<typeof Feed> = { after: "cursor" };
 export const comment: VariablesOf<typeof Comment> = { input: { postId: "id", content: "Well said." } };

@@ -6,7 +6,7 @@ import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
-import { buildSchema, getNamedType, isLeafType } from "graphql";
+import { buildSchema, findBreakingChanges, getNamedType, isLeafType } from "graphql";
 
 /** tool runs what a package brings. If it fails, what it printed is in the error. */
 async function tool(name, ...args) {
@@ -18,6 +18,19 @@ async function tool(name, ...args) {
 }
 
 test("eslint", () => tool("eslint", "--max-warnings=0", "schema.graphqls"));
+
+// What breaks clients of baseline.graphqls, the schema of the last release. A release replaces that file.
+test("breaking changes", async () => {
+  const [before, now] = await Promise.all(["baseline.graphqls", "schema.graphqls"].map((file) => readFile(file, "utf8")));
+  const mutations = "createUser updateUser deleteUser createPost updatePost deletePost createComment updateComment deleteComment likePost unlikePost";
+  assert.deepEqual(
+    findBreakingChanges(buildSchema(before), buildSchema(now)).map(({ description }) => description).sort(),
+    mutations.split(" ").map((name) => {
+      const payload = `${name[0].toUpperCase()}${name.slice(1)}Payload`;
+      return `Mutation.${name} changed type from ${payload}! to ${payload}.`;
+    }).sort(),
+  );
+});
 
 test("relay-compiler", async () => {
   const schema = await readFile("schema.graphqls", "utf8");
@@ -50,6 +63,9 @@ function relayModules(schema) {
   const isConnection = (type) => type.name.endsWith("Connection");
   const select = (field, args = "") => {
     const type = getNamedType(field.type);
+    if (type.name.endsWith("Edge")) {
+      return `${field.name} @prependEdge(connections: $connections) { cursor node { ...${getNamedType(type.getFields().node.type)}_all } }`;
+    }
     return isLeafType(type) ? field.name : `${field.name}${args} { ...${type.name}_all }`;
   };
 
@@ -74,7 +90,9 @@ function relayModules(schema) {
     }
     const operation = { Query: "query", Mutation: "mutation", Subscription: "subscription" }[type.name];
     if (!operation) {
-      add(type.name, `fragment ${type.name}_all on ${type.name} { ${plain.map((field) => select(field)).join(" ")} }`);
+      const edges = plain.some((field) => getNamedType(field.type).name.endsWith("Edge"));
+      const connections = edges ? "@argumentDefinitions(connections: { type: \"[ID!]!\", defaultValue: [] })" : "";
+      add(type.name, `fragment ${type.name}_all on ${type.name} ${connections} { ${plain.map((field) => select(field)).join(" ")} }`);
       continue;
     }
     for (const field of plain) {

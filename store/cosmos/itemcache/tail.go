@@ -44,7 +44,9 @@ type Tail struct {
 
 // Tail returns a Tail of the container's change feed, which calls handle with the changes unless it is nil. property is
 // the partition key property of items.
-func (c *Container) Tail(feed changefeed.Container, property string, handle changefeed.Handler, o changefeed.Options) *Tail {
+func (c *Container) Tail(
+	feed changefeed.Container, property string, handle changefeed.Handler, o changefeed.Options,
+) *Tail {
 	if !c.cache.Caches() {
 		if handle == nil {
 			handle = func(context.Context, [][]byte) error { return nil }
@@ -120,7 +122,8 @@ func (t *Tail) CatchUp(ctx context.Context, ago time.Duration) error {
 		t.following.wake.Set()
 		select {
 		case <-reached:
-		case <-time.After(max(ago, time.Duration(t.following.poll.Load()), minRewake)): // the Tail was not waiting for wake yet
+		// the Tail was not waiting for wake yet
+		case <-time.After(max(ago, time.Duration(t.following.poll.Load()), minRewake)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -156,9 +159,10 @@ func (f *following) current(read, now time.Time) time.Time {
 	return time.Unix(0, until)
 }
 
-// confirms reports whether an unchanged item, given when it was read, is recent enough to return. While
-// the change feed cannot be read, because Cosmos DB throttles, an item stays recent enough for as long
-// after its read as a change may take to be noticed otherwise.
+// confirms reports whether a cached item, which was read at a time and has not changed in the change feed since, is
+// recent enough to return. It is if the feed, or the item itself, was read within the last two polls and
+// confirmGrace. So while the feed cannot be read, because Cosmos DB throttles, an item is returned for as long after
+// its own read.
 func (f *following) confirms(read, now time.Time) bool {
 	poll := time.Duration(f.poll.Load())
 	return poll != 0 && now.Sub(f.current(read, now)) < 2*poll+confirmGrace

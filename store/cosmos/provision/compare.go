@@ -39,7 +39,8 @@ func Compare(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) ([]Diffe
 	}
 	all := compareAccount(a.Properties())
 	if missing {
-		all = append(all, Difference{Property: "database", Text: fmt.Sprintf("there is no database %s", spec.Name), Breaks: true})
+		all = append(all, Difference{Property: "database", Text: fmt.Sprintf("there is no database %s", spec.Name),
+			Breaks: true})
 		return append(all, absent(spec.Containers)...), nil
 	}
 	differ, missingContainers, err := compareContainers(ctx, db, spec.Containers)
@@ -61,13 +62,15 @@ func absent(containers []ContainerSpec) (all []Difference) {
 // compareAccount returns how the account's properties differ from what requests need.
 func compareAccount(p cosmos.Properties) (all []Difference) {
 	if p.MultipleWrites {
-		all = append(all, Difference{Property: "multi-region writes", Text: cosmos.ErrMultiRegionWrites.Error(), Breaks: true})
+		all = append(all, Difference{Property: "multi-region writes", Text: cosmos.ErrMultiRegionWrites.Error(),
+			Breaks: true})
 	}
 	all = append(all, compareRegions(p)...)
 	all = append(all, compareConsistency(p)...)
 	if p.Consistency == azcosmos.ConsistencyLevelStrong || p.Consistency == azcosmos.ConsistencyLevelBoundedStaleness {
 		all = append(all, Difference{Property: "consistency",
-			Text: fmt.Sprintf("the default consistency is %s, with which reads cost twice as much as with Session", p.Consistency)})
+			Text: fmt.Sprintf("the default consistency is %s, with which reads cost twice as much as with Session",
+				p.Consistency)})
 	}
 	return all
 }
@@ -99,13 +102,16 @@ func compareConsistency(p cosmos.Properties) []Difference {
 	if p.Consistency != azcosmos.ConsistencyLevelEventual && p.Consistency != azcosmos.ConsistencyLevelConsistentPrefix {
 		return nil
 	}
-	return []Difference{{Property: "consistency", Text: fmt.Sprintf("the default consistency is %s, so viewers may not read "+
-		"their own writes, and renames and deletions may miss items; set it to Session", p.Consistency)}}
+	return []Difference{{Property: "consistency",
+		Text: fmt.Sprintf("the default consistency is %s, so viewers may not read "+
+			"their own writes, and renames and deletions may miss items; set it to Session", p.Consistency)}}
 }
 
 // compareContainers returns how the containers that exist differ from the specifications, and which
 // are missing.
-func compareContainers(ctx context.Context, db *azcosmos.DatabaseClient, containers []ContainerSpec) (all []Difference, missing []ContainerSpec, err error) {
+func compareContainers(
+	ctx context.Context, db *azcosmos.DatabaseClient, containers []ContainerSpec,
+) (all []Difference, missing []ContainerSpec, err error) {
 	for _, spec := range containers {
 		c, err := db.NewContainer(spec.Name)
 		if err != nil {
@@ -135,7 +141,8 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 		all = append(all, Difference{s.Name, property, fmt.Sprintf(format, args...), false})
 	}
 	if paths := have.PartitionKeyDefinition.Paths; !slices.Equal(paths, []string{s.PartitionKey}) {
-		breaks("partition key", "it is partitioned by %s, not by %s, and a partition key cannot be changed", strings.Join(paths, ", "), s.PartitionKey)
+		breaks("partition key", "it is partitioned by %s, not by %s, and a partition key cannot be changed",
+			strings.Join(paths, ", "), s.PartitionKey)
 	}
 	switch ttl := have.DefaultTimeToLive; {
 	case ttl == nil && s.TTL:
@@ -152,7 +159,8 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 		return all // the paths do not matter
 	}
 	if len(s.Composite) > 0 && !slices.ContainsFunc(policy.CompositeIndexes, s.sorts) {
-		breaks("composite index", "the composite index %s is missing, so sorted queries would fail", strings.Join(s.Composite, ", "))
+		breaks("composite index", "the composite index %s is missing, so sorted queries would fail",
+			strings.Join(s.Composite, ", "))
 	}
 	for _, path := range s.Indexed {
 		if !indexes(policy, path) {
@@ -166,7 +174,8 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 	}
 	for _, columns := range policy.CompositeIndexes {
 		if len(s.Composite) == 0 || !s.sorts(columns) {
-			costs("composite index", "the composite index %s is not used, and makes writes more expensive", strings.Join(pathsOf(columns), ", "))
+			costs("composite index", "the composite index %s is not used, and makes writes more expensive",
+				strings.Join(pathsOf(columns), ", "))
 		}
 	}
 	if n := len(policy.SpatialIndexes) + len(policy.VectorIndexes) + len(policy.FullTextIndexes); n > 0 {
@@ -222,7 +231,9 @@ func precision(pattern, path string) int {
 
 // compareThroughput returns how the throughput of a database and its containers differs from
 // MaxThroughput; nothing if that is 0, or if this identity may not read it.
-func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec DatabaseSpec) (all []Difference, err error) {
+func compareThroughput(
+	ctx context.Context, db *azcosmos.DatabaseClient, spec DatabaseSpec,
+) (all []Difference, err error) {
 	if spec.MaxThroughput == 0 {
 		return nil, nil
 	}
@@ -231,12 +242,14 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 	case err != nil && cosmos.ErrorOf(err).ControlPlane():
 		return nil, nil
 	case hasNoThroughput(err):
-		all = append(all, Difference{Property: "throughput", Text: "the database has no throughput that its containers share"})
+		all = append(all, Difference{Property: "throughput",
+			Text: "the database has no throughput that its containers share"})
 	case err != nil:
 		return nil, fmt.Errorf("read the throughput of database %s: %w", spec.Name, cosmos.ErrorOf(err))
 	default:
 		if most, ok := have.ThroughputProperties.AutoscaleMaxThroughput(); !ok || int(most) != spec.MaxThroughput {
-			all = append(all, Difference{Property: "throughput", Text: fmt.Sprintf("the database has %s, not autoscale up to %d RU/s", throughputText(have), spec.MaxThroughput)})
+			all = append(all, Difference{Property: "throughput",
+				Text: fmt.Sprintf("the database has %s, not autoscale up to %d RU/s", throughputText(have), spec.MaxThroughput)})
 		}
 	}
 	for _, c := range spec.Containers {
@@ -251,7 +264,8 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 		if err != nil {
 			return nil, fmt.Errorf("read the throughput of container %s: %w", c.Name, cosmos.ErrorOf(err))
 		}
-		all = append(all, Difference{Container: c.Name, Property: "throughput", Text: fmt.Sprintf("it has %s of its own", throughputText(own))})
+		all = append(all, Difference{Container: c.Name, Property: "throughput",
+			Text: fmt.Sprintf("it has %s of its own", throughputText(own))})
 	}
 	return all, nil
 }

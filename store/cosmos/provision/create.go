@@ -36,7 +36,8 @@ type MissingError struct {
 
 // Error names the containers.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("database %s lacks the containers %s, and an Entra identity may not create them", e.Database, strings.Join(e.Containers, ", "))
+	return fmt.Sprintf("database %s lacks the containers %s, and an Entra identity may not create them", e.Database,
+		strings.Join(e.Containers, ", "))
 }
 
 // Unwrap returns Cosmos DB's response.
@@ -70,7 +71,8 @@ func Create(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) error {
 			return notCreated("database "+spec.Name, spec.Name, missing, err)
 		}
 	} else if spec.MaxThroughput > 0 {
-		if _, err := db.ReadThroughput(ctx, nil); cosmos.HasStatus(err, http.StatusNotFound) { // not serverless; see hasNoThroughput
+		// not serverless; see hasNoThroughput
+		if _, err := db.ReadThroughput(ctx, nil); cosmos.HasStatus(err, http.StatusNotFound) {
 			a.Logger().Warn("the database has no throughput that its containers share, and cannot get it: each new container has 400 RU/s of its own", "database", spec.Name)
 		}
 	}
@@ -104,7 +106,9 @@ func createDatabase(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) e
 }
 
 // readDatabase returns a database, and reports whether it is missing.
-func readDatabase(ctx context.Context, a *cosmos.Account, name string) (db *azcosmos.DatabaseClient, missing bool, err error) {
+func readDatabase(
+	ctx context.Context, a *cosmos.Account, name string,
+) (db *azcosmos.DatabaseClient, missing bool, err error) {
 	if db, err = a.Client().NewDatabase(name); err != nil {
 		return nil, false, err
 	}
@@ -131,7 +135,9 @@ func notCreated(what, database string, missing []ContainerSpec, err error) error
 }
 
 // usable returns the missing containers, and a *ContainersError if differences of others break requests.
-func usable(ctx context.Context, a *cosmos.Account, db *azcosmos.DatabaseClient, containers []ContainerSpec) (missing []ContainerSpec, err error) {
+func usable(
+	ctx context.Context, a *cosmos.Account, db *azcosmos.DatabaseClient, containers []ContainerSpec,
+) (missing []ContainerSpec, err error) {
 	all, missing, err := compareContainers(ctx, db, containers)
 	if err != nil {
 		return nil, err

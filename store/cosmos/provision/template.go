@@ -46,9 +46,11 @@ func (s DatabaseSpec) arm() (string, error) {
 	name := strings.ReplaceAll(s.Name, "'", "''")
 	all := []armResource{{database, armVersion, fmt.Sprintf("[concat(parameters('accountName'), '/%s')]", name),
 		[]string{fmt.Sprintf("[resourceId('%s', parameters('accountName'))]", account)},
-		armProperties{map[string]string{"id": s.Name}, "[if(equals(parameters('maxThroughput'), 0), createObject(), createObject('autoscaleSettings', createObject('maxThroughput', parameters('maxThroughput'))))]"}}}
+		armProperties{map[string]string{"id": s.Name},
+			"[if(equals(parameters('maxThroughput'), 0), createObject(), createObject('autoscaleSettings', createObject('maxThroughput', parameters('maxThroughput'))))]"}}}
 	for _, c := range s.Containers {
-		all = append(all, armResource{database + "/containers", armVersion, fmt.Sprintf("[concat(parameters('accountName'), '/%s/%s')]", name, c.Name),
+		all = append(all, armResource{database + "/containers", armVersion,
+			fmt.Sprintf("[concat(parameters('accountName'), '/%s/%s')]", name, c.Name),
 			[]string{fmt.Sprintf("[resourceId('%s', parameters('accountName'), '%s')]", database, name)},
 			armProperties{Resource: c.properties()}})
 	}
@@ -151,7 +153,8 @@ func (s DatabaseSpec) cli() (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(&b, "az cosmosdb sql container create%s --database-name %s --name %s --partition-key-path %s --partition-key-version %d --idx %s",
-			on, shellWord(s.Name), shellWord(c.Name), c.PartitionKey, p.PartitionKeyDefinition.Version, shellWord(string(policy)))
+			on, shellWord(s.Name), shellWord(c.Name), c.PartitionKey, p.PartitionKeyDefinition.Version,
+			shellWord(string(policy)))
 		if p.DefaultTimeToLive != nil {
 			fmt.Fprintf(&b, " --ttl %d", *p.DefaultTimeToLive)
 		}

@@ -51,7 +51,8 @@ func (k keyRanges) find(id uint64) *keyRange {
 func (k keyRanges) with(newer ...keyRange) keyRanges {
 	all := keyRanges{slices.Clone(k.sorted), map[uint64]bool{}}
 	isParent := func(id uint64) bool {
-		return slices.ContainsFunc(slices.Concat(k.sorted, newer), func(r keyRange) bool { return slices.Contains(r.parents, id) })
+		return slices.ContainsFunc(slices.Concat(k.sorted, newer),
+			func(r keyRange) bool { return slices.Contains(r.parents, id) })
 	}
 	for _, r := range newer {
 		if isParent(r.id) {

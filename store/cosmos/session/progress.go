@@ -62,7 +62,8 @@ func parseLSN(text string) (int64, error) {
 
 // raise advances the LSN of a region.
 func (p *progress) raise(r regionProgress) {
-	i, found := slices.BinarySearchFunc(p.regions, r.region, func(have regionProgress, id uint64) int { return cmp.Compare(have.region, id) })
+	i, found := slices.BinarySearchFunc(p.regions, r.region,
+		func(have regionProgress, id uint64) int { return cmp.Compare(have.region, id) })
 	if !found {
 		p.regions = slices.Insert(slices.Clip(p.regions), i, r)
 	} else if p.regions[i].lsn < r.lsn {
@@ -167,7 +168,8 @@ func parseRange(text string) (r rangeProgress, ok bool) {
 
 // raise advances the progress of a range.
 func (t *tokens) raise(id uint64, p progress, most int) {
-	i, found := slices.BinarySearchFunc(t.ranges, id, func(have rangeProgress, id uint64) int { return cmp.Compare(have.id, id) })
+	i, found := slices.BinarySearchFunc(t.ranges, id,
+		func(have rangeProgress, id uint64) int { return cmp.Compare(have.id, id) })
 	if found && t.ranges[i].covers(p) {
 		return
 	}
@@ -188,8 +190,9 @@ func (t *tokens) raise(id uint64, p progress, most int) {
 	}
 }
 
-// forRange returns the progress of a range, including that of its parents, under its id, and the progress
-// of the ranges that keys lacks, which may be its children. Without a range it returns everything.
+// forRange returns what of the progress concerns a range. Progress of the range and of its parents, from which it was
+// split, is merged under its id. Progress of ranges that are missing in keys is returned too: they may be its children,
+// split off since keys were read. If the range is nil, forRange returns everything.
 func (t *tokens) forRange(r *keyRange, keys keyRanges) *tokens {
 	if r == nil {
 		return &tokens{rid: t.rid, ranges: slices.Clone(t.ranges), clock: t.clock}
@@ -236,7 +239,8 @@ func (t *tokens) header() string {
 	}
 	if len(b) > maxTokens {
 		b = b[:0]
-		for _, r := range slices.SortedFunc(slices.Values(t.ranges), func(a, b rangeProgress) int { return cmp.Compare(b.raised, a.raised) }) {
+		for _, r := range slices.SortedFunc(slices.Values(t.ranges),
+			func(a, b rangeProgress) int { return cmp.Compare(b.raised, a.raised) }) {
 			end := len(b)
 			if b = r.appendTo(b); len(b) > maxTokens {
 				b = b[:end]

@@ -187,7 +187,8 @@ func (s *Session) UpdateNotes(f func([]Note) []Note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	notes := f(slices.Clone(s.notes))
-	if len(notes) > maxNotes || slices.ContainsFunc(notes, func(n Note) bool { return n.Text == "" || len(n.Text) > maxNote }) {
+	if len(notes) > maxNotes || slices.ContainsFunc(notes,
+		func(n Note) bool { return n.Text == "" || len(n.Text) > maxNote }) {
 		panic("session: a note of a session is empty or too long, or there are too many")
 	}
 	s.notes = notes

@@ -180,15 +180,6 @@ func PositionOf(token string) Position {
 	return Position{r, ok}
 }
 
-// Range returns the id of the range; 0 if the position is unknown.
-func (p Position) Range() uint64 { return p.id }
-
-// LSN returns the LSN, which may be -1.
-func (p Position) LSN() int64 { return p.lsn }
-
-// Version returns the version, which changes with the account's regions; 0 for an account with one region.
-func (p Position) Version() int64 { return p.version }
-
 // Admits reports whether a read of a container's partition, at a position, is as new as a session requires; nil requires
 // nothing. An unknown range in the session may be a child of the range that was read, split off since: then Admits
 // compares only LSNs.

@@ -169,10 +169,12 @@ func (x *Writer) composite(index *Composite, old, rec *layout.Record, cost *Cost
 	}
 	var from, to []byte
 	if old != nil {
-		from = index.appendEntry(layout.AppendCompositePrefix(x.Scratch.From[:0], x.Container, index.No, x.Partition), old.Doc, x.ID)
+		from = index.appendEntry(layout.AppendCompositePrefix(x.Scratch.From[:0], x.Container, index.No, x.Partition),
+			old.Doc, x.ID)
 	}
 	if rec != nil {
-		to = index.appendEntry(layout.AppendCompositePrefix(x.Scratch.To[:0], x.Container, index.No, x.Partition), rec.Doc, x.ID)
+		to = index.appendEntry(layout.AppendCompositePrefix(x.Scratch.To[:0], x.Container, index.No, x.Partition), rec.Doc,
+			x.ID)
 		x.addSize(len(to))
 	}
 	if bytes.Equal(from, to) {
@@ -198,7 +200,8 @@ func (x *Writer) SizeOf(rec *layout.Record) int {
 	size := x.rangeBytes(policy.leaves(nil, rec.Doc[:rec.Client]))
 	for i := range policy.Composites {
 		index := &policy.Composites[i]
-		if size += len(index.appendEntry(layout.AppendCompositePrefix(nil, x.Container, index.No, x.Partition), rec.Doc, x.ID)); size > MaxIndexed {
+		if size += len(index.appendEntry(layout.AppendCompositePrefix(nil, x.Container, index.No, x.Partition), rec.Doc,
+			x.ID)); size > MaxIndexed {
 			break
 		}
 	}

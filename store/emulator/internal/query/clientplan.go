@@ -68,8 +68,9 @@ func planQuery(b *sql.Bound, text string) ([]byte, error) {
 }
 
 func planOf(c sql.Clauses, b *sql.Bound) (planInfo, error) {
-	info := planInfo{DistinctType: "None", OrderBy: []string{}, OrderByPaths: []string{}, GroupBy: []string{}, GroupByAliases: []string{},
-		Aggregates: []string{}, AliasToType: map[string]*string{}, SelectValue: c.Value}
+	info := planInfo{DistinctType: "None", OrderBy: []string{}, OrderByPaths: []string{}, GroupBy: []string{},
+		GroupByAliases: []string{},
+		Aggregates:     []string{}, AliasToType: map[string]*string{}, SelectValue: c.Value}
 	limit := "" // limit for each partition
 	if n, ok := b.Top(); ok {
 		info.Top, limit = &n, fmt.Sprintf("TOP %d ", n)
@@ -150,7 +151,9 @@ func (info *planInfo) order(c sql.Clauses, b *sql.Bound, limit, tail string) {
 		limit, tail = "", ""
 	}
 	info.Rewritten = "SELECT " + limit + c.Alias + "._rid, " + items(c.OrderBy) + " AS orderByItems, " +
-		payload(c, func(one sql.Column) string { return one.Text }) + " AS payload FROM " + c.From + where + " ORDER BY " + strings.Join(terms, ", ") + tail
+		payload(c, func(one sql.Column) string {
+			return one.Text
+		}) + " AS payload FROM " + c.From + where + " ORDER BY " + strings.Join(terms, ", ") + tail
 }
 
 // aggregateTypes maps aggregates to the protocol's names.

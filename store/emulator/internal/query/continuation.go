@@ -122,7 +122,8 @@ func decodeContinuation(text string) (continuation, error) {
 	if err != nil || len(b) < continuationHeader || b[0] != continuationVersion || b[9] == 0 || b[10] > 1 {
 		return continuation{}, invalidContinuation()
 	}
-	return continuation{fingerprint: [8]byte(b[1:9]), plan: planKind(b[9]), started: b[10] == 1, span: binary.BigEndian.Uint32(b[11:]),
+	return continuation{fingerprint: [8]byte(b[1:9]), plan: planKind(b[9]), started: b[10] == 1,
+		span:    binary.BigEndian.Uint32(b[11:]),
 		emitted: binary.BigEndian.Uint64(b[15:]), after: b[continuationHeader:]}, nil
 }
 

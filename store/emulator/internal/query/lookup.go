@@ -157,7 +157,8 @@ func (r *Query) visitEntry(e *entry, fn visitor) (more bool, err error) {
 		return false, err
 	}
 	address := e.key[positionOffset:]
-	if r.plan.kind.withoutFlags() == planInterval && !r.plan.indexes(r.rec.Doc, e.position[:len(e.position)-len(address)]) {
+	if r.plan.kind.withoutFlags() == planInterval &&
+		!r.plan.indexes(r.rec.Doc, e.position[:len(e.position)-len(address)]) {
 		return true, nil
 	}
 	return r.emit(&r.rec, e.position, address, fn)
@@ -177,7 +178,8 @@ func (r *Query) lookup(key []byte) (rec *layout.Record, err error) {
 // lookup.
 func (r *Query) stored(key []byte) (value []byte, found bool, err error) {
 	if r.items == nil {
-		if r.items, err = r.iterator(layout.AppendKind(make([]byte, 0, 5), layout.KindItem, r.c.No), layout.AppendKind(make([]byte, 0, 5), layout.KindItem, r.c.No+1)); err != nil {
+		if r.items, err = r.iterator(layout.AppendKind(make([]byte, 0, 5), layout.KindItem, r.c.No),
+			layout.AppendKind(make([]byte, 0, 5), layout.KindItem, r.c.No+1)); err != nil {
 			return nil, false, err
 		}
 	}

@@ -63,7 +63,8 @@ func (r *Query) indexMetrics() string {
 		if p[0] == "id" || layout.IsSystemProperty(p[0]) || r.c.Indexes.Includes(p) {
 			return true
 		}
-		return r.plan.composite != nil && slices.ContainsFunc(r.plan.composite.Columns, func(c index.Column) bool { return slices.Equal(c.Path, p) })
+		return r.plan.composite != nil && slices.ContainsFunc(r.plan.composite.Columns,
+			func(c index.Column) bool { return slices.Equal(c.Path, p) })
 	}
 	for _, p := range r.triedPaths() {
 		if len(p) > 0 && !indexed(p) {
@@ -79,7 +80,8 @@ func (r *Query) indexMetrics() string {
 			}
 			specs = append(specs, sql.AppendQuoted(nil, []byte(c.Path.String()+order)))
 		}
-		composite = append(composite, fmt.Appendf(nil, `{"IndexSpecs":[%s],"IndexPreciseSet":true,"IndexImpactScore":"High"}`, bytes.Join(specs, []byte{','})))
+		composite = append(composite, fmt.Appendf(nil, `{"IndexSpecs":[%s],"IndexPreciseSet":true,"IndexImpactScore":"High"}`,
+			bytes.Join(specs, []byte{','})))
 	}
 	comma := []byte{','}
 	return fmt.Sprintf(`{"UtilizedSingleIndexes":[%s],"PotentialSingleIndexes":[%s],"UtilizedCompositeIndexes":[%s],"PotentialCompositeIndexes":[]}`,

@@ -102,7 +102,8 @@ func (r *Request) On(c Container) (*Query, error) {
 	if err := q.resolveScope(); err != nil {
 		return nil, err
 	}
-	if token := r.header.Get("X-Ms-Continuation"); token != "" { // after resolveScope: a client that has to merge partitions sends its own
+	// after resolveScope: a client that has to merge partitions sends its own
+	if token := r.header.Get("X-Ms-Continuation"); token != "" {
 		if q.from, err = decodeContinuation(token); err != nil {
 			return nil, err
 		}
@@ -166,7 +167,8 @@ func (r *Query) Page(ctx context.Context) (*Page, error) {
 	m.took = time.Since(began)
 	page.Header = m.header(r.header)
 	if r.is("X-Ms-Cosmos-Populateindexmetrics") {
-		page.Header = append(page.Header, "X-Ms-Cosmos-Index-Utilization", base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
+		page.Header = append(page.Header, "X-Ms-Cosmos-Index-Utilization",
+			base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
 	}
 	return page, nil
 }
@@ -277,7 +279,8 @@ func (r *Query) runStream(ctx context.Context) error {
 	emitted := r.from.emitted
 	var last []byte // position of the last row
 	full := false
-	lookahead := r.plan.composite != nil || r.plan.kind == planPoints // read one item more to learn whether there is a next page
+	// read one item more to learn whether there is a next page
+	lookahead := r.plan.composite != nil || r.plan.kind == planPoints
 	setLast := func(position []byte) { last = append(last[:0], position...) }
 	if end >= 0 && emitted >= uint64(end) {
 		return nil

@@ -358,7 +358,8 @@ func (r *Query) triedPaths() []sql.Path {
 func (r *Query) rangePlan() (plan, bool) {
 	for _, path := range r.triedPaths() {
 		v, ok := r.bound.Equal(path)
-		if !ok || !r.c.Indexes.Includes(path) || v.Kind() >= sql.Array || v.Kind() == sql.Undefined || r.isPartitionKeyPath(path) {
+		if !ok || !r.c.Indexes.Includes(path) || v.Kind() >= sql.Array || v.Kind() == sql.Undefined ||
+			r.isPartitionKeyPath(path) {
 			continue
 		}
 		prefix := index.AppendRangeValue(layout.AppendRangePrefix(nil, r.c.No, index.HashPath(path)), v)

@@ -142,7 +142,8 @@ func (s *splitter) split(columns []columnTokens) Clauses {
 	if s.accept("ORDER") {
 		s.accept("BY")
 		for _, part := range s.list("OFFSET") {
-			if last := s.tokens[part[1]-1]; last.kind == tokWord && (last.word == "ASC" || last.word == "DESC") && s.tokens[part[1]-2].word != "." {
+			if last := s.tokens[part[1]-1]; last.kind == tokWord && (last.word == "ASC" || last.word == "DESC") &&
+				s.tokens[part[1]-2].word != "." {
 				part[1]--
 			}
 			c.OrderBy = append(c.OrderBy, s.between(part[0], part[1]))

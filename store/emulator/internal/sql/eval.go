@@ -520,7 +520,8 @@ func (c *callExpr) call(e *env, args []Value) Value {
 		return Value{}
 	}
 	if c.cost != nil {
-		if c.cost.work != nil && !e.spend(c.name, c.cost.work(args)) || c.cost.size != nil && !e.fits(c.name, c.cost.size(args), maxValue) {
+		if c.cost.work != nil && !e.spend(c.name, c.cost.work(args)) || c.cost.size != nil &&
+			!e.fits(c.name, c.cost.size(args), maxValue) {
 			return Value{}
 		}
 	}

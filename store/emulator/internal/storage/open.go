@@ -28,8 +28,9 @@ const (
 	blockCacheBytes = 96 << 20
 	maxOpenFiles    = 256
 
-	frozenRetry           = 100 * time.Millisecond // between Pebble's attempts on a frozen disk
-	failedCompactionRetry = 10 * time.Millisecond  // between attempts of a compaction that cannot read its input; it holds a mutex meanwhile
+	frozenRetry = 100 * time.Millisecond // between Pebble's attempts on a frozen disk
+	// between attempts of a compaction that cannot read its input; it holds a mutex meanwhile
+	failedCompactionRetry = 10 * time.Millisecond
 )
 
 var (
@@ -129,7 +130,9 @@ func checkComplete(name string) error {
 
 // openPebble opens Pebble in the directory name, called dir in errors. It takes over the lock: it
 // returns or closes it.
-func openPebble(dir, name string, o *pebble.Options, log *slog.Logger, lock io.Closer, failed func(error)) (*pebble.DB, io.Closer, error) {
+func openPebble(
+	dir, name string, o *pebble.Options, log *slog.Logger, lock io.Closer, failed func(error),
+) (*pebble.DB, io.Closer, error) {
 	if err := checkLog(o.FS, name, log); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, errors.Join(fmt.Errorf("open data directory %s: %w", dir, err), lock.Close())
 	}

@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(t.streams, cancel)()
 	operation, expire := context.WithCancelCause(ctx)
 	defer expire(nil)
-	if expires := requestFrom(ctx).expires; errs == nil && op.Operation.Operation == ast.Subscription && !expires.IsZero() {
+	if expires := RequestOf(ctx).expires; errs == nil && op.Operation.Operation == ast.Subscription && !expires.IsZero() {
 		defer time.AfterFunc(time.Until(expires), func() { expire(errExpired) }).Stop()
 	}
 

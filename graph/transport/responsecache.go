@@ -1,6 +1,7 @@
-package graph
+package transport
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/maypok86/otter/v2"
-	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/graph/cost"
 	"byline/graph/limit"
@@ -27,8 +27,7 @@ import (
 type responseCache struct {
 	store   *store.Store
 	entries *otter.Cache[cacheKey, *cachedResponse] // nil: nothing is cached
-	metrics cacheMetrics
-	tracing tracing // its tracer may be nil
+	hit     func(ctx context.Context, operation string, predicted float64)
 }
 
 // cacheKey identifies requests with the same response.
@@ -56,11 +55,12 @@ const (
 	entryBytes  = 600      // memory of an entry, without key, body and read set
 )
 
-func newResponseCache(o Options, m metrics, t tracing) *responseCache {
-	c := &responseCache{store: o.Store, metrics: m.cached, tracing: t}
-	if o.ResponseCacheBytes > 0 {
+// newResponseCache returns a cache of so many bytes, 0 for none. It calls hit for each hit.
+func newResponseCache(s *store.Store, bytes int, hit func(ctx context.Context, operation string, predicted float64)) *responseCache {
+	c := &responseCache{store: s, hit: hit}
+	if bytes > 0 {
 		c.entries = otter.Must(&otter.Options[cacheKey, *cachedResponse]{
-			MaximumWeight: uint64(o.ResponseCacheBytes),
+			MaximumWeight: uint64(bytes),
 			Weigher: func(k cacheKey, cached *cachedResponse) uint32 {
 				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cap(cached.body) + entryBytes + cached.readSet.Bytes())
 			},
@@ -71,8 +71,8 @@ func newResponseCache(o Options, m metrics, t tracing) *responseCache {
 
 // get returns the cached response to a request, nil if it is missing or may be stale.
 func (c *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
-	caller := requestFrom(r.Context())
-	if c.entries == nil || caller.meter.Detail != cost.None || len(in.text) > maxCacheKey || c.store.Renamed(caller.session) != "" {
+	caller := RequestOf(r.Context())
+	if c.entries == nil || caller.Meter.Detail != cost.None || len(in.text) > maxCacheKey || c.store.Renamed(caller.Session) != "" {
 		return nil // responses may have the old name
 	}
 	if !c.store.DeletionsKnown() {
@@ -81,21 +81,11 @@ func (c *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
 	if r.Method == http.MethodPost && strings.HasPrefix(in.text, "?") {
 		return nil // not JSON, but it may equal the text of a GET
 	}
-	cached := c.find(cacheKey{"", in.text}, caller.session)
+	cached := c.find(cacheKey{"", in.text}, caller.Session)
 	if cached == nil { // or it depends on the viewer
-		cached = c.find(cacheKey{viewerKey(caller.viewer), in.text}, caller.session)
+		cached = c.find(cacheKey{viewerKey(caller.viewer), in.text}, caller.Session)
 	}
 	return cached
-}
-
-// observe records a cache hit.
-func (c *responseCache) observe(r *http.Request, cached *cachedResponse) {
-	c.metrics.observe(time.Since(requestFrom(r.Context()).began), cached.predicted)
-	if c.tracing.tracer != nil {
-		_, span := c.tracing.operation(r.Context(), ast.Query, cached.operation)
-		traceCost(span, cost.Report{PredictedRU: cost.Rounded(cached.predicted)})
-		span.End()
-	}
 }
 
 // find returns the entry of a key, nil if it is missing or may be stale.
@@ -110,7 +100,7 @@ func (c *responseCache) find(k cacheKey, s *session.Session) *cachedResponse {
 // add encodes a response, and caches it if it may. It returns nil for a mutation and for a response
 // with errors or extensions.
 func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.Response) *cachedResponse {
-	caller := requestFrom(r.Context())
+	caller := RequestOf(r.Context())
 	if caller.readSet == nil || response.Data == nil || len(response.Errors)+len(response.Extensions) > 0 {
 		return nil
 	}
@@ -127,7 +117,7 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 	if personal {
 		k.viewer = viewerKey(caller.viewer)
 	}
-	cached.operation, cached.predicted = caller.operation, caller.meter.Prediction()
+	cached.operation, cached.predicted = caller.operation, caller.Meter.Prediction()
 	c.entries.Set(k, cached)
 	return cached
 }
@@ -151,7 +141,7 @@ const publicMaxAge = 5 * time.Second
 // token or a session, and without a cost report, which differs between requests.
 func isPublic(r *http.Request) bool {
 	return r.Method == http.MethodGet && len(r.Header.Values("Authorization")) == 0 && r.Header.Get(sessionHeader) == "" &&
-		requestFrom(r.Context()).meter.Detail == cost.None
+		RequestOf(r.Context()).Meter.Detail == cost.None
 }
 
 // tagOf returns the entity tag of a response body.

@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"encoding/json"
@@ -37,14 +37,14 @@ func (t *transport) writeError(w http.ResponseWriter, r *http.Request, media str
 func writeResponse(w http.ResponseWriter, r *http.Request, media string, response *graphql.Response) {
 	status := http.StatusOK
 	if response.Data == nil {
-		code := codeOf(response)
+		code := refusal.CodeOf(response.Errors)
 		if code == refusal.Unauthenticated {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
 		if media == mediaResponse {
 			status = statusOf(code)
 		}
-		if requestFrom(r.Context()).full {
+		if RequestOf(r.Context()).noMemory() {
 			status = http.StatusServiceUnavailable
 		}
 	}
@@ -87,13 +87,23 @@ func badRequest(field, format string, args ...any) error {
 	return &httpError{status: http.StatusBadRequest, err: refusal.Input(field, format, args...)}
 }
 
-// codeOf returns the code of a response's first error.
-func codeOf(response *graphql.Response) refusal.Code {
-	if len(response.Errors) == 0 {
-		return refusal.Internal
+// statusOf is the HTTP status of a request that was refused with the code before
+// execution began, when the client accepts application/graphql-response+json.
+// (GraphQL over HTTP, section 6.4.2; with application/json it is always 200.)
+func statusOf(c refusal.Code) int {
+	switch c {
+	case refusal.Unauthenticated:
+		return http.StatusUnauthorized
+	case refusal.Forbidden:
+		return http.StatusForbidden
+	case refusal.Throttled:
+		return http.StatusTooManyRequests
+	case refusal.Unavailable:
+		return http.StatusServiceUnavailable
+	case refusal.Internal:
+		return http.StatusInternalServerError
 	}
-	code, _ := response.Errors[0].Extensions["code"].(string)
-	return refusal.Code(code)
+	return http.StatusBadRequest
 }
 
 // write sends a response, with Retry-After if an error has retryAfterMs.
@@ -104,7 +114,7 @@ func write(w http.ResponseWriter, r *http.Request, status int, response *graphql
 			break
 		}
 	}
-	writeBody(w, status, append(requestFrom(r.Context()).send(response), []byte("\n"))...)
+	writeBody(w, status, append(RequestOf(r.Context()).send(response), []byte("\n"))...)
 }
 
 // encode returns a response without errors and extensions as a line of JSON. It may reuse the memory of

@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"fmt"
@@ -108,12 +108,12 @@ const (
 
 // guard refuses requests from pages of other origins, except for reads. Pages of admitted origins may
 // send every request, and read the responses.
-func (o *origins) guard(next http.Handler, p presenter) http.Handler {
+func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		prepare(w.Header(), r)
 		err := &refusal.Error{Code: refusal.Forbidden, Message: "requests from pages of this origin are not allowed"}
-		write(w, r, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
+		write(w, r, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{present(r.Context(), err)}})
 	}))
 	admitted, others := next, protection.Handler(next)
 	if o.loopback || len(o.named) > 0 {

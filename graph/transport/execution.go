@@ -1,7 +1,8 @@
-package graph
+package transport
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,10 +12,12 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/auth"
 	"byline/graph/document"
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 // executionTimeout is how long a query or mutation may execute.
@@ -22,14 +25,37 @@ const executionTimeout = 30 * time.Second
 
 // transport is what GraphQL over HTTP and over WebSocket have in common.
 type transport struct {
-	authentication
-	exec      graphql.GraphExecutor
-	store     *store.Store
-	streams   context.Context // event streams and WebSockets end when it does
-	requests  limit.Requests
-	bodies    limit.Bodies
-	budget    *limit.Budget
-	admission *limit.Admission
+	exec         graphql.GraphExecutor
+	schema       *ast.Schema
+	store        *store.Store
+	authenticate func(context.Context, http.Header) (*auth.Viewer, error)
+	recover      graphql.RecoverFunc
+	classify     func(error) (refusal.Code, string)
+	streams      context.Context // event streams and WebSockets end when it does
+	requests     limit.Requests
+	bodies       limit.Bodies
+	budget       *limit.Budget
+	admission    *limit.Admission
+	open         *limit.Subscriptions
+}
+
+// signIn records in r the viewer of the bearer token in the headers.
+func (t *transport) signIn(ctx context.Context, r *Request, h http.Header) error {
+	v, err := t.authenticate(ctx, h)
+	if v != nil {
+		r.signIn(*v)
+	}
+	return err
+}
+
+// guarded converts a panic of f to an error, so that waiting callers return.
+func guarded[V any](ctx context.Context, recovered graphql.RecoverFunc, f func() (V, error)) (value V, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = recovered(ctx, v)
+		}
+	}()
+	return f()
 }
 
 // responses are the responses of an operation that has begun.
@@ -39,7 +65,6 @@ type responses struct {
 	kind ast.Operation
 	next graphql.ResponseHandler
 	*subscription
-	delivery limit.Delivery // of events
 }
 
 // begin begins an operation. The caller cancels ctx once it has read the responses. A panic becomes
@@ -52,7 +77,7 @@ func (t *transport) begin(ctx context.Context, params *graphql.RawParams) *respo
 	if err != nil {
 		return t.refused(ctx, err)
 	}
-	op, err := guarded(func() (op *graphql.OperationContext, err error) {
+	op, err := guarded(ctx, t.recover, func() (op *graphql.OperationContext, err error) {
 		op, errs := t.prepareOperation(ctx, params)
 		if errs != nil {
 			err = errs
@@ -66,13 +91,19 @@ func (t *transport) begin(ctx context.Context, params *graphql.RawParams) *respo
 	return t.dispatch(ctx, op, t.admission.Release)
 }
 
-// prepareOperation finds and validates the operation that a request names.
+// prepareOperation finds and validates the operation that a request names. A subscription then counts as open
+// until ctx ends.
 func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
 	op, errs := t.exec.CreateOperationContext(ctx, params)
 	document.Locate(params.Query, errs)
 	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
-		if all := document.VariableErrors(inputTypes(), op.Operation, params.Variables); all != nil {
+		if all := document.VariableErrors(t.schema, op.Operation, params.Variables); all != nil {
 			return op, all
+		}
+	}
+	if errs == nil && op.Operation.Operation == ast.Subscription {
+		if err := t.admitSubscription(ctx, op); err != nil {
+			return op, gqlerror.List{gqlerror.Wrap(err)}
 		}
 	}
 	if op.Doc == nil || op.Operation != nil || params.OperationName != "" {
@@ -86,6 +117,17 @@ func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawPar
 	return op, gqlerror.List{gqlerror.Wrap(&refusal.Error{Code: refusal.ValidationFailed, Message: message})}
 }
 
+// admitSubscription refuses a subscription beyond the limits.
+func (t *transport) admitSubscription(ctx context.Context, op *graphql.OperationContext) (err error) {
+	r := RequestOf(ctx)
+	key := r.address
+	if r.viewer != "" {
+		key = "viewer " + r.viewer
+	}
+	r.slot, err = t.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
+	return err
+}
+
 // dispatch is begin for an operation that has been parsed and validated. It calls releaseSlot once
 // a query or mutation has executed, or a subscription waits for events. It reserves memory for the response to
 // a query or mutation, which the caller releases by request.sent.
@@ -94,29 +136,29 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 	defer func() {
 		if v := recover(); v != nil {
 			releaseSlot()
-			all = t.refused(ctx, caught(v))
+			all = t.refused(ctx, t.recover(ctx, v))
 		} else if kind == ast.Subscription { // it waits for events now
 			releaseSlot()
 		}
 	}()
 	if kind == ast.Subscription {
 		op.Extensions = nil // no longer needed, and they may be long
-	} else if err := requestFrom(ctx).reserve(t.budget, kind); err != nil {
+	} else if err := RequestOf(ctx).reserve(t.budget, kind); err != nil {
 		releaseSlot()
 		return t.refused(ctx, err)
 	}
-	next, ctx := t.exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
+	next, ctx := t.exec.DispatchOperation(RequestOf(ctx).executing(context.WithValue(ctx, subscriptionKey{}, s)), op)
 	if kind == ast.Subscription {
-		return &responses{transport: t, ctx: ctx, kind: kind, next: next, subscription: s, delivery: limit.Delivery{Admission: t.admission}}
+		return &responses{transport: t, ctx: ctx, kind: kind, next: next, subscription: s}
 	}
 	return &responses{transport: t, ctx: ctx, kind: kind, subscription: s, next: func(ctx context.Context) *graphql.Response {
 		defer releaseSlot()
 		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
 		defer cancel()
 		if kind == ast.Query { // what remains to be read is not needed
-			requestFrom(ctx).memory.OnRefuse(cancel)
+			RequestOf(ctx).Memory.OnRefuse(cancel)
 		}
-		return next(ctx)
+		return next(cosmos.WithMemory(ctx, readMemory{RequestOf(ctx).Memory}))
 	}}
 }
 
@@ -153,90 +195,73 @@ func (r *responses) each(send sender, end func(slow bool, err error)) {
 	}
 }
 
-// beginEvent waits until an event may execute and be delivered. The caller calls executed once it has
-// executed, and delivered once it has been delivered. The viewer's slot is acquired first: a
-// subscription that waits for it must not delay other viewers, neither by occupying delivery nor as
-// the one that executes a shared event.
-func (r *responses) beginEvent() (executed, delivered func()) {
-	q := requestFrom(r.ctx)
-	release := q.slot.Acquire(r.ctx)
-	delivered = r.delivery.Begin(r.ctx)
-	q.executed = 0
-	return func() { release(q.executed) }, delivered
-}
-
 // deliver executes the next event, or the operation, and sends its response; nil if there is none.
 func (r *responses) deliver(send sender) (*graphql.Response, error) {
-	executed, delivered := func() {}, func() {}
+	caller := RequestOf(r.ctx)
+	defer caller.sent()
+	release := caller.slot.Acquire(r.ctx) // first: what waits for it must not delay other viewers
 	if r.kind == ast.Subscription {
-		executed, delivered = r.beginEvent()
+		defer r.admission.AcquireEvent(r.ctx)()
 	}
-	defer delivered()
-	q := requestFrom(r.ctx)
-	defer q.sent()
-	var err error
-	if r.kind == ast.Subscription {
-		err = q.reserve(r.budget, r.kind)
-	}
-	var response *graphql.Response
-	if err == nil {
-		response, err = guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
-	}
-	executed()
-	if err != nil {
-		response = r.dispatchError(r.ctx, err)
-	}
+	caller.executed = 0
+	response := r.execute()
+	release(caller.executed)
 	if response == nil {
 		return nil, nil
 	}
 	addSession(r.ctx, r.kind, response)
-	return response, send(response, q.send(response))
+	return response, send(response, caller.send(response))
+}
+
+// execute executes the next event, or the operation.
+func (r *responses) execute() *graphql.Response {
+	response, err := guarded(r.ctx, r.recover, func() (*graphql.Response, error) {
+		if r.kind == ast.Subscription {
+			return r.event()
+		}
+		return r.next(r.ctx), nil
+	})
+	if err != nil {
+		return r.dispatchError(r.ctx, err)
+	}
+	return response
+}
+
+// event executes the next event of a subscription. The generated code neither begins the paths of errors with the
+// field, nor makes data null if the field, which is non-null, failed. Each event has its own waiting time for the
+// session: see cosmos.WithSession.
+func (r *responses) event() (*graphql.Response, error) {
+	caller := RequestOf(r.ctx)
+	if err := caller.reserve(r.budget, r.kind); err != nil {
+		return nil, err
+	}
+	ctx := cosmos.WithMemory(cosmos.WithSession(r.ctx, caller.Session), readMemory{caller.Memory})
+	if !HasStream(ctx) {
+		return r.next(ctx), nil
+	}
+	op := graphql.GetOperationContext(ctx)
+	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
+	response := r.next(graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Subscription", Field: field}))
+	if response != nil && string(response.Data) == `{"`+field.Alias+`":null}` {
+		response.Data = json.RawMessage("null")
+	}
+	return response, nil
 }
 
 // shedLoad refuses requests while the server is overloaded, before it reads their bodies.
-func shedLoad(a *limit.Admission, next http.Handler, m metrics) http.Handler {
+func shedLoad(a *limit.Admission, next http.Handler, refused func()) http.Handler {
 	overloaded := limit.ErrOverloaded
-	refused := m.responses.WithLabelValues(string(typeNone), string(overloaded.Code))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.Shed() == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refused.Inc()
+		refused()
 		h := w.Header()
 		h.Set("Content-Type", mediaJSON+"; charset=utf-8")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Retry-After", "1")
 		writeBody(w, http.StatusServiceUnavailable, fmt.Appendf(nil, `{"errors":[{"message":%q,"extensions":{"code":%q,"requestId":%q,"retryAfterMs":%d}}]}`+"\n",
-			overloaded.Message, overloaded.Code, requestFrom(r.Context()).id, overloaded.RetryAfter.Milliseconds()))
+			overloaded.Message, overloaded.Code, RequestOf(r.Context()).ID, overloaded.RetryAfter.Milliseconds()))
 	})
-}
-
-// subscriptionLimit refuses subscriptions beyond the limit. It is the last to refuse an
-// operation, so that only subscriptions that open count.
-type subscriptionLimit struct{ open *limit.Subscriptions }
-
-var _ graphql.OperationContextMutator = subscriptionLimit{}
-
-func (subscriptionLimit) ExtensionName() string { return "SubscriptionLimit" }
-
-func (subscriptionLimit) Validate(graphql.ExecutableSchema) error { return nil }
-
-// MutateOperationContext implements graphql.OperationContextMutator. The subscription
-// counts until ctx ends, which is the operation's or the request's.
-func (l subscriptionLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	if op.Operation.Operation != ast.Subscription {
-		return nil
-	}
-	r := requestFrom(ctx)
-	key := r.address
-	if r.viewer != "" {
-		key = "viewer " + r.viewer
-	}
-	slot, err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
-	if err != nil {
-		return gqlerror.Wrap(err)
-	}
-	r.slot = slot
-	return nil
 }

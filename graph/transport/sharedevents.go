@@ -1,10 +1,9 @@
-package graph
+package transport
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 
@@ -15,111 +14,7 @@ import (
 	"byline/graph/limit"
 	"byline/store"
 	"byline/store/cosmos/itemcache"
-	"byline/store/live"
 )
-
-// subscription has the event stream of an operation. The stream is closed when the context of the
-// operation ends.
-type subscription struct {
-	mu     sync.Mutex
-	stream stream // guarded by mu; nil before it is opened, and for queries and mutations
-
-	// receive returns the next event, or false if there are no more or ctx has ended. It is set
-	// with stream.
-	receive func(ctx context.Context) (event any, ok bool)
-}
-
-// stream is a *live.Stream of any type.
-type stream interface {
-	Await(func()) bool
-	Err() error
-}
-
-type subscriptionKey struct{}
-
-// streamEvents opens the stream of a subscription. Called again to execute one of its events, it
-// returns that event alone.
-func streamEvents[T any](ctx context.Context, open func() (*live.Stream[T], error)) (<-chan T, error) {
-	if event, ok := ctx.Value(eventContextKey{}).(T); ok {
-		one := make(chan T, 1)
-		one <- event
-		return one, nil
-	}
-	events, err := open()
-	if err != nil {
-		return nil, err
-	}
-	context.AfterFunc(ctx, events.Close)
-	s := ctx.Value(subscriptionKey{}).(*subscription) // no other transport executes subscriptions
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stream = events
-	s.receive = func(ctx context.Context) (any, bool) {
-		select {
-		case event, ok := <-events.Events():
-			return event, ok
-		case <-ctx.Done():
-			return nil, false
-		}
-	}
-	return events.Events(), nil
-}
-
-// hasStream reports whether the subscription that ctx belongs to has been opened. If not, its only
-// response has the error.
-func hasStream(ctx context.Context) bool {
-	s := ctx.Value(subscriptionKey{}).(*subscription)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream != nil
-}
-
-// await reports whether there is no event yet. If so, it calls f when there is one, or when the stream
-// ends.
-func (s *subscription) await(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream != nil && s.stream.Await(f)
-}
-
-// tooSlow reports whether the client has missed events because it was too slow. It is called after
-// the last event.
-func (s *subscription) tooSlow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream != nil && errors.Is(s.stream.Err(), live.ErrTooSlow)
-}
-
-const messageTooSlow = "the client is too slow and has missed events: subscribe again, then query the current state"
-
-// ofSubscription reports whether ctx belongs to a subscription. A refused request may have no operation.
-func ofSubscription(ctx context.Context) bool {
-	return graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation != nil &&
-		graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription
-}
-
-// eventShape completes events as the generated code does not: the paths of errors begin with the
-// field, and data is null if the field, which is non-null, failed.
-type eventShape struct{}
-
-var _ graphql.ResponseInterceptor = eventShape{}
-
-func (eventShape) ExtensionName() string                   { return "EventShape" }
-func (eventShape) Validate(graphql.ExecutableSchema) error { return nil }
-
-// InterceptResponse implements graphql.ResponseInterceptor.
-func (eventShape) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if !ofSubscription(ctx) {
-		return next(ctx)
-	}
-	op := graphql.GetOperationContext(ctx)
-	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
-	response := next(graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Subscription", Field: field}))
-	if response != nil && string(response.Data) == `{"`+field.Alias+`":null}` {
-		response.Data = json.RawMessage("null")
-	}
-	return response
-}
 
 // sharedEvents executes subscriptions. An event for many subscribers with the same selection is executed
 // and encoded once, and they share the bytes, unless the response depends on the viewer or has errors,
@@ -130,6 +25,11 @@ type sharedEvents struct {
 	cache *eventCache
 }
 
+// ShareEvents returns a schema with which subscribers with the same selection share the responses to events.
+func ShareEvents(schema graphql.ExecutableSchema, s *store.Store) graphql.ExecutableSchema {
+	return sharedEvents{ExecutableSchema: schema, store: s, cache: newEventCache()}
+}
+
 // Exec implements graphql.ExecutableSchema.
 func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 	op := graphql.GetOperationContext(ctx)
@@ -137,7 +37,7 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 		return s.ExecutableSchema.Exec(ctx)
 	}
 	refused := s.ExecutableSchema.Exec(ctx) // opens the stream
-	if !hasStream(ctx) {
+	if !HasStream(ctx) {
 		return refused
 	}
 	receive := ctx.Value(subscriptionKey{}).(*subscription).receive
@@ -149,7 +49,7 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 		if !ok {
 			return nil
 		}
-		if caller := requestFrom(ctx); !shares || s.store.Renamed(caller.session) != "" { // the shared response may have the old name
+		if caller := RequestOf(ctx); !shares || s.store.Renamed(caller.Session) != "" { // the shared response may have the old name
 			return s.execute(ctx, event)
 		}
 		return s.respond(ctx, eventKey{event, selection})
@@ -158,7 +58,7 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 
 // respond returns the response to an event, which it executes unless another subscriber has done so.
 func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response {
-	caller := requestFrom(ctx)
+	caller := RequestOf(ctx)
 	e, first := s.cache.get(k)
 	if !first {
 		select {
@@ -166,7 +66,7 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 		case <-ctx.Done():
 			return nil
 		}
-		if e.data == nil || !e.readSet.Valid(caller.session) {
+		if e.data == nil || !e.readSet.Valid(caller.Session) {
 			return s.execute(ctx, k.event)
 		}
 		return s.share(ctx, e)
@@ -183,7 +83,7 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 
 // share returns the response to an event that subscribers share, or a refusal if there is no memory for it.
 func (s sharedEvents) share(ctx context.Context, e *eventResponse) *graphql.Response {
-	if err := requestFrom(ctx).share(&e.held, len(e.data)); err != nil {
+	if err := RequestOf(ctx).share(&e.held, len(e.data)); err != nil {
 		graphql.AddError(ctx, err)
 		return &graphql.Response{}
 	}
@@ -195,7 +95,7 @@ type eventContextKey struct{}
 // execute executes an event.
 func (s sharedEvents) execute(ctx context.Context, event any) *graphql.Response {
 	began := time.Now()
-	defer func() { requestFrom(ctx).executed = time.Since(began) }()
+	defer func() { RequestOf(ctx).executed = time.Since(began) }()
 	return s.ExecutableSchema.Exec(context.WithValue(ctx, eventContextKey{}, event))(ctx)
 }
 

@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"bufio"
@@ -92,7 +92,7 @@ func (d dialect) older() bool { return d.next == "data" }
 // Do upgrades the request. It serves the connection in a new goroutine, so that an idle
 // connection does not retain the request.
 func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
-	if err := t.requests.AdmitAddress(requestFrom(r.Context()).address); err != nil {
+	if err := t.requests.AdmitAddress(RequestOf(r.Context()).address); err != nil {
 		prepare(w.Header(), r)
 		t.writeError(w, r, mediaResponse, err) // no client reads more than the status
 		return
@@ -106,8 +106,8 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
 		return // Accept has responded: not an upgrade, or another origin
 	}
 	conn.SetReadLimit(limit.MaxBody)
-	s := &socket{transport: t.transport, conn: conn, network: lean.conn, address: requestFrom(r.Context()).address,
-		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: requestFrom(r.Context()).meter.Detail, running: map[string]*operation{}}
+	s := &socket{transport: t.transport, conn: conn, network: lean.conn, address: RequestOf(r.Context()).address,
+		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: RequestOf(r.Context()).Meter.Detail, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
 		s.serve()
@@ -190,8 +190,8 @@ func (s *socket) next(ctx context.Context, late *time.Timer) bool {
 func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			_ = s.dispatchError(s.ctx, caught(v)) // logs it
-			more = s.refuse(closeInternal, messageInternal)
+			response := s.dispatchError(s.ctx, s.recover(s.ctx, v)) // logs it
+			more = s.refuse(closeInternal, response.Errors[0].Message)
 		}
 	}()
 	slow := time.AfterFunc(messageTimeout, func() { s.conn.CloseNow() })
@@ -326,8 +326,8 @@ func (s *socket) init(m message) bool {
 			s.cost = detail
 		}
 	}
-	caller := &request{}
-	if err := s.authenticate(s.ctx, caller, h); err != nil {
+	caller := &Request{}
+	if err := s.signIn(s.ctx, caller, h); err != nil {
 		code := closeForbidden
 		if c := blog.CodeOf(err); c == blog.Unavailable || c == blog.Canceled {
 			code = closeVerifierDown
@@ -339,7 +339,7 @@ func (s *socket) init(m message) bool {
 		return s.refuseInit(closeForbidden, err)
 	}
 	s.upgrade = nil
-	s.viewer, s.moderator, s.acknowledged = caller.viewer, caller.moderator, true
+	s.viewer, s.moderator, s.acknowledged = caller.viewer, caller.Moderator, true
 	if !caller.expires.IsZero() {
 		s.expiry = time.AfterFunc(time.Until(caller.expires), func() { s.close(closeForbidden, messageExpired) })
 	}
@@ -349,13 +349,13 @@ func (s *socket) init(m message) bool {
 // refuseInit closes a connection that is not acknowledged. A client of the older protocol does not read the
 // code of the close frame, and reconnects until the application ends it: connection_error is what the
 // application gets. The newer protocol has no such message.
-func (s *socket) refuseInit(code websocket.StatusCode, err error) bool {
-	refused := classify(err)
+func (s *socket) refuseInit(status websocket.StatusCode, err error) bool {
+	code, message := s.classify(err)
 	if s.dialect.older() {
-		payload := map[string]any{"message": refused.message, "extensions": map[string]any{"code": refused.code}}
+		payload := map[string]any{"message": message, "extensions": map[string]any{"code": code}}
 		_ = s.write("connection_error", "", appendJSON(nil, payload)) // the client may be gone
 	}
-	return s.refuse(code, refusal.Truncate(refused.message, 120))
+	return s.refuse(status, refusal.Truncate(message, 120))
 }
 
 // subscribe starts an operation.
@@ -368,8 +368,8 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	caller := &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session, size: len(m.ID) + len(m.Payload), meter: cost.Meter{Detail: s.cost}}
-	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), caller))
+	caller := &Request{ID: newRequestID(), viewer: s.viewer, Moderator: s.moderator, address: s.address, Session: s.session, size: len(m.ID) + len(m.Payload), Meter: cost.Meter{Detail: s.cost}}
+	ctx, cancel := context.WithCancel(caller.Begin(graphql.StartOperationTrace(s.ctx)))
 	op := &operation{cancel}
 	s.mu.Lock()
 	_, taken := s.running[m.ID]
@@ -424,7 +424,7 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		if responses.ctx.Err() != nil {
 			return nil // the client has ended it, and may reuse the id
 		}
-		if requestFrom(responses.ctx).full {
+		if RequestOf(responses.ctx).noMemory() {
 			s.close(closeTooSlow, limit.ErrTooManyResponses.Message)
 			return limit.ErrTooManyResponses
 		}

@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"bytes"
@@ -67,13 +67,13 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer in.release()
-	caller := requestFrom(r.Context())
+	caller := RequestOf(r.Context())
 	defer caller.sent()
 	if cached := t.cache.get(r, in); cached != nil {
 		if err := caller.reserve(t.budget, ast.Query); err != nil {
 			t.writeError(w, r, media, err)
 		} else if t.share(w, r, media, cached) {
-			t.cache.observe(r, cached)
+			t.cache.hit(r.Context(), cached.operation, cached.predicted)
 			cached.write(w, r)
 		}
 		return
@@ -83,7 +83,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 		t.writeError(w, r, media, err)
 		return
 	}
-	if token := caller.session.Token(); token != "" {
+	if token := caller.Session.Token(); token != "" {
 		h.Set(sessionHeader, token)
 	}
 	if cached := t.cache.add(r, in, response); cached == nil {
@@ -96,7 +96,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 // share takes the memory of a response into that of a cached one, and refuses the request if there is not
 // enough.
 func (t httpTransport) share(w http.ResponseWriter, r *http.Request, media string, cached *cachedResponse) bool {
-	err := requestFrom(r.Context()).share(&cached.held, len(cached.body))
+	err := RequestOf(r.Context()).share(&cached.held, len(cached.body))
 	if err != nil {
 		t.writeError(w, r, media, err)
 	}
@@ -115,20 +115,20 @@ func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in reque
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		return in, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refusal.Input("", "use GET or POST")}
 	}
-	if err := t.requests.AdmitAddress(requestFrom(ctx).address); err != nil {
+	if err := t.requests.AdmitAddress(RequestOf(ctx).address); err != nil {
 		return in, err
 	}
-	if err := t.authenticate(ctx, requestFrom(ctx), r.Header); err != nil {
+	if err := t.signIn(ctx, RequestOf(ctx), r.Header); err != nil {
 		return in, err
 	}
-	if err := t.requests.AdmitViewer(requestFrom(ctx).viewer); err != nil {
+	if err := t.requests.AdmitViewer(RequestOf(ctx).viewer); err != nil {
 		return in, err
 	}
 	session, err := openSession(r.Header, t.store)
 	if err != nil {
 		return in, &httpError{status: http.StatusBadRequest, err: err}
 	}
-	requestFrom(ctx).session = session
+	RequestOf(ctx).Session = session
 	if r.Method == http.MethodGet {
 		return requestBody{"?" + r.URL.RawQuery, func() {}}, nil
 	}
@@ -148,7 +148,7 @@ func (t httpTransport) execute(r *http.Request, in requestBody) (*graphql.Respon
 		releaseSlot()
 		return nil, &httpError{status: http.StatusNotAcceptable, err: refusal.Input("", "subscribe over WebSocket, or with %s as the first media type in the Accept header", mediaEvents)}
 	case ast.Query:
-		caller := requestFrom(ctx)
+		caller := RequestOf(ctx)
 		caller.readSet, caller.operation = &itemcache.ReadSet{}, strings.Clone(op.Operation.Name) // does not retain the document
 	}
 	all := t.dispatch(ctx, op, releaseSlot)
@@ -188,7 +188,7 @@ func (t httpTransport) operation(r *http.Request, in requestBody) (_ *graphql.Op
 		return nil, nil, badRequest("query", "query is missing")
 	}
 	params.ReadTime.End = graphql.Now()
-	caller := requestFrom(ctx)
+	caller := RequestOf(ctx)
 	caller.size, caller.registers = len(in.text), params.Query != "" && params.Extensions[document.PersistedKey] != nil
 
 	op, errs := t.prepareOperation(ctx, params)

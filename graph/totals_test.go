@@ -1,0 +1,66 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A list's totalCount is the post's count, without a read of its own.
+func TestTotalCounts(t *testing.T) {
+	b := smallBlog(t, Options{})
+	const counts = `{"post":{"commentCount":2,"comments":{"totalCount":2,"edges":[{"node":{"content":"All of them."}}]},"likes":{"totalCount":1}}}`
+	for _, format := range []string{`{ %s }`, `query($yes: Boolean = true) { %s }`} {
+		query := fmt.Sprintf(format, `post(id: "<post:engines>") { commentCount comments(first: 1) { totalCount edges { node { content } } } likes { totalCount } }`)
+		if strings.Contains(format, "$yes") {
+			query = strings.Replace(query, "commentCount ", "commentCount @include(if: $yes) ", 1)
+		}
+		if a := post(t, b, "", b.fill(query), nil); string(a.Data) != counts {
+			t.Errorf("got %s, want data %s", a.body, counts)
+		}
+	}
+	for query, want := range map[string]int{
+		`{ post(id: "<post:moths>") { comments { edges { cursor } } } }`:                                       1,
+		`{ post(id: "<post:moths>") { comments { totalCount edges { cursor } } } }`:                            2, // the post, too
+		`{ post(id: "<post:moths>") { title comments { totalCount edges { cursor } } likes { totalCount } } }`: 3,
+		`{ feed(first: 2) { edges { node { comments(first: 1) { totalCount edges { cursor } } } } } }`:         3,
+	} {
+		b.wire.reset()
+		if a := post(t, b, "", b.fill(query), nil); a.code() != "" || len(b.wire.seen()) != want {
+			t.Errorf("%s: %v, want %d requests", query, b.wire.seen(), want)
+		}
+	}
+}
+
+// postCount is one query for each user that is in the response, and is cached until the user publishes or deletes.
+func TestPostCount(t *testing.T) {
+	b := smallBlog(t, Options{})
+	i := newInstanceOn(t, b, b.wire, "one", 5*time.Millisecond)
+	check := func(what, query, want string, queries int) {
+		t.Helper()
+		b.wire.reset()
+		a := post(t, i, "demo:ada", b.fill(query), nil)
+		got := 0
+		for _, request := range b.wire.seen() {
+			if request == "query users" {
+				got++
+			}
+		}
+		if string(a.Data) != want || got != queries {
+			t.Errorf("%s: %s with %d queries, want %s with %d", what, a.body, got, want, queries)
+		}
+	}
+	check("first", `{ viewer { postCount } }`, `{"viewer":{"postCount":2}}`, 1)
+	check("cached", `query Other { viewer { postCount } }`, `{"viewer":{"postCount":2}}`, 0)
+	check("of two fields", `{ post(id: "<post:nanoseconds>") { author { postCount } } user(id: "<user:grace>") { postCount } }`,
+		`{"post":{"author":{"postCount":2}},"user":{"postCount":2}}`, 1)
+	check("unknown user", `{ user(id: "`+userGlobalID("nobody")+`") { postCount } }`, `{"user":null}`, 0)
+	check("a post", `mutation { createPost(input: {title: "third", content: "x"}) { post { author { postCount } } } }`,
+		`{"createPost":{"post":{"author":{"postCount":3}}}}`, 1)
+	check("after a post", `{ viewer { postCount } }`, `{"viewer":{"postCount":3}}`, 0)
+	if a := post(t, i, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:notes>"}) { deletedPostId } }`), nil); a.code() != "" {
+		t.Fatal(a.body)
+	}
+	check("after a deletion", `{ viewer { postCount } }`, `{"viewer":{"postCount":2}}`, 1)
+}

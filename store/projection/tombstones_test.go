@@ -1,0 +1,83 @@
+package projection_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"byline/internal/waittest"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/projection"
+)
+
+// Verify reports tombstones with the type of what was deleted, as version 0.1 wrote, in all containers, and Repair
+// converts them.
+func TestVerify_FormerTombstones(t *testing.T) {
+	w := newWorld(t)
+	stop := w.Start()
+	ada := w.AddUser("ada")
+	p, gone := w.AddPost(ada, "post"), w.AddPost(ada, "deleted")
+	c := w.AddComment(ada, p, "deleted")
+	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.DeletePost(t.Context(), ada.ID, gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, func() error {
+		if found := w.Differences(0); found != nil {
+			return fmt.Errorf("%+v", found)
+		}
+		return w.CaughtUp()
+	})
+	stop()
+	w.Clock.Millis.Add(61_000)
+	stored := func(container, partition, id string) string {
+		of, err := w.Account.Container(w.Database, container)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := of.Read(t.Context(), cosmos.Key{Partition: partition, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(r.Value)
+	}
+	tombstones := []struct{ container, partition, id, typ string }{
+		{"posts", p.ID, c.ID, blog.TypeDeletedComment}, {"posts", gone.ID, gone.ID, blog.TypeDeletedPost},
+		{"users", ada.ID, gone.ID, blog.TypeDeletedPost}, {"feed", "post", gone.ID, "post"},
+	}
+	for _, at := range tombstones {
+		if item := stored(at.container, at.partition, at.id); !strings.Contains(item, `"type":"`+at.typ+`"`) ||
+			strings.Contains(item, "creationDate") == (at.container == "feed") {
+			t.Errorf("%s: %s", at.container, item)
+		}
+	}
+	w.Corrupt("posts", p.ID, c.ID, "/type", "comment")
+	w.Corrupt("posts", gone.ID, gone.ID, "/type", "post")
+	w.Corrupt("users", ada.ID, gone.ID, "/type", "post")
+	w.Corrupt("feed", "post", gone.ID, "/creationDate", gone.CreatedAt)
+
+	found := w.Differences(0)
+	kinds := map[projection.Kind]int{}
+	for _, d := range found {
+		kinds[d.Kind]++
+	}
+	if len(found) != 4 || kinds[projection.Tombstone] != 2 || kinds[projection.Summary] != 1 || kinds[projection.FeedEntry] != 1 {
+		t.Errorf("found %+v", found)
+	}
+	for _, d := range found {
+		if err := w.Views().Repair(t.Context(), d); err != nil {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	if left := w.Differences(0); left != nil {
+		t.Errorf("left: %+v", left)
+	}
+	for _, at := range tombstones {
+		if item := stored(at.container, at.partition, at.id); !strings.Contains(item, `"type":"`+at.typ+`"`) || !strings.Contains(item, `"deleted":true`) {
+			t.Errorf("%s is not converted: %s", at.container, item)
+		}
+	}
+}
