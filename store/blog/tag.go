@@ -28,8 +28,16 @@ func NormalizeTag(text string) (tag string, ok bool) {
 		return "", false
 	}
 	// As in section 3.13 of the Unicode Standard, canonical caseless matching.
-	tag = norm.NFC.String(cases.Fold().String(norm.NFD.String(text)))
+	tag = norm.NFC.String(strings.Map(foldCherokee, cases.Fold().String(norm.NFD.String(text))))
 	return tag, isTag(tag)
+}
+
+// foldCherokee completes cases.Fold, which swaps the cases of Cherokee letters. Unicode folds them to upper case.
+func foldCherokee(c rune) rune {
+	if unicode.Is(unicode.Cherokee, c) {
+		return unicode.ToUpper(c)
+	}
+	return c
 }
 
 // isTag reports whether a normalized text is a tag.

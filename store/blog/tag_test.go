@@ -14,8 +14,9 @@ func TestNormalizeTag(t *testing.T) {
 		"Go":                      "go",
 		"c-sharp-12":              "c-sharp-12",
 		"GRÖẞE":                   "grösse",
-		"Gro\u0308sse":            "grösse", // decomposed
-		"हिन्दी":                  "हिन्दी", // letters with marks
+		"Gro\u0308sse":            "grösse",       // decomposed
+		"हिन्दी":                  "हिन्दी",       // letters with marks
+		"\uab70\u13a0":            "\u13a0\u13a0", // both cases of a Cherokee letter
 		"日本語":                     "日本語",
 		"𠀀":                       "𠀀", // beyond the basic plane
 		"٣":                       "٣",
