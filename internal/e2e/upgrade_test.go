@@ -23,10 +23,10 @@ import (
 // upgradeFrom is the environment variable with the file of a byline of an earlier version.
 const upgradeFrom = "BYLINE_TEST_UPGRADE_FROM"
 
-// TestUpgrade_VersionsServeSideBySide replaces the instances of an earlier version one after the other, then goes back to
-// it, and upgrades again, while clients write and the engine injects chaosFault. Every instance exits with status 0, every
-// acknowledged write is stored exactly once, and after a rebuild every projection becomes equal to its source. Before, composite indexes that
-// this version needs are added, as docs/deploy.md says.
+// TestUpgrade_VersionsServeSideBySide replaces the instances of an earlier version one after the other, then goes back
+// to it, and upgrades again, while clients write and the engine injects chaosFault. Every instance exits with status 0,
+// every acknowledged write is stored exactly once, and after a rebuild every projection becomes equal to its source.
+// Before, composite indexes that this version needs are added, as docs/deploy.md says.
 func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 	earlier := os.Getenv(upgradeFrom)
 	if earlier == "" {
