@@ -143,7 +143,7 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 		e.objects(&out, f, store.ManyUsers, store.ManyPosts, graphql.CoerceList(f.field.ArgumentMap(e.variables)["ids"])...)
 		return out
 	}
-	a := fields.Lookup(f.field.ObjectDefinition.Name, f.field.Name).Access
+	a := rowOf(f.field, e.variables).Access
 	out.Pattern = string(a.Pattern)
 	for _, r := range a.Requests {
 		kind := r.Kind
@@ -202,6 +202,14 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 		return e.feed("each of ")
 	case source == fields.Object:
 		return e.partitionOfObject(f.in)
+	case source == fields.TopTags:
+		return blog.TopTagsKey
+	case source == fields.MonthOfAll:
+		return blog.AllPosts.Partition("<month>")
+	case source == fields.TagTimeline:
+		return e.timeline(f).Key()
+	case source == fields.MonthOfTag && f.in.field.Name == "tag":
+		return e.timeline(f.in).Partition("<month>")
 	case source == "username", source == "input.username":
 		return "username:" + strings.ToLower(e.argument(f.field, string(source)))
 	case source == "slug":
@@ -219,6 +227,15 @@ func (e explainer) feed(which string) string {
 		return all[0]
 	}
 	return "(" + which + all[0] + " to " + all[len(all)-1] + ")"
+}
+
+// timeline returns the timeline of the tag that a field selects by name.
+func (e explainer) timeline(f *fieldCost) blog.Timeline {
+	name := e.argument(f.field, "name")
+	if tag, ok := blog.NormalizeTag(name); ok {
+		return blog.TagTimeline(tag)
+	}
+	return blog.TagTimeline("") + blog.Timeline(name)
 }
 
 // partitionOfObject returns the partition key of a field's object, or its source.

@@ -179,6 +179,9 @@ func patchAll(p *blog.Post) cosmos.Patch {
 		o.Set("/editDate", *short.UpdatedAt)
 	}
 	o.Set("/version", short.Version)
+	if len(p.Tags)+len(p.FormerTags) > 0 {
+		o.Set("/tags", append([]string{}, p.Tags...))
+	}
 	return o
 }
 

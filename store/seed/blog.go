@@ -139,6 +139,7 @@ func (b *Blog) Thread(user, number int) store.Thread {
 	if b.Markdown {
 		t.Post.Content = inMarkdown(t.Post.Content, number)
 	}
+	t.Post.Tags = topic.tags
 	for i := range t.Comments {
 		name := b.username(upTo(f, b.Users-1))
 		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, AuthorID: b.UserID(name), AuthorUsername: name,
