@@ -33,7 +33,7 @@ func (v *Views) scannedFeed(ctx context.Context, read *verifier) ([]Difference, 
 	}
 	found, newest := feed.suspects(), read.newest()
 	former, err := readPages[placedEntry](ctx, "read feed", v.feed, cosmos.Query{AllPartitions: true,
-		Text: "SELECT c.type, c.id FROM c WHERE " + newestPosts + " AND IS_DEFINED(c.deleted) AND IS_DEFINED(c.creationDate)"})
+		Text: "SELECT c.type, c.id FROM c WHERE IS_DEFINED(c.deleted) AND IS_DEFINED(c.creationDate)"})
 	if err != nil {
 		return nil, err
 	}
