@@ -54,7 +54,7 @@ func TestExport(t *testing.T) {
 	s := start(t, "--data", data, "--no-demo")
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
 	s.Do("grace", createUser, map[string]any{"name": "grace"})
-	post := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": strings.Repeat("long ", 1_000)}), "createPost.post.id")
+	post := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": strings.Repeat("long ", 2_000)}), "createPost.post.id")
 	s.Do("ada", createComment, map[string]any{"post": post, "content": "by ada"})
 	s.Do("grace", createComment, map[string]any{"post": post, "content": "by grace"})
 	s.Do("ada", updateUser, map[string]any{"name": "Countess"})

@@ -422,7 +422,8 @@ func TestRepair_DuplicateUsername(t *testing.T) {
 func TestRepair_ConcurrentText(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
-		const orphan = `{"id":"text","postId":"p1","type":"text","userId":"u1","content":"x","textDigest":%q}`
+		long := strings.Repeat("x", blog.InlineText+1)
+		orphan := `{"id":"text","postId":"p1","type":"text","userId":"u1","content":"` + long + `","textDigest":%q}`
 		w.Upsert("posts", "p1", fmt.Sprintf(orphan, "old"))
 		var deletes atomic.Int64
 		w.Wire.Intercept(func(r *http.Request) error {
