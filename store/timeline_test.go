@@ -140,7 +140,10 @@ func readAll(t *testing.T, list listOfPosts, n int, after func(pages int, r *req
 // a seam: between two months, or where the newest posts end. While others publish, edit and delete posts, no post comes twice,
 // and none that exists all the time is missing.
 func TestTimelines_Paging(t *testing.T) {
-	const n = 2000
+	n := 2000
+	if testing.Short() {
+		n = 400
+	}
 	w := newWorld(t)
 	ada, posts := addPosts(w, "ada", n, time.Date(2025, 12, 1, 0, 0, 0, 0, time.UTC), storetest.Epoch(), func(i int) []string {
 		if i%4 == 0 {
@@ -239,6 +242,7 @@ func (w *world) noDifferences(t *testing.T) {
 // The refill of the feed after deletions costs the same in a blog of any size.
 func TestTimelines_Refill(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it compares charges")
+	longtest.Heavy(t)
 	sizes := []int{400, 1200}
 	if longtest.Enabled() {
 		sizes = append(sizes, 20_000)
@@ -282,9 +286,9 @@ func TestTimelines_Refill(t *testing.T) {
 
 // A deleted user leaves no entry, no month, no tag and no count.
 func TestTimelines_DeletedUser(t *testing.T) {
-	n := 300
-	if longtest.Enabled() {
-		n = 5000
+	n := longtest.Pick(300, 5000)
+	if testing.Short() {
+		n = 100
 	}
 	w := newWorld(t)
 	grace := w.AddUser("grace")
@@ -434,6 +438,7 @@ func TestTimelines_OutdatedEntries(t *testing.T) {
 // A database of an earlier version, whose leases have checkpoints and whose feed container has the newest posts only, serves
 // them as before, and all after a rebuild.
 func TestTimelines_EarlierVersion(t *testing.T) {
+	longtest.Heavy(t)
 	const n = 260
 	w := newWorld(t)
 	ada, posts := addPosts(w, "ada", n, storetest.Epoch().Add(-40*24*time.Hour), storetest.Epoch(), func(int) []string { return nil })
