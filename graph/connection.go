@@ -141,8 +141,8 @@ func keysOf[T any](items []T, key func(T) string) []string {
 //
 // is not read. Its list is: a page that is not empty proves that the parent exists, and a
 // reference, a struct with only the id, suffices. The list's resolver then finds the page in
-// the memo of the response. The totalCount of a list is on the post, which is then read. Only if the page is empty is the parent read, to distinguish an
-// empty list from an unknown parent.
+// the memo of the response. Only if the page is empty is the parent read, to distinguish an
+// empty list from an unknown parent. If the totalCount of the list is selected, the post is read, which has it.
 
 // post reads a post, or returns a reference to it if the current field needs no more. It
 // returns nil for an unknown post. While users are being deleted, a page does not prove that

@@ -14,8 +14,8 @@ const firstDate = "0"
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
 	const op = "list feed"
 	ctx = s.beginRead(ctx, Q6)
-	l := list[blog.Post]{op: op, container: s.feed, key: "type", partition: blog.TypePost, copies: s.feedPartitions,
-		limit: blog.FeedServed, since: firstDate,
+	l := list[blog.Post]{op: op, container: s.feed, key: "type", partition: blog.TypePost,
+		copies: s.feedPartitions, limit: blog.FeedServed, since: firstDate,
 		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost}
 	p.Order = NewestFirst
 	page, err := l.page(ctx, p)

@@ -101,9 +101,9 @@ func (n NewPost) Validate() error {
 	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkTags(op, n.Tags), checkKey(op, n.Key))
 }
 
-// CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the author sees the post at once;
-// if that fails, the projections do it. Forbidden if the author has no user yet, Conflict if
-// the idempotency key was used for another post, or for one that was deleted.
+// CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the
+// author sees the post at once; if that fails, the projections do it. Forbidden if the author has no user yet, Conflict
+// if the idempotency key was used for another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	const op = "create post"
 	ctx = s.account.Begin(ctx, C2)

@@ -257,10 +257,12 @@ var likeFields = encoders[*blog.Like]{
 	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 
-// listField encodes a page of a list, which the plan reads before it encodes. total returns the length of the list; nil if the
-// connection has none.
-func listField[P, T any](typeName string, of encoders[T], read func(context.Context, Source, P, store.Paging) (*store.Page[T], error),
-	total func(P) int32) func(*compiler, graphql.CollectedField) encoder[P] {
+// listField encodes a page of a list, which the plan reads before it encodes. total returns the length of the list; nil
+// if the connection has none.
+func listField[P, T any](
+	typeName string, of encoders[T],
+	read func(context.Context, Source, P, store.Paging) (*store.Page[T], error), total func(P) int32,
+) func(*compiler, graphql.CollectedField) encoder[P] {
 	return func(c *compiler, f graphql.CollectedField) encoder[P] {
 		if c.inList {
 			c.uncovered = true

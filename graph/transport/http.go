@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"io"
-	"mime"
-	"net/url"
-	"os"
-	"unicode/utf8"
-
 	"context"
 	"errors"
+	"io"
+	"mime"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
-
-	"byline/store/cosmos/itemcache"
+	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
 	jsonv2 "github.com/go-json-experiment/json"
@@ -25,6 +22,7 @@ import (
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store/blog"
+	"byline/store/cosmos/itemcache"
 )
 
 // The media types of responses.
@@ -96,7 +94,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 // returns false if there is not enough.
 func (t httpTransport) writeCached(w http.ResponseWriter, r *http.Request, media string, cached *cachedResponse) bool {
 	body := t.cache.encoded(cached, r)
-	if err := RequestOf(r.Context()).share(&body.held, len(body.bytes)); err != nil {
+	if err := RequestOf(r.Context()).share(&body.held, cap(body.bytes)); err != nil {
 		t.writeError(w, r, media, err)
 		return false
 	}

@@ -126,7 +126,7 @@ func write(w http.ResponseWriter, r *http.Request, status int, response *graphql
 		return
 	}
 	e := &encodedBody{coding: chosen, bytes: chosen.compress(body...)}
-	caller.Memory.Resize(len(e.bytes))
+	caller.Memory.Resize(cap(e.bytes))
 	e.write(w, status)
 }
 

@@ -10,21 +10,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"byline/store/cosmos/itemcache"
-
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/maypok86/otter/v2"
 
 	"byline/graph/cost"
 	"byline/graph/limit"
 	"byline/store"
+	"byline/store/cosmos/itemcache"
 	"byline/store/cosmos/session"
 )
 
 // responseCache caches the responses to queries over HTTP, by the text of the request, which
 // is not even parsed on a hit. A response is valid while nothing in its read set has changed.
-// A response that depends on the viewer is cached for that viewer alone. Responses with errors or
-// with a cost report are not cached: their queries execute, on cached items.
+// A response that depends on the viewer is cached for that viewer alone, and for the role of their token. Responses with
+// errors or with a cost report are not cached: their queries execute, on cached items.
 type responseCache struct {
 	store   *store.Store
 	entries *otter.Cache[cacheKey, *cachedResponse] // nil: nothing is cached
@@ -37,8 +36,14 @@ type cacheKey struct {
 	text   string // as received
 }
 
-// viewerKey is the cacheKey.viewer of a response to one viewer alone, "" if anonymous.
-func viewerKey(viewer string) string { return "viewer " + viewer }
+// viewerKey is the cacheKey.viewer of a response to the viewer of r alone. It has the role, which is of the token: the
+// next token of the same viewer may have another.
+func viewerKey(r *Request) string {
+	if r.Moderator {
+		return "moderator " + r.viewer
+	}
+	return "viewer " + r.viewer
+}
 
 // cachedResponse is a response without errors.
 type cachedResponse struct {
@@ -77,13 +82,16 @@ const (
 )
 
 // newResponseCache returns a cache of so many bytes, 0 for none. It calls hit for each hit.
-func newResponseCache(s *store.Store, bytes int, hit func(ctx context.Context, operation string, predicted float64)) *responseCache {
+func newResponseCache(
+	s *store.Store, bytes int, hit func(ctx context.Context, operation string, predicted float64),
+) *responseCache {
 	c := &responseCache{store: s, hit: hit}
 	if bytes > 0 {
 		c.entries = otter.Must(&otter.Options[cacheKey, *cachedResponse]{
 			MaximumWeight: uint64(bytes),
 			Weigher: func(k cacheKey, cached *cachedResponse) uint32 {
-				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cached.bytes() + entryBytes + cached.readSet.Bytes())
+				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cached.bytes() + entryBytes +
+					cached.readSet.Bytes())
 			},
 		})
 	}
@@ -93,7 +101,8 @@ func newResponseCache(s *store.Store, bytes int, hit func(ctx context.Context, o
 // get returns the cached response to a request, nil if it is missing or may be stale.
 func (c *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
 	caller := RequestOf(r.Context())
-	if c.entries == nil || caller.Meter.Detail != cost.None || len(in.text) > maxCacheKey || c.store.Renamed(caller.Session) != "" {
+	if c.entries == nil || caller.Meter.Detail != cost.None || len(in.text) > maxCacheKey ||
+		c.store.Renamed(caller.Session) != "" {
 		return nil // responses may have the old name
 	}
 	if !c.store.DeletionsKnown() {
@@ -104,7 +113,7 @@ func (c *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
 	}
 	cached := c.find(cacheKey{"", in.text}, caller.Session)
 	if cached == nil { // or it depends on the viewer
-		cached = c.find(cacheKey{viewerKey(caller.viewer), in.text}, caller.Session)
+		cached = c.find(cacheKey{viewerKey(caller), in.text}, caller.Session)
 	}
 	return cached
 }
@@ -126,7 +135,8 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 		return nil
 	}
 	personal := caller.personal.Load()
-	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == "" // the request has the hash or id of the document
+	// Without its text, the request has the hash or id of the document.
+	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == ""
 	cached := &cachedResponse{plain: encodedBody{bytes: encode(response)}, readSet: caller.readSet}
 	if public {
 		cached.tag = tagOf(cached.plain.bytes)
@@ -136,7 +146,7 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 	}
 	k := cacheKey{text: in.text}
 	if personal {
-		k.viewer = viewerKey(caller.viewer)
+		k.viewer = viewerKey(caller)
 	}
 	cached.key, cached.operation, cached.predicted = k, caller.operation, caller.Meter.Prediction()
 	c.entries.Set(k, cached)
