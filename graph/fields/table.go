@@ -155,7 +155,12 @@ var Table = map[string]map[string]Field{
 		},
 		"updatePost": { // C2
 			Price: Price{Each: 33.5, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
-			Access: Access{store.C2, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition}}},
+			Access: Access{store.C2, []Request{
+				{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
+				// of a post with tags
+				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
+				{cosmos.KindPointRead, "feed", EachFeedPartition}, {cosmos.KindReplace, "feed", EachFeedPartition},
+			}},
 		},
 		"deletePost": {
 			Price: Price{Each: 36.4, FeedPartition: 11.3}, Rule: []Relation{Author, Moderator},
