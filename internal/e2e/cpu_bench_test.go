@@ -307,8 +307,8 @@ func (s *cpuSide) do(t testing.TB, user string, body []byte) []byte {
 	return text
 }
 
-// exchange sends a request with more headers, and returns its response, also as it was received; nil if the request
-// failed.
+// exchange sends a request with more headers, and returns the text of its response and the response on the wire; nil if
+// the request failed.
 func (s *cpuSide) exchange(t testing.TB, user string, body []byte, more map[string]string) ([]byte, *readyResponse) {
 	r, err := http.NewRequest(http.MethodPost, s.root+"/graphql", bytes.NewReader(body))
 	if err != nil {
