@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"byline/graph/auth"
+	"byline/graph/globalid"
 	"byline/graph/plan"
 	"byline/graph/transport"
 	"byline/internal/secrettest"
@@ -95,6 +96,7 @@ func TestPlans(t *testing.T) {
 		"only a total count":     {`{ post(id: "<post:notes>") { comments { totalCount } } }`, true},
 		"lists side by side":     {`{ post(id: "<post:moths>") { title a: comments(first: 1) { edges { cursor } } comments { edges { cursor } } likes { edges { cursor } } } }`, true},
 		"a tag":                  {`{ tag(name: "Machines") { __typename name postCount posts(first: 1) { edges { cursor node { title tags viewerHasLiked } } pageInfo { hasNextPage } } } }`, true},
+		"a tag by its id":        {`{ node(id: "` + globalid.OfTag("machines").String() + `") { __typename id ... on Tag { name postCount posts(first: 1) { edges { node { title } } } } } }`, true},
 		"no tag":                 {`{ tag(name: "no tag") { name } }`, true},
 		"the most used tags":     {`{ tags(first: 2) { name postCount posts { edges { node { title } } } } }`, false},
 		"feed":                   {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},

@@ -431,6 +431,10 @@ func (r *subscriptionResolver) CommentChanged(ctx context.Context, postID string
 	return transport.Subscribe(ctx, func() (*live.Stream[*live.CommentChange], error) { return r.store.CommentChanges(ctx, postID) })
 }
 
+func (r *tagResolver) ID(ctx context.Context, obj *store.Tag) (string, error) {
+	return tagGlobalID(obj), nil
+}
+
 func (r *tagResolver) Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error) {
 	page, err := r.tagPostPage(ctx, obj, plan.PagingOf(first, after, nil))
 	if err != nil {

@@ -161,8 +161,8 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 	for _, v := range ids {
 		text, given := v.(string)
 		if !given { // a variable without a value
-			out.Pattern = "Q1, Q2, oneComment or oneLike"
-			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users or posts", e.argument(f.field, "id")}}
+			out.Pattern = "Q1, Q2, oneComment, oneLike or oneTag"
+			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users, posts or feed", e.argument(f.field, "id")}}
 			return
 		}
 		if id, err := globalid.Parse(text); err == nil {
@@ -174,7 +174,7 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 		kind      globalid.Kind
 		pattern   cosmos.Pattern
 		container string
-	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"}, {globalid.Like, store.OneLike, "posts"}} {
+	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"}, {globalid.Like, store.OneLike, "posts"}, {globalid.Tag, store.OneTag, "feed"}} {
 		found := of[k.kind]
 		if len(found) == 0 {
 			continue
@@ -191,7 +191,13 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 	out.Pattern = strings.Join(patterns, ", ")
 }
 
-func partitionOf(id globalid.ID) string { return cmp.Or(id.Parent, id.Key) }
+// partitionOf returns the partition key of the item that an id names.
+func partitionOf(id globalid.ID) string {
+	if id.Kind == globalid.Tag {
+		return blog.TagTimeline(id.Key).Key()
+	}
+	return cmp.Or(id.Parent, id.Key)
+}
 
 // partition returns the value of a partition key, or its source.
 func (e explainer) partition(f *fieldCost, source fields.Partition) string {

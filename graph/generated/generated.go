@@ -212,6 +212,7 @@ type ComplexityRoot struct {
 	}
 
 	Tag struct {
+		ID        func(childComplexity int) int
 		Name      func(childComplexity int) int
 		PostCount func(childComplexity int) int
 		Posts     func(childComplexity int, first *int32, after *string) int
@@ -319,6 +320,8 @@ type SubscriptionResolver interface {
 	CommentChanged(ctx context.Context, postID string) (<-chan *live.CommentChange, error)
 }
 type TagResolver interface {
+	ID(ctx context.Context, obj *store.Tag) (string, error)
+
 	Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error)
 }
 type UserResolver interface {
@@ -1075,6 +1078,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Subscription.PostPublished(childComplexity), true
 
+	case "Tag.id":
+		if e.ComplexityRoot.Tag.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Tag.ID(childComplexity), true
 	case "Tag.name":
 		if e.ComplexityRoot.Tag.Name == nil {
 			break
@@ -1576,7 +1585,9 @@ type Post implements Node {
 }
 
 "A tag, by which readers find posts."
-type Tag {
+type Tag implements Node {
+  "The global id."
+  id: ID!
   "The name: 1 to 30 letters and digits of any script, and hyphens; case-folded."
   name: String!
   "The number of posts with the tag; approximate, and some seconds old."
@@ -2191,6 +2202,8 @@ func (ec *executionContext) childFields_PostEdge(ctx context.Context, field grap
 
 func (ec *executionContext) childFields_Tag(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "id":
+		return ec.fieldContext_Tag_id(ctx, field)
 	case "name":
 		return ec.fieldContext_Tag_name(ctx, field)
 	case "postCount":
@@ -5978,6 +5991,29 @@ func (ec *executionContext) fieldContext_Subscription_commentChanged(ctx context
 	return fc, nil
 }
 
+func (ec *executionContext) _Tag_id(ctx context.Context, field graphql.CollectedField, obj *store.Tag) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Tag_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Tag().ID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Tag_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Tag", field, true, true, "ID")
+}
+
 func (ec *executionContext) _Tag_name(ctx context.Context, field graphql.CollectedField, obj *store.Tag) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7966,6 +8002,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._User(ctx, sel, obj)
+	case store.Tag:
+		return ec._Tag(ctx, sel, &obj)
+	case *store.Tag:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Tag(ctx, sel, obj)
 	case blog.Post:
 		return ec._Post(ctx, sel, &obj)
 	case *blog.Post:
@@ -9153,7 +9196,7 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 	}
 }
 
-var tagImplementors = []string{"Tag"}
+var tagImplementors = []string{"Tag", "Node"}
 
 func (ec *executionContext) _Tag(ctx context.Context, sel ast.SelectionSet, obj *store.Tag) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, tagImplementors)
@@ -9164,6 +9207,12 @@ func (ec *executionContext) _Tag(ctx context.Context, sel ast.SelectionSet, obj 
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Tag")
+		case "id":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Tag_id(ctx, field, obj)
+				})
 		case "name":
 			out.Values[i] = ec._Tag_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {

@@ -231,6 +231,7 @@ var postFields = encoders[*blog.Post]{
 }
 
 var tagFields = encoders[*store.Tag]{
+	"id":        idField(func(t *store.Tag) globalid.ID { return globalid.OfTag(t.Name) }),
 	"name":      textField(func(t *store.Tag) string { return t.Name }),
 	"postCount": intField(func(t *store.Tag) int32 { return t.PostCount }),
 	"posts": listField("Post", postFields, func(ctx context.Context, s Source, t *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
@@ -356,6 +357,7 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 		"Post":    object("Post", postFields),
 		"Comment": object("Comment", commentFields),
 		"Like":    object("Like", likeFields),
+		"Tag":     object("Tag", tagFields),
 	},
 }
 

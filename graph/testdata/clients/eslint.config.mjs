@@ -13,10 +13,9 @@ export default [
       ...graphql.configs["flat/schema-relay"].rules,
 
       // Connections, edges and payloads have no identity of their own.
-      // A tag is identified by its name.
       "@graphql-eslint/strict-id-in-types": [
         "error",
-        { exceptions: { types: ["PageInfo", "Tag"], suffixes: ["Connection", "Edge", "Payload"] } },
+        { exceptions: { types: ["PageInfo"], suffixes: ["Connection", "Edge", "Payload"] } },
       ],
       // Relay itself specifies nodes(ids:): [Node]!.
       "@graphql-eslint/relay-edge-types": ["error", { listTypeCanWrapOnlyEdgeType: false }],
