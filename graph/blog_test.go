@@ -254,9 +254,9 @@ func (b *testBlog) user(t testing.TB, name string) string {
 }
 
 // post publishes a post and names its global id "post:" and the title.
-func (b *testBlog) post(t testing.TB, author, title, content string) string {
+func (b *testBlog) post(t testing.TB, author, title, content string, tags ...string) string {
 	t.Helper()
-	p, err := b.store.CreatePost(t.Context(), store.NewPost{AuthorID: subjectID(author), Title: title, Content: content, Key: b.key()})
+	p, err := b.store.CreatePost(t.Context(), store.NewPost{AuthorID: subjectID(author), Title: title, Content: content, Tags: tags, Key: b.key()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,6 +309,17 @@ func (b *testBlog) settled(t testing.TB) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tagged := map[string]int32{}
+	for _, p := range page.Items {
+		for _, tag := range p.Tags {
+			tagged[tag]++
+		}
+	}
+	for name, posts := range tagged {
+		if tag, err := b.store.Tag(t.Context(), name); err != nil || tag.PostCount < posts {
+			return false
+		}
+	}
 	for _, p := range page.Items {
 		source, err := b.store.Post(t.Context(), p.ID)
 		if err != nil {
@@ -339,10 +350,10 @@ func smallBlogOf(t testing.TB, b *testBlog) *testBlog {
 	for _, name := range []string{"ada", "grace"} {
 		b.user(t, name)
 	}
-	engines := b.post(t, "ada", "engines", "Of the analytical engine, "+strings.Repeat("wheels within wheels, ", 20)+"and no end to them.")
+	engines := b.post(t, "ada", "engines", "Of the analytical engine, "+strings.Repeat("wheels within wheels, ", 20)+"and no end to them.", "Machines", "Größe")
 	b.post(t, "grace", "nanoseconds", "A foot of wire.")
 	moths := b.post(t, "grace", "moths", "First actual case of bug being found.")
-	b.post(t, "ada", "notes", "Note G, in short.")
+	b.post(t, "ada", "notes", "Note G, in short.", "machines")
 	b.comment(t, "grace", engines, "How many wheels?")
 	b.comment(t, "ada", engines, "All of them.")
 	b.comment(t, "ada", moths, "Poor thing.")

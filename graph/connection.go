@@ -45,7 +45,7 @@ func (r *Resolver) commentEdge(c *blog.Comment) *model.CommentEdge {
 // Pages are read through the memos of a response: a page that two fields select, or that proved
 // that its parent exists (see Resolver.post), is read once.
 
-// pageKey identifies a page: of the comments or likes of a post, or of the posts of a user.
+// pageKey identifies a page: of the comments or likes of a post, or of the posts of a user or with a tag.
 type pageKey struct {
 	parent string
 	paging store.Paging
@@ -83,6 +83,14 @@ func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*b
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"", p}, func() (*store.Page[*blog.Post], error) {
 		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.Feed(ctx, p) }, l.expectPosts())
+	})
+}
+
+// tagPostPage is a page of the posts with a tag. No id of a user is like the key of its memo.
+func (r *Resolver) tagPostPage(ctx context.Context, tag *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
+	l := loadersOf(ctx)
+	return l.postPages.do(pageKey{"tag:" + tag.Name, p}, func() (*store.Page[*blog.Post], error) {
+		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.TagPosts(ctx, tag, p) }, l.expectPosts())
 	})
 }
 
@@ -133,8 +141,8 @@ func keysOf[T any](items []T, key func(T) string) []string {
 //
 // is not read. Its list is: a page that is not empty proves that the parent exists, and a
 // reference, a struct with only the id, suffices. The list's resolver then finds the page in
-// the memo of the response. The totalCount of a list is on the post, which is then read. Only if the page is empty is the parent read, to distinguish an
-// empty list from an unknown parent.
+// the memo of the response. Only if the page is empty is the parent read, to distinguish an
+// empty list from an unknown parent. If the totalCount of the list is selected, the post is read, which has it.
 
 // post reads a post, or returns a reference to it if the current field needs no more. It
 // returns nil for an unknown post. While users are being deleted, a page does not prove that

@@ -46,6 +46,12 @@ func (a testResponse) extension(name string) string {
 // post sends an operation as a front end does; token may be "".
 func post(t testing.TB, h http.Handler, token, query string, variables map[string]any) testResponse {
 	t.Helper()
+	return send(t, h, newPost(t, token, query, variables))
+}
+
+// newPost returns a request by POST. token may be "".
+func newPost(t testing.TB, token, query string, variables map[string]any) *http.Request {
+	t.Helper()
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +61,7 @@ func post(t testing.TB, h http.Handler, token, query string, variables map[strin
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	return send(t, h, r)
+	return r
 }
 
 func send(t testing.TB, h http.Handler, r *http.Request) testResponse {

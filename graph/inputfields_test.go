@@ -3,6 +3,7 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/vektah/gqlparser/v2/ast"
@@ -28,7 +29,10 @@ func TestInputs_ReachTheStore(t *testing.T) {
 				t.Errorf("%s has no field for %s.%s", tt.typ, name, f.Name)
 				continue
 			}
-			value := "the new " + f.Name
+			var value any = "the new " + f.Name
+			if f.Type.Elem != nil {
+				value = []any{"the-new-" + f.Name}
+			}
 			in := map[string]any{}
 			for _, other := range schema.Types[name].Fields {
 				switch {
@@ -43,7 +47,7 @@ func TestInputs_ReachTheStore(t *testing.T) {
 			query := fmt.Sprintf(`mutation($in: %s!) { %s(input: $in) { %s { %s } } }`, name, tt.mutation, tt.field, f.Name)
 			out := post(t, b, "demo:ada", query, map[string]any{"in": in})
 			var data map[string]map[string]map[string]any
-			if err := json.Unmarshal(out.Data, &data); err != nil || data[tt.mutation][tt.field][f.Name] != value {
+			if err := json.Unmarshal(out.Data, &data); err != nil || !reflect.DeepEqual(data[tt.mutation][tt.field][f.Name], value) {
 				t.Errorf("%s.%s: %v %s", name, f.Name, err, out.body)
 			}
 		}

@@ -96,7 +96,7 @@ func TestInvalidVariables_OneErrorPerValue(t *testing.T) {
 	}{
 		"wrong types":       {create, map[string]any{"i": map[string]any{"title": 1, "content": true}}, []string{"i.title", "i.content"}},
 		"missing and wrong": {create, map[string]any{"i": map[string]any{"idempotencyKey": 5}}, []string{"i.title", "i.content", "i.idempotencyKey"}},
-		"null and unknown":  {create, map[string]any{"i": map[string]any{"title": nil, "content": "c", "tags": []string{}}}, []string{"i.title", "i.tags"}},
+		"null and unknown":  {create, map[string]any{"i": map[string]any{"title": nil, "content": "c", "labels": []string{}}}, []string{"i.title", "i.labels"}},
 		"not an object":     {create, map[string]any{"i": "post"}, []string{"i"}},
 		"missing":           {create, nil, []string{"i"}},
 		"several variables": {`query($n: Int, $ids: [ID!]!) { feed(first: $n) { edges { cursor } } nodes(ids: $ids) { id } }`, map[string]any{"n": 1 << 40, "ids": []any{"x", nil, 1.5}}, []string{"n", "ids[1]", "ids[2]"}},

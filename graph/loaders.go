@@ -25,6 +25,7 @@ type loaders struct {
 	posts    *loader[string, *blog.Post] // whole posts
 	comments *loader[itemKey, *blog.Comment]
 	likes    *loader[itemKey, *blog.Like]
+	tags     *loader[string, *store.Tag]
 	liked    *loader[string, bool] // by post: whether the viewer likes it
 
 	postCounts *loader[string, int32] // by user
@@ -49,6 +50,7 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 		likes: newLoader(ctx, traced(t, "load likes", byPointReads(func(ctx context.Context, k itemKey) (*blog.Like, error) {
 			return s.Like(ctx, k.post, k.id)
 		}))),
+		tags: newLoader(ctx, traced(t, "load tags", byPointReads(s.Tag))),
 		liked: newLoader(ctx, traced(t, "load liked", func(ctx context.Context, posts []string) ([]bool, error) {
 			return s.Liked(ctx, viewerID(ctx), posts)
 		})),

@@ -14,6 +14,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/names"
 	"byline/graph/refusal"
+	"byline/store"
 	"byline/store/blog"
 )
 
@@ -28,6 +29,8 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 		return nodeOrNil(r.post(ctx, id.Key))
 	case globalid.Comment:
 		return nodeOrNil(l.comments.readOne(key, func() (*blog.Comment, error) { return r.store.Comment(ctx, id.Parent, id.Key) }))
+	case globalid.Tag:
+		return nodeOrNil(l.tags.readOne(id.Key, func() (*store.Tag, error) { return r.store.Tag(ctx, id.Key) }))
 	default:
 		return nodeOrNil(l.likes.readOne(key, func() (*blog.Like, error) { return r.store.Like(ctx, id.Parent, id.Key) }))
 	}
@@ -50,7 +53,7 @@ func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, 
 	}
 	l := loadersOf(ctx)
 	nodes := make([]globalid.Node, len(ids))
-	errs := make([]error, 4)
+	errs := make([]error, 5)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		errs[0] = loadNodes(ctx, l.users, globalid.User, ids, nodes, func(id globalid.ID) string { return id.Key })
@@ -61,6 +64,9 @@ func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, 
 	itemKeyOf := func(id globalid.ID) itemKey { return itemKey{id.Parent, id.Key} }
 	wg.Go(func() { errs[2] = loadNodes(ctx, l.comments, globalid.Comment, ids, nodes, itemKeyOf) })
 	wg.Go(func() { errs[3] = loadNodes(ctx, l.likes, globalid.Like, ids, nodes, itemKeyOf) })
+	wg.Go(func() {
+		errs[4] = loadNodes(ctx, l.tags, globalid.Tag, ids, nodes, func(id globalid.ID) string { return id.Key })
+	})
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
@@ -106,6 +112,8 @@ func userGlobalID(id string) string { return globalid.OfUser(id).String() }
 func postGlobalID(id string) string { return globalid.OfPost(id).String() }
 
 func commentGlobalID(c *blog.Comment) string { return globalid.OfComment(c.PostID, c.ID).String() }
+
+func tagGlobalID(t *store.Tag) string { return globalid.OfTag(t.Name).String() }
 
 func likeGlobalID(l *blog.Like) string { return globalid.OfLike(l.PostID, l.UserID).String() }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"byline/graph/globalid"
 )
 
 func TestNodes_InvalidIDIsAnErrorAtItsIndex(t *testing.T) {
@@ -22,6 +24,8 @@ func TestNodes_InvalidIDIsAnErrorAtItsIndex(t *testing.T) {
 		}{
 			"malformed": {`{ nodes(ids: ["<user:ada>", "nonsense", "<post:engines>"]) { __typename } }`,
 				`{"nodes":[{"__typename":"User"},null,{"__typename":"Post"}]}`, []string{"BAD_USER_INPUT ids[1] [nodes 1]"}},
+			"beside tags": {`{ nodes(ids: ["` + globalid.OfTag("machines").String() + `", "x", "` + globalid.OfTag("nothing").String() + `"]) { ... on Tag { name postCount } } }`,
+				`{"nodes":[{"name":"machines","postCount":2},null,{"name":"nothing","postCount":0}]}`, []string{"BAD_USER_INPUT ids[1] [nodes 1]"}},
 			"of an unknown kind, with an alias": {`{ mine: nodes(ids: ["<user:ada>", "<post:engines>", "<user:grace>", "` + unknownKind + `"]) { __typename } }`,
 				`{"mine":[{"__typename":"User"},{"__typename":"Post"},{"__typename":"User"},null]}`, []string{"BAD_USER_INPUT ids[3] [mine 3]"}},
 			"all": {`{ nodes(ids: ["", "x"]) { __typename } }`,

@@ -91,3 +91,24 @@ func TestPermissions_CostNothingAndAreNotShared(t *testing.T) {
 		}
 	}
 }
+
+// A viewer whose next token has another role does not get the permissions of the former role from the response cache.
+func TestPermissions_AreCachedByRole(t *testing.T) {
+	b := smallBlog(t, Options{})
+	i := newInstance(t, b, "one", 5*time.Millisecond)
+	query := b.fill(`{ viewerIsModerator post(id: "<post:engines>") { viewerCanDelete } }`)
+	for range 2 {
+		for token, want := range map[string]string{
+			"demo:nobody":           `{"viewerIsModerator":false,"post":{"viewerCanDelete":false}}`,
+			"demo-moderator:nobody": `{"viewerIsModerator":true,"post":{"viewerCanDelete":true}}`,
+		} {
+			waittest.For(t, func() bool { // until the response is cached
+				return !i.executes(t, func() {
+					if got := post(t, i, token, query, nil); string(got.Data) != want {
+						t.Fatalf("%s: got %s, want %s", token, got.body, want)
+					}
+				})
+			})
+		}
+	}
+}

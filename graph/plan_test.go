@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"byline/graph/auth"
+	"byline/graph/globalid"
 	"byline/graph/plan"
 	"byline/graph/transport"
 	"byline/internal/secrettest"
@@ -79,7 +80,7 @@ func TestPlans(t *testing.T) {
 		"no user":                {`{ user(id: "<no user>") { id } }`, true},
 		"viewer":                 {`{ viewer { id createdAt } }`, true},
 		"by name":                {`{ userByUsername(username: "ADA") { username posts { edges { node { id } } } } }`, true},
-		"post":                   {`{ post(id: "<post:engines>") { id title excerpt content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, true},
+		"post":                   {`{ post(id: "<post:engines>") { id title excerpt content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version tags } }`, true},
 		"escapes":                {`{ post(id: "<post:escapes>") { content contentHtml excerpt } }`, true},
 		"derived from the text":  {`{ post(id: "<post:engines>") { slug readingMinutes contentHtml comments { edges { node { contentHtml } } } } }`, true},
 		"by slug":                {`{ postBySlug(slug: "engines-a8tkstege8rbkje753idu992h4") { title } }`, true},
@@ -94,6 +95,10 @@ func TestPlans(t *testing.T) {
 		"total counts":           {`{ post(id: "<post:engines>") { id comments(first: 1) { totalCount edges { cursor } } likes { ... on LikeConnection { totalCount } } } }`, true},
 		"only a total count":     {`{ post(id: "<post:notes>") { comments { totalCount } } }`, true},
 		"lists side by side":     {`{ post(id: "<post:moths>") { title a: comments(first: 1) { edges { cursor } } comments { edges { cursor } } likes { edges { cursor } } } }`, true},
+		"a tag":                  {`{ tag(name: "Machines") { __typename name postCount posts(first: 1) { edges { cursor node { title tags viewerHasLiked } } pageInfo { hasNextPage } } } }`, true},
+		"a tag by its id":        {`{ node(id: "` + globalid.OfTag("machines").String() + `") { __typename id ... on Tag { name postCount posts(first: 1) { edges { node { title } } } } } }`, true},
+		"no tag":                 {`{ tag(name: "no tag") { name } }`, true},
+		"the most used tags":     {`{ tags(first: 2) { name postCount posts { edges { node { title } } } } }`, false},
 		"feed":                   {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
 		"several root fields":    {`{ a: feed { edges { cursor } } viewer { id } b: feed(first: 1) { edges { cursor } } }`, true},
 		"merged fields":          {`{ feed { edges { cursor } } ...F } fragment F on Query { feed { edges { node { title } cursor } pageInfo { endCursor } } }`, true},
@@ -225,6 +230,8 @@ func randomQuery(b *testBlog, schema *ast.Schema, r *rand.Rand) string {
 			return `(text: "*a* <b>\n\n> c")`
 		case f.Arguments.ForName("username") != nil:
 			return fmt.Sprintf("(username: %q)", []string{"ada", "Grace", "nobody"}[r.IntN(3)])
+		case f.Arguments.ForName("name") != nil:
+			return fmt.Sprintf("(name: %q)", []string{"Machines", "nothing", "no tag"}[r.IntN(3)])
 		case f.Arguments.ForName("first") != nil && r.IntN(2) == 0:
 			return fmt.Sprintf("(first: %d)", r.IntN(4))
 		}

@@ -159,6 +159,14 @@ func (s planReads) Node(ctx context.Context, id string) (globalid.Node, error) {
 	return s.Query().Node(ctx, id)
 }
 
+func (s planReads) Tag(ctx context.Context, name string) (*store.Tag, error) {
+	return s.Query().Tag(ctx, name)
+}
+
+func (s planReads) TagPosts(ctx context.Context, tag *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
+	return s.tagPostPage(ctx, tag, p)
+}
+
 func (s planReads) Feed(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
 	return s.feedPage(ctx, p)
 }

@@ -13,6 +13,7 @@ import (
 	"byline/graph/document"
 	"byline/graph/refusal"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // predicted returns the prediction for a query's only operation.
@@ -80,6 +81,48 @@ func TestPredictedCost(t *testing.T) {
 				t.Errorf("charged %.2f RU, predicted %.2f: %v", want, got, b.wire.seen())
 			}
 		})
+	}
+}
+
+// The predicted cost of the lists that a timeline serves is within a fifth of the actual charge, as is that of a page where
+// the newest posts end.
+func TestPredictedCost_Timelines(t *testing.T) {
+	b := newBlog(t, Options{})
+	b.user(t, "ada")
+	text := strings.Repeat("Every read of a tag is two requests. ", 37)
+	for i := range 230 {
+		b.post(t, "ada", fmt.Sprint("post ", i), text, "tag")
+	}
+	b.settle(t)
+	b.store.Views().SeeTimeline(&blog.TimelineItem{Complete: true, Full: true}) // as Run does
+	schema := readSchema(t)
+	check := func(query string) testResponse {
+		t.Helper()
+		b.wire.reset()
+		a := post(t, b, "", query, nil)
+		if a.code() != "" {
+			t.Fatal(a.body)
+		}
+		want, got := b.wire.charged(), predicted(t, schema, query, nil, false).RU
+		t.Logf("charged %.2f RU, predicted %.2f: %.60s", want, got, query)
+		if math.Abs(got-want) > want/5 {
+			t.Errorf("charged %.2f RU, predicted %.2f: %v", want, got, b.wire.seen())
+		}
+		return a
+	}
+	check(`{ tags { name postCount } }`)
+	for _, n := range []int{1, 20, 100} {
+		check(fmt.Sprintf(`{ tag(name: "tag") { name postCount posts(first: %d) { edges { node { title } } } } }`, n))
+	}
+	cursor := ""
+	for _, n := range []int{20, 70, 20, 20, 100} { // the third page ends after the newest 100
+		query := fmt.Sprintf(`{ feed(first: %d, after: %q) { edges { node { title } } pageInfo { hasNextPage endCursor } } }`, n, cursor)
+		a := check(query)
+		if count := strings.Count(a.body, `"title"`); count != n || !strings.Contains(a.body, `"hasNextPage":`+fmt.Sprint(n < 100)) {
+			t.Errorf("%d posts: %.100s", count, a.body)
+		}
+		_, cursor, _ = strings.Cut(a.body, `"endCursor":"`)
+		cursor, _, _ = strings.Cut(cursor, `"`)
 	}
 }
 

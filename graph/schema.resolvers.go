@@ -109,7 +109,7 @@ func (r *mutationResolver) DeleteUser(ctx context.Context, input model.DeleteUse
 
 func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
-	n := store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Key: key}
+	n := store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Tags: input.Tags.Value(), Key: key}
 	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
 		return nil, err
 	}
@@ -124,6 +124,9 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
 	postID, idErr := parseIDOf(globalid.Post, "id", input.ID)
 	edit := store.PostEdit{Title: input.Title.Value(), Content: input.Content.Value(), Version: input.Version.Value()}
+	if tags := input.Tags.Value(); tags != nil {
+		edit.Tags = &tags
+	}
 	if err := inputErrors(ctx, idErr, edit.Validate()); err != nil {
 		return nil, err
 	}
@@ -384,6 +387,14 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 	return postConnection(page), nil
 }
 
+func (r *queryResolver) Tag(ctx context.Context, name string) (*store.Tag, error) {
+	return r.store.Tag(ctx, name)
+}
+
+func (r *queryResolver) Tags(ctx context.Context, first *int32) ([]*store.Tag, error) {
+	return r.store.TopTags(ctx, plan.PagingOf(first, nil, nil).First)
+}
+
 func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.Post, error) {
 	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
 }
@@ -418,6 +429,18 @@ func (r *subscriptionResolver) CommentChanged(ctx context.Context, postID string
 		return nil, err
 	}
 	return transport.Subscribe(ctx, func() (*live.Stream[*live.CommentChange], error) { return r.store.CommentChanges(ctx, postID) })
+}
+
+func (r *tagResolver) ID(ctx context.Context, obj *store.Tag) (string, error) {
+	return tagGlobalID(obj), nil
+}
+
+func (r *tagResolver) Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error) {
+	page, err := r.tagPostPage(ctx, obj, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return postConnection(page), nil
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {
@@ -471,6 +494,8 @@ func (r *Resolver) Query() generated.QueryResolver { return &queryResolver{r} }
 
 func (r *Resolver) Subscription() generated.SubscriptionResolver { return &subscriptionResolver{r} }
 
+func (r *Resolver) Tag() generated.TagResolver { return &tagResolver{r} }
+
 func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
 
 type (
@@ -482,5 +507,6 @@ type (
 	postDeletedPayloadResolver    struct{ *Resolver }
 	queryResolver                 struct{ *Resolver }
 	subscriptionResolver          struct{ *Resolver }
+	tagResolver                   struct{ *Resolver }
 	userResolver                  struct{ *Resolver }
 )

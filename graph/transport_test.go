@@ -15,7 +15,7 @@ const (
 
 	requestIDHeader = "X-Request-Id"
 	sessionHeader   = "Byline-Session"
-	vary            = "Accept, Authorization, Byline-Session, Byline-Cost"
+	vary            = "Accept, Accept-Encoding, Authorization, Byline-Session, Byline-Cost"
 
 	executionTimeout = 30 * time.Second
 	messageTimeout   = 30 * time.Second

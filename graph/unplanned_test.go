@@ -11,8 +11,8 @@ import (
 	"github.com/vektah/gqlparser/v2/lexer"
 )
 
-// unplannedHandler has the executor resolve all operations. To the end of each it adds a field with a directive, which no
-// plan covers; there it changes neither the response nor positions.
+// unplannedHandler makes gqlgen's executor, not a compiled plan, resolve every operation. It appends a skipped field to
+// each operation, since no plan covers directives. The response is the same, with the same positions in errors.
 type unplannedHandler struct{ http.Handler }
 
 func (h unplannedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -92,8 +92,8 @@ func moderates(ctx context.Context) bool {
 	return slices.Contains(fields.Lookup("Mutation", mutation).Rule, fields.Moderator) && transport.RequestOf(ctx).Moderator
 }
 
-// viewerAndRole returns the viewer's user id, "" for an anonymous request, and whether they are a moderator. It marks the
-// response as viewerID does.
+// viewerAndRole returns the viewer's user id, "" for an anonymous request, and whether they are a moderator. It marks
+// the response as viewerID does.
 func viewerAndRole(ctx context.Context) (viewer string, moderator bool) {
 	return viewerID(ctx), transport.RequestOf(ctx).Moderator
 }

@@ -74,10 +74,9 @@ func (n NewComment) Validate() error {
 }
 
 // CreateComment is C3: one transactional batch that counts the comment and creates it. It returns the comment and the
-// updated post. NotFound if
-// the post does not exist, Forbidden if the author has no user yet, Conflict if the
-// idempotency key was used for another comment on the post, LimitReached if the post or the
-// author on it has the maximum number of comments.
+// updated post. NotFound if the post does not exist, Forbidden if the author has no user yet, Conflict if the
+// idempotency key was used for another comment on the post, LimitReached if the post or the author on it has the
+// maximum number of comments.
 func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment, *blog.Post, error) {
 	const op = "create comment"
 	ctx = s.account.Begin(ctx, C3)

@@ -133,6 +133,7 @@ func TestCost_LoneWrite(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	const window = 5 * time.Minute                  // a multiple of the periods in which leases are renewed
 	limits := map[int]float64{1: 45, 3: 50, 10: 60} // RU, by instances, each of which polls
+	const entry = 10                                // RU for a new post in the timelines, too
 	for _, instances := range slices.Sorted(maps.Keys(limits)) {
 		cosmostest.Run(t, func(t *testing.T) {
 			w, b := fleet(t, instances)
@@ -164,8 +165,12 @@ func TestCost_LoneWrite(t *testing.T) {
 					sum -= ru
 				}
 				t.Log(row(c.name, instances, sum, parts, "request", "views", "leases", "polls"))
-				if sum > limits[instances] {
-					t.Errorf("%s: %.2f RU in all, want at most %v", c.name, sum, limits[instances])
+				limit := limits[instances]
+				if c.name == "post" {
+					limit += entry
+				}
+				if sum > limit {
+					t.Errorf("%s: %.2f RU in all, want at most %v", c.name, sum, limit)
 				}
 			}
 		})

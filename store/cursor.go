@@ -32,6 +32,7 @@ type Page[T any] struct {
 	list     string // the list's name
 	seen     int    // items before the page
 	copy     int    // index of the feed partition that the page was read from
+	after    *cursor
 	position func(T) (blog.Date, string)
 }
 
@@ -54,6 +55,17 @@ type cursor struct {
 }
 
 const cursorVersion = "1"
+
+// FeedPosition returns how many posts are before a page of the feed, given the cursor of the page before; 0 for an invalid
+// cursor.
+func FeedPosition(after string) int {
+	raw, _ := base64.RawURLEncoding.DecodeString(after)
+	if parts := strings.Split(string(raw), "|"); len(parts) > 2 {
+		seen, _ := strconv.Atoi(parts[2])
+		return max(0, seen)
+	}
+	return 0
+}
 
 // appendTo appends the cursor as opaque text, with a digest of the cursor and the list, so that changed
 // cursors and those of other lists are rejected.

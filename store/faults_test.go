@@ -84,7 +84,21 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	},
 	"PostCount": func(ctx context.Context, s *scene) (any, error) { return s.PostCount(ctx, s.ada.ID) },
 	"Feed":      func(ctx context.Context, s *scene) (any, error) { return listed(s.Feed(ctx, store.Paging{First: 1})) },
-	"Comment":   func(ctx context.Context, s *scene) (any, error) { return s.Comment(ctx, s.post.ID, s.comment.ID) },
+	"Tag": func(ctx context.Context, s *scene) (any, error) {
+		tag, err := s.Tag(ctx, "go")
+		if err != nil {
+			return nil, err
+		}
+		return fmt.Sprint(tag.Name, tag.PostCount), nil
+	},
+	"TagPosts": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.TagPosts(ctx, &store.Tag{Name: "go"}, store.Paging{First: 10}))
+	},
+	"TopTags": func(ctx context.Context, s *scene) (any, error) {
+		tags, err := s.TopTags(ctx, 10)
+		return len(tags), err
+	},
+	"Comment": func(ctx context.Context, s *scene) (any, error) { return s.Comment(ctx, s.post.ID, s.comment.ID) },
 	"Comments": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Comments(ctx, s.post.ID, store.Paging{First: 10}))
 	},

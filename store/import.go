@@ -21,7 +21,7 @@ type Thread struct {
 }
 
 // Import is for bulk loads: it writes a user and the threads of the user's posts unchanged, with ids and
-// dates, and the posts' summaries in the user's partition. Call ImportFeed afterwards.
+// dates, and the posts' summaries in the user's partition and entries in timelines. Call ImportFeed afterwards.
 //
 // The items of a partition go into as few transactional batches as possible. Existing items are kept, so an
 // interrupted import can be repeated. The reservation of the name is written last: once it exists, Import
@@ -71,6 +71,9 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 		if _, _, err := s.users.CreateAll(ctx, u.ID, items[:1]); err != nil {
 			return stored.Error(op, err)
 		}
+	}
+	if err := s.views.ProjectTimelines(ctx, posts...); err != nil {
+		return err
 	}
 	if have, err := stored.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil &&
 		have.Username != u.Username {
@@ -124,5 +127,8 @@ func checkOwner(op string, r *username.Reservation, u *blog.User) error {
 // added. Afterwards the views of the imported posts are complete; the projections need not handle them:
 // see projection.Views.BeginLoad.
 func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
-	return s.views.ProjectFeed(ctx, posts)
+	if err := s.views.ProjectFeed(ctx, posts); err != nil {
+		return err
+	}
+	return s.views.CountEntries(ctx)
 }

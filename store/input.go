@@ -1,6 +1,9 @@
 package store
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -68,6 +71,35 @@ func checkMarkdown(op, field, content string, limit int) error {
 }
 
 func checkTitle(op, title string) error { return checkText(op, "title", title, maxTitle, false) }
+
+// checkTags accepts tags that blog.NormalizeTag accepts, at most blog.MaxTags different ones.
+func checkTags(op string, tags []string) error {
+	var errs []error
+	for i, tag := range tags {
+		if _, ok := blog.NormalizeTag(tag); !ok {
+			field := fmt.Sprintf("tags[%d]", i)
+			errs = append(errs, blog.Invalidf(op, field, "%s must have 1 to %d letters, digits and hyphens",
+				field, blog.MaxTagLength))
+		}
+		if len(errs) == blog.MaxTags {
+			return errors.Join(errs...)
+		}
+	}
+	if len(normalized(tags)) > blog.MaxTags {
+		errs = append(errs, blog.Invalidf(op, "tags", "tags must have at most %d entries", blog.MaxTags))
+	}
+	return errors.Join(errs...)
+}
+
+// normalized returns valid tags as they are stored: each once, in their order.
+func normalized(tags []string) (all []string) {
+	for _, tag := range tags {
+		if tag, ok := blog.NormalizeTag(tag); ok && len(all) <= blog.MaxTags && !slices.Contains(all, tag) {
+			all = append(all, tag)
+		}
+	}
+	return all
+}
 
 func checkKey(op, key string) error {
 	if key == "" {

@@ -60,8 +60,8 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog
 	return l.page(ctx, p)
 }
 
-// LikePost is C4: one transactional batch that counts the like and creates it. A repetition changes nothing. It returns the like and the updated
-// post. NotFound if the post does not exist, Forbidden if the caller has no user yet,
+// LikePost is C4: one transactional batch that counts the like and creates it. A repetition changes nothing. It
+// returns the like and the updated post. NotFound if the post does not exist, Forbidden if the caller has no user yet,
 // LimitReached if the post has the maximum number of likes.
 func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
 	const op = "like post"

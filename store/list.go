@@ -23,7 +23,7 @@ type list[T any] struct {
 	partition string
 	copies    []string // partitions that each hold the whole list; nil: only partition
 	typ       string   // "" if the partition has one type
-	limit     int      // longest length of the list; 0: unlimited
+	limit     int      // length of the list from which on there are no items, although More may be true; 0: unlimited
 	format    blog.Format[T]
 	defaults  T // an item before it is decoded
 	position  func(*T) (blog.Date, string)
@@ -36,7 +36,7 @@ type list[T any] struct {
 // page returns one page.
 func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if p.First < 1 || p.First > blog.MaxPage {
-		return nil, blog.Invalidf(l.op, "first", "first must be between 1 and %d", blog.MaxPage)
+		return nil, invalidFirst(l.op)
 	}
 	name := l.name(p.Order)
 	after, err := decodeCursor(l.op, name, p.After)
@@ -58,7 +58,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if l.limit > 0 {
 		first = min(first, l.limit-seen)
 	}
-	page := &Page[*T]{list: name, seen: seen, copy: replica, position: l.position}
+	page := &Page[*T]{list: name, seen: seen, copy: replica, after: after, position: l.position}
 	if first <= 0 {
 		return page, nil
 	}
@@ -68,6 +68,10 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		page := *page // the function may run again
 		return &page, l.read(ctx, &page, partition, p.Order, after, first)
 	})
+}
+
+func invalidFirst(op string) error {
+	return blog.Invalidf(op, "first", "first must be between 1 and %d", blog.MaxPage)
 }
 
 // name identifies the list in the given order, for the digests of its cursors.
@@ -108,7 +112,7 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 			to.Items = append(to.Items, &items[i])
 		}
 		if len(items) > room {
-			to.More = l.limit == 0 || to.seen+first < l.limit
+			to.More = true
 			return nil
 		}
 	}

@@ -24,6 +24,9 @@ const (
 	ManyPosts     cosmos.Pattern = "manyPosts"      // several posts at once
 	ManyLikes     cosmos.Pattern = "manyLikes"      // whether a user likes each of several posts
 	OneComment    cosmos.Pattern = "oneComment"     // a comment
+	OneTag        cosmos.Pattern = "oneTag"         // a tag
+	TagPosts      cosmos.Pattern = "tagPosts"       // a tag's posts
+	TopTags       cosmos.Pattern = "topTags"        // the most used tags
 	OneLike       cosmos.Pattern = "oneLike"        // a like
 	DeleteUser                   = deletion.Pattern // without the user's items
 	DeletePost    cosmos.Pattern = "deletePost"     // with its comments and likes
@@ -39,7 +42,7 @@ const (
 // patterns lists all access patterns.
 var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
-	PostCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike,
+	PostCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts, TopTags,
 	DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
 	Export, Readiness,
 }

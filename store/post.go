@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -90,18 +91,19 @@ type NewPost struct {
 	AuthorID string // the acting user
 	Title    string
 	Content  string
-	Key      string // the idempotency key, or ""
+	Tags     []string // normalized by the store
+	Key      string   // the idempotency key, or ""
 }
 
 // Validate returns an Error for each invalid field, joined.
 func (n NewPost) Validate() error {
 	const op = "create post"
-	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkKey(op, n.Key))
+	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkTags(op, n.Tags), checkKey(op, n.Key))
 }
 
-// CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the author sees the post at once;
-// if that fails, the projections do it. Forbidden if the author has no user yet, Conflict if
-// the idempotency key was used for another post, or for one that was deleted.
+// CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the
+// author sees the post at once; if that fails, the projections do it. Forbidden if the author has no user yet, Conflict
+// if the idempotency key was used for another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	const op = "create post"
 	ctx = s.account.Begin(ctx, C2)
@@ -117,9 +119,9 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 		return nil, err
 	}
 	post := &blog.Post{ID: id, AuthorID: author.ID, AuthorUsername: author.Username, Title: n.Title, Content: n.Content,
-		CreatedAt: s.now(), Version: 1, Revision: 1}
+		Tags: normalized(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1}
 	item, text := blog.NewPostItem(post)
-	item.InputDigest = inputDigest(n.Key, n.Title, n.Content)
+	item.InputDigest = inputDigest(n.Key, append([]string{n.Title, n.Content}, post.Tags...)...)
 	if other != nil {
 		return s.postOfKey(ctx, op, item, other, nil)
 	}
@@ -222,30 +224,34 @@ func keyUsed(op string, exists bool) error {
 // PostEdit is a change of a post. Nil fields stay as they are.
 type PostEdit struct {
 	Title, Content *string
-	Version        *int32 // if not nil, the version that the edit requires
+	Tags           *[]string // all tags that the post has afterwards
+	Version        *int32    // if not nil, the version that the edit requires
 }
 
 // Validate returns an Error for each invalid field, joined.
 func (e PostEdit) Validate() error {
 	const op = "edit post"
-	if e.Title == nil && e.Content == nil {
-		return blog.Invalidf(op, "title", "title or content is required")
+	if e.Title == nil && e.Content == nil && e.Tags == nil {
+		return blog.Invalidf(op, "title", "title, content or tags are required")
 	}
-	var title, content error
+	var title, content, tags error
 	if e.Title != nil {
 		title = checkTitle(op, *e.Title)
 	}
 	if e.Content != nil {
 		content = checkContent(op, *e.Content)
 	}
-	return errors.Join(title, content)
+	if e.Tags != nil {
+		tags = checkTags(op, *e.Tags)
+	}
+	return errors.Join(title, content, tags)
 }
 
 // EditPost is the edit of C2: one conditional patch, so that likes and comments do not conflict with it,
 // in a transactional batch with the write of a long text. NotFound if the post does not exist, Forbidden
-// if it has another author, Conflict if Version is stale. The
-// summaries are written as by CreatePost. If only the title of a long post is edited, the
-// result is Truncated.
+// if it has another author, Conflict if Version is stale. Tags are edited after a read, which finds the former
+// ones. The summaries are written as by CreatePost. If the content of a long post is not edited, the result is
+// Truncated.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
 	ctx = s.account.Begin(ctx, C2)
@@ -259,7 +265,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 		return nil, err
 	}
 	date := s.now()
-	raw, err := s.edit(ctx, userID, postID, e, date)
+	raw, err := s.editTagged(ctx, userID, postID, e, date)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.editError(ctx, op, userID, postID)
 	}
@@ -283,12 +289,41 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	return post, nil
 }
 
-// edit edits a post and returns the item. The write depends on whether the post has a text item, which edit
-// guesses from the id and corrects up to twice.
-func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (raw []byte, err error) {
+// editTagged edits a post and returns the item. If the tags are edited, the write is conditional on the version that
+// had the former ones.
+func (s *Store) editTagged(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (raw []byte, err error) {
+	if e.Tags == nil {
+		return s.edit(ctx, userID, postID, e, date, nil)
+	}
+	for range maxEditTries {
+		post, err := s.readPost(ctx, postID)
+		if err != nil {
+			return nil, err
+		}
+		if post == nil || post.AuthorID != userID || e.Version != nil && *e.Version != post.Version {
+			return nil, &cosmos.Error{Status: http.StatusPreconditionFailed, Err: errors.New("the post is another")}
+		}
+		post.Retag(normalized(*e.Tags))
+		edit := e
+		edit.Version = &post.Version
+		if raw, err = s.edit(ctx, userID, postID, edit, date, post); !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
+			return raw, err
+		}
+	}
+	return nil, changedMeanwhile("edit post")
+}
+
+// maxEditTries is how often an edit of tags reads a post that other edits change at the same time.
+const maxEditTries = 5
+
+// edit edits a post and returns the item. If tagged is not nil, its tags and former tags are set. The write depends
+// on whether the post has a text item, which edit guesses from the id and corrects up to twice.
+func (s *Store) edit(
+	ctx context.Context, userID, postID string, e PostEdit, date blog.Date, tagged *blog.Post,
+) (raw []byte, err error) {
 	hasText := blog.IsLongID(postID)
 	for range 3 {
-		raw, err = s.editWithoutRead(ctx, userID, postID, e, date, hasText)
+		raw, err = s.editWithoutRead(ctx, userID, postID, e, date, hasText, tagged)
 		if e.Content == nil || blog.IsLong(*e.Content) || !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 			return raw, err
 		}
@@ -303,7 +338,9 @@ func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, dat
 
 // editWithoutRead is edit, given whether the post has a text item. If that is wrong and the new text is short, it
 // returns an error of status 412.
-func (s *Store) editWithoutRead(ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool) ([]byte, error) {
+func (s *Store) editWithoutRead(
+	ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool, tagged *blog.Post,
+) ([]byte, error) {
 	var p cosmos.Patch
 	p.Condition, p.ReturnItem = liveAndBy(blog.TypePost, userID), true
 	if e.Version != nil {
@@ -311,6 +348,12 @@ func (s *Store) editWithoutRead(ctx context.Context, userID, postID string, e Po
 	}
 	if e.Title != nil {
 		p.Set("/title", *e.Title)
+	}
+	if tagged != nil {
+		p.Set("/tags", append([]string{}, tagged.Tags...))
+		if tagged.FormerTags != nil {
+			p.Set("/formerTags", tagged.FormerTags)
+		}
 	}
 	alone, text := true, (*blog.TextItem)(nil)
 	switch {
@@ -357,7 +400,8 @@ func (s *Store) editWithoutRead(ctx context.Context, userID, postID string, e Po
 
 // isEdited reports whether a post, which may be nil, has the fields of an edit.
 func isEdited(p *blog.Post, date blog.Date, e PostEdit) bool {
-	return p != nil && p.UpdatedAt != nil && *p.UpdatedAt == date && (e.Title == nil || *e.Title == p.Title) && (e.Content == nil || *e.Content == p.Content)
+	return p != nil && p.UpdatedAt != nil && *p.UpdatedAt == date && (e.Title == nil || *e.Title == p.Title) &&
+		(e.Content == nil || *e.Content == p.Content) && (e.Tags == nil || slices.Equal(normalized(*e.Tags), p.Tags))
 }
 
 // editError returns the error of a conditional edit whose condition failed.
@@ -431,7 +475,9 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 	}
 	p.Tombstone = true
 	p.Revision++
-	_, err = s.posts.Replace(ctx, key, blog.Encode(blog.NewPostTombstone(p)), have.ETag)
+	tombstone := blog.NewPostTombstone(p)
+	tombstone.Tags, tombstone.FormerTags = p.Tags, p.FormerTags
+	_, err = s.posts.Replace(ctx, key, blog.Encode(tombstone), have.ETag)
 	switch {
 	case cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound):
 		return nil, nil

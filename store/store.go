@@ -157,7 +157,7 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.events.Run(ctx) })
 	g.Go(func() error { return s.deletions.Run(ctx) })
 	if s.feed.Caches() { // at request priority: without the tail every read is a request
-		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, wokenByReads, nil).Run(ctx) })
+		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", s.seeTimeline, wokenByReads, nil).Run(ctx) })
 	}
 	return stored.Error("run store", g.Wait())
 }

@@ -9,6 +9,7 @@ import (
 	"byline/internal/jsonpart"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/projection"
 	"byline/store/stored"
 	"byline/store/username"
 )
@@ -44,7 +45,8 @@ func (s *Store) exportParts(userID string) []exportPart {
 		{"account", s.background.users, cosmos.Query{Text: "SELECT * FROM c", Partition: userID, PageSize: exportPageSize}},
 		{"usernames", s.background.users, all("SELECT * FROM c WHERE c.type = 'username' AND c.ownerId = @user")},
 		{"posts", s.background.posts, all("SELECT * FROM c WHERE c.userId = @user")},
-		{"feed", s.background.feed, all("SELECT * FROM c WHERE c.userId = @user")},
+		{"feed", s.background.feed, all("SELECT * FROM c WHERE " + projection.NotEntries + " AND c.userId = @user")},
+		{"timelines", s.background.feed, all("SELECT * FROM c WHERE c.authorId = @user")},
 		{"jobs", s.background.leases, all("SELECT * FROM c WHERE c.subject = @user")},
 	}
 }

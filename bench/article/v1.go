@@ -14,7 +14,6 @@ import (
 
 	"byline/store"
 	"byline/store/blog"
-	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 )
 
@@ -270,7 +269,7 @@ func newest(items []item, n int) []*blog.Post {
 	var posts []*blog.Post
 	for _, i := range items[:min(n, len(items))] {
 		p := i.post()
-		p.Content = p.Excerpt(markdown.Show)
+		p.Content = p.Summary().Content
 		posts = append(posts, p)
 	}
 	return posts

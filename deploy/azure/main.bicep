@@ -237,6 +237,9 @@ resource feed 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@202
           {
             path: '/type/?'
           }
+          {
+            path: '/authorId/?'
+          }
         ]
         excludedPaths: [
           {

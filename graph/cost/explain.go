@@ -143,7 +143,7 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 		e.objects(&out, f, store.ManyUsers, store.ManyPosts, graphql.CoerceList(f.field.ArgumentMap(e.variables)["ids"])...)
 		return out
 	}
-	a := fields.Lookup(f.field.ObjectDefinition.Name, f.field.Name).Access
+	a := rowOf(f.field, e.variables).Access
 	out.Pattern = string(a.Pattern)
 	for _, r := range a.Requests {
 		kind := r.Kind
@@ -161,8 +161,8 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 	for _, v := range ids {
 		text, given := v.(string)
 		if !given { // a variable without a value
-			out.Pattern = "Q1, Q2, oneComment or oneLike"
-			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users or posts", e.argument(f.field, "id")}}
+			out.Pattern = "Q1, Q2, oneComment, oneLike or oneTag"
+			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users, posts or feed", e.argument(f.field, "id")}}
 			return
 		}
 		if id, err := globalid.Parse(text); err == nil {
@@ -174,7 +174,7 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 		kind      globalid.Kind
 		pattern   cosmos.Pattern
 		container string
-	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"}, {globalid.Like, store.OneLike, "posts"}} {
+	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"}, {globalid.Like, store.OneLike, "posts"}, {globalid.Tag, store.OneTag, "feed"}} {
 		found := of[k.kind]
 		if len(found) == 0 {
 			continue
@@ -191,7 +191,13 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 	out.Pattern = strings.Join(patterns, ", ")
 }
 
-func partitionOf(id globalid.ID) string { return cmp.Or(id.Parent, id.Key) }
+// partitionOf returns the partition key of the item that an id names.
+func partitionOf(id globalid.ID) string {
+	if id.Kind == globalid.Tag {
+		return blog.TagTimeline(id.Key).Key()
+	}
+	return cmp.Or(id.Parent, id.Key)
+}
 
 // partition returns the value of a partition key, or its source.
 func (e explainer) partition(f *fieldCost, source fields.Partition) string {
@@ -202,6 +208,14 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 		return e.feed("each of ")
 	case source == fields.Object:
 		return e.partitionOfObject(f.in)
+	case source == fields.TopTags:
+		return blog.TopTagsKey
+	case source == fields.MonthOfAll:
+		return blog.AllPosts.Partition("<month>")
+	case source == fields.TagTimeline:
+		return e.timeline(f).Key()
+	case source == fields.MonthOfTag && f.in.field.Name == "tag":
+		return e.timeline(f.in).Partition("<month>")
 	case source == "username", source == "input.username":
 		return "username:" + strings.ToLower(e.argument(f.field, string(source)))
 	case source == "slug":
@@ -219,6 +233,15 @@ func (e explainer) feed(which string) string {
 		return all[0]
 	}
 	return "(" + which + all[0] + " to " + all[len(all)-1] + ")"
+}
+
+// timeline returns the timeline of the tag that a field selects by name.
+func (e explainer) timeline(f *fieldCost) blog.Timeline {
+	name := e.argument(f.field, "name")
+	if tag, ok := blog.NormalizeTag(name); ok {
+		return blog.TagTimeline(tag)
+	}
+	return blog.TagTimeline("") + blog.Timeline(name)
 }
 
 // partitionOfObject returns the partition key of a field's object, or its source.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/graph/fields"
+	"byline/graph/globalid"
 )
 
 // Every field with a price has the requests that Explain lists.
@@ -53,6 +54,7 @@ func TestExplain(t *testing.T) {
 		"malformed node ids":                     {`{ nodes(ids: "x") { id } }`, "", []string{" 0 !nodes"}, ""},
 		"too many node ids":                      {`query F($ids: [ID!]!) { nodes(ids: $ids) { id } }`, `{"ids": ["` + ada + `"` + strings.Repeat(`, "`+ada+`"`, 100) + `]}`, []string{"F 0 !nodes"}, ""},
 		"nodes with a malformed id":              {`{ nodes(ids: ["x", "` + ada + `"]) { id } }`, "", []string{" 1", "nodes 1 a"}, ""},
+		"nodes that are tags":                    {`{ nodes(ids: ["` + globalid.OfTag("go").String() + `", "` + globalid.OfTag("sql").String() + `"]) { id } node(id: "` + globalid.OfTag("go").String() + `") { id } }`, "", []string{" 3", "nodes 2 (each of 2 ids)", "node 1 timeline.tag.go"}, ""},
 		"nodes with a missing variable":          {`query F($id: ID!) { nodes(ids: [$id]) { id } }`, "", []string{"F 0 $id"}, ""},
 		"string for an Int variable":             {`query F($n: Int) { feed(first: $n) { edges { cursor } } }`, `{"n": "5"}`, nil, "$n: cannot use a String as Int"},
 		"null for a non-null position":           {`query F($s: Boolean = false) { feed @skip(if: $s) { edges { cursor } } }`, `{"s": null}`, nil, "$s: cannot be null"},

@@ -10,6 +10,7 @@ import (
 
 	"byline/graph/fields"
 	"byline/graph/globalid"
+	"byline/store"
 	"byline/store/blog"
 )
 
@@ -192,7 +193,7 @@ func (w *costWalk) included(directives ast.DirectiveList) bool {
 func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	w.response.add(f, in, t.all)
 	typ := f.ObjectDefinition.Name
-	row := fields.Lookup(typ, f.Name)
+	row := rowOf(f, w.variables)
 	p := row.Price
 	if p == (fields.Price{}) && f.SelectionSet == nil {
 		return // part of its object
@@ -241,6 +242,20 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		inside.summaries = inside.all
 	}
 	w.selection(f.SelectionSet, cost, inside)
+}
+
+// rowOf returns the row of a field. A page of the feed that ends after the newest posts has one of its own.
+func rowOf(f *ast.Field, variables map[string]any) fields.Field {
+	typ := f.ObjectDefinition.Name
+	if typ == "Query" && f.Name == "feed" {
+		arguments := f.ArgumentMap(variables)
+		after, _ := arguments["after"].(string)
+		first, err := graphql.UnmarshalInt32(arguments["first"])
+		if err == nil && after != "" && store.FeedPosition(after)+int(first) > blog.FeedServed {
+			return fields.OlderFeed
+		}
+	}
+	return fields.Lookup(typ, f.Name)
 }
 
 // malformedID reports whether a field selects one object by an invalid id.

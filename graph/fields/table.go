@@ -2,6 +2,7 @@ package fields
 
 import (
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -15,6 +16,15 @@ const HTMLBytes = 2 * TextBytes
 
 // maxSlug is the greatest length of a slug.
 const maxSlug = 80 + 1 + 2*64 + 1
+
+// OlderFeed describes a page of Query.feed after the newest posts.
+var OlderFeed = Field{
+	Price: Price{Each: 5.6, Item: .12},
+	Access: Access{store.Q6, []Request{
+		{cosmos.KindPointRead, "feed", "(timeline.all)"}, {cosmos.KindQuery, "feed", MonthOfAll},
+		{cosmos.KindReadMany, "posts", EachPost},
+	}},
+}
 
 // Table describes the fields of the schema, by type and name. A field that is missing costs
 // nothing: its value is part of its object (readingMinutes is, unless a version before stored the summary). A mutation without a rule cannot be executed.
@@ -50,6 +60,20 @@ var Table = map[string]map[string]Field{
 		"feed": { // Q6
 			Price:  Price{Each: 2.34, Item: .044},
 			Access: Access{store.Q6, []Request{{cosmos.KindQuery, "feed", OneFeedPartition}}},
+		},
+		"tag": {
+			Price:  Price{Each: 1},
+			Access: Access{store.OneTag, []Request{{cosmos.KindPointRead, "feed", TagTimeline}}},
+		},
+		"tags": {
+			Price:  Price{Each: 1, Item: .001},
+			Access: Access{store.TopTags, []Request{{cosmos.KindPointRead, "feed", TopTags}}},
+		},
+	},
+	"Tag": {
+		"posts": {
+			Price:  Price{Each: 4.65, Item: .12},
+			Access: Access{store.TagPosts, []Request{{cosmos.KindQuery, "feed", MonthOfTag}, {cosmos.KindReadMany, "posts", EachPost}}},
 		},
 	},
 	"User": {
@@ -93,6 +117,7 @@ var Table = map[string]map[string]Field{
 		"title":   {MaxBytes: 200 * TextBytes},
 		"slug":    {MaxBytes: maxSlug},
 		"excerpt": {MaxBytes: 280 * TextBytes},
+		"tags":    {MaxBytes: blog.MaxTags * (blog.MaxTagLength + 1) * TextBytes},
 		"author":  {Summary: true},
 	},
 	"Comment": {
@@ -130,7 +155,12 @@ var Table = map[string]map[string]Field{
 		},
 		"updatePost": { // C2
 			Price: Price{Each: 33.5, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
-			Access: Access{store.C2, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition}}},
+			Access: Access{store.C2, []Request{
+				{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
+				// of a post with tags
+				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
+				{cosmos.KindPointRead, "feed", EachFeedPartition}, {cosmos.KindReplace, "feed", EachFeedPartition},
+			}},
 		},
 		"deletePost": {
 			Price: Price{Each: 36.4, FeedPartition: 11.3}, Rule: []Relation{Author, Moderator},

@@ -42,6 +42,7 @@ type ResolverRoot interface {
 	PostDeletedPayload() PostDeletedPayloadResolver
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
+	Tag() TagResolver
 	User() UserResolver
 }
 
@@ -164,6 +165,7 @@ type ComplexityRoot struct {
 		Likes           func(childComplexity int, first *int32, after *string) int
 		ReadingMinutes  func(childComplexity int) int
 		Slug            func(childComplexity int) int
+		Tags            func(childComplexity int) int
 		Title           func(childComplexity int) int
 		UpdatedAt       func(childComplexity int) int
 		Version         func(childComplexity int) int
@@ -193,6 +195,8 @@ type ComplexityRoot struct {
 		Post              func(childComplexity int, id string) int
 		PostBySlug        func(childComplexity int, slug string) int
 		RenderMarkdown    func(childComplexity int, text string) int
+		Tag               func(childComplexity int, name string) int
+		Tags              func(childComplexity int, first *int32) int
 		User              func(childComplexity int, id string) int
 		UserByUsername    func(childComplexity int, username string) int
 		Viewer            func(childComplexity int) int
@@ -205,6 +209,13 @@ type ComplexityRoot struct {
 		PostChanged    func(childComplexity int, id string) int
 		PostDeleted    func(childComplexity int, id string) int
 		PostPublished  func(childComplexity int) int
+	}
+
+	Tag struct {
+		ID        func(childComplexity int) int
+		Name      func(childComplexity int) int
+		PostCount func(childComplexity int) int
+		Posts     func(childComplexity int, first *int32, after *string) int
 	}
 
 	UnlikePostPayload struct {
@@ -298,6 +309,8 @@ type QueryResolver interface {
 	PostBySlug(ctx context.Context, slug string) (*blog.Post, error)
 	RenderMarkdown(ctx context.Context, text string) (*string, error)
 	Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error)
+	Tag(ctx context.Context, name string) (*store.Tag, error)
+	Tags(ctx context.Context, first *int32) ([]*store.Tag, error)
 }
 type SubscriptionResolver interface {
 	PostPublished(ctx context.Context) (<-chan *blog.Post, error)
@@ -305,6 +318,11 @@ type SubscriptionResolver interface {
 	PostDeleted(ctx context.Context, id string) (<-chan *live.PostDeletion, error)
 	CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error)
 	CommentChanged(ctx context.Context, postID string) (<-chan *live.CommentChange, error)
+}
+type TagResolver interface {
+	ID(ctx context.Context, obj *store.Tag) (string, error)
+
+	Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error)
 }
 type UserResolver interface {
 	ID(ctx context.Context, obj *names.User) (string, error)
@@ -809,6 +827,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.Slug(childComplexity), true
+	case "Post.tags":
+		if e.ComplexityRoot.Post.Tags == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.Tags(childComplexity), true
 	case "Post.title":
 		if e.ComplexityRoot.Post.Title == nil {
 			break
@@ -946,6 +970,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.RenderMarkdown(childComplexity, args["text"].(string)), true
+	case "Query.tag":
+		if e.ComplexityRoot.Query.Tag == nil {
+			break
+		}
+
+		args, err := ec.field_Query_tag_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Tag(childComplexity, args["name"].(string)), true
+	case "Query.tags":
+		if e.ComplexityRoot.Query.Tags == nil {
+			break
+		}
+
+		args, err := ec.field_Query_tags_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Tags(childComplexity, args["first"].(*int32)), true
 	case "Query.user":
 		if e.ComplexityRoot.Query.User == nil {
 			break
@@ -1031,6 +1077,36 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.PostPublished(childComplexity), true
+
+	case "Tag.id":
+		if e.ComplexityRoot.Tag.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Tag.ID(childComplexity), true
+	case "Tag.name":
+		if e.ComplexityRoot.Tag.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Tag.Name(childComplexity), true
+	case "Tag.postCount":
+		if e.ComplexityRoot.Tag.PostCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Tag.PostCount(childComplexity), true
+	case "Tag.posts":
+		if e.ComplexityRoot.Tag.Posts == nil {
+			break
+		}
+
+		args, err := ec.field_Tag_posts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Tag.Posts(childComplexity, args["first"].(*int32), args["after"].(*string)), true
 
 	case "UnlikePostPayload.post":
 		if e.ComplexityRoot.UnlikePostPayload.Post == nil {
@@ -1280,13 +1356,25 @@ type Query {
     text: String!
   ): String
 
-  "The front page: the newest 100 posts, newest first."
+  "The front page: all posts, newest first. The newest 100 cost least."
   feed(
     "How many posts, 1 to 100."
     first: Int = 20
     "Only posts after this cursor of the same list."
     after: String
   ): PostConnection!
+
+  "A tag by name, in any case; null for an invalid name. A tag exists even while no post has it."
+  tag(
+    "The name."
+    name: String!
+  ): Tag
+
+  "The most used tags, those with the most posts first. There are at most 200 tags to choose from."
+  tags(
+    "How many tags, 1 to 100."
+    first: Int = 20
+  ): [Tag!]!
 }
 
 """
@@ -1329,7 +1417,7 @@ type Mutation {
     input: CreatePostInput!
   ): CreatePostPayload
 
-  "Edits the title or the content, or both, of one of the signed-in user's own posts."
+  "Edits the title, the content or the tags of one of the signed-in user's own posts."
   updatePost(
     "The changes."
     input: UpdatePostInput!
@@ -1472,9 +1560,11 @@ type Post implements Node {
   viewerCanDelete: Boolean!
   "When the post was published."
   createdAt: DateTime!
-  "When the title or content was last edited; null if never."
+  "The tags, in the author's order, at most 5."
+  tags: [String!]!
+  "When the title, content or tags were last edited; null if never."
   updatedAt: DateTime
-  "Incremented by every edit of the title or content, and by nothing else. Pass it to ` + "`" + `updatePost` + "`" + ` to refuse the edit if there is a newer one."
+  "Incremented by every edit of the title, content or tags, and by nothing else. Pass it to ` + "`" + `updatePost` + "`" + ` to refuse the edit if there is a newer one."
   version: Int!
   "The comments on the post."
   comments(
@@ -1492,6 +1582,23 @@ type Post implements Node {
     "Only likes after this cursor of the same list."
     after: String
   ): LikeConnection!
+}
+
+"A tag, by which readers find posts."
+type Tag implements Node {
+  "The global id."
+  id: ID!
+  "The name: 1 to 30 letters and digits of any script, and hyphens; case-folded."
+  name: String!
+  "The number of posts with the tag; approximate, and some seconds old."
+  postCount: Int!
+  "The posts with the tag, newest first. A post appears a moment after it was published."
+  posts(
+    "How many posts, 1 to 100."
+    first: Int = 20
+    "Only posts after this cursor of the same list."
+    after: String
+  ): PostConnection!
 }
 
 "A user's comment on a post."
@@ -1646,6 +1753,8 @@ input CreatePostInput {
   title: String!
   "Markdown, 1 to 100,000 characters; of the control characters only newline and tab."
   content: String!
+  "Up to 5 tags of 1 to 30 letters and digits of any script, and hyphens. Upper and lower case are the same."
+  tags: [String!]
   "A retry with the same key and the same input returns the first result; with another input it is ` + "`" + `CONFLICT` + "`" + `. 1 to 100 characters."
   idempotencyKey: String
 }
@@ -1658,7 +1767,7 @@ type CreatePostPayload {
   postEdge: PostEdge!
 }
 
-"Changes to a post. Omitted fields do not change; at least one of title and content is required."
+"Changes to a post. Omitted fields do not change; at least one of title, content and tags is required."
 input UpdatePostInput {
   "The post's global id."
   id: ID!
@@ -1666,6 +1775,8 @@ input UpdatePostInput {
   title: String
   "The new content, Markdown, 1 to 100,000 characters; of the control characters only newline and tab."
   content: String
+  "All tags that the post has afterwards, as for ` + "`" + `createPost` + "`" + `. An empty list removes them."
+  tags: [String!]
   "If given, the edit is refused with ` + "`" + `CONFLICT` + "`" + ` unless the post still has this version."
   version: Int
 }
@@ -2047,6 +2158,8 @@ func (ec *executionContext) childFields_Post(ctx context.Context, field graphql.
 		return ec.fieldContext_Post_viewerCanDelete(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Post_createdAt(ctx, field)
+	case "tags":
+		return ec.fieldContext_Post_tags(ctx, field)
 	case "updatedAt":
 		return ec.fieldContext_Post_updatedAt(ctx, field)
 	case "version":
@@ -2085,6 +2198,20 @@ func (ec *executionContext) childFields_PostEdge(ctx context.Context, field grap
 		return ec.fieldContext_PostEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PostEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_Tag(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Tag_id(ctx, field)
+	case "name":
+		return ec.fieldContext_Tag_name(ctx, field)
+	case "postCount":
+		return ec.fieldContext_Tag_postCount(ctx, field)
+	case "posts":
+		return ec.fieldContext_Tag_posts(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Tag", field.Name)
 }
 
 func (ec *executionContext) childFields_UnlikePostPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2563,6 +2690,34 @@ func (ec *executionContext) field_Query_renderMarkdown_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_tag_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_tags_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_userByUsername_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2644,6 +2799,28 @@ func (ec *executionContext) field_Subscription_postDeleted_args(ctx context.Cont
 		return nil, err
 	}
 	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Tag_posts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -4736,6 +4913,29 @@ func (ec *executionContext) fieldContext_Post_createdAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("Post", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _Post_tags(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_tags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tags, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Post_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, false, false, "String")
+}
+
 func (ec *executionContext) _Post_updatedAt(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5419,6 +5619,94 @@ func (ec *executionContext) fieldContext_Query_feed(ctx context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_tag(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_tag(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Tag(ctx, fc.Args["name"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *store.Tag) graphql.Marshaler {
+			return ec.marshalOTag2ᚖbylineᚋstoreᚐTag(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_tag(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Tag(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_tag_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_tags(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_tags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Tags(ctx, fc.Args["first"].(*int32))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*store.Tag) graphql.Marshaler {
+			return ec.marshalNTag2ᚕᚖbylineᚋstoreᚐTagᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_tags(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Tag(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_tags_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query___type(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5697,6 +5985,119 @@ func (ec *executionContext) fieldContext_Subscription_commentChanged(ctx context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Subscription_commentChanged_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Tag_id(ctx context.Context, field graphql.CollectedField, obj *store.Tag) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Tag_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Tag().ID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Tag_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Tag", field, true, true, "ID")
+}
+
+func (ec *executionContext) _Tag_name(ctx context.Context, field graphql.CollectedField, obj *store.Tag) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Tag_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Tag_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Tag", field, false, false, "String")
+}
+
+func (ec *executionContext) _Tag_postCount(ctx context.Context, field graphql.CollectedField, obj *store.Tag) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Tag_postCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PostCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Tag_postCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Tag", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Tag_posts(ctx context.Context, field graphql.CollectedField, obj *store.Tag) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Tag_posts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Tag().Posts(ctx, obj, fc.Args["first"].(*int32), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostConnection) graphql.Marshaler {
+			return ec.marshalNPostConnection2ᚖbylineᚋgraphᚋmodelᚐPostConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Tag_posts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Tag",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Tag_posts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -7107,7 +7508,7 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"title", "content", "idempotencyKey"}
+	fieldsInOrder := [...]string{"title", "content", "tags", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -7128,6 +7529,13 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 				return it, err
 			}
 			it.Content = data
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = graphql.OmittableOf(data)
 		case "idempotencyKey":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -7478,7 +7886,7 @@ func (ec *executionContext) unmarshalInputUpdatePostInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "title", "content", "version"}
+	fieldsInOrder := [...]string{"id", "title", "content", "tags", "version"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -7506,6 +7914,13 @@ func (ec *executionContext) unmarshalInputUpdatePostInput(ctx context.Context, o
 				return it, err
 			}
 			it.Content = graphql.OmittableOf(data)
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = graphql.OmittableOf(data)
 		case "version":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
 			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
@@ -7587,6 +8002,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._User(ctx, sel, obj)
+	case store.Tag:
+		return ec._Tag(ctx, sel, &obj)
+	case *store.Tag:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Tag(ctx, sel, obj)
 	case blog.Post:
 		return ec._Post(ctx, sel, &obj)
 	case *blog.Post:
@@ -8470,6 +8892,11 @@ func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "tags":
+			out.Values[i] = ec._Post_tags(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "updatedAt":
 			out.Values[i] = ec._Post_updatedAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -8698,6 +9125,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_feed(ctx, field)
 				})
+		case "tag":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_tag(ctx, field)
+				})
+		case "tags":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_tags(ctx, field)
+				})
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___type(ctx, field)
@@ -8755,6 +9194,56 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
+}
+
+var tagImplementors = []string{"Tag", "Node"}
+
+func (ec *executionContext) _Tag(ctx context.Context, sel ast.SelectionSet, obj *store.Tag) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, tagImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Tag")
+		case "id":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Tag_id(ctx, field, obj)
+				})
+		case "name":
+			out.Values[i] = ec._Tag_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "postCount":
+			out.Values[i] = ec._Tag_postCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "posts":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Tag_posts(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
 }
 
 var unlikePostPayloadImplementors = []string{"UnlikePostPayload"}
@@ -9622,6 +10111,59 @@ func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.S
 	return res
 }
 
+func (ec *executionContext) unmarshalNString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNString2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNString2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNTag2ᚕᚖbylineᚋstoreᚐTagᚄ(ctx context.Context, sel ast.SelectionSet, v []*store.Tag) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNTag2ᚖbylineᚋstoreᚐTag(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNTag2ᚖbylineᚋstoreᚐTag(ctx context.Context, sel ast.SelectionSet, v *store.Tag) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Tag!")
+		return graphql.Null
+	}
+	return ec._Tag(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNUnlikePostInput2bylineᚋgraphᚋmodelᚐUnlikePostInput(ctx context.Context, v any) (model.UnlikePostInput, error) {
 	res, err := ec.unmarshalInputUnlikePostInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -9973,6 +10515,41 @@ func (ec *executionContext) marshalOSortOrder2ᚖbylineᚋstoreᚐOrder(ctx cont
 	return res
 }
 
+func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNString2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOString2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNString2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
@@ -9989,6 +10566,13 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	_ = ctx
 	res := graphql.MarshalString(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOTag2ᚖbylineᚋstoreᚐTag(ctx context.Context, sel ast.SelectionSet, v *store.Tag) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Tag(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOUnlikePostPayload2ᚖbylineᚋgraphᚋmodelᚐUnlikePostPayload(ctx context.Context, sel ast.SelectionSet, v *model.UnlikePostPayload) graphql.Marshaler {

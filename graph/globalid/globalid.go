@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+
+	"byline/store/blog"
 )
 
-// Node is any object with a global id: *blog.User, *blog.Post, *blog.Comment
-// or *blog.Like, which have no marker method, so the interface is empty.
+// Node is any object with a global id: *names.User, *blog.Post, *blog.Comment,
+// *blog.Like or *store.Tag, which have no marker method, so the interface is empty.
 type Node any
 
 // Kind is a type of the schema that implements Node.
@@ -19,6 +21,7 @@ const (
 	Post    Kind = "Post"    // parts: post
 	Comment Kind = "Comment" // parts: post, comment
 	Like    Kind = "Like"    // parts: post, user
+	Tag     Kind = "Tag"     // parts: normalized name
 )
 
 const (
@@ -31,7 +34,7 @@ const (
 var encoding = base64.RawURLEncoding.Strict()
 
 // ID identifies an object. Parent is the id of the post for comments and likes and
-// "" for users and posts; a like's Key is the id of the user.
+// "" for others; a like's Key is the id of the user, a tag's is its name.
 type ID struct {
 	Kind   Kind
 	Parent string
@@ -62,6 +65,9 @@ func OfComment(postID, id string) ID { return ID{Kind: Comment, Parent: postID, 
 // OfLike returns the id of a user's like.
 func OfLike(postID, userID string) ID { return ID{Kind: Like, Parent: postID, Key: userID} }
 
+// OfTag returns the id of a tag with a normalized name.
+func OfTag(name string) ID { return ID{Kind: Tag, Key: name} }
+
 // nested reports whether objects of the kind are in the partition of a post.
 func (k Kind) nested() bool { return k == Comment || k == Like }
 
@@ -80,12 +86,18 @@ func Parse(s string) (ID, error) {
 	parts := strings.Split(string(b), separator)
 	id := ID{Kind: Kind(parts[0])}
 	switch {
-	case (id.Kind == User || id.Kind == Post) && len(parts) == 2:
+	case (id.Kind == User || id.Kind == Post || id.Kind == Tag) && len(parts) == 2:
 		id.Key = parts[1]
 	case id.Kind.nested() && len(parts) == 3:
 		id.Parent, id.Key = parts[1], parts[2]
 	default:
 		return ID{}, errMalformed
+	}
+	if id.Kind == Tag {
+		if name, ok := blog.NormalizeTag(id.Key); !ok || name != id.Key {
+			return ID{}, errMalformed
+		}
+		return id, nil
 	}
 	for _, part := range parts[1:] {
 		if !validPart(part) {

@@ -21,6 +21,7 @@ func TestParse_RoundTrip(t *testing.T) {
 		{Kind: Post, Key: someKey},
 		{Kind: Comment, Parent: someKey, Key: someOther},
 		{Kind: Like, Parent: someKey, Key: someOther},
+		{Kind: Tag, Key: "café-2"},
 	} {
 		t.Run(string(id.Kind), func(t *testing.T) {
 			got, err := Parse(id.String())
@@ -54,6 +55,9 @@ func TestParse_InvalidIDs(t *testing.T) {
 		"space in a key":         encoded("Post/a b"),
 		"quotes in a key":        encoded("Post/a' OR '1'='1"),
 		"key too long":           encoded("Post/" + strings.Repeat("a", maxPart+1)),
+		"tag not normalized":     encoded("Tag/Go"),
+		"no tag":                 encoded("Tag/a b"),
+		"tag too long":           encoded("Tag/" + strings.Repeat("a", 31)),
 		"one megabyte":           strings.Repeat("A", 1<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,6 +72,7 @@ func TestParse_InvalidIDs(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(ID{Kind: User, Key: "a"}.String())
 	f.Add(ID{Kind: Like, Parent: someKey, Key: someOther}.String())
+	f.Add(ID{Kind: Tag, Key: "日本"}.String())
 	f.Add("VXNlci9h\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		id, err := Parse(text)

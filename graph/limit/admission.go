@@ -13,16 +13,16 @@ import (
 
 // How Admission decides.
 const (
-	// A server is overloaded when manyRunnable goroutines per processor are runnable for as
-	// long as standing, or for as long as growing without becoming fewer. A burst is over
-	// sooner. While it is overloaded, operations are admitted only if no more than fewRunnable
-	// per processor are runnable, until none has been refused for as long as calm.
+	// The server becomes overloaded when at least manyRunnable goroutines per processor have waited for a processor
+	// for the time standing, or for the time growing if they did not become fewer. A burst ends sooner. From then on
+	// an operation is admitted only while at most fewRunnable per processor wait. The overload is over when no
+	// operation has been refused for the time calm.
 	manyRunnable, fewRunnable = 100, 2
 	growing, standing, calm   = 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond
 
-	// Clients that retry at once keep the server busy with refusals. So after more than fewRunnable
-	// have been runnable for as long as starving, one of oneOf operations is admitted nevertheless. If
-	// that began sooner, or admitted more, it would prolong overloads that end by themselves.
+	// Clients that retry at once could keep the server busy with refusals for ever. So when an overload has lasted for
+	// the time starving, one in oneOf operations is admitted anyway. To begin sooner, or to admit more, would prolong
+	// overloads that end by themselves.
 	starving, oneOf = time.Second, 20
 
 	// sampleInterval is how often the runnable goroutines are counted.

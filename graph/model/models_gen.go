@@ -54,6 +54,8 @@ type CreatePostInput struct {
 	Title string `json:"title"`
 	// Markdown, 1 to 100,000 characters; of the control characters only newline and tab.
 	Content string `json:"content"`
+	// Up to 5 tags of 1 to 30 letters and digits of any script, and hyphens. Upper and lower case are the same.
+	Tags graphql.Omittable[[]string] `json:"tags,omitzero"`
 	// A retry with the same key and the same input returns the first result; with another input it is `CONFLICT`. 1 to 100 characters.
 	IdempotencyKey graphql.Omittable[*string] `json:"idempotencyKey,omitzero"`
 }
@@ -206,7 +208,7 @@ type UpdateCommentPayload struct {
 	Comment *blog.Comment `json:"comment"`
 }
 
-// Changes to a post. Omitted fields do not change; at least one of title and content is required.
+// Changes to a post. Omitted fields do not change; at least one of title, content and tags is required.
 type UpdatePostInput struct {
 	// The post's global id.
 	ID string `json:"id"`
@@ -214,6 +216,8 @@ type UpdatePostInput struct {
 	Title graphql.Omittable[*string] `json:"title,omitzero"`
 	// The new content, Markdown, 1 to 100,000 characters; of the control characters only newline and tab.
 	Content graphql.Omittable[*string] `json:"content,omitzero"`
+	// All tags that the post has afterwards, as for `createPost`. An empty list removes them.
+	Tags graphql.Omittable[[]string] `json:"tags,omitzero"`
 	// If given, the edit is refused with `CONFLICT` unless the post still has this version.
 	Version graphql.Omittable[*int32] `json:"version,omitzero"`
 }

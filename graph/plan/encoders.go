@@ -74,6 +74,22 @@ func textField[T any](of func(T) string) func(*compiler, graphql.CollectedField)
 	}
 }
 
+// textsField encodes a list of strings.
+func textsField[T any](of func(T) []string) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, d *planData, v T) []byte {
+			dst = append(dst, '[')
+			for i, s := range of(v) {
+				if dst = d.room(dst, 1); i > 0 {
+					dst = append(dst, ',')
+				}
+				dst = d.text(dst, s)
+			}
+			return append(d.room(dst, 1), ']')
+		}
+	}
+}
+
 // nullableTextField encodes a nullable String or DateTime field.
 func nullableTextField[T any, S ~string](of func(T) *S) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
@@ -202,6 +218,7 @@ var postFields = encoders[*blog.Post]{
 	},
 	"viewerCanUpdate": permissionField("updatePost", authorOfPost),
 	"viewerCanDelete": permissionField("deletePost", authorOfPost),
+	"tags":            textsField(func(p *blog.Post) []string { return p.Tags }),
 	"createdAt":       textField(func(p *blog.Post) string { return string(p.CreatedAt) }),
 	"updatedAt":       nullableTextField(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
 	"version":         intField(func(p *blog.Post) int32 { return p.Version }),
@@ -211,6 +228,15 @@ var postFields = encoders[*blog.Post]{
 	"likes": listField("Like", likeFields, func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
 		return s.Likes(ctx, post.ID, p)
 	}, func(p *blog.Post) int32 { return p.LikeCount }),
+}
+
+var tagFields = encoders[*store.Tag]{
+	"id":        idField(func(t *store.Tag) globalid.ID { return globalid.OfTag(t.Name) }),
+	"name":      textField(func(t *store.Tag) string { return t.Name }),
+	"postCount": intField(func(t *store.Tag) int32 { return t.PostCount }),
+	"posts": listField("Post", postFields, func(ctx context.Context, s Source, t *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
+		return s.TagPosts(ctx, t, p)
+	}, nil),
 }
 
 var commentFields = encoders[*blog.Comment]{
@@ -232,10 +258,12 @@ var likeFields = encoders[*blog.Like]{
 	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 
-// listField encodes a page of a list, which the plan reads before it encodes. total returns the length of the list; nil if the
-// connection has none.
-func listField[P, T any](typeName string, of encoders[T], read func(context.Context, Source, P, store.Paging) (*store.Page[T], error),
-	total func(P) int32) func(*compiler, graphql.CollectedField) encoder[P] {
+// listField encodes a page of a list, which the plan reads before it encodes. total returns the length of the list; nil
+// if the connection has none.
+func listField[P, T any](
+	typeName string, of encoders[T],
+	read func(context.Context, Source, P, store.Paging) (*store.Page[T], error), total func(P) int32,
+) func(*compiler, graphql.CollectedField) encoder[P] {
 	return func(c *compiler, f graphql.CollectedField) encoder[P] {
 		if c.inList {
 			c.uncovered = true
@@ -317,6 +345,7 @@ var pageInfoFields = encoders[*model.PageInfo]{
 var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[any]{
 	"User": {"User": object("User", userFields)},
 	"Post": {"Post": object("Post", postFields)},
+	"Tag":  {"Tag": object("Tag", tagFields)},
 	"PostConnection": {"PostConnection": func(c *compiler, s ast.SelectionSet) encoder[any] {
 		encode := connectionOf(c, "Post", s, postFields)
 		return func(dst []byte, d *planData, v any) []byte {
@@ -328,6 +357,7 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 		"Post":    object("Post", postFields),
 		"Comment": object("Comment", commentFields),
 		"Like":    object("Like", likeFields),
+		"Tag":     object("Tag", tagFields),
 	},
 }
 

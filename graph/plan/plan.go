@@ -201,6 +201,8 @@ func typeOf(value any) string {
 		return "Comment"
 	case *blog.Like:
 		return "Like"
+	case *store.Tag:
+		return "Tag"
 	case *store.Page[*blog.Post]:
 		return "PostConnection"
 	}
@@ -293,6 +295,9 @@ var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, erro
 	}),
 	"Query.postBySlug": withText("slug", func(ctx context.Context, s Source, slug string) (any, error) {
 		return orNil(s.PostBySlug(ctx, slug))
+	}),
+	"Query.tag": withText("name", func(ctx context.Context, s Source, name string) (any, error) {
+		return orNil(s.Tag(ctx, name))
 	}),
 	"Query.node": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return s.Node(ctx, id)

@@ -168,6 +168,7 @@ type eventWriter struct {
 func newEventWriter(w http.ResponseWriter) (*eventWriter, error) {
 	h := w.Header()
 	h.Set("Content-Type", mediaEvents+"; charset=utf-8")
+	h["Cache-Control"] = noStore     // by POST, too: some proxies keep what they stream
 	h.Set("X-Accel-Buffering", "no") // proxies must not buffer
 	e := &eventWriter{w, http.NewResponseController(w)}
 	// The server's read deadline is that of a request, which a stream outlasts.

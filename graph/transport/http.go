@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"io"
-	"mime"
-	"net/url"
-	"os"
-	"unicode/utf8"
-
 	"context"
 	"errors"
+	"io"
+	"mime"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
-
-	"byline/store/cosmos/itemcache"
+	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
 	jsonv2 "github.com/go-json-experiment/json"
@@ -25,6 +22,7 @@ import (
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store/blog"
+	"byline/store/cosmos/itemcache"
 )
 
 // The media types of responses.
@@ -72,9 +70,8 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 	if cached := t.cache.get(r, in); cached != nil {
 		if err := caller.reserve(t.budget, ast.Query); err != nil {
 			t.writeError(w, r, media, err)
-		} else if t.share(w, r, media, cached) {
+		} else if t.writeCached(w, r, media, cached) {
 			t.cache.hit(r.Context(), cached.operation, cached.predicted)
-			cached.write(w, r)
 		}
 		return
 	}
@@ -88,19 +85,21 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 	}
 	if cached := t.cache.add(r, in, response); cached == nil {
 		writeResponse(w, r, media, response)
-	} else if t.share(w, r, media, cached) {
-		cached.write(w, r)
+	} else {
+		t.writeCached(w, r, media, cached)
 	}
 }
 
-// share takes the memory of a response into that of a cached one, and refuses the request if there is not
-// enough.
-func (t httpTransport) share(w http.ResponseWriter, r *http.Request, media string, cached *cachedResponse) bool {
-	err := RequestOf(r.Context()).share(&cached.held, len(cached.body))
-	if err != nil {
+// writeCached takes the memory of a response into that of a cached one, which it sends. It refuses the request and
+// returns false if there is not enough.
+func (t httpTransport) writeCached(w http.ResponseWriter, r *http.Request, media string, cached *cachedResponse) bool {
+	body := t.cache.encoded(cached, r)
+	if err := RequestOf(r.Context()).share(&body.held, cap(body.bytes)); err != nil {
 		t.writeError(w, r, media, err)
+		return false
 	}
-	return err == nil
+	cached.write(w, r, body)
+	return true
 }
 
 // requestBody is the text of a request.

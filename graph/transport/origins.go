@@ -139,17 +139,17 @@ func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) h
 	})
 }
 
-// secured sets headers that keep browsers from interpreting a response as another type, framing it, or
-// loading it into pages of other origins. Paths other than Path may be pages, and get more of them; the
-// playground replaces the policy.
+// secured sets headers that keep browsers from interpreting a response as another type. Paths other than Path may be
+// pages: these are not framed, nor loaded into pages of other origins. The playground replaces the policy. JSON of
+// Path needs no more: a browser neither executes it, nor gives it to a page of an origin that is not admitted.
 func secured(next http.Handler) http.Handler {
 	policy, resource, options := []string{"default-src 'none'; frame-ancestors 'none'"}, []string{"same-origin"}, []string{"nosniff"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h["Content-Security-Policy"] = policy
-		h["Cross-Origin-Resource-Policy"] = resource // what CORS allows is not affected
 		h["X-Content-Type-Options"] = options
 		if r.URL.Path != Path {
+			h["Content-Security-Policy"] = policy
+			h["Cross-Origin-Resource-Policy"] = resource // what CORS allows is not affected
 			h.Set("Cross-Origin-Opener-Policy", "same-origin")
 			h.Set("Referrer-Policy", "no-referrer")
 			h.Set("X-Frame-Options", "DENY")

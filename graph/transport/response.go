@@ -52,7 +52,7 @@ func writeResponse(w http.ResponseWriter, r *http.Request, media string, respons
 }
 
 // vary lists the request headers that responses depend on.
-const vary = "Accept, Authorization, " + sessionHeader + ", " + cost.Header
+const vary = "Accept, Accept-Encoding, Authorization, " + sessionHeader + ", " + cost.Header
 
 // Header values that all responses share. They are never modified.
 var (
@@ -61,10 +61,14 @@ var (
 	varies       = []string{vary}
 )
 
-// prepare negotiates the media type, and sets the headers that every response has.
+// prepare negotiates the media type, and sets the headers that every response has. No cache stores the response to a
+// POST, which gives no lifetime (RFC 9110, section 9.3.3): it needs no headers for caches.
 func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
 	media, acceptable = negotiate(r.Header.Values("Accept"))
 	h["Content-Type"] = contentTypes[media]
+	if r.Method == http.MethodPost {
+		return media, acceptable
+	}
 	if set := h["Vary"]; set == nil {
 		h["Vary"] = varies
 	} else {
@@ -114,7 +118,24 @@ func write(w http.ResponseWriter, r *http.Request, status int, response *graphql
 			break
 		}
 	}
-	writeBody(w, status, append(RequestOf(r.Context()).send(response), []byte("\n"))...)
+	caller := RequestOf(r.Context())
+	body := append(caller.send(response), []byte("\n"))
+	chosen := codingFor(r.Header["Accept-Encoding"], length(body))
+	if chosen == nil {
+		writeBody(w, status, body...)
+		return
+	}
+	e := &encodedBody{coding: chosen, bytes: chosen.compress(body...)}
+	caller.Memory.Resize(cap(e.bytes))
+	e.write(w, status)
+}
+
+// length returns how many bytes there are in all pieces.
+func length(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
 }
 
 // encode returns a response without errors and extensions as a line of JSON. It may reuse the memory of
@@ -125,17 +146,21 @@ func encode(response *graphql.Response) []byte {
 
 // writeBody sends a body, which may be in pieces.
 func writeBody(w http.ResponseWriter, status int, pieces ...[]byte) {
-	n := 0
-	for _, p := range pieces {
-		n += len(p)
-	}
-	w.Header()["Content-Length"] = []string{strconv.Itoa(n)}
+	w.Header()["Content-Length"] = []string{strconv.Itoa(length(pieces))}
 	w.WriteHeader(status)
 	for _, p := range pieces {
 		if _, err := w.Write(p); err != nil {
 			return // the client is gone
 		}
 	}
+}
+
+// write sends a body in its coding.
+func (b *encodedBody) write(w http.ResponseWriter, status int) {
+	if b.coding != nil {
+		w.Header()["Content-Encoding"] = []string{b.coding.name}
+	}
+	writeBody(w, status, b.bytes)
 }
 
 // pieces returns a response as JSON: errors, extensions and data, so that a reader finds the short entries
@@ -164,11 +189,7 @@ const longMessage = 4 << 10
 
 // joined concatenates pieces if they are short together, and otherwise returns them as they are.
 func joined(all ...[]byte) [][]byte {
-	n := 0
-	for _, p := range all {
-		n += len(p)
-	}
-	if n >= longMessage {
+	if length(all) >= longMessage {
 		return all
 	}
 	return [][]byte{slices.Concat(all...)}

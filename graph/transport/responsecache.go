@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
-
-	"byline/store/cosmos/itemcache"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/maypok86/otter/v2"
@@ -17,13 +16,14 @@ import (
 	"byline/graph/cost"
 	"byline/graph/limit"
 	"byline/store"
+	"byline/store/cosmos/itemcache"
 	"byline/store/cosmos/session"
 )
 
 // responseCache caches the responses to queries over HTTP, by the text of the request, which
 // is not even parsed on a hit. A response is valid while nothing in its read set has changed.
-// A response that depends on the viewer is cached for that viewer alone. Responses with errors or
-// with a cost report are not cached: their queries execute, on cached items.
+// A response that depends on the viewer is cached for that viewer alone, and for the role of their token. Responses with
+// errors or with a cost report are not cached: their queries execute, on cached items.
 type responseCache struct {
 	store   *store.Store
 	entries *otter.Cache[cacheKey, *cachedResponse] // nil: nothing is cached
@@ -36,18 +36,44 @@ type cacheKey struct {
 	text   string // as received
 }
 
-// viewerKey is the cacheKey.viewer of a response to one viewer alone, "" if anonymous.
-func viewerKey(viewer string) string { return "viewer " + viewer }
+// viewerKey is the cacheKey.viewer of a response to the viewer of r alone. It has the role, which is of the token: the
+// next token of the same viewer may have another.
+func viewerKey(r *Request) string {
+	if r.Moderator {
+		return "moderator " + r.viewer
+	}
+	return "viewer " + r.viewer
+}
 
 // cachedResponse is a response without errors.
 type cachedResponse struct {
-	body      []byte
+	key       cacheKey
+	plain     encodedBody
 	readSet   *itemcache.ReadSet
 	tag       string  // the ETag, if HTTP caches may store it; else ""
 	operation string  // the name of the operation
 	predicted float64 // RU
 
-	held limit.Shared // the memory of body, while it is being sent
+	compressed [len(codings)]atomic.Pointer[encodedBody] // nil: no client has asked for it
+}
+
+// encodedBody is a body in one coding.
+type encodedBody struct {
+	coding *coding // nil: it is not compressed
+	bytes  []byte
+
+	held limit.Shared // the memory of bytes, while they are being sent
+}
+
+// bytes returns how many bytes the body has in all its codings.
+func (c *cachedResponse) bytes() int {
+	n := cap(c.plain.bytes)
+	for i := range c.compressed {
+		if e := c.compressed[i].Load(); e != nil {
+			n += cap(e.bytes)
+		}
+	}
+	return n
 }
 
 const (
@@ -56,13 +82,16 @@ const (
 )
 
 // newResponseCache returns a cache of so many bytes, 0 for none. It calls hit for each hit.
-func newResponseCache(s *store.Store, bytes int, hit func(ctx context.Context, operation string, predicted float64)) *responseCache {
+func newResponseCache(
+	s *store.Store, bytes int, hit func(ctx context.Context, operation string, predicted float64),
+) *responseCache {
 	c := &responseCache{store: s, hit: hit}
 	if bytes > 0 {
 		c.entries = otter.Must(&otter.Options[cacheKey, *cachedResponse]{
 			MaximumWeight: uint64(bytes),
 			Weigher: func(k cacheKey, cached *cachedResponse) uint32 {
-				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cap(cached.body) + entryBytes + cached.readSet.Bytes())
+				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cached.bytes() + entryBytes +
+					cached.readSet.Bytes())
 			},
 		})
 	}
@@ -72,7 +101,8 @@ func newResponseCache(s *store.Store, bytes int, hit func(ctx context.Context, o
 // get returns the cached response to a request, nil if it is missing or may be stale.
 func (c *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
 	caller := RequestOf(r.Context())
-	if c.entries == nil || caller.Meter.Detail != cost.None || len(in.text) > maxCacheKey || c.store.Renamed(caller.Session) != "" {
+	if c.entries == nil || caller.Meter.Detail != cost.None || len(in.text) > maxCacheKey ||
+		c.store.Renamed(caller.Session) != "" {
 		return nil // responses may have the old name
 	}
 	if !c.store.DeletionsKnown() {
@@ -83,7 +113,7 @@ func (c *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
 	}
 	cached := c.find(cacheKey{"", in.text}, caller.Session)
 	if cached == nil { // or it depends on the viewer
-		cached = c.find(cacheKey{viewerKey(caller.viewer), in.text}, caller.Session)
+		cached = c.find(cacheKey{viewerKey(caller), in.text}, caller.Session)
 	}
 	return cached
 }
@@ -105,32 +135,58 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 		return nil
 	}
 	personal := caller.personal.Load()
-	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == "" // the request has the hash or id of the document
-	cached := &cachedResponse{body: encode(response), readSet: caller.readSet}
+	// Without its text, the request has the hash or id of the document.
+	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == ""
+	cached := &cachedResponse{plain: encodedBody{bytes: encode(response)}, readSet: caller.readSet}
 	if public {
-		cached.tag = tagOf(cached.body)
+		cached.tag = tagOf(cached.plain.bytes)
 	}
 	if c.entries == nil || caller.registers || len(in.text) > maxCacheKey {
 		return cached
 	}
 	k := cacheKey{text: in.text}
 	if personal {
-		k.viewer = viewerKey(caller.viewer)
+		k.viewer = viewerKey(caller)
 	}
-	cached.operation, cached.predicted = caller.operation, caller.Meter.Prediction()
+	cached.key, cached.operation, cached.predicted = k, caller.operation, caller.Meter.Prediction()
 	c.entries.Set(k, cached)
 	return cached
 }
 
-// write sends the response, with caching headers if HTTP caches may store it.
-func (c *cachedResponse) write(w http.ResponseWriter, r *http.Request) {
+// encoded returns the body of a response in the coding that a client prefers. It compresses a body once, and keeps
+// the result with the entry.
+func (c *responseCache) encoded(cached *cachedResponse, r *http.Request) *encodedBody {
+	chosen := codingFor(r.Header["Accept-Encoding"], len(cached.plain.bytes))
+	if chosen == nil {
+		return &cached.plain
+	}
+	kept := &cached.compressed[chosen.index]
+	if e := kept.Load(); e != nil {
+		return e
+	}
+	e := &encodedBody{coding: chosen, bytes: chosen.compress(cached.plain.bytes)}
+	if !kept.CompareAndSwap(nil, e) {
+		return kept.Load() // another request has been faster
+	}
+	if c.entries != nil {
+		c.entries.ComputeIfPresent(cached.key, func(entry *cachedResponse) (*cachedResponse, otter.ComputeOp) {
+			if entry == cached {
+				return entry, otter.WriteOp // it weighs more now
+			}
+			return entry, otter.CancelOp
+		})
+	}
+	return e
+}
+
+// write sends the response in a coding, with caching headers if HTTP caches may store it.
+func (c *cachedResponse) write(w http.ResponseWriter, r *http.Request, body *encodedBody) {
 	if c.tag != "" && isPublic(r) {
-		if maxAge := publicMaxAge - c.readSet.Age(); maxAge >= time.Second {
-			writePublic(w, r, c.body, c.tag, maxAge)
+		if maxAge := publicMaxAge - c.readSet.Age(); maxAge >= time.Second && setPublic(w, r, c.tag, maxAge) {
 			return
 		}
 	}
-	writeBody(w, http.StatusOK, c.body)
+	body.write(w, http.StatusOK)
 }
 
 // publicMaxAge is how old a public response from an HTTP cache may be. It is the lag that projections
@@ -144,32 +200,32 @@ func isPublic(r *http.Request) bool {
 		RequestOf(r.Context()).Meter.Detail == cost.None
 }
 
-// tagOf returns the entity tag of a response body.
+// tagOf returns the entity tag of a response body. It is weak, since it is that of all codings of the body.
 func tagOf(body []byte) string {
 	sum := sha256.Sum256(body)
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// writePublic writes a response that HTTP caches may serve for maxAge, or 304 Not Modified if the
-// client has it.
-func writePublic(w http.ResponseWriter, r *http.Request, body []byte, tag string, maxAge time.Duration) {
+// setPublic sets the headers of a response that HTTP caches may serve for maxAge. It responds with 304 Not Modified
+// and returns true if the client has the response.
+func setPublic(w http.ResponseWriter, r *http.Request, tag string, maxAge time.Duration) (unchanged bool) {
 	h := w.Header()
 	h.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(maxAge.Seconds())))
 	h.Set("ETag", tag)
 	h.Del(requestIDHeader) // a cache would send it to other clients
-	if matches(r.Header.Values("If-None-Match"), tag) {
-		h.Del("Content-Type")
-		w.WriteHeader(http.StatusNotModified)
-		return
+	if !matches(r.Header.Values("If-None-Match"), tag) {
+		return false
 	}
-	writeBody(w, http.StatusOK, body)
+	h.Del("Content-Type")
+	w.WriteHeader(http.StatusNotModified)
+	return true
 }
 
 // matches reports whether an If-None-Match header has the tag, by weak comparison (RFC 9110,
 // section 13.1.2). The tag must not contain a comma.
 func matches(header []string, tag string) bool {
 	for item := range strings.SplitSeq(strings.Join(header, ","), ",") {
-		if item = strings.TrimSpace(item); item == "*" || strings.TrimPrefix(item, "W/") == tag {
+		if item = strings.TrimSpace(item); item == "*" || strings.TrimPrefix(item, "W/") == strings.TrimPrefix(tag, "W/") {
 			return true
 		}
 	}

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"byline/store/cosmos/itemcache"
-
 	"github.com/99designs/gqlgen/graphql"
 
 	"byline/internal/heaptest"
 	"byline/internal/longtest"
+	"byline/store/cosmos/itemcache"
 )
 
 var distinctResponses = flag.Int("distinct", 50_000, "number of distinct responses that TestResponseCache_MemoryIsBounded adds")

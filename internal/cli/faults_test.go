@@ -18,6 +18,7 @@ import (
 	"byline/internal/faulttest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/emulator"
 )
 
@@ -98,8 +99,12 @@ func faultServer(t *testing.T) (*faulttest.Transport, string) {
 		_, err = st.CreateUser(t.Context(), store.NewUser{ID: "mary", Username: "mary"})
 	}
 	for _, title := range []string{"one", "two"} {
+		var post *blog.Post
 		if err == nil {
-			_, err = st.CreatePost(t.Context(), store.NewPost{AuthorID: "mary", Title: title, Content: "x"})
+			post, err = st.CreatePost(t.Context(), store.NewPost{AuthorID: "mary", Title: title, Content: "x"})
+		}
+		if err == nil { // no projection runs
+			err = st.Views().ProjectTimelines(t.Context(), post)
 		}
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 
 	"byline/internal/servertest"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 )
 
@@ -149,8 +151,10 @@ type cpuSide struct {
 	// user and post return the ids that the users and posts of the blog have there.
 	user, post func(i int) string
 
-	sent   map[string]*atomic.Int64 // requests, by pattern: the same write is sent to every server
-	warmed map[string]bool
+	sent     map[string]*atomic.Int64 // requests, by pattern: the same write is sent to every server
+	warmed   map[string]bool
+	accept   string       // Accept-Encoding; "" for that of a browser
+	received atomic.Int64 // bytes of bodies
 }
 
 func newCPUSide(name, root string, pid int, user, post func(int) string) *cpuSide {
@@ -166,7 +170,12 @@ func newCPUSide(name, root string, pid int, user, post func(int) string) *cpuSid
 // startByline starts Byline and waits until the projections have applied the load, and the engine is idle, so that
 // the CPU of the load is not measured.
 func startByline(b *testing.B, blog *cpuBlog, data string, args ...string) *cpuSide {
-	p := servertest.StartCommand(b, bylineCommand(append([]string{"--listen", "localhost:0", "--data", data, "--no-demo"}, args...)...))
+	return idleByline(b, blog, bylineCommand(append([]string{"--listen", "localhost:0", "--data", data, "--no-demo"}, args...)...))
+}
+
+// idleByline is startByline for a command of the program.
+func idleByline(b *testing.B, blog *cpuBlog, cmd *exec.Cmd) *cpuSide {
+	p := servertest.StartCommand(b, cmd)
 	s := newCPUSide("", p.Root, p.Cmd.Process.Pid, blog.userID, blog.postID)
 	s.process = p
 	for began, idle := time.Now(), 0; idle < 3; idle++ {
@@ -294,29 +303,71 @@ var browser = http.Header{
 
 // do sends a request, and returns its response, or nil if the request failed.
 func (s *cpuSide) do(t testing.TB, user string, body []byte) []byte {
+	text, _ := s.exchange(t, user, body, nil)
+	return text
+}
+
+// exchange sends a request with more headers, and returns the text of its response and the response on the wire; nil if
+// the request failed.
+func (s *cpuSide) exchange(t testing.TB, user string, body []byte, more map[string]string) ([]byte, *readyResponse) {
 	r, err := http.NewRequest(http.MethodPost, s.root+"/graphql", bytes.NewReader(body))
 	if err != nil {
 		t.Error(err)
-		return nil
+		return nil, nil
 	}
 	r.Header = browser.Clone()
+	if s.accept != "" {
+		r.Header.Set("Accept-Encoding", s.accept)
+	}
 	if user != "" {
 		r.Header.Set("Authorization", "Bearer demo:"+user)
+	}
+	for name, value := range more {
+		r.Header.Set(name, value)
 	}
 	res, err := s.client.Do(r)
 	if err != nil {
 		t.Error(err)
-		return nil
+		return nil, nil
 	}
 	defer res.Body.Close()
-	response, err := io.ReadAll(res.Body)
-	bad := res.StatusCode != http.StatusOK || res.Header.Get("Content-Encoding") != "" || bytes.Contains(response, []byte(`"errors"`))
-	if err != nil || bad {
-		t.Errorf("%s %v %v: %.500s", res.Status, err, res.Header, response)
-		return nil
+	wire, err := io.ReadAll(res.Body)
+	text := wire
+	if err == nil {
+		text, err = decoded(wire, res.Header.Get("Content-Encoding"))
 	}
-	return response
+	if err != nil || res.StatusCode != http.StatusOK || bytes.Contains(text, []byte(`"errors"`)) {
+		t.Errorf("%s %v %v: %.500s", res.Status, err, res.Header, text)
+		return nil, nil
+	}
+	s.received.Add(int64(len(wire)))
+	return text, &readyResponse{Coding: res.Header.Get("Content-Encoding"), Body: wire}
 }
+
+// decoded returns a body without its coding.
+func decoded(body []byte, coding string) ([]byte, error) {
+	switch coding {
+	case "":
+		return body, nil
+	case "gzip":
+		r, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(r)
+	case "zstd":
+		return zstdDecoder().DecodeAll(body, nil)
+	}
+	return nil, fmt.Errorf("Content-Encoding %s", coding)
+}
+
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil)
+	if err != nil {
+		panic(err) // without options
+	}
+	return d
+})
 
 // cpuOf returns the CPU that a process has used so far.
 func cpuOf(b *testing.B, pid int) time.Duration {
@@ -390,12 +441,18 @@ func (r cpuRatios) print(b *testing.B) {
 // names a JSON file of requests and responses.
 const readyMade = "BYLINE_TEST_READY_MADE"
 
+// readyResponse is a response as it is sent.
+type readyResponse struct {
+	Coding string // "": it is not compressed
+	Body   []byte
+}
+
 // startReadyMade starts a server of a side's responses to the reads of a pattern.
 func startReadyMade(b *testing.B, blog *cpuBlog, p cpuPattern, of *cpuSide) *cpuSide {
-	responses := map[string]string{}
+	responses := map[string]*readyResponse{}
 	for n := range blog.different(p) {
 		user, body := blog.request(p, of, n)
-		responses[string(body)] = string(of.do(b, user, body))
+		_, responses[string(body)] = of.exchange(b, user, body, nil)
 	}
 	file := filepath.Join(b.TempDir(), "responses")
 	text, err := json.Marshal(responses)
@@ -431,13 +488,9 @@ func serveReadyMade() error {
 	if err != nil {
 		return err
 	}
-	var texts map[string]string
-	if err := json.Unmarshal(text, &texts); err != nil {
+	var responses map[string]*readyResponse
+	if err := json.Unmarshal(text, &responses); err != nil {
 		return err
-	}
-	responses := map[string][]byte{}
-	for body, response := range texts {
-		responses[body] = []byte(response)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -452,7 +505,10 @@ func serveReadyMade() error {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(response)))
-		_, _ = w.Write(response)
+		w.Header().Set("Content-Length", strconv.Itoa(len(response.Body)))
+		if response.Coding != "" {
+			w.Header().Set("Content-Encoding", response.Coding)
+		}
+		_, _ = w.Write(response.Body)
 	}))
 }

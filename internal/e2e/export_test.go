@@ -69,7 +69,9 @@ func TestExport(t *testing.T) {
 	}
 	stdout, _ := export(0, "Countess")
 	items, complete := exportedItems(t, stdout)
-	all := strings.Join(items, "")
+	// The server may have stopped before it has created the entry of the post in the timeline.
+	isEntry := func(item string) bool { return strings.Contains(item, `"type":"all.`) }
+	all := strings.Join(slices.DeleteFunc(slices.Clone(items), isEntry), "")
 	for what, want := range map[string]int{`"type":"user"`: 1, `"type":"username"`: 2, `"type":"text"`: 1, `"container":"posts"`: 3, `"container":"feed"`: 1, "by ada": 1, "by grace": 0, "_etag": 0} {
 		if n := strings.Count(all, what); n != want {
 			t.Errorf("%s occurs %d times, want %d", what, n, want)

@@ -93,7 +93,7 @@ func TestPlayground_Embedded(t *testing.T) {
 	p.click(`//*[text()="Docs"]`)
 	p.sees(p.text, "Search the docs", "createPost")
 	p.click(`//*[contains(@class, "doc-category-item") and starts-with(., "feed")]`)
-	p.sees(p.text, "The front page: the newest 100 posts")
+	p.sees(p.text, "The front page: all posts")
 	p.keys(kb.Escape)
 	p.click(`//*[text()="Docs"]`)
 	p.click(`//*[text()="Schema"]`)

@@ -46,6 +46,9 @@ func TestSessions(t *testing.T) {
 			}
 			return nil
 		})
+		if strings.Contains(response, `"errors"`) {
+			t.Errorf("refused: %s", response)
+		}
 		return response
 	}
 	wrote := sendAsAda(t, one, "application/json", "", `mutation { createUser(input: {username: "ada"}) { user { id } } }`)

@@ -203,6 +203,33 @@ func (r *fastReader) dateValue() Date {
 	return Date(text)
 }
 
+// stringsOrNil consumes an optional list of strings.
+func (r *fastReader) stringsOrNil(name string) []string {
+	if !r.has(name) {
+		return nil
+	}
+	return r.stringsValue()
+}
+
+// stringsValue consumes a list of strings.
+func (r *fastReader) stringsValue() []string {
+	all := []string{}
+	r.eachString(func() { all = append(all, r.stringValue()) })
+	return all
+}
+
+// eachString consumes a list of strings, each with consume.
+func (r *fastReader) eachString(consume func()) {
+	r.take("[")
+	for first := true; !r.fallback && !strings.HasPrefix(r.rest, "]"); first = false {
+		if !first {
+			r.take(",")
+		}
+		consume()
+	}
+	r.take("]")
+}
+
 func (r *fastReader) number(name string, bits int) int64 {
 	r.must(name)
 	return r.intValue(bits)
@@ -262,11 +289,17 @@ func (r *fastReader) skipString() {
 	r.take(`"`)
 }
 
-// skip consumes a string, a number or a boolean.
+// skip consumes a string, a number, a boolean or a list of strings.
 func (r *fastReader) skip() {
 	switch {
 	case strings.HasPrefix(r.rest, `"`):
 		r.skipString()
+	case strings.HasPrefix(r.rest, "["):
+		r.eachString(func() {
+			if r.fallback = r.fallback || !strings.HasPrefix(r.rest, `"`); !r.fallback {
+				r.skipString()
+			}
+		})
 	case strings.HasPrefix(r.rest, "t"), strings.HasPrefix(r.rest, "f"):
 		r.boolValue()
 	default:

@@ -32,19 +32,19 @@ func TestFastPath_Pages(t *testing.T) {
 // The fast path reads every item that Cosmos DB writes. What it accepts it decodes like the fallback.
 func TestFastPath_Items(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
-		checkItem[UserItem](t, "id, type, userId, username, creationDate, revision, inputDigest")
+		checkItem[UserItem](t, "id, type, userId, username, creationDate, revision, inputDigest, formerUsernames, renames")
 	})
 	t.Run("texts", func(t *testing.T) {
 		checkItem[TextItem](t, "id, type, postId, userId, content, textDigest, deleted, ttl")
 	})
 	t.Run("posts", func(t *testing.T) {
-		checkItem[PostItem](t, "id, type, postId, userId, userUsername, title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, deleted, ttl")
+		checkItem[PostItem](t, "id, type, postId, userId, userUsername, title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, tags, formerTags, deleted, ttl")
 	})
 	t.Run("summaries", func(t *testing.T) {
-		checkItem[SummaryItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, ttl")
+		checkItem[SummaryItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, tags, ttl")
 	})
 	t.Run("changes", func(t *testing.T) {
-		checkItem[Change](t, "type, id, postId, userId, userUsername, creationDate, deleted, content, ttl, other")
+		checkItem[Change](t, "type, id, postId, userId, userUsername, creationDate, deleted, content, ttl, tags, other")
 	})
 }
 
@@ -124,6 +124,15 @@ func members(t *rapid.T, fields string) (members []string) {
 			fallthrough
 		case "creationDate":
 			v = date.Draw(t, name)
+		case "tags", "formerTags", "formerUsernames", "renames":
+			if rapid.Bool().Draw(t, "none") {
+				continue
+			}
+			if name == "renames" {
+				v = rapid.SliceOfN(date, 0, 3).Draw(t, name)
+			} else {
+				v = rapid.SliceOfN(text, 0, 3).Draw(t, name)
+			}
 		case "truncated", "deleted":
 			v = rapid.Bool().Draw(t, name)
 		case "readingMinutes":

@@ -18,9 +18,12 @@ type Post struct {
 	LikeCount      int32  `json:"likeCount"`
 	CreatedAt      Date   `json:"creationDate"`
 	UpdatedAt      *Date  `json:"editDate,omitempty"`       // nil: never edited
-	Version        int32  `json:"version"`                  // incremented by edits of title and content
+	Version        int32  `json:"version"`                  // incremented by edits of title, content and tags
 	Revision       int64  `json:"revision"`                 // incremented by every write; orders the writes of views
 	ReadingMinutes int32  `json:"readingMinutes,omitempty"` // of a text that is not at hand; 0: see Minutes
+
+	Tags       []string `json:"tags,omitempty"` // normalized, in the author's order; changed by edits
+	FormerTags []string `json:"-"`              // see Retag; summaries have none
 
 	Truncated bool `json:"-"` // Content is shorter than the post's: a summary, or a long post without its TextItem
 
@@ -32,8 +35,9 @@ type PostItem struct {
 	Envelope
 	PostID string `json:"postId"` // == id
 	Post
-	TextDigest  string `json:"textDigest,omitempty"` // of the TextItem; "": no TextItem, Content is complete
-	InputDigest string `json:"inputDigest,omitempty"`
+	FormerTags  []string `json:"formerTags,omitempty"`
+	TextDigest  string   `json:"textDigest,omitempty"` // of the TextItem; "": no TextItem, Content is complete
+	InputDigest string   `json:"inputDigest,omitempty"`
 }
 
 func (i *PostItem) readProperty(r *fastReader, name string) bool {
@@ -65,6 +69,10 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 		i.Revision = r.intValue(64)
 	case "readingMinutes":
 		i.ReadingMinutes = int32(r.intValue(32))
+	case "tags":
+		i.Tags = r.stringsValue()
+	case "formerTags":
+		i.FormerTags = r.stringsValue()
 	case "textDigest":
 		i.TextDigest = r.stringValue()
 	case "inputDigest":
@@ -142,7 +150,7 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 	if !ok {
 		return nil, err
 	}
-	item.Post.Truncated = item.TextDigest != ""
+	item.Post.Truncated, item.Post.FormerTags = item.TextDigest != "", item.FormerTags
 	return &item.Post, nil
 }
 
@@ -150,6 +158,7 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 	item, _, err := Decode[PostItem](op, TypePost, raw)
 	item.Post.Tombstone, item.Post.Truncated = item.Deleted, item.TextDigest != "" && !item.Deleted
+	item.Post.FormerTags = item.FormerTags
 	return &item.Post, err
 }
 
@@ -157,7 +166,7 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
 
 // summaryFields are the fields of a summary in a list.
-const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes"
+const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
 
 func readSummary(r *fastReader, p *Post) {
 	p.ID, p.AuthorID, p.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
@@ -166,6 +175,7 @@ func readSummary(r *fastReader, p *Post) {
 	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")
 	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)
 	p.ReadingMinutes = int32(r.numberOrZero("readingMinutes", 32))
+	p.Tags = r.stringsOrNil("tags")
 }
 
 // summaryTarget returns what a summary is decoded into.

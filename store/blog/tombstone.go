@@ -11,19 +11,24 @@ type PostTombstone struct {
 	ID        string `json:"id"`
 	PostID    string `json:"postId"`
 	UserID    string `json:"userId,omitempty"`       // "" once the job that deletes the author has deleted its items
-	Username  string `json:"userUsername,omitempty"` // "" if a job deletes the author, see Post.Erased
+	Username  string `json:"userUsername,omitempty"` // "" if a job deletes the author or has ended, see Post.Erased
 	CreatedAt Date   `json:"creationDate,omitempty"` // "" in the feed, whose list is sorted by it
 	Revision  int64  `json:"revision"`
+
+	// In the posts container, until the job that deletes what belongs to the post has deleted its entries in timelines.
+	Tags       []string `json:"tags,omitempty"`
+	FormerTags []string `json:"formerTags,omitempty"`
 }
 
-// NewPostTombstone returns the tombstone of a post, at the post's revision.
+// NewPostTombstone returns the tombstone of a post, at the post's revision, without tags.
 func NewPostTombstone(p *Post) PostTombstone {
 	return PostTombstone{Envelope: tombstone(TypePost), ID: p.ID, PostID: p.ID, UserID: p.AuthorID, Username: p.AuthorUsername,
 		CreatedAt: p.CreatedAt, Revision: p.Revision}
 }
 
-// Erased reports whether a post was deleted together with its author: the job that deletes the user deletes its
-// comments, likes and text, and the summary in its author's partition.
+// Erased reports whether nothing is left to do for a deleted post. Either its job has ended, or it was deleted together
+// with its author: the job that deletes the user deletes its comments, likes, text and entries in timelines, and the
+// summary in its author's partition.
 func (p *Post) Erased() bool { return p.Tombstone && p.AuthorUsername == "" }
 
 // CommentTombstone replaces a deleted comment.

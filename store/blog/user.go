@@ -37,6 +37,11 @@ func (u *UserItem) readProperty(r *fastReader, name string) bool {
 		u.Revision = r.intValue(64)
 	case "inputDigest":
 		u.InputDigest = r.stringValue()
+	case "formerUsernames":
+		u.FormerUsernames = r.stringsValue()
+	case "renames":
+		u.Renames = []Date{}
+		r.eachString(func() { u.Renames = append(u.Renames, r.dateValue()) })
 	case "deletionDate":
 		u.DeletedAt = r.dateValue()
 	default:

@@ -18,6 +18,7 @@ type Patch struct {
 	ReturnItem bool   // return the patched item
 
 	changes []byte // JSON, without the brackets
+	count   int
 }
 
 // Set sets a property to a string, an integer, a boolean or a list of strings.
@@ -48,7 +49,14 @@ func (p *Patch) Increment(path string, by int64) {
 	p.changes = append(strconv.AppendInt(p.changes, by, 10), '}')
 }
 
+// MaxPatch is the greatest number of changes of a patch.
+const MaxPatch = 10
+
+// Changes returns the number of changes.
+func (p *Patch) Changes() int { return p.count }
+
 func (p *Patch) begin(op, path string) {
+	p.count++
 	if len(p.changes) > 0 {
 		p.changes = append(p.changes, ',')
 	} else {

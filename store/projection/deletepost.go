@@ -2,6 +2,7 @@ package projection
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"time"
 
@@ -11,23 +12,58 @@ import (
 	"byline/store/stored"
 )
 
-// deletePost does a unit of deletePostJob: a unit deletes some of the items of a deleted post. It needs no
-// position, as the query does not find deleted items.
+// deletePost does a unit of deletePostJob: a unit deletes some of the items of a deleted post, and the last one its
+// entries in timelines. It needs no position, as the query does not find deleted items.
 func (v *Views) deletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "delete what belonged to a post"
 	if !blog.ValidID(j.Subject) {
 		return jobs.Step{Done: true}, nil
 	}
 	d := &deletion{Views: v}
-	if _, err := v.posts.ReadPrimary(ctx, stored.Key(j.Subject, j.Subject)); err != nil { // so that the query sees the latest items
+	raw, err := v.posts.ReadPrimary(ctx, stored.Key(j.Subject, j.Subject)) // also so that the query sees the latest items
+	if err != nil {
 		return jobs.Step{}, stored.Error(op, err)
 	}
 	left, err := d.deletePostItems(ctx, v.posts, j.Subject, time.Now().Add(deletionUnit))
+	if !left && err == nil && raw != nil {
+		left, err = d.deletePostEntries(ctx, raw)
+	}
 	step := jobs.Step{Items: int(d.done.Load()), Done: !left && err == nil}
 	if left && step.Items == 0 {
 		step.Wait = contentionWait
 	}
 	return step, stored.Error(op, err)
+}
+
+// deletePostEntries deletes the entries of a deleted post in timelines, and then the tags of its tombstone, by which they
+// were found. It reports whether the tombstone has changed meanwhile.
+func (d *deletion) deletePostEntries(ctx context.Context, raw []byte) (changed bool, err error) {
+	const op = "delete entries of a post"
+	p, err := blog.DecodePostOrTombstone(op, raw)
+	if err != nil {
+		d.skip(d.posts.Name(), raw, err)
+		return false, nil
+	}
+	if !p.Tombstone {
+		return false, nil
+	}
+	keys := entryKeys(p, append(p.Timelines(), p.FormerTimelines()...))
+	if err := d.deleteEntries(ctx, keys); err != nil || len(keys) == 1 {
+		return false, err
+	}
+	p.Revision++
+	p.AuthorUsername = ""
+	_, err = d.posts.Replace(ctx, stored.Key(p.ID, p.ID), blog.Encode(blog.NewPostTombstone(p)), etagOf(raw))
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return true, nil
+	}
+	return false, stored.Error(op, d.skipRefused(d.posts, p, err))
+}
+
+func etagOf(raw []byte) cosmos.ETag {
+	var item ownedItem
+	_ = blog.Unmarshal(raw, &item, blog.Lenient) // every item has an ETag
+	return item.ETag
 }
 
 // deletePostItems deletes comments, likes and the text of a deleted post from the posts container, until the end

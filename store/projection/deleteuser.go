@@ -29,7 +29,8 @@ func (v *Views) userDeletions() view {
 
 // deletionStages are the stages of a deletion, in order. The second pass begins blog.DeletionGrace after the
 // user became a tombstone: the continuation of the stage "wait" is that time.
-var deletionStages = []string{"posts", "summaries", "feed", "wait", "posts-again", "summaries-again", "feed-again", "names"}
+var deletionStages = []string{"posts", "summaries", "timelines", "feed", "wait",
+	"posts-again", "summaries-again", "timelines-again", "feed-again", "names"}
 
 const (
 	deletionPage = 100         // items of a query
@@ -85,6 +86,8 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		next, err = d.deletePosts(ctx, continuation)
 	case "summaries", "summaries-again":
 		next, err = d.deleteSummaries(ctx, continuation)
+	case "timelines", "timelines-again":
+		next, err = d.deleteTimelineEntries(ctx, continuation)
 	case "feed", "feed-again":
 		next, err = d.deleteFeedEntries(ctx, continuation)
 	case "wait":
@@ -199,26 +202,26 @@ func (d *deletion) deleteSummaries(ctx context.Context, continuation string) (ne
 	return next, d.deleteBatch(ctx, d.users, d.user.ID, items, map[string]bool{})
 }
 
-// deleteFeedEntries deletes a page of the user's entries in all partitions of the feed, and after the last
-// page refills the feed.
-func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (next string, err error) {
-	items, next, err := d.page(ctx, d.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
-		Text: "SELECT c.id, c.type, c.creationDate FROM c WHERE c.userId = @user"})
+// deleteTimelineEntries deletes a page of the user's entries in timelines.
+func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation string) (next string, err error) {
+	deleted := map[entryKey]int64{} // by month
+	next, err = d.deleteFromFeed(ctx, "c.authorId = @user", continuation, func(partition string, n int64) {
+		if t, month, ok := blog.ParseEntryPartition(partition); ok {
+			deleted[entryKey{t, month, ""}] += n
+		}
+	})
 	if err != nil {
 		return "", err
 	}
-	byPartition := map[string][]ownedItem{}
-	for _, item := range items {
-		partition, _ := item.Type.(string)
-		byPartition[partition] = append(byPartition[partition], item)
-	}
-	for partition, items := range byPartition {
-		if err := d.deleteBatch(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
-			return "", err
-		}
-	}
-	if next != "" {
-		return next, nil
+	return next, d.entriesDeleted(ctx, deleted)
+}
+
+// deleteFeedEntries deletes a page of the summaries of the user's posts in all partitions of the feed, and after the last
+// page refills the feed.
+func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (next string, err error) {
+	next, err = d.deleteFromFeed(ctx, NotEntries+" AND c.userId = @user", continuation, func(string, int64) {})
+	if next != "" || err != nil {
+		return next, err
 	}
 	for _, partition := range d.feedPartitions {
 		entries, err := d.feedEntries(ctx, partition)
@@ -230,6 +233,31 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 		}
 	}
 	return "", nil
+}
+
+// deleteFromFeed deletes a page of the user's items in the feed container that meet a condition. It calls deleted with each
+// partition, and how many items of it were deleted.
+func (d *deletion) deleteFromFeed(
+	ctx context.Context, condition, continuation string, deleted func(partition string, n int64),
+) (next string, err error) {
+	items, next, err := d.page(ctx, d.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
+		Text: "SELECT c.id, c.type, c.creationDate FROM c WHERE " + condition})
+	if err != nil {
+		return "", err
+	}
+	byPartition := map[string][]ownedItem{}
+	for _, item := range items {
+		partition, _ := item.Type.(string)
+		byPartition[partition] = append(byPartition[partition], item)
+	}
+	for partition, items := range byPartition {
+		before := d.done.Load()
+		if err := d.deleteBatch(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
+			return "", err
+		}
+		deleted(partition, d.done.Load()-before)
+	}
+	return next, nil
 }
 
 // deleteBatch deletes up to 100 items of a partition in one transactional batch, or one by one if Cosmos DB

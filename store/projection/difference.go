@@ -15,7 +15,10 @@ const (
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
 	Deletion  Kind = "deletion" // a deleted user without the deletion job
 
-	Tombstone Kind = "tombstone" // of a post, comment or text, with the type of what was deleted
+	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
+	Timeline      Kind = "timelines"      // the months of a timeline, or the count of a tag
+	TopTags       Kind = "top tags"       // the list of the most used tags
+	Tombstone     Kind = "tombstone"      // of a post, comment or text, with the type of what was deleted
 )
 
 // Difference is a view, a count or a reservation that does not match its source.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -72,12 +71,9 @@ func (v *Views) replayedFeed(ctx context.Context, posts map[string]*blog.Post) (
 const feedRefill = 125
 
 // feedEntry is the id and the sort key of an entry of the feed.
-type feedEntry struct {
-	ID        string
-	CreatedAt blog.Date
-}
+type feedEntry blog.Entry
 
-func entryOf(p *blog.Post) feedEntry { return feedEntry{p.ID, p.CreatedAt} }
+func entryOf(p *blog.Post) feedEntry { return feedEntry{ID: p.ID, CreatedAt: p.CreatedAt} }
 
 // newestFirst compares entries in the order of the feed.
 func newestFirst(a, b feedEntry) int {
@@ -202,6 +198,11 @@ func (v *Views) updateFeedCount(ctx context.Context, partition string, posts []*
 
 // trimFeed deletes the entries of a partition after the first blog.FeedKept.
 func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEntry) error {
+	if len(entries) >= blog.FeedKept {
+		if err := v.setFull(ctx); err != nil {
+			return err
+		}
+	}
 	for i := blog.FeedKept; i < len(entries); i++ {
 		if !blog.Addressable(entries[i].ID) {
 			continue // not written by Byline
@@ -214,37 +215,18 @@ func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEn
 	return nil
 }
 
-// refillFeed appends the newest posts that are older than the last entry of a partition. The
-// first partition is refilled from all posts, the others from the first.
+// refillFeed appends the newest posts that are older than the last entry of a partition. The first partition is refilled
+// from the timeline of all posts, the others from the first.
 func (v *Views) refillFeed(ctx context.Context, partition string, entries []feedEntry) error {
-	const op = "refill feed"
-	missing := blog.FeedKept - len(entries)
-	var candidates []feedEntry
-	var err error
-	if first := v.feedPartitions[0]; partition == first {
-		candidates, err = v.olderPosts(ctx, op, entries, missing)
-	} else {
-		candidates, err = v.feedEntries(ctx, first)
-		candidates = slices.DeleteFunc(candidates, func(e feedEntry) bool { return slices.Contains(entries, e) })
-	}
+	posts, err := v.missingFrom(ctx, partition, entries, blog.FeedKept-len(entries))
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(candidates, newestFirst)
-	for chunk := range slices.Chunk(candidates[:min(missing, len(candidates))], 100) {
-		var ids []string
-		for _, e := range chunk {
-			ids = append(ids, e.ID)
-		}
-		posts, err := stored.ReadPosts(ctx, v.posts, ids, v.decodeAnyPost)
-		if err != nil {
+	for some := range slices.Chunk(posts, 100) {
+		if err := v.writeEachSummary(ctx, v.feed, partition, some...); err != nil {
 			return err
 		}
-		posts = slices.DeleteFunc(posts, func(p *blog.Post) bool { return p == nil }) // deleted meanwhile, or malformed
-		if err := v.writeEachSummary(ctx, v.feed, partition, posts...); err != nil {
-			return err
-		}
-		changed, err := v.changedSince(ctx, v.posts, posts)
+		changed, err := v.changedSince(ctx, v.posts, some)
 		if err != nil {
 			return err
 		}
@@ -253,6 +235,30 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 		}
 	}
 	return nil
+}
+
+// missingFrom returns the posts that a partition with these entries lacks, at most n.
+func (v *Views) missingFrom(ctx context.Context, partition string, entries []feedEntry, n int) ([]*blog.Post, error) {
+	first := v.feedPartitions[0]
+	if partition == first {
+		var last blog.Entry
+		if len(entries) > 0 {
+			last = blog.Entry(entries[len(entries)-1])
+		}
+		return v.olderPosts(ctx, last, n)
+	}
+	candidates, err := v.feedEntries(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, e := range candidates {
+		if len(ids) < n && !slices.Contains(entries, e) {
+			ids = append(ids, e.ID)
+		}
+	}
+	posts, err := stored.ReadPosts(ctx, v.posts, ids, v.decodeAnyPost)
+	return slices.DeleteFunc(posts, func(p *blog.Post) bool { return p == nil }), err // deleted meanwhile, or malformed
 }
 
 // changedSince reads posts again, and returns those that have changed, tombstones included. The caller,
@@ -284,44 +290,6 @@ func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*
 	}
 	err := g.Wait()
 	return slices.DeleteFunc(now, func(p *blog.Post) bool { return p == nil }), err
-}
-
-// olderPosts finds the newest posts that are older than the feed's last entry: at least wanted, if there
-// are as many. It queries all partitions, where ORDER BY is not possible, so it widens the range of dates
-// step by step. No index has the dates of all partitions: the service may read every post. Never call it on the
-// request path.
-func (v *Views) olderPosts(ctx context.Context, op string, entries []feedEntry, wanted int) (found []feedEntry, err error) {
-	last := feedEntry{CreatedAt: "9"}
-	if n := len(entries); n > 0 {
-		last = entries[n-1]
-	}
-	for _, since := range lookBack(entries) {
-		found, err = readEntries(ctx, op, v.posts, cosmos.Query{AllPartitions: true,
-			Text: "SELECT c.id, c.creationDate FROM c WHERE c.type = 'post' AND c.creationDate >= @since AND c.creationDate <= @last AND NOT IS_DEFINED(c.deleted)",
-		}.With("@since", since).With("@last", last.CreatedAt))
-		if err != nil {
-			return nil, err
-		}
-		found = slices.DeleteFunc(found, func(e feedEntry) bool { return newestFirst(e, last) <= 0 })
-		if len(found) >= wanted {
-			break
-		}
-	}
-	return found, nil
-}
-
-// lookBack returns the starts of the ranges of dates that olderPosts searches, the latest
-// first.
-func lookBack(entries []feedEntry) []blog.Date {
-	if len(entries) > 0 {
-		newest, err := time.Parse(blog.DateLayout, string(entries[0].CreatedAt))
-		oldest, err2 := time.Parse(blog.DateLayout, string(entries[len(entries)-1].CreatedAt))
-		if err == nil && err2 == nil {
-			span := min(max(newest.Sub(oldest), time.Minute), 365*24*time.Hour)
-			return []blog.Date{blog.NewDate(oldest.Add(-4 * span)), blog.NewDate(oldest.Add(-64 * span)), ""}
-		}
-	}
-	return []blog.Date{""}
 }
 
 // compareFeedEntry compares an entry with its post. A post that is not among the newest may be missing

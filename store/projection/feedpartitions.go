@@ -27,12 +27,12 @@ type placedEntry struct {
 	Deleted   any    `json:"deleted"`
 }
 
-// readFeed reads the entries of all partitions, including those no longer in use. Conflict if the feed has
-// several partitions and Options.FeedPartitions is 0.
+// readFeed reads the entries of all partitions of the newest posts, including those no longer in use. Conflict if the
+// feed has several partitions and Options.FeedPartitions is 0.
 func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent, error) {
 	const op = "read feed"
 	entries, err := readPages[placedEntry](ctx, op, c, cosmos.Query{AllPartitions: true,
-		Text: "SELECT c.type, c.id, c.creationDate, c.revision, c.deleted FROM c WHERE IS_STRING(c.type)"})
+		Text: "SELECT c.type, c.id, c.creationDate, c.revision, c.deleted FROM c WHERE " + newestPosts})
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +52,13 @@ func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent,
 	}
 	return feed, nil
 }
+
+// newestPosts is the condition of the summaries of the newest posts in the feed container, which also has the timelines.
+const newestPosts = "(c.type = '" + blog.TypePost + "' OR STARTSWITH(c.type, '" + blog.FeedPartitionPrefix + "'))"
+
+// NotEntries is the condition of items of the feed container that are not entries of timelines. Only entries have an index
+// of their authors.
+const NotEntries = "(NOT IS_STRING(c.type) OR NOT (STARTSWITH(c.type, 'all.') OR STARTSWITH(c.type, 'tag.')))"
 
 // partitionCount returns the number of partitions with a suffix; 0 if the feed is not partitioned.
 func (f feedContent) partitionCount() (n int) {
@@ -99,7 +106,9 @@ func (f feedContent) last(partition string) (last feedEntry) {
 }
 
 // entry returns the entry without its partition.
-func (e placedEntry) entry() feedEntry { return feedEntry{e.ID, blog.Date(fmt.Sprint(e.CreatedAt))} }
+func (e placedEntry) entry() feedEntry {
+	return feedEntry{ID: e.ID, CreatedAt: blog.Date(fmt.Sprint(e.CreatedAt))}
+}
 
 // isFilled reports whether the feed has exactly these partitions, with the same entries in each. They
 // differ after an interrupted FillFeed, or a return to an earlier number of partitions.

@@ -14,6 +14,9 @@ import (
 // and have not started since; otherwise they read the load's changes, too.
 func (v *Views) BeginLoad(ctx context.Context) (end func(context.Context) error, err error) {
 	const op = "begin load"
+	if err := v.tryBeginTimelines(ctx); err != nil { // before there are leases
+		return nil, err
+	}
 	var skips []func(context.Context) error
 	for _, p := range v.processors() {
 		o := changefeed.Options{Name: p.options.Name, Owner: v.o.Instance, Clock: v.o.Clock}

@@ -5,6 +5,7 @@ import (
 
 	"byline/internal/testmain"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/internal/storetest"
 )
 
@@ -26,4 +27,15 @@ func newWorldWith(t testing.TB, o store.Options) *world {
 func openWorld(t testing.TB, dir string) *world {
 	t.Helper()
 	return &world{storetest.Open(t, dir)}
+}
+
+// begin does what the projections do first, and creates the entries of posts in timelines.
+func (w *world) begin(posts ...*blog.Post) {
+	w.T.Helper()
+	if err := w.Views().BeginTimelines(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+	if err := w.Views().ProjectTimelines(w.T.Context(), posts...); err != nil {
+		w.T.Fatal(err)
+	}
 }

@@ -10,9 +10,8 @@ import (
 	"byline/store/cosmos"
 )
 
-// projectPosts handles changes of the posts container: it writes the summaries of changed posts, enqueues
-// jobs that delete the comments, likes and texts of deleted ones, and corrects usernames that were written
-// during a rename.
+// projectPosts handles changes of the posts container: it writes the entries in timelines and the summaries of changed
+// posts, enqueues jobs that delete what belongs to deleted ones, and corrects usernames that were written during a rename.
 func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
 	posts := map[string]*blog.Post{} // the last change of each post
@@ -47,6 +46,9 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 		return err
 	}
 	if err := v.repairNames(ctx, changed); err != nil {
+		return err
+	}
+	if err := v.projectTimelines(ctx, posts); err != nil { // before the feed is trimmed
 		return err
 	}
 	if err := v.projectSummaries(ctx, posts); err != nil || !changefeed.Replaying(ctx) {

@@ -18,12 +18,19 @@ import (
 // reports the remaining transactions (Replay). It can run at any time; after an error, call it again.
 func (v *Views) Rebuild(ctx context.Context) error {
 	ctx = v.account.Begin(ctx, Repair)
-	// No change reports a feed entry without a post: compare the feed first.
+	// No change reports an entry of the feed or of a timeline without a post: compare them first.
 	feed, err := v.readFeed(ctx, v.feed)
 	if err != nil {
 		return err
 	}
-	if err := v.repairAll(ctx, feed.suspects()); err != nil {
+	entries, err := v.timelineSuspects(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.repairAll(ctx, append(feed.suspects(), entries...)); err != nil {
+		return err
+	}
+	if err := v.setComplete(ctx); err != nil {
 		return err
 	}
 	for _, p := range v.projections() {

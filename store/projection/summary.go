@@ -124,15 +124,19 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 			return err
 		}
 	}
-	_, err := c.Patch(ctx, stored.Key(partition, p.ID), patchAll(p))
+	all := patchAll(p)
+	if all.Changes() > cosmos.MaxPatch { // an edit of a post with tags
+		return replaceSummary(ctx, c, partition, p)
+	}
+	_, err := c.Patch(ctx, stored.Key(partition, p.ID), all)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return nil // as new, or newer
 	}
 	return err
 }
 
-// replaceSummary replaces the summary of a deleted post by its tombstone if it is older. The error of a missing
-// summary has status 404.
+// replaceSummary replaces the summary of a post if it is older: by its tombstone if the post was deleted. The error of a
+// missing summary has status 404.
 func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post) error {
 	for {
 		_, revision, etag, err := readSummary(ctx, c, partition, p.ID)
@@ -179,6 +183,9 @@ func patchAll(p *blog.Post) cosmos.Patch {
 		o.Set("/editDate", *short.UpdatedAt)
 	}
 	o.Set("/version", short.Version)
+	if len(p.Tags)+len(p.FormerTags) > 0 {
+		o.Set("/tags", append([]string{}, p.Tags...))
+	}
 	return o
 }
 

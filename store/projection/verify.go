@@ -15,7 +15,7 @@ import (
 	"byline/store/username"
 )
 
-// Verify compares all summaries, counts, texts, usernames, reservations and the feed with their sources,
+// Verify compares all summaries, counts, texts, usernames, reservations, timelines and the feed with their sources,
 // looks for items of deleted users and posts without a job that deletes them, and calls report with each
 // difference. It can run beside instances that serve: it compares again until a difference is gone or the
 // settle time is over. The summary of a post that keeps changing is correct once it has the revision that
@@ -107,6 +107,7 @@ type verifier struct {
 	posts        map[string]*postSummary
 	summaries    map[summaryKey]string // digests
 	wrongNames   []Difference
+	timelines    *timelineScan
 
 	formerSummaries, formerTombstones []Difference // see isFormerTombstone
 }
@@ -121,7 +122,8 @@ type postSummary struct {
 	deleted        bool
 	text, wantText string // digests of the text item; "": none
 	inline         bool   // the post has a long text itself
-	alone          bool   // a short text is an item
+	tags           []string
+	alone          bool // a short text is an item
 }
 
 type summaryKey struct{ author, post string }
@@ -231,6 +233,7 @@ func (v *verifier) readPosts(ctx context.Context) error {
 			}
 			summary.exists, summary.deleted = true, p.Tombstone
 			summary.entry, summary.author, summary.short = entryOf(p), p.AuthorID, describe(p.Summary())
+			summary.tags = p.Tags
 			if !p.Tombstone {
 				summary.comments += p.CommentCount
 				summary.likes += p.LikeCount

@@ -201,7 +201,7 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", "many")
 		w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
 		found = w.Differences(0)
-		if len(found) != 3 { // two summaries of the post, and the reservation of the user
+		if len(found) != 4 { // two summaries and the entry of the post, and the reservation of the user
 			t.Fatalf("found %+v", found)
 		}
 		for _, d := range found {
@@ -284,6 +284,7 @@ func testConstantlyChangingPost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
+	w.begin(p)
 	w.Corrupt("users", ada.ID, p.ID, "/title", "not the title")
 	w.Corrupt("feed", "post", p.ID, "/revision", 1_000_000)
 	type mover struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +19,7 @@ import (
 
 // The access patterns of the projections.
 const (
-	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, and the author's name
+	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, timelines, and the author's name
 	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: jobs for their items, and reservations of their names
 	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
 	Jobs             cosmos.Pattern = "jobs"             // renames, and deletions of users and of the items of deleted posts
@@ -69,6 +70,13 @@ type Views struct {
 	reservations   *username.Names
 	feedPartitions []string // partition keys of the feed
 	jobs           *jobs.Runner
+
+	ensured    *ensuredPosts
+	listed     *listedMonths
+	topTags    *topTags
+	complete   atomic.Bool // see Timeline
+	full       atomic.Bool // likewise
+	incomplete sync.Once   // see olderPosts
 }
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
@@ -78,7 +86,8 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	if o.FeedPartitions < 0 || o.FeedPartitions > blog.MaxFeedPartitions {
 		return nil, blog.Invalidf(op, "feedPartitions", "the feed can have 1 to %d partitions, not %d", blog.MaxFeedPartitions, o.FeedPartitions)
 	}
-	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions)}
+	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions),
+		ensured: newLRU[int32](), listed: newLRU[struct{}](), topTags: newTopTags()}
 	account.Patterns(patterns...)
 	var err error
 	if v.metrics, err = newMetrics(account.Registerer()); err != nil {
@@ -126,7 +135,9 @@ func (v *Views) Run(ctx context.Context) error {
 		}
 		running[o.Name] = processor
 	}
+	v.beginTimelines(cosmos.WithPattern(ctx, ProjectPosts))
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return v.runTopTags(cosmos.WithPattern(ctx, ProjectPosts)) })
 	for _, p := range all {
 		g.Go(func() error { return running[p.options.Name].Run(cosmos.WithPattern(ctx, p.pattern)) })
 	}
@@ -167,9 +178,12 @@ type processor struct {
 	options changefeed.Options // completed by Run
 }
 
+// projectionsPosts is the name of the processor of changes of posts.
+const projectionsPosts = "projections-posts"
+
 func (v *Views) projections() []processor {
 	return []processor{
-		{ProjectPosts, v.posts, v.projectPosts, changefeed.Options{Name: "projections-posts", PollInterval: v.o.PollInterval, Wake: v.posts.Writes(),
+		{ProjectPosts, v.posts, v.projectPosts, changefeed.Options{Name: projectionsPosts, PollInterval: v.o.PollInterval, Wake: v.posts.Writes(),
 			Settle: countInterval(v.o.PollInterval), Hurry: &v.summariesUpdated}},
 		{ProjectUsers, v.users, v.projectUsers, changefeed.Options{Name: "projections-users", PollInterval: v.o.PollInterval, Wake: v.users.Writes()}},
 	}

@@ -23,7 +23,7 @@ type Blog struct {
 	Posts   [2]int // least and most posts of each author
 	// Comments and Likes are the most of a post. A user likes it once.
 	Comments, Likes int
-	Markdown        bool // posts are formatted
+	Markdown        bool // posts are formatted, and have tags
 	// UserID returns the id of the user who signs in under a username.
 	UserID func(username string) string
 }
@@ -137,7 +137,7 @@ func (b *Blog) Thread(user, number int) store.Thread {
 		Revision: int64(1 + len(t.Comments) + len(t.Likes))}
 	t.Post.Title, t.Post.Content = topic.post(f)
 	if b.Markdown {
-		t.Post.Content = inMarkdown(t.Post.Content, number)
+		t.Post.Content, t.Post.Tags = inMarkdown(t.Post.Content, number), topic.tags
 	}
 	for i := range t.Comments {
 		name := b.username(upTo(f, b.Users-1))

@@ -147,8 +147,8 @@ func TestLoad_Deterministic(t *testing.T) {
 		items int
 		want  string
 	}{
-		"demo":    {seed.Demo(userID), 3856, "4c3d3546035519fdf6c978136b7346f2"},
-		"article": {small(), 1704, "532e25808e1d9c434282d9c6feb3b9c0"},
+		"demo":    {seed.Demo(userID), 4536, "020ad52b5c7429f98b754bca18de40b5"},
+		"article": {small(), 1783, "1abbe71ced03828f8aba93e3d9226af5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})

@@ -20,6 +20,7 @@ type topic struct {
 	agreement  []string
 	questions  []string
 	particular []string // fills %s in titles and sentences
+	tags       []string
 }
 
 var topics = []topic{
@@ -39,6 +40,7 @@ var topics = []topic{
 		agreement:  []string{"Mine finally rose after I stopped opening the oven.", "The tip about steam alone was worth it."},
 		questions:  []string{"How warm is your kitchen in winter?", "Does this work without a cast-iron pot?"},
 		particular: []string{"rye", "spelt", "an old starter", "einkorn", "wet dough", "oat porridge"},
+		tags:       []string{"bread", "kitchen"},
 	},
 	{
 		titles: []string{"Notes from a walk along %s", "%s before breakfast", "Getting lost near %s", "Why I keep returning to %s"},
@@ -56,6 +58,7 @@ var topics = []topic{
 		agreement:  []string{"I know that bench! It faces the wrong way and is perfect.", "You made me put my boots by the door."},
 		questions:  []string{"Is the gate open again after the flood?", "How long did the whole loop take you?"},
 		particular: []string{"the canal", "the north shore", "the old railway", "Hollow Lane", "the marsh", "the quarry"},
+		tags:       []string{"walking", "outdoors"},
 	},
 	{
 		titles: []string{"Deleting %s made everything faster", "A small theory of %s", "%s, explained to my past self", "What I got wrong about %s"},
@@ -74,6 +77,7 @@ var topics = []topic{
 		agreement:  []string{"The second user question is going on our wall.", "We removed ours last month and nobody noticed."},
 		questions:  []string{"Did you measure before and after on the same machine?", "What would you do about the retries today?"},
 		particular: []string{"caching", "pagination", "the message queue", "naming", "time zones", "the build"},
+		tags:       []string{"programming"},
 	},
 	{
 		titles: []string{"Reading %s on the night train", "A second look at %s", "%s and the art of the footnote", "Ten pages of %s a day"},
@@ -91,6 +95,7 @@ var topics = []topic{
 		agreement:  []string{"The letters made me miss my stop.", "Same pencil, same fate."},
 		questions:  []string{"Which translation did you read?", "Would you give it to somebody who hates footnotes?"},
 		particular: []string{"sea stories", "a book of letters", "the old essays", "a detective novel", "short poems", "travel diaries"},
+		tags:       []string{"books"},
 	},
 	{
 		titles: []string{"The garden in a year of %s", "Making peace with %s", "%s, against all advice", "What grows next to %s"},
@@ -108,6 +113,7 @@ var topics = []topic{
 		agreement:  []string{"The corner we left alone now has a hedgehog.", "July sulkers here as well."},
 		questions:  []string{"What do you do against the slugs once you have met them?", "Is it too late to sow now?"},
 		particular: []string{"drought", "mint", "runner beans", "clay soil", "late frost", "nettles"},
+		tags:       []string{"garden", "outdoors"},
 	},
 	{
 		titles: []string{"Learning %s at forty-five", "Scales, doubt and %s", "A month of %s", "Playing %s badly in public"},
@@ -125,6 +131,7 @@ var topics = []topic{
 		agreement:  []string{"A holiday from being competent: I am stealing that.", "The dog has taste."},
 		questions:  []string{"How did you find your teacher?", "Do you practise in the morning or at night?"},
 		particular: []string{"the cello", "jazz piano", "the accordion", "choir singing", "the viola", "fingerpicking"},
+		tags:       []string{"music", "learning"},
 	},
 }
 

@@ -66,7 +66,7 @@ function relayModules(schema) {
     if (type.name.endsWith("Edge")) {
       return `${field.name} @prependEdge(connections: $connections) { cursor node { ...${getNamedType(type.getFields().node.type)}_all } }`;
     }
-    return isLeafType(type) ? field.name : `${field.name}${args} { ...${type.name}_all }`;
+    return isLeafType(type) ? field.name + args : `${field.name}${args} { ...${type.name}_all }`;
   };
 
   for (const type of Object.values(schema.getTypeMap())) {

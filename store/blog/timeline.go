@@ -1,0 +1,120 @@
+package blog
+
+import (
+	"strings"
+)
+
+// Timeline names a list of posts by date, in the feed container. Its entries are in one partition for each month of
+// the posts' creation dates, and its TimelineItem lists the months that have entries.
+type Timeline string
+
+// AllPosts is the timeline of all posts.
+const AllPosts Timeline = "all"
+
+const tagPrefix = "tag."
+
+// TagTimeline returns the timeline of the posts with a tag.
+func TagTimeline(tag string) Timeline { return Timeline(tagPrefix + escapeTag(tag)) }
+
+// Tag returns the tag of a timeline; ok is false if it has none.
+func (t Timeline) Tag() (tag string, ok bool) {
+	escaped, ok := strings.CutPrefix(string(t), tagPrefix)
+	if !ok {
+		return "", false
+	}
+	return unescapeTag(escaped)
+}
+
+// Partition returns the partition key of the entries of a month.
+func (t Timeline) Partition(month string) string { return string(t) + "." + month }
+
+// Key returns the partition key of the TimelineItem, whose id is TimelineID.
+func (t Timeline) Key() string { return timelinePrefix + string(t) }
+
+const timelinePrefix = "timeline."
+
+// TimelineID is the id of a TimelineItem.
+const TimelineID = "timeline"
+
+// ParseTimelineKey returns the timeline whose TimelineItem is in a partition; ok is false for other partitions.
+func ParseTimelineKey(partition string) (t Timeline, ok bool) {
+	name, ok := strings.CutPrefix(partition, timelinePrefix)
+	if t = Timeline(name); !ok || t == AllPosts {
+		return t, ok
+	}
+	_, ok = t.Tag()
+	return t, ok
+}
+
+// ParseEntryPartition returns the timeline and the month of a partition of entries; ok is false for other partitions.
+func ParseEntryPartition(partition string) (t Timeline, month string, ok bool) {
+	dot := strings.LastIndexByte(partition, '.')
+	if dot < 0 || !ValidDate(partition[dot+1:]+"-01T00:00:00.000Z") {
+		return "", "", false
+	}
+	t, month = Timeline(partition[:dot]), partition[dot+1:]
+	if t != AllPosts {
+		_, ok = t.Tag()
+		return t, month, ok
+	}
+	return t, month, true
+}
+
+// Month returns the month of a date, such as 2026-11.
+func (d Date) Month() string { return string(d[:min(len(d), len("2006-01"))]) }
+
+// TimelineItem describes a timeline. A tag without posts has none.
+type TimelineItem struct {
+	Envelope
+	ID     string   `json:"id"`     // TimelineID
+	Months []string `json:"months"` // that have entries, newest first
+	Posts  int64    `json:"posts"`  // of a tag: the approximate number of entries
+
+	// Of AllPosts: whether all posts have entries, or will have after a rebuild that has begun. False in a database
+	// of an earlier version that has not been rebuilt.
+	Complete bool `json:"complete,omitempty"`
+	// Of AllPosts: whether the feed has had FeedKept posts, so that it may lack older ones.
+	Full bool `json:"full,omitempty"`
+
+	ETag string `json:"_etag,omitempty"`
+}
+
+// EntryItem is the entry of a post in a timeline. No edit, rename or like changes it.
+type EntryItem struct {
+	Envelope         // its type is the partition key
+	ID        string `json:"id"`       // of the post
+	AuthorID  string `json:"authorId"` // indexed, so that the summaries of the newest posts need not be
+	CreatedAt Date   `json:"creationDate"`
+}
+
+// NewEntry returns the entry of a post in a timeline.
+func NewEntry(p *Post, t Timeline) EntryItem {
+	return EntryItem{Envelope: Envelope{Type: t.Partition(p.CreatedAt.Month())},
+		ID: p.ID, AuthorID: p.AuthorID, CreatedAt: p.CreatedAt}
+}
+
+// Timelines returns the timelines that a post belongs to.
+func (p *Post) Timelines() []Timeline { return append(tagTimelines(p.Tags), AllPosts) }
+
+// FormerTimelines returns the timelines that edits have removed a post from.
+func (p *Post) FormerTimelines() []Timeline { return tagTimelines(p.FormerTags) }
+
+func tagTimelines(tags []string) (all []Timeline) {
+	for _, tag := range tags {
+		if isTag(tag) { // other programs may have written others
+			all = append(all, TagTimeline(tag))
+		}
+	}
+	return all
+}
+
+// Entry is the position of a post in a timeline.
+type Entry struct {
+	CreatedAt Date   `json:"creationDate"`
+	ID        string `json:"id"`
+}
+
+// Entries is the format of a list of entries.
+var Entries = Format[Entry]{Fields: "c.creationDate, c.id", fast: func(r *fastReader, e *Entry) {
+	e.CreatedAt, e.ID = r.date("creationDate"), r.text("id")
+}}

@@ -1,0 +1,116 @@
+package projection_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/jobs"
+)
+
+// tag creates a post with a tag, and its entries.
+func (w *world) tag(u *blog.User, tag string) *blog.Post {
+	w.T.Helper()
+	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.ID, Title: "t", Content: "c", Tags: []string{tag}})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.begin(p)
+	return p
+}
+
+// deletePost deletes a post and does its job.
+func (w *world) deletePost(p *blog.Post) {
+	w.T.Helper()
+	if err := w.DeletePost(w.T.Context(), p.AuthorID, p.ID); err != nil {
+		w.T.Fatal(err)
+	}
+	for done := false; !done; {
+		step, err := w.Views().DeletePost(w.T.Context(), jobs.Job{ID: "deletePost." + p.ID, Kind: "deletePost", Subject: p.ID})
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		done = step.Done
+	}
+}
+
+// timelinesMatch fails unless the timelines match the posts.
+func (w *world) timelinesMatch() {
+	w.T.Helper()
+	if err := w.Views().WriteTopTags(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+	for _, d := range w.Differences(0) {
+		if strings.HasPrefix(string(d.Kind), "timeline") || d.Partition == blog.TopTagsKey {
+			w.T.Errorf("%+v", d)
+		}
+	}
+}
+
+// A process that was paused handles an old version of a post after another has handled its deletion, or an edit of its tags.
+// It leaves no entry.
+func TestTimelines_LateHandler(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	deleted, edited := w.tag(ada, "go"), w.tag(ada, "go")
+	w.deletePost(deleted)
+	now, err := w.EditPost(t.Context(), ada.ID, edited.ID, store.PostEdit{Tags: &[]string{"rust"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.begin(now)
+	w.timelinesMatch()
+	paused, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := paused.Views().ProjectTimelines(t.Context(), deleted, edited); err != nil {
+		t.Fatal(err)
+	}
+	w.timelinesMatch()
+}
+
+// A process creates an entry of a month while another, which has deleted the last one, removes the month from the list. The
+// entry stays listed and counted, at whichever request of the other it is created.
+func TestTimelines_EmptiedMonth(t *testing.T) {
+	for at := int32(1); ; at++ {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		first := w.tag(ada, "go")
+		second, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c", Tags: []string{"go"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := store.New(w.NewAccount(cosmos.Options{Transport: w.Transport}), store.Options{Database: w.Database, Clock: w.Clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var requests atomic.Int32
+		w.Wire.Intercept(func(r *http.Request) error {
+			if strings.Contains(r.URL.Path, "/colls/feed/docs") && requests.Add(1) == at {
+				return other.Views().ProjectTimelines(t.Context(), second)
+			}
+			return nil
+		})
+		w.deletePost(first)
+		w.Wire.Intercept(nil)
+		if at > requests.Load() {
+			w.begin(second)
+		}
+		w.timelinesMatch()
+		if tag, err := w.Tag(t.Context(), "go"); err != nil || tag.PostCount != 1 {
+			t.Errorf("%+v, %v", tag, err)
+		}
+		if t.Failed() {
+			t.Fatalf("created before request %d", at)
+		}
+		if at > requests.Load() {
+			t.Logf("%d requests", at-1)
+			return
+		}
+	}
+}

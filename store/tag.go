@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"byline/store/blog"
+	"byline/store/stored"
+)
+
+// Tag is a tag that posts may have.
+type Tag struct {
+	Name      string // normalized
+	PostCount int32  // approximate
+
+	timeline *blog.TimelineItem // nil: no posts
+	read     bool               // timeline is set
+}
+
+// Tag reads a tag by name, in any case: one point read. A tag exists even while no post has it, so that a page of a tag
+// does not come and go with its posts. It returns nil for an invalid name.
+func (s *Store) Tag(ctx context.Context, name string) (*Tag, error) {
+	name, ok := blog.NormalizeTag(name)
+	if !ok {
+		return nil, nil
+	}
+	item, err := s.timelineItem(s.beginRead(ctx, OneTag), "read tag", blog.TagTimeline(name))
+	if err != nil {
+		return nil, err
+	}
+	tag := &Tag{Name: name, timeline: item, read: true}
+	if item != nil {
+		tag.PostCount = count32(item.Posts)
+	}
+	return tag, nil
+}
+
+// count32 returns a count, which may have drifted below 0.
+func count32(n int64) int32 { return int32(min(max(n, 0), 1<<31-1)) }
+
+// TagPosts is the posts with a tag, newest first: one query of one partition, or two where a month ends, and one batch of
+// reads.
+func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.Post], error) {
+	const op = "list posts with tag"
+	if p.First < 1 || p.First > blog.MaxPage {
+		return nil, invalidFirst(op)
+	}
+	timeline := blog.TagTimeline(tag.Name)
+	page := &Page[*blog.Post]{list: s.feed.Name() + "/" + string(timeline), position: positionOfPost}
+	after, err := decodeCursor(op, page.list, p.After)
+	if err != nil {
+		return nil, err
+	}
+	ctx = s.beginRead(ctx, TagPosts)
+	item := tag.timeline
+	if !tag.read {
+		if item, err = s.timelineItem(ctx, op, timeline); err != nil {
+			return nil, err
+		}
+	}
+	if item == nil {
+		return page, nil
+	}
+	t := timelinePage{Store: s, op: op, timeline: timeline, months: item.Months,
+		belongs: func(p *blog.Post) bool { return slices.Contains(p.Tags, tag.Name) }}
+	if after != nil {
+		page.seen, t.after = after.Seen, blog.Entry{CreatedAt: after.Date, ID: after.ID}
+	}
+	return page, t.fill(ctx, page, p.First)
+}
+
+// TopTags reads the most used tags, at most first: one point read.
+func (s *Store) TopTags(ctx context.Context, first int) ([]*Tag, error) {
+	const op = "list most used tags"
+	if first < 1 || first > blog.MaxPage {
+		return nil, invalidFirst(op)
+	}
+	ctx = s.beginRead(ctx, TopTags)
+	item, err := cached(ctx, s.feed, blog.TopTagsKey, blog.TopTagsKey, func(ctx context.Context) (*blog.TopTagsItem, error) {
+		raw, err := stored.Read(ctx, op, s.feed, stored.Key(blog.TopTagsKey, blog.TopTagsKey))
+		item := &blog.TopTagsItem{}
+		if raw == nil || err != nil {
+			return item, err
+		}
+		if err := blog.Unmarshal(raw, item); err != nil {
+			return nil, blog.Malformed(op, blog.TopTagsKey, err)
+		}
+		return item, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	tags := make([]*Tag, min(first, len(item.Tags)))
+	for i := range tags {
+		tags[i] = &Tag{Name: item.Tags[i].Name, PostCount: count32(item.Tags[i].Posts)}
+	}
+	return tags, nil
+}

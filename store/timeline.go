@@ -1,0 +1,154 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"byline/store/blog"
+	"byline/store/cosmos/itemcache"
+	"byline/store/stored"
+)
+
+// A page of a timeline takes the entries by one query of the month's partition, or of two where a month ends, and their
+// posts in one batch. Posts that were deleted a moment ago, are hidden, or have lost the tag still have entries: if a page
+// has some, the next ones are read until it is full.
+
+// maxMonths is the most months that are read for a page. A timeline with few posts a month has shorter pages.
+const maxMonths = 12
+
+// timelinePage fills a page with up to first posts that are older than after.
+type timelinePage struct {
+	*Store
+	op       string
+	timeline blog.Timeline
+	months   []string // newest first
+	after    blog.Entry
+	belongs  func(*blog.Post) bool // nil: all posts
+}
+
+// fill appends posts to a page of up to first posts, and sets More.
+func (t timelinePage) fill(ctx context.Context, to *Page[*blog.Post], first int) error {
+	to.More = false
+	for left := maxMonths; len(to.Items) <= first; {
+		entries, read, err := t.next(ctx, first+1-len(to.Items), left)
+		if err != nil {
+			return err
+		}
+		posts, err := t.listedPosts(ctx, entries)
+		if err != nil {
+			return err
+		}
+		for _, p := range posts {
+			if p != nil && (t.belongs == nil || t.belongs(p)) {
+				to.Items = append(to.Items, p)
+			}
+		}
+		if left -= read; left <= 0 && len(to.Items) > 0 {
+			to.More = len(t.months) > 0
+			break
+		}
+		if len(entries) == 0 && len(t.months) == 0 {
+			break
+		}
+	}
+	if len(to.Items) > first {
+		to.Items, to.More = to.Items[:first], true
+	}
+	return nil
+}
+
+// next returns the next n entries, or fewer if it reaches the last month or has read the most months; and how many months
+// it has read to their ends.
+func (t *timelinePage) next(ctx context.Context, n, most int) (entries []blog.Entry, ended int, err error) {
+	for len(t.months) > 0 && t.after.ID != "" && t.months[0] > t.after.CreatedAt.Month() {
+		t.months = t.months[1:]
+	}
+	for len(entries) < n && len(t.months) > 0 && ended < max(1, most) {
+		want, after := n-len(entries), t.after
+		partition := t.timeline.Partition(t.months[0])
+		what := fmt.Sprintf("entries %d/%s/%s", want, after.CreatedAt, after.ID)
+		some, err := cached(ctx, t.feed, partition, what, func(ctx context.Context) ([]blog.Entry, error) {
+			some, err := stored.ReadEntries(ctx, t.op, t.feed, partition, after, want)
+			itemcache.AddSize(ctx, weight[blog.Entry](len(some), 0))
+			return some, err
+		})
+		if err != nil {
+			return nil, ended, err
+		}
+		if entries = append(entries, some...); len(some) > 0 {
+			t.after = some[len(some)-1]
+		}
+		if len(some) < want {
+			t.months = t.months[1:]
+			ended++
+		}
+	}
+	return entries, ended, nil
+}
+
+// listedPosts reads the posts of entries in one request, without the texts of long ones: nil for those that do not exist,
+// or are hidden.
+func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.Post, error) {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	read := func(ctx context.Context, ids []string) ([]*blog.Post, error) {
+		posts, err := stored.ReadPosts(ctx, s.posts, ids, blog.DecodePost)
+		for i, p := range posts {
+			posts[i] = s.visible(p)
+		}
+		return posts, err
+	}
+	return cachedMany(ctx, s.posts, ids, "post without text", read)
+}
+
+// timelineItem reads the item of a timeline; nil if it does not exist.
+func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
+	return cached(ctx, s.feed, t.Key(), blog.TimelineID, func(ctx context.Context) (*blog.TimelineItem, error) {
+		return stored.ReadTimeline(ctx, op, s.feed, t)
+	})
+}
+
+// withOlder returns a page of the newest posts, continued by the timeline of all posts where the newest end. The page may
+// be cached, so it is not modified.
+func (s *Store) withOlder(ctx context.Context, op string, page *Page[*blog.Post], p Paging) (*Page[*blog.Post], error) {
+	last := page.seen+len(page.Items) >= blog.FeedServed // of the newest posts
+	complete, full := s.views.Timeline()
+	switch {
+	case page.More && (!last || complete && len(page.Items) == p.First), !page.More && !full && page.seen < blog.FeedServed:
+		return page, nil
+	case !complete: // older posts are not listed by date
+		shorter := *page
+		shorter.More = false
+		return &shorter, nil
+	}
+	item, err := s.timelineItem(ctx, op, blog.AllPosts)
+	if item == nil || err != nil {
+		return page, err
+	}
+	t := timelinePage{Store: s, op: op, timeline: blog.AllPosts, months: item.Months}
+	if n := len(page.Items); n > 0 {
+		t.after = blog.Entry{CreatedAt: page.Items[n-1].CreatedAt, ID: page.Items[n-1].ID}
+	} else if page.after != nil {
+		t.after = blog.Entry{CreatedAt: page.after.Date, ID: page.after.ID}
+	}
+	longer := *page
+	longer.Items = slices.Clone(page.Items)
+	return &longer, t.fill(ctx, &longer, p.First)
+}
+
+// seeTimeline is a handler of changes of the feed container: this instance may not project posts itself.
+func (s *Store) seeTimeline(_ context.Context, items [][]byte) error {
+	for _, raw := range items {
+		if !bytes.Contains(raw, []byte(blog.AllPosts.Key())) {
+			continue
+		}
+		if item, err := stored.DecodeTimeline("follow feed", raw); err == nil && item.Type == blog.AllPosts.Key() {
+			s.views.SeeTimeline(item)
+		}
+	}
+	return nil
+}
