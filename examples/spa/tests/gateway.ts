@@ -86,9 +86,9 @@ export class Gateway {
     return data;
   }
 
-  async publish(user: string, title: string, content = "A text.") {
+  async publish(user: string, title: string, content = "A text.", tags: string[] = []) {
     type Created = { createPost: { post: { id: string; slug: string } } };
-    return (await this.#execute<Created>(user, "publish", { title, content })).createPost.post;
+    return (await this.#execute<Created>(user, "publish", { title, content, tags })).createPost.post;
   }
 
   join = (username: string) => this.#execute(username, "join", { username });

@@ -18,6 +18,17 @@ test("back and forward keep the scroll position, and more posts load as one scro
   await expect(page.getByRole("heading", { level: 1, name: title ?? "" })).toBeVisible();
 });
 
+test("the front page has all posts, not only the newest hundred", async ({ page }) => {
+  await page.goto("/");
+  for (let posts = 10; posts < 120; posts += 10) {
+    await expect(page.getByRole("article")).toHaveCount(posts);
+    await page.getByRole("article").last().scrollIntoViewIfNeeded();
+  }
+  await expect(page.getByRole("article")).toHaveCount(120);
+  const links = await page.getByRole("article").getByRole("heading").getByRole("link").all();
+  expect(new Set(await Promise.all(links.map((link) => link.getAttribute("href")))).size).toBe(120);
+});
+
 test("the keyboard alone reads, likes and comments", async ({ page, gateway }) => {
   const { slug } = await gateway.publish("alan", "By keys");
   await signInAs(page, "ada");

@@ -47,6 +47,12 @@ test("author", async ({ page }) => {
   await expect(page.getByRole("article").first()).toBeVisible();
 });
 
+test("tag", async ({ page }) => {
+  await page.goto("/tags/bread");
+  await expect(page.getByRole("heading", { level: 1, name: "#bread" })).toBeVisible();
+  await expect(page.getByRole("article").first()).toBeVisible();
+});
+
 test("writing", async ({ page }) => {
   await signInAs(page, "ada");
   await page.goto("/write");

@@ -14,6 +14,7 @@ import { ViewerMenu } from "./ViewerMenu";
 
 const PostPage = lazy(() => import("../post/PostPage"));
 const AuthorPage = lazy(() => import("../author/AuthorPage"));
+const TagPage = lazy(() => import("../tag/TagPage"));
 const WritePage = lazy(() => import("../write/WritePage"));
 const EditPage = lazy(() => import("../write/EditPage"));
 const SettingsPage = lazy(() => import("../settings/SettingsPage"));
@@ -59,6 +60,9 @@ function Pages() {
         <Route path="/posts/:slug/edit">{({ slug }) => <Loading><EditPage slug={slug} /></Loading>}</Route>
         <Route path="/authors/:username">
           {({ username }) => <Loading as={<ListSkeleton />}><AuthorPage username={username} /></Loading>}
+        </Route>
+        <Route path="/tags/:name">
+          {({ name }) => <Loading as={<ListSkeleton />}><TagPage name={name} /></Loading>}
         </Route>
         <Route path="/write"><Loading><WritePage /></Loading></Route>
         <Route path="/settings"><Loading><SettingsPage /></Loading></Route>

@@ -2,6 +2,7 @@ import { useLazyLoadQuery } from "react-relay/hooks";
 import type { feedQuery } from "../__generated__/feedQuery.graphql";
 import { useFetchPolicy } from "../app/navigation";
 import { PageHeading } from "../app/PageHeading";
+import { TopTags } from "../tag/TopTags";
 import { FeedList } from "./FeedList";
 import { query } from "./feedQuery";
 
@@ -11,6 +12,7 @@ export function FeedPage() {
   return (
     <div className="page">
       <PageHeading title="Byline" hidden>The newest posts</PageHeading>
+      <TopTags query={data} />
       <FeedList query={data} />
     </div>
   );

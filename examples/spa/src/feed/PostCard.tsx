@@ -2,16 +2,18 @@ import { graphql, useFragment } from "react-relay/hooks";
 import { Link } from "wouter";
 import type { PostCard_post$key } from "../__generated__/PostCard_post.graphql";
 import { AuthorLine } from "../author/AuthorLine";
+import { TagLinks } from "../tag/TagLinks";
 import "./PostCard.css";
 
 /** A post in a list. */
 export function PostCard({ post }: { post: PostCard_post$key }) {
-  const { slug, title, excerpt, likeCount, commentCount, ...data } = useFragment(
+  const { slug, title, excerpt, tags, likeCount, commentCount, ...data } = useFragment(
     graphql`
       fragment PostCard_post on Post {
         slug
         title
         excerpt
+        tags
         likeCount
         commentCount
         ...AuthorLine_post
@@ -26,9 +28,12 @@ export function PostCard({ post }: { post: PostCard_post$key }) {
         <Link href={`/posts/${slug}`}>{title}</Link>
       </h2>
       <p className="excerpt" dir="auto">{excerpt}{/[\p{L}\p{N},;:]$/u.test(excerpt) && "…"}</p>
-      <p className="counts">
-        {count(likeCount, "like")} · {count(commentCount, "comment")}
-      </p>
+      <footer>
+        <p className="counts">
+          {count(likeCount, "like")} · {count(commentCount, "comment")}
+        </p>
+        <TagLinks tags={tags} label="Tags" />
+      </footer>
     </article>
   );
 }

@@ -4,6 +4,7 @@ import { environment } from "../network/environment";
 
 export const query = graphql`
   query feedQuery {
+    ...TopTags_query
     ...FeedList_query
   }
 `;

@@ -3,6 +3,7 @@ import type { Post_post$key } from "../__generated__/Post_post.graphql";
 import { PageHeading } from "../app/PageHeading";
 import { AuthorLine } from "../author/AuthorLine";
 import { Comments } from "../comments/Comments";
+import { TagLinks } from "../tag/TagLinks";
 import { LikeButton } from "./LikeButton";
 import { PostActions } from "./PostActions";
 import { PostContent } from "./PostContent";
@@ -16,6 +17,7 @@ export function Post({ post }: { post: Post_post$key }) {
         id
         title
         readingMinutes
+        tags
         ...AuthorLine_post
         ...PostContent_post
         ...LikeButton_post
@@ -37,6 +39,7 @@ export function Post({ post }: { post: Post_post$key }) {
         </header>
         {deleted && <p role="alert" className="notice">This post has just been deleted.</p>}
         <PostContent post={data} />
+        <TagLinks tags={data.tags} label="Tags" />
         <footer>
           <LikeButton post={data} />
           <PostActions post={data} />

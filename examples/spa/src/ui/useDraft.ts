@@ -9,7 +9,7 @@ export type Draft<Fields> = Fields & { key?: string };
  */
 export function useDraft<Fields extends object>(name: string, empty: Fields) {
   const storageKey = `byline.draft.${name}`;
-  const [draft, setDraft] = useState<Draft<Fields>>(() => (stored(storageKey) as Draft<Fields> | undefined) ?? empty);
+  const [draft, setDraft] = useState<Draft<Fields>>(() => ({ ...empty, ...stored(storageKey) }));
 
   function keep(next: Draft<Fields>) {
     setDraft(next);
@@ -33,7 +33,4 @@ export function useDraft<Fields extends object>(name: string, empty: Fields) {
   };
 }
 
-function stored(storageKey: string): unknown {
-  const text = sessionStorage.getItem(storageKey);
-  return text === null ? undefined : JSON.parse(text);
-}
+const stored = (storageKey: string) => JSON.parse(sessionStorage.getItem(storageKey) ?? "{}") as object;

@@ -30,6 +30,7 @@ export function Conflict({ current, html, saved, onKeep, onTake }: Props) {
       <blockquote>
         <h3 dir="auto">{current.title}</h3>
         <Html html={html} />
+        {current.tags && <p>Tags: {current.tags}</p>}
       </blockquote>
       <div className="actions">
         <button type="button" className="button" onClick={onKeep}>Go on with mine, which will replace it</button>

@@ -6,6 +6,7 @@ import type { EditPostMutation } from "../__generated__/EditPostMutation.graphql
 import type { EditPostQuery } from "../__generated__/EditPostQuery.graphql";
 import { codeOf } from "../network/errors";
 import { useAction } from "../session/useAction";
+import { tagsOf, tagText } from "../tag/tags";
 import { announce } from "../ui/announce";
 import { useDraft } from "../ui/useDraft";
 import { Conflict } from "./Conflict";
@@ -33,7 +34,7 @@ const query = graphql`
 
 /** The form for a post. It edits the version with which the edit began, until the author settles a conflict. */
 export function EditPost({ post }: { post: EditPost_post$key }) {
-  const { id, slug, title, content, contentHtml, version } = useFragment(
+  const { id, slug, title, content, contentHtml, tags, version } = useFragment(
     graphql`
       fragment EditPost_post on Post {
         id
@@ -41,12 +42,13 @@ export function EditPost({ post }: { post: EditPost_post$key }) {
         title
         content
         contentHtml
+        tags
         version
       }
     `,
     post,
   );
-  const current = { title, content: content ?? "", version };
+  const current = { title, content: content ?? "", tags: tagText(tags), version };
   const { draft, change, discard } = useDraft(`post.${id}`, current);
   const update = useAction(useMutation<EditPostMutation>(mutation));
   const environment = useRelayEnvironment();
@@ -60,7 +62,9 @@ export function EditPost({ post }: { post: EditPost_post$key }) {
   }
   function save() {
     update.run({
-      variables: { input: { id, title: draft.title, content: draft.content, version: draft.version } },
+      variables: {
+        input: { id, title: draft.title, content: draft.content, tags: tagsOf(draft.tags), version: draft.version },
+      },
       onCompleted: ({ updatePost }) => { done(updatePost?.post.slug ?? slug); }, // of the new title
       onError: (error) => {
         if (codeOf(error) !== "CONFLICT") return;
@@ -74,7 +78,8 @@ export function EditPost({ post }: { post: EditPost_post$key }) {
 
   // The version of a post that another window has edited, or that an attempt has written whose response was lost.
   const conflict = (refused || update.error === undefined) && current.version !== draft.version && !update.busy;
-  const saved = current.title === draft.title && current.content === draft.content;
+  const saved = current.title === draft.title && current.content === draft.content &&
+    current.tags === tagText(tagsOf(draft.tags));
   return (
     <>
       {conflict && (

@@ -1,5 +1,6 @@
 import type { ReactNode, SubmitEvent } from "react";
 import { invalidFields } from "../network/errors";
+import { invalidTags, maxTags } from "../tag/tags";
 import { ErrorNote } from "../ui/ErrorNote";
 import { SubmitButton } from "../ui/SubmitButton";
 import { Preview } from "./Preview";
@@ -8,6 +9,7 @@ import "./PostForm.css";
 export interface PostFields {
   title: string;
   content: string;
+  tags: string; // as the author types them
 }
 
 interface Props {
@@ -23,10 +25,11 @@ interface Props {
 /** Where posts are written and edited. */
 export function PostForm({ fields, onChange, onSubmit, busy, error, action, children }: Props) {
   const invalid = invalidFields(error);
+  const wrongTags = invalidTags(fields.tags);
 
   function submit(event: SubmitEvent) {
     event.preventDefault();
-    if (!busy) onSubmit();
+    if (!busy && !wrongTags) onSubmit();
   }
   return (
     <form className="post-form" onSubmit={submit}>
@@ -65,6 +68,21 @@ export function PostForm({ fields, onChange, onSubmit, busy, error, action, chil
       <p id="content-hint" className="hint">
         Markdown: an empty line begins a paragraph, <code># </code> a heading, <code>- </code> a list;{" "}
         <code>**bold**</code>, <code>[link](https://…)</code>. What you write is kept in this tab as you type.
+      </p>
+      <label htmlFor="tags">Tags</label>
+      <input
+        id="tags"
+        dir="auto"
+        autoCapitalize="none"
+        autoComplete="off"
+        readOnly={busy}
+        value={fields.tags}
+        aria-invalid={wrongTags !== undefined || invalid.has("tags")}
+        aria-describedby="tags-hint form-error"
+        onChange={(event) => { onChange({ tags: event.target.value }); }}
+      />
+      <p id="tags-hint" className="hint" role="status">
+        {wrongTags ?? `Up to ${maxTags}, separated by commas.`}
       </p>
       <div id="form-error">
         <ErrorNote error={error} />

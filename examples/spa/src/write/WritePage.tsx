@@ -4,6 +4,7 @@ import type { WritePageMutation } from "../__generated__/WritePageMutation.graph
 import { PageHeading } from "../app/PageHeading";
 import { RequireUser } from "../session/RequireUser";
 import { useAction } from "../session/useAction";
+import { tagsOf } from "../tag/tags";
 import { announce } from "../ui/announce";
 import { useDraft } from "../ui/useDraft";
 import { PostForm } from "./PostForm";
@@ -24,14 +25,14 @@ export default function WritePage() {
 }
 
 function NewPost() {
-  const { draft, change, withKey, discard } = useDraft("post", { title: "", content: "" });
+  const { draft, change, withKey, discard } = useDraft("post", { title: "", content: "", tags: "" });
   const create = useAction(useMutation<WritePageMutation>(mutation));
   const [, navigate] = useLocation();
 
   function publish() {
-    const { title, content, key } = withKey();
+    const { title, content, tags, key } = withKey();
     create.run({
-      variables: { input: { title, content, idempotencyKey: key } },
+      variables: { input: { title, content, tags: tagsOf(tags), idempotencyKey: key } },
       onCompleted: ({ createPost }) => {
         if (!createPost) return;
         discard();
@@ -40,7 +41,7 @@ function NewPost() {
       },
     });
   }
-  const empty = draft.title === "" && draft.content === "";
+  const empty = draft.title === "" && draft.content === "" && draft.tags === "";
   return (
     <section className="page wide">
       <PageHeading title="Write a post" hidden />

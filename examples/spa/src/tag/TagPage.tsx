@@ -1,0 +1,35 @@
+import { graphql, useLazyLoadQuery } from "react-relay/hooks";
+import { Redirect } from "wouter";
+import type { TagPageQuery } from "../__generated__/TagPageQuery.graphql";
+import { useFetchPolicy } from "../app/navigation";
+import { NotFoundPage } from "../app/NotFoundPage";
+import { PageHeading } from "../app/PageHeading";
+import { TagPosts } from "./TagPosts";
+
+/** The posts with a tag. Other spellings of the tag redirect to it. */
+export default function TagPage({ name }: { name: string }) {
+  const { tag } = useLazyLoadQuery<TagPageQuery>(
+    graphql`
+      query TagPageQuery($name: String!) {
+        tag(name: $name) {
+          name
+          postCount
+          ...TagPosts_tag
+        }
+      }
+    `,
+    { name },
+    { fetchPolicy: useFetchPolicy() },
+  );
+  if (!tag) return <NotFoundPage />;
+  if (tag.name !== name) return <Redirect to={`/tags/${encodeURIComponent(tag.name)}`} replace />;
+  return (
+    <div className="page">
+      <header className="tag-header">
+        <PageHeading title={`#${tag.name}`} />
+        <p>{tag.postCount === 1 ? "1 post" : `${tag.postCount} posts`}</p>
+      </header>
+      <TagPosts tag={tag} />
+    </div>
+  );
+}
