@@ -9,6 +9,9 @@ import (
 //
 //	go test ./internal/e2e -run '^$' -bench Compression -benchtime 5000x
 func BenchmarkCompression(b *testing.B) {
+	if testing.Short() {
+		*cpuUsers = min(*cpuUsers, 10)
+	}
 	blog := newCPUBlog(*cpuUsers)
 	data := b.TempDir()
 	seedByline(b, data)
