@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"byline/store/cosmos/itemcache"
-
 	"byline/internal/heaptest"
 	"byline/internal/longtest"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 )
 
 // cacheReads is a million for a full measurement:

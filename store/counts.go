@@ -9,12 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"byline/store/cosmos/itemcache"
-
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/cosmos/session"
 )
 

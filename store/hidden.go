@@ -3,11 +3,10 @@ package store
 import (
 	"context"
 
-	"byline/store/cosmos/itemcache"
-
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/deletion"
 	"byline/store/projection"
 )

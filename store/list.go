@@ -7,10 +7,9 @@ import (
 	"reflect"
 	"slices"
 
-	"byline/store/cosmos/itemcache"
-
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/deletion"
 	"byline/store/stored"
 )

@@ -3,10 +3,9 @@ package store
 import (
 	"context"
 
-	"byline/store/cosmos/itemcache"
-
 	"byline/store/blog"
 	"byline/store/changefeed"
+	"byline/store/cosmos/itemcache"
 	"byline/store/live"
 )
 

@@ -6,13 +6,12 @@ import (
 	"net/http"
 	"time"
 
-	"byline/store/cosmos/itemcache"
-
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/deletion"
 	"byline/store/live"
 	"byline/store/projection"

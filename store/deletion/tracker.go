@@ -11,11 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"byline/store/cosmos/itemcache"
-
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/internal/sleep"
 	"byline/store/stored"
 )

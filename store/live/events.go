@@ -7,14 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"byline/store/cosmos/itemcache"
-
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 )
 
 const (
