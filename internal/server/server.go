@@ -263,6 +263,7 @@ func (g *gateway) routes() *http.ServeMux {
 	mux.Handle("/", g.hosts(g.handler))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", g.health)
+	mux.Handle(avatarsPattern, g.hosts(http.HandlerFunc(serveAvatar)))
 	return mux
 }
 
