@@ -249,8 +249,8 @@ func (b *testBlog) user(t testing.TB, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.names["user:"+name] = userGlobalID(u.ID)
-	return u.ID
+	b.names["user:"+name] = userGlobalID(u.UserID)
+	return u.UserID
 }
 
 // post publishes a post and names its global id "post:" and the title.
@@ -325,7 +325,7 @@ func (b *testBlog) settled(t testing.TB) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := b.store.UserPosts(t.Context(), p.AuthorID, store.Paging{First: fields.MaxPage})
+		own, err := b.store.UserPosts(t.Context(), p.UserID, store.Paging{First: fields.MaxPage})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ func (r *Resolver) commentPage(ctx context.Context, postID string, p store.Pagin
 	return l.commentPages.do(pageKey{postID, p}, func() (*store.Page[*blog.Comment], error) {
 		announce := l.users.expect()
 		return readPage(func() (*store.Page[*blog.Comment], error) { return r.store.Comments(ctx, postID, p) }, func(comments []*blog.Comment) {
-			announce(func() []string { return keysOf(comments, func(c *blog.Comment) string { return c.AuthorID }) })
+			announce(func() []string { return keysOf(comments, func(c *blog.Comment) string { return c.UserID }) })
 		})
 	})
 }
@@ -110,7 +110,7 @@ func readPage[T any](read func() (*store.Page[T], error), announce func(items []
 func (l *loaders) expectPosts() func([]*blog.Post) {
 	users, liked, whole := l.users.expect(), l.liked.expect(), l.posts.expect()
 	return func(posts []*blog.Post) {
-		users(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.AuthorID }) })
+		users(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.UserID }) })
 		liked(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.ID }) })
 		whole(func() []string {
 			return keysOf(posts, func(p *blog.Post) string {
@@ -183,7 +183,7 @@ func (r *Resolver) user(ctx context.Context, id string) (*blog.User, error) {
 			}
 		}
 		if err != nil || found > 0 {
-			return &blog.User{ID: id}, nil
+			return &blog.User{Byline: blog.Byline{UserID: id}}, nil
 		}
 	}
 	return loadersOf(ctx).users.readOne(id, func() (*blog.User, error) { return r.store.User(ctx, id) })

@@ -145,7 +145,7 @@ func TestDeleteUser_ByModerator(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids[name] = userGlobalID(u.ID)
+		ids[name] = userGlobalID(u.UserID)
 	}
 	ids["absent"] = userGlobalID(blog.UserID(p.URL, "absent"))
 	for _, tt := range []struct{ token, id, name, code string }{

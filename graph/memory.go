@@ -132,9 +132,9 @@ func (boundedMemory) InterceptRootField(ctx context.Context, next graphql.RootRe
 func writtenID(payload any) string {
 	switch p := payload.(type) {
 	case *model.CreateUserPayload:
-		return userGlobalID(p.User.ID)
+		return userGlobalID(p.User.UserID)
 	case *model.UpdateUserPayload:
-		return userGlobalID(p.User.ID)
+		return userGlobalID(p.User.UserID)
 	case *model.DeleteUserPayload:
 		return p.DeletedUserID
 	case *model.CreatePostPayload:

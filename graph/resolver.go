@@ -87,3 +87,8 @@ func primePost(ctx context.Context, post *blog.Post) *blog.Post {
 	l.written.Store(post)
 	return post
 }
+
+// optional returns the change of an optional text: null removes it, and an absent input keeps it.
+func optional(input graphql.Omittable[*string]) store.Optional {
+	return store.Optional{Set: input.IsSet(), Value: input.Value()}
+}

@@ -25,7 +25,7 @@ func (r *commentResolver) Post(ctx context.Context, obj *blog.Comment) (*blog.Po
 }
 
 func (r *commentResolver) Author(ctx context.Context, obj *blog.Comment) (*names.User, error) {
-	return names.From(ctx).User(blog.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
+	return names.From(ctx).User(blog.User{Byline: obj.Byline}), nil
 }
 
 func (r *commentResolver) ContentHTML(ctx context.Context, obj *blog.Comment) (string, error) {
@@ -33,11 +33,11 @@ func (r *commentResolver) ContentHTML(ctx context.Context, obj *blog.Comment) (s
 }
 
 func (r *commentResolver) ViewerCanUpdate(ctx context.Context, obj *blog.Comment) (bool, error) {
-	return viewerCan(ctx, "updateComment", obj.AuthorID), nil
+	return viewerCan(ctx, "updateComment", obj.UserID), nil
 }
 
 func (r *commentResolver) ViewerCanDelete(ctx context.Context, obj *blog.Comment) (bool, error) {
-	return viewerCan(ctx, "deleteComment", obj.AuthorID), nil
+	return viewerCan(ctx, "deleteComment", obj.UserID), nil
 }
 
 func (r *commentChangedPayloadResolver) CommentEdge(ctx context.Context, obj *live.CommentChange) (*model.CommentEdge, error) {
@@ -64,7 +64,7 @@ func (r *likeResolver) Post(ctx context.Context, obj *blog.Like) (*blog.Post, er
 }
 
 func (r *likeResolver) User(ctx context.Context, obj *blog.Like) (*names.User, error) {
-	return names.From(ctx).User(blog.User{ID: obj.UserID, Username: obj.Username}), nil
+	return names.From(ctx).User(blog.User{Byline: obj.Byline}), nil
 }
 
 func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error) {
@@ -81,12 +81,17 @@ func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUse
 }
 
 func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error) {
-	user, err := r.store.RenameUser(ctx, viewerID(ctx), input.Username)
+	edit := store.UserEdit{Username: input.Username.Value(), DisplayName: optional(input.DisplayName),
+		AvatarURL: optional(input.AvatarURL), Bio: optional(input.Bio)}
+	if err := inputErrors(ctx, edit.Validate()); err != nil {
+		return nil, err
+	}
+	user, err := r.store.UpdateUser(ctx, viewerID(ctx), edit)
 	if err != nil {
 		return nil, r.explainRefusal(ctx, err)
 	}
 	shown := names.From(ctx)
-	shown.Set(user.ID, user.Username)
+	shown.Set(user.Byline)
 	return &model.UpdateUserPayload{User: shown.User(*user)}, nil
 }
 
@@ -266,7 +271,7 @@ func (r *postResolver) ContentHTML(ctx context.Context, obj *blog.Post) (*string
 }
 
 func (r *postResolver) Author(ctx context.Context, obj *blog.Post) (*names.User, error) {
-	return names.From(ctx).User(blog.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
+	return names.From(ctx).User(blog.User{Byline: obj.Byline}), nil
 }
 
 func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *blog.Post) (*bool, error) {
@@ -281,11 +286,11 @@ func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *blog.Post) (*boo
 }
 
 func (r *postResolver) ViewerCanUpdate(ctx context.Context, obj *blog.Post) (bool, error) {
-	return viewerCan(ctx, "updatePost", obj.AuthorID), nil
+	return viewerCan(ctx, "updatePost", obj.UserID), nil
 }
 
 func (r *postResolver) ViewerCanDelete(ctx context.Context, obj *blog.Post) (bool, error) {
-	return viewerCan(ctx, "deletePost", obj.AuthorID), nil
+	return viewerCan(ctx, "deletePost", obj.UserID), nil
 }
 
 func (r *postResolver) Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error) {
@@ -346,7 +351,7 @@ func (r *queryResolver) UserByUsername(ctx context.Context, username string) (*n
 	return shownUser(ctx)(l.byUsername.do(username, func() (*blog.User, error) {
 		user, err := r.store.UserByUsername(ctx, username)
 		if user != nil {
-			l.users.prime(user.ID, user)
+			l.users.prime(user.UserID, user)
 		}
 		return user, err
 	}))
@@ -444,14 +449,28 @@ func (r *tagResolver) Posts(ctx context.Context, obj *store.Tag, first *int32, a
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {
-	return userGlobalID(obj.ID), nil
+	return userGlobalID(obj.UserID), nil
+}
+
+func (r *userResolver) Bio(ctx context.Context, obj *names.User) (*string, error) {
+	user := &obj.User
+	if obj.CreatedAt == "" {
+		var err error
+		if user, err = loadersOf(ctx).users.load(ctx, obj.UserID); user == nil || err != nil {
+			return nil, err
+		}
+	}
+	if user.Bio == "" {
+		return nil, nil
+	}
+	return &user.Bio, nil
 }
 
 func (r *userResolver) CreatedAt(ctx context.Context, obj *names.User) (*blog.Date, error) {
 	if obj.CreatedAt != "" {
 		return &obj.CreatedAt, nil
 	}
-	user, err := loadersOf(ctx).users.load(ctx, obj.ID)
+	user, err := loadersOf(ctx).users.load(ctx, obj.UserID)
 	if user == nil || err != nil {
 		return nil, err
 	}
@@ -459,7 +478,7 @@ func (r *userResolver) CreatedAt(ctx context.Context, obj *names.User) (*blog.Da
 }
 
 func (r *userResolver) PostCount(ctx context.Context, obj *names.User) (*int32, error) {
-	n, err := loadersOf(ctx).postCounts.load(ctx, obj.ID)
+	n, err := loadersOf(ctx).postCounts.load(ctx, obj.UserID)
 	if err != nil {
 		return nil, err
 	}
@@ -467,7 +486,7 @@ func (r *userResolver) PostCount(ctx context.Context, obj *names.User) (*int32, 
 }
 
 func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
-	page, err := r.userPostPage(ctx, obj.ID, plan.PagingOf(first, after, nil))
+	page, err := r.userPostPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
 	}

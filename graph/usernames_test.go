@@ -17,6 +17,7 @@ import (
 	"byline/graph/transport"
 	"byline/internal/secrettest"
 	"byline/internal/waittest"
+	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
 )
@@ -207,7 +208,7 @@ func TestRename_SessionIgnoresItAfterAnHour(t *testing.T) {
 // During a rename, when only some projections are updated, a response without a session also shows one username.
 func TestNames_ProjectionsDiffer(t *testing.T) {
 	b := smallBlog(t, Options{})
-	if _, err := b.store.RenameUser(t.Context(), subjectID("ada"), "countess"); err != nil {
+	if _, err := b.store.UpdateUser(t.Context(), subjectID("ada"), store.UserEdit{Username: new("countess")}); err != nil {
 		t.Fatal(err)
 	}
 	b.rewrite(t, "feed", "post", b.postID(t, "notes"), "/userUsername", "countess")

@@ -77,7 +77,7 @@ func TestAmbiguousWrites(t *testing.T) {
 			writes int64 // writes of the successful operation
 		}{
 			"create post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				made, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: ada.ID, Title: "once", Content: "x"})
+				made, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: ada.UserID, Title: "once", Content: "x"})
 				if err != nil {
 					return err
 				}
@@ -86,7 +86,7 @@ func TestAmbiguousWrites(t *testing.T) {
 			}, 1},
 			"edit post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				title := "edited"
-				edited, err := w.EditPost(w.T.Context(), ada.ID, p.ID, store.PostEdit{Title: &title, Version: &p.Version})
+				edited, err := w.EditPost(w.T.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title, Version: &p.Version})
 				if err != nil {
 					return err
 				}
@@ -94,42 +94,42 @@ func TestAmbiguousWrites(t *testing.T) {
 				return expect(edited.Title == title && have.Title == title && have.Version == p.Version+1, have, err)
 			}, 1},
 			"delete post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				if err := w.DeletePost(w.T.Context(), ada.ID, p.ID); err != nil {
+				if err := w.DeletePost(w.T.Context(), ada.UserID, p.ID); err != nil {
 					return err
 				}
 				have, err := w.Post(w.T.Context(), p.ID)
 				return expect(have == nil, have, err)
 			}, 1},
 			"delete user": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				if err := w.DeleteUser(w.T.Context(), ada.ID, ada.Username); err != nil {
+				if err := w.DeleteUser(w.T.Context(), ada.UserID, ada.Username); err != nil {
 					return err
 				}
-				have, err := w.User(w.T.Context(), ada.ID)
+				have, err := w.User(w.T.Context(), ada.UserID)
 				return expect(have == nil, have, err)
 			}, 1},
 			"create comment": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				_, post, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "once"})
+				_, post, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "once"})
 				if err != nil {
 					return err
 				}
 				return expect(post.CommentCount == 2, post, nil)
 			}, 1},
 			"edit comment": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				have, err := w.EditComment(w.T.Context(), ada.ID, p.ID, c.ID, "edited")
+				have, err := w.EditComment(w.T.Context(), ada.UserID, p.ID, c.ID, "edited")
 				if err != nil {
 					return err
 				}
 				return expect(have.Content == "edited" && have.UpdatedAt != nil, have, nil)
 			}, 1},
 			"delete comment": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				post, err := w.DeleteComment(w.T.Context(), ada.ID, p.ID, c.ID)
+				post, err := w.DeleteComment(w.T.Context(), ada.UserID, p.ID, c.ID)
 				if err != nil {
 					return err
 				}
 				return expect(post.CommentCount == 0, post, nil)
 			}, 1},
 			"like": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				like, post, err := w.LikePost(w.T.Context(), ada.ID, p.ID)
+				like, post, err := w.LikePost(w.T.Context(), ada.UserID, p.ID)
 				if err != nil {
 					return err
 				}
@@ -148,15 +148,15 @@ func TestAmbiguousWrites(t *testing.T) {
 					return err
 				}
 				have, err := w.UserByUsername(w.T.Context(), "new")
-				return expect(have != nil && have.ID == u.ID, have, err)
+				return expect(have != nil && have.UserID == u.UserID, have, err)
 			}, 2},
 			"rename": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				u, err := w.RenameUser(w.T.Context(), ada.ID, "lovelace")
+				u, err := w.UpdateUser(w.T.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")})
 				if err != nil {
 					return err
 				}
 				have, err := w.UserByUsername(w.T.Context(), "lovelace")
-				return expect(have != nil && have.ID == u.ID && have.Revision == ada.Revision+1, have, err)
+				return expect(have != nil && have.UserID == u.UserID && have.Revision == ada.Revision+1, have, err)
 			}, 4},
 		} {
 			t.Run(fmt.Sprintf("%s/request lost: %t", name, loseRequest), func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestAmbiguousDelete_CommentOfDeletedPost(t *testing.T) {
 	d := w.lossy(false)
 	d.afterWrite = func() { w.Corrupt("posts", p.ID, p.ID, "/deleted", true) }
 	d.armed.Store(true)
-	post, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
+	post, err := w.DeleteComment(t.Context(), ada.UserID, p.ID, c.ID)
 	if post != nil || blog.CodeOf(err) != blog.NotFound {
 		t.Errorf("%+v, %v", post, err)
 	}
@@ -209,13 +209,13 @@ func TestAmbiguousDelete_CommentOfDeletedPost(t *testing.T) {
 func TestAmbiguousCreate_RepeatedKey(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: "x", Key: "key"}
+	n := store.NewPost{AuthorID: ada.UserID, Title: "once", Content: "x", Key: "key"}
 	first, err := w.CreatePost(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	title := "edited"
-	edited, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: &title})
+	edited, err := w.EditPost(t.Context(), ada.UserID, first.ID, store.PostEdit{Title: &title})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestAmbiguousCreate_RepeatedKey(t *testing.T) {
 func TestCreatePost_DeletedWhileRepeated(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(11_000), Key: "key"}
+	n := store.NewPost{AuthorID: ada.UserID, Title: "once", Content: longText(11_000), Key: "key"}
 	p, err := w.CreatePost(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)
@@ -276,16 +276,16 @@ func TestWrites_RetryWith(t *testing.T) {
 	p := w.AddPost(ada, "popular")
 	b := w.busy(false)
 	b.Left.Store(2)
-	if _, liked, err := w.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+	if _, liked, err := w.LikePost(t.Context(), ada.UserID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
 	}
 	b.Left.Store(2)
 	title := "edited"
-	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title}); err != nil {
 		t.Errorf("edit: %v", err)
 	}
 	b.Left.Store(1000)
-	if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); blog.CodeOf(err) != blog.Unavailable {
+	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")}); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("rename: %v", err)
 	}
 	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
@@ -300,15 +300,15 @@ func TestBatches_RetryWith(t *testing.T) {
 	p := w.AddPost(ada, "popular")
 	b := w.busy(true)
 	b.Left.Store(2)
-	if _, liked, err := w.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+	if _, liked, err := w.LikePost(t.Context(), ada.UserID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
 	}
 	b.Left.Store(2)
-	if unliked, err := w.UnlikePost(t.Context(), ada.ID, p.ID); err != nil || unliked.LikeCount != 0 {
+	if unliked, err := w.UnlikePost(t.Context(), ada.UserID, p.ID); err != nil || unliked.LikeCount != 0 {
 		t.Errorf("unlike: %v", err)
 	}
 	b.Left.Store(1000)
-	if _, _, err := w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "x"}); blog.CodeOf(err) != blog.Unavailable {
+	if _, _, err := w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "x"}); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("comment: %v", err)
 	}
 	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
@@ -326,9 +326,9 @@ func TestAmbiguousWrites_RejectedWrite(t *testing.T) {
 			batches.Add(1)
 		}
 	})
-	_, _, err := w.LikePost(t.Context(), ada.ID, "absent")
+	_, _, err := w.LikePost(t.Context(), ada.UserID, "absent")
 	storetest.WantCode(t, err, blog.NotFound, "")
-	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"})
+	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: "absent", Content: "x"})
 	storetest.WantCode(t, err, blog.NotFound, "")
 	if n := batches.Load(); n != 2 {
 		t.Errorf("got %d batches, want 2", n)
@@ -343,10 +343,10 @@ func TestAmbiguousEdit_OfAnotherClient(t *testing.T) {
 	p := w.AddPost(ada, one)
 	c := w.AddComment(ada, p, one)
 	w.Clock.Stopped.Store(true) // so that the edits have the same date
-	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &one, Content: &one}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: &one, Content: &one}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, one); err != nil {
+	if _, err := w.EditComment(t.Context(), ada.UserID, p.ID, c.ID, one); err != nil {
 		t.Fatal(err)
 	}
 	lost := func(edit func() error) {
@@ -356,13 +356,13 @@ func TestAmbiguousEdit_OfAnotherClient(t *testing.T) {
 	}
 	editPost := func(e store.PostEdit) func() error {
 		return func() error {
-			_, err := w.EditPost(t.Context(), ada.ID, p.ID, e)
+			_, err := w.EditPost(t.Context(), ada.UserID, p.ID, e)
 			return err
 		}
 	}
 	editComment := func(content string) func() error {
 		return func() error {
-			_, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, content)
+			_, err := w.EditComment(t.Context(), ada.UserID, p.ID, c.ID, content)
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ func (a authors) put(u *blog.User) {
 		return
 	}
 	now := time.Now()
-	a.known.Compute(u.ID, func(have author, found bool) (author, otter.ComputeOp) {
+	a.known.Compute(u.UserID, func(have author, found bool) (author, otter.ComputeOp) {
 		if found && now.Sub(have.read) < authorLifetime && isOlder(u, &have.User) {
 			return have, otter.CancelOp
 		}
@@ -84,8 +84,8 @@ func (a authors) dropChanged(handle changefeed.Handler) changefeed.Handler {
 // not see an older name.
 func (s *Store) author(ctx context.Context, op, userID string) (blog.Byline, error) {
 	if !s.hasChangedUser(cosmos.SessionFrom(ctx)) {
-		if u, ok := s.authors.get(userID); ok && !s.deletions.Hides(u.ID, u.CreatedAt) {
-			return u.Byline(), nil
+		if u, ok := s.authors.get(userID); ok && !s.deletions.Hides(u.UserID, u.CreatedAt) {
+			return u.Byline, nil
 		}
 	}
 	u, err := s.readUser(ctx, op, userID)
@@ -95,5 +95,5 @@ func (s *Store) author(ctx context.Context, op, userID string) (blog.Byline, err
 	if u == nil {
 		return blog.Byline{}, &blog.Error{Code: blog.Forbidden, Op: op, Message: "you have no user yet: call createUser first"}
 	}
-	return u.Byline(), nil
+	return u.Byline, nil
 }

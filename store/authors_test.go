@@ -24,23 +24,23 @@ func TestAuthors_Requests(t *testing.T) {
 	ada := w.AddUser("ada")
 	type operation func(context.Context, *store.Store, *blog.Post) error
 	create := func(ctx context.Context, s *store.Store, _ *blog.Post) error {
-		_, err := s.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c"})
+		_, err := s.CreatePost(ctx, store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c"})
 		return err
 	}
 	createOnce := func(ctx context.Context, s *store.Store, p *blog.Post) error {
-		_, err := s.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c", Key: p.ID})
+		_, err := s.CreatePost(ctx, store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", Key: p.ID})
 		return err
 	}
 	comment := func(ctx context.Context, s *store.Store, p *blog.Post) error {
-		_, _, err := s.CreateComment(ctx, store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "c"})
+		_, _, err := s.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "c"})
 		return err
 	}
 	like := func(ctx context.Context, s *store.Store, p *blog.Post) error {
-		_, _, err := s.LikePost(ctx, ada.ID, p.ID)
+		_, _, err := s.LikePost(ctx, ada.UserID, p.ID)
 		return err
 	}
 	unlike := func(ctx context.Context, s *store.Store, p *blog.Post) error {
-		_, err := s.UnlikePost(ctx, ada.ID, p.ID)
+		_, err := s.UnlikePost(ctx, ada.UserID, p.ID)
 		return err
 	}
 	for name, tt := range map[string]struct {
@@ -86,7 +86,7 @@ func TestAuthors_Requests(t *testing.T) {
 
 func (i *instance) readUser(t testing.TB, u *blog.User) {
 	t.Helper()
-	if have, err := i.User(t.Context(), u.ID); have == nil || err != nil {
+	if have, err := i.User(t.Context(), u.UserID); have == nil || err != nil {
 		t.Fatal(have, err)
 	}
 }
@@ -95,7 +95,7 @@ func (i *instance) readUser(t testing.TB, u *blog.User) {
 func (i *instance) likeSends(ctx context.Context, t testing.TB, u *blog.User, p *blog.Post) (username string, requests int) {
 	t.Helper()
 	requests, _ = i.sends(func() {
-		l, _, err := i.LikePost(ctx, u.ID, p.ID)
+		l, _, err := i.LikePost(ctx, u.UserID, p.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,29 +117,29 @@ func TestAuthors_FilledBy(t *testing.T) {
 			return i.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"})
 		},
 		"renaming": func(ctx context.Context, i *instance) (*blog.User, error) {
-			return i.RenameUser(ctx, ada.ID, "countess")
+			return i.UpdateUser(ctx, ada.UserID, store.UserEdit{Username: new("countess")})
 		},
 		"renaming, repeated": func(ctx context.Context, i *instance) (*blog.User, error) {
-			u, err := i.User(ctx, ada.ID)
+			u, err := i.User(ctx, ada.UserID)
 			if err != nil {
 				return nil, err
 			}
-			return i.RenameUser(ctx, ada.ID, u.Username)
+			return i.UpdateUser(ctx, ada.UserID, store.UserEdit{Username: new(u.Username)})
 		},
-		"Q1": func(ctx context.Context, i *instance) (*blog.User, error) { return i.User(ctx, ada.ID) },
+		"Q1": func(ctx context.Context, i *instance) (*blog.User, error) { return i.User(ctx, ada.UserID) },
 		"many users": func(ctx context.Context, i *instance) (*blog.User, error) {
-			all, err := i.Users(ctx, []string{"unknown", ada.ID})
+			all, err := i.Users(ctx, []string{"unknown", ada.UserID})
 			return all[1], err
 		},
 		"a user by name": func(ctx context.Context, i *instance) (*blog.User, error) {
 			return i.UserByUsername(ctx, "ada")
 		},
 		"a comment": func(ctx context.Context, i *instance) (*blog.User, error) {
-			_, _, err := i.CreateComment(ctx, store.NewComment{AuthorID: ada.ID, PostID: first.ID, Content: "c"})
+			_, _, err := i.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: first.ID, Content: "c"})
 			return ada, err
 		},
 		"an unlike without a like": func(ctx context.Context, i *instance) (*blog.User, error) {
-			_, err := i.UnlikePost(ctx, ada.ID, first.ID)
+			_, err := i.UnlikePost(ctx, ada.UserID, first.ID)
 			return ada, err
 		},
 	} {
@@ -192,17 +192,17 @@ func TestAuthors_Renamed(t *testing.T) {
 		for range 4 {
 			posts = append(posts, w.AddPost(ada, "post"))
 		}
-		if _, err := one.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c"}); err != nil {
+		if _, err := one.CreatePost(ctx, store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c"}); err != nil {
 			t.Fatal(err)
 		}
 		created, _ := two.within(t, session.Token())
-		if u, err := two.User(created, ada.ID); u == nil || err != nil {
+		if u, err := two.User(created, ada.UserID); u == nil || err != nil {
 			t.Fatal(u, err)
 		}
 		if name, n := two.likeSends(created, t, ada, posts[0]); name != "ada" || n != 1 {
 			t.Errorf("before: got %s after %d requests, want ada after 1", name, n)
 		}
-		if _, err := one.RenameUser(ctx, ada.ID, "countess"); err != nil {
+		if _, err := one.UpdateUser(ctx, ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 			t.Fatal(err)
 		}
 		if name, n := one.likeSends(t.Context(), t, ada, posts[1]); name != "countess" || n != 1 {
@@ -228,9 +228,9 @@ func TestAuthors_ReadDuringRename(t *testing.T) {
 		p := w.AddPost(ada, "post")
 		var hold bool
 		i.wire.After(func(r *http.Response) {
-			if hold && r.Request.Method == http.MethodGet && strings.HasSuffix(r.Request.URL.Path, "/colls/users/docs/"+ada.ID) {
+			if hold && r.Request.Method == http.MethodGet && strings.HasSuffix(r.Request.URL.Path, "/colls/users/docs/"+ada.UserID) {
 				hold = false
-				if _, err := i.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+				if _, err := i.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -254,7 +254,7 @@ func TestAuthors_DroppedByTail(t *testing.T) {
 		p, q := w.AddPost(ada, "p"), w.AddPost(ada, "q")
 		waittest.Advance(time.Minute)
 		name := func(p *blog.Post) string {
-			l, _, err := two.LikePost(t.Context(), ada.ID, p.ID)
+			l, _, err := two.LikePost(t.Context(), ada.UserID, p.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -263,7 +263,7 @@ func TestAuthors_DroppedByTail(t *testing.T) {
 		if got := name(p); got != "ada" {
 			t.Errorf("got %s, want ada", got)
 		}
-		if _, err := one.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		if _, err := one.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Advance(3 * time.Second)

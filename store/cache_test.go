@@ -109,11 +109,11 @@ func newCachedBlog(t testing.TB) (account *cosmostest.Account, a, b *cachedStore
 	if ada, err = a.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("i", "ada"), Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	if post, err = a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "notes", Content: "x"}); err != nil {
+	if post, err = a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "notes", Content: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	untilTrue(t, "the other instance does not see them", func() bool {
-		u, err := b.User(t.Context(), ada.ID)
+		u, err := b.User(t.Context(), ada.UserID)
 		p, err2 := b.Post(t.Context(), post.ID)
 		return u != nil && p != nil && err == nil && err2 == nil
 	})
@@ -126,12 +126,12 @@ func TestCache_ReadsOnce(t *testing.T) {
 		_, a, _, ada, post := newCachedBlog(t)
 		// Partitions change until the projections have caught up.
 		untilTrue(t, "reads are still requests", func() bool {
-			a.reads(t, t.Context(), ada.ID, post.ID)
-			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
+			a.reads(t, t.Context(), ada.UserID, post.ID)
+			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
 		})
 		a.stop()
 		untilTrue(t, "a container without a tail is still cached", func() bool {
-			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 6
+			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 6
 		})
 	})
 }
@@ -142,19 +142,19 @@ func TestCache_Writes(t *testing.T) {
 		_, a, b, ada, post := newCachedBlog(t)
 		ctx := t.Context()
 		for i := range 20 {
-			a.reads(t, ctx, ada.ID, post.ID)
-			b.reads(t, ctx, ada.ID, post.ID)
-			if _, _, err := a.CreateComment(ctx, store.NewComment{AuthorID: ada.ID, PostID: post.ID, Content: fmt.Sprint(i)}); err != nil {
+			a.reads(t, ctx, ada.UserID, post.ID)
+			b.reads(t, ctx, ada.UserID, post.ID)
+			if _, _, err := a.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: post.ID, Content: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
 			title := fmt.Sprint("title ", i)
-			if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+			if _, err := a.EditPost(ctx, ada.UserID, post.ID, store.PostEdit{Title: &title}); err != nil {
 				t.Fatal(err)
 			}
 			for what, own := range map[string]func() (string, error){
 				"the post": func() (string, error) { p, err := a.Post(ctx, post.ID); return p.Title, err },
 				"the list": func() (string, error) {
-					p, err := a.UserPosts(ctx, ada.ID, store.Paging{First: 1})
+					p, err := a.UserPosts(ctx, ada.UserID, store.Paging{First: 1})
 					return p.Items[0].Title, err
 				},
 				"the feed": func() (string, error) { p, err := a.Feed(ctx, store.Paging{First: 1}); return p.Items[0].Title, err },
@@ -166,23 +166,23 @@ func TestCache_Writes(t *testing.T) {
 			if c, err := a.Comments(ctx, post.ID, store.Paging{First: 100}); err != nil || len(c.Items) != i+1 {
 				t.Errorf("got %d comments, %v, want %d", len(c.Items), err, i+1)
 			}
-			want := a.reads(t, ctx, ada.ID, post.ID)
+			want := a.reads(t, ctx, ada.UserID, post.ID)
 			got := ""
 			waittest.Until(t, func() error {
-				if got = b.reads(t, ctx, ada.ID, post.ID); got != want {
+				if got = b.reads(t, ctx, ada.UserID, post.ID); got != want {
 					return fmt.Errorf("the other instance reads %s, want %s", got, want)
 				}
 				return nil
 			})
 		}
-		if name, err := a.RenameUser(ctx, ada.ID, "countess"); err != nil || name.Username != "countess" {
+		if name, err := a.UpdateUser(ctx, ada.UserID, store.UserEdit{Username: new("countess")}); err != nil || name.Username != "countess" {
 			t.Fatal(err)
 		}
-		if u, err := a.User(ctx, ada.ID); err != nil || u.Username != "countess" {
+		if u, err := a.User(ctx, ada.UserID); err != nil || u.Username != "countess" {
 			t.Errorf("%v %v", u, err)
 		}
 		untilTrue(t, "the other instance does not see the new name", func() bool {
-			u, err := b.User(ctx, ada.ID)
+			u, err := b.User(ctx, ada.UserID)
 			return err == nil && u.Username == "countess"
 		})
 	})
@@ -193,10 +193,10 @@ func TestCache_Sessions(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		_, a, b, ada, post := newCachedBlog(t)
 		for i := range 50 {
-			b.reads(t, t.Context(), ada.ID, post.ID)
+			b.reads(t, t.Context(), ada.UserID, post.ID)
 			writing := a.NewSession("")
 			title := fmt.Sprint("title ", i)
-			if _, err := a.EditPost(cosmos.WithSession(t.Context(), writing), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+			if _, err := a.EditPost(cosmos.WithSession(t.Context(), writing), ada.UserID, post.ID, store.PostEdit{Title: &title}); err != nil {
 				t.Fatal(err)
 			}
 			reading := b.NewSession(writing.Token())
@@ -228,7 +228,7 @@ func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 					in, _ = strconv.Atoi(o.Range)
 				}
 			})
-			p, err := a.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"})
+			p, err := a.CreatePost(ctx, store.NewPost{AuthorID: ada.UserID, Title: fmt.Sprint(i), Content: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +260,7 @@ func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 		session := a.NewSession("")
 		for i := range 20 {
 			session = a.NewSession(session.Token())
-			if _, _, err := a.CreateComment(cosmos.WithSession(t.Context(), session), store.NewComment{AuthorID: ada.ID, PostID: highest.ID, Content: fmt.Sprint(i)}); err != nil {
+			if _, _, err := a.CreateComment(cosmos.WithSession(t.Context(), session), store.NewComment{AuthorID: ada.UserID, PostID: highest.ID, Content: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -277,8 +277,8 @@ func TestCache_TailThrottled(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it injects faults")
 		on, a, _, ada, post := newCachedBlog(t)
 		untilTrue(t, "reads are still requests", func() bool {
-			a.reads(t, t.Context(), ada.ID, post.ID)
-			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
+			a.reads(t, t.Context(), ada.UserID, post.ID)
+			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
 		})
 		var reads, polls atomic.Int64
 		on.Engine.Inject(func(o emulator.Operation) emulator.Fault {
@@ -352,17 +352,17 @@ func TestCache_Throttled(t *testing.T) {
 		account, a, _, ada, post := newCachedBlog(t)
 		ctx := t.Context()
 		for range 3 { // reads wake the tails, which receive the creates
-			a.reads(t, ctx, ada.ID, post.ID)
+			a.reads(t, ctx, ada.UserID, post.ID)
 			waittest.Advance(time.Second)
 		}
 		untilTrue(t, "reads are still requests", func() bool {
-			a.reads(t, ctx, ada.ID, post.ID)
-			return a.requestsOf(ctx, func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
+			a.reads(t, ctx, ada.UserID, post.ID)
+			return a.requestsOf(ctx, func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
 		})
-		want := a.reads(t, ctx, ada.ID, post.ID)
+		want := a.reads(t, ctx, ada.UserID, post.ID)
 		account.Engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
 		for range 3 {
-			if got := a.reads(t, ctx, ada.ID, post.ID); got != want {
+			if got := a.reads(t, ctx, ada.UserID, post.ID); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
@@ -370,7 +370,7 @@ func TestCache_Throttled(t *testing.T) {
 			t.Errorf("an item that is not cached: got %v, want throttled", err)
 		}
 		title := "throttled"
-		if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); blog.CodeOf(err) != blog.Throttled {
+		if _, err := a.EditPost(ctx, ada.UserID, post.ID, store.PostEdit{Title: &title}); blog.CodeOf(err) != blog.Throttled {
 			t.Errorf("a write: got %v, want throttled", err)
 		}
 	})
@@ -392,8 +392,8 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 			cosmostest.NeedsEngine(t, "it injects throttling")
 			account, a, _, ada, post := newCachedBlog(t)
 			untilTrue(t, "reads are still requests", func() bool {
-				a.reads(t, t.Context(), ada.ID, post.ID)
-				return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
+				a.reads(t, t.Context(), ada.UserID, post.ID)
+				return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
 			})
 			a.stop() // without a tail every read is a request
 			received, proceed := make(chan struct{}), make(chan struct{})
@@ -409,7 +409,7 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 			go func() { done <- read(t.Context(), a, post.ID) }()
 			waittest.Receive(t, received)
 			title := "meanwhile"
-			if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+			if _, err := a.EditPost(t.Context(), ada.UserID, post.ID, store.PostEdit{Title: &title}); err != nil {
 				t.Error(err)
 			}
 			close(proceed)
@@ -426,8 +426,8 @@ func TestCache_ConcurrentReads(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it delays responses on a fake clock")
 		account, a, _, ada, post := newCachedBlog(t)
 		untilTrue(t, "reads are still requests", func() bool {
-			a.reads(t, t.Context(), ada.ID, post.ID)
-			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
+			a.reads(t, t.Context(), ada.UserID, post.ID)
+			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
 		})
 		const id = "not-there"
 		received, proceed := make(chan struct{}, 100), make(chan struct{})
@@ -494,7 +494,7 @@ func TestFeed_PageBeyondCachedList(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		create := func(n int) {
 			for i := range n {
-				if _, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"}); err != nil {
+				if _, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: fmt.Sprint(i), Content: "x"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -522,7 +522,7 @@ func TestFeed_LastPageAfterDeletes(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		var posts []*blog.Post
 		for i := range 110 {
-			p, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"})
+			p, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: fmt.Sprint(i), Content: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -533,7 +533,7 @@ func TestFeed_LastPageAfterDeletes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range posts[100:] {
-			if err := a.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+			if err := a.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -573,7 +573,7 @@ func TestCache_SlowRead(t *testing.T) {
 		waittest.Receive(t, received)
 		synctest.Wait() // until its response has begun
 		title := "edited"
-		if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+		if _, err := a.EditPost(t.Context(), ada.UserID, post.ID, store.PostEdit{Title: &title}); err != nil {
 			t.Fatal(err)
 		}
 		if p, err := a.Post(t.Context(), post.ID); err != nil || p.Title != title {

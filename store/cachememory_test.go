@@ -34,10 +34,10 @@ func TestCache_Memory(t *testing.T) {
 		value func(ctx context.Context, n int) any
 	}{
 		"likes": {reads, 400, func(_ context.Context, n int) any {
-			return &blog.Like{PostID: id(n), UserID: id(n + 1), Username: fmt.Sprint("user", n), CreatedAt: "x"}
+			return &blog.Like{PostID: id(n), Byline: blog.Byline{UserID: id(n + 1), Username: fmt.Sprint("user", n)}, CreatedAt: "x"}
 		}},
 		"posts": {reads / 5, 1900, func(_ context.Context, n int) any {
-			return &blog.Post{ID: id(n), Title: fmt.Sprint("post ", n), Content: strings.Repeat("x", 1200+n%7), AuthorID: id(n), AuthorUsername: fmt.Sprint("user", n)}
+			return &blog.Post{ID: id(n), Title: fmt.Sprint("post ", n), Content: strings.Repeat("x", 1200+n%7), Byline: blog.Byline{UserID: id(n), Username: fmt.Sprint("user", n)}}
 		}},
 		"pages": {reads / 10, len(likes), func(ctx context.Context, n int) any {
 			p := &Page[*blog.Like]{Items: make([]*blog.Like, 0, 100)}

@@ -91,9 +91,8 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 		return nil, nil, err
 	}
 	item := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: inputDigest(n.Key, n.Content),
-		Comment: blog.Comment{ID: createID(n.Key, blog.TypeComment, author.ID, n.PostID), PostID: n.PostID, AuthorID: author.ID,
-			AuthorUsername: author.Username, Content: n.Content, CreatedAt: s.now()}}
-	who := authorOnPost{author.ID, n.PostID}
+		Comment: blog.Comment{ID: createID(n.Key, blog.TypeComment, author.UserID, n.PostID), PostID: n.PostID, Byline: author, Content: n.Content, CreatedAt: s.now()}}
+	who := authorOnPost{author.UserID, n.PostID}
 	if err := s.checkAuthorComments(ctx, op, who); err != nil {
 		if n.Key != "" && blog.CodeOf(err) == blog.LimitReached {
 			if comment, post, readErr := s.firstComment(ctx, op, item); readErr == nil {
@@ -217,7 +216,7 @@ func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship,
 		return nil, err
 	case c == nil:
 		return nil, noComment(op)
-	case !who.includes(c.AuthorID):
+	case !who.includes(c.UserID):
 		return nil, notAuthorOfComment(op)
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
@@ -255,7 +254,7 @@ func (s *Store) changeError(ctx context.Context, op, userID, postID, id string) 
 	switch {
 	case err != nil:
 		return err
-	case c != nil && c.AuthorID != userID:
+	case c != nil && c.UserID != userID:
 		return notAuthorOfComment(op)
 	}
 	return noComment(op)

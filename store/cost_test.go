@@ -138,7 +138,7 @@ func TestCost_LoneWrite(t *testing.T) {
 		cosmostest.Run(t, func(t *testing.T) {
 			w, b := fleet(t, instances)
 			grace := w.AddUser("grace")
-			posts := w.AllUserPosts(&blog.User{ID: blog.UserID("test", "ada")})
+			posts := w.AllUserPosts(&blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "ada")}})
 			oldest, newest := posts[len(posts)-1], w.AddPost(grace, "newest")
 			for _, c := range []struct {
 				name  string

@@ -49,7 +49,7 @@ func TestCounts_WriterSeesOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		create := func(title string) *blog.Post {
-			p, err := one.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: title, Content: "c"})
+			p, err := one.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: title, Content: "c"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,13 +59,13 @@ func TestCounts_WriterSeesOwn(t *testing.T) {
 		var comment *blog.Comment
 		start, begun := one.within(t, "")
 		begun.MarkWritten()
-		if _, err := one.EditPost(start, ada.ID, a1.ID, store.PostEdit{Title: &a1.Title}); err != nil {
+		if _, err := one.EditPost(start, ada.UserID, a1.ID, store.PostEdit{Title: &a1.Title}); err != nil {
 			t.Fatal(err)
 		}
 		token := begun.Token() // of a session that reads the posts, but has not written the counts
 		plain, _ := two.sends(func() {
 			ctx, _ := two.within(t, token)
-			if got, want := countsIn(t, ctx, two.Store, ada.ID), "map[a:0/0 b:0/0]"; got != want {
+			if got, want := countsIn(t, ctx, two.Store, ada.UserID), "map[a:0/0 b:0/0]"; got != want {
 				t.Errorf("before: got %s, want %s", got, want)
 			}
 		})
@@ -74,20 +74,20 @@ func TestCounts_WriterSeesOwn(t *testing.T) {
 			write func(ctx context.Context) error
 			want  string
 		}{
-			{"like", func(ctx context.Context) error { _, _, err := one.LikePost(ctx, ada.ID, a1.ID); return err }, "map[a:0/1 b:0/0]"},
-			{"like again", func(ctx context.Context) error { _, _, err := one.LikePost(ctx, ada.ID, a1.ID); return err }, "map[a:0/1 b:0/0]"},
+			{"like", func(ctx context.Context) error { _, _, err := one.LikePost(ctx, ada.UserID, a1.ID); return err }, "map[a:0/1 b:0/0]"},
+			{"like again", func(ctx context.Context) error { _, _, err := one.LikePost(ctx, ada.UserID, a1.ID); return err }, "map[a:0/1 b:0/0]"},
 			{"comment", func(ctx context.Context) (err error) {
-				comment, _, err = one.CreateComment(ctx, store.NewComment{AuthorID: ada.ID, PostID: b1.ID, Content: "c", Key: "k"})
+				comment, _, err = one.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: b1.ID, Content: "c", Key: "k"})
 				return err
 			}, "map[a:0/1 b:1/0]"},
 			{"comment again", func(ctx context.Context) error {
-				_, _, err := one.CreateComment(ctx, store.NewComment{AuthorID: ada.ID, PostID: b1.ID, Content: "c", Key: "k"})
+				_, _, err := one.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: b1.ID, Content: "c", Key: "k"})
 				return err
 			}, "map[a:0/1 b:1/0]"},
-			{"unlike", func(ctx context.Context) error { _, err := one.UnlikePost(ctx, ada.ID, a1.ID); return err }, "map[a:0/0 b:1/0]"},
-			{"unlike again", func(ctx context.Context) error { _, err := one.UnlikePost(ctx, ada.ID, a1.ID); return err }, "map[a:0/0 b:1/0]"},
+			{"unlike", func(ctx context.Context) error { _, err := one.UnlikePost(ctx, ada.UserID, a1.ID); return err }, "map[a:0/0 b:1/0]"},
+			{"unlike again", func(ctx context.Context) error { _, err := one.UnlikePost(ctx, ada.UserID, a1.ID); return err }, "map[a:0/0 b:1/0]"},
 			{"delete comment", func(ctx context.Context) error {
-				_, err := one.DeleteComment(ctx, ada.ID, b1.ID, comment.ID)
+				_, err := one.DeleteComment(ctx, ada.UserID, b1.ID, comment.ID)
 				return err
 			}, "map[a:0/0 b:0/0]"},
 		} {
@@ -96,13 +96,13 @@ func TestCounts_WriterSeesOwn(t *testing.T) {
 				t.Fatalf("%s: %v", step.name, err)
 			}
 			token = session.Token()
-			if got := countsIn(t, t.Context(), one.Store, ada.ID); got != step.want {
+			if got := countsIn(t, t.Context(), one.Store, ada.UserID); got != step.want {
 				t.Errorf("%s: on the writing instance: got %s, want %s", step.name, got, step.want)
 			}
 			fresh := newInstance(t, a)
 			requests, _ := fresh.sends(func() {
 				ctx, _ := fresh.within(t, token)
-				if got := countsIn(t, ctx, fresh.Store, ada.ID); got != step.want {
+				if got := countsIn(t, ctx, fresh.Store, ada.UserID); got != step.want {
 					t.Errorf("%s: on another, with the session: got %s, want %s", step.name, got, step.want)
 				}
 			})
@@ -140,10 +140,10 @@ func TestCounts_NewerViewWins(t *testing.T) {
 	other := w.sibling(t, func() time.Time { return time.Unix(now.Load(), 0) })
 	session := other.NewSession("")
 	ctx := cosmos.WithSession(t.Context(), session)
-	if _, _, err := other.LikePost(ctx, ada.ID, p.ID); err != nil {
+	if _, _, err := other.LikePost(ctx, ada.UserID, p.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := countsIn(t, t.Context(), other, ada.ID), "map[a:0/1]"; got != want {
+	if got, want := countsIn(t, t.Context(), other, ada.UserID), "map[a:0/1]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	token := session.Token()
@@ -152,7 +152,7 @@ func TestCounts_NewerViewWins(t *testing.T) {
 		now.Add(int64(after.Seconds()))
 		third := w.sibling(t, func() time.Time { return time.Unix(now.Load(), 0) })
 		resumed := third.NewSession(token)
-		if got := countsIn(t, cosmos.WithSession(t.Context(), resumed), third, ada.ID); got != want {
+		if got := countsIn(t, cosmos.WithSession(t.Context(), resumed), third, ada.UserID); got != want {
 			t.Errorf("by a session of %v ago: got %s, want %s", after, got, want)
 		}
 		now.Store(at)
@@ -162,7 +162,7 @@ func TestCounts_NewerViewWins(t *testing.T) {
 	stop := w.Start()
 	waittest.Until(t, w.CaughtUp)
 	stop()
-	if got, want := countsIn(t, t.Context(), other, ada.ID), "map[a:1/2]"; got != want {
+	if got, want := countsIn(t, t.Context(), other, ada.UserID), "map[a:1/2]"; got != want {
 		t.Errorf("once the view is newer: got %s, want %s", got, want)
 	}
 }
@@ -177,12 +177,12 @@ func TestCounts_SessionIsBounded(t *testing.T) {
 	for i := range 20 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprintf("%02d", i)))
 	}
-	if _, err := w.RenameUser(ctx, ada.ID, "countess"); err != nil {
+	if _, err := w.UpdateUser(ctx, ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range posts {
 		for range 2 { // the second like is a repetition
-			if _, _, err := w.LikePost(ctx, ada.ID, p.ID); err != nil {
+			if _, _, err := w.LikePost(ctx, ada.UserID, p.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -194,8 +194,8 @@ func TestCounts_SessionIsBounded(t *testing.T) {
 	t.Logf("a token of %d characters", len(token))
 	other := w.sibling(t, w.Clock.Now)
 	resumed := other.NewSession(token)
-	if got := other.Renamed(resumed); got != ada.ID {
-		t.Errorf("got %q as renamed, want %s", got, ada.ID)
+	if got := other.Renamed(resumed); got != ada.UserID {
+		t.Errorf("got %q as renamed, want %s", got, ada.UserID)
 	}
 	feed, err := other.Feed(t.Context(), store.Paging{First: 100}) // what the instance has learned, others are shown
 	if err != nil {

@@ -46,10 +46,10 @@ func TestDeletePost(t *testing.T) {
 		p, other := w.AddPost(ada, "deleted"), w.AddPost(ada, "stays")
 		c := w.AddComment(grace, p, "a comment")
 		w.AddLike(grace, p)
-		storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), blog.Forbidden, "")
-		storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, "absent"), blog.NotFound, "")
-		storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, c.ID), blog.NotFound, "")
-		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		storetest.WantCode(t, w.DeletePost(t.Context(), grace.UserID, p.ID), blog.Forbidden, "")
+		storetest.WantCode(t, w.DeletePost(t.Context(), ada.UserID, "absent"), blog.NotFound, "")
+		storetest.WantCode(t, w.DeletePost(t.Context(), grace.UserID, c.ID), blog.NotFound, "")
+		if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 			t.Fatal(err)
 		}
 		// The post, its comments and likes are gone at once, without the projections.
@@ -69,14 +69,14 @@ func TestDeletePost(t *testing.T) {
 			t.Errorf("%d items remain", n)
 		}
 		// Operations on the deleted post fail.
-		storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), blog.NotFound, "")
-		_, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("back")})
+		storetest.WantCode(t, w.DeletePost(t.Context(), ada.UserID, p.ID), blog.NotFound, "")
+		_, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: new("back")})
 		storetest.WantCode(t, err, blog.NotFound, "")
-		_, _, err = w.LikePost(t.Context(), grace.ID, p.ID)
+		_, _, err = w.LikePost(t.Context(), grace.UserID, p.ID)
 		storetest.WantCode(t, err, blog.NotFound, "")
-		_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: grace.ID, PostID: p.ID, Content: "late"})
+		_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: grace.UserID, PostID: p.ID, Content: "late"})
 		storetest.WantCode(t, err, blog.NotFound, "")
-		_, err = w.UnlikePost(t.Context(), grace.ID, p.ID)
+		_, err = w.UnlikePost(t.Context(), grace.UserID, p.ID)
 		storetest.WantCode(t, err, blog.NotFound, "")
 
 		// A process with an old page of the change feed does not restore it.
@@ -84,7 +84,7 @@ func TestDeletePost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(projection.WriteSummary(t.Context(), users, ada.ID, p), w.Views().ProjectFeed(t.Context(), []*blog.Post{p})); err != nil {
+		if err := errors.Join(projection.WriteSummary(t.Context(), users, ada.UserID, p), w.Views().ProjectFeed(t.Context(), []*blog.Post{p})); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{"stays"}, storetest.Titles(append(w.AllFeed(), w.AllUserPosts(ada)[1:]...))); diff != "" {
@@ -125,7 +125,7 @@ func TestDeletePost_ManyComments(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 			t.Fatal(err)
 		}
 		if n := w.remains(p); n != 130 {
@@ -169,7 +169,7 @@ func TestDeletePost_RefillsFeed(t *testing.T) {
 		})
 		// Delete more posts than the margin, one by one: the feed always has 100.
 		for i := 259; i >= 160; i-- {
-			if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
+			if err := w.DeletePost(t.Context(), ada.UserID, posts[i].ID); err != nil {
 				t.Fatal(err)
 			}
 			if i%10 == 0 {
@@ -187,22 +187,22 @@ func TestDeleteComment(t *testing.T) {
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	p := w.AddPost(ada, "talk")
 	c := w.AddComment(grace, p, "mine")
-	_, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
+	_, err := w.DeleteComment(t.Context(), ada.UserID, p.ID, c.ID)
 	storetest.WantCode(t, err, blog.Forbidden, "")
-	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, "absent")
+	_, err = w.DeleteComment(t.Context(), grace.UserID, p.ID, "absent")
 	storetest.WantCode(t, err, blog.NotFound, "")
-	_, err = w.DeleteComment(t.Context(), ada.ID, p.ID, p.ID)
+	_, err = w.DeleteComment(t.Context(), ada.UserID, p.ID, p.ID)
 	storetest.WantCode(t, err, blog.NotFound, "")
-	after, err := w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
+	after, err := w.DeleteComment(t.Context(), grace.UserID, p.ID, c.ID)
 	if err != nil || after.CommentCount != 0 {
 		t.Fatalf("got %v, %v", after, err)
 	}
 	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil || len(w.AllComments(p)) != 0 {
 		t.Errorf("the deleted comment: got %v, %v, want nil", got, err)
 	}
-	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
+	_, err = w.DeleteComment(t.Context(), grace.UserID, p.ID, c.ID)
 	storetest.WantCode(t, err, blog.NotFound, "")
-	_, err = w.EditComment(t.Context(), grace.ID, p.ID, c.ID, "back")
+	_, err = w.EditComment(t.Context(), grace.UserID, p.ID, c.ID, "back")
 	storetest.WantCode(t, err, blog.NotFound, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 {
 		t.Errorf("counted twice: %v, %v", got, err)
@@ -216,7 +216,7 @@ func TestDeleteComment(t *testing.T) {
 		for _, c := range comments[:15] {
 			for range 2 {
 				wg.Go(func() {
-					_, err := w.DeleteComment(context.Background(), grace.ID, p.ID, c.ID)
+					_, err := w.DeleteComment(context.Background(), grace.UserID, p.ID, c.ID)
 					if err != nil && blog.CodeOf(err) != blog.NotFound {
 						t.Error(err)
 					}
@@ -235,15 +235,15 @@ func TestEditComment(t *testing.T) {
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	p := w.AddPost(ada, "talk")
 	c := w.AddComment(grace, p, "frist")
-	_, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, "mine now")
+	_, err := w.EditComment(t.Context(), ada.UserID, p.ID, c.ID, "mine now")
 	storetest.WantCode(t, err, blog.Forbidden, "")
-	_, err = w.EditComment(t.Context(), grace.ID, p.ID, c.ID, strings.Repeat("x", 10_001))
+	_, err = w.EditComment(t.Context(), grace.UserID, p.ID, c.ID, strings.Repeat("x", 10_001))
 	storetest.WantCode(t, err, blog.Invalid, "content")
-	_, err = w.EditComment(t.Context(), grace.ID, p.ID, "absent", "x")
+	_, err = w.EditComment(t.Context(), grace.UserID, p.ID, "absent", "x")
 	storetest.WantCode(t, err, blog.NotFound, "")
-	_, err = w.EditComment(t.Context(), ada.ID, p.ID, p.ID, "x")
+	_, err = w.EditComment(t.Context(), ada.UserID, p.ID, p.ID, "x")
 	storetest.WantCode(t, err, blog.NotFound, "")
-	got, err := w.EditComment(t.Context(), grace.ID, p.ID, c.ID, "first")
+	got, err := w.EditComment(t.Context(), grace.UserID, p.ID, c.ID, "first")
 	if err != nil || got.Content != "first" || got.UpdatedAt == nil || got.CreatedAt != c.CreatedAt {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -264,22 +264,22 @@ func TestCreatePost_KeyOfDeletedPost(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	newPost := store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c", Key: "k"}
+	newPost := store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", Key: "k"}
 	created, err := w.CreatePost(t.Context(), newPost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.DeletePost(t.Context(), ada.ID, created.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, created.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, err = w.CreatePost(t.Context(), newPost)
 	check(err)
-	newComment := store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "c", Key: "k"}
+	newComment := store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "c", Key: "k"}
 	comment, _, err := w.CreateComment(t.Context(), newComment)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, comment.ID); err != nil {
+	if _, err := w.DeleteComment(t.Context(), ada.UserID, p.ID, comment.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = w.CreateComment(t.Context(), newComment)

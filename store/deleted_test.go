@@ -44,11 +44,11 @@ func TestLists_AfterDeletions(t *testing.T) {
 			return err
 		},
 		"posts of a user": func(ctx context.Context) error {
-			_, err := w.UserPosts(ctx, ada.ID, store.Paging{First: 20})
+			_, err := w.UserPosts(ctx, ada.UserID, store.Paging{First: 20})
 			return err
 		},
 		"number of posts": func(ctx context.Context) error {
-			_, err := w.PostCount(ctx, ada.ID)
+			_, err := w.PostCount(ctx, ada.UserID)
 			return err
 		},
 		"feed": func(ctx context.Context) error {
@@ -63,14 +63,14 @@ func TestLists_AfterDeletions(t *testing.T) {
 
 	// Real deletions show which items they leave; the others are copies of these.
 	c := w.AddComment(ada, p, "deleted")
-	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
+	if _, err := w.DeleteComment(t.Context(), ada.UserID, p.ID, c.ID); err != nil {
 		t.Fatal(err)
 	}
 	gone := w.AddPost(ada, "deleted")
-	if err := w.DeletePost(t.Context(), ada.ID, gone.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []struct{ container, partition, id string }{{"posts", p.ID, c.ID}, {"users", ada.ID, gone.ID}, {"feed", "post", gone.ID}} {
+	for _, of := range []struct{ container, partition, id string }{{"posts", p.ID, c.ID}, {"users", ada.UserID, gone.ID}, {"feed", "post", gone.ID}} {
 		tombstone := string(storedItem(t, w, of.container, of.partition, of.id))
 		if !strings.Contains(tombstone, `"deleted":true`) {
 			t.Fatalf("no tombstone: %s", tombstone)
@@ -86,7 +86,7 @@ func TestLists_AfterDeletions(t *testing.T) {
 			t.Errorf("%s: %.2f RU after %d deletions, %.2f before", name, got, deleted, before[name])
 		}
 	}
-	if n, err := w.PostCount(t.Context(), ada.ID); n != 1 || err != nil {
+	if n, err := w.PostCount(t.Context(), ada.UserID); n != 1 || err != nil {
 		t.Errorf("counts %d posts, %v", n, err)
 	}
 }
@@ -123,9 +123,9 @@ func TestLists_FormerTombstones(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := fmt.Sprintf("former%d", i)
-		w.Upsert("posts", p.ID, fmt.Sprintf(`{"type":"comment","deleted":true,"ttl":2592000,"id":%q,"postId":%q,"userId":%q,"creationDate":%q}`, id, p.ID, ada.ID, post.CreatedAt))
-		former := fmt.Sprintf(`{"type":"post","deleted":true,"ttl":2592000,"id":%q,"postId":%[1]q,"userId":%q,"userUsername":"ada","creationDate":%q,"revision":2}`, id, ada.ID, post.CreatedAt)
-		w.Upsert("users", ada.ID, former)
+		w.Upsert("posts", p.ID, fmt.Sprintf(`{"type":"comment","deleted":true,"ttl":2592000,"id":%q,"postId":%q,"userId":%q,"creationDate":%q}`, id, p.ID, ada.UserID, post.CreatedAt))
+		former := fmt.Sprintf(`{"type":"post","deleted":true,"ttl":2592000,"id":%q,"postId":%[1]q,"userId":%q,"userUsername":"ada","creationDate":%q,"revision":2}`, id, ada.UserID, post.CreatedAt)
+		w.Upsert("users", ada.UserID, former)
 		w.Upsert("feed", "post", former)
 	}
 	slices.Reverse(posts)
@@ -136,7 +136,7 @@ func TestLists_FormerTombstones(t *testing.T) {
 		}, func(c *blog.Comment) string { return c.ID })
 		ofPost := func(p *blog.Post) string { return p.ID }
 		checkPages(t, "posts of a user", posts, first, func(after string) (*store.Page[*blog.Post], error) {
-			return w.UserPosts(t.Context(), ada.ID, store.Paging{First: first, After: after})
+			return w.UserPosts(t.Context(), ada.UserID, store.Paging{First: first, After: after})
 		}, ofPost)
 		checkPages(t, "feed", posts, first, func(after string) (*store.Page[*blog.Post], error) {
 			return w.Feed(t.Context(), store.Paging{First: first, After: after})

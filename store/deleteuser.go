@@ -81,12 +81,12 @@ func (s *Store) markDeleted(ctx context.Context, op string, u *blog.UserItem) (b
 	p.Set("/deleted", true)
 	p.Set("/deletionDate", date)
 	p.Increment("/revision", 1)
-	_, err := s.users.Patch(ctx, stored.Key(u.ID, u.ID), p)
+	_, err := s.users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return "", nil
 	}
 	if stored.Ambiguous(ctx, err) {
-		if have, readErr := s.newestUserOrTombstone(ctx, op, u.ID); readErr == nil && have != nil && have.Deleted &&
+		if have, readErr := s.newestUserOrTombstone(ctx, op, u.UserID); readErr == nil && have != nil && have.Deleted &&
 			have.DeletedAt == date {
 			return date, nil
 		}

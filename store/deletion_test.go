@@ -57,9 +57,9 @@ func (d deletable) visible(ctx context.Context, s *store.Store) string {
 			all = append(all, fmt.Sprint(what, " ", err))
 		}
 	}
-	u, err := s.User(ctx, d.ada.ID)
+	u, err := s.User(ctx, d.ada.UserID)
 	show("user", u != nil, err)
-	users, err := s.Users(ctx, []string{d.ada.ID, d.grace.ID})
+	users, err := s.Users(ctx, []string{d.ada.UserID, d.grace.UserID})
 	show("users", err != nil || users[0] != nil, err)
 	u, err = s.UserByUsername(ctx, "ADA")
 	show("name", u != nil, err)
@@ -67,19 +67,19 @@ func (d deletable) visible(ctx context.Context, s *store.Store) string {
 	show("post", p != nil, err)
 	posts, err := s.Posts(ctx, []string{d.mine.ID, d.other.ID})
 	show("posts", err != nil || posts[0] != nil || posts[1] == nil, err)
-	own, err := s.UserPosts(ctx, d.ada.ID, store.Paging{First: 20})
+	own, err := s.UserPosts(ctx, d.ada.UserID, store.Paging{First: 20})
 	show("own posts", err != nil || len(own.Items) > 0 || own.More, err)
 	feed, err := s.Feed(ctx, store.Paging{First: 1})
 	show("feed", err != nil || len(feed.Items) != 1 || feed.Items[0].ID != d.other.ID || feed.More, err)
 	comments, err := s.Comments(ctx, d.other.ID, store.Paging{First: 20})
-	show("comments", err != nil || len(comments.Items) != 1 || comments.Items[0].AuthorUsername != "", err)
+	show("comments", err != nil || len(comments.Items) != 1 || comments.Items[0].Username != "", err)
 	c, err := s.Comment(ctx, d.other.ID, d.comment.ID)
-	show("comment", c == nil || c.AuthorUsername != "", err)
+	show("comment", c == nil || c.Username != "", err)
 	likes, err := s.Likes(ctx, d.other.ID, store.Paging{First: 20})
 	show("likes", err != nil || len(likes.Items) != 1 || likes.Items[0].Username != "", err)
-	l, err := s.Like(ctx, d.other.ID, d.ada.ID)
+	l, err := s.Like(ctx, d.other.ID, d.ada.UserID)
 	show("like", l == nil || l.Username != "", err)
-	liked, err := s.Liked(ctx, d.ada.ID, []string{d.other.ID})
+	liked, err := s.Liked(ctx, d.ada.UserID, []string{d.other.ID})
 	show("liked", err != nil || liked[0], err)
 	return strings.Join(all, ", ")
 }
@@ -95,18 +95,18 @@ func TestDeleteUser_HiddenFromReaders(t *testing.T) {
 			t.Fatalf("before the deletion only %s is visible", everything)
 		}
 	}
-	if err := w.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+	if err := w.DeleteUser(t.Context(), d.ada.UserID, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	if left := d.visible(t.Context(), w.Store); left != "" {
 		t.Errorf("still visible: %s", left)
 	}
 	// A repetition succeeds and changes nothing.
-	before := w.userItem(d.ada.ID)
-	if err := w.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+	before := w.userItem(d.ada.UserID)
+	if err := w.DeleteUser(t.Context(), d.ada.UserID, "ada"); err != nil {
 		t.Errorf("a repetition: %v", err)
 	}
-	if after := w.userItem(d.ada.ID); after != before {
+	if after := w.userItem(d.ada.UserID); after != before {
 		t.Errorf("after a repetition the item is %s\nwant %s", after, before)
 	}
 	for _, property := range []string{`"deleted":true`, `"deletionDate":"`, `"username":"ada"`, `"revision":2`} {
@@ -137,18 +137,18 @@ func TestDeleteUser_Refused(t *testing.T) {
 	w := newWorld(t)
 	d := w.deletable()
 	for _, name := range []string{"", "Ada", "grace", "ada "} {
-		storetest.WantCode(t, w.DeleteUser(t.Context(), d.ada.ID, name), blog.Invalid, "username")
+		storetest.WantCode(t, w.DeleteUser(t.Context(), d.ada.UserID, name), blog.Invalid, "username")
 	}
 	for _, id := range []string{"", "a/b", blog.UserID("test", "unknown")} {
 		storetest.WantCode(t, w.DeleteUser(t.Context(), id, "ada"), blog.NotFound, "")
 	}
-	if u, err := w.User(t.Context(), d.ada.ID); u == nil || err != nil {
+	if u, err := w.User(t.Context(), d.ada.UserID); u == nil || err != nil {
 		t.Errorf("%v %v", u, err)
 	}
-	if err := w.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+	if err := w.DeleteUser(t.Context(), d.ada.UserID, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	storetest.WantCode(t, w.DeleteUser(t.Context(), d.ada.ID, "countess"), blog.Invalid, "username")
+	storetest.WantCode(t, w.DeleteUser(t.Context(), d.ada.UserID, "countess"), blog.Invalid, "username")
 }
 
 // A deleted user cannot write, and no user can write to hidden posts.
@@ -156,44 +156,44 @@ func TestDeleteUser_Writes(t *testing.T) {
 	w := newWorld(t)
 	d := w.deletable()
 	ctx := t.Context()
-	if err := w.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
+	if err := w.DeleteUser(ctx, d.ada.UserID, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	title := "changed"
 	for what, write := range map[string]func() error{
 		"createPost": func() error {
-			_, err := w.CreatePost(ctx, store.NewPost{AuthorID: d.ada.ID, Title: "t", Content: "c"})
+			_, err := w.CreatePost(ctx, store.NewPost{AuthorID: d.ada.UserID, Title: "t", Content: "c"})
 			return err
 		},
 		"updatePost": func() error {
-			_, err := w.EditPost(ctx, d.ada.ID, d.mine.ID, store.PostEdit{Title: &title})
+			_, err := w.EditPost(ctx, d.ada.UserID, d.mine.ID, store.PostEdit{Title: &title})
 			return err
 		},
-		"deletePost": func() error { return w.DeletePost(ctx, d.ada.ID, d.mine.ID) },
+		"deletePost": func() error { return w.DeletePost(ctx, d.ada.UserID, d.mine.ID) },
 		"createComment": func() error {
-			_, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: d.ada.ID, PostID: d.other.ID, Content: "c"})
+			_, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: d.ada.UserID, PostID: d.other.ID, Content: "c"})
 			return err
 		},
 		"updateComment": func() error {
-			_, err := w.EditComment(ctx, d.ada.ID, d.other.ID, d.comment.ID, "c")
+			_, err := w.EditComment(ctx, d.ada.UserID, d.other.ID, d.comment.ID, "c")
 			return err
 		},
 		"deleteComment": func() error {
-			_, err := w.DeleteComment(ctx, d.ada.ID, d.other.ID, d.comment.ID)
+			_, err := w.DeleteComment(ctx, d.ada.UserID, d.other.ID, d.comment.ID)
 			return err
 		},
-		"likePost":   func() error { _, _, err := w.LikePost(ctx, d.ada.ID, d.other.ID); return err },
-		"unlikePost": func() error { _, err := w.UnlikePost(ctx, d.ada.ID, d.other.ID); return err },
+		"likePost":   func() error { _, _, err := w.LikePost(ctx, d.ada.UserID, d.other.ID); return err },
+		"unlikePost": func() error { _, err := w.UnlikePost(ctx, d.ada.UserID, d.other.ID); return err },
 	} {
 		if err := write(); blog.CodeOf(err) != blog.Forbidden {
 			t.Errorf("%s: got %v, want forbidden", what, err)
 		}
 	}
-	_, err := w.RenameUser(ctx, d.ada.ID, "countess")
+	_, err := w.UpdateUser(ctx, d.ada.UserID, store.UserEdit{Username: new("countess")})
 	storetest.WantCode(t, err, blog.NotFound, "")
-	_, _, err = w.CreateComment(ctx, store.NewComment{AuthorID: d.grace.ID, PostID: d.mine.ID, Content: "c"})
+	_, _, err = w.CreateComment(ctx, store.NewComment{AuthorID: d.grace.UserID, PostID: d.mine.ID, Content: "c"})
 	storetest.WantCode(t, err, blog.NotFound, "")
-	_, _, err = w.LikePost(ctx, d.grace.ID, d.mine.ID)
+	_, _, err = w.LikePost(ctx, d.grace.UserID, d.mine.ID)
 	storetest.WantCode(t, err, blog.NotFound, "")
 	w.Start()
 	_, err = w.PostChanges(ctx, d.mine.ID)
@@ -205,11 +205,11 @@ func TestDeleteUser_CreateAgain(t *testing.T) {
 	w := newWorld(t)
 	d := w.deletable()
 	ctx := t.Context()
-	if err := w.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
+	if err := w.DeleteUser(ctx, d.ada.UserID, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	reserved := fmt.Sprint(w.Reservations())
-	_, err := w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "countess"})
+	_, err := w.CreateUser(ctx, store.NewUser{ID: d.ada.UserID, Username: "countess"})
 	storetest.WantCode(t, err, blog.Conflict, "")
 	if e := err.(*blog.Error); e.RetryAfter <= 30*time.Second || e.RetryAfter > blog.DeletionGrace {
 		t.Errorf("got RetryAfter %v", e.RetryAfter)
@@ -217,7 +217,7 @@ func TestDeleteUser_CreateAgain(t *testing.T) {
 	w.Clock.Millis.Add((2 * username.Grace).Milliseconds())
 	_, err = w.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "eve"), Username: "ada"})
 	storetest.WantCode(t, err, blog.Conflict, "username")
-	_, err = w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "ada"})
+	_, err = w.CreateUser(ctx, store.NewUser{ID: d.ada.UserID, Username: "ada"})
 	storetest.WantCode(t, err, blog.Conflict, "")
 	if e := err.(*blog.Error); e.RetryAfter <= 0 {
 		t.Errorf("got RetryAfter %v", e.RetryAfter)
@@ -231,25 +231,25 @@ func TestDeleteUser_CreateAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{username.Key("ada"), d.ada.ID} {
+	for _, id := range []string{username.Key("ada"), d.ada.UserID} {
 		if err := c.Delete(ctx, stored.Key(id, id), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "ada"}); err != nil {
+	if _, err := w.CreateUser(ctx, store.NewUser{ID: d.ada.UserID, Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	p := w.AddPost(d.ada, "new")
-	if u, err := w.User(ctx, d.ada.ID); u == nil || err != nil {
+	if u, err := w.User(ctx, d.ada.UserID); u == nil || err != nil {
 		t.Errorf("%v %v", u, err)
 	}
 	if got, err := w.Post(ctx, p.ID); got == nil || err != nil {
 		t.Errorf("%v %v", got, err)
 	}
-	if own, err := w.UserPosts(ctx, d.ada.ID, store.Paging{First: 100}); err != nil || len(own.Items) != 1 || own.Items[0].ID != p.ID {
+	if own, err := w.UserPosts(ctx, d.ada.UserID, store.Paging{First: 100}); err != nil || len(own.Items) != 1 || own.Items[0].ID != p.ID {
 		t.Errorf("own posts: %v, %v", own, err)
 	}
-	if _, err := w.EditPost(ctx, d.ada.ID, p.ID, store.PostEdit{Title: &p.Content}); err != nil {
+	if _, err := w.EditPost(ctx, d.ada.UserID, p.ID, store.PostEdit{Title: &p.Content}); err != nil {
 		t.Error(err)
 	}
 }
@@ -258,18 +258,18 @@ func TestDeleteUser_CreateAgain(t *testing.T) {
 func TestDeleteUser_CreateAgainEarly(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	if err := w.DeleteUser(t.Context(), ada.ID, "ada"); err != nil {
+	if err := w.DeleteUser(t.Context(), ada.UserID, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	c, err := w.Account.Container(w.Database, "users")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), stored.Key(ada.ID, ada.ID), ""); err != nil {
+	if err := c.Delete(t.Context(), stored.Key(ada.UserID, ada.UserID), ""); err != nil {
 		t.Fatal(err)
 	}
 	w.Clock.Millis.Add(20_000)
-	_, err = w.CreateUser(t.Context(), store.NewUser{ID: ada.ID, Username: "countess"})
+	_, err = w.CreateUser(t.Context(), store.NewUser{ID: ada.UserID, Username: "countess"})
 	storetest.WantCode(t, err, blog.Conflict, "")
 	if e := err.(*blog.Error); e.RetryAfter < 30*time.Second || e.RetryAfter > blog.DeletionGrace-20*time.Second {
 		t.Errorf("got RetryAfter %v", e.RetryAfter)
@@ -288,7 +288,7 @@ func TestDeleteUser_PagesOfFeed(t *testing.T) {
 		}
 		w.AddPost(u, fmt.Sprint(i))
 	}
-	if err := w.DeleteUser(t.Context(), ada.ID, "ada"); err != nil {
+	if err := w.DeleteUser(t.Context(), ada.UserID, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	for _, first := range []int{1, 7, 20, 100} {
@@ -309,14 +309,14 @@ func TestDeleteUser_RenamedMeanwhile(t *testing.T) {
 	var once atomic.Bool
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch && once.CompareAndSwap(false, true) {
-			if _, err := w.RenameUser(context.WithoutCancel(t.Context()), ada.ID, "countess"); err != nil {
+			if _, err := w.UpdateUser(context.WithoutCancel(t.Context()), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 				t.Error(err)
 			}
 		}
 		return nil
 	})
-	storetest.WantCode(t, w.DeleteUser(t.Context(), ada.ID, "ada"), blog.Invalid, "username")
-	if u, err := w.User(t.Context(), ada.ID); err != nil || u == nil || u.Username != "countess" {
+	storetest.WantCode(t, w.DeleteUser(t.Context(), ada.UserID, "ada"), blog.Invalid, "username")
+	if u, err := w.User(t.Context(), ada.UserID); err != nil || u == nil || u.Username != "countess" {
 		t.Errorf("%v %v", u, err)
 	}
 }
@@ -331,7 +331,7 @@ func TestDeleteUser_ReplicaBehind(t *testing.T) {
 		if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := one.RenameUser(ctx, id, "countess"); err != nil {
+		if _, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("countess")}); err != nil {
 			t.Fatal(err)
 		}
 		storetest.WantCode(t, two.DeleteUser(ctx, id, "ada"), blog.Invalid, "username")
@@ -365,7 +365,7 @@ func TestDeleteUser_OtherInstances(t *testing.T) {
 				waittest.Advance(5 * time.Second)
 				d.visible(t.Context(), b.Store)
 				waittest.Advance(tt.idle)
-				if err := a.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+				if err := a.DeleteUser(t.Context(), d.ada.UserID, "ada"); err != nil {
 					t.Fatal(err)
 				}
 				if left := d.visible(t.Context(), a.Store); left != "" {
@@ -392,16 +392,16 @@ func TestDeleteUser_Session(t *testing.T) {
 		ctx, session := one.within(t, "")
 		w := &world{&storetest.World{Store: one.Store, T: t}}
 		d := w.deletable()
-		if err := one.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
+		if err := one.DeleteUser(ctx, d.ada.UserID, "ada"); err != nil {
 			t.Fatal(err)
 		}
 		within, resumed := two.within(t, session.Token())
-		u, err := two.User(within, d.ada.ID)
+		u, err := two.User(within, d.ada.UserID)
 		p, postErr := two.Post(t.Context(), d.mine.ID)
 		if u != nil || err != nil || p != nil || postErr != nil {
 			t.Errorf("%v %v %v %v", u, err, p, postErr)
 		}
-		if _, err := two.CreatePost(within, store.NewPost{AuthorID: d.ada.ID, Title: "t", Content: "c"}); blog.CodeOf(err) != blog.Forbidden {
+		if _, err := two.CreatePost(within, store.NewPost{AuthorID: d.ada.UserID, Title: "t", Content: "c"}); blog.CodeOf(err) != blog.Forbidden {
 			t.Error(err)
 		}
 		if renamed := two.Renamed(resumed); renamed != "" {
@@ -418,11 +418,11 @@ func TestDeleteUser_HiddenAfterStart(t *testing.T) {
 		one := newInstance(t, on)
 		w := &world{&storetest.World{Store: one.Store, T: t}}
 		d := w.deletable()
-		if err := one.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+		if err := one.DeleteUser(t.Context(), d.ada.UserID, "ada"); err != nil {
 			t.Fatal(err)
 		}
 		leases, users := one.container(t, "leases"), one.container(t, "users")
-		for _, subject := range []string{d.ada.ID, d.grace.ID, "absent"} { // grace was created again
+		for _, subject := range []string{d.ada.UserID, d.grace.UserID, "absent"} { // grace was created again
 			id := "deleteUser." + subject
 			if err := leases.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"kind":"deleteUser","subject":%q}`, id, subject)); err != nil {
 				t.Fatal(err)
@@ -440,13 +440,13 @@ func TestDeleteUser_HiddenAfterStart(t *testing.T) {
 			b := newCachedStore(t, on, cacheBytes)
 			synctest.Wait() // until it lists the jobs
 			began := time.Now()
-			if u, err := b.User(t.Context(), d.ada.ID); u != nil || err != nil || time.Since(began) > 0 {
+			if u, err := b.User(t.Context(), d.ada.UserID); u != nil || err != nil || time.Since(began) > 0 {
 				t.Errorf("got user %v, %v after %v, want nil at once, by the item alone", u, err, time.Since(began))
 			}
 			if left := d.visible(t.Context(), b.Store); left != "" {
 				t.Errorf("with a cache of %d bytes, still visible: %s", cacheBytes, left)
 			}
-			if u, err := b.User(t.Context(), d.grace.ID); u == nil || err != nil {
+			if u, err := b.User(t.Context(), d.grace.UserID); u == nil || err != nil {
 				t.Errorf("%v %v", u, err)
 			}
 			if cacheBytes == 0 {
@@ -454,7 +454,7 @@ func TestDeleteUser_HiddenAfterStart(t *testing.T) {
 				if !b.HidesUsers() {
 					t.Error("forgot a deletion that has not ended")
 				}
-				if err := users.Delete(t.Context(), cosmos.Key{Partition: d.ada.ID, ID: d.ada.ID}, ""); err != nil {
+				if err := users.Delete(t.Context(), cosmos.Key{Partition: d.ada.UserID, ID: d.ada.UserID}, ""); err != nil {
 					t.Fatal(err)
 				}
 				waittest.Advance(11 * time.Minute)
@@ -475,7 +475,7 @@ func TestDeleteUser_HiddenAfterLateJob(t *testing.T) {
 		one := newInstance(t, on)
 		w := &world{&storetest.World{Store: one.Store, T: t}}
 		d := w.deletable()
-		if err := one.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+		if err := one.DeleteUser(t.Context(), d.ada.UserID, "ada"); err != nil {
 			t.Fatal(err)
 		}
 		late := &storetest.Wire{To: on.Transport}
@@ -488,7 +488,7 @@ func TestDeleteUser_HiddenAfterLateJob(t *testing.T) {
 		on.Transport = late
 		b := newCachedStore(t, on, 1<<20)
 		waittest.Advance(time.Minute)
-		if u, err := b.User(t.Context(), d.ada.ID); u != nil || err != nil {
+		if u, err := b.User(t.Context(), d.ada.UserID); u != nil || err != nil {
 			t.Errorf("%v %v", u, err)
 		}
 		if !strings.Contains(d.visible(t.Context(), b.Store), "post ") {
@@ -549,7 +549,7 @@ func TestDeleteUser_Streams(t *testing.T) {
 				}
 			})
 		}
-		if err := a.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
+		if err := a.DeleteUser(ctx, d.ada.UserID, "ada"); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Advance(2 * time.Second) // until the other instance knows of it

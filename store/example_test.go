@@ -27,10 +27,10 @@ func Example() {
 	must(blog.Provision(ctx))
 	ada, err := blog.CreateUser(ctx, store.NewUser{ID: "ada", Username: "ada"})
 	must(err)
-	_, err = blog.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "Notes", Content: "On the engine."})
+	_, err = blog.CreatePost(ctx, store.NewPost{AuthorID: ada.UserID, Title: "Notes", Content: "On the engine."})
 	must(err)
 	feed, err := blog.Feed(ctx, store.Paging{First: 10})
 	must(err)
-	fmt.Println(feed.Items[0].Title, "by", feed.Items[0].AuthorUsername)
+	fmt.Println(feed.Items[0].Title, "by", feed.Items[0].Username)
 	// Output: Notes by ada
 }

@@ -62,8 +62,10 @@ func (w *faultWorld) newScene(name string) *scene {
 
 // readOperations are the operations that read, by method, and a variant after a slash. They return what was read.
 var readOperations = map[string]func(context.Context, *scene) (any, error){
-	"User":  func(ctx context.Context, s *scene) (any, error) { return s.User(ctx, s.ada.ID) },
-	"Users": func(ctx context.Context, s *scene) (any, error) { return s.Users(ctx, []string{s.ada.ID, s.bob.ID}) },
+	"User": func(ctx context.Context, s *scene) (any, error) { return s.User(ctx, s.ada.UserID) },
+	"Users": func(ctx context.Context, s *scene) (any, error) {
+		return s.Users(ctx, []string{s.ada.UserID, s.bob.UserID})
+	},
 	"UserByUsername": func(ctx context.Context, s *scene) (any, error) {
 		return s.UserByUsername(ctx, s.ada.Username)
 	},
@@ -80,9 +82,9 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 		return s.Posts(ctx, []string{s.post.ID, s.grown.ID})
 	},
 	"UserPosts": func(ctx context.Context, s *scene) (any, error) {
-		return listed(s.UserPosts(ctx, s.ada.ID, store.Paging{First: 10}))
+		return listed(s.UserPosts(ctx, s.ada.UserID, store.Paging{First: 10}))
 	},
-	"PostCount": func(ctx context.Context, s *scene) (any, error) { return s.PostCount(ctx, s.ada.ID) },
+	"PostCount": func(ctx context.Context, s *scene) (any, error) { return s.PostCount(ctx, s.ada.UserID) },
 	"Feed":      func(ctx context.Context, s *scene) (any, error) { return listed(s.Feed(ctx, store.Paging{First: 1})) },
 	"Tag": func(ctx context.Context, s *scene) (any, error) {
 		tag, err := s.Tag(ctx, "go")
@@ -102,9 +104,9 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"Comments": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Comments(ctx, s.post.ID, store.Paging{First: 10}))
 	},
-	"Like": func(ctx context.Context, s *scene) (any, error) { return s.Like(ctx, s.post.ID, s.bob.ID) },
+	"Like": func(ctx context.Context, s *scene) (any, error) { return s.Like(ctx, s.post.ID, s.bob.UserID) },
 	"Liked": func(ctx context.Context, s *scene) (any, error) {
-		return s.Liked(ctx, s.bob.ID, []string{s.post.ID, s.long.ID})
+		return s.Liked(ctx, s.bob.UserID, []string{s.post.ID, s.long.ID})
 	},
 	"Likes": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Likes(ctx, s.post.ID, store.Paging{First: 10}))
@@ -113,7 +115,7 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"Ready": func(ctx context.Context, s *scene) (any, error) { return nil, s.Ready(ctx) },
 	"Export": func(ctx context.Context, s *scene) (any, error) {
 		var all []string
-		for page, err := range s.Export(ctx, s.ada.ID, "") {
+		for page, err := range s.Export(ctx, s.ada.UserID, "") {
 			if err != nil {
 				return nil, err
 			}
@@ -141,7 +143,7 @@ func (s *scene) addLongPosts() {
 	s.T.Helper()
 	content := strings.Repeat("long ", 2000)
 	var err error
-	if s.grown, err = s.EditPost(s.T.Context(), s.ada.ID, s.AddPost(s.ada, "grown").ID, store.PostEdit{Content: &content}); err != nil {
+	if s.grown, err = s.EditPost(s.T.Context(), s.ada.UserID, s.AddPost(s.ada, "grown").ID, store.PostEdit{Content: &content}); err != nil {
 		s.T.Fatal(err)
 	}
 	s.lost, s.torn = s.addLong(s.ada, 11_000, "lost"), s.addLong(s.ada, 11_000, "torn")
@@ -172,22 +174,22 @@ var writeOperations = map[string]writeOperation{
 		},
 		done: func(ctx context.Context, s *scene) error {
 			u, err := s.UserByUsername(ctx, "new-"+s.name)
-			return result(err, u != nil && u.ID == "new-"+s.name && u.Revision == 1, u)
+			return result(err, u != nil && u.UserID == "new-"+s.name && u.Revision == 1, u)
 		},
 	},
 	"RenameUser": {
 		do: func(ctx context.Context, s *scene) error {
-			u, err := s.RenameUser(ctx, s.ada.ID, "eve-"+s.name)
+			u, err := s.UpdateUser(ctx, s.ada.UserID, store.UserEdit{Username: new("eve-" + s.name)})
 			return result(err, u != nil && u.Username == "eve-"+s.name, u)
 		},
 		done: func(ctx context.Context, s *scene) error {
 			u, err := s.UserByUsername(ctx, "eve-"+s.name)
-			return result(err, u != nil && u.ID == s.ada.ID && u.Revision == 2, u)
+			return result(err, u != nil && u.UserID == s.ada.UserID && u.Revision == 2, u)
 		},
 	},
 	"RenameUser/in case": {
 		do: func(ctx context.Context, s *scene) error {
-			u, err := s.RenameUser(ctx, s.ada.ID, "ADA-"+s.name)
+			u, err := s.UpdateUser(ctx, s.ada.UserID, store.UserEdit{Username: new("ADA-" + s.name)})
 			return result(err, u != nil && u.Username == "ADA-"+s.name, u)
 		},
 		done: func(ctx context.Context, s *scene) error {
@@ -196,16 +198,16 @@ var writeOperations = map[string]writeOperation{
 		},
 	},
 	"DeleteUser": {
-		do: func(ctx context.Context, s *scene) error { return s.DeleteUser(ctx, s.ada.ID, s.ada.Username) },
+		do: func(ctx context.Context, s *scene) error { return s.DeleteUser(ctx, s.ada.UserID, s.ada.Username) },
 		done: func(ctx context.Context, s *scene) error {
-			u, err := s.User(ctx, s.ada.ID)
+			u, err := s.User(ctx, s.ada.UserID)
 			p, postErr := s.Post(ctx, s.post.ID)
 			return result(cmp.Or(err, postErr), u == nil && p == nil, u)
 		},
 	},
 	"CreatePost": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.ID, Title: "new", Content: "new", Key: "key"})
+			p, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "new", Content: "new", Key: "key"})
 			s.made = p
 			return result(err, p != nil && p.Title == "new" && p.Revision == 1, p)
 		},
@@ -217,7 +219,7 @@ var writeOperations = map[string]writeOperation{
 	},
 	"CreatePost/long": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.ID, Title: "new", Content: strings.Repeat("x", 11_000), Key: "key"})
+			p, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "new", Content: strings.Repeat("x", 11_000), Key: "key"})
 			s.made = p
 			return result(err, p != nil && len(p.Content) == 11_000 && p.Revision == 1, p)
 		},
@@ -229,7 +231,7 @@ var writeOperations = map[string]writeOperation{
 	},
 	"EditPost": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.EditPost(ctx, s.ada.ID, s.post.ID, store.PostEdit{Title: ptr("edited"), Version: ptr(int32(1))})
+			p, err := s.EditPost(ctx, s.ada.UserID, s.post.ID, store.PostEdit{Title: ptr("edited"), Version: ptr(int32(1))})
 			return result(err, p != nil && p.Title == "edited" && p.Version == 2, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
@@ -239,7 +241,7 @@ var writeOperations = map[string]writeOperation{
 	},
 	"EditPost/to long": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.EditPost(ctx, s.ada.ID, s.post.ID, store.PostEdit{Content: ptr(strings.Repeat("y", 11_000)), Version: ptr(int32(1))})
+			p, err := s.EditPost(ctx, s.ada.UserID, s.post.ID, store.PostEdit{Content: ptr(strings.Repeat("y", 11_000)), Version: ptr(int32(1))})
 			return result(err, p != nil && len(p.Content) == 11_000 && p.Version == 2, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
@@ -249,7 +251,7 @@ var writeOperations = map[string]writeOperation{
 	},
 	"EditPost/to short": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.EditPost(ctx, s.ada.ID, s.long.ID, store.PostEdit{Content: ptr("short"), Version: ptr(int32(1))})
+			p, err := s.EditPost(ctx, s.ada.UserID, s.long.ID, store.PostEdit{Content: ptr("short"), Version: ptr(int32(1))})
 			return result(err, p != nil && p.Content == "short" && p.Version == 2, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
@@ -258,7 +260,7 @@ var writeOperations = map[string]writeOperation{
 		repeated: []blog.Code{blog.Conflict},
 	},
 	"DeletePost": {
-		do:       func(ctx context.Context, s *scene) error { return s.DeletePost(ctx, s.ada.ID, s.post.ID) },
+		do:       func(ctx context.Context, s *scene) error { return s.DeletePost(ctx, s.ada.UserID, s.post.ID) },
 		done:     func(ctx context.Context, s *scene) error { return s.isDeleted(ctx, s.post) },
 		repeated: []blog.Code{blog.NotFound},
 	},
@@ -269,21 +271,21 @@ var writeOperations = map[string]writeOperation{
 	},
 	"CreateComment": {
 		do: func(ctx context.Context, s *scene) error {
-			c, p, err := s.CreateComment(ctx, store.NewComment{AuthorID: s.ada.ID, PostID: s.post.ID, Content: "new", Key: "key"})
+			c, p, err := s.CreateComment(ctx, store.NewComment{AuthorID: s.ada.UserID, PostID: s.post.ID, Content: "new", Key: "key"})
 			return result(err, c != nil && c.Content == "new" && p != nil && p.CommentCount == 2, c, p)
 		},
 		done: func(ctx context.Context, s *scene) error { return s.hasComments(ctx, "new", "by bob") },
 	},
 	"EditComment": {
 		do: func(ctx context.Context, s *scene) error {
-			c, err := s.EditComment(ctx, s.bob.ID, s.post.ID, s.comment.ID, "edited")
+			c, err := s.EditComment(ctx, s.bob.UserID, s.post.ID, s.comment.ID, "edited")
 			return result(err, c != nil && c.Content == "edited", c)
 		},
 		done: func(ctx context.Context, s *scene) error { return s.hasComments(ctx, "edited") },
 	},
 	"DeleteComment": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.DeleteComment(ctx, s.bob.ID, s.post.ID, s.comment.ID)
+			p, err := s.DeleteComment(ctx, s.bob.UserID, s.post.ID, s.comment.ID)
 			return result(err, p != nil && p.CommentCount == 0, p)
 		},
 		done:     func(ctx context.Context, s *scene) error { return s.hasComments(ctx) },
@@ -299,14 +301,14 @@ var writeOperations = map[string]writeOperation{
 	},
 	"LikePost": {
 		do: func(ctx context.Context, s *scene) error {
-			l, p, err := s.LikePost(ctx, s.ada.ID, s.post.ID)
-			return result(err, l != nil && l.UserID == s.ada.ID && p != nil && p.LikeCount == 2, l, p)
+			l, p, err := s.LikePost(ctx, s.ada.UserID, s.post.ID)
+			return result(err, l != nil && l.UserID == s.ada.UserID && p != nil && p.LikeCount == 2, l, p)
 		},
 		done: func(ctx context.Context, s *scene) error { return s.hasLikes(ctx, s.ada, s.bob) },
 	},
 	"UnlikePost": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.UnlikePost(ctx, s.bob.ID, s.post.ID)
+			p, err := s.UnlikePost(ctx, s.bob.UserID, s.post.ID)
 			return result(err, p != nil, p)
 		},
 		done: func(ctx context.Context, s *scene) error { return s.hasLikes(ctx) },
@@ -371,22 +373,22 @@ func (s *scene) hasComments(ctx context.Context, contents ...string) error {
 // hasLikes checks the likes of the post, newest first, and their count.
 func (s *scene) hasLikes(ctx context.Context, users ...*blog.User) error {
 	likes := s.AllLikes(s.post)
-	return cmp.Or(result(nil, slices.EqualFunc(likes, users, func(l *blog.Like, u *blog.User) bool { return l.UserID == u.ID }), likes),
+	return cmp.Or(result(nil, slices.EqualFunc(likes, users, func(l *blog.Like, u *blog.User) bool { return l.UserID == u.UserID }), likes),
 		s.postIs(ctx, s.post, func(p *blog.Post) bool { return int(p.LikeCount) == len(users) }))
 }
 
 // imported is the user of an import.
 func (s *scene) imported() *blog.User {
-	return &blog.User{ID: "imported-" + s.name, Username: "imported-" + s.name, CreatedAt: s.post.CreatedAt, Revision: 1}
+	return &blog.User{Byline: blog.Byline{UserID: "imported-" + s.name, Username: "imported-" + s.name}, CreatedAt: s.post.CreatedAt, Revision: 1}
 }
 
 // threads returns a post of an import with n comments.
 func (s *scene) threads(n int) []store.Thread {
 	u := s.imported()
-	t := store.Thread{Post: &blog.Post{ID: "thread-" + s.name, AuthorID: u.ID, AuthorUsername: u.Username, Title: "imported", Content: "x", CreatedAt: s.post.CreatedAt,
+	t := store.Thread{Post: &blog.Post{ID: "thread-" + s.name, Byline: u.Byline, Title: "imported", Content: "x", CreatedAt: s.post.CreatedAt,
 		Version: 1, Revision: 1, CommentCount: int32(n)}}
 	for i := range n {
-		t.Comments = append(t.Comments, &blog.Comment{ID: fmt.Sprint("comment-", i), PostID: t.Post.ID, AuthorID: s.bob.ID, AuthorUsername: s.bob.Username,
+		t.Comments = append(t.Comments, &blog.Comment{ID: fmt.Sprint("comment-", i), PostID: t.Post.ID, Byline: s.bob.Byline,
 			Content: "c", CreatedAt: s.post.CreatedAt})
 	}
 	return []store.Thread{t}
@@ -409,30 +411,30 @@ var localOperations = map[string]func(*scene){
 var streamOperations = map[string]func(context.Context, *scene) (open func() (events func() bool, err error), write func() error){
 	"PublishedPosts": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*blog.Post], error) { return s.PublishedPosts(ctx) }), func() error {
-			_, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.ID, Title: "t", Content: "c"})
+			_, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "t", Content: "c"})
 			return err
 		}
 	},
 	"PostChanges": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*blog.Post], error) { return s.PostChanges(ctx, s.post.ID) }), func() error {
-			_, _, err := s.LikePost(ctx, s.ada.ID, s.post.ID)
+			_, _, err := s.LikePost(ctx, s.ada.UserID, s.post.ID)
 			return err
 		}
 	},
 	"PostDeletions": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*live.PostDeletion], error) { return s.PostDeletions(ctx, s.post.ID) }), func() error {
-			return s.DeletePost(ctx, s.ada.ID, s.post.ID)
+			return s.DeletePost(ctx, s.ada.UserID, s.post.ID)
 		}
 	},
 	"CommentChanges": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*live.CommentChange], error) { return s.CommentChanges(ctx, s.post.ID) }), func() error {
-			_, err := s.EditComment(ctx, s.bob.ID, s.post.ID, s.comment.ID, "edited")
+			_, err := s.EditComment(ctx, s.bob.UserID, s.post.ID, s.comment.ID, "edited")
 			return err
 		}
 	},
 	"NewComments": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*blog.Comment], error) { return s.NewComments(ctx, s.post.ID) }), func() error {
-			_, _, err := s.CreateComment(ctx, store.NewComment{AuthorID: s.ada.ID, PostID: s.post.ID, Content: "c"})
+			_, _, err := s.CreateComment(ctx, store.NewComment{AuthorID: s.ada.UserID, PostID: s.post.ID, Content: "c"})
 			return err
 		}
 	},
@@ -616,7 +618,7 @@ func TestFaults_Run(t *testing.T) {
 			for _, err := range []error{
 				writeOperations["RenameUser"].do(t.Context(), s),
 				writeOperations["DeletePost"].do(t.Context(), s),
-				s.DeleteUser(t.Context(), s.bob.ID, s.bob.Username),
+				s.DeleteUser(t.Context(), s.bob.UserID, s.bob.Username),
 				s.Views().Rebuild(t.Context()),
 			} {
 				if err != nil {
@@ -741,7 +743,7 @@ func TestReads_StuckTail(t *testing.T) {
 		var waited []time.Duration
 		for range 21 { // 10 s and a half
 			began := time.Now()
-			if p, err := a.Post(t.Context(), post.ID); p == nil || p.AuthorID != ada.ID || err != nil {
+			if p, err := a.Post(t.Context(), post.ID); p == nil || p.UserID != ada.UserID || err != nil {
 				t.Fatal(p, err)
 			}
 			if took := time.Since(began); took > 100*time.Millisecond {
@@ -772,7 +774,7 @@ func TestCreateUser_NameLostUnread(t *testing.T) {
 				if r.StatusCode == http.StatusCreated && r.Request.Header.Get("X-Ms-Documentdb-Partitionkey") == fmt.Sprintf("[%q]", id) {
 					w.Wire.After(nil)
 					key := username.Key(name)
-					w.Upsert("users", key, string(blog.Encode(username.New(thief.ID, name, blog.NewDate(w.Clock.Now())))))
+					w.Upsert("users", key, string(blog.Encode(username.New(thief.UserID, name, blog.NewDate(w.Clock.Now())))))
 				}
 			})
 			w.wire.Begin(c, func(r *http.Request) bool { return r.Header.Get("X-Ms-Documentdb-Is-Upsert") == "" }) // not the thief's

@@ -113,7 +113,7 @@ func TestPostFields_Inputs(t *testing.T) {
 	}
 	for _, f := range inputFields(t, reflect.TypeFor[store.NewPost](), "AuthorID", "Key") {
 		create := func(text string) (*blog.Post, error) {
-			n := store.NewPost{AuthorID: ada.ID, Title: "title", Content: "content", Key: f.Name}
+			n := store.NewPost{AuthorID: ada.UserID, Title: "title", Content: "content", Key: f.Name}
 			set(reflect.ValueOf(&n).Elem().FieldByIndex(f.Index), text)
 			return w.CreatePost(t.Context(), n)
 		}
@@ -133,7 +133,7 @@ func TestPostFields_Inputs(t *testing.T) {
 		edit := func(text string) (*blog.Post, error) {
 			var e store.PostEdit
 			set(reflect.ValueOf(&e).Elem().FieldByIndex(f.Index), text)
-			return w.EditPost(t.Context(), ada.ID, p.ID, e)
+			return w.EditPost(t.Context(), ada.UserID, p.ID, e)
 		}
 		_, err := edit(strings.Repeat("x", 200_000))
 		wantRefused(err, f)
@@ -165,7 +165,7 @@ func TestPostFields_IsEdited(t *testing.T) {
 // filledPost returns a post with a value of its own in every field that a summary has.
 func filledPost(t *testing.T, ada *blog.User) *blog.Post {
 	t.Helper()
-	p := &blog.Post{ID: "filled", AuthorID: ada.ID, AuthorUsername: ada.Username, CreatedAt: ada.CreatedAt, Revision: 3}
+	p := &blog.Post{ID: "filled", Byline: ada.Byline, CreatedAt: ada.CreatedAt, Revision: 3}
 	v := reflect.ValueOf(p).Elem()
 	for i, f := range reflect.VisibleFields(v.Type()) {
 		switch field := v.FieldByIndex(f.Index); {
@@ -195,9 +195,9 @@ func TestPostFields_Summary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	older := &blog.Post{ID: p.ID, AuthorID: ada.ID, AuthorUsername: "older", Title: "older", Content: "older", CreatedAt: ada.CreatedAt, Version: 1, Revision: 1}
+	older := &blog.Post{ID: p.ID, Byline: blog.Byline{UserID: ada.UserID, Username: "older"}, Title: "older", Content: "older", CreatedAt: ada.CreatedAt, Version: 1, Revision: 1}
 	for _, version := range []*blog.Post{older, p} {
-		if err := projection.WriteSummary(t.Context(), users, ada.ID, version); err != nil {
+		if err := projection.WriteSummary(t.Context(), users, ada.UserID, version); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +220,7 @@ func TestPostFields_Summary(t *testing.T) {
 		t.Fatal(err)
 	}
 	exported := map[string]json.RawMessage{}
-	for page, err := range w.Export(t.Context(), ada.ID, "") {
+	for page, err := range w.Export(t.Context(), ada.UserID, "") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,18 +21,18 @@ func TestCreateComment_FullPost(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "full")
 	w.Corrupt("posts", p.ID, p.ID, "/commentCount", 99_999)
-	in := store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "the last", Key: "k"}
+	in := store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "the last", Key: "k"}
 	c, full, err := w.CreateComment(t.Context(), in)
 	if err != nil || full.CommentCount != 100_000 {
 		t.Fatal(full, err)
 	}
-	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "one more"})
+	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "one more"})
 	storetest.WantCode(t, err, "LIMIT_REACHED", "")
 	if again, _, err := w.CreateComment(t.Context(), in); err != nil || again.ID != c.ID {
 		t.Errorf("a repetition: %v, %v", again, err)
 	}
 	w.AddLike(ada, p)
-	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
+	if _, err := w.DeleteComment(t.Context(), ada.UserID, p.ID, c.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.AddComment(ada, p, "one more")
@@ -44,16 +44,16 @@ func TestLikePost_FullPost(t *testing.T) {
 	p := w.AddPost(ada, "full")
 	w.Corrupt("posts", p.ID, p.ID, "/likeCount", 999_999)
 	w.AddLike(ada, p)
-	_, _, err := w.LikePost(t.Context(), grace.ID, p.ID)
+	_, _, err := w.LikePost(t.Context(), grace.UserID, p.ID)
 	storetest.WantCode(t, err, "LIMIT_REACHED", "")
-	if l, _, err := w.LikePost(t.Context(), ada.ID, p.ID); err != nil || l.UserID != ada.ID {
+	if l, _, err := w.LikePost(t.Context(), ada.UserID, p.ID); err != nil || l.UserID != ada.UserID {
 		t.Errorf("a repetition: %v, %v", l, err)
 	}
 	w.AddComment(grace, p, "I like it")
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = w.LikePost(t.Context(), grace.ID, p.ID)
+	_, _, err = w.LikePost(t.Context(), grace.UserID, p.ID)
 	storetest.WantCode(t, err, blog.NotFound, "")
 }
 
@@ -61,12 +61,11 @@ func TestLikePost_FullPost(t *testing.T) {
 func TestLimits_FitIntoALogicalPartition(t *testing.T) {
 	const partition = 20 << 30
 	id, name, date := strings.Repeat("x", 100), strings.Repeat("x", 30), blog.NewDate(storetest.Epoch())
-	comment := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: id, Comment: blog.Comment{ID: id, PostID: id, AuthorID: id,
-		AuthorUsername: name, CreatedAt: date, UpdatedAt: &date, Content: strings.Repeat("<", 10_000)}} // which JSON escapes
+	comment := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: id, Comment: blog.Comment{ID: id, PostID: id, Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date, UpdatedAt: &date, Content: strings.Repeat("<", 10_000)}} // which JSON escapes
 	if err := store.ValidateComment(comment.Content + "<"); err == nil {
 		t.Error("longer comments are accepted")
 	}
-	like := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: id, Like: blog.Like{PostID: id, UserID: id, Username: name, CreatedAt: date}}
+	like := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: id, Like: blog.Like{PostID: id, Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date}}
 	const system = 300 // bytes of Cosmos DB's own properties
 	c, l := len(blog.Encode(comment))+system, len(blog.Encode(like))+system
 	all := c*store.MaxCounted["/commentCount"] + l*store.MaxCounted["/likeCount"]
@@ -89,7 +88,7 @@ func TestCreateComment_LimitPerAuthor(t *testing.T) {
 		ru += o.RU
 	})
 	comment := func(u *blog.User, key string) (*blog.Comment, error) {
-		c, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "c", Key: key})
+		c, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "c", Key: key})
 		return c, err
 	}
 	first, err := comment(ada, "first")
@@ -103,7 +102,7 @@ func TestCreateComment_LimitPerAuthor(t *testing.T) {
 			t.Fatal(i, err)
 		}
 		if i%2 == 0 {
-			if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
+			if _, err := w.DeleteComment(t.Context(), ada.UserID, p.ID, c.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -149,7 +148,7 @@ func TestCreateComment_LimitPerAuthorOnAnotherInstance(t *testing.T) {
 	}
 	accepted := 0
 	for range 10 {
-		_, _, err = s.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "c"})
+		_, _, err = s.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "c"})
 		if err == nil {
 			accepted++
 		}
@@ -172,7 +171,7 @@ func TestCreateComment_FullPartition(t *testing.T) {
 				r.StatusCode, r.Body, r.ContentLength = status, io.NopCloser(strings.NewReader(body)), int64(len(body))
 			}
 		})
-		_, _, err := w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "one more"})
+		_, _, err := w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "one more"})
 		storetest.WantCode(t, err, blog.LimitReached, "")
 	}
 }

@@ -30,7 +30,7 @@ func (s *Store) HidesUsers() bool { return s.deletions.Any() }
 
 // visible returns a post, or nil if it is hidden.
 func (s *Store) visible(p *blog.Post) *blog.Post {
-	if p == nil || s.deletions.Hides(p.AuthorID, p.CreatedAt) {
+	if p == nil || s.deletions.Hides(p.UserID, p.CreatedAt) {
 		return nil
 	}
 	return p
@@ -40,15 +40,15 @@ func (s *Store) visible(p *blog.Post) *blog.Post {
 func (s *Store) showPost(p *blog.Post) bool { return s.visible(p) != nil }
 
 func (s *Store) showComment(c *blog.Comment) bool {
-	if s.deletions.Hides(c.AuthorID, c.CreatedAt) {
-		c.AuthorUsername = ""
+	if s.deletions.Hides(c.UserID, c.CreatedAt) {
+		c.Byline = blog.Byline{UserID: c.UserID}
 	}
 	return true
 }
 
 func (s *Store) showLike(l *blog.Like) bool {
 	if s.deletions.Hides(l.UserID, l.CreatedAt) {
-		l.Username = ""
+		l.Byline = blog.Byline{UserID: l.UserID}
 	}
 	return true
 }
@@ -57,7 +57,7 @@ func (s *Store) showLike(l *blog.Like) bool {
 // is behind.
 func (s *Store) decodeUser(op string, raw []byte) (*blog.User, error) {
 	u, err := blog.DecodeUser(op, raw)
-	if u == nil || err != nil || s.deletions.Hides(u.ID, u.CreatedAt) {
+	if u == nil || err != nil || s.deletions.Hides(u.UserID, u.CreatedAt) {
 		return nil, err
 	}
 	s.authors.put(u)

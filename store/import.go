@@ -38,7 +38,7 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 		}
 	}
 	var posts []*blog.Post
-	items := [][]byte{blog.Encode(blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: u.ID, User: *u})}
+	items := [][]byte{blog.Encode(blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: u.UserID, User: *u})}
 	for t := range threads {
 		below := t.items()
 		there, conflict, err := s.posts.CreateAll(ctx, t.Post.ID, below)
@@ -58,29 +58,29 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 	}
 	oneByOne := reservation != nil // the user exists without these posts
 	if !oneByOne {
-		if _, oneByOne, err = s.users.CreateAll(ctx, u.ID, items); err != nil { // a projection was faster
+		if _, oneByOne, err = s.users.CreateAll(ctx, u.UserID, items); err != nil { // a projection was faster
 			return stored.Error(op, err)
 		}
 	}
 	if oneByOne {
 		for _, p := range posts {
-			if err := projection.WriteSummary(ctx, s.users, u.ID, p); err != nil {
+			if err := projection.WriteSummary(ctx, s.users, u.UserID, p); err != nil {
 				return err
 			}
 		}
-		if _, _, err := s.users.CreateAll(ctx, u.ID, items[:1]); err != nil {
+		if _, _, err := s.users.CreateAll(ctx, u.UserID, items[:1]); err != nil {
 			return stored.Error(op, err)
 		}
 	}
 	if err := s.views.ProjectTimelines(ctx, posts...); err != nil {
 		return err
 	}
-	if have, err := stored.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil &&
+	if have, err := stored.ReadUser(ctx, "import user", s.users, u.UserID); err != nil || have != nil &&
 		have.Username != u.Username {
 		return err // renamed since
 	}
 	k := username.Key(u.Username)
-	mine := blog.Encode(username.New(u.ID, u.Username, u.CreatedAt))
+	mine := blog.Encode(username.New(u.UserID, u.Username, u.CreatedAt))
 	err = s.users.Create(ctx, k, mine)
 	if cosmos.HasStatus(err, http.StatusConflict) { // reserved meanwhile
 		have, etag, readErr := s.names.Read(ctx, op, u.Username)
@@ -115,7 +115,7 @@ func (t *Thread) items() [][]byte {
 }
 
 func checkOwner(op string, r *username.Reservation, u *blog.User) error {
-	if r.OwnerID != u.ID {
+	if r.OwnerID != u.UserID {
 		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username",
 			Message: "another user has the username " + u.Username}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -18,6 +19,10 @@ const (
 	maxPost    = 100_000
 	maxComment = 10_000
 	maxKey     = 100
+
+	maxDisplayName = 60
+	maxAvatarURL   = 500
+	maxBio         = 500
 )
 
 // checkText accepts 1 to limit characters with at least one visible one, and no control characters except
@@ -71,6 +76,30 @@ func checkMarkdown(op, field, content string, limit int) error {
 }
 
 func checkTitle(op, title string) error { return checkText(op, "title", title, maxTitle, false) }
+
+func checkDisplayName(op, name string) error {
+	return checkText(op, "displayName", name, maxDisplayName, false)
+}
+
+func checkBio(op, bio string) error { return checkText(op, "bio", bio, maxBio, true) }
+
+// checkAvatarURL accepts an HTTPS URL, and a path of this server, but not "//host", nor what browsers read as that.
+func checkAvatarURL(op, text string) error {
+	const field = "avatarUrl"
+	if len(text) > maxAvatarURL {
+		return blog.Invalidf(op, field, "%s must have at most %d characters", field, maxAvatarURL)
+	}
+	u, err := url.Parse(text)
+	remote := err == nil && u.Scheme == "https" && u.Host != ""
+	path := err == nil && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//")
+	if strings.ContainsFunc(text, notOfURL) || !remote && !path {
+		return blog.Invalidf(op, field, "%s must be an https URL, or a path of this server that begins with a single /", field)
+	}
+	return nil
+}
+
+// notOfURL reports whether a character cannot be in a URL as of RFC 3986.
+func notOfURL(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"<>\\^`{|}", c) }
 
 // checkTags accepts tags that blog.NormalizeTag accepts, at most blog.MaxTags different ones.
 func checkTags(op string, tags []string) error {

@@ -74,7 +74,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 		return nil, nil, err
 	}
 	item := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(userID),
-		Like: blog.Like{PostID: postID, UserID: userID, Username: user.Username, CreatedAt: s.now()}}
+		Like: blog.Like{PostID: postID, Byline: user, CreatedAt: s.now()}}
 	post, exists, err := s.createCounted(ctx, op, postID, item.ID, "/likeCount", blog.Encode(item))
 	if exists {
 		return s.firstLike(ctx, op, item)

@@ -24,7 +24,7 @@ func lists(w *world, u *blog.User, p *blog.Post) map[string]func(context.Context
 			return ids(w.Feed(ctx, paging))(func(p *blog.Post) string { return p.ID })
 		},
 		"posts of a user": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
-			return ids(w.UserPosts(ctx, u.ID, paging))(func(p *blog.Post) string { return p.ID })
+			return ids(w.UserPosts(ctx, u.UserID, paging))(func(p *blog.Post) string { return p.ID })
 		},
 		"comments, newest first": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
 			return ids(w.Comments(ctx, p.ID, paging))(func(c *blog.Comment) string { return c.ID })
@@ -196,10 +196,12 @@ func TestPages_JSONFallback(t *testing.T) {
 		w.AddPost(ada, fmt.Sprintf("post %d", i))
 	}
 	for name, page := range map[string]func(first int) (any, bool, error){
-		"feed":            func(n int) (any, bool, error) { return items(w.Feed(t.Context(), store.Paging{First: n})) },
-		"posts of a user": func(n int) (any, bool, error) { return items(w.UserPosts(t.Context(), ada.ID, store.Paging{First: n})) },
-		"comments":        func(n int) (any, bool, error) { return items(w.Comments(t.Context(), p.ID, store.Paging{First: n})) },
-		"likes":           func(n int) (any, bool, error) { return items(w.Likes(t.Context(), p.ID, store.Paging{First: n})) },
+		"feed": func(n int) (any, bool, error) { return items(w.Feed(t.Context(), store.Paging{First: n})) },
+		"posts of a user": func(n int) (any, bool, error) {
+			return items(w.UserPosts(t.Context(), ada.UserID, store.Paging{First: n}))
+		},
+		"comments": func(n int) (any, bool, error) { return items(w.Comments(t.Context(), p.ID, store.Paging{First: n})) },
+		"likes":    func(n int) (any, bool, error) { return items(w.Likes(t.Context(), p.ID, store.Paging{First: n})) },
 	} {
 		for _, first := range []int{2, 3, 10} {
 			t.Run(fmt.Sprintf("%s, first %d", name, first), func(t *testing.T) {

@@ -100,15 +100,15 @@ func TestStreams(t *testing.T) {
 		}
 
 		// Edited comments and comments of a renamed author are not new.
-		if _, err := w.EditComment(ctx, grace.ID, old.ID, want[0], "edited"); err != nil {
+		if _, err := w.EditComment(ctx, grace.UserID, old.ID, want[0], "edited"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.RenameUser(ctx, grace.ID, "hopper"); err != nil {
+		if _, err := w.UpdateUser(ctx, grace.UserID, store.UserEdit{Username: new("hopper")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, func() error {
 			for _, id := range want {
-				if c, err := w.Comment(ctx, old.ID, id); err != nil || c.AuthorUsername != "hopper" {
+				if c, err := w.Comment(ctx, old.ID, id); err != nil || c.Username != "hopper" {
 					return fmt.Errorf("%+v %v", c, err)
 				}
 			}
@@ -120,7 +120,7 @@ func TestStreams(t *testing.T) {
 		}
 
 		// A delete ends the streams of the post.
-		if err := w.DeletePost(ctx, ada.ID, old.ID); err != nil {
+		if err := w.DeletePost(ctx, ada.UserID, old.ID); err != nil {
 			t.Fatal(err)
 		}
 		for range changes.Events() { // the changes before the delete
@@ -163,22 +163,22 @@ func TestStreams_CommentChangesAndPostDeletions(t *testing.T) {
 			t.Errorf("%s: %+v", kind, got.Comment)
 		}
 	}
-	if _, err := w.EditComment(ctx, grace.ID, post.ID, old.ID, "edited"); err != nil {
+	if _, err := w.EditComment(ctx, grace.UserID, post.ID, old.ID, "edited"); err != nil {
 		t.Fatal(err)
 	}
 	expect(live.Edited, old.ID, "edited")
 	w.AddComment(grace, other, "elsewhere")
 	added := w.AddComment(ada, post, "new")
 	expect(live.Added, added.ID, "new")
-	if _, err := w.DeleteComment(ctx, ada.ID, post.ID, added.ID); err != nil {
+	if _, err := w.DeleteComment(ctx, ada.UserID, post.ID, added.ID); err != nil {
 		t.Fatal(err)
 	}
 	expect(live.Deleted, added.ID, "")
 
-	if err := w.DeletePost(ctx, ada.ID, post.ID); err != nil {
+	if err := w.DeletePost(ctx, ada.UserID, post.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.DeleteUser(ctx, grace.ID, "grace"); err != nil {
+	if err := w.DeleteUser(ctx, grace.UserID, "grace"); err != nil {
 		t.Fatal(err)
 	}
 	for s, id := range map[*live.Stream[*live.PostDeletion]]string{deletions: post.ID, ofAuthor: other.ID} {
@@ -205,7 +205,7 @@ func TestStreams_OtherProcesses(t *testing.T) {
 		p := w.AddPost(w.AddUser("ada"), "Post")
 		comments, err := w.NewComments(t.Context(), p.ID)
 		open(t, comments, err)
-		c, _, err := other.CreateComment(t.Context(), store.NewComment{AuthorID: p.AuthorID, PostID: p.ID, Content: "from elsewhere"})
+		c, _, err := other.CreateComment(t.Context(), store.NewComment{AuthorID: p.UserID, PostID: p.ID, Content: "from elsewhere"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func TestStreams_Await(t *testing.T) {
 		if !s.Await(wake) {
 			t.Fatal("Await returns false after the event was read")
 		}
-		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 			t.Fatal(err)
 		}
 		expect("the end")
@@ -413,7 +413,7 @@ func TestStreams_FirstAfterReads(t *testing.T) {
 				storetest.Pass(200 * time.Millisecond)
 			}
 			create := func(title string) *blog.Post {
-				p, err := b.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: title, Content: "x"})
+				p, err := b.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: title, Content: "x"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -449,7 +449,7 @@ func TestStreams_OpenedDuringWrites(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "New", Content: "new"})
+					p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "New", Content: "new"})
 					if err != nil {
 						return err
 					}
@@ -508,7 +508,7 @@ func TestStreams_WriteInFlight(t *testing.T) {
 			}
 		}
 		expect(waittest.Receive(t, done))
-		p, err := other.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Behind", Content: "x"})
+		p, err := other.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "Behind", Content: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ import (
 // addLong creates a post with a text of so many bytes.
 func (w *world) addLong(u *blog.User, bytes int, key string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.ID, Title: "long", Content: longText(bytes), Key: key})
+	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.UserID, Title: "long", Content: longText(bytes), Key: key})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (w *world) text(id string) *blog.TextItem {
 func (w *world) addInline(u *blog.User, content string) *blog.Post {
 	w.T.Helper()
 	p := w.AddPost(u, "inline")
-	p, err := w.EditPost(w.T.Context(), u.ID, p.ID, store.PostEdit{Content: &content})
+	p, err := w.EditPost(w.T.Context(), u.UserID, p.ID, store.PostEdit{Content: &content})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 				version := p.Version
 				for i, size := range []int{20, 11_000, 30, 40, 12_000, 13_000, 50} {
 					content := longText(size) + fmt.Sprint(i)
-					edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: &version})
+					edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: &content, Version: &version})
 					if err != nil || edited.Content != content || edited.Truncated || edited.Version != version+1 {
 						t.Fatalf("%d: %+.300v %v", size, edited, err)
 					}
@@ -169,18 +169,18 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 						t.Errorf("%d: got a text item: %t, want %t", size, has, !has)
 					}
 					title := fmt.Sprint("title ", i)
-					if edited, err = w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Truncated != blog.IsLong(content) {
+					if edited, err = w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Truncated != blog.IsLong(content) {
 						t.Fatalf("%+.300v %v", edited, err)
 					}
 					version++
 					w.hasContent(p.ID, content)
-					if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: new(int32)}); blog.CodeOf(err) != blog.Conflict {
+					if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: &content, Version: new(int32)}); blog.CodeOf(err) != blog.Conflict {
 						t.Errorf("stale version: got %v, want conflict", err)
 					}
 					if _, err := w.EditPost(t.Context(), "grace", p.ID, store.PostEdit{Content: &content}); blog.CodeOf(err) != blog.Forbidden {
 						t.Errorf("another user: got %v, want forbidden", err)
 					}
-					summaries, err := w.UserPosts(t.Context(), ada.ID, store.Paging{First: 1})
+					summaries, err := w.UserPosts(t.Context(), ada.UserID, store.Paging{First: 1})
 					if err != nil || summaries.Items[0].Truncated != (len(content) > 280) || summaries.Items[0].Title != title {
 						t.Fatalf("%+v %v", summaries, err)
 					}
@@ -216,7 +216,7 @@ func TestPost_EditBetweenTwoReads(t *testing.T) {
 					resp, err := w.Transport.Do(r)
 					if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+first) {
 						edit.Do(func() {
-							if _, err := w.EditPost(context.Background(), ada.ID, p.ID, store.PostEdit{Content: &content}); err != nil {
+							if _, err := w.EditPost(context.Background(), ada.UserID, p.ID, store.PostEdit{Content: &content}); err != nil {
 								t.Error(err)
 							}
 							close(edited)
@@ -259,7 +259,7 @@ func TestEditPost_TitleOfLongInlinePost(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began, title := time.Now(), "edited"
-		got, err := w.EditPost(ctx, ada.ID, p.ID, store.PostEdit{Title: &title})
+		got, err := w.EditPost(ctx, ada.UserID, p.ID, store.PostEdit{Title: &title})
 		if err != nil || got.Title != title || got.Content != content {
 			t.Errorf("%+.300v %v", got, err)
 		}
@@ -281,7 +281,7 @@ func TestPost_LongInlineText(t *testing.T) {
 	w.AddComment(ada, p, "a comment")
 	w.hasContent(p.ID, content)
 	title := "edited"
-	edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title})
+	edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title})
 	if err != nil || edited.Title != title || edited.Content != content || edited.LikeCount != 1 {
 		t.Fatalf("%+.300v %v", edited, err)
 	}
@@ -291,7 +291,7 @@ func TestPost_LongInlineText(t *testing.T) {
 	}
 	for _, content := range []string{longText(9_000), "short"} {
 		q := w.addInline(ada, longText(60_000))
-		if _, err := w.EditPost(t.Context(), ada.ID, q.ID, store.PostEdit{Content: &content}); err != nil {
+		if _, err := w.EditPost(t.Context(), ada.UserID, q.ID, store.PostEdit{Content: &content}); err != nil {
 			t.Fatal(err)
 		}
 		w.hasContent(q.ID, content)
@@ -300,7 +300,7 @@ func TestPost_LongInlineText(t *testing.T) {
 		}
 	}
 	q := w.addInline(ada, content)
-	if err := w.DeletePost(t.Context(), ada.ID, q.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, q.ID); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := w.Post(t.Context(), q.ID); p != nil || err != nil {
@@ -312,14 +312,14 @@ func TestDeletePost_LongText(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.addLong(ada, 11_000, "key")
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil || w.text(p.ID) != nil {
 		t.Errorf("%v %v, text %v", got, err, w.text(p.ID))
 	}
 	for _, size := range []int{11_000, 10} {
-		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(size), Key: "key"})
+		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "long", Content: longText(size), Key: "key"})
 		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 	}
 }
@@ -333,7 +333,7 @@ func TestCreatePost_LongTextAndIdempotencyKey(t *testing.T) {
 		if again := w.addLong(ada, sizes[0], "key"); again.ID != p.ID || again.Content != p.Content || again.Truncated {
 			t.Errorf("%+.300v", again)
 		}
-		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(sizes[1]), Key: "key"})
+		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "long", Content: longText(sizes[1]), Key: "key"})
 		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 		if posts := w.AllUserPosts(ada); len(posts) != 1 {
 			t.Errorf("%d posts", len(posts))
@@ -374,7 +374,7 @@ func TestAmbiguousWrites_LongText(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		d := w.lossy(loseRequest)
-		n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(11_000), Key: "key"}
+		n := store.NewPost{AuthorID: ada.UserID, Title: "once", Content: longText(11_000), Key: "key"}
 		d.armed.Store(true)
 		p, err := w.CreatePost(t.Context(), n)
 		if loseRequest {
@@ -391,7 +391,7 @@ func TestAmbiguousWrites_LongText(t *testing.T) {
 		d.writes.Store(0)
 		for i, content := range []string{longText(13_000), "short"} {
 			d.writes.Store(0)
-			edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content})
+			edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: &content})
 			if loseRequest {
 				storetest.WantCode(t, err, blog.Unavailable, "")
 				continue
@@ -431,13 +431,13 @@ func TestVerify_LongTexts(t *testing.T) {
 			t.Error("Rebuild has not moved the text")
 		}
 		w.hasContent(inline.ID, content)
-		if err := w.DeletePost(t.Context(), ada.ID, deleted.ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, deleted.ID); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, w.CaughtUp)
 		stop()
 
-		orphan := func(id string) { w.Upsert("posts", id, string(blog.Encode(blog.NewText(id, ada.ID, content)))) }
+		orphan := func(id string) { w.Upsert("posts", id, string(blog.Encode(blog.NewText(id, ada.UserID, content)))) }
 		inline = w.addInline(ada, content)
 		w.Remove("posts", posts[0].ID, blog.TextID)
 		w.Corrupt("posts", posts[1].ID, blog.TextID, "/textDigest", "stale")
@@ -465,7 +465,7 @@ func TestVerify_LongTexts(t *testing.T) {
 				t.Errorf("%+.300v, %v", p, err)
 			}
 			for _, content := range []string{"short", longText(9_000)} {
-				if _, err := w.EditPost(t.Context(), ada.ID, lost.ID, store.PostEdit{Content: &content}); err != nil {
+				if _, err := w.EditPost(t.Context(), ada.UserID, lost.ID, store.PostEdit{Content: &content}); err != nil {
 					t.Fatal(err)
 				}
 				w.hasContent(lost.ID, content)
@@ -488,12 +488,12 @@ func TestRename_LongText(t *testing.T) {
 		defer w.Start()()
 		ada := w.AddUser("ada")
 		p := w.addLong(ada, 11_000, "")
-		if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, func() error {
 			p, err := w.Post(t.Context(), p.ID)
-			if err != nil || p.AuthorUsername != "lovelace" {
+			if err != nil || p.Username != "lovelace" {
 				return fmt.Errorf("%+.200v %v", p, err)
 			}
 			return w.CaughtUp()
@@ -508,8 +508,8 @@ func TestRename_LongText(t *testing.T) {
 // The long text of an imported post is a text item.
 func TestImport_LongText(t *testing.T) {
 	w := newWorld(t)
-	u := &blog.User{ID: blog.UserID("test", "ada"), Username: "ada", CreatedAt: "2026-03-01T00:00:00.000Z", Revision: 1}
-	p := &blog.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: "ada", Title: "t", Content: longText(15_000), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
+	u := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "ada"), Username: "ada"}, CreatedAt: "2026-03-01T00:00:00.000Z", Revision: 1}
+	p := &blog.Post{ID: "imported", Byline: blog.Byline{UserID: u.UserID, Username: "ada"}, Title: "t", Content: longText(15_000), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
 	for range 2 {
 		err := w.Import(t.Context(), u, func(yield func(store.Thread) bool) { yield(store.Thread{Post: p}) })
 		if err != nil {
@@ -529,7 +529,7 @@ func TestCache_LongText(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		session := a.NewSession("")
 		ctx := cosmos.WithSession(t.Context(), session)
-		p, err := a.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(11_000)})
+		p, err := a.CreatePost(ctx, store.NewPost{AuthorID: ada.UserID, Title: "long", Content: longText(11_000)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -551,8 +551,8 @@ func TestCache_LongText(t *testing.T) {
 // addAlone writes a post of an earlier version, whose short text is an item of its own.
 func (w *world) addAlone(u *blog.User, id, content string) *blog.Post {
 	w.T.Helper()
-	p := &blog.Post{ID: id, AuthorID: u.ID, AuthorUsername: u.Username, Title: "alone", Content: content, CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1}
-	item, text := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: id, Post: *p}, blog.NewText(id, u.ID, content)
+	p := &blog.Post{ID: id, Byline: u.Byline, Title: "alone", Content: content, CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1}
+	item, text := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: id, Post: *p}, blog.NewText(id, u.UserID, content)
 	item.Content, item.TextDigest = p.Excerpt(markdown.Show), text.Digest
 	w.Upsert("posts", id, string(blog.Encode(item)))
 	w.Upsert("posts", id, string(blog.Encode(text)))
@@ -578,12 +578,12 @@ func TestPost_ShortTextItem(t *testing.T) {
 				w.AddLike(ada, p)
 				w.AddLike(ada, repaired)
 				title := "edited"
-				if edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Title != title {
+				if edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Title != title {
 					t.Fatalf("%+.300v %v", edited, err)
 				}
 				w.hasContent(p.ID, content)
 				content2 := content + " edited"
-				if edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content2}); err != nil || edited.Content != content2 {
+				if edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: &content2}); err != nil || edited.Content != content2 {
 					t.Fatalf("%+.300v %v", edited, err)
 				}
 				w.hasContent(p.ID, content2)

@@ -117,7 +117,7 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop := m.Start()
-		if _, _, err := m.LikePost(t.Context(), ada.ID, post.ID); err != nil {
+		if _, _, err := m.LikePost(t.Context(), ada.UserID, post.ID); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, func() error {

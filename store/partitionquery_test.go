@@ -96,7 +96,7 @@ func TestQueries_BeginWithPartitionKey(t *testing.T) {
 	if found := w.Differences(0); len(found) == 0 {
 		t.Error("the verification finds no difference")
 	}
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 		t.Fatal(err)
 	}
 	// Two pages of five lists; what the projection of the feed and the job read; the counts of the author's comments, and of

@@ -83,7 +83,7 @@ func (s *Store) PostCount(ctx context.Context, userID string) (int32, error) {
 
 // PostCursor returns the cursor that a post has in UserPosts of its author.
 func (s *Store) PostCursor(p *blog.Post) string {
-	return s.userPostList(p.AuthorID).cursor(p, NewestFirst)
+	return s.userPostList(p.UserID).cursor(p, NewestFirst)
 }
 
 // NewPost is a post to create.
@@ -118,7 +118,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	if err != nil {
 		return nil, err
 	}
-	post := &blog.Post{ID: id, AuthorID: author.ID, AuthorUsername: author.Username, Title: n.Title, Content: n.Content,
+	post := &blog.Post{ID: id, Byline: author, Title: n.Title, Content: n.Content,
 		Tags: normalized(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1}
 	item, text := blog.NewPostItem(post)
 	item.InputDigest = inputDigest(n.Key, append([]string{n.Title, n.Content}, post.Tags...)...)
@@ -300,7 +300,7 @@ func (s *Store) editTagged(ctx context.Context, userID, postID string, e PostEdi
 		if err != nil {
 			return nil, err
 		}
-		if post == nil || post.AuthorID != userID || e.Version != nil && *e.Version != post.Version {
+		if post == nil || post.UserID != userID || e.Version != nil && *e.Version != post.Version {
 			return nil, &cosmos.Error{Status: http.StatusPreconditionFailed, Err: errors.New("the post is another")}
 		}
 		post.Retag(normalized(*e.Tags))
@@ -412,7 +412,7 @@ func (s *Store) editError(ctx context.Context, op, userID, postID string) error 
 		return err
 	case post == nil:
 		return blog.NoPost(op)
-	case post.AuthorID != userID:
+	case post.UserID != userID:
 		return notAuthorOfPost(op)
 	}
 	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version", Message: fmt.Sprintf("version is outdated: the post now has version %d", post.Version)}
@@ -470,7 +470,7 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 		return nil, err
 	case p == nil:
 		return nil, blog.NoPost(op)
-	case !who.includes(p.AuthorID):
+	case !who.includes(p.UserID):
 		return nil, notAuthorOfPost(op)
 	}
 	p.Tombstone = true
@@ -484,7 +484,7 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 	case stored.Ambiguous(ctx, err):
 		raw, readErr := stored.Read(ctx, op, s.posts, key)
 		have, decodeErr := blog.DecodePostOrTombstone(op, raw)
-		if readErr == nil && raw != nil && decodeErr == nil && have.Tombstone && who.includes(have.AuthorID) {
+		if readErr == nil && raw != nil && decodeErr == nil && have.Tombstone && who.includes(have.UserID) {
 			return have, nil
 		}
 	}

@@ -43,7 +43,7 @@ func TestCreatePost(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.in.AuthorID == "" {
-				c.in.AuthorID = ada.ID
+				c.in.AuthorID = ada.UserID
 			}
 			_, err := w.CreatePost(t.Context(), c.in)
 			storetest.WantCode(t, err, c.code, c.field)
@@ -53,7 +53,7 @@ func TestCreatePost(t *testing.T) {
 		t.Fatalf("%d posts were written by rejected creates", n)
 	}
 	t.Run("texts at the limits -> stored unchanged", func(t *testing.T) {
-		in := store.NewPost{AuthorID: ada.ID, Title: strings.Repeat("é", 200), Content: "tab\tnewline\n'; DROP TABLE c -- \" \\ 🦉" + strings.Repeat("x", 99_000)}
+		in := store.NewPost{AuthorID: ada.UserID, Title: strings.Repeat("é", 200), Content: "tab\tnewline\n'; DROP TABLE c -- \" \\ 🦉" + strings.Repeat("x", 99_000)}
 		p, err := w.CreatePost(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestCreatePost(t *testing.T) {
 		}
 	})
 	t.Run("same key", func(t *testing.T) {
-		in := store.NewPost{AuthorID: ada.ID, Title: "once", Content: "only", Key: "k"}
+		in := store.NewPost{AuthorID: ada.UserID, Title: "once", Content: "only", Key: "k"}
 		first, err := w.CreatePost(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestCreatePost(t *testing.T) {
 		in.Title = "twice"
 		_, err = w.CreatePost(t.Context(), in)
 		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
-		in.AuthorID = w.AddUser("grace").ID
+		in.AuthorID = w.AddUser("grace").UserID
 		if other, err := w.CreatePost(t.Context(), in); err != nil || other.ID == first.ID {
 			t.Fatalf("same key of another user: %v, %v", other, err)
 		}
@@ -89,7 +89,7 @@ func TestCreatePost(t *testing.T) {
 		if got := w.AllUserPosts(ada)[0]; got.ID != p.ID {
 			t.Errorf("the author's posts begin with %s", got.Title)
 		}
-		if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("edited")}); err != nil {
+		if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: new("edited")}); err != nil {
 			t.Fatal(err)
 		}
 		if w.AllFeed()[0].Title != "edited" || w.AllUserPosts(ada)[0].Title != "edited" {
@@ -103,7 +103,7 @@ func TestCreatePost(t *testing.T) {
 			}
 			return nil
 		})
-		p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "late", Content: "summaries"})
+		p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "late", Content: "summaries"})
 		w.Wire.Intercept(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -129,23 +129,23 @@ func TestEditPost(t *testing.T) {
 		_, err := w.EditPost(t.Context(), user, post, e)
 		return err
 	}
-	storetest.WantCode(t, edit(grace.ID, p.ID, store.PostEdit{Title: new("x")}), blog.Forbidden, "")
-	storetest.WantCode(t, edit(ada.ID, "absent", store.PostEdit{Title: new("x")}), blog.NotFound, "")
-	storetest.WantCode(t, edit(ada.ID, "not/an id", store.PostEdit{Title: new("x")}), blog.NotFound, "")
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{}), blog.Invalid, "title")
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: new("")}), blog.Invalid, "title")
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Content: new("\x01")}), blog.Invalid, "content")
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: new("x"), Version: new(int32(2))}), blog.Conflict, "version")
+	storetest.WantCode(t, edit(grace.UserID, p.ID, store.PostEdit{Title: new("x")}), blog.Forbidden, "")
+	storetest.WantCode(t, edit(ada.UserID, "absent", store.PostEdit{Title: new("x")}), blog.NotFound, "")
+	storetest.WantCode(t, edit(ada.UserID, "not/an id", store.PostEdit{Title: new("x")}), blog.NotFound, "")
+	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{}), blog.Invalid, "title")
+	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("")}), blog.Invalid, "title")
+	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Content: new("\x01")}), blog.Invalid, "content")
+	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("x"), Version: new(int32(2))}), blog.Conflict, "version")
 	c := w.AddComment(grace, p, "not a post")
-	storetest.WantCode(t, edit(grace.ID, c.ID, store.PostEdit{Title: new("x")}), blog.NotFound, "")
+	storetest.WantCode(t, edit(grace.UserID, c.ID, store.PostEdit{Title: new("x")}), blog.NotFound, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Title != "first" || got.Version != 1 {
 		t.Fatalf("a rejected edit was written: %v, %v", got, err)
 	}
-	got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("second"), Version: new(int32(1))})
+	got, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: new("second"), Version: new(int32(1))})
 	if err != nil || got.Title != "second" || got.Content != p.Content || got.Version != 2 || got.UpdatedAt == nil {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: new("third"), Version: new(int32(1))}), blog.Conflict, "version")
+	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("third"), Version: new(int32(1))}), blog.Conflict, "version")
 }
 
 func TestEditPost_ConcurrentLikes(t *testing.T) {
@@ -159,14 +159,14 @@ func TestEditPost_ConcurrentLikes(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, u := range likers {
 		wg.Go(func() {
-			if _, _, err := w.LikePost(context.Background(), u.ID, p.ID); err != nil {
+			if _, _, err := w.LikePost(context.Background(), u.UserID, p.ID); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	version := p.Version
 	for range 20 {
-		got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("edited"), Version: &version})
+		got, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: new("edited"), Version: &version})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestReads_ItemsOfOtherTypes(t *testing.T) {
 	if got, err := w.Post(t.Context(), c.ID); got != nil || err != nil {
 		t.Errorf("a comment as a post: %v, %v", got, err)
 	}
-	for _, id := range []string{"", "a/b", "a?b", "a#b", `a\b`, "é", "a b", "like-" + ada.ID + "'", strings.Repeat("a", 65)} {
+	for _, id := range []string{"", "a/b", "a?b", "a#b", `a\b`, "é", "a b", "like-" + ada.UserID + "'", strings.Repeat("a", 65)} {
 		if got, err := w.Post(t.Context(), id); got != nil || err != nil {
 			t.Errorf("%q: %v, %v", id, got, err)
 		}
@@ -227,7 +227,7 @@ func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 		}
 		return nil
 	})
-	n := store.NewPost{AuthorID: ada.ID, Title: "one", Content: "x", Key: "k"}
+	n := store.NewPost{AuthorID: ada.UserID, Title: "one", Content: "x", Key: "k"}
 	if _, err := w.CreatePost(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestCreatePost_RepetitionOfOldPost(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		n := store.NewPost{AuthorID: ada.ID, Title: "old", Content: "x", Key: "k"}
+		n := store.NewPost{AuthorID: ada.UserID, Title: "old", Content: "x", Key: "k"}
 		if _, err := w.CreatePost(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestCreatePost_RepetitionOfOldPost(t *testing.T) {
 		defer w.Start()()
 		deleteSome := func(some []*blog.Post) {
 			for _, p := range some {
-				if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+				if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 					t.Fatal(err)
 				}
 			}

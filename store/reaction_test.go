@@ -24,12 +24,12 @@ func TestLikesAndComments_Concurrent(t *testing.T) {
 	for _, u := range users {
 		for range 2 {
 			wg.Go(func() {
-				if _, _, err := w.LikePost(context.Background(), u.ID, p.ID); err != nil {
+				if _, _, err := w.LikePost(context.Background(), u.UserID, p.ID); err != nil {
 					t.Error(err)
 				}
 			})
 			wg.Go(func() {
-				if _, _, err := w.CreateComment(context.Background(), store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "me too"}); err != nil {
+				if _, _, err := w.CreateComment(context.Background(), store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "me too"}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -56,32 +56,32 @@ func TestLikePost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "likeable")
-	first, after, err := w.LikePost(t.Context(), ada.ID, p.ID)
+	first, after, err := w.LikePost(t.Context(), ada.UserID, p.ID)
 	if err != nil || after.LikeCount != 1 || first.Username != "ada" {
 		t.Fatalf("got %v, %v, %v", first, after, err)
 	}
-	again, after, err := w.LikePost(t.Context(), ada.ID, p.ID)
+	again, after, err := w.LikePost(t.Context(), ada.UserID, p.ID)
 	if err != nil || after.LikeCount != 1 || *again != *first {
 		t.Fatalf("again: %v, %v, %v", again, after, err)
 	}
-	if liked, err := w.Liked(t.Context(), ada.ID, []string{p.ID, "absent", p.ID}); err != nil || fmt.Sprint(liked) != "[true false true]" {
+	if liked, err := w.Liked(t.Context(), ada.UserID, []string{p.ID, "absent", p.ID}); err != nil || fmt.Sprint(liked) != "[true false true]" {
 		t.Fatalf("liked: %v, %v", liked, err)
 	}
 	for range 2 {
-		after, err = w.UnlikePost(t.Context(), ada.ID, p.ID)
+		after, err = w.UnlikePost(t.Context(), ada.UserID, p.ID)
 		if err != nil || after.LikeCount != 0 {
 			t.Fatalf("unlike: %v, %v", after, err)
 		}
 	}
-	if l, err := w.Like(t.Context(), p.ID, ada.ID); l != nil || err != nil {
+	if l, err := w.Like(t.Context(), p.ID, ada.UserID); l != nil || err != nil {
 		t.Fatalf("the removed like: got %v, %v, want nil", l, err)
 	}
-	if _, after, err = w.LikePost(t.Context(), ada.ID, p.ID); err != nil || after.LikeCount != 1 {
+	if _, after, err = w.LikePost(t.Context(), ada.UserID, p.ID); err != nil || after.LikeCount != 1 {
 		t.Fatalf("like after unlike: %v, %v", after, err)
 	}
-	_, _, err = w.LikePost(t.Context(), ada.ID, "absent")
+	_, _, err = w.LikePost(t.Context(), ada.UserID, "absent")
 	storetest.WantCode(t, err, blog.NotFound, "")
-	_, err = w.UnlikePost(t.Context(), ada.ID, "absent")
+	_, err = w.UnlikePost(t.Context(), ada.UserID, "absent")
 	storetest.WantCode(t, err, blog.NotFound, "")
 	_, _, err = w.LikePost(t.Context(), "unknown", p.ID)
 	storetest.WantCode(t, err, blog.Forbidden, "")
@@ -100,19 +100,19 @@ func TestCreateComment(t *testing.T) {
 		code  blog.Code
 		field string
 	}{
-		{"unknown post", store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"}, blog.NotFound, ""},
-		{"malformed post id", store.NewComment{AuthorID: ada.ID, PostID: "a/b", Content: "x"}, blog.NotFound, ""},
+		{"unknown post", store.NewComment{AuthorID: ada.UserID, PostID: "absent", Content: "x"}, blog.NotFound, ""},
+		{"malformed post id", store.NewComment{AuthorID: ada.UserID, PostID: "a/b", Content: "x"}, blog.NotFound, ""},
 		{"author without a user", store.NewComment{AuthorID: "unknown", PostID: p.ID, Content: "x"}, blog.Forbidden, ""},
-		{"empty", store.NewComment{AuthorID: ada.ID, PostID: p.ID}, blog.Invalid, "content"},
-		{"too long", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: strings.Repeat("x", 10_001)}, blog.Invalid, "content"},
-		{"escape character", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "\x1b[31m"}, blog.Invalid, "content"},
+		{"empty", store.NewComment{AuthorID: ada.UserID, PostID: p.ID}, blog.Invalid, "content"},
+		{"too long", store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: strings.Repeat("x", 10_001)}, blog.Invalid, "content"},
+		{"escape character", store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "\x1b[31m"}, blog.Invalid, "content"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := w.CreateComment(t.Context(), c.in)
 			storetest.WantCode(t, err, c.code, c.field)
 		})
 	}
-	in := store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "hello", Key: "k"}
+	in := store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "hello", Key: "k"}
 	first, post, err := w.CreateComment(t.Context(), in)
 	if err != nil || post.CommentCount != 1 {
 		t.Fatalf("got %v, %v", post, err)

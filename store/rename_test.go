@@ -46,18 +46,18 @@ func TestRenameUser_BackToOldName(t *testing.T) {
 		}
 		taken = true
 		w.Wire.Intercept(nil)
-		if _, err := w.RenameUser(t.Context(), ada.ID, "ada"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("ada")}); err != nil {
 			t.Error(err)
 		}
 		return nil
 	})
-	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 		t.Fatal(err)
 	}
 	if u, err := w.UserByUsername(t.Context(), "ada"); !taken || err != nil || u == nil {
 		t.Fatalf("the user is not found by the current name: %v, %v", u, err)
 	}
-	if diff := cmp.Diff(map[string]string{"ada": ada.ID, "countess": ada.ID + storetest.Released}, w.Reservations()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"ada": ada.UserID, "countess": ada.UserID + storetest.Released}, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}
 	_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "ADA"})
@@ -71,11 +71,11 @@ func TestRenameUser_DeletedMeanwhile(t *testing.T) {
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch {
 			w.Wire.Intercept(nil)
-			w.Remove("users", ada.ID, ada.ID)
+			w.Remove("users", ada.UserID, ada.UserID)
 		}
 		return nil
 	})
-	_, err := w.RenameUser(t.Context(), ada.ID, "countess")
+	_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")})
 	storetest.WantCode(t, err, blog.NotFound, "")
 }
 
@@ -88,7 +88,7 @@ func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 			return nil
 		}
 		w.Wire.Intercept(nil)
-		if _, err := w.RenameUser(t.Context(), ada.ID, "other"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("other")}); err != nil {
 			t.Error(err)
 		}
 		w.Clock.Millis.Add((30 * 24 * time.Hour).Milliseconds())
@@ -97,10 +97,10 @@ func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"countess": ada.ID, "ada": grace, "other": ada.ID + storetest.Released}, w.Reservations()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"countess": ada.UserID, "ada": grace, "other": ada.UserID + storetest.Released}, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -109,12 +109,12 @@ func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 func TestRenameUser_ReservationOfAnotherUser(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	w.Corrupt("users", grace.ID, grace.ID, "/username", "ada")
-	w.Corrupt("users", "username:ada", "username:ada", "/ownerId", grace.ID)
-	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+	w.Corrupt("users", grace.UserID, grace.UserID, "/username", "ada")
+	w.Corrupt("users", "username:ada", "username:ada", "/ownerId", grace.UserID)
+	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.Reservations()["ada"]; got != grace.ID {
+	if got := w.Reservations()["ada"]; got != grace.UserID {
 		t.Errorf("the name is reserved for %q, want grace", got)
 	}
 }
@@ -155,7 +155,7 @@ func TestRenameUser_Deadline(t *testing.T) {
 	ada := w.AddUser("ada")
 	w.Clock.Millis.Add(time.Hour.Milliseconds())
 	began = blog.NewDate(w.Clock.Now())
-	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil || requests < 5 {
+	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil || requests < 5 {
 		t.Errorf("%d requests, %v", requests, err)
 	}
 }
@@ -192,8 +192,8 @@ func crashDuringNameChange(t *testing.T, what string, k int, responded bool) boo
 	stop := w.Start()
 	waittest.Until(t, w.Swept)
 	stop()
-	owner, change := ada.ID, func() error {
-		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+	owner, change := ada.UserID, func() error {
+		_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")})
 		return err
 	}
 	if what == "create" {
@@ -226,8 +226,8 @@ func crashDuringNameChange(t *testing.T, what string, k int, responded bool) boo
 	}
 	finished := requests <= k
 
-	found := map[string]string{"ada": ada.ID} // ids of the users to be found, by name
-	reserved := map[string]string{"ada": ada.ID}
+	found := map[string]string{"ada": ada.UserID} // ids of the users to be found, by name
+	reserved := map[string]string{"ada": ada.UserID}
 	check := func(want ...string) {
 		t.Helper()
 		u, err := w.User(t.Context(), owner)
@@ -252,7 +252,7 @@ func crashDuringNameChange(t *testing.T, what string, k int, responded bool) boo
 			if err != nil {
 				t.Fatal(err)
 			}
-			if u == nil && found[name] != "" || u != nil && u.ID != found[name] {
+			if u == nil && found[name] != "" || u != nil && u.UserID != found[name] {
 				t.Fatalf("user %s: got %v, want id %q", name, u, found[name])
 			}
 		}
@@ -308,9 +308,9 @@ func TestRenameUser_CrashBetweenSteps(t *testing.T) {
 					}
 					return nil
 				})
-				owner := ada.ID
+				owner := ada.UserID
 				if what == "rename" {
-					_, _ = w.RenameUser(t.Context(), owner, "wanted")
+					_, _ = w.UpdateUser(t.Context(), owner, store.UserEdit{Username: new("wanted")})
 				} else {
 					owner = blog.UserID("test", "new")
 					_, _ = w.CreateUser(t.Context(), store.NewUser{ID: owner, Username: "wanted"})
@@ -321,7 +321,7 @@ func TestRenameUser_CrashBetweenSteps(t *testing.T) {
 					t.Fatal(err)
 				} else if u != nil {
 					current = u.Username
-					if found, err := w.UserByUsername(t.Context(), current); err != nil || found == nil || found.ID != owner {
+					if found, err := w.UserByUsername(t.Context(), current); err != nil || found == nil || found.UserID != owner {
 						t.Fatalf("user %s: got %v, %v, want id %s", current, found, err, owner)
 					}
 				}

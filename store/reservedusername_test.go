@@ -20,7 +20,7 @@ func TestReservedUsernames(t *testing.T) {
 			_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "of "+name), Username: name})
 			storetest.WantCode(t, err, want, "username")
 			if want != "" { // the same for a rename
-				_, err = w.RenameUser(t.Context(), ada.ID, name)
+				_, err = w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new(name)})
 				storetest.WantCode(t, err, want, "username")
 			}
 		})
@@ -36,10 +36,10 @@ func TestReservedUsernames_KeptByTheirUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, err := reserving.UserByUsername(t.Context(), "babbage")
-	if err != nil || found == nil || found.ID != ada.ID {
+	if err != nil || found == nil || found.UserID != ada.UserID {
 		t.Errorf("found %v, %v", found, err)
 	}
-	if _, err := reserving.RenameUser(t.Context(), ada.ID, "babbage"); err != nil {
+	if _, err := reserving.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("babbage")}); err != nil {
 		t.Error(err)
 	}
 }

@@ -222,7 +222,7 @@ func TestSession_Batches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := i.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c"})
+		p, err := i.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestSession_Batches(t *testing.T) {
 			return nil
 		})
 		for range 2 { // the second reads the like of the first
-			if _, liked, err := i.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+			if _, liked, err := i.LikePost(t.Context(), ada.UserID, p.ID); err != nil || liked.LikeCount != 1 {
 				t.Errorf("%+v, %v", liked, err)
 			}
 		}
@@ -279,7 +279,7 @@ func TestReadYourWrites(t *testing.T) {
 				return err
 			}, `ada "Second" "Second" comments=1 feed=1 own=1`},
 			{"rename", func(ctx context.Context) error {
-				_, err := one.RenameUser(ctx, id, "countess")
+				_, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("countess")})
 				return err
 			}, `countess "Second" "Second" comments=1 feed=1 own=1`},
 			{"delete post", func(ctx context.Context) error { return one.DeletePost(ctx, id, post.ID) }, "countess"},
@@ -341,12 +341,12 @@ func TestAmbiguousWrites_ReplicaLag(t *testing.T) {
 			t.Fatal(err)
 		}
 		loseResponse()
-		p, err := i.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Post", Content: "x"})
+		p, err := i.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "Post", Content: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		loseResponse()
-		if _, liked, err := i.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+		if _, liked, err := i.LikePost(t.Context(), ada.UserID, p.ID); err != nil || liked.LikeCount != 1 {
 			t.Error(err)
 		}
 	})
@@ -371,7 +371,7 @@ func TestSession_Renamed(t *testing.T) {
 			t.Fatalf("renamed %q, %v", one.Renamed(session), err)
 		}
 		old := session.Token()
-		if _, err := one.RenameUser(ctx, id, "a b"); err == nil || one.Renamed(session) != "" {
+		if _, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("a b")}); err == nil || one.Renamed(session) != "" {
 			t.Errorf("after a rejected rename: got %q, want none", one.Renamed(session))
 		}
 		for _, what := range []string{"rename", "repetition, without the session"} {
@@ -380,7 +380,7 @@ func TestSession_Renamed(t *testing.T) {
 				token = old
 			}
 			ctx, session := one.within(t, token)
-			if _, err := one.RenameUser(ctx, id, "countess"); err != nil || one.Renamed(session) != id {
+			if _, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("countess")}); err != nil || one.Renamed(session) != id {
 				t.Errorf("%s: %q, %v", what, one.Renamed(session), err)
 			}
 			token = session.Token()

@@ -187,7 +187,7 @@ func TestSession_AfterSplit(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, after := one.within(t, before.Token())
-		if _, err := one.RenameUser(ctx, id, "countess"); err != nil {
+		if _, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("countess")}); err != nil {
 			t.Fatal(err)
 		}
 		for _, ranges := range []string{"are unknown", "are known again"} {

@@ -54,7 +54,7 @@ func TestProvision(t *testing.T) {
 		if err := w.Provision(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := w.User(t.Context(), u.ID); err != nil || got == nil {
+		if got, err := w.User(t.Context(), u.UserID); err != nil || got == nil {
 			t.Fatalf("got %v, %v", got, err)
 		}
 	})

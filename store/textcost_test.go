@@ -38,7 +38,7 @@ func TestText_Costs(t *testing.T) {
 			if alone {
 				p.ID = blog.LongID(p.ID)
 			}
-			text := blog.NewText(p.ID, ada.ID, content)
+			text := blog.NewText(p.ID, ada.UserID, content)
 			item := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: p.ID, Post: *p}
 			if item.Content = content; alone {
 				item.Content, item.TextDigest = (&blog.Post{Content: content}).Excerpt(markdown.Show), text.Digest
@@ -70,7 +70,7 @@ func TestText_Costs(t *testing.T) {
 						_, _ = s.Post(t.Context(), p.ID)
 						waittest.Advance(1)
 						s.readUserOf(t, ada)
-						ru := ruOf(t, func(ctx context.Context) error { _, _, err := s.LikePost(ctx, ada.ID, p.ID); return err })
+						ru := ruOf(t, func(ctx context.Context) error { _, _, err := s.LikePost(ctx, ada.UserID, p.ID); return err })
 						like[alone], read[alone] = ru, 0
 						for range reads {
 							one := ruOf(t, func(ctx context.Context) error {
@@ -99,7 +99,7 @@ func TestText_Costs(t *testing.T) {
 
 func (r *cachedStore) readUserOf(t testing.TB, u *blog.User) {
 	t.Helper()
-	if _, err := r.Users(t.Context(), []string{u.ID}); err != nil {
+	if _, err := r.Users(t.Context(), []string{u.UserID}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -23,10 +23,10 @@ import (
 // addPosts imports a user with posts between two dates, at equal intervals, the oldest first.
 func addPosts(w *world, name string, n int, from, to time.Time, tags func(i int) []string) (*blog.User, []*blog.Post) {
 	w.T.Helper()
-	u := &blog.User{ID: blog.UserID("test", name), Username: name, CreatedAt: blog.NewDate(from), Revision: 1}
+	u := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", name), Username: name}, CreatedAt: blog.NewDate(from), Revision: 1}
 	var posts []*blog.Post
 	for i := range n {
-		posts = append(posts, &blog.Post{ID: fmt.Sprintf("%s-%05d", name, i), AuthorID: u.ID, AuthorUsername: name, Title: fmt.Sprint("post ", i),
+		posts = append(posts, &blog.Post{ID: fmt.Sprintf("%s-%05d", name, i), Byline: blog.Byline{UserID: u.UserID, Username: name}, Title: fmt.Sprint("post ", i),
 			Content: "text", Tags: tags(i), CreatedAt: blog.NewDate(from.Add(to.Sub(from) / time.Duration(n) * time.Duration(i))), Version: 1, Revision: 1})
 	}
 	threads := iter.Seq[store.Thread](func(yield func(store.Thread) bool) {
@@ -95,7 +95,7 @@ func byDate(w *world, u *blog.User, tag string) map[string]listOfPosts {
 	return map[string]listOfPosts{
 		"feed": w.Feed,
 		"user": func(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
-			return w.UserPosts(ctx, u.ID, p)
+			return w.UserPosts(ctx, u.UserID, p)
 		},
 		"tag": func(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
 			t, err := w.Tag(ctx, tag)
@@ -198,10 +198,10 @@ func TestTimelines_Paging(t *testing.T) {
 					edited, untagged, deleted := posts[mine-7], posts[mine-8], posts[mine-4]
 					churned[untagged.ID], churned[deleted.ID] = true, true
 					wg.Go(func() {
-						_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "new", Content: "new", Tags: []string{"go"}})
-						_, err2 := w.EditPost(t.Context(), ada.ID, edited.ID, store.PostEdit{Title: new("edited")})
-						_, err3 := w.EditPost(t.Context(), ada.ID, untagged.ID, store.PostEdit{Tags: &[]string{"other"}})
-						err4 := w.DeletePost(t.Context(), ada.ID, deleted.ID)
+						_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "new", Content: "new", Tags: []string{"go"}})
+						_, err2 := w.EditPost(t.Context(), ada.UserID, edited.ID, store.PostEdit{Title: new("edited")})
+						_, err3 := w.EditPost(t.Context(), ada.UserID, untagged.ID, store.PostEdit{Tags: &[]string{"other"}})
+						err4 := w.DeletePost(t.Context(), ada.UserID, deleted.ID)
 						for _, err := range []error{err, err2, err3, err4} {
 							if err != nil {
 								t.Error(err)
@@ -255,7 +255,7 @@ func TestTimelines_Refill(t *testing.T) {
 		waittest.Until(t, w.CaughtUp)
 		stop()
 		for i := range 60 {
-			if err := w.DeletePost(t.Context(), ada.ID, posts[n-1-i].ID); err != nil {
+			if err := w.DeletePost(t.Context(), ada.UserID, posts[n-1-i].ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -295,7 +295,7 @@ func TestTimelines_DeletedUser(t *testing.T) {
 	ada, _ := addPosts(w, "ada", n, storetest.Epoch().Add(-80*24*time.Hour), storetest.Epoch(), func(i int) []string {
 		return []string{fmt.Sprint("tag-", i%20), "grösse"}
 	})
-	if _, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: grace.ID, Title: "stays", Content: "stays", Tags: []string{"tag-1"}}); err != nil {
+	if _, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: grace.UserID, Title: "stays", Content: "stays", Tags: []string{"tag-1"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.Start()
@@ -307,12 +307,12 @@ func TestTimelines_DeletedUser(t *testing.T) {
 		}
 		return err
 	})
-	if err := w.DeleteUser(t.Context(), ada.ID, "ada"); err != nil {
+	if err := w.DeleteUser(t.Context(), ada.UserID, "ada"); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Until(t, func() error {
 		w.Clock.Millis.Add(time.Minute.Milliseconds()) // the second pass
-		if left := mentioning(w.World, ada.ID); len(left) > 0 {
+		if left := mentioning(w.World, ada.UserID); len(left) > 0 {
 			return fmt.Errorf("%d items are left", len(left))
 		}
 		return nil
@@ -324,7 +324,7 @@ func TestTimelines_DeletedUser(t *testing.T) {
 		}
 		return err
 	})
-	for _, trace := range []string{ada.ID, "tag-0", "tag-19", "grösse", ".gr_", `"all.2025-12"`} {
+	for _, trace := range []string{ada.UserID, "tag-0", "tag-19", "grösse", ".gr_", `"all.2025-12"`} {
 		for container := range mentioning(w.World, trace) {
 			t.Errorf("%s is left in %s", trace, container)
 		}
@@ -338,7 +338,7 @@ func TestTags_Edits(t *testing.T) {
 	ada := w.AddUser("ada")
 	w.Start()
 	create := func(tags ...string) (*blog.Post, error) {
-		return w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c", Tags: tags, Key: "key"})
+		return w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", Tags: tags, Key: "key"})
 	}
 	p, err := create("Go", "go", "Größe")
 	if err != nil || strings.Join(p.Tags, " ") != "go grösse" {
@@ -376,7 +376,7 @@ func TestTags_Edits(t *testing.T) {
 	}
 	edit := func(version int32, tags ...string) {
 		t.Helper()
-		edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Tags: &tags})
+		edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Tags: &tags})
 		if err != nil || edited.Version != version || !slices.Equal(edited.Tags, tags) {
 			t.Fatal(edited, err)
 		}
@@ -394,10 +394,10 @@ func TestTags_Edits(t *testing.T) {
 			t.Errorf("%s: %+v", list, posts)
 		}
 	}
-	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Tags: &[]string{}, Version: new(int32(2))}); blog.CodeOf(err) != blog.Conflict {
+	if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Tags: &[]string{}, Version: new(int32(2))}); blog.CodeOf(err) != blog.Conflict {
 		t.Errorf("an edit of an older version: %v", err)
 	}
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 		t.Fatal(err)
 	}
 	tagged("grösse")
@@ -419,10 +419,10 @@ func TestTimelines_OutdatedEntries(t *testing.T) {
 		return []string{"go"}
 	})
 	for i := range 2 {
-		if _, err := w.EditPost(t.Context(), ada.ID, posts[11-2*i].ID, store.PostEdit{Tags: &[]string{"rust"}}); err != nil {
+		if _, err := w.EditPost(t.Context(), ada.UserID, posts[11-2*i].ID, store.PostEdit{Tags: &[]string{"rust"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.DeletePost(t.Context(), ada.ID, posts[10-2*i].ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, posts[10-2*i].ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -458,7 +458,7 @@ func TestTimelines_EarlierVersion(t *testing.T) {
 		t.Errorf("before the rebuild the feed has %d posts, want %d", len(feed), blog.FeedServed)
 	}
 	for i := range 60 {
-		if err := w.DeletePost(t.Context(), ada.ID, posts[n-1-i].ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, posts[n-1-i].ID); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -64,7 +64,7 @@ func marked(t *testing.T, item any) (text string, values map[string]string) {
 func TestTombstones_KeepNothingElse(t *testing.T) {
 	for name, remove := range map[string]func(w *world, author *blog.User, p *blog.Post, c *blog.Comment) error{
 		"comment": func(w *world, author *blog.User, p *blog.Post, c *blog.Comment) error {
-			_, err := w.DeleteComment(t.Context(), author.ID, p.ID, c.ID)
+			_, err := w.DeleteComment(t.Context(), author.UserID, p.ID, c.ID)
 			return err
 		},
 		"comment by a moderator": func(w *world, _ *blog.User, p *blog.Post, c *blog.Comment) error {
@@ -72,7 +72,7 @@ func TestTombstones_KeepNothingElse(t *testing.T) {
 			return err
 		},
 		"post": func(w *world, author *blog.User, p *blog.Post, _ *blog.Comment) error {
-			return w.DeletePost(t.Context(), author.ID, p.ID)
+			return w.DeletePost(t.Context(), author.UserID, p.ID)
 		},
 		"post by a moderator": func(w *world, _ *blog.User, p *blog.Post, _ *blog.Comment) error {
 			return w.RemovePost(t.Context(), p.ID)
@@ -98,9 +98,9 @@ func TestTombstones_KeepNothingElse(t *testing.T) {
 				post, _ := blog.NewPostItem(p)
 				summary := p.Summary()
 				fill("posts", p.ID, post)
-				fill("posts", p.ID, *blog.NewText(p.ID, ada.ID, "text"))
+				fill("posts", p.ID, *blog.NewText(p.ID, ada.UserID, "text"))
 				fill("posts", p.ID, comment)
-				fill("users", ada.ID, summary)
+				fill("users", ada.UserID, summary)
 				summary.Type = blog.FeedPartitionKeys(1)[0]
 				fill("feed", summary.Type, summary)
 			}

@@ -91,7 +91,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
 	item := blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: n.ID, InputDigest: inputDigest(n.Key, n.Key, n.Username),
-		User: blog.User{ID: n.ID, Username: n.Username, CreatedAt: s.now(), Revision: 1}}
+		User: blog.User{Byline: blog.Byline{UserID: n.ID, Username: n.Username}, CreatedAt: s.now(), Revision: 1}}
 	// Check first, because a name must not be reserved for an existing user.
 	existing, err := s.existingUser(ctx, op, item)
 	if existing != nil || err != nil {
@@ -128,8 +128,8 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 
 // undoCreate deletes a user that was just created and lost the name, and returns Conflict.
 func (s *Store) undoCreate(ctx context.Context, op string, u *blog.User) error {
-	defer s.authors.drop(u.ID)
-	key := stored.Key(u.ID, u.ID)
+	defer s.authors.drop(u.UserID)
+	key := stored.Key(u.UserID, u.UserID)
 	r, err := s.users.Read(ctx, key)
 	if err != nil {
 		return stored.Error(op, err)
@@ -152,16 +152,16 @@ func (s *Store) undoCreate(ctx context.Context, op string, u *blog.User) error {
 // existingUser returns the user of an earlier attempt with the same idempotency key, nil if there is no
 // user, and Conflict if the user was created otherwise or is being deleted.
 func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem) (*blog.User, error) {
-	raw, err := stored.Read(ctx, op, s.users, stored.Key(item.ID, item.ID))
-	if raw == nil && err == nil && s.deletions.Hides(item.ID, item.CreatedAt) {
-		err = s.beingDeleted(op, item.ID, "")
+	raw, err := stored.Read(ctx, op, s.users, stored.Key(item.UserID, item.UserID))
+	if raw == nil && err == nil && s.deletions.Hides(item.UserID, item.CreatedAt) {
+		err = s.beingDeleted(op, item.UserID, "")
 	}
 	if raw == nil || err != nil {
 		return nil, err
 	}
 	have, ok, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
-	if err == nil && have.Type == blog.TypeUser && (have.Deleted || s.deletions.Hides(have.ID, have.CreatedAt)) {
-		return nil, s.beingDeleted(op, have.ID, have.DeletedAt)
+	if err == nil && have.Type == blog.TypeUser && (have.Deleted || s.deletions.Hides(have.UserID, have.CreatedAt)) {
+		return nil, s.beingDeleted(op, have.UserID, have.DeletedAt)
 	}
 	if !ok {
 		return nil, err
@@ -172,14 +172,65 @@ func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem)
 	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "you already have a user; rename it with updateUser"}
 }
 
-// RenameUser gives a user another name: it reserves the name, changes the user, and releases
-// the old name. The projections rename everything the user wrote. NotFound if the user does
-// not exist, Conflict (Field is "username") if the name is taken, Throttled after username.MaxRenames
-// renames. A repetition changes nothing, and is never throttled.
-func (s *Store) RenameUser(ctx context.Context, userID, name string) (*blog.User, error) {
-	const op = "rename user"
+// UserEdit is a change of a user.
+type UserEdit struct {
+	Username    *string // nil: unchanged
+	DisplayName Optional
+	AvatarURL   Optional
+	Bio         Optional
+}
+
+// Optional is a change of an optional text. The zero value changes nothing.
+type Optional struct {
+	Set   bool
+	Value *string // nil: removes the text
+}
+
+func (o Optional) applyTo(text *string) {
+	if !o.Set {
+		return
+	}
+	*text = ""
+	if o.Value != nil {
+		*text = *o.Value
+	}
+}
+
+// Validate returns an Error for each invalid field, joined.
+func (e UserEdit) Validate() error {
+	const op = "update user"
+	var errs []error
+	check := func(check func(op, text string) error, text *string) {
+		if text != nil {
+			errs = append(errs, check(op, *text))
+		}
+	}
+	check(username.Check, e.Username)
+	check(checkDisplayName, e.DisplayName.Value)
+	check(checkAvatarURL, e.AvatarURL.Value)
+	check(checkBio, e.Bio.Value)
+	return errors.Join(errs...)
+}
+
+// of returns the user as it is after the edit.
+func (e UserEdit) of(u blog.User) blog.User {
+	if e.Username != nil {
+		u.Username = *e.Username
+	}
+	e.DisplayName.applyTo(&u.DisplayName)
+	e.AvatarURL.applyTo(&u.AvatarURL)
+	e.Bio.applyTo(&u.Bio)
+	return u
+}
+
+// UpdateUser changes a user. For another name it reserves that, changes the user, and releases the old name. If the byline
+// changes, the projections bring everything the user wrote up to date. NotFound if the user does not exist, Conflict (Field
+// is "username") if the name is taken, Throttled after username.MaxChanges changes of the byline. A repetition changes
+// nothing, and is never throttled.
+func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blog.User, error) {
+	const op = "update user"
 	ctx = s.account.Begin(ctx, C1)
-	if err := username.Check(op, name); err != nil {
+	if err := e.Validate(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
@@ -191,29 +242,43 @@ func (s *Store) RenameUser(ctx context.Context, userID, name string) (*blog.User
 		if err != nil {
 			return nil, err
 		}
-		if u == nil || s.deletions.Hides(u.ID, u.CreatedAt) {
+		if u == nil || s.deletions.Hides(u.UserID, u.CreatedAt) {
 			return nil, noUser(op)
 		}
-		if u.Username == name {
+		to := e.of(u.User)
+		if to == u.User {
 			s.noteRename(session, userID)
 			s.authors.put(&u.User)
 			return &u.User, nil
 		}
-		if err := s.reserved.Check(op, name); err != nil {
+		if err := s.checkChange(op, u, to); err != nil {
 			return nil, err
 		}
-		if wait := s.names.Wait(u, s.o.RenameCooldown); wait > 0 {
-			return nil, &blog.Error{Code: blog.Throttled, Op: op, RetryAfter: wait,
-				Message: "you have changed your name three times; try again later"}
-		}
-		renamed, err := s.names.Rename(ctx, op, u, name, func() { s.noteRename(session, userID) })
+		changed, err := s.names.Change(ctx, op, u, to, func() { s.noteRename(session, userID) })
 		s.authors.drop(userID)
-		s.authors.put(renamed)
-		if renamed != nil || err != nil {
-			return renamed, err
+		s.authors.put(changed)
+		if changed != nil || err != nil {
+			return changed, err
 		}
 	}
-	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is renaming the user; try again"}
+	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the user; try again"}
+}
+
+// checkChange refuses a reserved username, and too many changes of the byline.
+func (s *Store) checkChange(op string, u *blog.UserItem, to blog.User) error {
+	if to.Byline == u.Byline {
+		return nil
+	}
+	if to.Username != u.Username {
+		if err := s.reserved.Check(op, to.Username); err != nil {
+			return err
+		}
+	}
+	if wait := s.names.Wait(u, s.o.RenameCooldown); wait > 0 {
+		return &blog.Error{Code: blog.Throttled, Op: op, RetryAfter: wait,
+			Message: "you have changed your name or picture three times; try again later"}
+	}
+	return nil
 }
 
 // Empty reports whether there are no users. It queries all partitions: call it when a process starts, never

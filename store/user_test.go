@@ -29,7 +29,7 @@ func TestCreateUser(t *testing.T) {
 	}{
 		{"name taken", store.NewUser{ID: id("x"), Username: "ada"}, blog.Conflict, "username"},
 		{"name taken in another case", store.NewUser{ID: id("x"), Username: "ADA"}, blog.Conflict, "username"},
-		{"second user of a subject", store.NewUser{ID: ada.ID, Username: "other"}, blog.Conflict, ""},
+		{"second user of a subject", store.NewUser{ID: ada.UserID, Username: "other"}, blog.Conflict, ""},
 		{"name too short", store.NewUser{ID: id("x"), Username: "ab"}, blog.Invalid, "username"},
 		{"name too long", store.NewUser{ID: id("x"), Username: strings.Repeat("a", 31)}, blog.Invalid, "username"},
 		{"name with a look-alike", store.NewUser{ID: id("x"), Username: "аda"}, blog.Invalid, "username"},
@@ -39,7 +39,7 @@ func TestCreateUser(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := w.CreateUser(t.Context(), c.in)
 			storetest.WantCode(t, err, c.code, c.field)
-			if c.in.ID != ada.ID {
+			if c.in.ID != ada.UserID {
 				if u, err := w.User(t.Context(), c.in.ID); u != nil || err != nil {
 					t.Fatalf("a rejected user was written: %v, %v", u, err)
 				}
@@ -111,7 +111,7 @@ func TestUserByUsername(t *testing.T) {
 	ada := w.AddUser("Ada")
 	for name, want := range map[string]*blog.User{"ada": ada, "ADA": ada, "unknown": nil, "": nil, "no such/name": nil} {
 		got, err := w.UserByUsername(t.Context(), name)
-		if err != nil || (got == nil) != (want == nil) || got != nil && got.ID != want.ID {
+		if err != nil || (got == nil) != (want == nil) || got != nil && got.UserID != want.UserID {
 			t.Errorf("%q: got %v, %v", name, got, err)
 		}
 	}
@@ -120,30 +120,30 @@ func TestUserByUsername(t *testing.T) {
 func TestRenameUser(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	_, err := w.RenameUser(t.Context(), grace.ID, "Ada")
+	_, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("Ada")})
 	storetest.WantCode(t, err, blog.Conflict, "username")
-	_, err = w.RenameUser(t.Context(), grace.ID, "a b")
+	_, err = w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("a b")})
 	storetest.WantCode(t, err, blog.Invalid, "username")
-	_, err = w.RenameUser(t.Context(), blog.UserID("test", "unknown"), "unknown")
+	_, err = w.UpdateUser(t.Context(), blog.UserID("test", "unknown"), store.UserEdit{Username: new("unknown")})
 	storetest.WantCode(t, err, blog.NotFound, "")
 
-	u, err := w.RenameUser(t.Context(), ada.ID, "Countess")
+	u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")})
 	if err != nil || u.Username != "Countess" || u.Revision != 2 {
 		t.Fatalf("got %v, %v", u, err)
 	}
-	if u, err = w.UserByUsername(t.Context(), "countess"); err != nil || u == nil || u.ID != ada.ID {
+	if u, err = w.UserByUsername(t.Context(), "countess"); err != nil || u == nil || u.UserID != ada.UserID {
 		t.Fatalf("by the new name: %v, %v", u, err)
 	}
-	if u, err = w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.ID != ada.ID || u.Username != "Countess" {
+	if u, err = w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.UserID != ada.UserID || u.Username != "Countess" {
 		t.Fatalf("by the old name: %v, %v", u, err)
 	}
-	if u, err = w.RenameUser(t.Context(), grace.ID, "GRACE"); err != nil || u.Username != "GRACE" {
+	if u, err = w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("GRACE")}); err != nil || u.Username != "GRACE" {
 		t.Fatalf("only the case changes: %v, %v", u, err)
 	}
-	if u, err = w.UserByUsername(t.Context(), "Grace"); err != nil || u == nil || u.ID != grace.ID {
+	if u, err = w.UserByUsername(t.Context(), "Grace"); err != nil || u == nil || u.UserID != grace.UserID {
 		t.Fatalf("after a change of case: %v, %v", u, err)
 	}
-	if same, err := w.RenameUser(t.Context(), grace.ID, "GRACE"); err != nil || same.Revision != u.Revision {
+	if same, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("GRACE")}); err != nil || same.Revision != u.Revision {
 		t.Fatalf("the same name again: %v, %v", same, err)
 	}
 }
@@ -155,7 +155,7 @@ func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
 	ada := w.AddUser("ada")
 	for _, name := range []string{"Ada", "ADA", "countess"} {
 		for range 2 {
-			if _, err := w.RenameUser(t.Context(), ada.ID, name); err != nil {
+			if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new(name)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -163,7 +163,7 @@ func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
 	}
 	reserved := w.Reservations()
 	for range 5 {
-		_, err := w.RenameUser(t.Context(), ada.ID, "lovelace")
+		_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")})
 		storetest.WantCode(t, err, blog.Throttled, "")
 		var refused *blog.Error
 		if errors.As(err, &refused); refused == nil || refused.RetryAfter.Round(time.Second) != 21*time.Hour {
@@ -173,21 +173,21 @@ func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
 	if diff := cmp.Diff(reserved, w.Reservations()); diff != "" {
 		t.Errorf("a throttled rename has reserved a name: %s", diff)
 	}
-	if u, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil || u.Revision != 4 {
+	if u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil || u.Revision != 4 {
 		t.Errorf("a repetition: %+v, %v", u, err)
 	}
 	w.Clock.Millis.Add((21 * time.Hour).Milliseconds())
-	if u, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil || u.Revision != 5 {
+	if u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}); err != nil || u.Revision != 5 {
 		t.Errorf("after a day: %+v, %v", u, err)
 	}
-	_, err := w.RenameUser(t.Context(), ada.ID, "countess")
+	_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")})
 	storetest.WantCode(t, err, blog.Throttled, "")
 }
 
 func TestUsers(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	ids := []string{grace.ID, "absent", ada.ID, grace.ID, "not/an id"}
+	ids := []string{grace.UserID, "absent", ada.UserID, grace.UserID, "not/an id"}
 	got, err := w.Users(t.Context(), ids)
 	if err != nil {
 		t.Fatal(err)

@@ -152,5 +152,5 @@ func (s *Store) UserIDOf(ctx context.Context, name string) (string, error) {
 	if err != nil || username.Key(owner.Username) != k && !r.Kept(s.o.Clock()) {
 		return "", err // reserved for a create or rename that has not ended
 	}
-	return owner.ID, nil
+	return owner.UserID, nil
 }

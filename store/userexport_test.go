@@ -100,25 +100,25 @@ func TestExport_AllItems(t *testing.T) {
 		}
 		stop := w.Start()
 		notes, gone, theirs := w.AddPost(ada, "Notes <&> \u2028"), w.AddPost(ada, "Deleted"), w.AddPost(grace, "Compilers")
-		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Long", Content: strings.Repeat("text ", 2_000)})
+		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "Long", Content: strings.Repeat("text ", 2_000)})
 		must(err)
 		w.AddComment(ada, notes, "mine on mine")
 		w.AddComment(ada, theirs, "mine on theirs")
 		w.AddComment(grace, notes, "theirs on mine")
 		w.AddLike(ada, theirs)
 		w.AddLike(grace, notes)
-		must(w.DeletePost(t.Context(), ada.ID, gone.ID))
-		_, err = w.DeleteComment(t.Context(), ada.ID, theirs.ID, w.AddComment(ada, theirs, "deleted").ID)
+		must(w.DeletePost(t.Context(), ada.UserID, gone.ID))
+		_, err = w.DeleteComment(t.Context(), ada.UserID, theirs.ID, w.AddComment(ada, theirs, "deleted").ID)
 		must(err)
-		_, err = w.RenameUser(t.Context(), ada.ID, "Countess")
+		_, err = w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")})
 		must(err)
 		waittest.Until(t, w.CaughtUp)
-		stop()                                                                                                                                    // possibly before the job of the rename has ended
-		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q}`, ada.ID)) // of a crashed rename
-		w.Upsert("leases", "test."+ada.ID, fmt.Sprintf(`{"id":"test.%s","kind":"test","subject":%[1]q}`, ada.ID))
+		stop()                                                                                                                                        // possibly before the job of the rename has ended
+		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q}`, ada.UserID)) // of a crashed rename
+		w.Upsert("leases", "test."+ada.UserID, fmt.Sprintf(`{"id":"test.%s","kind":"test","subject":%[1]q}`, ada.UserID))
 
-		got, positions := export(t, w.Store, ada.ID, "")
-		want := mentioning(w, ada.ID)
+		got, positions := export(t, w.Store, ada.UserID, "")
+		want := mentioning(w, ada.UserID)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-stored +exported):\n%s", diff)
 		}
@@ -155,13 +155,13 @@ func TestExport_AllItems(t *testing.T) {
 // importComments imports a blog of grace in which ada has written n comments on each of two posts.
 func importComments(t testing.TB, s *store.Store, ada string, n int) (posts []*blog.Post) {
 	t.Helper()
-	grace := &blog.User{ID: blog.UserID("test", "grace"), Username: "grace", CreatedAt: blog.NewDate(storetest.Epoch()), Revision: 1}
+	grace := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "grace"), Username: "grace"}, CreatedAt: blog.NewDate(storetest.Epoch()), Revision: 1}
 	err := s.Import(t.Context(), grace, func(yield func(store.Thread) bool) {
 		for i := range 2 {
-			p := &blog.Post{ID: fmt.Sprint("post", i), AuthorID: grace.ID, AuthorUsername: "grace", Title: "Compilers", Content: "x", CommentCount: int32(n), CreatedAt: grace.CreatedAt, Version: 1, Revision: 1}
+			p := &blog.Post{ID: fmt.Sprint("post", i), Byline: blog.Byline{UserID: grace.UserID, Username: "grace"}, Title: "Compilers", Content: "x", CommentCount: int32(n), CreatedAt: grace.CreatedAt, Version: 1, Revision: 1}
 			thread := store.Thread{Post: p}
 			for j := range n {
-				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprintf("comment%d-%d", i, j), PostID: p.ID, AuthorID: ada, AuthorUsername: "ada", Content: "x", CreatedAt: grace.CreatedAt})
+				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprintf("comment%d-%d", i, j), PostID: p.ID, Byline: blog.Byline{UserID: ada, Username: "ada"}, Content: "x", CreatedAt: grace.CreatedAt})
 			}
 			if posts = append(posts, p); !yield(thread) {
 				return
@@ -191,23 +191,23 @@ func TestExport_ChangingUser(t *testing.T) {
 		must(nil, writer.Provision(t.Context()))
 		ada, err := writer.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
 		must(nil, err)
-		posts := importComments(t, writer.Store, ada.ID, n)
+		posts := importComments(t, writer.Store, ada.UserID, n)
 		waittest.Advance(2 * lag)
 
-		must(writer.RenameUser(t.Context(), ada.ID, "Countess"))
-		if id, err := exporter.UserIDOf(t.Context(), "ada"); id != ada.ID || err != nil {
+		must(writer.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}))
+		if id, err := exporter.UserIDOf(t.Context(), "ada"); id != ada.UserID || err != nil {
 			t.Errorf("before the replicas have the new name: %q, %v", id, err)
 		}
 		waittest.Advance(2 * lag)
 		for _, name := range []string{"countess", "ADA"} {
-			if id, err := exporter.UserIDOf(t.Context(), name); id != ada.ID || err != nil {
+			if id, err := exporter.UserIDOf(t.Context(), name); id != ada.UserID || err != nil {
 				t.Errorf("%s: %q, %v", name, id, err)
 			}
 		}
 
 		exported, touched, position, pages := map[string]int{}, map[string]bool{}, "", 0
 		for position != "end" {
-			for page, err := range exporter.Export(t.Context(), ada.ID, position) {
+			for page, err := range exporter.Export(t.Context(), ada.UserID, position) {
 				must(nil, err)
 				for _, raw := range page.Items {
 					var item struct{ ID, PostID string }
@@ -226,12 +226,12 @@ func TestExport_ChangingUser(t *testing.T) {
 					break
 				}
 				id := fmt.Sprintf("comment%d-%d", i, 10*pages)
-				must(writer.EditComment(t.Context(), ada.ID, p.ID, id, fmt.Sprint("edited ", pages)))
+				must(writer.EditComment(t.Context(), ada.UserID, p.ID, id, fmt.Sprint("edited ", pages)))
 				touched[id] = true
 				id = fmt.Sprintf("comment%d-%d", i, 10*pages+7)
-				must(writer.DeleteComment(t.Context(), ada.ID, p.ID, id))
+				must(writer.DeleteComment(t.Context(), ada.UserID, p.ID, id))
 				touched[id] = true
-				_, _, err := writer.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "new"})
+				_, _, err := writer.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "new"})
 				must(nil, err)
 			}
 			waittest.Advance(lag / 2)
@@ -261,20 +261,20 @@ func TestExport_Positions(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := storetest.New(t)
 		ada := w.AddUser("ada")
-		importComments(t, w.Store, ada.ID, 250)
-		whole, positions := export(t, w.Store, ada.ID, "")
+		importComments(t, w.Store, ada.UserID, 250)
+		whole, positions := export(t, w.Store, ada.UserID, "")
 		if len(positions) < 8 || len(whole) != 502 {
 			t.Fatalf("%d pages, %d items", len(positions), len(whole))
 		}
 		before, i := exported{}, 0
-		for page, err := range w.Export(t.Context(), ada.ID, "") {
+		for page, err := range w.Export(t.Context(), ada.UserID, "") {
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, item := range page.Items {
 				before.add(page.Container, item)
 			}
-			rest, _ := export(t, w.Store, ada.ID, page.Position)
+			rest, _ := export(t, w.Store, ada.UserID, page.Position)
 			for item, n := range before {
 				rest[item] += n
 			}
@@ -289,12 +289,12 @@ func TestExport_Positions(t *testing.T) {
 			}
 		}
 		for name, c := range map[string]struct{ user, position string }{
-			"unknown part":          {ada.ID, "unknown"},
-			"unknown part, token":   {ada.ID, "unknown:" + posts},
-			"changed token":         {ada.ID, posts + "x"},
-			"token of another part": {ada.ID, "feed" + strings.TrimPrefix(posts, "posts")},
+			"unknown part":          {ada.UserID, "unknown"},
+			"unknown part, token":   {ada.UserID, "unknown:" + posts},
+			"changed token":         {ada.UserID, posts + "x"},
+			"token of another part": {ada.UserID, "feed" + strings.TrimPrefix(posts, "posts")},
 			"another user":          {blog.UserID("test", "grace"), posts},
-			"beyond the end":        {ada.ID, "end:"},
+			"beyond the end":        {ada.UserID, "end:"},
 		} {
 			for page, err := range w.Export(t.Context(), c.user, c.position) {
 				if len(page.Items) > 0 {
@@ -329,7 +329,7 @@ func TestExport_Background(t *testing.T) {
 			return nil
 		})
 		id, err := w.UserIDOf(t.Context(), "ada")
-		if err != nil || id != ada.ID {
+		if err != nil || id != ada.UserID {
 			t.Fatal(id, err)
 		}
 		if all, _ := export(t, w.Store, id, ""); len(all) != 2 || requests < 4*7 {
@@ -343,7 +343,7 @@ func TestUserIDOf_NotAUser(t *testing.T) {
 	w := storetest.New(t)
 	w.AddUser("ada")
 	deleted := w.AddUser("deleted")
-	w.Corrupt("users", deleted.ID, deleted.ID, "/deleted", true)
+	w.Corrupt("users", deleted.UserID, deleted.UserID, "/deleted", true)
 	w.Upsert("users", "username:crashed", `{"id":"username:crashed","userId":"username:crashed","type":"username","ownerId":"unknown"}`)
 	ids := map[string]string{}
 	for _, name := range []string{"grace", "crashed", "", "o'neil", "deleted"} {
@@ -353,7 +353,7 @@ func TestUserIDOf_NotAUser(t *testing.T) {
 		}
 		ids[name] = id
 	}
-	if diff := cmp.Diff(map[string]string{"grace": "", "crashed": "", "": "", "o'neil": "", "deleted": deleted.ID}, ids); diff != "" {
+	if diff := cmp.Diff(map[string]string{"grace": "", "crashed": "", "": "", "o'neil": "", "deleted": deleted.UserID}, ids); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

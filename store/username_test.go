@@ -23,7 +23,7 @@ func TestReservation_MalformedOwner(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		w.Corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
+		w.Corrupt("users", ada.UserID, ada.UserID, "/creationDate", "yesterday")
 		w.Clock.Millis.Add(time.Hour.Milliseconds())
 		w.Start()
 		waittest.Until(t, func() error {
@@ -35,8 +35,8 @@ func TestReservation_MalformedOwner(t *testing.T) {
 			}
 			return errors.Join(err, errors.New("the sweep has not run"))
 		})
-		if got := w.Reservations()["ada"]; got != ada.ID {
-			t.Errorf("the name is reserved for %q, want %q", got, ada.ID)
+		if got := w.Reservations()["ada"]; got != ada.UserID {
+			t.Errorf("the name is reserved for %q, want %q", got, ada.UserID)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestReleasedUsername(t *testing.T) {
 	setup := func(t *testing.T) (w *world, ada, grace *blog.User) {
 		w = newWorldWithOneClock(t)
 		ada, grace = w.AddUser("ada"), w.AddUser("grace")
-		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 			t.Fatal(err)
 		}
 		return w, ada, grace
@@ -99,7 +99,7 @@ func TestReleasedUsername(t *testing.T) {
 		switch u, err := w.UserByUsername(w.T.Context(), name); {
 		case err != nil:
 			w.T.Fatal(err)
-		case u == nil && id != "", u != nil && (u.ID != id || u.Username != username):
+		case u == nil && id != "", u != nil && (u.UserID != id || u.Username != username):
 			w.T.Errorf("user %s: got %+v, want %q %q", name, u, id, username)
 		}
 	}
@@ -107,51 +107,51 @@ func TestReleasedUsername(t *testing.T) {
 		t.Run(fmt.Sprint("kept for its user after ", after), func(t *testing.T) {
 			w, ada, grace := setup(t)
 			w.Clock.Millis.Add(after.Milliseconds())
-			_, err := w.RenameUser(t.Context(), grace.ID, "ADA")
+			_, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("ADA")})
 			storetest.WantCode(t, err, blog.Conflict, "username")
 			_, err = w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "ada"})
 			storetest.WantCode(t, err, blog.Conflict, "username")
-			find(w, "Ada", ada.ID, "countess")
-			find(w, "countess", ada.ID, "countess")
+			find(w, "Ada", ada.UserID, "countess")
+			find(w, "countess", ada.UserID, "countess")
 
-			if _, err := w.RenameUser(t.Context(), ada.ID, "Ada"); err != nil {
+			if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Ada")}); err != nil {
 				t.Fatal(err)
 			}
-			find(w, "ada", ada.ID, "Ada")
-			find(w, "countess", ada.ID, "Ada")
-			want := map[string]string{"ada": ada.ID, "countess": ada.ID + storetest.Released, "grace": grace.ID}
+			find(w, "ada", ada.UserID, "Ada")
+			find(w, "countess", ada.UserID, "Ada")
+			want := map[string]string{"ada": ada.UserID, "countess": ada.UserID + storetest.Released, "grace": grace.UserID}
 			if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 				t.Error(diff)
 			}
 			w.Clock.Millis.Add(2 * kept.Milliseconds())
-			find(w, "ada", ada.ID, "Ada")
+			find(w, "ada", ada.UserID, "Ada")
 			find(w, "countess", "", "")
 		})
 	}
 	t.Run("free after 30 days", func(t *testing.T) {
 		w, ada, grace := setup(t)
 		w.Clock.Millis.Add(kept.Milliseconds())
-		if diff := cmp.Diff(map[string]string{"countess": ada.ID, "grace": grace.ID}, w.Reservations()); diff != "" {
+		if diff := cmp.Diff(map[string]string{"countess": ada.UserID, "grace": grace.UserID}, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
 		find(w, "ada", "", "")
-		if _, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("ada")}); err != nil {
 			t.Fatal(err)
 		}
-		find(w, "ada", grace.ID, "ada")
+		find(w, "ada", grace.UserID, "ada")
 	})
 	t.Run("free after 30 days without TTL", func(t *testing.T) {
 		w := newWorld(t) // its engine's clock is fixed
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
-		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 			t.Fatal(err)
 		}
 		w.Clock.Millis.Add(kept.Milliseconds())
 		find(w, "ada", "", "")
-		if _, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("ada")}); err != nil {
 			t.Fatal(err)
 		}
-		find(w, "ada", grace.ID, "ada")
+		find(w, "ada", grace.UserID, "ada")
 	})
 	t.Run("interrupted rename back -> still kept", func(t *testing.T) {
 		w, ada, grace := setup(t)
@@ -161,44 +161,44 @@ func TestReleasedUsername(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := w.RenameUser(t.Context(), ada.ID, "ada")
+		_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("ada")})
 		storetest.WantCode(t, err, blog.Unavailable, "")
 		w.Wire.Intercept(nil)
-		find(w, "ada", ada.ID, "countess")
+		find(w, "ada", ada.UserID, "countess")
 		w.Clock.Millis.Add(61_000)
 		w.Start()
 		waittest.Until(t, func() error {
-			want := map[string]string{"ada": ada.ID + storetest.Released, "countess": ada.ID, "grace": grace.ID}
+			want := map[string]string{"ada": ada.UserID + storetest.Released, "countess": ada.UserID, "grace": grace.UserID}
 			return errorOf(cmp.Diff(want, w.Reservations()))
 		})
-		_, err = w.RenameUser(t.Context(), grace.ID, "ada")
+		_, err = w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("ada")})
 		storetest.WantCode(t, err, blog.Conflict, "username")
 	})
 	t.Run("sixth released name -> first is free", func(t *testing.T) {
 		w, ada, grace := setup(t)
 		for i := range 5 {
-			if _, err := w.RenameUser(t.Context(), ada.ID, fmt.Sprint("name-", i)); err != nil {
+			if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new(fmt.Sprint("name-", i))}); err != nil {
 				t.Fatal(err)
 			}
 			w.Clock.Millis.Add((24 * time.Hour).Milliseconds())
 		}
-		want := map[string]string{"countess": ada.ID + storetest.Released, "name-0": ada.ID + storetest.Released, "name-1": ada.ID + storetest.Released, "name-2": ada.ID + storetest.Released,
-			"name-3": ada.ID + storetest.Released, "name-4": ada.ID, "grace": grace.ID}
+		want := map[string]string{"countess": ada.UserID + storetest.Released, "name-0": ada.UserID + storetest.Released, "name-1": ada.UserID + storetest.Released, "name-2": ada.UserID + storetest.Released,
+			"name-3": ada.UserID + storetest.Released, "name-4": ada.UserID, "grace": grace.UserID}
 		if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("ada")}); err != nil {
 			t.Error(err)
 		}
-		_, err := w.RenameUser(t.Context(), grace.ID, "countess")
+		_, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("countess")})
 		storetest.WantCode(t, err, blog.Conflict, "username")
 
 		// A name that is taken back is no longer among the released ones, and frees no other.
-		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
 		delete(want, "countess")
-		maps.Copy(want, map[string]string{"countess": ada.ID, "name-4": ada.ID + storetest.Released, "ada": grace.ID, "grace": grace.ID + storetest.Released})
+		maps.Copy(want, map[string]string{"countess": ada.UserID, "name-4": ada.UserID + storetest.Released, "ada": grace.UserID, "grace": grace.UserID + storetest.Released})
 		if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
@@ -227,9 +227,9 @@ func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 		id := "username:" + name
 		w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":%q,"creationDate":%q%s}`, id, id, owner, blog.NewDate(storetest.Epoch()), more))
 	}
-	item("ada", ada.ID, `,"leaving":true,"ttl":1000`)
-	item("crashed", grace.ID, `,"leaving":true`)
-	item("former", grace.ID, `,"leaving":true,"ttl":1000`)
+	item("ada", ada.UserID, `,"leaving":true,"ttl":1000`)
+	item("crashed", grace.UserID, `,"leaving":true`)
+	item("former", grace.UserID, `,"leaving":true,"ttl":1000`)
 	w.Clock.Millis.Add(time.Hour.Milliseconds())
 	var got []string
 	found := w.Differences(0)
@@ -237,8 +237,8 @@ func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s: %s instead of %s", d.Partition, d.Have, d.Want))
 	}
 	if diff := cmp.Diff([]string{
-		fmt.Sprintf("username:ada: %s, released instead of %[1]s", ada.ID),
-		fmt.Sprintf("username:crashed: %s instead of %[1]s, released", grace.ID),
+		fmt.Sprintf("username:ada: %s, released instead of %[1]s", ada.UserID),
+		fmt.Sprintf("username:crashed: %s instead of %[1]s, released", grace.UserID),
 	}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -247,7 +247,7 @@ func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := map[string]string{"ada": ada.ID, "grace": grace.ID, "crashed": grace.ID + storetest.Released, "former": grace.ID + storetest.Released}
+	want := map[string]string{"ada": ada.UserID, "grace": grace.UserID, "crashed": grace.UserID + storetest.Released, "former": grace.UserID + storetest.Released}
 	if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}

@@ -35,7 +35,7 @@ func TestReservation_AgeByAccountClock(t *testing.T) {
 				}
 				return nil
 			})
-			_, err = wrong.RenameUser(t.Context(), ada.ID, "wanted")
+			_, err = wrong.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")})
 			storetest.WantCode(t, err, blog.Unavailable, "")
 			w.Wire.Intercept(nil)
 			in := store.NewUser{ID: blog.UserID("test", "grace"), Username: "wanted"}
@@ -66,7 +66,7 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 				}
 				w.Wire.Intercept(nil)
 				w.Clock.Millis.Add(61_000)
-				if _, err := w.RenameUser(t.Context(), grace.ID, "wanted"); err != nil {
+				if _, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("wanted")}); err != nil {
 					t.Error(err)
 				}
 				return nil
@@ -80,12 +80,12 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 			})
 			var err error
 			if what == "rename" {
-				_, err = w.RenameUser(t.Context(), ada.ID, "Wanted")
+				_, err = w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Wanted")})
 			} else {
 				_, err = w.CreateUser(t.Context(), store.NewUser{ID: id, Username: "Wanted"})
 			}
 			storetest.WantCode(t, err, blog.Conflict, "username")
-			for id, want := range map[string]string{ada.ID: "ada", grace.ID: "wanted", id: ""} {
+			for id, want := range map[string]string{ada.UserID: "ada", grace.UserID: "wanted", id: ""} {
 				have := ""
 				if u, err := w.User(t.Context(), id); err != nil {
 					t.Fatal(err)
@@ -96,17 +96,17 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 					t.Errorf("got username %q, want %q", have, want)
 				}
 			}
-			if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil || u.ID != grace.ID {
+			if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil || u.UserID != grace.UserID {
 				t.Errorf("by name: %v, %v", u, err)
 			}
-			if u, err := w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.ID != ada.ID {
+			if u, err := w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.UserID != ada.UserID {
 				t.Errorf("by the previous name: %v, %v", u, err)
 			}
 			_, _, err = w.LikePost(t.Context(), id, "post")
 			storetest.WantCode(t, err, blog.Forbidden, "")
 			if what == "rename" { // the attempt does not count as a rename
 				for _, name := range []string{"one", "two", "three"} {
-					if _, err := w.RenameUser(t.Context(), ada.ID, name); err != nil {
+					if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new(name)}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -221,7 +221,7 @@ func raceForName(t *testing.T, o emulator.Options) {
 					t.Fatal(err)
 				}
 				operation = func(ctx context.Context) error {
-					_, err := s.RenameUser(ctx, id, "Wanted")
+					_, err := s.UpdateUser(ctx, id, store.UserEdit{Username: new("Wanted")})
 					return err
 				}
 			}

@@ -63,14 +63,14 @@ func TestSweep_NameInUse(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+		_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")})
 		storetest.WantCode(t, err, blog.Unavailable, "")
 		w.Wire.Intercept(nil)
 		w.Clock.Millis.Add(61_000)
 		var taken atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && taken.CompareAndSwap(false, true) {
-				if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+				if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -85,7 +85,7 @@ func TestSweep_NameInUse(t *testing.T) {
 		})
 		w.Clock.Millis.Add(61_000)
 		waittest.Until(t, func() error {
-			if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
+			if diff := cmp.Diff(map[string]string{"ada": ada.UserID + storetest.Released, "wanted": ada.UserID}, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
 			return nil
@@ -128,14 +128,14 @@ func TestSweep_DuringRename(t *testing.T) {
 				if what == "create" {
 					_, err = w.CreateUser(t.Context(), store.NewUser{ID: newID, Username: "wanted"})
 				} else {
-					_, err = w.RenameUser(t.Context(), ada.ID, "wanted")
+					_, err = w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")})
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
 				w.Wire.Intercept(nil)
 				w.Clock.Millis.Add(61_000)
-				ids := map[string]string{"ada": ada.ID, "new": newID}
+				ids := map[string]string{"ada": ada.UserID, "new": newID}
 				expected := map[string]string{}
 				for name, owner := range want {
 					owner, suffix, _ := strings.Cut(owner, ",")
@@ -145,7 +145,7 @@ func TestSweep_DuringRename(t *testing.T) {
 					}
 				}
 				poke := w.AddUser("poke") // once the sweep has removed this name, it has handled the others
-				w.Remove("users", poke.ID, poke.ID)
+				w.Remove("users", poke.UserID, poke.UserID)
 				w.Clock.Millis.Add(61_000)
 				waittest.Until(t, func() error {
 					if diff := cmp.Diff(expected, w.Reservations()); diff != "" {
@@ -171,16 +171,16 @@ func TestRenameUser_SweptNameIsReservedAgain(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")}); err != nil {
 			t.Fatal(err)
 		}
-		if owner := w.Reservations()["wanted"]; owner != ada.ID {
-			t.Fatalf("the name is reserved for %q, want %q", owner, ada.ID)
+		if owner := w.Reservations()["wanted"]; owner != ada.UserID {
+			t.Fatalf("the name is reserved for %q, want %q", owner, ada.UserID)
 		}
 		w.Remove("users", "username:wanted", "username:wanted")
 		defer w.Start()()
 		waittest.Until(t, func() error {
-			if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
+			if diff := cmp.Diff(map[string]string{"ada": ada.UserID + storetest.Released, "wanted": ada.UserID}, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
 			return nil
@@ -200,7 +200,7 @@ func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+		_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")})
 		storetest.WantCode(t, err, blog.Unavailable, "")
 		w.Clock.Millis.Add(61_000)
 		var held, swept atomic.Bool
@@ -211,8 +211,8 @@ func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
 		})
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && held.CompareAndSwap(false, true) {
-				w.Corrupt("users", ada.ID, ada.ID, "/username", "wanted") // the delayed write of the rename
-				storetest.Pass(time.Second)                               // the projections handle it while the name is reserved
+				w.Corrupt("users", ada.UserID, ada.UserID, "/username", "wanted") // the delayed write of the rename
+				storetest.Pass(time.Second)                                       // the projections handle it while the name is reserved
 			}
 			return nil
 		})
@@ -221,7 +221,7 @@ func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
 			if !swept.Load() || w.CaughtUp() != nil {
 				return errors.New("not swept")
 			}
-			if got := w.Reservations()["wanted"]; got != ada.ID {
+			if got := w.Reservations()["wanted"]; got != ada.UserID {
 				return fmt.Errorf("the name is reserved for %q", got)
 			}
 			return nil

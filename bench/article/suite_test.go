@@ -99,17 +99,17 @@ func TestModels_SameResults(t *testing.T) {
 	var results [][]any
 	for _, m := range s.models {
 		for _, err := range []error{
-			m.createUser(ctx, &blog.User{ID: "new", Username: "new"}),
-			m.createComment(ctx, &blog.Comment{ID: "comment", PostID: thread.Post.ID, AuthorID: "new", AuthorUsername: "new", Content: "!", CreatedAt: blog.NewDate(measuredAt)}),
-			m.like(ctx, &blog.Like{PostID: thread.Post.ID, UserID: "new", Username: "new", CreatedAt: blog.NewDate(measuredAt)}),
+			m.createUser(ctx, &blog.User{Byline: blog.Byline{UserID: "new", Username: "new"}}),
+			m.createComment(ctx, &blog.Comment{ID: "comment", PostID: thread.Post.ID, Byline: blog.Byline{UserID: "new", Username: "new"}, Content: "!", CreatedAt: blog.NewDate(measuredAt)}),
+			m.like(ctx, &blog.Like{PostID: thread.Post.ID, Byline: blog.Byline{UserID: "new", Username: "new"}, CreatedAt: blog.NewDate(measuredAt)}),
 		} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		u, err1 := m.user(ctx, user.ID)
+		u, err1 := m.user(ctx, user.UserID)
 		p, err2 := m.post(ctx, thread.Post.ID)
-		posts, err3 := m.userPosts(ctx, user.ID)
+		posts, err3 := m.userPosts(ctx, user.UserID)
 		comments, err4 := m.comments(ctx, thread.Post.ID)
 		likes, err5 := m.likes(ctx, thread.Post.ID)
 		feed, err6 := m.feed(ctx)
@@ -185,7 +185,7 @@ func TestRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.models[0].user(t.Context(), s.blog.User(0).ID); !hasStatus(err, 404) {
+	if _, err := s.models[0].user(t.Context(), s.blog.User(0).UserID); !hasStatus(err, 404) {
 		t.Errorf("after Remove: %v", err)
 	}
 }

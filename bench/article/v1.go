@@ -64,7 +64,7 @@ func (m *v1) Import(ctx context.Context, u *blog.User, threads iter.Seq[store.Th
 }
 
 func (m *v1) load(ctx context.Context, u *blog.User, threads iter.Seq[store.Thread], itemsOf func(store.Thread) []item) error {
-	_, err := m.users.ReadItem(ctx, key(u.ID), u.ID, nil)
+	_, err := m.users.ReadItem(ctx, key(u.UserID), u.UserID, nil)
 	if err == nil || !hasStatus(err, http.StatusNotFound) {
 		return err
 	}
@@ -88,7 +88,7 @@ func (m *v1) load(ctx context.Context, u *blog.User, threads iter.Seq[store.Thre
 func (m *v1) ImportFeed(context.Context, []*blog.Post) error { return nil }
 
 func (m *v1) createUser(ctx context.Context, u *blog.User) error {
-	_, err := m.users.CreateItem(ctx, key(u.ID), encode(userItem{u.ID, u.Username}), nil)
+	_, err := m.users.CreateItem(ctx, key(u.UserID), encode(userItem{u.UserID, u.Username}), nil)
 	return err
 }
 
@@ -99,7 +99,7 @@ func (m *v1) user(ctx context.Context, id string) (*blog.User, error) {
 	}
 	var u userItem
 	err = json.Unmarshal(r.Value, &u)
-	return &blog.User{ID: u.ID, Username: u.Username}, err
+	return &blog.User{Byline: blog.Byline{UserID: u.ID, Username: u.Username}}, err
 }
 
 // create creates an item in the partition of its post.
@@ -140,7 +140,7 @@ const parallel = 8
 
 // complete looks up the counts of posts and their authors' names.
 func (m *v1) complete(ctx context.Context, posts []*blog.Post) error {
-	if err := addNames(ctx, m, posts, func(p *blog.Post) (string, *string) { return p.AuthorID, &p.AuthorUsername }); err != nil {
+	if err := addNames(ctx, m, posts, func(p *blog.Post) (string, *string) { return p.UserID, &p.Username }); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -214,7 +214,7 @@ func (m *v1) comments(ctx context.Context, postID string) ([]*blog.Comment, erro
 	if err != nil {
 		return nil, err
 	}
-	return comments, addNames(ctx, m, comments, func(c *blog.Comment) (string, *string) { return c.AuthorID, &c.AuthorUsername })
+	return comments, addNames(ctx, m, comments, func(c *blog.Comment) (string, *string) { return c.UserID, &c.Username })
 }
 
 const queryUnderPost = "SELECT * FROM c WHERE c.postId = @id AND c.type = @type ORDER BY c.creationDate DESC"
@@ -223,7 +223,7 @@ func (m *v1) commentItems(ctx context.Context, postID string) ([]*blog.Comment, 
 	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID), param("@type", typeComment))
 	var comments []*blog.Comment
 	for _, i := range items {
-		comments = append(comments, &blog.Comment{ID: i.ID, PostID: i.PostID, AuthorID: i.UserID, AuthorUsername: i.Username, Content: i.Content, CreatedAt: i.CreatedAt})
+		comments = append(comments, &blog.Comment{ID: i.ID, PostID: i.PostID, Byline: blog.Byline{UserID: i.UserID, Username: i.Username}, Content: i.Content, CreatedAt: i.CreatedAt})
 	}
 	return comments, err
 }
@@ -240,7 +240,7 @@ func (m *v1) likeItems(ctx context.Context, postID string) ([]*blog.Like, error)
 	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID), param("@type", typeLike))
 	var likes []*blog.Like
 	for _, i := range items {
-		likes = append(likes, &blog.Like{PostID: i.PostID, UserID: i.UserID, Username: i.Username, CreatedAt: i.CreatedAt})
+		likes = append(likes, &blog.Like{PostID: i.PostID, Byline: blog.Byline{UserID: i.UserID, Username: i.Username}, CreatedAt: i.CreatedAt})
 	}
 	return likes, err
 }

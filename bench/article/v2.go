@@ -18,7 +18,7 @@ import (
 type v2 struct{ *v1 }
 
 func countedPostItem(p *blog.Post) item {
-	i := postItem(p).named(p.AuthorUsername)
+	i := postItem(p).named(p.Username)
 	i.CommentCount, i.LikeCount = &p.CommentCount, &p.LikeCount
 	return i
 }
@@ -27,7 +27,7 @@ func (m *v2) Import(ctx context.Context, u *blog.User, threads iter.Seq[store.Th
 	return m.load(ctx, u, threads, func(t store.Thread) []item {
 		items := []item{countedPostItem(t.Post)}
 		for _, c := range t.Comments {
-			items = append(items, commentItem(c).named(c.AuthorUsername))
+			items = append(items, commentItem(c).named(c.Username))
 		}
 		for _, l := range t.Likes {
 			items = append(items, likeItem(l).named(l.Username))
@@ -47,7 +47,7 @@ func (m *v2) userPosts(ctx context.Context, userID string) ([]*blog.Post, error)
 }
 
 func (m *v2) createComment(ctx context.Context, c *blog.Comment) error {
-	return m.createCounted(ctx, "/commentCount", commentItem(c).named(c.AuthorUsername))
+	return m.createCounted(ctx, "/commentCount", commentItem(c).named(c.Username))
 }
 
 func (m *v2) comments(ctx context.Context, postID string) ([]*blog.Comment, error) {

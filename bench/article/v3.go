@@ -24,7 +24,7 @@ func newV3(account *cosmos.Account, database string) (*v3, error) {
 func (m *v3) provision(ctx context.Context) error { return m.Provision(ctx) }
 func (m *v3) begin(context.Context) error         { return nil }
 func (m *v3) createUser(ctx context.Context, u *blog.User) error {
-	_, err := m.CreateUser(ctx, store.NewUser{ID: u.ID, Username: u.Username})
+	_, err := m.CreateUser(ctx, store.NewUser{ID: u.UserID, Username: u.Username})
 	return err
 }
 
@@ -33,7 +33,7 @@ func (m *v3) user(ctx context.Context, id string) (*blog.User, error) {
 }
 
 func (m *v3) createPost(ctx context.Context, p *blog.Post) error {
-	_, err := m.CreatePost(ctx, store.NewPost{AuthorID: p.AuthorID, Title: p.Title, Content: p.Content})
+	_, err := m.CreatePost(ctx, store.NewPost{AuthorID: p.UserID, Title: p.Title, Content: p.Content})
 	return err
 }
 
@@ -46,7 +46,7 @@ func (m *v3) userPosts(ctx context.Context, userID string) ([]*blog.Post, error)
 }
 
 func (m *v3) createComment(ctx context.Context, c *blog.Comment) error {
-	_, _, err := m.CreateComment(ctx, store.NewComment{AuthorID: c.AuthorID, PostID: c.PostID, Content: c.Content})
+	_, _, err := m.CreateComment(ctx, store.NewComment{AuthorID: c.UserID, PostID: c.PostID, Content: c.Content})
 	return err
 }
 

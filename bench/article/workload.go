@@ -28,12 +28,12 @@ func (s *Suite) workload(n int, other *workload) *workload {
 	total, drawn := s.blog.TotalPosts(), map[[2]int]bool{}
 	for i := range n {
 		name := fmt.Sprintf("bench-%s-%d", run, i)
-		w.users = append(w.users, &blog.User{ID: name, Username: name, CreatedAt: blog.NewDate(measuredAt), Revision: 1})
+		w.users = append(w.users, &blog.User{Byline: blog.Byline{UserID: name, Username: name}, CreatedAt: blog.NewDate(measuredAt), Revision: 1})
 		author := random.IntN(s.blog.Authors)
 		for other != nil && s.blog.PostCount(author) != other.wrote[i] {
 			author = random.IntN(s.blog.Authors)
 		}
-		w.authors, w.wrote = append(w.authors, s.blog.User(author).ID), append(w.wrote, s.blog.PostCount(author))
+		w.authors, w.wrote = append(w.authors, s.blog.User(author).UserID), append(w.wrote, s.blog.PostCount(author))
 		if len(drawn) == total {
 			clear(drawn)
 		}
@@ -56,19 +56,19 @@ func (w *workload) run(ctx context.Context, id string, m model, i int) (err erro
 	case "Q1":
 		_, err = m.user(ctx, author)
 	case "C2":
-		return m.createPost(ctx, &blog.Post{ID: uuid.NewString(), AuthorID: user.ID, AuthorUsername: user.Username,
+		return m.createPost(ctx, &blog.Post{ID: uuid.NewString(), Byline: user.Byline,
 			Title: post.Title, Content: post.Content, CreatedAt: now, Version: 1, Revision: 1})
 	case "Q2":
 		_, err = m.post(ctx, post.ID)
 	case "Q3":
 		_, err = m.userPosts(ctx, author)
 	case "C3":
-		return m.createComment(ctx, &blog.Comment{ID: uuid.NewString(), PostID: post.ID, AuthorID: user.ID, AuthorUsername: user.Username,
+		return m.createComment(ctx, &blog.Comment{ID: uuid.NewString(), PostID: post.ID, Byline: user.Byline,
 			Content: post.Title, CreatedAt: now})
 	case "Q4":
 		_, err = m.comments(ctx, post.ID)
 	case "C4":
-		return m.like(ctx, &blog.Like{PostID: post.ID, UserID: user.ID, Username: user.Username, CreatedAt: now})
+		return m.like(ctx, &blog.Like{PostID: post.ID, Byline: user.Byline, CreatedAt: now})
 	case "Q5":
 		_, err = m.likes(ctx, post.ID)
 	case "Q6":

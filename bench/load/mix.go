@@ -61,7 +61,7 @@ func onPost(query string) func(*worker) ([]byte, string) {
 func onAuthor(query string) func(*worker) ([]byte, string) {
 	return func(w *worker) ([]byte, string) {
 		user, _ := w.popularPost()
-		return request(query, map[string]any{"id": globalid.ID{Kind: globalid.User, Key: w.run.Blog.User(user).ID}.String()}), ""
+		return request(query, map[string]any{"id": globalid.ID{Kind: globalid.User, Key: w.run.Blog.User(user).UserID}.String()}), ""
 	}
 }
 

@@ -85,6 +85,12 @@ var Table = map[string]map[string]Field{
 			Price:  Price{Each: 2.3},
 			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
+		"displayName": {MaxBytes: 60 * TextBytes},
+		"avatarUrl":   {MaxBytes: 500},
+		"bio": {
+			Price: Price{Batch: &Users, Keys: PerSummary}, MaxBytes: 500 * TextBytes,
+			Access: Access{store.ManyUsers, []Request{{cosmos.KindReadMany, "users", Object}}},
+		},
 		"createdAt": {
 			Price:  Price{Batch: &Users, Keys: PerSummary},
 			Access: Access{store.ManyUsers, []Request{{cosmos.KindReadMany, "users", Object}}},

@@ -235,11 +235,14 @@ type ComplexityRoot struct {
 	}
 
 	User struct {
-		CreatedAt func(childComplexity int) int
-		ID        func(childComplexity int) int
-		PostCount func(childComplexity int) int
-		Posts     func(childComplexity int, first *int32, after *string) int
-		Username  func(childComplexity int) int
+		AvatarURL   func(childComplexity int) int
+		Bio         func(childComplexity int) int
+		CreatedAt   func(childComplexity int) int
+		DisplayName func(childComplexity int) int
+		ID          func(childComplexity int) int
+		PostCount   func(childComplexity int) int
+		Posts       func(childComplexity int, first *int32, after *string) int
+		Username    func(childComplexity int) int
 	}
 }
 
@@ -327,6 +330,7 @@ type TagResolver interface {
 type UserResolver interface {
 	ID(ctx context.Context, obj *names.User) (string, error)
 
+	Bio(ctx context.Context, obj *names.User) (*string, error)
 	CreatedAt(ctx context.Context, obj *names.User) (*blog.Date, error)
 	PostCount(ctx context.Context, obj *names.User) (*int32, error)
 	Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
@@ -1136,12 +1140,30 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpdateUserPayload.User(childComplexity), true
 
+	case "User.avatarUrl":
+		if e.ComplexityRoot.User.AvatarURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.AvatarURL(childComplexity), true
+	case "User.bio":
+		if e.ComplexityRoot.User.Bio == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Bio(childComplexity), true
 	case "User.createdAt":
 		if e.ComplexityRoot.User.CreatedAt == nil {
 			break
 		}
 
 		return e.ComplexityRoot.User.CreatedAt(childComplexity), true
+	case "User.displayName":
+		if e.ComplexityRoot.User.DisplayName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.DisplayName(childComplexity), true
 	case "User.id":
 		if e.ComplexityRoot.User.ID == nil {
 			break
@@ -1389,11 +1411,12 @@ type Mutation {
   ): CreateUserPayload
 
   """
-  Renames the signed-in user. This response, and later requests with its ` + "`" + `Byline-Session` + "`" + `, show the new username everywhere;
-  for other clients the copies on posts, comments and likes follow within moments. The old username, and up to four before
-  it, are reserved for 30 days: only the same user can take them again, and ` + "`" + `userByUsername` + "`" + ` still finds the user by them. A
-  username that belongs to another user, or is reserved for one, is refused with ` + "`" + `CONFLICT` + "`" + `. A user can change their
-  username, or its case, three times in 24 hours; more changes are refused with ` + "`" + `THROTTLED` + "`" + `.
+  Changes the username, the display name, the avatar or the biography of the signed-in user. This response, and later
+  requests with its ` + "`" + `Byline-Session` + "`" + `, show the new ones everywhere; for other clients the copies on posts, comments and
+  likes follow within moments. An old username, and up to four before it, are reserved for 30 days: only the same user can
+  take them again, and ` + "`" + `userByUsername` + "`" + ` still finds the user by them. A username that belongs to another user, or is
+  reserved for one, is refused with ` + "`" + `CONFLICT` + "`" + `. A user can change their username, or its case, display name and avatar
+  three times in 24 hours; more changes are refused with ` + "`" + `THROTTLED` + "`" + `. The biography can always be changed.
   """
   updateUser(
     "The changes."
@@ -1514,6 +1537,12 @@ type User implements Node {
   """
   # eslint-disable-next-line @graphql-eslint/no-typename-prefix -- username is one word
   username: String!
+  "The name to show, 1 to 60 characters: the username, unless the user has chosen another. It need not be unique."
+  displayName: String!
+  "The address of a picture: an ` + "`" + `https` + "`" + ` URL, or a path of this server that begins with ` + "`" + `/` + "`" + `; null if the user has none."
+  avatarUrl: String
+  "What the user says about themselves, at most 500 characters, as plain text; null if nothing, and, with an error, if it could not be read. It costs what ` + "`" + `createdAt` + "`" + ` does."
+  bio: String
   "When the user was created; null, with an error, if it could not be read. Posts, comments and likes have no copy of it: selecting it there costs one batched read."
   createdAt: DateTime
   "The number of the user's posts; null, with an error, if it could not be read. It is counted when it is selected: one query for each user."
@@ -1546,7 +1575,7 @@ type Post implements Node {
   code blocks the class ` + "`" + `language-…` + "`" + `. It costs what ` + "`" + `content` + "`" + ` does.
   """
   contentHtml: String
-  "The author. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` are stored with the post and cost nothing."
+  "The author. ` + "`" + `id` + "`" + `, ` + "`" + `username` + "`" + `, ` + "`" + `displayName` + "`" + ` and ` + "`" + `avatarUrl` + "`" + ` are stored with the post and cost nothing."
   author: User!
   "The number of comments."
   commentCount: Int!
@@ -1607,7 +1636,7 @@ type Comment implements Node {
   id: ID!
   "The post; null once it is deleted. Costs one batched read."
   post: Post
-  "The author. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` are stored with the comment and cost nothing."
+  "The author. ` + "`" + `id` + "`" + `, ` + "`" + `username` + "`" + `, ` + "`" + `displayName` + "`" + ` and ` + "`" + `avatarUrl` + "`" + ` are stored with the comment and cost nothing."
   author: User!
   "The text, 1 to 10,000 characters, as Markdown."
   content: String!
@@ -1629,7 +1658,7 @@ type Like implements Node {
   id: ID!
   "The liked post; null once it is deleted. Costs one batched read."
   post: Post
-  "The user. ` + "`" + `id` + "`" + ` and ` + "`" + `username` + "`" + ` are stored with the like and cost nothing."
+  "The user. ` + "`" + `id` + "`" + `, ` + "`" + `username` + "`" + `, ` + "`" + `displayName` + "`" + ` and ` + "`" + `avatarUrl` + "`" + ` are stored with the like and cost nothing."
   user: User!
   "When the post was liked."
   createdAt: DateTime!
@@ -1724,7 +1753,13 @@ type CreateUserPayload {
 "Changes to the signed-in user."
 input UpdateUserInput {
   "The new username: 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique case-insensitively."
-  username: String!
+  username: String
+  "The new display name, 1 to 60 characters, no control characters; null for the username."
+  displayName: String
+  "The new avatar: an ` + "`" + `https` + "`" + ` URL of at most 500 characters, or a path of this server, which begins with a single ` + "`" + `/` + "`" + `; null for none."
+  avatarUrl: String
+  "The new biography, 1 to 500 characters; of the control characters only newline and tab. Null for none."
+  bio: String
 }
 
 "The updated user."
@@ -2252,6 +2287,12 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_id(ctx, field)
 	case "username":
 		return ec.fieldContext_User_username(ctx, field)
+	case "displayName":
+		return ec.fieldContext_User_displayName(ctx, field)
+	case "avatarUrl":
+		return ec.fieldContext_User_avatarUrl(ctx, field)
+	case "bio":
+		return ec.fieldContext_User_bio(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_User_createdAt(ctx, field)
 	case "postCount":
@@ -6267,8 +6308,8 @@ func (ec *executionContext) _User_username(ctx context.Context, field graphql.Co
 			return obj.Username(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v names.Name) graphql.Marshaler {
-			return ec.marshalNString2bylineᚋgraphᚋnamesᚐName(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v names.Text) graphql.Marshaler {
+			return ec.marshalNString2bylineᚋgraphᚋnamesᚐText(ctx, selections, v)
 		},
 		true,
 		true,
@@ -6276,6 +6317,75 @@ func (ec *executionContext) _User_username(ctx context.Context, field graphql.Co
 }
 func (ec *executionContext) fieldContext_User_username(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("User", field, true, false, "String")
+}
+
+func (ec *executionContext) _User_displayName(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_displayName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DisplayName(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v names.Text) graphql.Marshaler {
+			return ec.marshalNString2bylineᚋgraphᚋnamesᚐText(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_User_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, true, false, "String")
+}
+
+func (ec *executionContext) _User_avatarUrl(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_avatarUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AvatarURL(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v names.Text) graphql.Marshaler {
+			return ec.marshalOString2bylineᚋgraphᚋnamesᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_avatarUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, true, false, "String")
+}
+
+func (ec *executionContext) _User_bio(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_bio(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.User().Bio(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_bio(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("User", field, true, true, "String")
 }
 
 func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
@@ -7956,7 +8066,7 @@ func (ec *executionContext) unmarshalInputUpdateUserInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"username"}
+	fieldsInOrder := [...]string{"username", "displayName", "avatarUrl", "bio"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -7965,11 +8075,32 @@ func (ec *executionContext) unmarshalInputUpdateUserInput(ctx context.Context, o
 		switch k {
 		case "username":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("username"))
-			data, err := ec.unmarshalNString2string(ctx, v)
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
 			if err != nil {
 				return it, err
 			}
-			it.Username = data
+			it.Username = graphql.OmittableOf(data)
+		case "displayName":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("displayName"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DisplayName = graphql.OmittableOf(data)
+		case "avatarUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("avatarUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AvatarURL = graphql.OmittableOf(data)
+		case "bio":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bio"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Bio = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -9400,6 +9531,22 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "displayName":
+			out.Values[i] = ec._User_displayName(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "avatarUrl":
+			out.Values[i] = ec._User_avatarUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "bio":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_bio(ctx, field, obj)
+				})
 		case "createdAt":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,
@@ -10087,13 +10234,13 @@ func (ec *executionContext) marshalNPostEdge2ᚖbylineᚋgraphᚋmodelᚐPostEdg
 	return ec._PostEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNString2bylineᚋgraphᚋnamesᚐName(ctx context.Context, v any) (names.Name, error) {
-	var res names.Name
+func (ec *executionContext) unmarshalNString2bylineᚋgraphᚋnamesᚐText(ctx context.Context, v any) (names.Text, error) {
+	var res names.Text
 	err := res.UnmarshalGQL(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNString2bylineᚋgraphᚋnamesᚐName(ctx context.Context, sel ast.SelectionSet, v names.Name) graphql.Marshaler {
+func (ec *executionContext) marshalNString2bylineᚋgraphᚋnamesᚐText(ctx context.Context, sel ast.SelectionSet, v names.Text) graphql.Marshaler {
 	return v
 }
 
@@ -10513,6 +10660,16 @@ func (ec *executionContext) marshalOSortOrder2ᚖbylineᚋstoreᚐOrder(ctx cont
 	_ = ctx
 	res := graphql.MarshalString(string(*v))
 	return res
+}
+
+func (ec *executionContext) unmarshalOString2bylineᚋgraphᚋnamesᚐText(ctx context.Context, v any) (names.Text, error) {
+	var res names.Text
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOString2bylineᚋgraphᚋnamesᚐText(ctx context.Context, sel ast.SelectionSet, v names.Text) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {

@@ -231,7 +231,13 @@ type UpdatePostPayload struct {
 // Changes to the signed-in user.
 type UpdateUserInput struct {
 	// The new username: 3 to 30 of `A-Z a-z 0-9 _ -`, unique case-insensitively.
-	Username string `json:"username"`
+	Username graphql.Omittable[*string] `json:"username,omitzero"`
+	// The new display name, 1 to 60 characters, no control characters; null for the username.
+	DisplayName graphql.Omittable[*string] `json:"displayName,omitzero"`
+	// The new avatar: an `https` URL of at most 500 characters, or a path of this server, which begins with a single `/`; null for none.
+	AvatarURL graphql.Omittable[*string] `json:"avatarUrl,omitzero"`
+	// The new biography, 1 to 500 characters; of the control characters only newline and tab. Null for none.
+	Bio graphql.Omittable[*string] `json:"bio,omitzero"`
 }
 
 // The updated user.

@@ -19,7 +19,7 @@ func BenchmarkShow(b *testing.B) {
 			for b.Loop() {
 				n := New("", nil)
 				for i := range ids {
-					n.Show(ids[i%users], "ada")
+					n.Show(blog.Byline{UserID: ids[i%users], Username: "ada"})
 				}
 				if n.Settle() {
 					b.Fatal("changed")

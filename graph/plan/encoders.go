@@ -136,19 +136,22 @@ func permissionField[T any](mutation string, author func(T) string) func(*compil
 	}
 }
 
-var bylineFields = encoders[blog.Byline]{
-	"id":       idField(func(b blog.Byline) globalid.ID { return globalid.OfUser(b.ID) }),
-	"username": nameField(func(b blog.Byline) blog.Byline { return b }),
-}
+var bylineFields = withByline(func(b blog.Byline) blog.Byline { return b }, encoders[blog.Byline]{})
 
-// nameField encodes a username.
-func nameField[T any](of func(T) blog.Byline) func(*compiler, graphql.CollectedField) encoder[T] {
-	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, d *planData, v T) []byte {
-			b := of(v)
-			return d.text(dst, d.names.Show(b.ID, b.Username))
+// withByline adds the fields of a user that are read from the byline.
+func withByline[T any](of func(T) blog.Byline, known encoders[T]) encoders[T] {
+	known["id"] = idField(func(v T) globalid.ID { return globalid.OfUser(of(v).UserID) })
+	for name, text := range names.Fields {
+		known[name] = func(*compiler, graphql.CollectedField) encoder[T] {
+			return func(dst []byte, d *planData, v T) []byte {
+				if s := text(d.names.Show(of(v))); s != nil {
+					return d.text(dst, *s)
+				}
+				return append(dst, "null"...)
+			}
 		}
 	}
+	return known
 }
 
 func userField[T any](of func(T) blog.Byline) func(*compiler, graphql.CollectedField) encoder[T] {
@@ -163,17 +166,24 @@ func objectField[T, V any](typeName string, known encoders[V], of func(T) V) fun
 	}
 }
 
-var userFields = encoders[*names.User]{
-	"id":        idField(func(u *names.User) globalid.ID { return globalid.OfUser(u.ID) }),
-	"username":  nameField(func(u *names.User) blog.Byline { return u.Byline() }),
+var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline }, encoders[*names.User]{
+	"bio":       nullableTextField(func(u *names.User) *string { return textOrNull(u.Bio) }),
 	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
 	"posts": listField("Post", postFields, func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
-		return s.UserPosts(ctx, u.ID, p)
+		return s.UserPosts(ctx, u.UserID, p)
 	}, nil),
+})
+
+// textOrNull returns nil for "".
+func textOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
-func authorOfPost(p *blog.Post) string       { return p.AuthorID }
-func authorOfComment(c *blog.Comment) string { return c.AuthorID }
+func authorOfPost(p *blog.Post) string       { return p.UserID }
+func authorOfComment(c *blog.Comment) string { return c.UserID }
 
 var postFields = encoders[*blog.Post]{
 	"id":    idField(func(p *blog.Post) globalid.ID { return globalid.OfPost(p.ID) }),
@@ -204,7 +214,7 @@ var postFields = encoders[*blog.Post]{
 			return d.html(dst, p.Content)
 		}
 	},
-	"author":       userField(func(p *blog.Post) blog.Byline { return blog.Byline{ID: p.AuthorID, Username: p.AuthorUsername} }),
+	"author":       userField(func(p *blog.Post) blog.Byline { return p.Byline }),
 	"commentCount": intField(func(p *blog.Post) int32 { return p.CommentCount }),
 	"likeCount":    intField(func(p *blog.Post) int32 { return p.LikeCount }),
 	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
@@ -241,7 +251,7 @@ var tagFields = encoders[*store.Tag]{
 
 var commentFields = encoders[*blog.Comment]{
 	"id":      idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
-	"author":  userField(func(c *blog.Comment) blog.Byline { return blog.Byline{ID: c.AuthorID, Username: c.AuthorUsername} }),
+	"author":  userField(func(c *blog.Comment) blog.Byline { return c.Byline }),
 	"content": textField(func(c *blog.Comment) string { return c.Content }),
 	"contentHtml": func(*compiler, graphql.CollectedField) encoder[*blog.Comment] {
 		return func(dst []byte, d *planData, c *blog.Comment) []byte { return d.html(dst, c.Content) }
@@ -254,7 +264,7 @@ var commentFields = encoders[*blog.Comment]{
 
 var likeFields = encoders[*blog.Like]{
 	"id":        idField(func(l *blog.Like) globalid.ID { return globalid.OfLike(l.PostID, l.UserID) }),
-	"user":      userField(func(l *blog.Like) blog.Byline { return blog.Byline{ID: l.UserID, Username: l.Username} }),
+	"user":      userField(func(l *blog.Like) blog.Byline { return l.Byline }),
 	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 

@@ -102,11 +102,11 @@ func (w *attackedBlog) seed(t *testing.T) {
 	}
 	began := time.Now().Add(-24 * time.Hour)
 	user := func(name string) *blog.User {
-		return &blog.User{ID: blog.UserID(w.provider.URL, name), Username: name, CreatedAt: blog.NewDate(began), Revision: 1}
+		return &blog.User{Byline: blog.Byline{UserID: blog.UserID(w.provider.URL, name), Username: name}, CreatedAt: blog.NewDate(began), Revision: 1}
 	}
 	renamer, commenter, writer := user("renamer"), user("commenter"), user("writer")
 	post := func(author *blog.User, i int) store.Thread {
-		return store.Thread{Post: &blog.Post{ID: fmt.Sprint("post-", author.Username, i), AuthorID: author.ID, AuthorUsername: author.Username, Title: fmt.Sprint("post ", i),
+		return store.Thread{Post: &blog.Post{ID: fmt.Sprint("post-", author.Username, i), Byline: author.Byline, Title: fmt.Sprint("post ", i),
 			Content: strings.Repeat("Every read of the front page is one request. ", 30), CreatedAt: blog.NewDate(began.Add(time.Duration(i) * time.Second)), Version: 1, Revision: 1}}
 	}
 	threads := map[*blog.User][]store.Thread{commenter: nil, renamer: {post(renamer, 0)}}
@@ -122,7 +122,7 @@ func (w *attackedBlog) seed(t *testing.T) {
 		if i >= commentersSeeded {
 			by = renamer
 		}
-		many.Comments = append(many.Comments, &blog.Comment{ID: fmt.Sprintf("comment-%05d", i), PostID: many.Post.ID, AuthorID: by.ID, AuthorUsername: by.Username,
+		many.Comments = append(many.Comments, &blog.Comment{ID: fmt.Sprintf("comment-%05d", i), PostID: many.Post.ID, Byline: by.Byline,
 			Content: "well put", CreatedAt: blog.NewDate(began.Add(time.Duration(i) * time.Millisecond))})
 	}
 	many.Post.CommentCount, many.Post.Revision = int32(len(many.Comments)), int64(1+len(many.Comments))

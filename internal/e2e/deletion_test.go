@@ -166,7 +166,7 @@ func (d *deletedUser) write(shared []string) {
 		})
 	}
 	user := func(id, name string) {
-		create(blog.UsersContainer, id, blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: id, User: blog.User{ID: id, Username: name, CreatedAt: date(0), Revision: 1},
+		create(blog.UsersContainer, id, blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: id, User: blog.User{Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date(0), Revision: 1},
 			FormerUsernames: []string{"former-" + name}})
 		for _, name := range []string{name, "former-" + name} {
 			k := username.Key(name)
@@ -174,7 +174,7 @@ func (d *deletedUser) write(shared []string) {
 		}
 	}
 	post := func(id, author, name, content string, comments, likes int32, i int) []any {
-		item, text := blog.NewPostItem(&blog.Post{ID: id, AuthorID: author, AuthorUsername: name, Title: id, Content: content, CommentCount: comments, LikeCount: likes,
+		item, text := blog.NewPostItem(&blog.Post{ID: id, Byline: blog.Byline{UserID: author, Username: name}, Title: id, Content: content, CommentCount: comments, LikeCount: likes,
 			CreatedAt: date(i), Version: 1, Revision: 1 + int64(comments+likes)})
 		if text != nil {
 			return []any{item, text}
@@ -182,10 +182,10 @@ func (d *deletedUser) write(shared []string) {
 		return []any{item}
 	}
 	comment := func(id, postID, author, name string, i int) blog.CommentItem {
-		return blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: blog.Comment{ID: id, PostID: postID, AuthorID: author, AuthorUsername: name, Content: "by " + name, CreatedAt: date(i)}}
+		return blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: blog.Comment{ID: id, PostID: postID, Byline: blog.Byline{UserID: author, Username: name}, Content: "by " + name, CreatedAt: date(i)}}
 	}
 	like := func(postID, author, name string, i int) blog.LikeItem {
-		return blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(author), Like: blog.Like{PostID: postID, UserID: author, Username: name, CreatedAt: date(i)}}
+		return blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(author), Like: blog.Like{PostID: postID, Byline: blog.Byline{UserID: author, Username: name}, CreatedAt: date(i)}}
 	}
 	const crowd, crowdName = "c0ffee00c0ffee00c0ffee00c0ffee00", "crowd"
 	name := d.name

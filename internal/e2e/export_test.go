@@ -171,11 +171,11 @@ func newExportAccount(t *testing.T, comments int) *exportAccount {
 		_, err = st.CreateUser(t.Context(), store.NewUser{ID: "ada", Username: "ada"})
 	}
 	if err == nil {
-		post := &blog.Post{ID: "post", AuthorID: "grace", AuthorUsername: "grace", Title: "Compilers", Content: "x", CommentCount: int32(comments), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
-		err = st.Import(t.Context(), &blog.User{ID: "grace", Username: "grace", CreatedAt: post.CreatedAt, Revision: 1}, func(yield func(store.Thread) bool) {
+		post := &blog.Post{ID: "post", Byline: blog.Byline{UserID: "grace", Username: "grace"}, Title: "Compilers", Content: "x", CommentCount: int32(comments), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
+		err = st.Import(t.Context(), &blog.User{Byline: blog.Byline{UserID: "grace", Username: "grace"}, CreatedAt: post.CreatedAt, Revision: 1}, func(yield func(store.Thread) bool) {
 			thread := store.Thread{Post: post}
 			for i := range comments {
-				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprint("comment", i), PostID: post.ID, AuthorID: "ada", AuthorUsername: "ada", Content: "x", CreatedAt: post.CreatedAt})
+				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprint("comment", i), PostID: post.ID, Byline: blog.Byline{UserID: "ada", Username: "ada"}, Content: "x", CreatedAt: post.CreatedAt})
 			}
 			yield(thread)
 		})

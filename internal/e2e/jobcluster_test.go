@@ -171,24 +171,24 @@ func (c *jobCluster) seed(t testing.TB) {
 	began := time.Now().Add(-24 * time.Hour)
 	date := func(n int) blog.Date { return blog.NewDate(began.Add(time.Duration(n) * time.Millisecond)) }
 	user := func(name string) *blog.User {
-		return &blog.User{ID: auth.DemoUserID(name), Username: name, CreatedAt: date(0), Revision: 1}
+		return &blog.User{Byline: blog.Byline{UserID: auth.DemoUserID(name), Username: name}, CreatedAt: date(0), Revision: 1}
 	}
 	busy := user("busy")
 	n := 0
 	thread := func(author *blog.User, id string, comments, likes int) store.Thread {
 		n++
-		th := store.Thread{Post: &blog.Post{ID: id, AuthorID: author.ID, AuthorUsername: author.Username, Title: id, Content: "much to say about it",
+		th := store.Thread{Post: &blog.Post{ID: id, Byline: author.Byline, Title: id, Content: "much to say about it",
 			CommentCount: int32(comments), LikeCount: int32(likes), CreatedAt: date(n), Version: 1, Revision: int64(1 + comments + likes)}}
 		for i := range comments {
 			by := busy
 			if likes > 0 { // the renamed user has no comments on the posts to delete
 				by = author
 			}
-			th.Comments = append(th.Comments, &blog.Comment{ID: fmt.Sprintf("%s-%06d", id, i), PostID: id, AuthorID: by.ID, AuthorUsername: by.Username,
+			th.Comments = append(th.Comments, &blog.Comment{ID: fmt.Sprintf("%s-%06d", id, i), PostID: id, Byline: by.Byline,
 				Content: "well put", CreatedAt: date(i)})
 		}
 		for i := range likes {
-			th.Likes = append(th.Likes, &blog.Like{PostID: id, UserID: fmt.Sprint("liker", i), Username: fmt.Sprint("liker", i), CreatedAt: date(i)})
+			th.Likes = append(th.Likes, &blog.Like{PostID: id, Byline: blog.Byline{UserID: fmt.Sprint("liker", i), Username: fmt.Sprint("liker", i)}, CreatedAt: date(i)})
 		}
 		return th
 	}

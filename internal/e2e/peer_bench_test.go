@@ -80,7 +80,7 @@ func (b *cpuBlog) writeCopies(w io.Writer) {
 	fmt.Fprintln(w, "COPY users (id, subject, username, created_at) FROM stdin;")
 	for i, name := range b.users {
 		user := b.User(i)
-		users[user.ID] = i + 1
+		users[user.UserID] = i + 1
 		row(i+1, name, name, user.CreatedAt)
 	}
 	table := func(columns string, rows func(post int, number, author int)) {
@@ -104,7 +104,7 @@ func (b *cpuBlog) writeCopies(w io.Writer) {
 		})
 		for _, c := range all {
 			comments++
-			row(comments, post, users[c.AuthorID], c.Content, c.CreatedAt)
+			row(comments, post, users[c.UserID], c.Content, c.CreatedAt)
 		}
 	})
 	table("likes (id, post_id, user_id, created_at)", func(post, number, author int) {

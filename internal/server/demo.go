@@ -48,7 +48,7 @@ func (d *demoBlog) load(ctx context.Context, ready func()) {
 	if !d.tokens {
 		return
 	}
-	if first, err := d.blog.User(ctx, content.User(0).ID); err == nil && first != nil {
+	if first, err := d.blog.User(ctx, content.User(0).UserID); err == nil && first != nil {
 		var names []string
 		for i := range content.Users {
 			names = append(names, content.User(i).Username)

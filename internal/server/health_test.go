@@ -350,9 +350,9 @@ func TestReadiness_SharedFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 				h := p.health()
-				fault := func(r *http.Request) (int, string) { return respond(r, author.ID) }
+				fault := func(r *http.Request) (int, string) { return respond(r, author.UserID) }
 				p.wire.respond.Store(&fault)
-				_, _ = p.CreatePost(t.Context(), store.NewPost{AuthorID: author.ID, Title: "t", Content: "c"}) // its summary may be refused
+				_, _ = p.CreatePost(t.Context(), store.NewPost{AuthorID: author.UserID, Title: "t", Content: "c"}) // its summary may be refused
 				p.run(t)
 				before := p.wire.n.Load()
 				waittest.Advance(stalled)

@@ -2,13 +2,12 @@ package blog
 
 // Comment is a comment on a post.
 type Comment struct {
-	ID             string `json:"id"`
-	PostID         string `json:"postId"`
-	AuthorID       string `json:"userId"`
-	AuthorUsername string `json:"userUsername"`
-	Content        string `json:"content"`
-	CreatedAt      Date   `json:"creationDate"`
-	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
+	ID     string `json:"id"`
+	PostID string `json:"postId"`
+	Byline
+	Content   string `json:"content"`
+	CreatedAt Date   `json:"creationDate"`
+	UpdatedAt *Date  `json:"editDate,omitempty"` // nil: never edited
 }
 
 // CommentItem is a comment in the posts container.
@@ -28,12 +27,13 @@ func DecodeComment(op string, raw []byte) (*Comment, error) {
 }
 
 // Comments is the format of a list of comments.
-var Comments = Format[Comment]{commentFields, readComment, nil, func(c *Comment) bool { return c.AuthorUsername == "" && c.Content == "" }}
+var Comments = Format[Comment]{commentFields, readComment, nil, func(c *Comment) bool { return c.Username == "" && c.Content == "" }}
 
 // commentFields are the fields of a comment in a list.
-const commentFields = "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate"
+var commentFields = "c.id, " + BylineFields + ", c.content, c.creationDate, c.editDate"
 
 func readComment(r *fastReader, c *Comment) {
-	c.ID, c.AuthorID, c.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
+	c.ID = r.text("id")
+	readByline(r, &c.Byline)
 	c.Content, c.CreatedAt, c.UpdatedAt = r.text("content"), r.date("creationDate"), r.dateOrNil("editDate")
 }

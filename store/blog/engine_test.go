@@ -15,7 +15,7 @@ func TestFastPath_PagesOfTheEngine(t *testing.T) {
 	w := storetest.New(t)
 	ada := w.AddUser("ada")
 	edited, content := w.AddPost(ada, "one"), "\"one\"\n"
-	if _, err := w.EditPost(t.Context(), ada.ID, edited.ID, store.PostEdit{Content: &content}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.UserID, edited.ID, store.PostEdit{Content: &content}); err != nil {
 		t.Fatal(err)
 	}
 	w.AddPost(ada, "two")

@@ -32,19 +32,19 @@ func TestFastPath_Pages(t *testing.T) {
 // The fast path reads every item that Cosmos DB writes. What it accepts it decodes like the fallback.
 func TestFastPath_Items(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
-		checkItem[UserItem](t, "id, type, userId, username, creationDate, revision, inputDigest, formerUsernames, renames")
+		checkItem[UserItem](t, "id, type, userId, username, userDisplayName, userAvatarUrl, bio, creationDate, revision, spreadRevision, inputDigest, formerUsernames, renames")
 	})
 	t.Run("texts", func(t *testing.T) {
 		checkItem[TextItem](t, "id, type, postId, userId, content, textDigest, deleted, ttl")
 	})
 	t.Run("posts", func(t *testing.T) {
-		checkItem[PostItem](t, "id, type, postId, userId, userUsername, title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, tags, formerTags, deleted, ttl")
+		checkItem[PostItem](t, "id, type, postId, "+strings.Join(bylineNames, ", ")+", title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, tags, formerTags, deleted, ttl")
 	})
 	t.Run("summaries", func(t *testing.T) {
-		checkItem[SummaryItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, tags, ttl")
+		checkItem[SummaryItem](t, "id, type, postId, "+strings.Join(bylineNames, ", ")+", title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, tags, ttl")
 	})
 	t.Run("changes", func(t *testing.T) {
-		checkItem[Change](t, "type, id, postId, userId, userUsername, creationDate, deleted, content, ttl, tags, other")
+		checkItem[Change](t, "type, id, postId, "+strings.Join(bylineNames, ", ")+", creationDate, deleted, content, ttl, tags, other")
 	})
 }
 
@@ -142,8 +142,13 @@ func members(t *rapid.T, fields string) (members []string) {
 			fallthrough
 		case "commentCount", "likeCount", "version":
 			v = rapid.Int32Min(0).Draw(t, name)
-		case "revision", "ttl", "_ts", "_lsn":
+		case "revision", "spreadRevision", "ttl", "_ts", "_lsn":
 			v = rapid.Int64Min(0).Draw(t, name)
+		case "userDisplayName", "userAvatarUrl":
+			if rapid.Bool().Draw(t, "none") {
+				continue
+			}
+			v = text.Draw(t, name)
 		case "title", "content":
 			v = "x" + text.Draw(t, name) // only tombstones of earlier versions have none
 		default:
@@ -224,7 +229,7 @@ func TestFastPath_IDsDoNotKeepItems(t *testing.T) {
 		if !fastItem(raw, &n) || !fastItem(raw, &p) {
 			t.Fatal("the fast path rejects the item")
 		}
-		ids = append(ids, n.ID, p.ID, p.AuthorID, p.AuthorUsername)
+		ids = append(ids, n.ID, p.ID, p.UserID, p.Username)
 	}
 	if kept := int64(heap()) - int64(before); kept > items*content/2 {
 		t.Errorf("%d ids keep %d bytes", len(ids), kept)

@@ -15,12 +15,11 @@ import (
 // Authored has the properties that all items of the posts container share.
 type Authored struct {
 	Envelope
-	ID       string `json:"id"`
-	PostID   string `json:"postId"`
-	UserID   string `json:"userId"`
-	Username string `json:"userUsername"`
-	ETag     string `json:"_etag"`
-	Written  int64  `json:"_ts"` // seconds
+	ID     string `json:"id"`
+	PostID string `json:"postId"`
+	Byline
+	ETag    string `json:"_etag"`
+	Written int64  `json:"_ts"` // seconds
 }
 
 func (a *Authored) readProperty(r *fastReader, name string) bool {
@@ -29,16 +28,12 @@ func (a *Authored) readProperty(r *fastReader, name string) bool {
 		a.ID = r.stringValue()
 	case "postId":
 		a.PostID = r.stringValue()
-	case "userId":
-		a.UserID = r.stringValue()
-	case "userUsername":
-		a.Username = r.stringValue()
 	case "_etag":
 		a.ETag = r.stringValue()
 	case "_ts":
 		a.Written = r.intValue(64)
 	default:
-		return a.readEnvelope(r, name)
+		return a.Byline.readBylineProperty(r, name) || a.readEnvelope(r, name)
 	}
 	return true
 }

@@ -2,10 +2,9 @@ package blog
 
 // Like is a user's like of a post. A user likes a post at most once, so the ids of the two identify it.
 type Like struct {
-	PostID    string `json:"postId"`
-	UserID    string `json:"userId"`
-	Username  string `json:"userUsername"`
-	CreatedAt Date   `json:"creationDate"`
+	PostID string `json:"postId"`
+	Byline
+	CreatedAt Date `json:"creationDate"`
 }
 
 // LikeItem is a like in the posts container.
@@ -31,8 +30,9 @@ func DecodeLike(op string, raw []byte) (*Like, error) {
 var Likes = Format[Like]{likeFields, readLike, nil, nil}
 
 // likeFields are the fields of a like in a list.
-const likeFields = "c.userId, c.userUsername, c.creationDate"
+var likeFields = BylineFields + ", c.creationDate"
 
 func readLike(r *fastReader, l *Like) {
-	l.UserID, l.Username, l.CreatedAt = r.text("userId"), r.text("userUsername"), r.date("creationDate")
+	readByline(r, &l.Byline)
+	l.CreatedAt = r.date("creationDate")
 }

@@ -9,9 +9,8 @@ import (
 
 // Post is a post, or its summary.
 type Post struct {
-	ID             string `json:"id"`
-	AuthorID       string `json:"userId"`
-	AuthorUsername string `json:"userUsername"`
+	ID string `json:"id"`
+	Byline
 	Title          string `json:"title"`
 	Content        string `json:"content"` // if Truncated, the excerpt
 	CommentCount   int32  `json:"commentCount"`
@@ -46,10 +45,6 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 		i.ID = r.stringValue()
 	case "postId":
 		i.PostID = r.stringValue()
-	case "userId":
-		i.AuthorID = r.stringValue()
-	case "userUsername":
-		i.AuthorUsername = r.stringValue()
 	case "title":
 		i.Title = r.stringValue()
 	case "content":
@@ -78,7 +73,7 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 	case "inputDigest":
 		i.InputDigest = r.stringValue()
 	default:
-		return i.readEnvelope(r, name)
+		return i.Byline.readBylineProperty(r, name) || i.readEnvelope(r, name)
 	}
 	return true
 }
@@ -166,10 +161,11 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
 
 // summaryFields are the fields of a summary in a list.
-const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
+var summaryFields = "c.id, " + BylineFields + ", c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
 
 func readSummary(r *fastReader, p *Post) {
-	p.ID, p.AuthorID, p.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
+	p.ID = r.text("id")
+	readByline(r, &p.Byline)
 	p.Title, p.Content, p.Truncated = r.text("title"), r.text("content"), r.flag("truncated")
 	p.CommentCount, p.LikeCount = int32(r.number("commentCount", 32)), int32(r.number("likeCount", 32))
 	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")

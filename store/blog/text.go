@@ -55,7 +55,7 @@ func (i *TextItem) readProperty(r *fastReader, name string) bool {
 func NewPostItem(p *Post) (item PostItem, text *TextItem) {
 	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}
 	if IsLong(p.Content) {
-		text = NewText(p.ID, p.AuthorID, p.Content)
+		text = NewText(p.ID, p.UserID, p.Content)
 		item.Content, item.ReadingMinutes, item.TextDigest = p.Excerpt(markdown.Show), p.Minutes(), text.Digest
 	}
 	return item, text

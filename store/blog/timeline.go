@@ -90,7 +90,7 @@ type EntryItem struct {
 // NewEntry returns the entry of a post in a timeline.
 func NewEntry(p *Post, t Timeline) EntryItem {
 	return EntryItem{Envelope: Envelope{Type: t.Partition(p.CreatedAt.Month())},
-		ID: p.ID, AuthorID: p.AuthorID, CreatedAt: p.CreatedAt}
+		ID: p.ID, AuthorID: p.UserID, CreatedAt: p.CreatedAt}
 }
 
 // Timelines returns the timelines that a post belongs to.

@@ -22,14 +22,14 @@ type PostTombstone struct {
 
 // NewPostTombstone returns the tombstone of a post, at the post's revision, without tags.
 func NewPostTombstone(p *Post) PostTombstone {
-	return PostTombstone{Envelope: tombstone(TypePost), ID: p.ID, PostID: p.ID, UserID: p.AuthorID, Username: p.AuthorUsername,
+	return PostTombstone{Envelope: tombstone(TypePost), ID: p.ID, PostID: p.ID, UserID: p.UserID, Username: p.Username,
 		CreatedAt: p.CreatedAt, Revision: p.Revision}
 }
 
 // Erased reports whether nothing is left to do for a deleted post. Either its job has ended, or it was deleted together
 // with its author: the job that deletes the user deletes its comments, likes, text and entries in timelines, and the
 // summary in its author's partition.
-func (p *Post) Erased() bool { return p.Tombstone && p.AuthorUsername == "" }
+func (p *Post) Erased() bool { return p.Tombstone && p.Username == "" }
 
 // CommentTombstone replaces a deleted comment.
 type CommentTombstone struct {
@@ -42,7 +42,7 @@ type CommentTombstone struct {
 
 // NewCommentTombstone returns the tombstone of a comment.
 func NewCommentTombstone(c *Comment) CommentTombstone {
-	return CommentTombstone{Envelope: tombstone(TypeComment), ID: c.ID, PostID: c.PostID, UserID: c.AuthorID, CreatedAt: c.CreatedAt}
+	return CommentTombstone{Envelope: tombstone(TypeComment), ID: c.ID, PostID: c.PostID, UserID: c.UserID, CreatedAt: c.CreatedAt}
 }
 
 // TextTombstone replaces the text of a post that is no longer long.

@@ -1,11 +1,17 @@
 package blog
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // User is a registered author.
 type User struct {
-	ID        string `json:"userId"`
-	Username  string `json:"username"`
+	Byline
+	Bio       string `json:"bio,omitempty"`
 	CreatedAt Date   `json:"creationDate"` // "" where only the id and the name are known
 	Revision  int64  `json:"revision"`     // incremented by every write
 }
@@ -18,19 +24,47 @@ type UserItem struct {
 	InputDigest string `json:"inputDigest,omitempty"`
 
 	FormerUsernames []string `json:"formerUsernames,omitempty"` // kept for the user, oldest first
-	Renames         []Date   `json:"renames,omitempty"`         // dates of the last renames, oldest first
+	Renames         []Date   `json:"renames,omitempty"`         // dates of the last changes of the byline, oldest first
+
+	// SpreadRevision is the last revision whose byline every copy has: see Spread.
+	SpreadRevision int64 `json:"spreadRevision,omitempty"`
 
 	DeletedAt Date `json:"deletionDate,omitempty"` // of a tombstone, which has no TTL: the deletion job deletes it last
+}
+
+// storedUser is a UserItem as it is stored, with the username under another name than on copies of the byline.
+type storedUser struct {
+	userItem
+	Username string `json:"username"`
+	Copied   string `json:"userUsername,omitempty"` // ""
+}
+
+type userItem UserItem // without its methods
+
+// MarshalJSON implements json.Marshaler.
+func (u UserItem) MarshalJSON() ([]byte, error) {
+	return json.Marshal(storedUser{userItem: userItem(u), Username: u.Username})
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom of package json/v2, which decodes items.
+func (u *UserItem) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	var stored storedUser
+	err := jsonv2.UnmarshalDecode(d, &stored)
+	*u = UserItem(stored.userItem)
+	u.Username = stored.Username
+	return err
 }
 
 func (u *UserItem) readProperty(r *fastReader, name string) bool {
 	switch name {
 	case "id":
 		u.ItemID = r.stringValue()
-	case "userId":
-		u.ID = r.stringValue()
 	case "username":
 		u.Username = r.stringValue()
+	case "userUsername":
+		r.skipString() // of copies
+	case "bio":
+		u.Bio = r.stringValue()
 	case "creationDate":
 		u.CreatedAt = r.dateValue()
 	case "revision":
@@ -39,16 +73,23 @@ func (u *UserItem) readProperty(r *fastReader, name string) bool {
 		u.InputDigest = r.stringValue()
 	case "formerUsernames":
 		u.FormerUsernames = r.stringsValue()
+	case "spreadRevision":
+		u.SpreadRevision = r.intValue(64)
 	case "renames":
 		u.Renames = []Date{}
 		r.eachString(func() { u.Renames = append(u.Renames, r.dateValue()) })
 	case "deletionDate":
 		u.DeletedAt = r.dateValue()
 	default:
-		return u.readEnvelope(r, name)
+		return u.Byline.readBylineProperty(r, name) || u.readEnvelope(r, name)
 	}
 	return true
 }
+
+// Spread reports whether every copy of the byline is up to date. A change of the byline raises the revision alone, and so
+// did every change in versions without SpreadRevision. A change of anything else also raises a SpreadRevision that is up
+// to date.
+func (u *UserItem) Spread() bool { return u.Revision <= max(1, u.SpreadRevision) }
 
 // DecodeUser decodes a user. It returns nil for a tombstone and for other types.
 func DecodeUser(op string, raw []byte) (*User, error) {

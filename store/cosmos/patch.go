@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -41,6 +42,12 @@ func (p *Patch) Set(path string, value any) {
 		panic(fmt.Sprintf("cosmos: a patch cannot set a property to a %T", value))
 	}
 	p.changes = append(p.changes, '}')
+}
+
+// Remove removes a property. The item must have it, else the patch fails with 400.
+func (p *Patch) Remove(path string) {
+	p.begin("remove", path)
+	p.changes = append(bytes.TrimSuffix(p.changes, []byte(`,"value":`)), '}')
 }
 
 // Increment adds to a number.

@@ -155,7 +155,7 @@ func (t *Tracker) learn(_ context.Context, items [][]byte) error {
 			continue
 		}
 		if u, err := blog.DecodeUserOrTombstone("learn of deletions", raw); err == nil && u != nil && u.DeletedAt != "" {
-			t.Hide(u.ID, u.DeletedAt.Time())
+			t.Hide(u.UserID, u.DeletedAt.Time())
 		}
 	}
 	return nil
@@ -235,7 +235,7 @@ func (t *Tracker) list(ctx context.Context) error {
 	}
 	for _, u := range users {
 		if u != nil && u.Deleted && u.DeletedAt != "" {
-			t.Hide(u.ID, u.DeletedAt.Time())
+			t.Hide(u.UserID, u.DeletedAt.Time())
 		}
 	}
 	return nil
@@ -265,5 +265,5 @@ func (t *Tracker) usersOrTombstones(ctx context.Context, op string, ids []string
 	}
 	return stored.ReadAll(cosmos.WithPattern(ctx, Pattern), op, t.o.Users, ids,
 		func(id string) cosmos.Key { return stored.Key(id, id) },
-		blog.DecodeUserOrTombstone, func(u *blog.UserItem) string { return u.ID })
+		blog.DecodeUserOrTombstone, func(u *blog.UserItem) string { return u.UserID })
 }

@@ -142,8 +142,8 @@ func openOfPost[T any](ctx context.Context, e *Events, t *topics[T], postID stri
 	}
 	post, err := e.o.ReadPost(ctx, postID)
 	if post != nil {
-		t.setAuthor(stream, post.AuthorID)
-		if e.o.Deletions.Hides(post.AuthorID, post.CreatedAt) { // the author may have been deleted since the read
+		t.setAuthor(stream, post.UserID)
+		if e.o.Deletions.Hides(post.UserID, post.CreatedAt) { // the author may have been deleted since the read
 			post = nil
 		}
 	}

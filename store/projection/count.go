@@ -83,7 +83,7 @@ func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, er
 		return nil, nil
 	}
 	if p.Tombstone {
-		if deleting, err := v.deletionPending(ctx, p.ID, p.AuthorID); deleting || err != nil {
+		if deleting, err := v.deletionPending(ctx, p.ID, p.UserID); deleting || err != nil {
 			return nil, err
 		}
 	}

@@ -52,7 +52,7 @@ func (d *deletion) deletePostEntries(ctx context.Context, raw []byte) (changed b
 		return false, err
 	}
 	p.Revision++
-	p.AuthorUsername = ""
+	p.Username = ""
 	_, err = d.posts.Replace(ctx, stored.Key(p.ID, p.ID), blog.Encode(blog.NewPostTombstone(p)), etagOf(raw))
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return true, nil

@@ -33,7 +33,7 @@ type deletee struct {
 
 func (w *world) rename(u *blog.User, name string) {
 	w.T.Helper()
-	if _, err := w.RenameUser(w.T.Context(), u.ID, name); err != nil {
+	if _, err := w.UpdateUser(w.T.Context(), u.UserID, store.UserEdit{Username: new(name)}); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -51,13 +51,13 @@ func (w *world) addDeletee(many int) *deletee {
 		w.AddComment(linus, p, "by linus")
 		w.AddComment(d.User, p, "one by zuleika")
 		c := w.AddComment(d.User, p, "deleted by zuleika")
-		if _, err := w.DeleteComment(w.T.Context(), d.ID, p.ID, c.ID); err != nil {
+		if _, err := w.DeleteComment(w.T.Context(), d.UserID, p.ID, c.ID); err != nil {
 			w.T.Fatal(err)
 		}
 		w.AddComment(d.User, p, "another by zuleika")
 		d.others = append(d.others, p)
 	}
-	long, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: d.ID, Title: "long", Content: strings.Repeat("zuleika ", 2000)})
+	long, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: d.UserID, Title: "long", Content: strings.Repeat("zuleika ", 2000)})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (w *world) addDeletee(many int) *deletee {
 	}
 	w.rename(d.User, "dobson")
 	w.rename(d.User, "Beerbohm")
-	if err := w.DeletePost(w.T.Context(), d.ID, gone.ID); err != nil {
+	if err := w.DeletePost(w.T.Context(), d.UserID, gone.ID); err != nil {
 		w.T.Fatal(err)
 	}
 	return d
@@ -89,7 +89,7 @@ func (w *world) markDeleted(u *blog.User) string {
 	p.AppendSet("/deleted", true)
 	p.AppendSet("/deletionDate", date)
 	p.AppendIncrement("/revision", 1)
-	if _, err := users.PatchItem(w.T.Context(), azcosmos.NewPartitionKeyString(u.ID), u.ID, p, nil); err != nil {
+	if _, err := users.PatchItem(w.T.Context(), azcosmos.NewPartitionKeyString(u.UserID), u.UserID, p, nil); err != nil {
 		w.T.Fatal(err)
 	}
 	return string(date)
@@ -99,7 +99,7 @@ func (w *world) markDeleted(u *blog.User) string {
 // reached, and whether the job has ended.
 func (w *world) deleteUser(v *projection.Views, u *blog.User, position string, n int) (string, bool, error) {
 	for ; n != 0; n-- {
-		step, err := v.DeleteUser(w.T.Context(), jobs.Job{Kind: "deleteUser", Subject: u.ID, Position: position})
+		step, err := v.DeleteUser(w.T.Context(), jobs.Job{Kind: "deleteUser", Subject: u.UserID, Position: position})
 		if err != nil {
 			return position, false, err
 		}
@@ -163,7 +163,7 @@ func (w *world) wantDeleted(d *deletee) {
 	for w.jobsLeft() != nil { // of the renames
 		w.pass(time.Second)
 	}
-	w.wantNothingOf(append(d.names, d.ID)...)
+	w.wantNothingOf(append(d.names, d.UserID)...)
 	for _, p := range d.others {
 		got, err := w.Post(w.T.Context(), p.ID)
 		if err != nil || got.CommentCount != 1 || got.LikeCount != 1 {
@@ -194,7 +194,7 @@ func TestDeleteUser_DeletesAllItems(t *testing.T) {
 				stop()
 
 				w.Clock.Millis.Add(61_000)
-				again, err := w.CreateUser(t.Context(), store.NewUser{ID: d.ID, Username: "zuleika"})
+				again, err := w.CreateUser(t.Context(), store.NewUser{ID: d.UserID, Username: "zuleika"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -218,7 +218,7 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.addDeletee(1)
-		grace := &blog.User{ID: blog.UserID("test", "grace")}
+		grace := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "grace")}}
 		p := w.AddPost(grace, "for a late comment and like")
 		wire := &storetest.Wire{To: w.Transport}
 		other := *w.World
@@ -240,7 +240,7 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 		})
 		read := func() {
 			t.Helper()
-			if u, err := other.User(t.Context(), d.ID); u == nil || err != nil {
+			if u, err := other.User(t.Context(), d.UserID); u == nil || err != nil {
 				t.Fatal(u, err)
 			}
 			for _, p := range append(d.others, p) {
@@ -258,7 +258,7 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 		other.AddComment(d.User, p, "late")
 		other.AddPost(d.User, "late")
 		w.pass(15 * time.Second)
-		if _, _, err := other.LikePost(t.Context(), d.ID, d.others[0].ID); blog.CodeOf(err) != blog.Forbidden {
+		if _, _, err := other.LikePost(t.Context(), d.UserID, d.others[0].ID); blog.CodeOf(err) != blog.Forbidden {
 			t.Errorf("after the lifetime: got %v, want forbidden", err)
 		}
 		wire.Intercept(nil)
@@ -266,12 +266,12 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 		w.wantDeleted(d)
 		for _, p := range append(d.others, p) {
 			for _, c := range other.AllComments(p) {
-				if c.AuthorID == d.ID {
+				if c.UserID == d.UserID {
 					t.Errorf("the other instance has the comment %+v", c)
 				}
 			}
 			for _, l := range other.AllLikes(p) {
-				if l.UserID == d.ID {
+				if l.UserID == d.UserID {
 					t.Errorf("the other instance has the like %+v", l)
 				}
 			}

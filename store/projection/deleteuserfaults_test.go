@@ -59,7 +59,7 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 				}()
 				waittest.Receive(t, paused)
 				w.mustDelete(d.User)
-				again, err := w.CreateUser(t.Context(), store.NewUser{ID: d.ID, Username: "zuleika"})
+				again, err := w.CreateUser(t.Context(), store.NewUser{ID: d.UserID, Username: "zuleika"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -106,27 +106,27 @@ func TestDeleteUser_PoisonItems(t *testing.T) {
 		w.Corrupt("posts", odd.ID, odd.ID, "/revision", "two")
 		w.Corrupt("posts", odd.ID, odd.ID, "/creationDate", "yesterday")
 		for i, item := range []string{`"type":5`, `"creationDate":7,"type":"comment","deleted":"yes"`, `"userUsername":5`, `"type":"text"`, `"type":"comment","deleted":true,"creationDate":"2026-01-01T00:00:00.000Z"`} {
-			w.Upsert("posts", "foreign", fmt.Sprintf(`{"id":"foreign-%d","postId":"foreign","userId":%q,%s}`, i, d.ID, item))
-			w.Upsert("users", d.ID, fmt.Sprintf(`{"id":"foreign-%d","userId":%q,%s}`, i, d.ID, item))
+			w.Upsert("posts", "foreign", fmt.Sprintf(`{"id":"foreign-%d","postId":"foreign","userId":%q,%s}`, i, d.UserID, item))
+			w.Upsert("users", d.UserID, fmt.Sprintf(`{"id":"foreign-%d","userId":%q,%s}`, i, d.UserID, item))
 		}
-		w.Upsert("feed", "elsewhere", fmt.Sprintf(`{"id":"foreign","type":"elsewhere","userId":%q,"revision":"x"}`, d.ID))
-		w.Corrupt("users", d.ID, d.ID, "/formerUsernames", []any{"zuleika", 5, "dobson"})
+		w.Upsert("feed", "elsewhere", fmt.Sprintf(`{"id":"foreign","type":"elsewhere","userId":%q,"revision":"x"}`, d.UserID))
+		w.Corrupt("users", d.UserID, d.UserID, "/formerUsernames", []any{"zuleika", 5, "dobson"})
 		w.markDeleted(d.User)
 		w.mustDelete(d.User)
-		w.wantNothingOf(append(d.names, d.ID)...)
+		w.wantNothingOf(append(d.names, d.UserID)...)
 
 		max, err := w.User(t.Context(), blog.UserID("test", "max"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Upsert("posts", "a b?", fmt.Sprintf(`{"id":"left","postId":"a b?","userId":%q}`, max.ID))
+		w.Upsert("posts", "a b?", fmt.Sprintf(`{"id":"left","postId":"a b?","userId":%q}`, max.UserID))
 		w.markDeleted(max)
 		w.mustDelete(max)
-		if u, err := w.User(t.Context(), max.ID); u != nil || err != nil {
+		if u, err := w.User(t.Context(), max.UserID); u != nil || err != nil {
 			t.Errorf("the user still exists: %v", err)
 		}
 		w.Remove("posts", "a b?", "left")
-		w.wantNothingOf(max.ID)
+		w.wantNothingOf(max.UserID)
 	})
 }
 
@@ -154,7 +154,7 @@ func TestDeleteUser_RefillsTheFeed(t *testing.T) {
 		}
 		w.Start()
 		waittest.Until(t, w.CaughtUp)
-		w.wantNothingOf("zuleika", d.ID)
+		w.wantNothingOf("zuleika", d.UserID)
 		if found := w.Differences(0); found != nil {
 			t.Errorf("differences: %+v", found)
 		}
@@ -184,7 +184,7 @@ func TestDeleteUser_LateWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := d.others[0]
-		w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"late","postId":%q,"type":"comment","userId":%q,"userUsername":"zuleika","content":"late","creationDate":%q}`, p.ID, d.ID, post.CreatedAt))
+		w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"late","postId":%q,"type":"comment","userId":%q,"userUsername":"zuleika","content":"late","creationDate":%q}`, p.ID, d.UserID, post.CreatedAt))
 		w.Corrupt("posts", p.ID, p.ID, "/commentCount", 2)
 		w.Corrupt("posts", p.ID, p.ID, "/revision", 1000)
 		if _, done, err := w.deleteUser(w.Views(), d.User, position, -1); !done || err != nil {
@@ -216,7 +216,7 @@ func TestDeleteUser_CommentRemovedMeanwhile(t *testing.T) {
 		if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 || !intercepted.Load() {
 			t.Errorf("got %+v, %v, want 0 comments", got, err)
 		}
-		w.wantNothingOf("zuleika", d.ID)
+		w.wantNothingOf("zuleika", d.UserID)
 	})
 }
 
@@ -247,7 +247,7 @@ func TestDeleteUser_LargePost(t *testing.T) {
 			t.Errorf("got %d units, the longest of %v; want 3 of at most 1.5 s", units, longest)
 		}
 		w.mustDelete(d)
-		w.wantNothingOf(d.ID, "linus")
+		w.wantNothingOf(d.UserID, "linus")
 	})
 }
 
@@ -272,9 +272,9 @@ func TestDeleteUser_ConcurrentWrites(t *testing.T) {
 					load.Go(func() {
 						for n := 0; ctx.Err() == nil; n++ {
 							for _, p := range append(d.others, mine...) {
-								_, _, err := w.LikePost(ctx, u.ID, p.ID)
-								_, _, err2 := w.CreateComment(ctx, store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "beside"})
-								_, err3 := w.UnlikePost(ctx, u.ID, p.ID)
+								_, _, err := w.LikePost(ctx, u.UserID, p.ID)
+								_, _, err2 := w.CreateComment(ctx, store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "beside"})
+								_, err3 := w.UnlikePost(ctx, u.UserID, p.ID)
 								for _, err := range []error{err, err2, err3} {
 									if code := blog.CodeOf(err); err != nil && code != blog.NotFound && code != blog.Canceled && code != blog.Conflict {
 										t.Error(err)
@@ -290,7 +290,7 @@ func TestDeleteUser_ConcurrentWrites(t *testing.T) {
 				load.Wait()
 				w.pass(70 * time.Second)
 				waittest.Until(t, w.CaughtUp)
-				w.wantNothingOf(append(d.names, d.ID)...)
+				w.wantNothingOf(append(d.names, d.UserID)...)
 				if found := w.Differences(0); found != nil {
 					t.Errorf("differences: %+v", found)
 				}
@@ -373,7 +373,7 @@ func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
 			ru = float64(hundredths.Load()) / 100
 			w.Wire.After(nil)
 			w.Wire.Intercept(nil)
-			w.wantNothingOf("zuleika", d.ID)
+			w.wantNothingOf("zuleika", d.UserID)
 		})
 		return ru
 	}
@@ -391,14 +391,14 @@ func TestSweep_OwnerDoesNotExist(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.AddUser("zuleika")
-		for name, owner := range map[string]string{"left": d.ID, "nobody": "nobody"} {
+		for name, owner := range map[string]string{"left": d.UserID, "nobody": "nobody"} {
 			w.Upsert("users", "username:"+name, fmt.Sprintf(`{"id":"username:%s","userId":"username:%[1]s","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true}`, name, owner))
 		}
 		w.Clock.Millis.Add(61_000)
 		w.markDeleted(d)
 		w.Start()
 		waittest.Until(t, w.Swept)
-		if diff := cmp.Diff(map[string]string{"zuleika": d.ID}, w.Reservations()); diff != "" {
+		if diff := cmp.Diff(map[string]string{"zuleika": d.UserID}, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
 		w.pass(70 * time.Second)
@@ -415,12 +415,12 @@ func TestDeleteUser_UnreferencedReservations(t *testing.T) {
 		w := newWorld(t)
 		d, other := w.AddUser("zuleika"), w.AddUser("grace")
 		for i := range 2 * 100 { // more than a page
-			w.Upsert("users", fmt.Sprintf("username:left%d", i), fmt.Sprintf(`{"id":"username:left%d","userId":"username:left%[1]d","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z"}`, i, d.ID))
+			w.Upsert("users", fmt.Sprintf("username:left%d", i), fmt.Sprintf(`{"id":"username:left%d","userId":"username:left%[1]d","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z"}`, i, d.UserID))
 		}
 		w.markDeleted(d)
 		w.mustDelete(d)
-		w.wantNothingOf(d.ID)
-		if diff := cmp.Diff(map[string]string{"grace": other.ID}, w.Reservations()); diff != "" {
+		w.wantNothingOf(d.UserID)
+		if diff := cmp.Diff(map[string]string{"grace": other.UserID}, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -444,7 +444,7 @@ func TestDeleteUser_LateFeedEntry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if entry := string(r.Value); !strings.Contains(entry, `"deleted":true`) || strings.Contains(entry, d.ID) || strings.Contains(entry, "zuleika") {
+		if entry := string(r.Value); !strings.Contains(entry, `"deleted":true`) || strings.Contains(entry, d.UserID) || strings.Contains(entry, "zuleika") {
 			t.Errorf("got %s, want a tombstone without the user", entry)
 		}
 	})

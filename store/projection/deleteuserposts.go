@@ -119,7 +119,7 @@ func (d *deletion) readPost(ctx context.Context, id string) (*blog.PostTombstone
 		post.Type != blog.TypePost && post.Type != blog.TypeDeletedPost {
 		return nil, "", false, nil
 	}
-	t := blog.NewPostTombstone(&blog.Post{ID: id, AuthorID: d.user.ID, CreatedAt: d.now()}) // erased: without a username
+	t := blog.NewPostTombstone(&blog.Post{ID: id, Byline: blog.Byline{UserID: d.user.ID}, CreatedAt: d.now()}) // erased: without a username
 	if date, _ := post.CreatedAt.(string); blog.ValidDate(date) {
 		t.CreatedAt = blog.Date(date)
 	}

@@ -11,7 +11,7 @@ const (
 	FeedEntry Kind = "feed entry"
 	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
 	Text      Kind = "text"     // a long one on the post, a short one as an item, one that is lost, or one without a post
-	Name      Kind = "name"     // of the author, on a post, comment or like
+	Byline    Kind = "byline"   // of the author, on a post, comment or like
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
 	Deletion  Kind = "deletion" // a deleted user without the deletion job
 

@@ -54,7 +54,7 @@ func (w *faultWorld) must(err error) {
 
 func (w *faultWorld) add(author *blog.User, title, content string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: author.ID, Title: title, Content: content, Key: title, Tags: []string{"all", title}})
+	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: author.UserID, Title: title, Content: content, Key: title, Tags: []string{"all", title}})
 	w.must(err)
 	return p
 }
@@ -67,7 +67,7 @@ func (w *faultWorld) write() {
 	w.post, w.long = w.add(w.ada, "post", "short"), w.add(w.ada, "long", strings.Repeat("long ", 2000))
 	gone := w.add(w.ada, "gone", "short")
 	for i, p := range []*blog.Post{w.post, w.long, gone} {
-		c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: w.bob.ID, PostID: p.ID, Content: "c", Key: "c"})
+		c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: w.bob.UserID, PostID: p.ID, Content: "c", Key: "c"})
 		w.must(err)
 		if i == 0 {
 			w.comment = c
@@ -75,8 +75,8 @@ func (w *faultWorld) write() {
 		w.AddLike(w.bob, p)
 	}
 	w.rename(w.bob, "rob")
-	w.must(w.DeletePost(w.T.Context(), w.ada.ID, gone.ID))
-	late, _ := json.Marshal(map[string]any{"id": "late", "type": "comment", "postId": gone.ID, "userId": w.bob.ID, "userUsername": "rob", "content": "late", "creationDate": gone.CreatedAt})
+	w.must(w.DeletePost(w.T.Context(), w.ada.UserID, gone.ID))
+	late, _ := json.Marshal(map[string]any{"id": "late", "type": "comment", "postId": gone.ID, "userId": w.bob.UserID, "userUsername": "rob", "content": "late", "creationDate": gone.CreatedAt})
 	w.Upsert("posts", gone.ID, string(late)) // as if written while the post was deleted
 }
 
@@ -269,22 +269,22 @@ var damages = map[string]func(*faultWorld){
 		id := deletedPost(w)
 		w.Corrupt("posts", id, id, "/type", "post")
 	},
-	string(projection.Summary):   func(w *faultWorld) { w.Remove("users", w.ada.ID, w.post.ID) },
+	string(projection.Summary):   func(w *faultWorld) { w.Remove("users", w.ada.UserID, w.post.ID) },
 	string(projection.FeedEntry): func(w *faultWorld) { w.Remove("feed", "post", w.long.ID) },
 	string(projection.Count):     func(w *faultWorld) { w.Corrupt("posts", w.long.ID, w.long.ID, "/likeCount", 7) },
 	string(projection.Text): func(w *faultWorld) {
 		w.Corrupt("posts", w.post.ID, w.post.ID, "/content", strings.Repeat("inline ", 2000))
 	},
 	string(projection.Text) + " without a post": func(w *faultWorld) {
-		w.Upsert("posts", "nothing", string(blog.Encode(blog.NewText("nothing", w.ada.ID, strings.Repeat("x", 11_000)))))
+		w.Upsert("posts", "nothing", string(blog.Encode(blog.NewText("nothing", w.ada.UserID, strings.Repeat("x", 11_000)))))
 	},
-	string(projection.Name): func(w *faultWorld) {
+	string(projection.Byline): func(w *faultWorld) {
 		w.Corrupt("posts", w.post.ID, w.comment.ID, "/userUsername", "somebody")
 	},
 	string(projection.Username): func(w *faultWorld) { w.Remove("users", "username:ada", "username:ada") },
 	string(projection.Username) + " of two users": func(w *faultWorld) {
 		eve := w.AddUser("eve")
-		w.Corrupt("users", eve.ID, eve.ID, "/username", "rob")
+		w.Corrupt("users", eve.UserID, eve.UserID, "/username", "rob")
 	},
 	string(projection.Deletion):      func(w *faultWorld) { w.markDeleted(w.AddUser("max")) },
 	string(projection.TimelineEntry): func(w *faultWorld) { w.Remove("feed", "tag.post.2026-03", w.post.ID) },
@@ -348,11 +348,11 @@ func operations() map[string]faultOperation {
 			}}
 	}
 	for kind, subject := range map[string]func(w *faultWorld) string{
-		"rename":     func(w *faultWorld) string { return w.bob.ID },
+		"rename":     func(w *faultWorld) string { return w.bob.UserID },
 		"deletePost": func(w *faultWorld) string { return deletedPost(w) },
 		"deleteUser": func(w *faultWorld) string {
 			w.markDeleted(w.bob)
-			return w.bob.ID
+			return w.bob.UserID
 		},
 	} {
 		var id string
@@ -437,7 +437,7 @@ func TestFaults_Complete(t *testing.T) {
 			t.Errorf("the job %s is in none of the tables of operations whose requests fail", kind)
 		}
 	}
-	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text, projection.Name, projection.Username, projection.Deletion,
+	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text, projection.Byline, projection.Username, projection.Deletion,
 		projection.TimelineEntry, projection.Timeline, projection.TopTags, projection.Tombstone} {
 		if !covered["Repair/"+string(kind)] {
 			t.Errorf("no difference of kind %s is repaired", kind)
@@ -594,7 +594,7 @@ func TestDeletePost_Waits(t *testing.T) {
 		w.write()
 		id := deletedPost(w)
 		for i := range 250 {
-			item, _ := json.Marshal(map[string]any{"id": fmt.Sprint("late-", i), "type": "comment", "postId": id, "userId": w.bob.ID})
+			item, _ := json.Marshal(map[string]any{"id": fmt.Sprint("late-", i), "type": "comment", "postId": id, "userId": w.bob.UserID})
 			w.Upsert("posts", id, string(item))
 		}
 		step := func() jobs.Step {

@@ -42,7 +42,7 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 	}
 	ada := w.AddUser("ada")
 	for range 25 {
-		if _, err := w.CreatePost(b.Context(), store.NewPost{AuthorID: ada.ID, Title: "A post", Content: strings.Repeat("content ", 40)}); err != nil {
+		if _, err := w.CreatePost(b.Context(), store.NewPost{AuthorID: ada.UserID, Title: "A post", Content: strings.Repeat("content ", 40)}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -84,13 +84,13 @@ func TestFeedPartitions(t *testing.T) {
 		if err := w.eachPartitionHas(k, []string{"post 0"}); err != nil {
 			t.Fatalf("a new post is not shown at once: %v", err)
 		}
-		if _, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: new("edited")}); err != nil {
+		if _, err := w.EditPost(t.Context(), ada.UserID, first.ID, store.PostEdit{Title: new("edited")}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.eachPartitionHas(k, []string{"edited"}); err != nil {
 			t.Fatalf("an edit is not shown at once: %v", err)
 		}
-		if err := w.DeletePost(t.Context(), ada.ID, first.ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, first.ID); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.eachPartitionHas(k, nil); err != nil {
@@ -111,7 +111,7 @@ func TestFeedPartitions(t *testing.T) {
 			return nil
 		})
 		for i := 164; i >= 136; i-- { // more than the margin
-			if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
+			if err := w.DeletePost(t.Context(), ada.UserID, posts[i].ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -228,10 +228,10 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 		}
 		// Changes go to the four partitions; the old one falls behind.
 		stop := four.Start()
-		if err := four.DeletePost(t.Context(), ada.ID, posts[30].ID); err != nil {
+		if err := four.DeletePost(t.Context(), ada.UserID, posts[30].ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := four.EditPost(t.Context(), ada.ID, posts[31].ID, store.PostEdit{Title: new("edited")}); err != nil {
+		if _, err := four.EditPost(t.Context(), ada.UserID, posts[31].ID, store.PostEdit{Title: new("edited")}); err != nil {
 			t.Fatal(err)
 		}
 		four.AddPost(ada, "post 40")
@@ -294,7 +294,7 @@ func TestFeedPartitions_Import(t *testing.T) {
 	w := newWorld(t).withPartitions(2)
 	var posts []*blog.Post
 	for i := range 155 {
-		posts = append(posts, &blog.Post{ID: fmt.Sprintf("post-%d", i), AuthorID: "ada", AuthorUsername: "ada", Title: fmt.Sprintf("post %d", i),
+		posts = append(posts, &blog.Post{ID: fmt.Sprintf("post-%d", i), Byline: blog.Byline{UserID: "ada", Username: "ada"}, Title: fmt.Sprintf("post %d", i),
 			CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1})
 	}
 	if err := w.ImportFeed(t.Context(), posts); err != nil {
@@ -459,7 +459,7 @@ func TestFillFeed_EarlierPartitionNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop := two.Start()
-		if err := two.DeletePost(t.Context(), ada.ID, posts[3].ID); err != nil {
+		if err := two.DeletePost(t.Context(), ada.UserID, posts[3].ID); err != nil {
 			t.Fatal(err)
 		}
 		two.AddPost(ada, "post 10")
@@ -498,7 +498,7 @@ func TestFillFeed_ConcurrentDelete(t *testing.T) {
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.2"]` && r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "" {
 			intercepted.Do(func() {
-				if err := two.DeletePost(t.Context(), ada.ID, posts[0].ID); err != nil {
+				if err := two.DeletePost(t.Context(), ada.UserID, posts[0].ID); err != nil {
 					t.Error(err)
 				}
 				two.AddLike(ada, posts[1])

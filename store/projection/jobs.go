@@ -11,7 +11,7 @@ import (
 
 // The kinds of jobs: work that may take too long for the handler of a page.
 const (
-	renameJob     = "rename"     // sets the name of a user on their posts, comments and likes
+	renameJob     = "rename"     // sets the byline of a user on their posts, comments and likes
 	deletePostJob = "deletePost" // deletes the comments, likes and text of a deleted post
 	deleteUserJob = "deleteUser" // deletes all items of a deleted user, and the user
 )

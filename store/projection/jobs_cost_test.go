@@ -49,7 +49,7 @@ func newJobWorld(t *testing.T, posts, items int) *jobWorld {
 	}
 	w.insert("posts", items, func(i int) (string, map[string]any) {
 		post := w.posts[i%posts].ID
-		return post, map[string]any{"id": fmt.Sprint("comment-", i), "postId": post, "type": "comment", "userId": w.ada.ID, "userUsername": "ada",
+		return post, map[string]any{"id": fmt.Sprint("comment-", i), "postId": post, "type": "comment", "userId": w.ada.UserID, "userUsername": "ada",
 			"content": "x", "creationDate": "2026-01-01T00:00:00.000Z"}
 	})
 	w.Wire.Intercept(w.before)
@@ -98,7 +98,7 @@ func (w *jobWorld) before(r *http.Request) error {
 		return errors.New("killed")
 	}
 	w.written += n
-	if r.Header.Get("x-ms-continuation") == "" && renameOf(w.T, r, w.ada.ID) {
+	if r.Header.Get("x-ms-continuation") == "" && renameOf(w.T, r, w.ada.UserID) {
 		w.first++
 	}
 	return nil
@@ -196,12 +196,12 @@ func TestJobs_CostWhenKilled(t *testing.T) {
 		first int // queries without a continuation: a rename has two passes
 	}{
 		{"rename", 50, func(w *jobWorld) error {
-			_, err := w.RenameUser(w.T.Context(), w.ada.ID, "lovelace")
+			_, err := w.UpdateUser(w.T.Context(), w.ada.UserID, store.UserEdit{Username: new("lovelace")})
 			return err
-		}, func(w *jobWorld) int { return len(w.misnamed("lovelace", w.ada.ID)) }, 2},
+		}, func(w *jobWorld) int { return len(w.misnamed("lovelace", w.ada.UserID)) }, 2},
 		{"delete of a post", 1, func(w *jobWorld) error {
-			return w.DeletePost(w.T.Context(), w.grace.ID, w.posts[0].ID)
-		}, func(w *jobWorld) int { return len(w.misnamed("", w.ada.ID)) }, 0},
+			return w.DeletePost(w.T.Context(), w.grace.UserID, w.posts[0].ID)
+		}, func(w *jobWorld) int { return len(w.misnamed("", w.ada.UserID)) }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cost := func(moments ...int) (ru float64) {
@@ -248,7 +248,7 @@ func TestJobs_DoNotDelayProjections(t *testing.T) {
 		w := newJobWorld(t, 50, items)
 		w.stop()
 		metrics := w.start(0)
-		if _, err := w.RenameUser(t.Context(), w.ada.ID, "lovelace"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), w.ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 			t.Fatal(err)
 		}
 		w.reset()
@@ -318,8 +318,8 @@ func TestJobs_BackgroundRU(t *testing.T) {
 		w := newJobWorld(t, 50, jobItems())
 		w.stop()
 		metrics := w.start(rate)
-		for id, name := range map[string]string{w.ada.ID: "lovelace", w.grace.ID: "hopper"} {
-			if _, err := w.RenameUser(t.Context(), id, name); err != nil {
+		for id, name := range map[string]string{w.ada.UserID: "lovelace", w.grace.UserID: "hopper"} {
+			if _, err := w.UpdateUser(t.Context(), id, store.UserEdit{Username: new(name)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -354,7 +354,7 @@ func TestJobs_OwnerStopped(t *testing.T) {
 				w.start(0)
 				stop["instance-2"], wires["instance-2"] = w.stop, w.wire
 				waittest.Advance(time.Minute)
-				if _, err := w.RenameUser(t.Context(), w.ada.ID, "lovelace"); err != nil {
+				if _, err := w.UpdateUser(t.Context(), w.ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 					t.Fatal(err)
 				}
 				owner := func() string {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"byline/internal/waittest"
+	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
 
@@ -43,7 +44,7 @@ func TestProjection_RenameDoesNotBlockPages(t *testing.T) {
 		})
 		rename := func(id, name string) {
 			t.Helper()
-			if _, err := w.RenameUser(t.Context(), id, name); err != nil {
+			if _, err := w.UpdateUser(t.Context(), id, store.UserEdit{Username: new(name)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -51,41 +52,41 @@ func TestProjection_RenameDoesNotBlockPages(t *testing.T) {
 			n := 0
 			for _, other := range others {
 				for _, c := range w.AllComments(other) {
-					if c.AuthorID == id && c.AuthorUsername == name {
+					if c.UserID == id && c.Username == name {
 						n++
 					}
 				}
 			}
 			return n
 		}
-		rename(ada.ID, "lovelace")
+		rename(ada.UserID, "lovelace")
 		waittest.Until(t, func() error {
-			if named(ada.ID, "lovelace") == 0 {
+			if named(ada.UserID, "lovelace") == 0 {
 				return errors.New("the job has not begun")
 			}
 			return nil
 		})
 		began := time.Now()
-		rename(grace.ID, "hopper")
+		rename(grace.UserID, "hopper")
 		waittest.Until(t, func() error {
-			if c := w.AllComments(post)[0]; c.AuthorUsername != "hopper" {
-				return fmt.Errorf("the comment is by %s", c.AuthorUsername)
+			if c := w.AllComments(post)[0]; c.Username != "hopper" {
+				return fmt.Errorf("the comment is by %s", c.Username)
 			}
 			return nil
 		})
 		took := time.Since(began)
-		t.Logf("after %v, with %d of %d comments renamed", took, named(ada.ID, "lovelace"), comments)
-		if took > 1500*time.Millisecond || named(ada.ID, "lovelace") == comments {
+		t.Logf("after %v, with %d of %d comments renamed", took, named(ada.UserID, "lovelace"), comments)
+		if took > 1500*time.Millisecond || named(ada.UserID, "lovelace") == comments {
 			t.Errorf("the other user's rename took %v", took)
 		}
 		stop()
-		if n := named(ada.ID, "lovelace"); n == comments {
+		if n := named(ada.UserID, "lovelace"); n == comments {
 			t.Fatal("the job has ended: nothing is left for the next instance")
 		}
 		w.Start()
-		rename(ada.ID, "byron")
+		rename(ada.UserID, "byron")
 		waittest.Advance(30 * time.Second)
-		if n := named(ada.ID, "byron"); n != comments {
+		if n := named(ada.UserID, "byron"); n != comments {
 			t.Errorf("%d of %d comments have the newest name", n, comments)
 		}
 	})
@@ -126,7 +127,7 @@ func TestJobs_SlowQuery(t *testing.T) {
 		for i := range comments {
 			w.AddComment(ada, post, fmt.Sprint("comment ", i))
 		}
-		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`, ada.ID))
+		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`, ada.UserID))
 		w.Start()
 		waittest.Until(t, w.CaughtUp)
 		var refused, queries atomic.Int64
@@ -134,19 +135,19 @@ func TestJobs_SlowQuery(t *testing.T) {
 			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/docs/poison") {
 				refused.Add(1)
 			}
-			if renameOf(t, r, ada.ID) {
+			if renameOf(t, r, ada.UserID) {
 				queries.Add(1)
 				return wait(r, 700*time.Millisecond)
 			}
 			return nil
 		})
-		if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Advance(30 * time.Second)
 		named := 0
 		for _, c := range w.AllComments(post) {
-			if c.AuthorUsername == "lovelace" {
+			if c.Username == "lovelace" {
 				named++
 			}
 		}
@@ -176,19 +177,19 @@ func TestJobs_FailingSubject(t *testing.T) {
 		w.Start()
 		waittest.Until(t, w.CaughtUp)
 		w.Wire.Intercept(func(r *http.Request) error {
-			if renameOf(t, r, ada.ID) {
+			if renameOf(t, r, ada.UserID) {
 				return errors.New("no connection")
 			}
 			return nil
 		})
-		if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, w.CaughtUp)
 		w.Wire.Intercept(nil)
 		waittest.Advance(time.Minute)
-		if c := w.AllComments(post)[0]; c.AuthorUsername != "lovelace" {
-			t.Errorf("the comment is by %s, want lovelace", c.AuthorUsername)
+		if c := w.AllComments(post)[0]; c.Username != "lovelace" {
+			t.Errorf("the comment is by %s, want lovelace", c.Username)
 		}
 	})
 }
@@ -218,24 +219,24 @@ func TestJobs_BackOff(t *testing.T) {
 				}
 			}
 			switch {
-			case renameOf(t, r, ada.ID):
+			case renameOf(t, r, ada.UserID):
 				failing.Add(1)
 				return errors.New("no connection")
-			case renameOf(t, r, grace.ID):
+			case renameOf(t, r, grace.UserID):
 				return wait(r, 3*time.Second)
 			}
 			return nil
 		})
-		for id, name := range map[string]string{ada.ID: "lovelace", grace.ID: "hopper"} {
-			if _, err := w.RenameUser(t.Context(), id, name); err != nil {
+		for id, name := range map[string]string{ada.UserID: "lovelace", grace.UserID: "hopper"} {
+			if _, err := w.UpdateUser(t.Context(), id, store.UserEdit{Username: new(name)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		waittest.Advance(30 * time.Second)
 		t.Logf("%d attempts, %d listings", failing.Load(), listings.Load())
 		for _, c := range w.AllComments(post) {
-			if c.AuthorID == grace.ID && c.AuthorUsername != "hopper" {
-				t.Fatalf("a comment is by %s, want hopper", c.AuthorUsername)
+			if c.UserID == grace.UserID && c.Username != "hopper" {
+				t.Fatalf("a comment is by %s, want hopper", c.Username)
 			}
 		}
 		if n := failing.Load(); n > 10 {
@@ -253,8 +254,8 @@ func TestJobs_DeadOwner(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		id := "rename." + ada.ID
-		w.Upsert("leases", id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"dead","generation":1,"renewals":1}`, id, ada.ID))
+		id := "rename." + ada.UserID
+		w.Upsert("leases", id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"dead","generation":1,"renewals":1}`, id, ada.UserID))
 		var done atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/docs/"+id) {
@@ -284,8 +285,8 @@ func TestJobs_KilledOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := "rename." + ada.ID
-		w.Upsert(blog.LeasesContainer, id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"killed"}`, id, ada.ID))
+		id := "rename." + ada.UserID
+		w.Upsert(blog.LeasesContainer, id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"killed"}`, id, ada.UserID))
 		w.Start()
 		w.pass(10 * time.Second)
 		var response *azcore.ResponseError

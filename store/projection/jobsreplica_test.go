@@ -27,7 +27,7 @@ func TestRename_StaleReplica(t *testing.T) {
 				waittest.Advance(9 * time.Second)
 			}
 			a.rename(ada, "lovelace")
-			job := jobs.Job{Kind: "rename", Subject: ada.ID, Generation: 2}
+			job := jobs.Job{Kind: "rename", Subject: ada.UserID, Generation: 2}
 			step, err := b.Views().Rename(t.Context(), job)
 			if step.Done || err != nil {
 				t.Errorf("the first unit is %+v, %v", step, err)
@@ -36,8 +36,8 @@ func TestRename_StaleReplica(t *testing.T) {
 			a.do(b.Views().Rename, job)
 			waittest.Advance(9 * time.Second)
 			for _, c := range b.AllComments(p) {
-				if c.AuthorUsername != "lovelace" && !fresh { // a fresh comment is corrected by its own change
-					t.Errorf("the comment is by %s, want lovelace", c.AuthorUsername)
+				if c.Username != "lovelace" && !fresh { // a fresh comment is corrected by its own change
+					t.Errorf("the comment is by %s, want lovelace", c.Username)
 				}
 			}
 			if step, err := b.Views().Rename(t.Context(), jobs.Job{Kind: "rename", Subject: "unknown", Generation: 2}); !step.Done || err != nil {

@@ -48,16 +48,16 @@ func TestPoisonItems_Skipped(t *testing.T) {
 		}
 		grace, mallory := w.AddUser("grace"), w.AddUser("mallory")
 		strange := w.AddPost(mallory, "by a user that cannot be read")
-		w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
+		w.Corrupt("users", mallory.UserID, mallory.UserID, "/revision", "two")
 		w.AddLike(ada, strange)
 		p := w.AddPost(ada, "after the poison")
 		w.AddLike(ada, p)
 		defer w.Start()()
-		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, func() error {
-			if got := w.AllFeed(); len(got) == 2 && got[0].AuthorUsername != "Countess" {
+			if got := w.AllFeed(); len(got) == 2 && got[0].Username != "Countess" {
 				return errors.New("the renames are stuck")
 			}
 			if got := w.AllFeed(); len(got) != 2 || got[0].LikeCount != 1 || got[1].LikeCount != 1 {
@@ -66,7 +66,7 @@ func TestPoisonItems_Skipped(t *testing.T) {
 			return nil
 		})
 		// The feed is refilled from posts of which some are malformed.
-		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 			t.Fatal(err)
 		}
 		w.AddLike(grace, strange)
@@ -101,18 +101,18 @@ func TestRename_PoisonItems(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := posts.CreateItem(t.Context(), test.key, fmt.Appendf(nil, form, test.postID, test.typ, ada.ID), nil); err != nil {
+				if _, err := posts.CreateItem(t.Context(), test.key, fmt.Appendf(nil, form, test.postID, test.typ, ada.UserID), nil); err != nil {
 					t.Fatal(err)
 				}
 				defer w.Start()()
-				for _, rename := range []struct{ id, name string }{{ada.ID, "Countess"}, {grace.ID, "Admiral"}} {
-					if _, err := w.RenameUser(t.Context(), rename.id, rename.name); err != nil {
+				for _, rename := range []struct{ id, name string }{{ada.UserID, "Countess"}, {grace.UserID, "Admiral"}} {
+					if _, err := w.UpdateUser(t.Context(), rename.id, store.UserEdit{Username: new(rename.name)}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				waittest.Until(t, func() error {
-					if got := w.AllFeed(); got[0].AuthorUsername != "Admiral" || got[1].AuthorUsername != "Countess" {
-						return fmt.Errorf("by %s and %s", got[0].AuthorUsername, got[1].AuthorUsername)
+					if got := w.AllFeed(); got[0].Username != "Admiral" || got[1].Username != "Countess" {
+						return fmt.Errorf("by %s and %s", got[0].Username, got[1].Username)
 					}
 					return w.CaughtUp()
 				})
@@ -126,7 +126,7 @@ func TestPoisonItems_UnrenamablePost(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.ID))
+		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.UserID))
 		p := w.AddPost(ada, "after the poison")
 		w.AddLike(ada, p)
 		defer w.Start()()
@@ -188,7 +188,7 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 		w.AddPost(ada, "one")
 		stray := func(container, partition, id, postID, typ string) {
 			w.Upsert(container, partition, fmt.Sprintf(`{"id":%q,"userId":%q,"postId":%q,"type":%q,"title":"stray","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"2020-01-01T00:00:00.000Z","version":1,"revision":1}`,
-				id, ada.ID, postID, typ))
+				id, ada.UserID, postID, typ))
 		}
 		stray("feed", "post", "a#b", "a#b", "post")
 		stray("feed", "\u00e9", "a", "a", "\u00e9")
@@ -198,16 +198,16 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 		for _, id := range []string{".", "..", "a.", ":"} {
 			stray("feed", "post", id, id, "post")
 			stray("posts", id, id, id, "post")
-			stray("users", ada.ID, id, id, "post")
+			stray("users", ada.UserID, id, id, "post")
 			w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, id))
 		}
-		stray("users", ada.ID, "a#b", "a#b", "post")
+		stray("users", ada.UserID, "a#b", "a#b", "post")
 		for i, name := range []string{"", "a/b", "a#b", "a\\b", "bob ", "\u00e9mil", "\U0001f600", "a?b", "50%20"} {
 			u, p := fmt.Sprint("u", i), fmt.Sprint("p", i)
 			w.Upsert("users", u, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","username":%q,"creationDate":"2026-01-01T00:00:00.000Z","revision":2}`, u, name))
 			w.Upsert("users", p, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, "x"+name, p))
 		}
-		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
 		w.Clock.Millis.Add(time.Minute.Milliseconds() + 1) // the grace of reservations is over
@@ -234,8 +234,8 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 		}
 		w.Rebuilt()
 		for _, p := range w.AllUserPosts(ada) {
-			if p.Title == "one" && p.AuthorUsername != "Countess" {
-				t.Errorf("the post is by %s, want Countess", p.AuthorUsername)
+			if p.Title == "one" && p.Username != "Countess" {
+				t.Errorf("the post is by %s, want Countess", p.Username)
 			}
 		}
 	})

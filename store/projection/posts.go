@@ -11,7 +11,7 @@ import (
 )
 
 // projectPosts handles changes of the posts container: it writes the entries in timelines and the summaries of changed
-// posts, enqueues jobs that delete what belongs to deleted ones, and corrects usernames that were written during a rename.
+// posts, enqueues jobs that delete what belongs to deleted ones, and corrects bylines that were written during a change of them.
 func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
 	posts := map[string]*blog.Post{} // the last change of each post
@@ -45,7 +45,7 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	if err := v.enqueue(ctx, deletePostJob, deleted); err != nil {
 		return err
 	}
-	if err := v.repairNames(ctx, changed); err != nil {
+	if err := v.repairBylines(ctx, changed); err != nil {
 		return err
 	}
 	if err := v.projectTimelines(ctx, posts); err != nil { // before the feed is trimmed

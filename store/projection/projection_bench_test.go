@@ -76,12 +76,12 @@ func benchmarkRename(b *testing.B, killed bool) {
 		date := string(blog.NewDate(w.Clock.Now()))
 		w.insert("posts", *manyWritings, func(i int) (string, map[string]any) {
 			id := fmt.Sprintf("post-%d", i)
-			return id, map[string]any{"id": id, "postId": id, "type": "post", "userId": grace.ID, "userUsername": "grace", "title": id, "content": "x",
+			return id, map[string]any{"id": id, "postId": id, "type": "post", "userId": grace.UserID, "userUsername": "grace", "title": id, "content": "x",
 				"commentCount": 1, "likeCount": 0, "creationDate": date, "version": 1, "revision": 2}
 		})
 		w.insert("posts", *manyWritings, func(i int) (string, map[string]any) {
 			return fmt.Sprintf("post-%d", i), map[string]any{"id": fmt.Sprintf("comment-%d", i), "postId": fmt.Sprintf("post-%d", i), "type": "comment",
-				"userId": ada.ID, "userUsername": "ada", "content": "x", "creationDate": date}
+				"userId": ada.UserID, "userUsername": "ada", "content": "x", "creationDate": date}
 		})
 		stop := w.Start()
 		for range time.Tick(10 * time.Millisecond) {
@@ -112,7 +112,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 		}
 		b.StartTimer()
 		began := time.Now()
-		if _, err := w.RenameUser(b.Context(), ada.ID, "countess"); err != nil {
+		if _, err := w.UpdateUser(b.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 			b.Fatal(err)
 		}
 		if killed {
@@ -120,7 +120,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 			b.StopTimer()
 			stop()
 			w.Wire.Intercept(nil)
-			left := len(aside.misnamed("countess", ada.ID))
+			left := len(aside.misnamed("countess", ada.UserID))
 			if left < *manyWritings/2 || left == *manyWritings {
 				b.Errorf("%d of %d names are old after the kill", left, *manyWritings)
 			}
@@ -128,7 +128,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 			w.Start()
 		}
 		for range time.Tick(50 * time.Millisecond) {
-			if len(aside.misnamed("countess", ada.ID)) == 0 {
+			if len(aside.misnamed("countess", ada.UserID)) == 0 {
 				break
 			}
 		}
@@ -239,7 +239,7 @@ func benchmarkLag(b *testing.B, edits int) {
 			u, p := users[i/posts%len(users)], targets[i%posts]
 			if edits > 0 && i%edits == 0 {
 				title := fmt.Sprint("edit ", i)
-				after, err := w.EditPost(context.Background(), author.ID, targets[i/edits%posts].ID, store.PostEdit{Title: &title})
+				after, err := w.EditPost(context.Background(), author.UserID, targets[i/edits%posts].ID, store.PostEdit{Title: &title})
 				if err != nil {
 					b.Error(err)
 					return
@@ -254,7 +254,7 @@ func benchmarkLag(b *testing.B, edits int) {
 					return nil, p, err
 				}
 			}
-			_, after, err := like(context.Background(), u.ID, p.ID)
+			_, after, err := like(context.Background(), u.UserID, p.ID)
 			if err != nil {
 				b.Error(err)
 				return

@@ -73,7 +73,7 @@ func TestFeed_KeepsNewest(t *testing.T) {
 				w.AddComment(grace, p, "still good")
 			}
 			if i%40 == 0 {
-				if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: new("edited")}); err != nil {
+				if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: new("edited")}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -121,7 +121,7 @@ func TestFeed_TrimsForeignEntries(t *testing.T) {
 	w.Wire.Intercept(func(r *http.Request) error {
 		if creates(r) && !added.Swap(true) {
 			w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"postId":%[1]q,"type":"post","userId":%q,"userUsername":"ada","title":"the last","content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
-				last.ID, ada.ID, last.CreatedAt))
+				last.ID, ada.UserID, last.CreatedAt))
 		}
 		return nil
 	})
@@ -150,7 +150,7 @@ func TestRefill_ConcurrentDelete(t *testing.T) {
 		var intercepted atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") == "" && !intercepted.Swap(true) {
-				if err := w.DeletePost(t.Context(), ada.ID, posts[0].ID); err != nil {
+				if err := w.DeletePost(t.Context(), ada.UserID, posts[0].ID); err != nil {
 					t.Error(err)
 				}
 				w.AddLike(ada, posts[1])
@@ -176,7 +176,7 @@ func TestSummaries_NeverGoBack(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
-	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("two")}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: new("two")}); err != nil {
 		t.Fatal(err)
 	}
 	stale := *p // as read from the change feed long ago
@@ -264,7 +264,7 @@ func TestSummaries_Batched(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := w.EditPost(t.Context(), ada.ID, posts[edited].ID, store.PostEdit{Title: new("edited")}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.UserID, posts[edited].ID, store.PostEdit{Title: new("edited")}); err != nil {
 		t.Fatal(err)
 	}
 	w.Wire.Intercept(nil)
@@ -314,7 +314,7 @@ func (w *world) namesMatch(x writings, name string) error {
 	var wrong []string
 	check := func(what, userID, got string) {
 		want := "grace"
-		if userID == x.author.ID {
+		if userID == x.author.UserID {
 			want = name
 		}
 		if got != want {
@@ -322,16 +322,16 @@ func (w *world) namesMatch(x writings, name string) error {
 		}
 	}
 	for _, p := range append(w.AllFeed(), w.AllUserPosts(x.author)...) {
-		check("summary of "+p.Title, p.AuthorID, p.AuthorUsername)
+		check("summary of "+p.Title, p.UserID, p.Username)
 	}
 	for _, p := range append(x.others, x.post) {
 		source, err := w.Post(w.T.Context(), p.ID)
 		if err != nil {
 			return err
 		}
-		check(p.Title, source.AuthorID, source.AuthorUsername)
+		check(p.Title, source.UserID, source.Username)
 		for _, c := range w.AllComments(p) {
-			check("comment on "+p.Title, c.AuthorID, c.AuthorUsername)
+			check("comment on "+p.Title, c.UserID, c.Username)
 		}
 		for _, l := range w.AllLikes(p) {
 			check("like of "+p.Title, l.UserID, l.Username)
@@ -351,11 +351,11 @@ func TestRename_UpdatesEveryView(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer w.Start()()
-		if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), x.author.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, func() error { return w.namesMatch(x, "Countess") })
-		if _, err := w.RenameUser(t.Context(), x.author.ID, "ada"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), x.author.UserID, store.UserEdit{Username: new("ada")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, func() error { return w.namesMatch(x, "ada") })
@@ -367,7 +367,7 @@ func TestRename_ResumesAfterRestart(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)
 		x := w.write()
-		if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), x.author.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
 		// The requests of the process fail in the middle of the rename.
@@ -404,7 +404,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		w := newWorld(t)
 		x := w.write()
 		defer w.Start()()
-		if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
+		if _, err := w.UpdateUser(t.Context(), x.author.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, func() error { return w.namesMatch(x, "Countess") })
@@ -414,7 +414,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		item := fmt.Sprintf(`{"id":"late","type":"comment","postId":%q,"userId":%q,"userUsername":"ada","content":"late","creationDate":"2026-03-02T00:00:00.000Z"}`,
-			x.post.ID, x.author.ID)
+			x.post.ID, x.author.UserID)
 		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(x.post.ID), []byte(item), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -24,21 +24,21 @@ import (
 // a comment by grace on the first.
 func (w *world) corruptAll(ada, grace *blog.User, posts []*blog.Post, c *blog.Comment) {
 	w.T.Helper()
-	w.Corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
-	w.Corrupt("users", ada.ID, posts[2].ID, "/revision", 1_000)
-	w.Corrupt("users", ada.ID, posts[3].ID, "/deleted", true)
+	w.Corrupt("users", ada.UserID, posts[1].ID, "/title", "not the title")
+	w.Corrupt("users", ada.UserID, posts[2].ID, "/revision", 1_000)
+	w.Corrupt("users", ada.UserID, posts[3].ID, "/deleted", true)
 	w.Corrupt("feed", "post", posts[2].ID, "/likeCount", 99)
 	w.Corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
 	w.Corrupt("feed", "post", posts[8].ID, "/deleted", true)
 	w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
 	w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "other")
-	w.Remove("users", ada.ID, posts[5].ID)
+	w.Remove("users", ada.UserID, posts[5].ID)
 	w.Remove("feed", "post", posts[6].ID)
 	w.Remove("users", "username:grace", "username:grace")
-	w.Upsert("users", "username:left", `{"id":"username:left","userId":"username:left","type":"username","ownerId":"`+ada.ID+`","creationDate":"2026-01-01T00:00:00.000Z"}`)
+	w.Upsert("users", "username:left", `{"id":"username:left","userId":"username:left","type":"username","ownerId":"`+ada.UserID+`","creationDate":"2026-01-01T00:00:00.000Z"}`)
 	stray := `"postId":"x","type":"post","title":"stray","content":"x","truncated":false,"userUsername":"grace","commentCount":0,"likeCount":0,"creationDate":"2026-01-01T00:00:00.000Z","version":1,"revision":1}`
-	w.Upsert("users", grace.ID, `{"id":"`+posts[7].ID+`","userId":"`+grace.ID+`",`+stray)
-	w.Upsert("feed", "post", `{"id":"never-was","userId":"`+grace.ID+`",`+strings.Replace(stray, "2026", "2027", 1)) // so that it is not trimmed
+	w.Upsert("users", grace.UserID, `{"id":"`+posts[7].ID+`","userId":"`+grace.UserID+`",`+stray)
+	w.Upsert("feed", "post", `{"id":"never-was","userId":"`+grace.UserID+`",`+strings.Replace(stray, "2026", "2027", 1)) // so that it is not trimmed
 }
 
 func TestRebuild(t *testing.T) {
@@ -126,7 +126,7 @@ func TestRebuild_ResumesAfterRestart(t *testing.T) {
 		stop := w.Start()
 		waittest.Until(t, w.CaughtUp)
 		stop()
-		w.Corrupt("users", ada.ID, posts[59].ID, "/title", "not the title")
+		w.Corrupt("users", ada.UserID, posts[59].ID, "/title", "not the title")
 		if err := w.Views().Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -180,8 +180,8 @@ func TestRebuild_SkipsConflicts(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		p := w.AddPost(ada, "one")
-		w.Corrupt("users", grace.ID, grace.ID, "/username", "ada")
-		w.Corrupt("users", ada.ID, p.ID, "/title", "not the title")
+		w.Corrupt("users", grace.UserID, grace.UserID, "/username", "ada")
+		w.Corrupt("users", ada.UserID, p.ID, "/title", "not the title")
 		if err := w.Views().Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}

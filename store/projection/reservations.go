@@ -14,13 +14,13 @@ func (v *Views) usernames() view {
 	return view{
 		kind: Username,
 		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
-			for id, name := range read.users {
-				if k := username.Key(name); name != "" && (read.reservations[k] != id || read.released[k]) {
+			for id, b := range read.users {
+				if k := username.Key(b.Username); b.Username != "" && (read.reservations[k] != id || read.released[k]) {
 					found = append(found, Difference{Kind: Username, Partition: k, ID: id})
 				}
 			}
 			for k, owner := range read.reservations {
-				if name, ok := read.users[owner]; !ok || !read.released[k] && username.Key(name) != k {
+				if b, ok := read.users[owner]; !ok || !read.released[k] && username.Key(b.Username) != k {
 					found = append(found, Difference{Kind: Username, Partition: k, ID: owner})
 				}
 			}

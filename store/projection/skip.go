@@ -21,7 +21,7 @@ func (v *Views) skip(container string, raw []byte, err error) string {
 func (v *Views) decodeAnyUser(op string, raw []byte) (*blog.User, error) {
 	u, err := blog.DecodeUser(op, raw)
 	if err != nil {
-		return &blog.User{ID: v.skip(blog.UsersContainer, raw, err)}, nil
+		return &blog.User{Byline: blog.Byline{UserID: v.skip(blog.UsersContainer, raw, err)}}, nil
 	}
 	return u, nil
 }

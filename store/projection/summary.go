@@ -125,12 +125,15 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 		}
 	}
 	all := patchAll(p)
-	if all.Changes() > cosmos.MaxPatch { // an edit of a post with tags
+	if all.Changes() > cosmos.MaxPatch { // an edit of a post with tags, or of an author with a profile
 		return replaceSummary(ctx, c, partition, p)
 	}
 	_, err := c.Patch(ctx, stored.Key(partition, p.ID), all)
-	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
-		return nil // as new, or newer
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed) { // as new, or newer, or with more of a byline than the post
+		if p.Revision == 1 { // no older one
+			return nil
+		}
+		return replaceSummary(ctx, c, partition, p)
 	}
 	return err
 }
@@ -189,15 +192,26 @@ func patchAll(p *blog.Post) cosmos.Patch {
 	return o
 }
 
+// patchIfOlder returns a patch of an older summary that has no property of a byline which the post has not: a patch
+// cannot remove one unless it is known to be there.
 func patchIfOlder(p *blog.Post, and string) (o cosmos.Patch) {
 	o.Condition = "from c where c.revision < " + strconv.FormatInt(p.Revision, 10) + and
+	for property := range p.Byline.Properties() {
+		if property.Value == "" {
+			o.Condition += " AND NOT IS_DEFINED(c." + property.Name + ")"
+		}
+	}
 	o.Set("/revision", p.Revision)
 	return o
 }
 
-// setUnversioned sets the properties that change without a new version: the author's name and the counts.
+// setUnversioned sets the properties that change without a new version: the author's byline and the counts.
 func setUnversioned(o *cosmos.Patch, p *blog.Post) {
-	o.Set("/userUsername", p.AuthorUsername)
+	for property := range p.Byline.Properties() {
+		if property.Value != "" {
+			o.Set("/"+property.Name, property.Value)
+		}
+	}
 	o.Set("/commentCount", p.CommentCount)
 	o.Set("/likeCount", p.LikeCount)
 }
@@ -217,12 +231,12 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 			authored = append(authored, p)
 		}
 	}
-	left, err := outdated(ctx, v.users, authored, func(p *blog.Post) string { return p.AuthorID })
+	left, err := outdated(ctx, v.users, authored, func(p *blog.Post) string { return p.UserID })
 	if err != nil {
 		return err
 	}
 	for _, p := range left {
-		byAuthor[p.AuthorID] = append(byAuthor[p.AuthorID], p)
+		byAuthor[p.UserID] = append(byAuthor[p.UserID], p)
 	}
 	for author, posts := range byAuthor {
 		v.writeSummaries(gctx, g, v.users, author, posts)
@@ -242,7 +256,7 @@ func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
 	v.summariesUpdated.Set()
 	var g errgroup.Group
 	g.Go(func() error {
-		return WriteSummary(ctx, v.requests.users, p.AuthorID, p)
+		return WriteSummary(ctx, v.requests.users, p.UserID, p)
 	})
 	for _, partition := range v.feedPartitions {
 		g.Go(func() error {
@@ -354,7 +368,7 @@ func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Diffe
 	author := d.Partition
 	if c == v.feed {
 		if author = ""; source != nil {
-			author = source.AuthorID
+			author = source.UserID
 		}
 	}
 	if state, err := v.stateOf(ctx, author); state == deletedUser || err != nil {
@@ -390,7 +404,7 @@ func (v *Views) belongs(source *blog.Post, c *cosmos.Container, partition string
 	if c == v.feed {
 		return source != nil && slices.Contains(v.feedPartitions, partition)
 	}
-	return source != nil && source.AuthorID == partition
+	return source != nil && source.UserID == partition
 }
 
 // describe returns a digest of a summary.

@@ -76,13 +76,13 @@ func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, err
 			d.Want = textInPost
 		}
 	case blog.IsLong(post.Content):
-		d.Have, d.Want = textInPost, textOfPost+blog.NewText(d.ID, post.AuthorID, post.Content).Digest
+		d.Have, d.Want = textInPost, textOfPost+blog.NewText(d.ID, post.UserID, post.Content).Digest
 	}
 	if d.Have == d.Want {
 		return nil, nil
 	}
 	if post.Deleted {
-		if deleting, err := v.deletionPending(ctx, d.ID, post.AuthorID); deleting || err != nil {
+		if deleting, err := v.deletionPending(ctx, d.ID, post.UserID); deleting || err != nil {
 			return nil, err
 		}
 	}

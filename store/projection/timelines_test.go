@@ -15,7 +15,7 @@ import (
 // tag creates a post with a tag, and its entries.
 func (w *world) tag(u *blog.User, tag string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.ID, Title: "t", Content: "c", Tags: []string{tag}})
+	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.UserID, Title: "t", Content: "c", Tags: []string{tag}})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func (w *world) tag(u *blog.User, tag string) *blog.Post {
 // deletePost deletes a post and does its job.
 func (w *world) deletePost(p *blog.Post) {
 	w.T.Helper()
-	if err := w.DeletePost(w.T.Context(), p.AuthorID, p.ID); err != nil {
+	if err := w.DeletePost(w.T.Context(), p.UserID, p.ID); err != nil {
 		w.T.Fatal(err)
 	}
 	for done := false; !done; {
@@ -58,7 +58,7 @@ func TestTimelines_LateHandler(t *testing.T) {
 	ada := w.AddUser("ada")
 	deleted, edited := w.tag(ada, "go"), w.tag(ada, "go")
 	w.deletePost(deleted)
-	now, err := w.EditPost(t.Context(), ada.ID, edited.ID, store.PostEdit{Tags: &[]string{"rust"}})
+	now, err := w.EditPost(t.Context(), ada.UserID, edited.ID, store.PostEdit{Tags: &[]string{"rust"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestTimelines_EmptiedMonth(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		first := w.tag(ada, "go")
-		second, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c", Tags: []string{"go"}})
+		second, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", Tags: []string{"go"}})
 		if err != nil {
 			t.Fatal(err)
 		}

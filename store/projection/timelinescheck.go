@@ -151,7 +151,7 @@ func (v *Views) scannedEntries(ctx context.Context, read *verifier) ([]Differenc
 
 // post returns what entries depend on.
 func (p *postSummary) post() *blog.Post {
-	return &blog.Post{ID: p.entry.ID, AuthorID: p.author, CreatedAt: p.entry.CreatedAt, Tags: p.tags}
+	return &blog.Post{ID: p.entry.ID, Byline: blog.Byline{UserID: p.author}, CreatedAt: p.entry.CreatedAt, Tags: p.tags}
 }
 
 func (v *Views) scannedTimelineItems(_ context.Context, read *verifier) ([]Difference, error) {
@@ -209,7 +209,7 @@ func (v *Views) compareEntry(ctx context.Context, d Difference) (*Difference, er
 	}
 	d.Have, d.Want = have, absent
 	if want := wantedEntry(source, d.Partition); want != nil {
-		d.Want, author = describeEntry(*want), source.AuthorID
+		d.Want, author = describeEntry(*want), source.UserID
 	}
 	if d.Have == d.Want {
 		return nil, nil

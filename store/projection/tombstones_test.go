@@ -19,10 +19,10 @@ func TestVerify_FormerTombstones(t *testing.T) {
 	ada := w.AddUser("ada")
 	p, gone := w.AddPost(ada, "post"), w.AddPost(ada, "deleted")
 	c := w.AddComment(ada, p, "deleted")
-	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
+	if _, err := w.DeleteComment(t.Context(), ada.UserID, p.ID, c.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.DeletePost(t.Context(), ada.ID, gone.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, gone.ID); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Until(t, func() error {
@@ -46,7 +46,7 @@ func TestVerify_FormerTombstones(t *testing.T) {
 	}
 	tombstones := []struct{ container, partition, id, typ string }{
 		{"posts", p.ID, c.ID, blog.TypeDeletedComment}, {"posts", gone.ID, gone.ID, blog.TypeDeletedPost},
-		{"users", ada.ID, gone.ID, blog.TypeDeletedPost}, {"feed", "post", gone.ID, "post"},
+		{"users", ada.UserID, gone.ID, blog.TypeDeletedPost}, {"feed", "post", gone.ID, "post"},
 	}
 	for _, at := range tombstones {
 		if item := stored(at.container, at.partition, at.id); !strings.Contains(item, `"type":"`+at.typ+`"`) ||
@@ -56,7 +56,7 @@ func TestVerify_FormerTombstones(t *testing.T) {
 	}
 	w.Corrupt("posts", p.ID, c.ID, "/type", "comment")
 	w.Corrupt("posts", gone.ID, gone.ID, "/type", "post")
-	w.Corrupt("users", ada.ID, gone.ID, "/type", "post")
+	w.Corrupt("users", ada.UserID, gone.ID, "/type", "post")
 	w.Corrupt("feed", "post", gone.ID, "/creationDate", gone.CreatedAt)
 
 	found := w.Differences(0)

@@ -10,8 +10,8 @@ import (
 	"byline/store/username"
 )
 
-// projectUsers handles changes of the users container. It enqueues a job for a user who may have been renamed
-// or was deleted, and reserves the name if its reservation is missing: the sweep may have released it while a
+// projectUsers handles changes of the users container. It enqueues a job for a user whose byline has changed or
+// who was deleted, and reserves the name if its reservation is missing: the sweep may have released it while a
 // process was paused within a rename. In a rebuild it also repairs summaries and reservations.
 func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	const op = "project users"
@@ -34,7 +34,7 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 			continue
 		}
 		u, live, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
-		if err == nil && !blog.ValidID(u.ID) {
+		if err == nil && !blog.ValidID(u.UserID) {
 			err = errors.New("malformed userId")
 		}
 		if err != nil {
@@ -42,13 +42,13 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 			continue
 		}
 		if !live {
-			deleted[u.ID] = deletionGeneration(u)
+			deleted[u.UserID] = deletionGeneration(u)
 			continue
 		}
-		if u.Revision > 1 && (!changefeed.Replaying(ctx) || v.renamedRecently(u)) { // revision 1 has not been renamed
-			renamed[u.ID] = max(renamed[u.ID], u.Revision)
+		if !u.Spread() && (!changefeed.Replaying(ctx) || v.renamedRecently(u)) {
+			renamed[u.UserID] = max(renamed[u.UserID], u.Revision)
 		}
-		suspects = append(suspects, Difference{Kind: Username, Partition: username.Key(u.Username), ID: u.ID})
+		suspects = append(suspects, Difference{Kind: Username, Partition: username.Key(u.Username), ID: u.UserID})
 	}
 	if err := v.repairAll(ctx, suspects); err != nil {
 		return err
@@ -65,8 +65,8 @@ func deletionGeneration(u blog.UserItem) int64 {
 	return max(u.Revision, u.DeletedAt.Time().UnixMilli())
 }
 
-// renamesReplayed is the age from which on a replay enqueues no job for a rename: the user's items are replayed,
-// too, and their names compared. Later renames may not have been handled yet.
+// renamesReplayed is the age from which on a replay enqueues no job for a byline: the user's items are replayed,
+// too, and their bylines compared. Later changes may not have been handled yet.
 const renamesReplayed = 24 * time.Hour
 
 func (v *Views) renamedRecently(u blog.UserItem) bool {

@@ -33,10 +33,10 @@ func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/leases/docs") {
 				b := body(t, r)
-				if strings.Contains(b, `"rename.`+ada.ID) {
+				if strings.Contains(b, `"rename.`+ada.UserID) {
 					old.Add(1)
 				}
-				if strings.Contains(b, `"rename.`+grace.ID) {
+				if strings.Contains(b, `"rename.`+grace.UserID) {
 					recent.Add(1)
 				}
 			}
@@ -49,7 +49,7 @@ func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
 		if old.Load() > 0 || recent.Load() == 0 {
 			t.Errorf("got %d jobs of an old rename and %d of a recent one, want 0 and some", old.Load(), recent.Load())
 		}
-		if got, err := w.Post(t.Context(), p.ID); err != nil || got.AuthorUsername != "lovelace" {
+		if got, err := w.Post(t.Context(), p.ID); err != nil || got.Username != "lovelace" {
 			t.Errorf("got %+v, %v, want author lovelace", got, err)
 		}
 	})
@@ -62,8 +62,8 @@ func TestDeleteUser_Enqueued(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.AddUser("zuleika")
-		id := "deleteUser." + d.ID
-		w.Upsert("leases", id, `{"id":"`+id+`","kind":"deleteUser","subject":"`+d.ID+`","generation":9,"position":"2025-01-01T00:00:00.000Z names "}`)
+		id := "deleteUser." + d.UserID
+		w.Upsert("leases", id, `{"id":"`+id+`","kind":"deleteUser","subject":"`+d.UserID+`","generation":9,"position":"2025-01-01T00:00:00.000Z names "}`)
 		w.Upsert("users", "a/b", `{"id":"a/b","userId":"a/b","type":"user","username":"a","revision":2,"deleted":true,"deletionDate":"2026-01-01T00:00:00.000Z"}`)
 		date := blog.Date(w.markDeleted(d)).Time()
 		w.Start()

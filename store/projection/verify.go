@@ -15,7 +15,7 @@ import (
 	"byline/store/username"
 )
 
-// Verify compares all summaries, counts, texts, usernames, reservations, timelines and the feed with their sources,
+// Verify compares all summaries, counts, texts, bylines, reservations, timelines and the feed with their sources,
 // looks for items of deleted users and posts without a job that deletes them, and calls report with each
 // difference. It can run beside instances that serve: it compares again until a difference is gone or the
 // settle time is over. The summary of a post that keeps changing is correct once it has the revision that
@@ -28,7 +28,7 @@ func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(
 	if err := v.CheckFeed(ctx); err != nil {
 		return err
 	}
-	r := verifier{Views: v, progress: progress, users: map[string]string{}, reservations: map[string]string{}, released: map[string]bool{},
+	r := verifier{Views: v, progress: progress, users: map[string]blog.Byline{}, reservations: map[string]string{}, released: map[string]bool{},
 		posts: map[string]*postSummary{}, summaries: map[summaryKey]string{}}
 	if err := r.readUsers(ctx); err != nil {
 		return err
@@ -97,16 +97,16 @@ func (v *Views) stillDifferent(ctx context.Context, suspects []Difference) ([]Di
 type verifier struct {
 	*Views
 	progress     func(done, total int)
-	items        int               // read so far
-	expected     int               // in the posts container, by the counts of the summaries
-	total        int               // estimated; 0: unknown
-	users        map[string]string // name by id; "" of a deleted or malformed user
-	deletions    []Difference      // of deleted users
-	reservations map[string]string // owner by key
-	released     map[string]bool   // keys of released reservations
+	items        int                    // read so far
+	expected     int                    // in the posts container, by the counts of the summaries
+	total        int                    // estimated; 0: unknown
+	users        map[string]blog.Byline // by id; without a name of a deleted or malformed user
+	deletions    []Difference           // of deleted users
+	reservations map[string]string      // owner by key
+	released     map[string]bool        // keys of released reservations
 	posts        map[string]*postSummary
 	summaries    map[summaryKey]string // digests
-	wrongNames   []Difference
+	wrongBylines []Difference
 	timelines    *timelineScan
 
 	formerSummaries, formerTombstones []Difference // see isFormerTombstone
@@ -165,7 +165,7 @@ func (v *verifier) readUsers(ctx context.Context) error {
 		}
 		malformed := json.Unmarshal(raw, &e)
 		if e.Type == blog.TypeUser {
-			v.users[e.ID] = ""
+			v.users[e.ID] = blog.Byline{}
 			if malformed == nil && e.Deleted {
 				v.deletions = append(v.deletions, Difference{Kind: Deletion, Partition: e.ID, ID: e.ID})
 			}
@@ -179,7 +179,7 @@ func (v *verifier) readUsers(ctx context.Context) error {
 		switch e.Type {
 		case blog.TypeUser:
 			if u, err := blog.DecodeUser(op, raw); err == nil {
-				v.users[u.ID] = u.Username
+				v.users[u.UserID] = u.Byline
 			}
 		case blog.TypeUsername:
 			if r, _, err := blog.Decode[username.Reservation](op, blog.TypeUsername, raw); err == nil {
@@ -190,7 +190,7 @@ func (v *verifier) readUsers(ctx context.Context) error {
 			}
 		case blog.TypePost:
 			if item, _, err := blog.Decode[blog.SummaryItem](op, blog.TypePost, raw); err == nil {
-				v.summaries[summaryKey{item.AuthorID, item.ID}] = describe(item)
+				v.summaries[summaryKey{item.UserID, item.ID}] = describe(item)
 				v.expected += 1 + int(item.CommentCount) + int(item.LikeCount)
 			}
 		}
@@ -232,7 +232,7 @@ func (v *verifier) readPosts(ctx context.Context) error {
 				summary.inline = stored.TextDigest == "" && blog.IsLong(stored.Content)
 			}
 			summary.exists, summary.deleted = true, p.Tombstone
-			summary.entry, summary.author, summary.short = entryOf(p), p.AuthorID, describe(p.Summary())
+			summary.entry, summary.author, summary.short = entryOf(p), p.UserID, describe(p.Summary())
 			summary.tags = p.Tags
 			if !p.Tombstone {
 				summary.comments += p.CommentCount
@@ -245,8 +245,8 @@ func (v *verifier) readPosts(ctx context.Context) error {
 		case item.Type == blog.TypeLike:
 			summary.likes--
 		}
-		if name := v.users[item.UserID]; name != "" && !item.Deleted && name != item.Username {
-			v.wrongNames = append(v.wrongNames, Difference{Kind: Name, Partition: item.PostID, ID: item.ID})
+		if b := v.users[item.UserID]; b.Username != "" && !item.Deleted && b != item.Byline {
+			v.wrongBylines = append(v.wrongBylines, Difference{Kind: Byline, Partition: item.PostID, ID: item.ID})
 		}
 		return nil
 	})

@@ -34,7 +34,7 @@ func TestVerifyAndRepair(t *testing.T) {
 			w.AddLike(grace, p)
 		}
 		c := w.AddComment(grace, posts[0], "a comment")
-		if err := w.DeletePost(t.Context(), ada.ID, posts[11].ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, posts[11].ID); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, func() error {
@@ -46,13 +46,13 @@ func TestVerifyAndRepair(t *testing.T) {
 		stop() // from here on nothing updates the views
 		w.Clock.Millis.Add(61_000)
 
-		w.Corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
+		w.Corrupt("users", ada.UserID, posts[1].ID, "/title", "not the title")
 		w.Corrupt("feed", "post", posts[2].ID, "/likeCount", 99)
 		w.Corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
 		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
 		w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "other")
-		w.Upsert("posts", posts[11].ID, `{"id":"left","postId":"`+posts[11].ID+`","type":"comment","userId":"`+grace.ID+`","userUsername":"grace","content":"x","creationDate":"2026-01-01T00:00:00.000Z"}`)
-		w.Remove("users", ada.ID, posts[5].ID)
+		w.Upsert("posts", posts[11].ID, `{"id":"left","postId":"`+posts[11].ID+`","type":"comment","userId":"`+grace.UserID+`","userUsername":"grace","content":"x","creationDate":"2026-01-01T00:00:00.000Z"}`)
+		w.Remove("users", ada.UserID, posts[5].ID)
 		w.Remove("feed", "post", posts[6].ID)
 		w.Remove("users", "username:grace", "username:grace")
 		users, err := w.Client.NewContainer(w.Database, "users")
@@ -60,8 +60,8 @@ func TestVerifyAndRepair(t *testing.T) {
 			t.Fatal(err)
 		}
 		for partition, item := range map[string]string{
-			"username:left": `{"id":"username:left","userId":"username:left","type":"username","ownerId":"` + ada.ID + `","creationDate":"2026-01-01T00:00:00.000Z"}`,
-			grace.ID: `{"id":"` + posts[7].ID + `","userId":"` + grace.ID + `","postId":"` + posts[7].ID +
+			"username:left": `{"id":"username:left","userId":"username:left","type":"username","ownerId":"` + ada.UserID + `","creationDate":"2026-01-01T00:00:00.000Z"}`,
+			grace.UserID: `{"id":"` + posts[7].ID + `","userId":"` + grace.UserID + `","postId":"` + posts[7].ID +
 				`","type":"post","title":"stray","content":"x","truncated":false,"userUsername":"grace","commentCount":0,"likeCount":0,"creationDate":"2026-01-01T00:00:00.000Z","version":1,"revision":1}`,
 		} {
 			if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(partition), []byte(item), nil); err != nil {
@@ -75,7 +75,7 @@ func TestVerifyAndRepair(t *testing.T) {
 			kinds = append(kinds, string(d.Kind))
 			t.Logf("%+v", d)
 		}
-		want := []string{"count", "count", "feed entry", "feed entry", "feed entry", "feed entry", "name",
+		want := []string{"byline", "count", "count", "feed entry", "feed entry", "feed entry", "feed entry",
 			"summary", "summary", "summary", "summary", "username", "username"}
 		if diff := cmp.Diff(want, kinds); diff != "" {
 			t.Fatal(diff)
@@ -111,7 +111,7 @@ func TestVerify_ReplicaLag(t *testing.T) {
 		defer w.Start()()
 		waittest.Until(t, w.CaughtUp)
 		for _, p := range posts[140:] {
-			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+			if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -138,12 +138,12 @@ func TestRepair_DeletedStaysDeleted(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+	if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 		t.Fatal(err)
 	}
-	live := `{"id":"` + p.ID + `","userId":"` + ada.ID + `","postId":"` + p.ID +
+	live := `{"id":"` + p.ID + `","userId":"` + ada.UserID + `","postId":"` + p.ID +
 		`","type":"post","title":"one","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"` + string(p.CreatedAt) + `","version":1,"revision":1}`
-	w.Upsert("users", ada.ID, live)
+	w.Upsert("users", ada.UserID, live)
 	w.Upsert("feed", "post", live)
 	found := w.Differences(0)
 	if len(found) != 2 {
@@ -176,7 +176,7 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 		waittest.Until(t, w.CaughtUp)
 		stop()
 		w.Clock.Millis.Add(61_000)
-		w.Corrupt("users", ada.ID, posts[0].ID, "/title", 5)
+		w.Corrupt("users", ada.UserID, posts[0].ID, "/title", 5)
 		w.Corrupt("feed", "post", posts[1].ID, "/likeCount", "many")
 		w.Corrupt("feed", "post", posts[2].ID, "/creationDate", "yesterday")
 		w.Corrupt("feed", "post", posts[3].ID, "/creationDate", 7)
@@ -194,12 +194,12 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 		if found := w.Differences(0); found != nil {
 			t.Errorf("still %+v", found)
 		}
-		if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil || u.ID != grace.ID {
+		if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil || u.UserID != grace.UserID {
 			t.Errorf("grace is not found: %v", err)
 		}
 
 		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", "many")
-		w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
+		w.Corrupt("users", mallory.UserID, mallory.UserID, "/revision", "two")
 		found = w.Differences(0)
 		if len(found) != 4 { // two summaries and the entry of the post, and the reservation of the user
 			t.Fatalf("found %+v", found)
@@ -213,8 +213,8 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 		}
 		w.Start()
 		w.Rebuilt()
-		if name := w.Reservations()["mallory"]; name != mallory.ID {
-			t.Errorf("the name of the malformed user is reserved for %q, want %q", name, mallory.ID)
+		if name := w.Reservations()["mallory"]; name != mallory.UserID {
+			t.Errorf("the name of the malformed user is reserved for %q, want %q", name, mallory.UserID)
 		}
 	})
 }
@@ -285,7 +285,7 @@ func testConstantlyChangingPost(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
 	w.begin(p)
-	w.Corrupt("users", ada.ID, p.ID, "/title", "not the title")
+	w.Corrupt("users", ada.UserID, p.ID, "/title", "not the title")
 	w.Corrupt("feed", "post", p.ID, "/revision", 1_000_000)
 	type mover struct{}
 	ctx := context.WithValue(context.Background(), mover{}, true)
@@ -306,9 +306,9 @@ func testConstantlyChangingPost(t *testing.T) {
 		}
 		var err error // which then becomes newer
 		if likes++; likes%2 == 1 {
-			_, _, err = w.LikePost(ctx, ada.ID, p.ID)
+			_, _, err = w.LikePost(ctx, ada.UserID, p.ID)
 		} else {
-			_, err = w.UnlikePost(ctx, ada.ID, p.ID)
+			_, err = w.UnlikePost(ctx, ada.UserID, p.ID)
 		}
 		return err
 	})
@@ -329,9 +329,9 @@ func TestRepair_NoDifference(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
 	for _, d := range []projection.Difference{
-		{Kind: projection.Summary, Partition: ada.ID, ID: p.ID}, {Kind: projection.FeedEntry, Partition: "post", ID: p.ID},
-		{Kind: projection.Count, Partition: p.ID, ID: p.ID}, {Kind: projection.Name, Partition: p.ID, ID: p.ID},
-		{Kind: projection.Username, Partition: "username:ada", ID: ada.ID},
+		{Kind: projection.Summary, Partition: ada.UserID, ID: p.ID}, {Kind: projection.FeedEntry, Partition: "post", ID: p.ID},
+		{Kind: projection.Count, Partition: p.ID, ID: p.ID}, {Kind: projection.Byline, Partition: p.ID, ID: p.ID},
+		{Kind: projection.Username, Partition: "username:ada", ID: ada.UserID},
 	} {
 		if err := w.Views().Repair(t.Context(), d); err != nil {
 			t.Error(err)
@@ -349,7 +349,7 @@ func TestRepair_NoDifference(t *testing.T) {
 func TestRepair_ConcurrentReservation(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	item := `{"id":"username:ada","userId":"username:ada","type":"username","ownerId":"` + ada.ID + `","creationDate":"2025-01-01T00:00:00.000Z"}`
+	item := `{"id":"username:ada","userId":"username:ada","type":"username","ownerId":"` + ada.UserID + `","creationDate":"2025-01-01T00:00:00.000Z"}`
 	moments := 0
 	for ; ; moments++ {
 		w.Remove("users", "username:ada", "username:ada")
@@ -360,7 +360,7 @@ func TestRepair_ConcurrentReservation(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.Views().Repair(t.Context(), projection.Difference{Kind: projection.Username, Partition: "username:ada", ID: ada.ID}); err != nil {
+		if err := w.Views().Repair(t.Context(), projection.Difference{Kind: projection.Username, Partition: "username:ada", ID: ada.UserID}); err != nil {
 			t.Fatal(err)
 		}
 		w.Wire.Intercept(nil)
@@ -387,15 +387,15 @@ func TestRepair_DuplicateUsername(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
-		taken := w.AddUser("ada-" + grace.ID[:4])
+		taken := w.AddUser("ada-" + grace.UserID[:4])
 		w.Clock.Millis.Add(time.Hour.Milliseconds())
-		w.Corrupt("users", grace.ID, grace.ID, "/username", "Ada")
+		w.Corrupt("users", grace.UserID, grace.UserID, "/username", "Ada")
 		p := w.AddPost(grace, "by grace")
-		want := "Ada-" + grace.ID[4:8]
+		want := "Ada-" + grace.UserID[4:8]
 		repaired := false
 		for range 3 { // a repair may reveal further differences
 			for _, d := range w.Differences(0) {
-				repaired = repaired || d.Kind == projection.Username && d.ID == grace.ID && d.Have == ada.ID
+				repaired = repaired || d.Kind == projection.Username && d.ID == grace.UserID && d.Have == ada.UserID
 				if err := w.Views().Repair(t.Context(), d); err != nil {
 					t.Error(d, err)
 				}
@@ -404,14 +404,14 @@ func TestRepair_DuplicateUsername(t *testing.T) {
 		if !repaired {
 			t.Error("verify has not reported the name")
 		}
-		for id, name := range map[string]string{ada.ID: "ada", grace.ID: want, taken.ID: taken.Username} {
+		for id, name := range map[string]string{ada.UserID: "ada", grace.UserID: want, taken.UserID: taken.Username} {
 			u, err := w.UserByUsername(t.Context(), name)
-			if err != nil || u == nil || u.ID != id || u.Username != name {
+			if err != nil || u == nil || u.UserID != id || u.Username != name {
 				t.Errorf("by %s: %+v, %v", name, u, err)
 			}
 		}
-		if got, err := w.Post(t.Context(), p.ID); err != nil || got.AuthorUsername != want {
-			t.Errorf("on the post: %q, %v", got.AuthorUsername, err)
+		if got, err := w.Post(t.Context(), p.ID); err != nil || got.Username != want {
+			t.Errorf("on the post: %q, %v", got.Username, err)
 		}
 		if found := w.Differences(0); found != nil {
 			t.Errorf("verify still finds %v", found)

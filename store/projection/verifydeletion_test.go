@@ -42,7 +42,7 @@ func TestVerify_DeletedUser(t *testing.T) {
 		stop()
 		w.Clock.Millis.Add(61_000) // the sweep acts on old reservations
 		w.markDeleted(d.User)
-		want := []string{fmt.Sprintf("deletion of %s: no job, not a job that deletes the rest", d.ID)}
+		want := []string{fmt.Sprintf("deletion of %s: no job, not a job that deletes the rest", d.UserID)}
 		if diff := cmp.Diff(want, w.verified()); diff != "" {
 			t.Error(diff)
 		}
@@ -60,9 +60,9 @@ func TestVerify_DeletedUser(t *testing.T) {
 		w.pass(40 * time.Second)
 		w.wantDeleted(d)
 
-		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true,"ttl":1000000}`, d.ID))
+		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true,"ttl":1000000}`, d.UserID))
 		w.Clock.Millis.Add(61_000)
-		want = []string{fmt.Sprintf("username of %s: %[1]s, released, not nobody", d.ID)}
+		want = []string{fmt.Sprintf("username of %s: %[1]s, released, not nobody", d.UserID)}
 		if diff := cmp.Diff(want, w.verified()); diff != "" {
 			t.Error(diff)
 		}
@@ -78,13 +78,13 @@ func TestVerify_DeletedPost(t *testing.T) {
 		ada := w.AddUser("ada")
 		p := w.AddPost(ada, "one")
 		stop := w.Start()
-		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 			t.Fatal(err)
 		}
 		waittest.Until(t, w.CaughtUp)
 		waittest.Until(t, func() error { return w.jobsLeft() })
 		stop()
-		w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"left","postId":%q,"type":"like","userId":%q,"userUsername":"ada","creationDate":"2026-01-01T00:00:00.000Z"}`, p.ID, ada.ID))
+		w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"left","postId":%q,"type":"like","userId":%q,"userUsername":"ada","creationDate":"2026-01-01T00:00:00.000Z"}`, p.ID, ada.UserID))
 		want := []string{fmt.Sprintf("count of %s: 0 comments, 1 likes, not 0 comments, 0 likes", p.ID)}
 		if diff := cmp.Diff(want, w.verified()); diff != "" {
 			t.Error(diff)

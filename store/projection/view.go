@@ -31,7 +31,7 @@ type view struct {
 
 // all returns the views.
 func (v *Views) all() []view {
-	return []view{v.summaries(), v.feedView(), v.counts(), v.texts(), v.names(), v.usernames(), v.userDeletions(),
+	return []view{v.summaries(), v.feedView(), v.counts(), v.texts(), v.bylines(), v.usernames(), v.userDeletions(),
 		v.timelines(), v.timelineItems(), v.mostUsedTags(), v.tombstones()}
 }
 

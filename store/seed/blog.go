@@ -13,6 +13,7 @@ import (
 
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/username"
 )
 
 // Blog defines the contents of a blog. Equal Blogs have equal contents.
@@ -24,15 +25,16 @@ type Blog struct {
 	// Comments and Likes are the most of a post. A user likes it once.
 	Comments, Likes int
 	Markdown        bool // posts are formatted, and have tags
+	Profiles        bool // the users of the demo blog have display names, pictures and biographies
 	// UserID returns the id of the user who signs in under a username.
 	UserID func(username string) string
 }
 
 // Demo returns the demo blog: 25 users and 250 posts, with comments and likes.
 func Demo(userID func(string) string) Blog {
-	n := len(names)
+	n := len(profiles)
 	// the year ada was born
-	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, Markdown: true, UserID: userID}
+	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, Markdown: true, Profiles: true, UserID: userID}
 }
 
 // Article returns the data set of the article: 5 to 50 posts for each user, with up to 25 comments and 100
@@ -62,17 +64,30 @@ const (
 
 // User returns a user, from 0 to Users-1.
 func (b *Blog) User(i int) *blog.User {
-	name := b.username(i)
 	joined := start.Add(-time.Duration(b.random(i, userStream).Int64N(int64(beforeAll))))
-	return &blog.User{ID: b.UserID(name), Username: name, CreatedAt: blog.NewDate(joined), Revision: 1}
+	u := &blog.User{Byline: b.byline(i), CreatedAt: blog.NewDate(joined), Revision: 1}
+	if b.Profiles && i < len(profiles) {
+		u.Bio = profiles[i].bio
+	}
+	return u
+}
+
+// byline returns the byline of a user.
+func (b *Blog) byline(i int) blog.Byline {
+	name := b.username(i)
+	byline := blog.Byline{UserID: b.UserID(name), Username: name}
+	if b.Profiles && i < len(profiles) {
+		byline.DisplayName, byline.AvatarURL = profiles[i].displayName, username.AvatarPath(name)
+	}
+	return byline
 }
 
 // username returns the name of a user. Every blog begins with the users of the demo blog.
 func (b *Blog) username(i int) string {
-	if i < len(names) {
-		return names[i]
+	if i < len(profiles) {
+		return profiles[i].username
 	}
-	return fmt.Sprintf("%s-%d", names[i%len(names)], i/len(names)+1)
+	return fmt.Sprintf("%s-%d", profiles[i%len(profiles)].username, i/len(profiles)+1)
 }
 
 // PostCount returns the number of posts of a user.
@@ -131,7 +146,7 @@ func (b *Blog) Thread(user, number int) store.Thread {
 		Comments: make([]*blog.Comment, upTo(f, b.Comments)),
 		Likes:    make([]*blog.Like, upTo(f, min(b.Likes, b.Users))),
 	}
-	t.Post = &blog.Post{ID: e.id, AuthorID: author.ID, AuthorUsername: author.Username, CreatedAt: blog.NewDate(e.at),
+	t.Post = &blog.Post{ID: e.id, Byline: author.Byline, CreatedAt: blog.NewDate(e.at),
 		Version:      1,
 		CommentCount: int32(len(t.Comments)), LikeCount: int32(len(t.Likes)),
 		Revision: int64(1 + len(t.Comments) + len(t.Likes))}
@@ -140,13 +155,12 @@ func (b *Blog) Thread(user, number int) store.Thread {
 		t.Post.Content, t.Post.Tags = inMarkdown(t.Post.Content, number), topic.tags
 	}
 	for i := range t.Comments {
-		name := b.username(upTo(f, b.Users-1))
-		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, AuthorID: b.UserID(name), AuthorUsername: name,
+		author := b.byline(upTo(f, b.Users-1))
+		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, Byline: author,
 			Content: topic.comment(f), CreatedAt: blog.NewDate(e.at.Add(later(f)))}
 	}
 	for i, user := range choose(f, len(t.Likes), b.Users) {
-		name := b.username(user)
-		t.Likes[i] = &blog.Like{PostID: e.id, UserID: b.UserID(name), Username: name,
+		t.Likes[i] = &blog.Like{PostID: e.id, Byline: b.byline(user),
 			CreatedAt: blog.NewDate(e.at.Add(later(f)))}
 	}
 	return t

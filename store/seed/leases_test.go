@@ -100,7 +100,7 @@ func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
 	b := small()
 	b.Users, b.Authors, b.Posts = 6, 6, [2]int{1, 4}
 	comment := func(t *testing.T, e *feedEngine, user int, post string) {
-		if _, _, err := e.process(t, "other").CreateComment(t.Context(), store.NewComment{AuthorID: b.User(user).ID, PostID: post, Content: "c"}); err != nil {
+		if _, _, err := e.process(t, "other").CreateComment(t.Context(), store.NewComment{AuthorID: b.User(user).UserID, PostID: post, Content: "c"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
 				comment(t, e, 0, post.ID)
 				run(t, later)
 				waittest.Until(t, func() error {
-					page, err := later.UserPosts(t.Context(), post.AuthorID, store.Paging{First: 100})
+					page, err := later.UserPosts(t.Context(), post.UserID, store.Paging{First: 100})
 					if err != nil {
 						return err
 					}

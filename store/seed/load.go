@@ -97,7 +97,7 @@ func Other(ctx context.Context, s *store.Store, b Blog) (bool, error) {
 			if have == nil {
 				break // most likely the thread was not loaded
 			}
-			if have.AuthorID != want.AuthorID {
+			if have.UserID != want.UserID {
 				return true, nil
 			}
 		}
@@ -115,7 +115,7 @@ func Needed(ctx context.Context, s *store.Store, b Blog) (bool, error) {
 	some, all := false, true
 	for i := range b.Users {
 		want := b.User(i)
-		u, err := s.User(ctx, want.ID)
+		u, err := s.User(ctx, want.UserID)
 		if err != nil {
 			return false, err
 		}

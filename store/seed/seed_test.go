@@ -118,7 +118,7 @@ func TestLoad(t *testing.T) {
 		if err != nil || !cmp.Equal(have, u) {
 			t.Errorf("user %v, %v; want %v", have, err, u)
 		}
-		page, err := w.UserPosts(ctx, u.ID, store.Paging{First: 100})
+		page, err := w.UserPosts(ctx, u.UserID, store.Paging{First: 100})
 		if err != nil || len(page.Items) != b.PostCount(i) {
 			t.Errorf("%s has %d posts, %v; want %d", u.Username, len(page.Items), err, b.PostCount(i))
 		}
@@ -295,7 +295,7 @@ func TestNeeded_Loaded(t *testing.T) {
 	b := small()
 	w := newWorld(t, emulator.Options{})
 	w.load(t, b)
-	if _, err := w.RenameUser(t.Context(), b.User(3).ID, "countess"); err != nil {
+	if _, err := w.UpdateUser(t.Context(), b.User(3).UserID, store.UserEdit{Username: new("countess")}); err != nil {
 		t.Fatal(err)
 	}
 	if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || needed {

@@ -6,11 +6,33 @@ import (
 	"strings"
 )
 
-// names are the usernames of the demo blog.
-var names = []string{
-	"ada", "grace", "alan", "barbara", "claude", "dorothy", "edsger", "frances", "guido", "hedy",
-	"ivan", "jean", "katherine", "linus", "margaret", "niklaus", "ole-johan", "peter", "radia", "shafi",
-	"tim", "ursula", "vint", "wilhelmina", "zelda",
+// profiles are the users of the demo blog.
+var profiles = []struct{ username, displayName, bio string }{
+	{"ada", "Ada Winter", "Writes about engines that do not exist yet."},
+	{"grace", "Grace Miller", "Compilers, ships, and nanoseconds cut to length."},
+	{"alan", "Alan Rivers", "Runs long distances. Halting is another question."},
+	{"barbara", "Barbara Stone", "Types that keep their promises."},
+	{"claude", "Claude Field", "Information, juggling and unicycles."},
+	{"dorothy", "Dorothy Hill", "From desk calculators to FORTRAN."},
+	{"edsger", "Edsger Marsh", "Writes by hand, and numbers every note."},
+	{"frances", "Frances Brook", "Makes slow programs fast."},
+	{"guido", "Guido Lane", "Readability counts."},
+	{"hedy", "Hedy Wood", "Hops frequencies after work."},
+	{"ivan", "Ivan Ford", "Draws on screens."},
+	{"jean", "Jean Bell", "Programmed a room full of cables."},
+	{"katherine", "Katherine Carter", "Computes trajectories, and checks the computer."},
+	{"linus", "Linus Holm", "Merges, mostly."},
+	{"margaret", "Margaret Gray", "Software that lands."},
+	{"niklaus", "Niklaus Weber", "As simple as possible."},
+	{"ole-johan", "Ole-Johan Berg", "Objects, classes and simulation."},
+	{"peter", "Peter Lund", "Programming as theory building."},
+	{"radia", "Radia Moss", "Trees that span networks."},
+	{"shafi", "Shafi Shore", "Proves things without telling."},
+	{"tim", "Tim Park", "Links everything."},
+	{"ursula", "Ursula Glass", "Technology as practice."},
+	{"vint", "Vint Cole", "Packets, on this planet and others."},
+	{"wilhelmina", "Wilhelmina Frost", "Classifies stars by their spectra."},
+	{"zelda", "Zelda Marlow", "Reads every comment."},
 }
 
 // topic is the subject of posts, with the texts about it.

@@ -51,7 +51,7 @@ func ReadUsers(
 		func(id string) cosmos.Key {
 			return Key(id, id)
 		},
-		decode, func(u *blog.User) string { return u.ID })
+		decode, func(u *blog.User) string { return u.UserID })
 }
 
 // Key returns the key of an item.

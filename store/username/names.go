@@ -91,7 +91,7 @@ func (n *Names) giveBack(ctx context.Context, op string, r *Reservation, etag co
 	if err != nil || owner == nil || Key(owner.Username) != r.ID {
 		return err
 	}
-	theirs := New(owner.ID, owner.Username, n.now())
+	theirs := New(owner.UserID, owner.Username, n.now())
 	if _, err := n.Users.Replace(ctx, stored.Key(r.ID, r.ID), blog.Encode(theirs), etag); err != nil &&
 		!cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return stored.Error(op, err)

@@ -12,40 +12,42 @@ import (
 	"byline/store/stored"
 )
 
-// MaxRenames is how many renames a user has in the period of a cooldown. A rename makes the
+// MaxChanges is how many changes of the byline a user has in the period of a cooldown. Each makes the
 // projections rewrite everything the user wrote, even if only the case changes: 238,000 RU for 20,000
 // comments, so three a day are 8 RU/s.
-const MaxRenames = 3
+const MaxChanges = 3
 
 // maxFormer is the most released names kept for a user, so that no user can hold many.
 const maxFormer = 5
 
-// Wait returns how long until a user can be renamed, given the period in which they can be renamed MaxRenames times.
+// Wait returns how long until a user's byline can be changed, given the period in which that is possible MaxChanges times.
 func (n *Names) Wait(u *blog.UserItem, cooldown time.Duration) time.Duration {
-	if len(u.Renames) < MaxRenames {
+	if len(u.Renames) < MaxChanges {
 		return 0
 	}
-	oldest := u.Renames[len(u.Renames)-MaxRenames].Time()
+	oldest := u.Renames[len(u.Renames)-MaxChanges].Time()
 	return oldest.Add(cooldown).Sub(n.Clock())
 }
 
-// Rename reserves another name for a user, changes the user, and releases the old name. It calls changing before it
-// changes the user, and returns nil if another request has changed the user meanwhile.
-func (n *Names) Rename(
-	ctx context.Context, op string, u *blog.UserItem, username string, changing func(),
+// Change changes a user to have the byline and the bio of another state. For another name it reserves that, changes the
+// user, and releases the old name. It calls changing before it changes the user, and returns nil if another request has
+// changed the user meanwhile.
+func (n *Names) Change(
+	ctx context.Context, op string, u *blog.UserItem, to blog.User, changing func(),
 ) (*blog.User, error) {
 	var old *Reservation
 	var etag cosmos.ETag
+	username := to.Username
 	sameName := Key(u.Username) == Key(username)
 	if !sameName {
-		if err := n.Reserve(ctx, op, u.ID, username); err != nil {
+		if err := n.Reserve(ctx, op, u.UserID, username); err != nil {
 			return nil, err
 		}
 		var err error
 		if old, etag, err = n.Read(ctx, op, u.Username); err != nil {
 			return nil, err
 		}
-		if old != nil && old.OwnerID == u.ID {
+		if old != nil && old.OwnerID == u.UserID {
 			old = old.MarkLeaving(n.now())
 			marked, err := n.Users.Replace(ctx, stored.Key(old.ID, old.ID), blog.Encode(old), etag)
 			if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || stored.Ambiguous(ctx, err) {
@@ -59,22 +61,24 @@ func (n *Names) Rename(
 	}
 	changing()
 	former, freed := formerUsernames(u, username)
-	var p cosmos.Patch
-	p.Condition, p.ReturnItem = fmt.Sprintf("from c where c.revision = %d", u.Revision), true
-	p.Set("/username", username)
+	p := change(u.User, to)
+	p.ReturnItem = true
 	if !slices.Equal(former, u.FormerUsernames) {
 		p.Set("/formerUsernames", former)
 	}
-	p.Set("/renames", append(u.Renames[max(0, len(u.Renames)-MaxRenames+1):], n.now()))
-	p.Increment("/revision", 1)
-	r, err := n.Users.Patch(ctx, stored.Key(u.ID, u.ID), p)
+	if to.Byline != u.Byline {
+		p.Set("/renames", append(u.Renames[max(0, len(u.Renames)-MaxChanges+1):], n.now()))
+	} else if u.Spread() {
+		p.Set("/spreadRevision", u.Revision+1)
+	}
+	r, err := n.Users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, nil
 	}
 	var renamed *blog.User
 	if stored.Ambiguous(ctx, err) {
-		if have, readErr := stored.ReadUser(ctx, op, n.Users, u.ID); readErr == nil && have != nil &&
-			have.Username == username && have.Revision == u.Revision+1 {
+		if have, readErr := stored.ReadUser(ctx, op, n.Users, u.UserID); readErr == nil && have != nil &&
+			have.Byline == to.Byline && have.Bio == to.Bio && have.Revision == u.Revision+1 {
 			renamed, err = have, nil
 		}
 	}
@@ -87,36 +91,46 @@ func (n *Names) Rename(
 		}
 	}
 	if !sameName {
-		if lost, err := n.Lost(ctx, op, u.ID, username); err != nil {
+		if lost, err := n.Lost(ctx, op, u.UserID, username); err != nil {
 			return nil, err
 		} else if lost {
 			return nil, n.revert(ctx, op, u, renamed)
 		}
 	}
-	if old != nil && old.OwnerID == u.ID {
+	if old != nil && old.OwnerID == u.UserID {
 		if _, err := n.release(ctx, old, etag); err != nil {
 			// The user has the new name; the sweep releases the old one.
-			n.Logger.Warn("old username not released", "user", u.ID, "error", err)
+			n.Logger.Warn("old username not released", "user", u.UserID, "error", err)
 		}
 	}
 	for _, name := range freed {
-		if err := n.free(ctx, op, u.ID, name); err != nil { // the reservation expires anyway
-			n.Logger.Warn("former username not freed", "user", u.ID, "error", err)
+		if err := n.free(ctx, op, u.UserID, name); err != nil { // the reservation expires anyway
+			n.Logger.Warn("former username not freed", "user", u.UserID, "error", err)
 		}
 	}
 	return renamed, nil
 }
 
-// revert restores the previous name of a user who lost the new one, and returns Conflict. The attempt does
-// not count as a rename.
+// change returns the patch that gives a user the byline and the bio of another state.
+func change(from, to blog.User) (p cosmos.Patch) {
+	p.Condition = fmt.Sprintf("from c where c.revision = %d", from.Revision)
+	for property := range from.Byline.Changes(to.Byline) {
+		stored.SetText(&p, "/"+property.InUser(), property.Value)
+	}
+	if from.Bio != to.Bio {
+		stored.SetText(&p, "/bio", to.Bio)
+	}
+	p.Increment("/revision", 1)
+	return p
+}
+
+// revert restores the previous state of a user who lost the new name, and returns Conflict. The attempt does
+// not count as a change.
 func (n *Names) revert(ctx context.Context, op string, before *blog.UserItem, renamed *blog.User) error {
-	var p cosmos.Patch
-	p.Condition = fmt.Sprintf("from c where c.revision = %d", renamed.Revision)
-	p.Set("/username", before.Username)
+	p := change(*renamed, before.User)
 	p.Set("/formerUsernames", append([]string{}, before.FormerUsernames...))
 	p.Set("/renames", append([]blog.Date{}, before.Renames...))
-	p.Increment("/revision", 1)
-	_, err := n.Users.Patch(ctx, stored.Key(before.ID, before.ID), p)
+	_, err := n.Users.Patch(ctx, stored.Key(before.UserID, before.UserID), p)
 	if err != nil && !cosmos.HasStatus(err, http.StatusPreconditionFailed) { // renamed again
 		return stored.Error(op, err)
 	}

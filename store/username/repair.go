@@ -127,14 +127,14 @@ func (n *Names) Repair(ctx context.Context, k, userID string) error {
 // repairOf reserves the user's name if the reservation is missing, expires, or is abandoned by
 // another user. It keeps a valid reservation of the user.
 func (n *Names) repairOf(ctx context.Context, op string, u *blog.User, have *Reservation, etag cosmos.ETag) error {
-	mine := blog.Encode(New(u.ID, u.Username, n.now()))
+	mine := blog.Encode(New(u.UserID, u.Username, n.now()))
 	k := Key(u.Username)
 	switch {
 	case etag == "":
 		return n.Users.Create(ctx, k, mine)
-	case have.OwnerID == u.ID && have.TTL <= 0:
+	case have.OwnerID == u.UserID && have.TTL <= 0:
 		return nil
-	case have.OwnerID != u.ID:
+	case have.OwnerID != u.UserID:
 		if held, err := n.held(ctx, have); err != nil {
 			return err
 		} else if held {
@@ -165,13 +165,13 @@ func (n *Names) RenameDuplicate(ctx context.Context, k, userID string, conflict 
 		return err
 	}
 	u, owner := users[0], users[1]
-	if u == nil || owner == nil || u.ID == owner.ID || Key(u.Username) != r.ID || Key(owner.Username) != r.ID {
+	if u == nil || owner == nil || u.UserID == owner.UserID || Key(u.Username) != r.ID || Key(owner.Username) != r.ID {
 		return conflict
 	}
 	const digits = 4 // of the id
-	for rest := u.ID; len(rest) >= digits; rest = rest[digits:] {
+	for rest := u.UserID; len(rest) >= digits; rest = rest[digits:] {
 		name := u.Username[:min(len(u.Username), maxLength-1-digits)] + "-" + rest[:digits]
-		mine, err := n.reserveFree(ctx, op, u.ID, name)
+		mine, err := n.reserveFree(ctx, op, u.UserID, name)
 		if err != nil {
 			return err
 		}
@@ -182,14 +182,14 @@ func (n *Names) RenameDuplicate(ctx context.Context, k, userID string, conflict 
 		p.Condition = fmt.Sprintf("from c where c.revision = %d", u.Revision)
 		p.Set("/username", name)
 		p.Increment("/revision", 1)
-		_, err = n.Users.Patch(ctx, stored.Key(u.ID, u.ID), p)
+		_, err = n.Users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)
 		if cosmos.HasStatus(err, http.StatusNotFound) {
 			return nil // deleted meanwhile
 		}
 		if err != nil {
 			return stored.Error(op, err)
 		}
-		n.Logger.Warn("two users had one username: renamed the one without the reservation", "user", u.ID, "old", u.Username,
+		n.Logger.Warn("two users had one username: renamed the one without the reservation", "user", u.UserID, "old", u.Username,
 			"new", name)
 		return nil
 	}

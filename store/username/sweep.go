@@ -71,7 +71,7 @@ func (n *Names) unused(
 	users, err := stored.ReadUsers(ctx, n.Users, owners, func(op string, raw []byte) (*blog.User, error) {
 		var item blog.UserItem
 		if blog.Unmarshal(raw, &item, blog.Lenient) == nil && item.Type == blog.TypeUser && item.Deleted {
-			gone[item.ID] = true
+			gone[item.UserID] = true
 			return &item.User, nil
 		}
 		return decode(op, raw)

@@ -197,7 +197,7 @@ func (w *World) AddUser(name string) *blog.User {
 // AddPost creates a post.
 func (w *World) AddPost(u *blog.User, title string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.ID, Title: title, Content: "The content of " + title + "."})
+	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.UserID, Title: title, Content: "The content of " + title + "."})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func (w *World) AddPost(u *blog.User, title string) *blog.Post {
 // AddComment creates a comment.
 func (w *World) AddComment(u *blog.User, p *blog.Post, content string) *blog.Comment {
 	w.T.Helper()
-	c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: content})
+	c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: content})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (w *World) AddComment(u *blog.User, p *blog.Post, content string) *blog.Com
 // AddLike likes a post.
 func (w *World) AddLike(u *blog.User, p *blog.Post) {
 	w.T.Helper()
-	if _, _, err := w.LikePost(w.T.Context(), u.ID, p.ID); err != nil {
+	if _, _, err := w.LikePost(w.T.Context(), u.UserID, p.ID); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -229,13 +229,13 @@ func (w *World) WriteLate(name string, author *blog.User, p *blog.Post) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := w.LikePost(ctx, u.ID, p.ID); err != nil {
+	if _, _, err := w.LikePost(ctx, u.UserID, p.ID); err != nil {
 		return err
 	}
-	if _, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "late"}); err != nil {
+	if _, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "late"}); err != nil {
 		return err
 	}
-	_, err = w.CreatePost(ctx, store.NewPost{AuthorID: author.ID, Title: "late", Content: "late"})
+	_, err = w.CreatePost(ctx, store.NewPost{AuthorID: author.UserID, Title: "late", Content: "late"})
 	return err
 }
 
@@ -258,7 +258,7 @@ func (w *World) AllUserPosts(u *blog.User) []*blog.Post {
 	w.T.Helper()
 	reader := w.reader()
 	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*blog.Post], error) {
-		return reader.UserPosts(ctx, u.ID, paging)
+		return reader.UserPosts(ctx, u.UserID, paging)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,13 +16,13 @@ import (
 	"byline/store/stored"
 )
 
-// names is the view of authors' names on posts, comments and likes.
-func (v *Views) names() view {
+// bylines is the view of authors' bylines on posts, comments and likes.
+func (v *Views) bylines() view {
 	return view{
-		kind:    Name,
-		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.wrongNames, nil },
-		compare: v.compareName,
-		repair:  v.repairName,
+		kind:    Byline,
+		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.wrongBylines, nil },
+		compare: v.compareByline,
+		repair:  v.repairByline,
 	}
 }
 
@@ -32,8 +33,8 @@ const (
 
 // renamePosition is the position of a rename.
 type renamePosition struct {
-	Name         string `json:"name"`         // the new name; the query finds items with another
-	Continuation string `json:"continuation"` // of the query
+	Byline       blog.Byline `json:"byline"`       // the new one; the query finds items with another
+	Continuation string      `json:"continuation"` // of the query
 
 	// Again is when the second pass may begin; "" in the first. An instance that takes over the job waits only
 	// for the remaining time.
@@ -42,10 +43,10 @@ type renamePosition struct {
 
 func (p renamePosition) String() string { return string(blog.Encode(p)) }
 
-// rename does a unit of renameJob: a unit sets the user's current name on a page of items that have another
+// rename does a unit of renameJob: a unit sets the user's current byline on a page of items that have another
 // one. The job makes two passes over the user's items: in the first, the query may miss an item that was just
-// written with the old name, while the handler of that item may read the old name of its author. When the
-// second pass begins, replicas have caught up. A new rename starts over.
+// written with the old byline, while the handler of that item may read the old byline of its author. When the
+// second pass begins, replicas have caught up. A new byline starts over.
 func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "rename"
 	u, err := v.renamedUser(ctx, j)
@@ -53,16 +54,14 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		return jobs.Step{Done: err == nil}, stored.Error(op, err) // without a user, the feed has a later change
 	}
 	var at renamePosition
-	if json.Unmarshal([]byte(j.Position), &at) != nil || at.Name != u.Username {
-		at = renamePosition{Name: u.Username}
+	if json.Unmarshal([]byte(j.Position), &at) != nil || at.Byline != u.Byline {
+		at = renamePosition{Byline: u.Byline}
 	}
 	if wait := at.Again.Time().Sub(v.o.Clock()); wait > 0 {
 		return jobs.Step{Position: at.String(), Wait: min(wait, renameSettle)}, nil
 	}
-	query := cosmos.Query{
-		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
-		AllPartitions: true, PageSize: renamePage, Continuation: at.Continuation}.With("@user", u.ID).With("@name",
-		u.Username)
+	query := otherBylines(u.Byline)
+	query.Continuation = at.Continuation
 	page, next, err := v.posts.QueryPage(ctx, query)
 	if cosmos.ErrorOf(err).InvalidContinuation() && at.Continuation != "" {
 		at.Continuation = ""
@@ -71,13 +70,16 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	if err != nil {
 		return jobs.Step{}, stored.Error(op, err)
 	}
-	if err := v.renameItems(ctx, page, u.Username); err != nil {
+	if err := v.setBylines(ctx, page, u.Byline); err != nil {
 		return jobs.Step{}, err
 	}
 	step := jobs.Step{Items: len(page)}
 	switch at.Continuation = next; {
 	case next != "":
 	case at.Again != "":
+		if err := v.markSpread(ctx, u); err != nil {
+			return jobs.Step{}, stored.Error(op, err)
+		}
 		step.Done = true
 	default:
 		at.Again, step.Wait = blog.NewDate(v.o.Clock().Add(renameSettle)), renameSettle
@@ -86,9 +88,38 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return step, nil
 }
 
+// otherBylines is the query for a user's posts, comments and likes with another byline.
+func otherBylines(b blog.Byline) cosmos.Query {
+	q := cosmos.Query{AllPartitions: true, PageSize: renamePage}.With("@user", b.UserID)
+	var differ []string
+	for p := range b.Properties() {
+		parameter := "@" + p.Name
+		q = q.With(parameter, p.Value)
+		differ = append(differ, "c."+p.Name+" != "+parameter)
+		if p.Value != "" {
+			differ = append(differ, "NOT IS_DEFINED(c."+p.Name+")")
+		}
+	}
+	q.Text = "SELECT c.id, c.type, c.postId, " + blog.BylineFields + ", c._etag FROM c WHERE c.userId = @user AND " +
+		"c.type IN ('post', 'comment', 'like') AND (" + strings.Join(differ, " OR ") + ") AND NOT IS_DEFINED(c.deleted)"
+	return q
+}
+
+// markSpread records that every copy has the byline of the user, so that later changes of the user need no job, unless
+// the user has been changed since.
+func (v *Views) markSpread(ctx context.Context, u *blog.UserItem) error {
+	p := cosmos.Patch{Condition: fmt.Sprintf("from c where c.revision = %d", u.Revision)}
+	p.Set("/spreadRevision", u.Revision)
+	_, err := v.users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)
+	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+		return nil
+	}
+	return err
+}
+
 // renamedUser reads the user of a rename, at the revision of the job or a later one. It returns nil if the
 // user does not exist or is malformed.
-func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.User, error) {
+func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.UserItem, error) {
 	if !blog.ValidID(j.Subject) {
 		return nil, nil
 	}
@@ -105,7 +136,7 @@ func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.User, error)
 }
 
 // decodeLiveUser decodes a user. It returns nil for a deleted or malformed user, and for other items.
-func decodeLiveUser(raw []byte) *blog.User {
+func decodeLiveUser(raw []byte) *blog.UserItem {
 	if raw == nil {
 		return nil
 	}
@@ -113,12 +144,12 @@ func decodeLiveUser(raw []byte) *blog.User {
 	if !live || err != nil {
 		return nil
 	}
-	return &u.User
+	return &u
 }
 
-// renameItems sets the username on items. It skips malformed items, and those that Cosmos DB refuses to
+// setBylines sets the byline on items. It skips malformed items, and those that Cosmos DB refuses to
 // change.
-func (v *Views) renameItems(ctx context.Context, items [][]byte, name string) error {
+func (v *Views) setBylines(ctx context.Context, items [][]byte, b blog.Byline) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for _, raw := range items {
@@ -127,7 +158,7 @@ func (v *Views) renameItems(ctx context.Context, items [][]byte, name string) er
 			continue
 		}
 		g.Go(func() error {
-			err := v.renameItem(ctx, item, name)
+			err := v.setByline(ctx, item, b)
 			if refused(err) {
 				v.skip(blog.PostsContainer, raw, err)
 				return nil
@@ -138,24 +169,29 @@ func (v *Views) renameItems(ctx context.Context, items [][]byte, name string) er
 	return g.Wait()
 }
 
-// renameItem sets the username on a post, comment or like, unless the item has changed since it was read:
+// setByline sets the byline on a post, comment or like with another one, unless the item has changed since it was read:
 // that change is handled, too.
-func (v *Views) renameItem(ctx context.Context, item blog.Authored, name string) error {
+func (v *Views) setByline(ctx context.Context, item blog.Authored, b blog.Byline) error {
 	p := cosmos.Patch{IfMatch: cosmos.ETag(item.ETag)}
-	p.Set("/userUsername", name)
+	for changed := range item.Byline.Changes(b) {
+		stored.SetText(&p, "/"+changed.Name, changed.Value)
+	}
+	if p.Changes() == 0 {
+		return nil
+	}
 	if item.Type == blog.TypePost {
 		p.Increment("/revision", 1)
 	}
 	_, err := v.posts.Patch(ctx, stored.Key(item.PostID, item.ID), p)
 	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
-		return stored.Error("rename item", err)
+		return stored.Error("set byline", err)
 	}
 	return nil
 }
 
-// repairNames compares the username on every changed item with the author's current one. They
-// differ on items that were written before a rename and arrived after its job.
-func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
+// repairBylines compares the byline on every changed item with the author's current one. They
+// differ on items that were written before a change of it and arrived after its job.
+func (v *Views) repairBylines(ctx context.Context, items []blog.Authored) error {
 	var ids []string
 	seen := map[string]bool{}
 	for _, item := range items {
@@ -171,15 +207,15 @@ func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 	if err != nil {
 		return err
 	}
-	names := map[string]string{}
-	for i, u := range users {
+	bylines := map[string]blog.Byline{}
+	for _, u := range users {
 		if u != nil && u.Username != "" {
-			names[ids[i]] = u.Username
+			bylines[u.UserID] = u.Byline
 		}
 	}
 	for _, item := range items {
-		if name, ok := names[item.UserID]; ok && name != item.Username {
-			err := v.renameItem(ctx, item, name)
+		if b, ok := bylines[item.UserID]; ok && b != item.Byline {
+			err := v.setByline(ctx, item, b)
 			if refused(err) {
 				v.skip(blog.PostsContainer, blog.Encode(item), err)
 			} else if err != nil {
@@ -207,20 +243,31 @@ func (v *Views) readAuthored(ctx context.Context, d Difference) (*blog.Authored,
 	return &item, nil
 }
 
-func (v *Views) compareName(ctx context.Context, d Difference) (*Difference, error) {
+func (v *Views) compareByline(ctx context.Context, d Difference) (*Difference, error) {
 	item, err := v.readAuthored(ctx, d)
 	if item == nil || err != nil {
 		return nil, err
 	}
 	u, err := stored.ReadUser(ctx, "verify", v.users, item.UserID)
-	if u == nil || err != nil || u.Username == item.Username {
+	if u == nil || err != nil || u.Byline == item.Byline {
 		return nil, err
 	}
-	d.Have, d.Want = item.Username, u.Username
+	d.Have, d.Want = describeByline(item.Byline), describeByline(u.Byline)
 	return &d, nil
 }
 
-func (v *Views) repairName(ctx context.Context, d Difference) error {
+// describeByline returns the byline as a difference shows it.
+func describeByline(b blog.Byline) string {
+	var values []string
+	for p := range b.Properties() {
+		if p.Value != "" {
+			values = append(values, p.Value)
+		}
+	}
+	return strings.Join(values, ", ")
+}
+
+func (v *Views) repairByline(ctx context.Context, d Difference) error {
 	item, err := v.readAuthored(ctx, d)
 	if item == nil || err != nil {
 		return err
@@ -229,5 +276,5 @@ func (v *Views) repairName(ctx context.Context, d Difference) error {
 	if u == nil || err != nil {
 		return err
 	}
-	return v.renameItem(ctx, *item, u.Username)
+	return v.setByline(ctx, *item, u.Byline)
 }
