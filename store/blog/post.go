@@ -28,6 +28,10 @@ type Post struct {
 	Truncated bool `json:"-"` // Content is shorter than the post's: a summary, or a long post without its TextItem
 
 	Tombstone bool `json:"-"` // deleted; only DecodePostOrTombstone returns tombstones
+
+	IsDraft    bool `json:"-"` // not a post yet: a DraftItem
+	Publishing bool `json:"-"` // of a draft: its publication has begun, so that it is never edited again
+	WasDraft   bool `json:"-"` // published from a draft, which a crash may have left; summaries have it not
 }
 
 // PostItem is a post in the posts container.
@@ -38,6 +42,7 @@ type PostItem struct {
 	FormerTags  []string `json:"formerTags,omitempty"`
 	TextDigest  string   `json:"textDigest,omitempty"` // of the TextItem; "": no TextItem, Content is complete
 	InputDigest string   `json:"inputDigest,omitempty"`
+	WasDraft    bool     `json:"wasDraft,omitempty"`
 }
 
 func (i *PostItem) readProperty(r *fastReader, name string) bool {
@@ -77,6 +82,8 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 		i.TextDigest = r.stringValue()
 	case "inputDigest":
 		i.InputDigest = r.stringValue()
+	case "wasDraft":
+		i.WasDraft = r.boolValue()
 	default:
 		return i.readEnvelope(r, name)
 	}
@@ -150,7 +157,7 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 	if !ok {
 		return nil, err
 	}
-	item.Post.Truncated, item.Post.FormerTags = item.TextDigest != "", item.FormerTags
+	item.Post.Truncated, item.Post.FormerTags, item.Post.WasDraft = item.TextDigest != "", item.FormerTags, item.WasDraft
 	return &item.Post, nil
 }
 
@@ -166,7 +173,9 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
 
 // summaryFields are the fields of a summary in a list.
-const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
+const summaryFields = "c.id" + summaryProperties
+
+const summaryProperties = ", c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
 
 func readSummary(r *fastReader, p *Post) {
 	p.ID, p.AuthorID, p.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
