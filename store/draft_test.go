@@ -27,7 +27,7 @@ func (w *world) addDraft(u *blog.User, title, content string) *blog.Post {
 	return p
 }
 
-// draft reads a draft of a user; nil if there is none.
+// draft reads a draft of a user; nil if it does not exist.
 func (w *world) draft(u *blog.User, id string) *blog.Post {
 	w.T.Helper()
 	drafts, err := w.Drafts(w.T.Context(), u.ID, []string{id})
@@ -45,7 +45,7 @@ func (w *world) allDrafts(u *blog.User) []*blog.Post {
 	})
 }
 
-// post reads a post; nil if there is none.
+// post reads a post; nil if it does not exist.
 func (w *world) post(id string) *blog.Post {
 	w.T.Helper()
 	p, err := w.Post(w.T.Context(), id)
