@@ -42,6 +42,11 @@ func (r *Resolver) commentEdge(c *blog.Comment) *model.CommentEdge {
 	return &model.CommentEdge{Cursor: r.store.CommentCursor(c), Node: c}
 }
 
+// postEdge returns a post of a payload as an edge of its author's posts, or drafts.
+func (r *Resolver) postEdge(ctx context.Context, p *blog.Post) *model.PostEdge {
+	return &model.PostEdge{Cursor: r.store.PostCursor(p), Node: primePost(ctx, p)}
+}
+
 // Pages are read through the memos of a response: a page that two fields select, or that proved
 // that its parent exists (see Resolver.post), is read once.
 
@@ -78,6 +83,14 @@ func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Pagi
 	})
 }
 
+// draftPage is a page of the viewer's drafts. No id of a user is like the key of its memo.
+func (r *Resolver) draftPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
+	l := loadersOf(ctx)
+	return l.postPages.do(pageKey{"drafts:" + userID, p}, func() (*store.Page[*blog.Post], error) {
+		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.UserDrafts(ctx, userID, p) }, l.expectFrom(l.drafts))
+	})
+}
+
 // feedPage is a page of the feed, which has no parent.
 func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
@@ -107,8 +120,11 @@ func readPage[T any](read func() (*store.Page[T], error), announce func(items []
 
 // expectPosts is called before summaries of posts are read: see expect. The function that it
 // returns announces the keys that their fields may load: authors, likes, and truncated posts.
-func (l *loaders) expectPosts() func([]*blog.Post) {
-	users, liked, whole := l.users.expect(), l.liked.expect(), l.posts.expect()
+func (l *loaders) expectPosts() func([]*blog.Post) { return l.expectFrom(l.posts) }
+
+// expectFrom is expectPosts, given what loads truncated posts.
+func (l *loaders) expectFrom(posts *loader[string, *blog.Post]) func([]*blog.Post) {
+	users, liked, whole := l.users.expect(), l.liked.expect(), posts.expect()
 	return func(posts []*blog.Post) {
 		users(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.UserID }) })
 		liked(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.ID }) })
@@ -146,7 +162,7 @@ func keysOf[T any](items []T, key func(T) string) []string {
 
 // post reads a post, or returns a reference to it if the current field needs no more. It
 // returns nil for an unknown post. While users are being deleted, a page does not prove that
-// its post is visible.
+// its post is visible. A post that does not exist may be a draft of the viewer's.
 func (r *Resolver) post(ctx context.Context, id string) (*blog.Post, error) {
 	if list := soleList(ctx, "Post"); list != nil {
 		p, err := plan.Paging(ctx, list)
@@ -168,7 +184,12 @@ func (r *Resolver) post(ctx context.Context, id string) (*blog.Post, error) {
 			return &blog.Post{ID: id}, nil
 		}
 	}
-	return loadersOf(ctx).posts.readOne(id, func() (*blog.Post, error) { return r.store.Post(ctx, id) })
+	l := loadersOf(ctx)
+	p, err := l.posts.readOne(id, func() (*blog.Post, error) { return r.store.Post(ctx, id) })
+	if p == nil && err == nil && viewerID(ctx) != "" {
+		return l.drafts.load(ctx, id)
+	}
+	return p, err
 }
 
 // user is post for users.

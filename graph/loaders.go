@@ -23,6 +23,7 @@ type itemKey struct{ post, id string }
 type loaders struct {
 	users    *loader[string, *blog.User]
 	posts    *loader[string, *blog.Post] // whole posts
+	drafts   *loader[string, *blog.Post] // whole drafts of the viewer's
 	comments *loader[itemKey, *blog.Comment]
 	likes    *loader[itemKey, *blog.Like]
 	tags     *loader[string, *store.Tag]
@@ -44,6 +45,9 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 	return &loaders{
 		users: newLoader(ctx, traced(t, "load users", s.Users)),
 		posts: newLoader(ctx, traced(t, "load posts", s.Posts)),
+		drafts: newLoader(ctx, traced(t, "load drafts", func(ctx context.Context, ids []string) ([]*blog.Post, error) {
+			return s.Drafts(ctx, viewerID(ctx), ids)
+		})),
 		comments: newLoader(ctx, traced(t, "load comments", byPointReads(func(ctx context.Context, k itemKey) (*blog.Comment, error) {
 			return s.Comment(ctx, k.post, k.id)
 		}))),

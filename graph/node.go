@@ -59,7 +59,7 @@ func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, 
 		errs[0] = loadNodes(ctx, l.users, globalid.User, ids, nodes, func(id globalid.ID) string { return id.Key })
 	})
 	wg.Go(func() {
-		errs[1] = loadNodes(ctx, l.posts, globalid.Post, ids, nodes, func(id globalid.ID) string { return id.Key })
+		errs[1] = loadPosts(ctx, l, ids, nodes)
 	})
 	itemKeyOf := func(id globalid.ID) itemKey { return itemKey{id.Parent, id.Key} }
 	wg.Go(func() { errs[2] = loadNodes(ctx, l.comments, globalid.Comment, ids, nodes, itemKeyOf) })
@@ -97,6 +97,22 @@ func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind 
 		}
 	}
 	return nil
+}
+
+// loadPosts is loadNodes for posts, and for drafts of the viewer's.
+func loadPosts(ctx context.Context, l *loaders, ids []globalid.ID, nodes []globalid.Node) error {
+	keyOf := func(id globalid.ID) string { return id.Key }
+	err := loadNodes(ctx, l.posts, globalid.Post, ids, nodes, keyOf)
+	missing := slices.Clone(ids)
+	for i := range ids {
+		if ids[i].Kind == globalid.Post && nodes[i] != nil {
+			missing[i] = globalid.ID{}
+		}
+	}
+	if err != nil || viewerID(ctx) == "" {
+		return err
+	}
+	return loadNodes(ctx, l.drafts, globalid.Post, missing, nodes, keyOf)
 }
 
 // nodeOrNil converts a nil pointer to a nil interface.

@@ -47,6 +47,8 @@ func TestPredictedCost(t *testing.T) {
 		accessPattern{"updateUser", read("user0009", `mutation { updateUser(input: {username: "other0009"}) { user { id } } }`)},
 		accessPattern{"deleteUser", read("user0008", `mutation { deleteUser(input: {username: "user0008"}) { deletedUserId } }`)},
 		accessPattern{"updatePost", read("user0000", `mutation { updatePost(input: {id: "<post:post 3>", title: "t"}) { post { title content } } }`)},
+		accessPattern{"drafts", read("user0001", `{ viewer { drafts(first: 20) { edges { node { title } } } } }`)},
+		accessPattern{"publishPost", read("user0001", `mutation { publishPost(input: {id: "<post:draft>"}) { post { title content } } }`)},
 		accessPattern{"deletePost", read("user0000", `mutation { deletePost(input: {id: "<post:post 4>"}) { deletedPostId } }`)},
 		accessPattern{"updateComment", read("user0001", `mutation { updateComment(input: {id: "<comment:of user0001>", content: "c"}) { comment { content } } }`)},
 		accessPattern{"deleteComment", read("user0001", `mutation { deleteComment(input: {id: "<comment:of user0001>"}) { deletedCommentId } }`)},
@@ -63,6 +65,12 @@ func TestPredictedCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.comment(t, "user0001", post0.Key, "of user0001")
+	text := strings.Repeat("Every read of the front page is one request. ", 30)
+	for range 20 {
+		a := post(t, b, "demo:user0001", `mutation { createPost(input: {title: "t", content: "`+text+`", draft: true}) { post { id } } }`, nil)
+		_, rest, _ := strings.Cut(a.body, `"id":"`)
+		b.names["post:draft"], _, _ = strings.Cut(rest, `"`)
+	}
 	schema := readSchema(t)
 	for _, p := range patterns {
 		t.Run(p.name, func(t *testing.T) {

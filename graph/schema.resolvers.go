@@ -118,11 +118,15 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
 		return nil, err
 	}
-	post, err := r.store.CreatePost(ctx, n)
+	create := r.store.CreatePost
+	if draft := input.Draft.Value(); draft != nil && *draft {
+		create = r.store.CreateDraft
+	}
+	post, err := create(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	edge := &model.PostEdge{Cursor: r.store.PostCursor(post), Node: primePost(ctx, post)}
+	edge := r.postEdge(ctx, post)
 	return &model.CreatePostPayload{Post: edge.Node, PostEdge: edge}, nil
 }
 
@@ -142,15 +146,32 @@ func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePos
 	return &model.UpdatePostPayload{Post: primePost(ctx, post)}, nil
 }
 
+func (r *mutationResolver) PublishPost(ctx context.Context, input model.PublishPostInput) (*model.PublishPostPayload, error) {
+	postID, err := parseIDOf(globalid.Post, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	post, err := r.store.PublishPost(ctx, viewerID(ctx), postID)
+	if err != nil {
+		return nil, err
+	}
+	edge := r.postEdge(ctx, post)
+	return &model.PublishPostPayload{Post: edge.Node, PostEdge: edge}, nil
+}
+
 func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePostInput) (*model.DeletePostPayload, error) {
 	postID, err := parseIDOf(globalid.Post, "id", input.ID)
 	if err != nil {
 		return nil, err
 	}
-	if moderates(ctx) {
+	remove := moderates(ctx)
+	if remove {
 		err = r.store.RemovePost(ctx, postID)
-	} else if err = r.store.DeletePost(ctx, viewerID(ctx), postID); err != nil {
-		err = r.explainRefusal(ctx, err)
+	}
+	if !remove || blog.CodeOf(err) == blog.NotFound { // it may be a draft of the moderator's own
+		if err = r.store.DeletePost(ctx, viewerID(ctx), postID); err != nil && !remove {
+			err = r.explainRefusal(ctx, err)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -251,7 +272,12 @@ func (r *postResolver) Content(ctx context.Context, obj *blog.Post) (*string, er
 	if !obj.Truncated {
 		return &obj.Content, nil
 	}
-	whole, err := loadersOf(ctx).posts.load(ctx, obj.ID)
+	l := loadersOf(ctx)
+	posts := l.posts
+	if obj.IsDraft {
+		posts = l.drafts
+	}
+	whole, err := posts.load(ctx, obj.ID)
 	if whole == nil || err != nil {
 		return nil, err
 	}
@@ -487,6 +513,17 @@ func (r *userResolver) PostCount(ctx context.Context, obj *names.User) (*int32, 
 
 func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
 	page, err := r.userPostPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return postConnection(page), nil
+}
+
+func (r *userResolver) Drafts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
+	if obj.UserID != viewerID(ctx) {
+		return nil, nil
+	}
+	page, err := r.draftPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
 	}

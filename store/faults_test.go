@@ -46,6 +46,7 @@ type scene struct {
 	post, long *blog.Post    // by ada
 	comment    *blog.Comment // by bob on post, which bob also likes
 	grown      *blog.Post    // by ada, has become long by an edit, so that its id does not tell; nil except for reads
+	draft      *blog.Post    // of ada
 	lost, torn *blog.Post    // by ada, without their texts, as if edits had come between reads; nil except for reads
 	made       *blog.Post    // by a write
 }
@@ -57,6 +58,7 @@ func (w *faultWorld) newScene(name string) *scene {
 	s.post, s.long = w.AddPost(s.ada, "post "+name), w.addLong(s.ada, 11_000, "")
 	s.comment = w.AddComment(s.bob, s.post, "by bob")
 	w.AddLike(s.bob, s.post)
+	s.draft = w.addDraft(s.ada, "draft "+name, "c")
 	return s
 }
 
@@ -83,6 +85,12 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	},
 	"UserPosts": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.UserPosts(ctx, s.ada.UserID, store.Paging{First: 10}))
+	},
+	"UserDrafts": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.UserDrafts(ctx, s.ada.UserID, store.Paging{First: 10}))
+	},
+	"Drafts": func(ctx context.Context, s *scene) (any, error) {
+		return s.Drafts(ctx, s.ada.UserID, []string{s.draft.ID, s.post.ID})
 	},
 	"PostCount": func(ctx context.Context, s *scene) (any, error) { return s.PostCount(ctx, s.ada.UserID) },
 	"Feed":      func(ctx context.Context, s *scene) (any, error) { return listed(s.Feed(ctx, store.Paging{First: 1})) },
@@ -229,6 +237,42 @@ var writeOperations = map[string]writeOperation{
 			})
 		},
 	},
+	"CreateDraft": {
+		do: func(ctx context.Context, s *scene) error {
+			p, err := s.CreateDraft(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "new", Content: "new", Key: "key"})
+			s.made = p
+			return result(err, p != nil && p.Title == "new" && p.IsDraft, p)
+		},
+		done: func(ctx context.Context, s *scene) error {
+			return s.draftIs(ctx, s.made, func(p *blog.Post) bool { return p.Title == "new" && p.Version == 1 })
+		},
+	},
+	"EditPost/draft": {
+		do: func(ctx context.Context, s *scene) error {
+			p, err := s.EditPost(ctx, s.ada.UserID, s.draft.ID, store.PostEdit{Title: ptr("edited"), Version: ptr(int32(1))})
+			return result(err, p != nil && p.Title == "edited" && p.Version == 2, p)
+		},
+		done: func(ctx context.Context, s *scene) error {
+			return s.draftIs(ctx, s.draft, func(p *blog.Post) bool { return p.Title == "edited" && p.Version == 2 })
+		},
+		repeated: []blog.Code{blog.Conflict},
+	},
+	"DeletePost/draft": {
+		do:       func(ctx context.Context, s *scene) error { return s.DeletePost(ctx, s.ada.UserID, s.draft.ID) },
+		done:     func(ctx context.Context, s *scene) error { return s.draftIs(ctx, s.draft, nil) },
+		repeated: []blog.Code{blog.NotFound},
+	},
+	"PublishPost": {
+		do: func(ctx context.Context, s *scene) error {
+			p, err := s.PublishPost(ctx, s.ada.UserID, s.draft.ID)
+			return result(err, p != nil && p.ID == s.draft.ID && !p.IsDraft && p.Version == 1 && p.Revision == 1, p)
+		},
+		done: func(ctx context.Context, s *scene) error {
+			return cmp.Or(s.draftIs(ctx, s.draft, nil), s.postIs(ctx, s.draft, func(p *blog.Post) bool {
+				return p.Revision == 1 && p.Content == s.draft.Content
+			}))
+		},
+	},
 	"EditPost": {
 		do: func(ctx context.Context, s *scene) error {
 			p, err := s.EditPost(ctx, s.ada.UserID, s.post.ID, store.PostEdit{Title: ptr("edited"), Version: ptr(int32(1))})
@@ -348,6 +392,18 @@ func result(err error, right bool, got ...any) error {
 		return err
 	}
 	return fmt.Errorf("%w: %+v", errWrong, got)
+}
+
+// draftIs checks a draft of ada's, which does not exist if is is nil.
+func (s *scene) draftIs(ctx context.Context, p *blog.Post, is func(*blog.Post) bool) error {
+	drafts, err := s.Drafts(ctx, s.ada.UserID, []string{p.ID})
+	if err != nil {
+		return err
+	}
+	if drafts[0] == nil || is == nil {
+		return result(nil, drafts[0] == nil && is == nil, drafts[0])
+	}
+	return result(nil, is(drafts[0]), drafts[0])
 }
 
 func (s *scene) isDeleted(ctx context.Context, p *blog.Post) error {

@@ -27,9 +27,12 @@ type list[T any] struct {
 	defaults  T // an item before it is decoded
 	position  func(*T) (blog.Date, string)
 	since     blog.Date // items created before are hidden; "": no item
+	uncached  bool      // pages are not in the item cache
 
 	deletions *deletion.Tracker
 	show      func(*T) bool // prepares an item while there are deletions; false if it is hidden
+
+	filter func(context.Context, []T) ([]T, error) // returns the items that the list has; nil: all
 }
 
 // page returns one page.
@@ -62,6 +65,9 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		return page, nil
 	}
 
+	if l.uncached {
+		return page, l.read(ctx, page, partition, p.Order, after, first)
+	}
 	what := fmt.Sprintf("list %s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
 	return cached(ctx, l.container, partition, what, func(ctx context.Context) (*Page[*T], error) {
 		page := *page // the function may run again
@@ -94,7 +100,7 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 			return stored.Error(l.op, err)
 		}
 		room := first - len(to.Items)
-		limit, hides := room+1, l.deletions.Any()
+		limit, hides := room+1, l.deletions.Any() || l.filter != nil
 		if hides {
 			limit = blog.MaxPage + 2 // all of them, as some may be hidden
 		}
@@ -104,6 +110,11 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 		}
 		if hides {
 			items = l.visible(items)
+		}
+		if l.filter != nil {
+			if items, err = l.filter(ctx, items); err != nil {
+				return err
+			}
 		}
 		itemcache.AddSize(ctx, weight[T](len(items), len(body)))
 		to.Items = slices.Grow(to.Items, len(items))

@@ -31,6 +31,10 @@ const (
 	DeleteUser                   = deletion.Pattern // without the user's items
 	DeletePost    cosmos.Pattern = "deletePost"     // with its comments and likes
 	EditComment   cosmos.Pattern = "editComment"
+	CreateDraft   cosmos.Pattern = "createDraft"
+	PublishPost   cosmos.Pattern = "publishPost"
+	Drafts        cosmos.Pattern = "drafts"     // a user's drafts
+	ManyDrafts    cosmos.Pattern = "manyDrafts" // drafts by id
 	DeleteComment cosmos.Pattern = "deleteComment"
 	UnlikePost    cosmos.Pattern = "unlikePost"
 	Subscribe     cosmos.Pattern = "subscribe" // whether the post of a subscription exists
@@ -44,5 +48,6 @@ var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
 	PostCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts, TopTags,
 	DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
+	CreateDraft, PublishPost, Drafts, ManyDrafts,
 	Export, Readiness,
 }

@@ -81,8 +81,11 @@ func (s *Store) PostCount(ctx context.Context, userID string) (int32, error) {
 	})
 }
 
-// PostCursor returns the cursor that a post has in UserPosts of its author.
+// PostCursor returns the cursor that a post has in UserPosts of its author, or a draft in UserDrafts.
 func (s *Store) PostCursor(p *blog.Post) string {
+	if p.IsDraft {
+		return s.draftList(p.UserID).cursor(p, NewestFirst)
+	}
 	return s.userPostList(p.UserID).cursor(p, NewestFirst)
 }
 
@@ -188,10 +191,17 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "the post is being created by another request; try again"}
 	}
 	first, err := s.postOfKey(ctx, op, item, raw, text)
-	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-blog.MaxWriteTime)) {
-		s.views.UpdateSummaries(ctx, first)
+	if err == nil {
+		s.updateRecent(ctx, first)
 	}
 	return first, err
+}
+
+// updateRecent writes the summaries of a post that is younger than blog.MaxWriteTime.
+func (s *Store) updateRecent(ctx context.Context, p *blog.Post) {
+	if p.CreatedAt > blog.NewDate(s.o.Clock().Add(-blog.MaxWriteTime)) {
+		s.views.UpdateSummaries(ctx, p)
+	}
 }
 
 // postOfKey returns the post that was created with the idempotency key, given its item and, unless it is nil, its text.
@@ -251,7 +261,7 @@ func (e PostEdit) Validate() error {
 // in a transactional batch with the write of a long text. NotFound if the post does not exist, Forbidden
 // if it has another author, Conflict if Version is stale. Tags are edited after a read, which finds the former
 // ones. The summaries are written as by CreatePost. If the content of a long post is not edited, the result is
-// Truncated.
+// Truncated. A draft, which no view has, is one patch more.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
 	ctx = s.account.Begin(ctx, C2)
@@ -264,9 +274,26 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if err := s.checkAuthor(ctx, op, userID); err != nil {
 		return nil, err
 	}
-	date := s.now()
+	for range maxEditTries {
+		date := s.now()
+		post, err := s.editPost(ctx, op, userID, postID, e, date)
+		if blog.CodeOf(err) != blog.NotFound {
+			return post, err
+		}
+		if post, err = s.editDraft(ctx, userID, postID, e, date); err != errPublished {
+			return post, err
+		}
+	}
+	return nil, changedMeanwhile(op)
+}
+
+// editPost is EditPost without drafts.
+func (s *Store) editPost(ctx context.Context, op, userID, postID string, e PostEdit, date blog.Date) (*blog.Post, error) {
 	raw, err := s.editTagged(ctx, userID, postID, e, date)
-	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+	if cosmos.HasStatus(err, http.StatusNotFound) {
+		return nil, blog.NoPost(op)
+	}
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return nil, s.editError(ctx, op, userID, postID)
 	}
 	if stored.Ambiguous(ctx, err) {
@@ -300,7 +327,10 @@ func (s *Store) editTagged(ctx context.Context, userID, postID string, e PostEdi
 		if err != nil {
 			return nil, err
 		}
-		if post == nil || post.UserID != userID || e.Version != nil && *e.Version != post.Version {
+		if post == nil {
+			return nil, blog.NoPost("edit post")
+		}
+		if post.UserID != userID || e.Version != nil && *e.Version != post.Version {
 			return nil, &cosmos.Error{Status: http.StatusPreconditionFailed, Err: errors.New("the post is another")}
 		}
 		post.Retag(normalized(*e.Tags))
@@ -415,17 +445,23 @@ func (s *Store) editError(ctx context.Context, op, userID, postID string) error 
 	case post.UserID != userID:
 		return notAuthorOfPost(op)
 	}
-	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version", Message: fmt.Sprintf("version is outdated: the post now has version %d", post.Version)}
+	return outdated(op, post.Version)
+}
+
+// outdated returns the Conflict of an edit of another version than the present one.
+func outdated(op string, version int32) error {
+	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version",
+		Message: fmt.Sprintf("version is outdated: the post now has version %d", version)}
 }
 
 // DeletePost deletes a post: it replaces the post by a tombstone, at the ETag of a read. It deletes
 // the summaries, and the first comments and likes, at once; the projections delete the rest.
-// NotFound if the post does not exist, Forbidden if it has another author.
+// NotFound if the post does not exist, Forbidden if it has another author. A draft is deleted at once.
 func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
 	return s.deletePost(ctx, "delete post", by(userID), postID)
 }
 
-// RemovePost is DeletePost for moderators: it deletes the posts of all authors.
+// RemovePost is DeletePost for moderators: it deletes the posts of all authors, but no drafts.
 func (s *Store) RemovePost(ctx context.Context, postID string) error {
 	return s.deletePost(ctx, "remove post", byModerator, postID)
 }
@@ -440,6 +476,13 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	}
 	for range maxDeleteTries {
 		deleted, err := s.tryDeletePost(ctx, op, who, postID)
+		if blog.CodeOf(err) == blog.NotFound && who.userID != "" {
+			err = s.deleteDraft(ctx, op, who.userID, postID)
+			if err == errPublished {
+				continue
+			}
+			return err
+		}
 		if deleted != nil {
 			s.views.UpdateSummaries(ctx, deleted)
 		}
@@ -472,6 +515,11 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 		return nil, blog.NoPost(op)
 	case !who.includes(p.UserID):
 		return nil, notAuthorOfPost(op)
+	}
+	if p.WasDraft { // a crash may have left the draft, which would then seem to be one again
+		if err := s.dropDraft(ctx, op, p.UserID, p.ID); err != nil {
+			return nil, err
+		}
 	}
 	p.Tombstone = true
 	p.Revision++

@@ -291,7 +291,7 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		case *ast.Field:
 			switch {
 			case s.Name == "id", s.Name == "__typename", !w.included(s.Directives):
-			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, *list != "" && *list != s.Alias, w.hasTotal(s.SelectionSet, map[*ast.FragmentDefinition]bool{}):
+			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, s.Name == "drafts", *list != "" && *list != s.Alias, w.hasTotal(s.SelectionSet, map[*ast.FragmentDefinition]bool{}):
 				return false
 			default:
 				*list = s.Alias

@@ -81,6 +81,10 @@ var Table = map[string]map[string]Field{
 			Price:  Price{Each: 2.34, Item: .044},
 			Access: Access{store.Q3, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
+		"drafts": { // like Q3, but of items with texts
+			Price:  Price{Each: 2.34, Item: .11},
+			Access: Access{store.Drafts, []Request{{cosmos.KindQuery, "users", Viewer}}},
+		},
 		"postCount": {
 			Price:  Price{Each: 2.3},
 			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
@@ -158,6 +162,14 @@ var Table = map[string]map[string]Field{
 		"createPost": { // C2
 			Price: Price{Each: 18.3, FeedPartition: 5.3, Long: 6.5, KB: .37, Key: 1}, Rule: []Relation{Anyone},
 			Access: Access{store.C2, []Request{{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", EachFeedPartition}}},
+		},
+		"publishPost": { // C2, and the writes of the draft
+			Price: Price{Each: 39.8, FeedPartition: 5.3}, Rule: []Relation{Self},
+			Access: Access{store.PublishPost, []Request{
+				{cosmos.KindPatch, "users", Viewer},
+				{cosmos.KindCreate, "posts", "input.id"}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", EachFeedPartition},
+				{cosmos.KindDelete, "users", Viewer},
+			}},
 		},
 		"updatePost": { // C2
 			Price: Price{Each: 33.5, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},

@@ -139,6 +139,7 @@ type ComplexityRoot struct {
 		DeletePost    func(childComplexity int, input model.DeletePostInput) int
 		DeleteUser    func(childComplexity int, input model.DeleteUserInput) int
 		LikePost      func(childComplexity int, input model.LikePostInput) int
+		PublishPost   func(childComplexity int, input model.PublishPostInput) int
 		UnlikePost    func(childComplexity int, input model.UnlikePostInput) int
 		UpdateComment func(childComplexity int, input model.UpdateCommentInput) int
 		UpdatePost    func(childComplexity int, input model.UpdatePostInput) int
@@ -161,6 +162,7 @@ type ComplexityRoot struct {
 		CreatedAt       func(childComplexity int) int
 		Excerpt         func(childComplexity int) int
 		ID              func(childComplexity int) int
+		IsDraft         func(childComplexity int) int
 		LikeCount       func(childComplexity int) int
 		Likes           func(childComplexity int, first *int32, after *string) int
 		ReadingMinutes  func(childComplexity int) int
@@ -186,6 +188,11 @@ type ComplexityRoot struct {
 	PostEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	PublishPostPayload struct {
+		Post     func(childComplexity int) int
+		PostEdge func(childComplexity int) int
 	}
 
 	Query struct {
@@ -239,6 +246,7 @@ type ComplexityRoot struct {
 		Bio         func(childComplexity int) int
 		CreatedAt   func(childComplexity int) int
 		DisplayName func(childComplexity int) int
+		Drafts      func(childComplexity int, first *int32, after *string) int
 		ID          func(childComplexity int) int
 		PostCount   func(childComplexity int) int
 		Posts       func(childComplexity int, first *int32, after *string) int
@@ -275,6 +283,7 @@ type MutationResolver interface {
 	DeleteUser(ctx context.Context, input model.DeleteUserInput) (*model.DeleteUserPayload, error)
 	CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error)
 	UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error)
+	PublishPost(ctx context.Context, input model.PublishPostInput) (*model.PublishPostPayload, error)
 	DeletePost(ctx context.Context, input model.DeletePostInput) (*model.DeletePostPayload, error)
 	CreateComment(ctx context.Context, input model.CreateCommentInput) (*model.CreateCommentPayload, error)
 	UpdateComment(ctx context.Context, input model.UpdateCommentInput) (*model.UpdateCommentPayload, error)
@@ -334,6 +343,7 @@ type UserResolver interface {
 	CreatedAt(ctx context.Context, obj *names.User) (*blog.Date, error)
 	PostCount(ctx context.Context, obj *names.User) (*int32, error)
 	Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
+	Drafts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -679,6 +689,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.LikePost(childComplexity, args["input"].(model.LikePostInput)), true
+	case "Mutation.publishPost":
+		if e.ComplexityRoot.Mutation.PublishPost == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_publishPost_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PublishPost(childComplexity, args["input"].(model.PublishPostInput)), true
 	case "Mutation.unlikePost":
 		if e.ComplexityRoot.Mutation.UnlikePost == nil {
 			break
@@ -802,6 +823,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.ID(childComplexity), true
+	case "Post.isDraft":
+		if e.ComplexityRoot.Post.IsDraft == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.IsDraft(childComplexity), true
 	case "Post.likeCount":
 		if e.ComplexityRoot.Post.LikeCount == nil {
 			break
@@ -906,6 +933,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PostEdge.Node(childComplexity), true
+
+	case "PublishPostPayload.post":
+		if e.ComplexityRoot.PublishPostPayload.Post == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PublishPostPayload.Post(childComplexity), true
+	case "PublishPostPayload.postEdge":
+		if e.ComplexityRoot.PublishPostPayload.PostEdge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PublishPostPayload.PostEdge(childComplexity), true
 
 	case "Query.feed":
 		if e.ComplexityRoot.Query.Feed == nil {
@@ -1164,6 +1204,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.DisplayName(childComplexity), true
+	case "User.drafts":
+		if e.ComplexityRoot.User.Drafts == nil {
+			break
+		}
+
+		args, err := ec.field_User_drafts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.User.Drafts(childComplexity, args["first"].(*int32), args["after"].(*string)), true
 	case "User.id":
 		if e.ComplexityRoot.User.ID == nil {
 			break
@@ -1210,6 +1261,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DeletePostInput", ec.unmarshalInputDeletePostInput),
 			graphql.NewInputUnmarshaler("DeleteUserInput", ec.unmarshalInputDeleteUserInput),
 			graphql.NewInputUnmarshaler("LikePostInput", ec.unmarshalInputLikePostInput),
+			graphql.NewInputUnmarshaler("PublishPostInput", ec.unmarshalInputPublishPostInput),
 			graphql.NewInputUnmarshaler("UnlikePostInput", ec.unmarshalInputUnlikePostInput),
 			graphql.NewInputUnmarshaler("UpdateCommentInput", ec.unmarshalInputUpdateCommentInput),
 			graphql.NewInputUnmarshaler("UpdatePostInput", ec.unmarshalInputUpdatePostInput),
@@ -1434,7 +1486,7 @@ type Mutation {
     input: DeleteUserInput!
   ): DeleteUserPayload
 
-  "Publishes a post."
+  "Publishes a post, or creates a draft."
   createPost(
     "The new post."
     input: CreatePostInput!
@@ -1445,6 +1497,15 @@ type Mutation {
     "The changes."
     input: UpdatePostInput!
   ): UpdatePostPayload
+
+  """
+  Publishes one of the signed-in user's drafts, which keeps its id and version. Repeating it changes nothing. An edit at the
+  same time is either published with the draft, or applied to the post.
+  """
+  publishPost(
+    "The draft to publish."
+    input: PublishPostInput!
+  ): PublishPostPayload
 
   "Deletes one of the signed-in user's own posts, with its comments and likes. A moderator can delete any post."
   deletePost(
@@ -1554,6 +1615,16 @@ type User implements Node {
     "Only posts after this cursor of the same list."
     after: String
   ): PostConnection!
+  """
+  The user's drafts, those created last first; null for all users but the viewer. For everyone but its author a draft does not
+  exist, and likes, comments and subscriptions do not find it. There are at most 200: one more is refused with ` + "`" + `LIMIT_REACHED` + "`" + `.
+  """
+  drafts(
+    "How many drafts, 1 to 100."
+    first: Int = 20
+    "Only drafts after this cursor of the same list."
+    after: String
+  ): PostConnection
 }
 
 "A blog post."
@@ -1587,8 +1658,10 @@ type Post implements Node {
   viewerCanUpdate: Boolean!
   "Whether ` + "`" + `deletePost` + "`" + ` would be allowed: it is, or the signed-in user is a moderator."
   viewerCanDelete: Boolean!
-  "When the post was published."
+  "When the post was published; of a draft, when it was created."
   createdAt: DateTime!
+  "Whether the post is a draft, which only its author sees."
+  isDraft: Boolean!
   "The tags, in the author's order, at most 5."
   tags: [String!]!
   "When the title, content or tags were last edited; null if never."
@@ -1790,6 +1863,8 @@ input CreatePostInput {
   content: String!
   "Up to 5 tags of 1 to 30 letters and digits of any script, and hyphens. Upper and lower case are the same."
   tags: [String!]
+  "Whether to create a draft. Drafts have idempotency keys of their own."
+  draft: Boolean
   "A retry with the same key and the same input returns the first result; with another input it is ` + "`" + `CONFLICT` + "`" + `. 1 to 100 characters."
   idempotencyKey: String
 }
@@ -1798,7 +1873,21 @@ input CreatePostInput {
 type CreatePostPayload {
   "The post."
   post: Post!
-  "The post as an edge of its author's ` + "`" + `posts` + "`" + `, whose cursor it has. Insert it there, or at the top of the feed."
+  "The post as an edge of its author's ` + "`" + `posts` + "`" + `, whose cursor it has. Insert it there, or at the top of the feed. A draft is one of ` + "`" + `drafts` + "`" + `."
+  postEdge: PostEdge!
+}
+
+"Which draft to publish."
+input PublishPostInput {
+  "The draft's global id."
+  id: ID!
+}
+
+"The published post."
+type PublishPostPayload {
+  "The post, with the id of the draft: remove that from ` + "`" + `drafts` + "`" + `."
+  post: Post!
+  "The post as an edge of its author's ` + "`" + `posts` + "`" + `, as of ` + "`" + `createPost` + "`" + `."
   postEdge: PostEdge!
 }
 
@@ -2193,6 +2282,8 @@ func (ec *executionContext) childFields_Post(ctx context.Context, field graphql.
 		return ec.fieldContext_Post_viewerCanDelete(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Post_createdAt(ctx, field)
+	case "isDraft":
+		return ec.fieldContext_Post_isDraft(ctx, field)
 	case "tags":
 		return ec.fieldContext_Post_tags(ctx, field)
 	case "updatedAt":
@@ -2233,6 +2324,16 @@ func (ec *executionContext) childFields_PostEdge(ctx context.Context, field grap
 		return ec.fieldContext_PostEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PostEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_PublishPostPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "post":
+		return ec.fieldContext_PublishPostPayload_post(ctx, field)
+	case "postEdge":
+		return ec.fieldContext_PublishPostPayload_postEdge(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PublishPostPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Tag(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2299,6 +2400,8 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_postCount(ctx, field)
 	case "posts":
 		return ec.fieldContext_User_posts(ctx, field)
+	case "drafts":
+		return ec.fieldContext_User_drafts(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
 }
@@ -2509,6 +2612,20 @@ func (ec *executionContext) field_Mutation_likePost_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.LikePostInput, error) {
 			return ec.unmarshalNLikePostInput2bylineᚋgraphᚋmodelᚐLikePostInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_publishPost_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.PublishPostInput, error) {
+			return ec.unmarshalNPublishPostInput2bylineᚋgraphᚋmodelᚐPublishPostInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2844,6 +2961,28 @@ func (ec *executionContext) field_Subscription_postDeleted_args(ctx context.Cont
 }
 
 func (ec *executionContext) field_Tag_posts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_User_drafts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
@@ -4267,6 +4406,50 @@ func (ec *executionContext) fieldContext_Mutation_updatePost(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_publishPost(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_publishPost(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PublishPost(ctx, fc.Args["input"].(model.PublishPostInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PublishPostPayload) graphql.Marshaler {
+			return ec.marshalOPublishPostPayload2ᚖbylineᚋgraphᚋmodelᚐPublishPostPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_publishPost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PublishPostPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_publishPost_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_deletePost(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4954,6 +5137,29 @@ func (ec *executionContext) fieldContext_Post_createdAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("Post", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _Post_isDraft(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_isDraft(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IsDraft, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Post_isDraft(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _Post_tags(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5248,6 +5454,70 @@ func (ec *executionContext) fieldContext_PostEdge_node(_ context.Context, field 
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Post(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PublishPostPayload_post(ctx context.Context, field graphql.CollectedField, obj *model.PublishPostPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PublishPostPayload_post(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Post, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PublishPostPayload_post(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PublishPostPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Post(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PublishPostPayload_postEdge(ctx context.Context, field graphql.CollectedField, obj *model.PublishPostPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PublishPostPayload_postEdge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PostEdge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostEdge) graphql.Marshaler {
+			return ec.marshalNPostEdge2ᚖbylineᚋgraphᚋmodelᚐPostEdge(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PublishPostPayload_postEdge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PublishPostPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostEdge(ctx, field)
 		},
 	}
 	return fc, nil
@@ -6478,6 +6748,50 @@ func (ec *executionContext) fieldContext_User_posts(ctx context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _User_drafts(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_drafts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.User().Drafts(ctx, obj, fc.Args["first"].(*int32), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostConnection) graphql.Marshaler {
+			return ec.marshalOPostConnection2ᚖbylineᚋgraphᚋmodelᚐPostConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_drafts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_User_drafts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7618,7 +7932,7 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"title", "content", "tags", "idempotencyKey"}
+	fieldsInOrder := [...]string{"title", "content", "tags", "draft", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -7646,6 +7960,13 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 				return it, err
 			}
 			it.Tags = graphql.OmittableOf(data)
+		case "draft":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("draft"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Draft = graphql.OmittableOf(data)
 		case "idempotencyKey":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -7891,6 +8212,48 @@ func (ec *executionContext) unmarshalInputLikePostInput(ctx context.Context, obj
 func UnmarshalLikePostInput(ctx context.Context, raw any) (model.LikePostInput, error) {
 	var out model.LikePostInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "LikePostInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputPublishPostInput(ctx context.Context, obj any) (model.PublishPostInput, error) {
+	var it model.PublishPostInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalPublishPostInput unmarshals raw into the PublishPostInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPublishPostInput(ctx context.Context, raw any) (model.PublishPostInput, error) {
+	var out model.PublishPostInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PublishPostInput", raw, &out)
 	return out, err
 }
 
@@ -8826,6 +9189,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "publishPost":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_publishPost(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "deletePost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deletePost(ctx, field)
@@ -9023,6 +9393,11 @@ func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "isDraft":
+			out.Values[i] = ec._Post_isDraft(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "tags":
 			out.Values[i] = ec._Post_tags(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -9157,6 +9532,44 @@ func (ec *executionContext) _PostEdge(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "node":
 			out.Values[i] = ec._PostEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var publishPostPayloadImplementors = []string{"PublishPostPayload"}
+
+func (ec *executionContext) _PublishPostPayload(ctx context.Context, sel ast.SelectionSet, obj *model.PublishPostPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, publishPostPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PublishPostPayload")
+		case "post":
+			out.Values[i] = ec._PublishPostPayload_post(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "postEdge":
+			out.Values[i] = ec._PublishPostPayload_postEdge(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -9564,6 +9977,12 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._User_posts(ctx, field, obj)
+				})
+		case "drafts":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_drafts(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -10234,6 +10653,11 @@ func (ec *executionContext) marshalNPostEdge2ᚖbylineᚋgraphᚋmodelᚐPostEdg
 	return ec._PostEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNPublishPostInput2bylineᚋgraphᚋmodelᚐPublishPostInput(ctx context.Context, v any) (model.PublishPostInput, error) {
+	res, err := ec.unmarshalInputPublishPostInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNString2bylineᚋgraphᚋnamesᚐText(ctx context.Context, v any) (names.Text, error) {
 	var res names.Text
 	err := res.UnmarshalGQL(v)
@@ -10641,6 +11065,20 @@ func (ec *executionContext) marshalOPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx con
 		return graphql.Null
 	}
 	return ec._Post(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOPostConnection2ᚖbylineᚋgraphᚋmodelᚐPostConnection(ctx context.Context, sel ast.SelectionSet, v *model.PostConnection) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PostConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOPublishPostPayload2ᚖbylineᚋgraphᚋmodelᚐPublishPostPayload(ctx context.Context, sel ast.SelectionSet, v *model.PublishPostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PublishPostPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOSortOrder2ᚖbylineᚋstoreᚐOrder(ctx context.Context, v any) (*store.Order, error) {

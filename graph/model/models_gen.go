@@ -56,6 +56,8 @@ type CreatePostInput struct {
 	Content string `json:"content"`
 	// Up to 5 tags of 1 to 30 letters and digits of any script, and hyphens. Upper and lower case are the same.
 	Tags graphql.Omittable[[]string] `json:"tags,omitzero"`
+	// Whether to create a draft. Drafts have idempotency keys of their own.
+	Draft graphql.Omittable[*bool] `json:"draft,omitzero"`
 	// A retry with the same key and the same input returns the first result; with another input it is `CONFLICT`. 1 to 100 characters.
 	IdempotencyKey graphql.Omittable[*string] `json:"idempotencyKey,omitzero"`
 }
@@ -64,7 +66,7 @@ type CreatePostInput struct {
 type CreatePostPayload struct {
 	// The post.
 	Post *blog.Post `json:"post"`
-	// The post as an edge of its author's `posts`, whose cursor it has. Insert it there, or at the top of the feed.
+	// The post as an edge of its author's `posts`, whose cursor it has. Insert it there, or at the top of the feed. A draft is one of `drafts`.
 	PostEdge *PostEdge `json:"postEdge"`
 }
 
@@ -180,6 +182,20 @@ type PostEdge struct {
 	Cursor string `json:"cursor"`
 	// The post.
 	Node *blog.Post `json:"node"`
+}
+
+// Which draft to publish.
+type PublishPostInput struct {
+	// The draft's global id.
+	ID string `json:"id"`
+}
+
+// The published post.
+type PublishPostPayload struct {
+	// The post, with the id of the draft: remove that from `drafts`.
+	Post *blog.Post `json:"post"`
+	// The post as an edge of its author's `posts`, as of `createPost`.
+	PostEdge *PostEdge `json:"postEdge"`
 }
 
 // Which post to unlike.

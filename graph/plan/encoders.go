@@ -230,6 +230,7 @@ var postFields = encoders[*blog.Post]{
 	"viewerCanDelete": permissionField("deletePost", authorOfPost),
 	"tags":            textsField(func(p *blog.Post) []string { return p.Tags }),
 	"createdAt":       textField(func(p *blog.Post) string { return string(p.CreatedAt) }),
+	"isDraft":         booleanField(func(p *blog.Post) bool { return p.IsDraft }),
 	"updatedAt":       nullableTextField(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
 	"version":         intField(func(p *blog.Post) int32 { return p.Version }),
 	"comments": listField("Comment", commentFields, func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {

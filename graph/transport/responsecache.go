@@ -141,7 +141,7 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 	if public {
 		cached.tag = tagOf(cached.plain.bytes)
 	}
-	if c.entries == nil || caller.registers || len(in.text) > maxCacheKey {
+	if c.entries == nil || caller.registers || caller.readSet.Uncached() || len(in.text) > maxCacheKey {
 		return cached
 	}
 	k := cacheKey{text: in.text}

@@ -16,6 +16,7 @@ func TestFormat_SelectsEveryProperty(t *testing.T) {
 		blank  string
 	}{
 		"posts":    {Post{}, Summaries.Fields, ""},
+		"drafts":   {Post{}, strings.Replace(Drafts.Fields, "c.postId AS id", "c.id", 1), ""},
 		"comments": {Comment{}, Comments.Fields, "postId"},
 		"likes":    {Like{}, Likes.Fields, "postId"},
 	} {

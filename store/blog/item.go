@@ -55,6 +55,7 @@ const (
 	TypeComment  = "comment"
 	TypeLike     = "like"
 	TypeText     = "text"
+	TypeDraft    = "draft"
 
 	// Of tombstones, so that no list of posts or comments meets them. Decoded, a tombstone has the type of what was
 	// deleted, and is Deleted.

@@ -27,6 +27,10 @@ type Post struct {
 	Truncated bool `json:"-"` // Content is shorter than the post's: a summary, or a long post without its TextItem
 
 	Tombstone bool `json:"-"` // deleted; only DecodePostOrTombstone returns tombstones
+
+	IsDraft    bool `json:"-"` // not a post yet: a DraftItem
+	Publishing bool `json:"-"` // of a draft: its publication has begun, so that it is never edited again
+	WasDraft   bool `json:"-"` // published from a draft, which a crash may have left; summaries have it not
 }
 
 // PostItem is a post in the posts container.
@@ -37,6 +41,7 @@ type PostItem struct {
 	FormerTags  []string `json:"formerTags,omitempty"`
 	TextDigest  string   `json:"textDigest,omitempty"` // of the TextItem; "": no TextItem, Content is complete
 	InputDigest string   `json:"inputDigest,omitempty"`
+	WasDraft    bool     `json:"wasDraft,omitempty"`
 }
 
 func (i *PostItem) readProperty(r *fastReader, name string) bool {
@@ -72,6 +77,8 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 		i.TextDigest = r.stringValue()
 	case "inputDigest":
 		i.InputDigest = r.stringValue()
+	case "wasDraft":
+		i.WasDraft = r.boolValue()
 	default:
 		return i.Byline.readBylineProperty(r, name) || i.readEnvelope(r, name)
 	}
@@ -145,7 +152,7 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 	if !ok {
 		return nil, err
 	}
-	item.Post.Truncated, item.Post.FormerTags = item.TextDigest != "", item.FormerTags
+	item.Post.Truncated, item.Post.FormerTags, item.Post.WasDraft = item.TextDigest != "", item.FormerTags, item.WasDraft
 	return &item.Post, nil
 }
 
@@ -160,8 +167,10 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 // Summaries is the format of a list of posts.
 var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
 
+const summaryProperties = ", c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
+
 // summaryFields are the fields of a summary in a list.
-var summaryFields = "c.id, " + BylineFields + ", c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
+var summaryFields = "c.id, " + BylineFields + summaryProperties
 
 func readSummary(r *fastReader, p *Post) {
 	p.ID = r.text("id")

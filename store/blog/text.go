@@ -53,7 +53,7 @@ func (i *TextItem) readProperty(r *fastReader, name string) bool {
 // NewPostItem returns the items that store a post, which must not be Truncated. text is nil unless the post is
 // long.
 func NewPostItem(p *Post) (item PostItem, text *TextItem) {
-	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}
+	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p, WasDraft: p.WasDraft}
 	if IsLong(p.Content) {
 		text = NewText(p.ID, p.UserID, p.Content)
 		item.Content, item.ReadingMinutes, item.TextDigest = p.Excerpt(markdown.Show), p.Minutes(), text.Digest

@@ -70,6 +70,13 @@ func RecordUncached(ctx context.Context) {
 	}
 }
 
+// Uncached reports whether a read has bypassed the cache, so that the set is never valid.
+func (r *ReadSet) Uncached() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.uncached
+}
+
 // Depend makes the read set of ctx invalid once still returns false. still is fast, and keeps so many bytes.
 func Depend(ctx context.Context, still func() bool, bytes int) {
 	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {

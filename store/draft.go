@@ -1,0 +1,430 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/stored"
+)
+
+// A draft is one item of its author's partition in users, whatever its length, with the id that its post will have. The
+// projections ignore it, and no other read meets it. It is neither in the item cache nor, therefore, in cached responses.
+//
+// Its publication has three steps: the draft is marked as Publishing, and no longer edited; the post is created; the draft is
+// deleted. Each can be repeated. The mark is one patch, which returns the text that is published, so an edit comes before it,
+// and is published, or fails. An edit or deletion that fails finishes the publication and is applied to the post. After a
+// crash the draft is still a draft if there is no post yet, and otherwise it does not appear: reads by id find the post
+// first, and UserDrafts looks for the posts of marked drafts. What is left of it is deleted by the next publication, or with
+// the post.
+
+// maxDrafts is how many drafts a user can have. Drafts that are created at the same time may exceed it.
+const maxDrafts = 200
+
+// draftKey returns the key of the draft of a post.
+func draftKey(userID, postID string) cosmos.Key { return stored.Key(userID, blog.DraftID(postID)) }
+
+// draftOf is what is read of a draft: the draft with its text, without the author's username.
+type draftOf struct {
+	*blog.Post
+	inputDigest string
+	etag        cosmos.ETag
+}
+
+// decodeDraft decodes a draft. It returns nil for nil, and if the draft is hidden.
+func (s *Store) decodeDraft(op string, item cosmos.Item) (*draftOf, error) {
+	if item.Value == nil {
+		return nil, nil
+	}
+	d, ok, err := blog.Decode[blog.DraftItem](op, blog.TypeDraft, item.Value)
+	if !ok || err != nil || s.visible(&d.Post) == nil {
+		return nil, err
+	}
+	return &draftOf{d.Whole(), d.InputDigest, item.ETag}, nil
+}
+
+// readDraft reads a draft. It returns nil if it does not exist.
+func (s *Store) readDraft(ctx context.Context, op, userID, postID string) (*draftOf, error) {
+	item, err := s.users.Read(ctx, draftKey(userID, postID))
+	if err != nil {
+		return nil, stored.Error(op, err)
+	}
+	return s.decodeDraft(op, item)
+}
+
+// Drafts reads a user's drafts in one request, with their texts. result[i] is nil if the user has no draft with ids[i]. The
+// caller has looked for posts with the ids before.
+func (s *Store) Drafts(ctx context.Context, userID string, ids []string) ([]*blog.Post, error) {
+	const op = "read drafts"
+	ctx = s.beginRead(ctx, ManyDrafts)
+	if !blog.ValidID(userID) {
+		return make([]*blog.Post, len(ids)), nil
+	}
+	drafts, err := stored.ReadAll(ctx, op, s.users, ids, func(id string) cosmos.Key { return draftKey(userID, id) },
+		func(op string, raw []byte) (*blog.Post, error) {
+			d, err := s.decodeDraft(op, cosmos.Item{Value: raw})
+			if d == nil || err != nil {
+				return nil, err
+			}
+			return d.Post, nil
+		},
+		func(p *blog.Post) string { return p.ID })
+	if err != nil {
+		return nil, err
+	}
+	return drafts, s.nameAuthor(ctx, op, userID, drafts)
+}
+
+// nameAuthor sets the byline of drafts, some of which may be nil.
+func (s *Store) nameAuthor(ctx context.Context, op, userID string, drafts []*blog.Post) error {
+	if !slices.ContainsFunc(drafts, func(p *blog.Post) bool { return p != nil }) {
+		return nil
+	}
+	author, err := s.author(ctx, op, userID)
+	for _, p := range drafts {
+		if p != nil {
+			p.Byline = author
+		}
+	}
+	return err
+}
+
+// UserDrafts lists a user's drafts, those created last first, by one query of the user's partition. Texts that are longer
+// than the excerpt are Truncated.
+func (s *Store) UserDrafts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
+	const op = "list drafts"
+	ctx = s.beginRead(ctx, Drafts)
+	p.Order = NewestFirst
+	page, err := s.draftList(userID).page(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return page, s.nameAuthor(ctx, op, userID, page.Items)
+}
+
+func (s *Store) draftList(userID string) *list[blog.Post] {
+	l := s.userPostList(userID)
+	l.op, l.typ, l.format, l.uncached = "list drafts", blog.TypeDraft, blog.Drafts, true
+	l.defaults, l.filter = blog.Post{IsDraft: true}, s.unpublished
+	l.position = func(p *blog.Post) (blog.Date, string) { return p.CreatedAt, blog.DraftID(p.ID) }
+	return l
+}
+
+// unpublished returns the drafts that have no posts. Only those that are Publishing can have one.
+func (s *Store) unpublished(ctx context.Context, drafts []blog.Post) ([]blog.Post, error) {
+	var ids []string
+	for _, d := range drafts {
+		if d.Publishing {
+			ids = append(ids, d.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return drafts, nil
+	}
+	posts, err := s.readWholes(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(drafts, func(d blog.Post) bool {
+		return slices.ContainsFunc(posts, func(p *blog.Post) bool { return p != nil && p.ID == d.ID })
+	}), nil
+}
+
+// CreateDraft creates a draft: one query that counts the author's, and one create. Forbidden if the author has no user yet,
+// LimitReached if they have maxDrafts drafts, Conflict if the idempotency key was used for another draft. If the draft with
+// the key has been published, the result is the post; if it was deleted, it is created again.
+func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) {
+	const op = "create draft"
+	ctx = s.account.Begin(ctx, CreateDraft)
+	if err := n.Validate(); err != nil {
+		return nil, err
+	}
+	author, err := s.author(ctx, op, n.AuthorID)
+	if err != nil {
+		return nil, err
+	}
+	d := &blog.Post{ID: createID(n.Key, blog.TypeDraft, n.AuthorID), Byline: author,
+		Title: n.Title, Content: n.Content, Tags: normalized(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1, IsDraft: true}
+	digest := inputDigest(n.Key, append([]string{n.Title, n.Content}, d.Tags...)...)
+	if n.Key != "" {
+		if first, err := s.firstDraft(ctx, op, d, digest); first != nil || err != nil {
+			return first, err
+		}
+	}
+	if err := s.checkDrafts(ctx, op, author.UserID); err != nil {
+		return nil, err
+	}
+	item := blog.NewDraftItem(d)
+	item.InputDigest = digest
+	err = s.users.Create(ctx, author.UserID, blog.Encode(item))
+	if cosmos.HasStatus(err, http.StatusConflict) || stored.Ambiguous(ctx, err) {
+		if first, readErr := s.firstDraft(ctx, op, d, digest); first != nil || blog.CodeOf(readErr) == blog.Conflict {
+			return first, readErr
+		}
+	}
+	if err != nil {
+		return nil, stored.Error(op, err)
+	}
+	return d, nil
+}
+
+// firstDraft returns what an earlier attempt with the idempotency key of a new draft has created: a draft, or the post
+// that it has become. It returns nil without such an attempt, Conflict if
+// that had another input or the post was deleted.
+func (s *Store) firstDraft(ctx context.Context, op string, n *blog.Post, digest string) (*blog.Post, error) {
+	d, err := s.readDraft(ctx, op, n.UserID, n.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case d != nil && d.inputDigest != digest:
+		return nil, keyUsed(op, true)
+	case d != nil && !d.Publishing:
+		d.Byline = n.Byline
+		return d.Post, nil
+	}
+	raw, text, err := s.readItems(ctx, op, n.ID)
+	if err != nil {
+		return nil, err
+	}
+	if raw == nil && d != nil {
+		d.Byline = n.Byline
+		return d.Post, nil
+	}
+	if raw == nil {
+		return nil, nil
+	}
+	return s.postOfKey(ctx, op, blog.PostItem{InputDigest: digest}, raw, text)
+}
+
+// checkDrafts returns LimitReached if a user has maxDrafts drafts.
+func (s *Store) checkDrafts(ctx context.Context, op, userID string) error {
+	n, err := countItems(ctx, op, s.users, cosmos.Query{Partition: userID,
+		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type",
+	}.With("@user", userID).With("@type", blog.TypeDraft))
+	if err == nil && n >= maxDrafts {
+		err = &blog.Error{Code: blog.LimitReached, Op: op,
+			Message: fmt.Sprintf("you have %d drafts, as many as you can have: publish or delete some", maxDrafts)}
+	}
+	return err
+}
+
+// errPublished is the error of a change of a draft that has become a post.
+var errPublished = errors.New("the draft has become a post")
+
+// noDraft returns errPublished if a post has the id of a missing draft, and NotFound otherwise.
+func (s *Store) noDraft(ctx context.Context, op, postID string) error {
+	post, err := s.readPost(ctx, postID)
+	switch {
+	case err != nil:
+		return err
+	case post != nil:
+		return errPublished
+	}
+	return blog.NoPost(op)
+}
+
+// editDraft is EditPost for drafts: one conditional patch. It returns errPublished if the draft has become a post.
+func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (*blog.Post, error) {
+	const op = "edit draft"
+	author, err := s.author(ctx, op, userID)
+	if err != nil {
+		return nil, err
+	}
+	item, err := s.users.Patch(ctx, draftKey(userID, postID), draftPatch(userID, e, date))
+	switch {
+	case cosmos.HasStatus(err, http.StatusNotFound):
+		return nil, s.noDraft(ctx, op, postID)
+	case cosmos.HasStatus(err, http.StatusPreconditionFailed):
+		return nil, s.draftEditError(ctx, op, author, postID)
+	}
+	var d *draftOf
+	if stored.Ambiguous(ctx, err) {
+		if d, _ = s.readDraft(ctx, op, userID, postID); d == nil || !isEdited(d.Post, date, e) {
+			return nil, stored.Error(op, err)
+		}
+	} else if err != nil {
+		return nil, stored.Error(op, err)
+	} else if d, err = s.decodeDraft(op, item); d == nil {
+		return nil, err
+	}
+	d.Byline = author
+	return d.Post, nil
+}
+
+// draftPatch returns the patch of an edit.
+func draftPatch(userID string, e PostEdit, date blog.Date) cosmos.Patch {
+	p := cosmos.Patch{Condition: liveAndBy(blog.TypeDraft, userID) + " AND NOT IS_DEFINED(c.publishing)", ReturnItem: true}
+	if e.Version != nil {
+		p.Condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
+	}
+	if e.Title != nil {
+		p.Set("/title", *e.Title)
+	}
+	if e.Content != nil {
+		item := blog.NewDraftItem(&blog.Post{Content: *e.Content})
+		p.Set("/content", item.Content)
+		p.Set("/truncated", item.Truncated)
+		p.Set("/text", item.Text)
+		p.Set("/readingMinutes", item.ReadingMinutes)
+	}
+	if e.Tags != nil {
+		p.Set("/tags", append([]string{}, normalized(*e.Tags)...))
+	}
+	p.Set("/editDate", date)
+	p.Increment("/version", 1)
+	p.Increment("/revision", 1)
+	return p
+}
+
+// draftEditError returns the error of a conditional edit whose condition failed. If the draft is being published, it
+// finishes that first.
+func (s *Store) draftEditError(ctx context.Context, op string, author blog.Byline, postID string) error {
+	d, err := s.readDraft(ctx, op, author.UserID, postID)
+	switch {
+	case err != nil:
+		return err
+	case d == nil:
+		return s.noDraft(ctx, op, postID)
+	case !d.Publishing:
+		return outdated(op, d.Version)
+	}
+	if _, err = s.finishPublication(ctx, op, author, d); err != nil {
+		return err
+	}
+	return errPublished
+}
+
+// PublishPost publishes a draft, with the present date: it marks it, creates the post, and deletes the draft. The post has
+// the draft's id and version. It changes nothing if the draft has been published. NotFound if the user has no draft with the
+// id, Forbidden if it is a post of another author.
+func (s *Store) PublishPost(ctx context.Context, userID, postID string) (*blog.Post, error) {
+	const op = "publish post"
+	ctx = s.account.Begin(ctx, PublishPost)
+	if !blog.ValidID(postID) {
+		return nil, blog.NoPost(op)
+	}
+	author, err := s.author(ctx, op, userID)
+	if err != nil {
+		return nil, err
+	}
+	p := cosmos.Patch{Condition: liveAndBy(blog.TypeDraft, userID), ReturnItem: true}
+	p.Set("/publishing", true)
+	item, err := s.users.Patch(ctx, draftKey(userID, postID), p)
+	if cosmos.HasStatus(err, http.StatusNotFound) {
+		post, _, err := s.publishedPost(ctx, op, userID, postID)
+		return post, orNoPost(op, post, err)
+	}
+	if err != nil {
+		return nil, stored.Error(op, err)
+	}
+	d, err := s.decodeDraft(op, item)
+	if d == nil || err != nil {
+		return nil, orNoPost(op, nil, err)
+	}
+	return s.finishPublication(ctx, op, author, d)
+}
+
+// finishPublication creates the post of a draft that is Publishing, and then deletes the draft. Nobody edits the draft any
+// more, so the deletion needs no ETag.
+func (s *Store) finishPublication(ctx context.Context, op string, author blog.Byline, d *draftOf) (*blog.Post, error) {
+	post := *d.Post
+	post.IsDraft, post.Publishing, post.WasDraft = false, false, true
+	post.Byline, post.CreatedAt, post.UpdatedAt, post.Revision = author, s.now(), nil, 1
+	item, text := blog.NewPostItem(&post)
+	item.InputDigest = d.inputDigest
+	published := &post
+	err := s.createPost(ctx, item, text)
+	switch {
+	case cosmos.HasStatus(err, http.StatusConflict), stored.Ambiguous(ctx, err):
+		first, exists, readErr := s.publishedPost(ctx, op, author.UserID, post.ID)
+		if readErr != nil || !exists {
+			return nil, stored.Error(op, cmp.Or(readErr, err))
+		}
+		published = first
+	case err != nil:
+		return nil, stored.Error(op, err)
+	default:
+		s.views.UpdateSummaries(ctx, published)
+	}
+	err = s.dropDraft(ctx, op, author.UserID, post.ID)
+	return published, orNoPost(op, published, err)
+}
+
+// publishedPost returns the post of a draft that is being or has been published, nil if it was deleted; exists reports whether
+// there is or was one. If it is younger than blog.MaxWriteTime, it writes the summaries: see firstPost. Forbidden if the post
+// has another author.
+func (s *Store) publishedPost(ctx context.Context, op, userID, postID string) (p *blog.Post, exists bool, err error) {
+	raw, text, err := s.readItems(ctx, op, postID)
+	if raw == nil || err != nil {
+		return nil, false, err
+	}
+	item, ok, err := decodePostItem(op, raw)
+	if !ok || err != nil {
+		return nil, true, err
+	}
+	if p, err = s.withText(ctx, op, item, text); err != nil || s.visible(p) == nil {
+		return nil, true, err
+	}
+	if p.UserID != userID {
+		return nil, true, notAuthorOfPost(op)
+	}
+	s.updateRecent(ctx, p)
+	return p, true, nil
+}
+
+// orNoPost returns err, or NotFound if a post is nil.
+func orNoPost(op string, p *blog.Post, err error) error {
+	if p == nil && err == nil {
+		err = blog.NoPost(op)
+	}
+	return err
+}
+
+// dropDraft deletes a draft, which may be missing.
+func (s *Store) dropDraft(ctx context.Context, op, userID, postID string) error {
+	err := s.users.Delete(ctx, draftKey(userID, postID), "")
+	if cosmos.HasStatus(err, http.StatusNotFound) {
+		err = nil
+	}
+	return stored.Error(op, err)
+}
+
+// deleteDraft is DeletePost for drafts: it deletes the draft at the ETag of a read, and leaves nothing of it. It returns
+// errPublished if the draft has become a post.
+func (s *Store) deleteDraft(ctx context.Context, op, userID, postID string) error {
+	for range maxDeleteTries {
+		d, err := s.readDraft(ctx, op, userID, postID)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			return s.noDraft(ctx, op, postID)
+		}
+		if d.Publishing {
+			author, err := s.author(ctx, op, userID)
+			if err == nil {
+				_, err = s.finishPublication(ctx, op, author, d)
+			}
+			if err == nil {
+				err = errPublished
+			}
+			return err
+		}
+		err = s.users.Delete(ctx, draftKey(userID, postID), d.etag)
+		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+			continue
+		}
+		if stored.Ambiguous(ctx, err) {
+			if left, readErr := s.readDraft(ctx, op, userID, postID); readErr == nil && left == nil {
+				return nil
+			}
+		}
+		return stored.Error(op, err)
+	}
+	return changedMeanwhile(op)
+}
