@@ -88,7 +88,9 @@ func argumentsOf(t *testing.T, schema *ast.Schema, f *ast.FieldDefinition, b *te
 func TestDrafts_AreOfTheirAuthors(t *testing.T) {
 	p := oidctest.New(t)
 	b, server := liveBlog(t, Options{Verifier: verifierOf(t, p), RUPerRequest: cost.Budget{RU: 100_000}})
-	bearer := func(name string, roles ...string) string { return p.Token(t, map[string]any{"sub": name, "roles": roles}) }
+	bearer := func(name string, roles ...string) string {
+		return p.Token(t, map[string]any{"sub": name, "roles": roles})
+	}
 	dora := bearer("dora")
 	idOf := func(a testResponse) string {
 		_, rest, _ := strings.Cut(string(a.Data), `"id":"`)
@@ -256,7 +258,7 @@ func TestDrafts_AreNotCached(t *testing.T) {
 	_, rest, _ := strings.Cut(a.body, `"id":"`)
 	id, _, _ := strings.Cut(rest, `"`)
 	for query, want := range map[string]string{
-		fmt.Sprintf(`{ post(id: %q) { title } }`, id):      "read users",
+		fmt.Sprintf(`{ post(id: %q) { title } }`, id):        "read users",
 		`{ viewer { drafts { edges { node { title } } } } }`: "query users",
 	} {
 		for range 3 {
