@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/internal/oidctest"
+	"byline/internal/waittest"
 	"byline/store"
 )
 
@@ -257,6 +259,14 @@ func TestDrafts_AreNotCached(t *testing.T) {
 	a := post(t, b, "demo:ada", `mutation { createPost(input: {title: "t", content: "c", draft: true}) { post { id } } }`, nil)
 	_, rest, _ := strings.Cut(a.body, `"id":"`)
 	id, _, _ := strings.Cut(rest, `"`)
+	project(t, b)
+	waittest.Until(t, func() error { // the caches work
+		b.wire.reset()
+		if post(t, b, "", `{ feed { edges { node { title } } } }`, nil); slices.Contains(b.wire.seen(), "query feed") {
+			return errors.New("the feed is not cached")
+		}
+		return nil
+	})
 	for query, want := range map[string]string{
 		fmt.Sprintf(`{ post(id: %q) { title } }`, id):        "read users",
 		`{ viewer { drafts { edges { node { title } } } } }`: "query users",
