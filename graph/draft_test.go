@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/internal/oidctest"
+	"byline/internal/waittest"
 	"byline/store"
 )
 
@@ -88,7 +90,9 @@ func argumentsOf(t *testing.T, schema *ast.Schema, f *ast.FieldDefinition, b *te
 func TestDrafts_AreOfTheirAuthors(t *testing.T) {
 	p := oidctest.New(t)
 	b, server := liveBlog(t, Options{Verifier: verifierOf(t, p), RUPerRequest: cost.Budget{RU: 100_000}})
-	bearer := func(name string, roles ...string) string { return p.Token(t, map[string]any{"sub": name, "roles": roles}) }
+	bearer := func(name string, roles ...string) string {
+		return p.Token(t, map[string]any{"sub": name, "roles": roles})
+	}
 	dora := bearer("dora")
 	idOf := func(a testResponse) string {
 		_, rest, _ := strings.Cut(string(a.Data), `"id":"`)
@@ -255,8 +259,16 @@ func TestDrafts_AreNotCached(t *testing.T) {
 	a := post(t, b, "demo:ada", `mutation { createPost(input: {title: "t", content: "c", draft: true}) { post { id } } }`, nil)
 	_, rest, _ := strings.Cut(a.body, `"id":"`)
 	id, _, _ := strings.Cut(rest, `"`)
+	project(t, b)
+	waittest.Until(t, func() error { // the caches work
+		b.wire.reset()
+		if post(t, b, "", `{ feed { edges { node { title } } } }`, nil); slices.Contains(b.wire.seen(), "query feed") {
+			return errors.New("the feed is not cached")
+		}
+		return nil
+	})
 	for query, want := range map[string]string{
-		fmt.Sprintf(`{ post(id: %q) { title } }`, id):      "read users",
+		fmt.Sprintf(`{ post(id: %q) { title } }`, id):        "read users",
 		`{ viewer { drafts { edges { node { title } } } } }`: "query users",
 	} {
 		for range 3 {

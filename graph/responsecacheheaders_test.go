@@ -22,7 +22,7 @@ func TestCacheControl(t *testing.T) {
 		"anonymous -> public":                   {query: feed, public: true},
 		"with variables -> public":              {query: feed, variables: `{"first":1}`, public: true},
 		"newer media type -> public":            {query: feed, accept: mediaResponse, public: true},
-		"unknown post -> public":                {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`, public: true},
+		"unknown post, or a draft":              {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`},
 		"signed in":                             {query: feed, token: "demo:ada"},
 		"anonymous viewer":                      {query: `{ viewer { username } }`},
 		"anonymous viewerHasLiked":              {query: `{ feed { edges { node { viewerHasLiked } } } }`},
