@@ -185,7 +185,7 @@ var writeOperations = map[string]writeOperation{
 			return result(err, u != nil && u.UserID == "new-"+s.name && u.Revision == 1, u)
 		},
 	},
-	"RenameUser": {
+	"UpdateUser": {
 		do: func(ctx context.Context, s *scene) error {
 			u, err := s.UpdateUser(ctx, s.ada.UserID, store.UserEdit{Username: new("eve-" + s.name)})
 			return result(err, u != nil && u.Username == "eve-"+s.name, u)
@@ -195,7 +195,7 @@ var writeOperations = map[string]writeOperation{
 			return result(err, u != nil && u.UserID == s.ada.UserID && u.Revision == 2, u)
 		},
 	},
-	"RenameUser/in case": {
+	"UpdateUser/in case": {
 		do: func(ctx context.Context, s *scene) error {
 			u, err := s.UpdateUser(ctx, s.ada.UserID, store.UserEdit{Username: new("ADA-" + s.name)})
 			return result(err, u != nil && u.Username == "ADA-"+s.name, u)
@@ -672,7 +672,7 @@ func TestFaults_Run(t *testing.T) {
 			cases++
 			s := w.newScene(fmt.Sprint(cases))
 			for _, err := range []error{
-				writeOperations["RenameUser"].do(t.Context(), s),
+				writeOperations["UpdateUser"].do(t.Context(), s),
 				writeOperations["DeletePost"].do(t.Context(), s),
 				s.DeleteUser(t.Context(), s.bob.UserID, s.bob.Username),
 				s.Views().Rebuild(t.Context()),

@@ -39,8 +39,8 @@ func TestExplain(t *testing.T) {
 		want                []string // operation, RU, path, times, partition keys
 		wantErr             string   // part of the error
 	}{
-		"variables":                              {`query F($n: Int!, $id: ID!) { feed(first: $n) { edges { cursor } } user(id: $id) { username } }`, `{"n": 10, "id": "` + ada + `"}`, []string{"F 3.78", "feed 1 post", "user 1 a"}, ""},
-		"default values of variables":            {`query F($n: Int = 10) { feed(first: $n) { edges { cursor } } }`, "", []string{"F 2.78", "feed 1 post"}, ""},
+		"variables":                              {`query F($n: Int!, $id: ID!) { feed(first: $n) { edges { cursor } } user(id: $id) { username } }`, `{"n": 10, "id": "` + ada + `"}`, []string{"F 3.8", "feed 1 post", "user 1 a"}, ""},
+		"default values of variables":            {`query F($n: Int = 10) { feed(first: $n) { edges { cursor } } }`, "", []string{"F 2.8", "feed 1 post"}, ""},
 		"missing variables":                      {`query F($id: ID!) { post(id: $id) { title } node(id: $id) { id } }`, "", []string{"F 2.03 $id", "post 1 $id", "node 1 $id"}, ""},
 		"missing input variable":                 {`mutation M($i: LikePostInput!) { likePost(input: $i) { post { title } } }`, "", []string{"M 18.6 $i", "likePost 1 $i.postId"}, ""},
 		"missing variable inside an input":       {`mutation M($p: ID!) { likePost(input: {postId: $p}) { post { title } } }`, "", []string{"M 18.6 $p", "likePost 1 $p"}, ""},
