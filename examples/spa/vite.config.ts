@@ -8,7 +8,7 @@ const gateway = process.env.BYLINE_URL ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
   plugins: [relayCompiler(), relay, react(), preloadFeed()],
-  server: { host: "127.0.0.1", proxy: { "/graphql": { target: gateway, ws: true } } },
+  server: { host: "127.0.0.1", proxy: { "/graphql": { target: gateway, ws: true }, "/avatars": gateway } },
   build: { assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   test: { include: ["src/**/*.test.ts"] },
 });

@@ -104,7 +104,7 @@ test("an edit of an outdated version is a conflict, with a way out", async ({ pa
   await other.context().close();
 
   await page.getByRole("button", { name: "Save" }).click();
-  await expect(page.getByRole("heading", { name: "The post was edited elsewhere meanwhile" })).toBeFocused();
+  await expect(page.getByRole("heading", { name: "It was edited elsewhere meanwhile" })).toBeFocused();
   await expect(page.getByRole("blockquote")).toContainText("Their text.");
   await expect(page.getByLabel("Text")).toHaveValue("My text.");
   await page.getByRole("button", { name: /Go on with mine/ }).click();

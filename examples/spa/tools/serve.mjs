@@ -1,5 +1,5 @@
-// Serves the build and passes /graphql on to the gateway, all on one origin, as a proxy or CDN does in production, with
-// the headers that the README recommends.
+// Serves the build and passes /graphql and /avatars on to the gateway, all on one origin, as a proxy or CDN does in
+// production, with the headers that docs/spa.md recommends.
 //
 //   node tools/serve.mjs [port]      DIST is another folder than dist, BYLINE_URL another gateway than 127.0.0.1:8080
 import { readdirSync, readFileSync, statSync } from "node:fs";
@@ -71,7 +71,7 @@ const forward = ({ method, url, headers }) =>
   request({ host: gateway.hostname, port: gateway.port, method, path: url, headers });
 
 const server = createServer((req, res) => {
-  if (!req.url.startsWith("/graphql")) return serve(req, res);
+  if (!/^\/(graphql\b|avatars\/)/.test(req.url)) return serve(req, res);
   const passed = forward(req);
   passed.on("response", (response) => {
     res.writeHead(response.statusCode, response.rawHeaders);

@@ -16,6 +16,8 @@ const PostPage = lazy(() => import("../post/PostPage"));
 const AuthorPage = lazy(() => import("../author/AuthorPage"));
 const TagPage = lazy(() => import("../tag/TagPage"));
 const WritePage = lazy(() => import("../write/WritePage"));
+const DraftsPage = lazy(() => import("../write/DraftsPage"));
+const DraftPage = lazy(() => import("../write/DraftPage"));
 const EditPage = lazy(() => import("../write/EditPage"));
 const SettingsPage = lazy(() => import("../settings/SettingsPage"));
 const SignInPage = lazy(() => import("../signin/SignInPage"));
@@ -65,6 +67,8 @@ function Pages() {
           {({ name }) => <Loading as={<ListSkeleton />}><TagPage name={name} /></Loading>}
         </Route>
         <Route path="/write"><Loading><WritePage /></Loading></Route>
+        <Route path="/drafts"><Loading as={<ListSkeleton />}><DraftsPage /></Loading></Route>
+        <Route path="/drafts/:id">{({ id }) => <Loading><DraftPage id={id} /></Loading>}</Route>
         <Route path="/settings"><Loading><SettingsPage /></Loading></Route>
         <Route path="/signin"><Loading><SignInPage /></Loading></Route>
         <Route path="/signin/callback"><Loading><CallbackPage /></Loading></Route>

@@ -22,11 +22,12 @@ export function ViewerMenu() {
   return (
     <>
       <Link href="/write">Write</Link>
-      <button type="button" className="viewer" popoverTarget="viewer-menu" aria-label={`${viewer.username}, menu`}>
-        <Avatar username={viewer.username} />
+      <button type="button" className="viewer" popoverTarget="viewer-menu" aria-label={`${viewer.displayName}, menu`}>
+        <Avatar name={viewer.displayName} url={viewer.avatarUrl} />
       </button>
       <div id="viewer-menu" ref={menu} popover="auto">
-        <Link href={`/authors/${viewer.username}`} onClick={close}>{viewer.username}</Link>
+        <Link href={`/authors/${viewer.username}`} onClick={close}>{viewer.displayName}</Link>
+        <Link href="/drafts" onClick={close}>Drafts</Link>
         <Link href="/settings" onClick={close}>Settings</Link>
         <button type="button" onClick={signOut}>Sign out</button>
       </div>

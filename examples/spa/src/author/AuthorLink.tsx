@@ -5,10 +5,12 @@ import { Avatar } from "../ui/Avatar";
 
 /** An author's name, which links to their page. The name is empty while a deletion is under way. */
 export function AuthorLink({ user }: { user: AuthorLink_user$key }) {
-  const { username } = useFragment(
+  const { username, displayName, avatarUrl } = useFragment(
     graphql`
       fragment AuthorLink_user on User {
         username
+        displayName
+        avatarUrl
       }
     `,
     user,
@@ -16,8 +18,8 @@ export function AuthorLink({ user }: { user: AuthorLink_user$key }) {
   if (!username) return <span className="author">a former member</span>;
   return (
     <Link href={`/authors/${username}`} className="author">
-      <Avatar username={username} />
-      <bdi>{username}</bdi>
+      <Avatar name={displayName} url={avatarUrl} />
+      <bdi>{displayName}</bdi>
     </Link>
   );
 }

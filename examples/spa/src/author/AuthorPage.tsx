@@ -19,6 +19,9 @@ export default function AuthorPage({ username }: { username: string }) {
         userByUsername(username: $username) {
           id
           username
+          displayName
+          avatarUrl
+          bio
           createdAt
           postCount
           ...AuthorPosts_user
@@ -33,12 +36,14 @@ export default function AuthorPage({ username }: { username: string }) {
   return (
     <div className="page">
       <header className="author-header">
-        <Avatar username={user.username} />
-        <PageHeading title={user.username} />
+        <Avatar name={user.displayName} url={user.avatarUrl} />
+        <PageHeading title={user.displayName} />
         <p>
+          <bdi>@{user.username}</bdi> ·{" "}
           {user.postCount != null && <>{user.postCount === 1 ? "1 post" : `${user.postCount} posts`} · </>}
           {user.createdAt && <>writes here since <Time value={user.createdAt} /></>}
         </p>
+        {user.bio && <p className="bio" dir="auto">{user.bio}</p>}
       </header>
       <AuthorPosts user={user} />
       <DeleteAuthor query={data} author={user} />

@@ -14,7 +14,7 @@ const subscription = graphql`
         ...Comment_comment
         author {
           id
-          username
+          displayName
         }
       }
       commentEdge @prependEdge(connections: $connections) {
@@ -62,7 +62,7 @@ export function useLiveComments(postId: string, connection: string, viewerId: st
       onNext: (event) => {
         if (event?.commentChanged.kind !== "ADDED") return;
         const author = event.commentChanged.comment?.author;
-        if (author && author.id !== viewerId) announce(`New comment by ${author.username}`);
+        if (author && author.id !== viewerId) announce(`New comment by ${author.displayName}`);
       },
     }),
     [postId, connection, viewerId],

@@ -11,7 +11,9 @@ export default function PostPage({ slug }: { slug: string }) {
     graphql`
       query PostPageQuery($slug: String!) {
         postBySlug(slug: $slug) {
+          id
           slug
+          isDraft
           ...Post_post
         }
       }
@@ -20,6 +22,7 @@ export default function PostPage({ slug }: { slug: string }) {
     { fetchPolicy: useFetchPolicy() },
   );
   if (!post) return <NotFoundPage />;
+  if (post.isDraft) return <Redirect to={`/drafts/${post.id}`} replace />;
   if (post.slug !== slug) return <Redirect to={`/posts/${post.slug}`} replace />;
   return <Post post={post} />;
 }

@@ -7,6 +7,8 @@ const query = graphql`
     viewer {
       id
       username
+      displayName
+      avatarUrl
     }
   }
 `;

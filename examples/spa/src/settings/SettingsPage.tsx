@@ -2,7 +2,7 @@ import { PageHeading } from "../app/PageHeading";
 import { RequireUser } from "../session/RequireUser";
 import { signOut } from "../session/session";
 import { DeleteAccount } from "./DeleteAccount";
-import { UsernameForm } from "./UsernameForm";
+import { ProfileForm } from "./ProfileForm";
 import "./SettingsPage.css";
 
 export default function SettingsPage() {
@@ -11,7 +11,7 @@ export default function SettingsPage() {
       {(viewer) => (
         <div className="page settings">
           <PageHeading title="Settings" />
-          <UsernameForm username={viewer.username} />
+          <ProfileForm />
           <DeleteAccount user={viewer} onDeleted={signOut} />
         </div>
       )}

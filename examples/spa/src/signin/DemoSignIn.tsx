@@ -21,7 +21,7 @@ export function DemoSignIn({ page }: { page: string }) {
         {users.map((user) => (
           <li key={user}>
             <button type="button" className="button" onClick={() => { signInAs(user); }}>
-              <Avatar username={user} /> {user}
+              <Avatar name={user} url={`/avatars/${user}.svg`} /> {user}
             </button>
           </li>
         ))}

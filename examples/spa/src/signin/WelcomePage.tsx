@@ -18,6 +18,8 @@ const mutation = graphql`
       user {
         id
         username
+        displayName
+        avatarUrl
       }
     }
   }

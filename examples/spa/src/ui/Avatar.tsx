@@ -1,11 +1,16 @@
+import { useState } from "react";
 import "./Avatar.css";
 
-/** The author's initial, in one of six colors. */
-export function Avatar({ username }: { username: string }) {
-  const sum = Array.from(username, (char) => char.charCodeAt(0)).reduce((sum, code) => sum + code, 0);
+/** The picture of a user; without one that loads, their initial, in one of six colors. */
+export function Avatar({ name, url }: { name: string; url: string | null | undefined }) {
+  const [failed, setFailed] = useState<string>();
+  if (url && url !== failed) {
+    return <img className="avatar" src={url} alt="" onError={() => { setFailed(url); }} />;
+  }
+  const sum = Array.from(name, (char) => char.charCodeAt(0)).reduce((sum, code) => sum + code, 0);
   return (
     <span className="avatar" data-color={sum % 6} aria-hidden="true">
-      {username.charAt(0).toUpperCase()}
+      {String.fromCodePoint(name.codePointAt(0) ?? 32).toUpperCase()}
     </span>
   );
 }

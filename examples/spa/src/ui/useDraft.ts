@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 
 /** What is being written, and the idempotency key of the request that sends it once it has been sent. */
 export type Draft<Fields> = Fields & { key?: string };
@@ -11,23 +11,27 @@ export function useDraft<Fields extends object>(name: string, empty: Fields) {
   const storageKey = `byline.draft.${name}`;
   const [draft, setDraft] = useState<Draft<Fields>>(() => ({ ...empty, ...stored(storageKey) }));
 
+  const latest = useRef(draft); // also for callbacks of an earlier render
+
   function keep(next: Draft<Fields>) {
+    latest.current = next;
     setDraft(next);
     sessionStorage.setItem(storageKey, JSON.stringify(next));
   }
   return {
     draft,
     change: (fields: Partial<Fields>) => {
-      keep({ ...draft, ...fields, key: undefined });
+      keep({ ...latest.current, ...fields, key: undefined });
     },
     /** Returns the draft with its key, a new one unless it has been sent before. */
     withKey: () => {
-      const keyed = { ...draft, key: draft.key ?? crypto.randomUUID() };
+      const keyed = { ...latest.current, key: latest.current.key ?? crypto.randomUUID() };
       keep(keyed);
       return keyed;
     },
     discard: () => {
       sessionStorage.removeItem(storageKey);
+      latest.current = empty;
       setDraft(empty);
     },
   };

@@ -4,7 +4,7 @@ import type { WritePageMutation } from "../__generated__/WritePageMutation.graph
 import { PageHeading } from "../app/PageHeading";
 import { RequireUser } from "../session/RequireUser";
 import { useAction } from "../session/useAction";
-import { tagsOf } from "../tag/tags";
+import { invalidTags, tagsOf } from "../tag/tags";
 import { announce } from "../ui/announce";
 import { useDraft } from "../ui/useDraft";
 import { PostForm } from "./PostForm";
@@ -13,7 +13,9 @@ const mutation = graphql`
   mutation WritePageMutation($input: CreatePostInput!) {
     createPost(input: $input) {
       post {
+        id
         slug
+        isDraft
         ...Post_post
       }
     }
@@ -29,31 +31,40 @@ function NewPost() {
   const create = useAction(useMutation<WritePageMutation>(mutation));
   const [, navigate] = useLocation();
 
-  function publish() {
+  function send(isDraft: boolean) {
     const { title, content, tags, key } = withKey();
     create.run({
-      variables: { input: { title, content, tags: tagsOf(tags), idempotencyKey: key } },
+      variables: { input: { title, content, tags: tagsOf(tags), draft: isDraft, idempotencyKey: key } },
       onCompleted: ({ createPost }) => {
         if (!createPost) return;
         discard();
-        announce("Your post is published.");
-        navigate(`/posts/${createPost.post.slug}`, { replace: true });
+        const { id, slug, isDraft } = createPost.post;
+        announce(isDraft ? "Your draft is saved." : "Your post is published.");
+        navigate(isDraft ? `/drafts/${id}` : `/posts/${slug}`, { replace: true });
       },
     });
   }
   const empty = draft.title === "" && draft.content === "" && draft.tags === "";
+  const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags);
   return (
     <section className="page wide">
       <PageHeading title="Write a post" hidden />
       <PostForm
         fields={draft}
         onChange={change}
-        onSubmit={publish}
+        onSubmit={() => { send(false); }}
         busy={create.busy}
         error={create.error}
-        action={create.busy ? "Publishing…" : "Publish"}
+        action={create.busy ? "One moment…" : "Publish"}
       >
-        {!empty && !create.busy && <button type="button" className="button" onClick={discard}>Discard</button>}
+        {!empty && !create.busy && (
+          <>
+            <button type="button" className="button" disabled={!complete} onClick={() => { send(true); }}>
+              Save as a draft
+            </button>
+            <button type="button" className="button" onClick={discard}>Discard</button>
+          </>
+        )}
       </PostForm>
     </section>
   );

@@ -1,0 +1,42 @@
+import { expect, signInAs, test } from "./fixtures";
+
+test("a new name and picture are on the author's page and posts", async ({ page, gateway }) => {
+  const { slug } = await gateway.publish("grace", "Of nanoseconds");
+  await signInAs(page, "grace");
+  await page.goto("/settings");
+  await page.getByLabel("Name", { exact: true }).fill("Amazing Grace");
+  await page.getByLabel("Picture").fill("/avatars/hopper.svg");
+  await page.getByLabel("About you").fill("Nanoseconds,\ncut to length.");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved.")).toBeVisible();
+  await page.goto("/authors/grace");
+  await expect(page.getByRole("heading", { level: 1, name: "Amazing Grace" })).toBeVisible();
+  await expect(page.getByText("Nanoseconds, cut to length.")).toBeVisible();
+  await page.goto(`/posts/${slug}`);
+  const author = page.locator(".post").getByRole("link", { name: "Amazing Grace" });
+  await expect(author).toBeVisible();
+  const width = (image: HTMLImageElement) => image.naturalWidth;
+  await expect.poll(() => author.locator("img").evaluate(width)).toBeGreaterThan(0);
+
+  await page.goto("/settings");
+  await expect(page.getByLabel("About you")).toHaveValue("Nanoseconds,\ncut to length.");
+  await page.getByLabel("Name", { exact: true }).fill("");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved.")).toBeVisible();
+  await page.goto("/authors/grace");
+  await expect(page.getByRole("heading", { level: 1, name: "grace" })).toBeVisible();
+});
+
+test.describe("a picture that does not load", () => {
+  test.use({ expectedErrors: /violates the following Content Security Policy|Failed to load resource/ });
+
+  test("is the initial", async ({ page }) => {
+    await signInAs(page, "alan");
+    await page.goto("/settings");
+    await page.getByLabel("Picture").fill("https://pictures.example/alan.png");
+    await page.getByRole("button", { name: "Save" }).click();
+    await expect(page.getByText("Saved.")).toBeVisible();
+    await page.goto("/authors/alan");
+    await expect(page.locator(".author-header .avatar")).toHaveText("A");
+  });
+});
