@@ -14,14 +14,15 @@ import (
 )
 
 // A draft is one item of its author's partition in users, whatever its length, with the id that its post will have. The
-// projections ignore it, and no other read meets it. It is neither in the item cache nor, therefore, in cached responses.
+// projections ignore it, and no other read meets it. It is neither in the item cache nor, therefore, in cached
+// responses.
 //
-// Its publication has three steps: the draft is marked as Publishing, and no longer edited; the post is created; the draft is
-// deleted. Each can be repeated. The mark is one patch, which returns the text that is published, so an edit comes before it,
-// and is published, or fails. An edit or deletion that fails finishes the publication and is applied to the post. After a
-// crash the draft is still a draft if there is no post yet, and otherwise it does not appear: reads by id find the post
-// first, and UserDrafts looks for the posts of marked drafts. What is left of it is deleted by the next publication, or with
-// the post.
+// Its publication has three steps: the draft is marked as Publishing, and no longer edited; the post is created; the
+// draft is deleted. Each can be repeated. The mark is one patch, which returns the text that is published, so an edit
+// comes before it, and is published, or fails. An edit or deletion that fails finishes the publication and is applied
+// to the post. After a crash the draft is still a draft if there is no post yet, and otherwise it does not appear:
+// reads by id find the post first, and UserDrafts looks for the posts of marked drafts. What is left of it is deleted
+// by the next publication, or with the post.
 
 // maxDrafts is how many drafts a user can have. Drafts that are created at the same time may exceed it.
 const maxDrafts = 200
@@ -57,8 +58,8 @@ func (s *Store) readDraft(ctx context.Context, op, userID, postID string) (*draf
 	return s.decodeDraft(op, item)
 }
 
-// Drafts reads a user's drafts in one request, with their texts. result[i] is nil if the user has no draft with ids[i]. The
-// caller has looked for posts with the ids before.
+// Drafts reads a user's drafts in one request, with their texts. result[i] is nil if the user has no draft with ids[i].
+// The caller has looked for posts with the ids before.
 func (s *Store) Drafts(ctx context.Context, userID string, ids []string) ([]*blog.Post, error) {
 	const op = "read drafts"
 	ctx = s.beginRead(ctx, ManyDrafts)
@@ -94,8 +95,8 @@ func (s *Store) nameAuthor(ctx context.Context, op, userID string, drafts []*blo
 	return err
 }
 
-// UserDrafts lists a user's drafts, those created last first, by one query of the user's partition. Texts that are longer
-// than the excerpt are Truncated.
+// UserDrafts lists a user's drafts, those created last first, by one query of the user's partition. Texts that are
+// longer than the excerpt are Truncated.
 func (s *Store) UserDrafts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	const op = "list drafts"
 	ctx = s.beginRead(ctx, Drafts)
@@ -135,9 +136,9 @@ func (s *Store) unpublished(ctx context.Context, drafts []blog.Post) ([]blog.Pos
 	}), nil
 }
 
-// CreateDraft creates a draft: one query that counts the author's, and one create. Forbidden if the author has no user yet,
-// LimitReached if they have maxDrafts drafts, Conflict if the idempotency key was used for another draft. If the draft with
-// the key has been published, the result is the post; if it was deleted, it is created again.
+// CreateDraft creates a draft: one query that counts the author's, and one create. Forbidden if the author has no user
+// yet, LimitReached if they have maxDrafts drafts, Conflict if the idempotency key was used for another draft. If the
+// draft with the key has been published, the result is the post; if it was deleted, it is created again.
 func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) {
 	const op = "create draft"
 	ctx = s.account.Begin(ctx, CreateDraft)
@@ -299,9 +300,9 @@ func (s *Store) draftEditError(ctx context.Context, op string, author blog.Bylin
 	return errPublished
 }
 
-// PublishPost publishes a draft, with the present date: it marks it, creates the post, and deletes the draft. The post has
-// the draft's id and version. It changes nothing if the draft has been published. NotFound if the user has no draft with the
-// id, Forbidden if it is a post of another author.
+// PublishPost publishes a draft, with the present date: it marks it, creates the post, and deletes the draft. The post
+// has the draft's id and version. It changes nothing if the draft has been published. NotFound if the user has no draft
+// with the id, Forbidden if it is a post of another author.
 func (s *Store) PublishPost(ctx context.Context, userID, postID string) (*blog.Post, error) {
 	const op = "publish post"
 	ctx = s.account.Begin(ctx, PublishPost)
@@ -329,8 +330,8 @@ func (s *Store) PublishPost(ctx context.Context, userID, postID string) (*blog.P
 	return s.finishPublication(ctx, op, author, d)
 }
 
-// finishPublication creates the post of a draft that is Publishing, and then deletes the draft. Nobody edits the draft any
-// more, so the deletion needs no ETag.
+// finishPublication creates the post of a draft that is Publishing, and then deletes the draft. Nobody edits the draft
+// any more, so the deletion needs no ETag.
 func (s *Store) finishPublication(ctx context.Context, op string, author blog.Byline, d *draftOf) (*blog.Post, error) {
 	post := *d.Post
 	post.IsDraft, post.Publishing, post.WasDraft = false, false, true
@@ -355,9 +356,9 @@ func (s *Store) finishPublication(ctx context.Context, op string, author blog.By
 	return published, orNoPost(op, published, err)
 }
 
-// publishedPost returns the post of a draft that is being or has been published, nil if it was deleted; exists reports whether
-// there is or was one. If it is younger than blog.MaxWriteTime, it writes the summaries: see firstPost. Forbidden if the post
-// has another author.
+// publishedPost returns the post of a draft that is being or has been published, nil if it was deleted; exists reports
+// whether there is or was one. If it is younger than blog.MaxWriteTime, it writes the summaries: see firstPost.
+// Forbidden if the post has another author.
 func (s *Store) publishedPost(ctx context.Context, op, userID, postID string) (p *blog.Post, exists bool, err error) {
 	raw, text, err := s.readItems(ctx, op, postID)
 	if raw == nil || err != nil {
@@ -394,8 +395,8 @@ func (s *Store) dropDraft(ctx context.Context, op, userID, postID string) error 
 	return stored.Error(op, err)
 }
 
-// deleteDraft is DeletePost for drafts: it deletes the draft at the ETag of a read, and leaves nothing of it. It returns
-// errPublished if the draft has become a post.
+// deleteDraft is DeletePost for drafts: it deletes the draft at the ETag of a read, and leaves nothing of it. It
+// returns errPublished if the draft has become a post.
 func (s *Store) deleteDraft(ctx context.Context, op, userID, postID string) error {
 	for range maxDeleteTries {
 		d, err := s.readDraft(ctx, op, userID, postID)

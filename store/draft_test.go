@@ -258,7 +258,8 @@ func TestPublishPost_Races(t *testing.T) {
 	}
 }
 
-// A crash after the creation of the post leaves the draft, which does not appear any more, not even once the post is deleted.
+// A crash after the creation of the post leaves the draft, which does not appear any more, not even once the post is
+// deleted.
 func TestPublishPost_LeftDraft(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -342,8 +343,9 @@ type draftModel struct {
 	version int32
 }
 
-// Random operations on the drafts of a user, any of which may end before or after any of its requests. Afterwards the draft
-// is as before or after the operation, never lost, doubled or half, and the operations that follow apply to what it is.
+// Random operations on the drafts of a user, any of which may end before or after any of its requests. Afterwards the
+// draft is as before or after the operation, never lost, doubled or half, and the operations that follow apply to what
+// it is.
 func TestDrafts_Model(t *testing.T) {
 	cosmostest.NeedsEngine(t, "of its many requests")
 	w := newWorld(t)

@@ -223,10 +223,10 @@ func (e UserEdit) of(u blog.User) blog.User {
 	return u
 }
 
-// UpdateUser changes a user. For another name it reserves that, changes the user, and releases the old name. If the byline
-// changes, the projections bring everything the user wrote up to date. NotFound if the user does not exist, Conflict (Field
-// is "username") if the name is taken, Throttled after username.MaxChanges changes of the byline. A repetition changes
-// nothing, and is never throttled.
+// UpdateUser changes a user. For another name it reserves that, changes the user, and releases the old name. If the
+// byline changes, the projections bring everything the user wrote up to date. NotFound if the user does not exist,
+// Conflict (Field is "username") if the name is taken, Throttled after username.MaxChanges changes of the byline. A
+// repetition changes nothing, and is never throttled.
 func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blog.User, error) {
 	const op = "update user"
 	ctx = s.account.Begin(ctx, C1)

@@ -9,8 +9,8 @@ import (
 	"byline/store/blog"
 )
 
-// Fields are the fields of User that are read from the byline at hand, besides id: their texts, nil for null. The executor
-// finds them as methods of User.
+// Fields are the fields of User that are read from the byline at hand, besides id: their texts, nil for null. The
+// executor finds them as methods of User.
 var Fields = map[string]func(b blog.Byline) *string{
 	"username":    func(b blog.Byline) *string { return &b.Username },
 	"displayName": func(b blog.Byline) *string { return new(b.Shown()) },

@@ -12,9 +12,10 @@ import (
 // avatarsPattern is the pattern of the pictures at username.AvatarPath.
 const avatarsPattern = "GET " + username.AvatarPrefix + "{file}"
 
-// serveAvatar answers with a picture for a username: its first letter on a color that the name determines. It exists for
-// every valid username, with or without a user, and never changes. The picture has no scripts, styles or references, so
-// that any content security policy allows it as an image, and none of its own is needed but the strictest.
+// serveAvatar answers with a picture for a username: its first letter on a color that the name determines. It exists
+// for every valid username, with or without a user, and never changes. The picture has no scripts, styles or
+// references, so that any content security policy allows it as an image, and none of its own is needed but the
+// strictest.
 func serveAvatar(w http.ResponseWriter, r *http.Request) {
 	name, ok := strings.CutSuffix(r.PathValue("file"), username.AvatarSuffix)
 	if !ok || username.Check("avatar", name) != nil {

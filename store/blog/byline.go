@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Byline is what travels with a post, a comment or a like of the user who wrote it. The user's own item has it, too, and
-// there it is changed: every other item has a copy, which a job of the projections brings up to date. It is the one place
-// for another property: add it to the struct and to properties.
+// Byline is what travels with a post, a comment or a like of the user who wrote it. The user's own item has it, too,
+// and there it is changed: every other item has a copy, which a job of the projections brings up to date. It is the one
+// place for another property: add it to the struct and to properties.
 type Byline struct {
 	UserID   string `json:"userId"`
 	Username string `json:"userUsername"` // of the user's own item: username
@@ -84,8 +84,8 @@ func readByline(r *fastReader, b *Byline) {
 	}
 }
 
-// readBylineProperty reads a property of an item, and reports whether it is one of the byline. It is not called readProperty:
-// that would make an item that embeds a byline and nothing else fastReadable.
+// readBylineProperty reads a property of an item, and reports whether it is one of the byline. It is not called
+// readProperty: that would make an item that embeds a byline and nothing else fastReadable.
 func (b *Byline) readBylineProperty(r *fastReader, name string) bool {
 	for i, to := range b.properties() {
 		if name == bylineNames[i] {

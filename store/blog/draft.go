@@ -8,7 +8,8 @@ type DraftItem struct {
 	Publishing  bool   `json:"publishing,omitempty"` // see Post.Publishing
 }
 
-// DraftID returns the id of the DraftItem of a post. The summary of the post, in the same partition, has the id of the post.
+// DraftID returns the id of the DraftItem of a post. The summary of the post, in the same partition, has the id of the
+// post.
 func DraftID(postID string) string { return "draft-" + postID }
 
 // NewDraftItem returns the item of a draft, which must not be Truncated.
