@@ -39,12 +39,12 @@ func TestExplain(t *testing.T) {
 		want                []string // operation, RU, path, times, partition keys
 		wantErr             string   // part of the error
 	}{
-		"variables":                              {`query F($n: Int!, $id: ID!) { feed(first: $n) { edges { cursor } } user(id: $id) { username } }`, `{"n": 10, "id": "` + ada + `"}`, []string{"F 3.8", "feed 1 post", "user 1 a"}, ""},
-		"default values of variables":            {`query F($n: Int = 10) { feed(first: $n) { edges { cursor } } }`, "", []string{"F 2.8", "feed 1 post"}, ""},
+		"variables":                              {`query F($n: Int!, $id: ID!) { feed(first: $n) { edges { cursor } } user(id: $id) { username } }`, `{"n": 10, "id": "` + ada + `"}`, []string{"F 3.82", "feed 1 post", "user 1 a"}, ""},
+		"default values of variables":            {`query F($n: Int = 10) { feed(first: $n) { edges { cursor } } }`, "", []string{"F 2.82", "feed 1 post"}, ""},
 		"missing variables":                      {`query F($id: ID!) { post(id: $id) { title } node(id: $id) { id } }`, "", []string{"F 2.03 $id", "post 1 $id", "node 1 $id"}, ""},
 		"missing input variable":                 {`mutation M($i: LikePostInput!) { likePost(input: $i) { post { title } } }`, "", []string{"M 18.6 $i", "likePost 1 $i.postId"}, ""},
 		"missing variable inside an input":       {`mutation M($p: ID!) { likePost(input: {postId: $p}) { post { title } } }`, "", []string{"M 18.6 $p", "likePost 1 $p"}, ""},
-		"nested lists":                           {`{ feed(first: 2) { edges { node { comments(first: 10) { edges { cursor } } } } } }`, "", []string{" 7.81", "feed 1 post", "feed.edges.node.comments 2 (each of feed.edges.node)"}, ""},
+		"nested lists":                           {`{ feed(first: 2) { edges { node { comments(first: 10) { edges { cursor } } } } } }`, "", []string{" 7.85", "feed 1 post", "feed.edges.node.comments 2 (each of feed.edges.node)"}, ""},
 		"page too large":                         {`query F($n: Int) { viewer { posts(first: $n) { edges { cursor } } } }`, `{"n": 1000}`, []string{"F 0 !viewer.posts"}, ""},
 		"page of zero items":                     {`{ feed(first: 0) { edges { cursor } } viewer { username } }`, "", []string{" 1 !feed", "viewer 1 (viewer)"}, ""},
 		"malformed post id":                      {`query F($id: ID!) { post(id: $id) { title comments { edges { cursor } } } viewer { username } }`, `{"id": "x"}`, []string{"F 1 !post", "viewer 1 (viewer)"}, ""},

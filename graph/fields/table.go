@@ -58,7 +58,7 @@ var Table = map[string]map[string]Field{
 		},
 		"node": {Price: Price{Each: 1}}, // a point read, whatever it is
 		"feed": { // Q6
-			Price:  Price{Each: 2.34, Item: .046},
+			Price:  Price{Each: 2.38, Item: .044},
 			Access: Access{store.Q6, []Request{{cosmos.KindQuery, "feed", OneFeedPartition}}},
 		},
 		"tag": {
@@ -78,7 +78,7 @@ var Table = map[string]map[string]Field{
 	},
 	"User": {
 		"posts": { // Q3
-			Price:  Price{Each: 2.34, Item: .046},
+			Price:  Price{Each: 2.34, Item: .044},
 			Access: Access{store.Q3, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
 		"drafts": { // like Q3, but of items with texts

@@ -44,7 +44,7 @@ func TestExplain_NoDatabase(t *testing.T) {
 		return status, out.String(), log.String()
 	}
 	status, table, _ := explain("front.graphql")
-	for _, want := range []string{"query Front: 5.90 RU predicted", "| feed ", "| Q6 ", "| ReadMany ", "query Me: 1.00 RU predicted"} {
+	for _, want := range []string{"query Front: 5.94 RU predicted", "| feed ", "| Q6 ", "| ReadMany ", "query Me: 1.00 RU predicted"} {
 		if status != 0 || !strings.Contains(table, want) {
 			t.Errorf("status %d, no %q in\n%s", status, want, table)
 		}
@@ -61,7 +61,7 @@ func TestExplain_NoDatabase(t *testing.T) {
 		}
 		all = append(all, e)
 	}
-	if status != 0 || len(all) != 2 || at(t, all[0], "predictedRU") != 11.14 || at(t, all[0], "fields.1.requests.0.container") != "users" {
+	if status != 0 || len(all) != 2 || at(t, all[0], "predictedRU") != 11.18 || at(t, all[0], "fields.1.requests.0.container") != "users" {
 		t.Errorf("status %d: %s", status, lines)
 	}
 	status, table, _ = explain("--feed-partitions", "4", "front.graphql")
