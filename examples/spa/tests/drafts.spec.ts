@@ -71,6 +71,7 @@ test("what is written to a draft while the gateway is away is saved when it is b
   await page.getByLabel("Text").fill("Before.");
   await page.getByRole("button", { name: "Save as a draft" }).click();
   await expect(page).toHaveURL(/\/drafts\/./);
+  await expect(page.getByText("Saved as a draft.")).toBeVisible();
   await gateway.kill();
   await page.getByLabel("Text").fill("Meanwhile.");
   await expect(page.getByText("The server does not respond.")).toBeVisible();

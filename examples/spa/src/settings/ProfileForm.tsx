@@ -53,7 +53,7 @@ export function ProfileForm() {
     const input = changed(saved, profile);
     const finish = () => {
       setDone(true);
-      announce("Your profile is saved.");
+      announce("Your profile is changed.");
     };
     if (Object.keys(input).length > 0) update.run({ variables: { input }, onCompleted: finish });
     else finish();
@@ -82,7 +82,7 @@ export function ProfileForm() {
         id="avatarUrl"
         inputMode="url"
         maxLength={500}
-        pattern="https://.+|/[^/].*"
+        pattern="https:\/\/.+|\/[^\/].*"
         value={profile.avatarUrl}
         aria-invalid={invalid.has("avatarUrl")}
         aria-describedby="avatarUrl-hint"

@@ -33,7 +33,7 @@ export function EditDraft({ post }: { post: EditDraft_post$key }) {
   const [, navigate] = useLocation();
   const [refused, setRefused] = useState(""); // the text that the gateway did not accept
 
-  const text = JSON.stringify([draft.title, draft.content, draft.tags]);
+  const text = JSON.stringify([draft.title, draft.content, draft.tags, draft.version]);
   const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags);
   const savable = complete && !saved && !conflict && !update.busy && !publication.busy && text !== refused;
 
