@@ -3,7 +3,7 @@ import { changed, profileOf } from "./profile";
 
 const ada = { username: "ada", displayName: "ada", avatarUrl: null, bio: "Engines." };
 
-test("a name that is the username is none", () => {
+test("the username is not kept as a name", () => {
   expect(profileOf(ada)).toEqual({ username: "ada", displayName: "", avatarUrl: "", bio: "Engines." });
 });
 
