@@ -141,6 +141,8 @@ func writtenID(payload any) string {
 		return postGlobalID(p.Post.ID)
 	case *model.UpdatePostPayload:
 		return postGlobalID(p.Post.ID)
+	case *model.PublishPostPayload:
+		return postGlobalID(p.Post.ID)
 	case *model.DeletePostPayload:
 		return p.DeletedPostID
 	case *model.CreateCommentPayload:

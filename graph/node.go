@@ -103,13 +103,14 @@ func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind 
 func loadPosts(ctx context.Context, l *loaders, ids []globalid.ID, nodes []globalid.Node) error {
 	keyOf := func(id globalid.ID) string { return id.Key }
 	err := loadNodes(ctx, l.posts, globalid.Post, ids, nodes, keyOf)
-	missing := slices.Clone(ids)
-	for i := range ids {
-		if ids[i].Kind == globalid.Post && nodes[i] != nil {
-			missing[i] = globalid.ID{}
+	missing := make([]globalid.ID, len(ids))
+	some := false
+	for i, id := range ids {
+		if id.Kind == globalid.Post && nodes[i] == nil {
+			missing[i], some = id, true
 		}
 	}
-	if err != nil || viewerID(ctx) == "" {
+	if err != nil || !some || viewerID(ctx) == "" { // only then the response depends on the viewer
 		return err
 	}
 	return loadNodes(ctx, l.drafts, globalid.Post, missing, nodes, keyOf)

@@ -23,6 +23,8 @@ func TestCacheControl(t *testing.T) {
 		"with variables -> public":              {query: feed, variables: `{"first":1}`, public: true},
 		"newer media type -> public":            {query: feed, accept: mediaResponse, public: true},
 		"unknown post, or a draft":              {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`},
+		"nodes -> public":                       {query: b.fill(`{ nodes(ids: ["<user:ada>", "<post:engines>"]) { id } }`), public: true},
+		"nodes, one of which may be a draft":    {query: b.fill(`{ nodes(ids: ["<user:ada>", "` + postGlobalID("none") + `"]) { id } }`)},
 		"signed in":                             {query: feed, token: "demo:ada"},
 		"anonymous viewer":                      {query: `{ viewer { username } }`},
 		"anonymous viewerHasLiked":              {query: `{ feed { edges { node { viewerHasLiked } } } }`},

@@ -19,10 +19,10 @@ import (
 //
 // Its publication has three steps: the draft is marked as Publishing, and no longer edited; the post is created; the
 // draft is deleted. Each can be repeated. The mark is one patch, which returns the text that is published, so an edit
-// comes before it, and is published, or fails. An edit or deletion that fails finishes the publication and is applied
-// to the post. After a crash the draft is still a draft if there is no post yet, and otherwise it does not appear:
-// reads by id find the post first, and UserDrafts looks for the posts of marked drafts. What is left of it is deleted
-// by the next publication, or with the post.
+// comes before it, and is published, or fails. An edit that fails finishes the publication and is applied to the post; a
+// deletion puts a tombstone in the place of the post that does not exist yet. After a crash the draft is still a draft if
+// there is no post yet, and otherwise it does not appear: reads by id find the post first, and UserDrafts looks for the
+// posts of marked drafts. What is left of it is deleted by the next publication, or with the post.
 
 // maxDrafts is how many drafts a user can have. Drafts that are created at the same time may exceed it.
 const maxDrafts = 200
@@ -251,7 +251,7 @@ func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit
 	} else if err != nil {
 		return nil, stored.Error(op, err)
 	} else if d, err = s.decodeDraft(op, item); d == nil {
-		return nil, err
+		return nil, orNoPost(op, nil, err) // hidden meanwhile
 	}
 	d.Byline = author
 	return d.Post, nil
@@ -395,6 +395,31 @@ func (s *Store) dropDraft(ctx context.Context, op, userID, postID string) error 
 	return stored.Error(op, err)
 }
 
+// withdraw ends the publication of a deleted draft whose post has not been created: a tombstone takes its place, so that
+// no request creates it any more. It returns errPublished if there is a post.
+func (s *Store) withdraw(ctx context.Context, op string, d *draftOf) error {
+	author := blog.Byline{UserID: d.UserID}
+	tombstone := blog.NewPostTombstone(&blog.Post{ID: d.ID, Byline: author, CreatedAt: d.CreatedAt, Revision: 1})
+	err := s.posts.Create(ctx, d.ID, blog.Encode(tombstone))
+	if !cosmos.HasStatus(err, http.StatusConflict) && !stored.Ambiguous(ctx, err) {
+		return stored.Error(op, err)
+	}
+	raw, readErr := stored.Read(ctx, op, s.posts, stored.Key(d.ID, d.ID))
+	if readErr != nil {
+		return readErr
+	}
+	have, decodeErr := blog.DecodePostOrTombstone(op, raw)
+	switch {
+	case raw == nil:
+		return stored.Error(op, err)
+	case decodeErr != nil:
+		return decodeErr
+	case !have.Tombstone:
+		return errPublished
+	}
+	return nil
+}
+
 // deleteDraft is DeletePost for drafts: it deletes the draft at the ETag of a read, and leaves nothing of it. It
 // returns errPublished if the draft has become a post.
 func (s *Store) deleteDraft(ctx context.Context, op, userID, postID string) error {
@@ -407,14 +432,10 @@ func (s *Store) deleteDraft(ctx context.Context, op, userID, postID string) erro
 			return s.noDraft(ctx, op, postID)
 		}
 		if d.Publishing {
-			author, err := s.author(ctx, op, userID)
-			if err == nil {
-				_, err = s.finishPublication(ctx, op, author, d)
+			if err := s.dropDraft(ctx, op, userID, postID); err != nil {
+				return err
 			}
-			if err == nil {
-				err = errPublished
-			}
-			return err
+			return s.withdraw(ctx, op, d)
 		}
 		err = s.users.Delete(ctx, draftKey(userID, postID), d.etag)
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {

@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -212,8 +215,8 @@ func createsPost(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("x-ms-documentdb-isquery") == ""
 }
 
-// Between the mark and the creation of the post another request edits, publishes or deletes the draft: it finishes the
-// publication, and nothing that was acknowledged is lost.
+// Between the mark and the creation of the post another request edits, publishes or deletes the draft: an edit
+// finishes the publication, a deletion prevents it, and nothing that was acknowledged is lost.
 func TestPublishPost_Races(t *testing.T) {
 	for name, tt := range map[string]struct {
 		other func(ctx context.Context, w *world, u *blog.User, id string) error
@@ -255,6 +258,38 @@ func TestPublishPost_Races(t *testing.T) {
 				t.Errorf("%+v, drafts: %+v", p, w.allDrafts(ada))
 			}
 		})
+	}
+}
+
+// A draft whose publication has failed is deleted without having been a post.
+func TestDeletePost_FailedPublication(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	d := w.addDraft(ada, "t", "secret")
+	published, fails := false, true
+	w.Wire.Intercept(func(r *http.Request) error {
+		if createsPost(r) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if fails {
+				return errors.New("no connection")
+			}
+			published = published || bytes.Contains(body, []byte("secret"))
+		}
+		return nil
+	})
+	if _, err := w.PublishPost(t.Context(), ada.UserID, d.ID); err == nil || len(w.allDrafts(ada)) != 1 {
+		t.Fatalf("%v, drafts: %+v", err, w.allDrafts(ada))
+	}
+	fails = false
+	if err := w.DeletePost(t.Context(), ada.UserID, d.ID); err != nil {
+		t.Fatal(err)
+	}
+	if published || w.post(d.ID) != nil || w.draft(ada, d.ID) != nil || len(w.allDrafts(ada)) > 0 {
+		t.Errorf("published: %t, post: %+v, drafts: %+v", published, w.post(d.ID), w.allDrafts(ada))
+	}
+	if _, err := w.PublishPost(t.Context(), ada.UserID, d.ID); blog.CodeOf(err) != blog.NotFound {
+		t.Errorf("publishing it afterwards: %v", err)
 	}
 }
 

@@ -83,7 +83,8 @@ func checkDisplayName(op, name string) error {
 
 func checkBio(op, bio string) error { return checkText(op, "bio", bio, maxBio, true) }
 
-// checkAvatarURL accepts an HTTPS URL, and a path of this server, but not "//host", nor what browsers read as that.
+// checkAvatarURL accepts an HTTPS URL, and a path of this server without a query, which would be executed by everyone
+// who sees it, but not "//host", nor what browsers read as that.
 func checkAvatarURL(op, text string) error {
 	const field = "avatarUrl"
 	if len(text) > maxAvatarURL {
@@ -91,9 +92,9 @@ func checkAvatarURL(op, text string) error {
 	}
 	u, err := url.Parse(text)
 	remote := err == nil && u.Scheme == "https" && u.Host != ""
-	path := err == nil && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//")
+	path := err == nil && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") && !strings.Contains(text, "?")
 	if strings.ContainsFunc(text, notOfURL) || !remote && !path {
-		return blog.Invalidf(op, field, "%s must be an https URL, or a path of this server that begins with a single /", field)
+		return blog.Invalidf(op, field, "%s must be an https URL, or a path of this server that begins with a single / and has no query", field)
 	}
 	return nil
 }

@@ -1500,7 +1500,8 @@ type Mutation {
 
   """
   Publishes one of the signed-in user's drafts, which keeps its id and version. Repeating it changes nothing. An edit at the
-  same time is either published with the draft, or applied to the post.
+  same time is either published with the draft, or applied to the post. If it fails, repeat it, or delete the draft: an edit may
+  finish the publication.
   """
   publishPost(
     "The draft to publish."
@@ -1829,7 +1830,7 @@ input UpdateUserInput {
   username: String
   "The new display name, 1 to 60 characters, no control characters; null for the username."
   displayName: String
-  "The new avatar: an ` + "`" + `https` + "`" + ` URL of at most 500 characters, or a path of this server, which begins with a single ` + "`" + `/` + "`" + `; null for none."
+  "The new avatar: an ` + "`" + `https` + "`" + ` URL of at most 500 characters, or a path of this server, which begins with a single ` + "`" + `/` + "`" + ` and has no query; null for none."
   avatarUrl: String
   "The new biography, 1 to 500 characters; of the control characters only newline and tab. Null for none."
   bio: String

@@ -250,7 +250,7 @@ type UpdateUserInput struct {
 	Username graphql.Omittable[*string] `json:"username,omitzero"`
 	// The new display name, 1 to 60 characters, no control characters; null for the username.
 	DisplayName graphql.Omittable[*string] `json:"displayName,omitzero"`
-	// The new avatar: an `https` URL of at most 500 characters, or a path of this server, which begins with a single `/`; null for none.
+	// The new avatar: an `https` URL of at most 500 characters, or a path of this server, which begins with a single `/` and has no query; null for none.
 	AvatarURL graphql.Omittable[*string] `json:"avatarUrl,omitzero"`
 	// The new biography, 1 to 500 characters; of the control characters only newline and tab. Null for none.
 	Bio graphql.Omittable[*string] `json:"bio,omitzero"`

@@ -35,7 +35,9 @@ export function EditDraft({ post }: { post: EditDraft_post$key }) {
 
   const text = JSON.stringify([draft.title, draft.content, draft.tags, draft.version]);
   const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags);
-  const savable = complete && !saved && !conflict && !update.busy && !publication.busy && text !== refused;
+  // An edit after a publication whose response was lost would be one of the post.
+  const publishing = publication.busy || publication.error !== undefined;
+  const savable = complete && !saved && !conflict && !update.busy && !publishing && text !== refused;
 
   const save = useEffectEvent(() => {
     setRefused(text);
