@@ -9,6 +9,7 @@ export default defineConfig({
   testDir: "tests",
   workers: 1,
   forbidOnly: true,
+  retries: 1, // a busy machine may be too slow for a test; it is then reported as flaky
   timeout: 60_000,
   expect: { timeout: 15_000 },
   reporter: "list",
