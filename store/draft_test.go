@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -518,8 +519,11 @@ func crashed(rt *rapid.T, w *world, operation func(context.Context) error) error
 	at, after := rapid.IntRange(0, 8).Draw(rt, "crash at request"), rapid.Bool().Draw(rt, "after it")
 	ctx, crash := context.WithCancel(w.T.Context())
 	defer crash()
+	var mu sync.Mutex // requests may be concurrent
 	requests, dead := 0, false
 	w.Wire.Intercept(func(r *http.Request) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if requests++; requests == at && !after {
 			dead = true
 			crash()
@@ -530,6 +534,8 @@ func crashed(rt *rapid.T, w *world, operation func(context.Context) error) error
 		return nil
 	})
 	w.Wire.After(func(*http.Response) {
+		mu.Lock()
+		defer mu.Unlock()
 		if requests == at && after {
 			dead = true
 			crash()
