@@ -108,6 +108,9 @@ func otherBylines(b blog.Byline) cosmos.Query {
 // markSpread records that every copy has the byline of the user, so that later changes of the user need no job, unless
 // the user has been changed since.
 func (v *Views) markSpread(ctx context.Context, u *blog.UserItem) error {
+	if u.Spread() { // an instance of an earlier version enqueues a job for every change, and the mark is one
+		return nil
+	}
 	p := cosmos.Patch{Condition: fmt.Sprintf("from c where c.revision = %d", u.Revision)}
 	p.Set("/spreadRevision", u.Revision)
 	_, err := v.users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)

@@ -14,6 +14,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
+	"byline/store/jobs"
 )
 
 // bylineMatches returns an error unless every item of the user, of any type and in any container, has the byline.
@@ -185,6 +186,30 @@ func TestByline_JobForChangesOfIt(t *testing.T) {
 		waittest.Until(t, w.CaughtUp)
 		if n := enqueued.Load(); had == 0 || n != had {
 			t.Errorf("%d jobs for a username, %d more for a biography", had, n-had)
+		}
+	})
+}
+
+// A job for a user whose byline every copy has changes nothing: an instance of an earlier version enqueues one for each
+// change of the user, and would never end.
+func TestByline_JobWithoutAChange(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newFaultWorld(t, store.Options{})
+		ada := w.AddUser("ada")
+		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		var patches atomic.Int32
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch {
+				patches.Add(1)
+			}
+			return nil
+		})
+		w.must(w.work(t.Context(), jobs.Job{Kind: "rename", Subject: ada.UserID, Generation: 2}))
+		if n := patches.Load(); n != 0 {
+			t.Errorf("%d patches", n)
 		}
 	})
 }

@@ -3,13 +3,12 @@ import { graphql, usePaginationFragment } from "react-relay/hooks";
 import type { FeedList_query$key } from "../__generated__/FeedList_query.graphql";
 import type { FeedListQuery } from "../__generated__/FeedListQuery.graphql";
 import { nodesOf } from "../network/nodesOf";
-import { LoadMore } from "../ui/LoadMore";
 import { NewPosts } from "./NewPosts";
-import { PostCard } from "./PostCard";
+import { PostList } from "./PostList";
 
 /** The feed, which loads more as one scrolls. */
 export function FeedList({ query }: { query: FeedList_query$key }) {
-  const { data, hasNext, isLoadingNext, loadNext, refetch } = usePaginationFragment<FeedListQuery, FeedList_query$key>(
+  const { data, refetch, ...pagination } = usePaginationFragment<FeedListQuery, FeedList_query$key>(
     graphql`
       fragment FeedList_query on Query
       @refetchable(queryName: "FeedListQuery")
@@ -36,11 +35,8 @@ export function FeedList({ query }: { query: FeedList_query$key }) {
   }
 
   return (
-    <section aria-label="Posts" className="post-list">
+    <PostList posts={posts} pagination={pagination} empty="There are no posts yet." end="These are all the posts.">
       <NewPosts shown={posts} onShow={showNewest} />
-      {posts.map((post) => <PostCard key={post.id} post={post} />)}
-      {hasNext && <LoadMore loading={isLoadingNext} onLoad={() => { loadNext(10); }}>Older posts</LoadMore>}
-      {!hasNext && <p className="end">{posts.length ? "These are all the posts." : "There are no posts yet."}</p>}
-    </section>
+    </PostList>
   );
 }

@@ -1,13 +1,12 @@
 import { graphql, usePaginationFragment } from "react-relay/hooks";
 import type { TagPosts_tag$key } from "../__generated__/TagPosts_tag.graphql";
 import type { TagPostsQuery } from "../__generated__/TagPostsQuery.graphql";
-import { PostCard } from "../feed/PostCard";
+import { PostList } from "../feed/PostList";
 import { nodesOf } from "../network/nodesOf";
-import { LoadMore } from "../ui/LoadMore";
 
 /** The posts with a tag, the newest first. */
 export function TagPosts({ tag }: { tag: TagPosts_tag$key }) {
-  const { data, hasNext, isLoadingNext, loadNext } = usePaginationFragment<TagPostsQuery, TagPosts_tag$key>(
+  const { data, ...pagination } = usePaginationFragment<TagPostsQuery, TagPosts_tag$key>(
     graphql`
       fragment TagPosts_tag on Tag
       @refetchable(queryName: "TagPostsQuery")
@@ -24,12 +23,5 @@ export function TagPosts({ tag }: { tag: TagPosts_tag$key }) {
     `,
     tag,
   );
-  const posts = nodesOf(data.posts);
-  return (
-    <section aria-label="Posts" className="post-list">
-      {posts.map((post) => <PostCard key={post.id} post={post} />)}
-      {hasNext && <LoadMore loading={isLoadingNext} onLoad={() => { loadNext(10); }}>Older posts</LoadMore>}
-      {posts.length === 0 && <p className="end">No posts have this tag.</p>}
-    </section>
-  );
+  return <PostList posts={nodesOf(data.posts)} pagination={pagination} empty="No posts have this tag." />;
 }
