@@ -20,9 +20,8 @@ func positionOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID
 // cachedPost is the name of a post in the item cache.
 const cachedPost = "post"
 
-// Post is Q2, one point read, or two for a long post: concurrent ones if it was long when it
-// was created. It returns nil if the post does not exist. The post is Truncated if its text is
-// lost.
+// Post is Q2, one point read, or two for a long post: concurrent ones if it was long when it was created, and no draft. It
+// returns nil if the post does not exist. The post is Truncated if its text is lost.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
 	ctx = s.beginRead(ctx, Q2)
 	return cached(ctx, s.posts, id, cachedPost, func(ctx context.Context) (*blog.Post, error) { return s.readWhole(ctx, id) })
