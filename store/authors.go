@@ -18,7 +18,7 @@ import (
 // after their deletion is found by the second pass of the deletion, which begins blog.DeletionGrace after it.
 const (
 	authorLifetime = 20 * time.Second
-	maxAuthors     = 1 << 14 // cached, about 200 bytes each
+	maxAuthors     = 1 << 14 // cached, of 200 to 900 bytes each
 )
 
 // authors caches users for the writes of which they are the author. It is safe for concurrent use.
