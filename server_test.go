@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"byline/internal/cli"
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 )
 
 // TestMain makes the test binary the byline program if servertest has started it.
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if servertest.IsProgram() {
 		main()
 	}
-	secrettest.Exit(m.Run())
+	testkit.Exit(m.Run())
 }
 
 // TestMain_ImportsOnlyCLI: package main has no logic of its own.

@@ -17,8 +17,7 @@ import (
 
 	"byline/bench/article"
 	"byline/internal/account"
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -35,7 +34,7 @@ func runArticle(t *testing.T, want int, args ...string) string {
 
 // TestBenchArticle runs `bench article` on a temporary engine, and checks that its files are deleted.
 func TestBenchArticle(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	temp, charts := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	out := runArticle(t, 0, "--markdown", "--check", "--chart", charts)
@@ -101,9 +100,9 @@ func TestBench_InvalidFlags(t *testing.T) {
 // TestBenchArticle_OnAccount runs `bench article` twice on an emulator, where its databases stay until
 // --remove is given.
 func TestBenchArticle_OnAccount(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	t.Parallel()
-	engine, err := emulator.Open(t.TempDir(), emulator.Options{Partitions: 2, NoSync: true, Logger: secrettest.Logger()})
+	engine, err := emulator.Open(t.TempDir(), emulator.Options{Partitions: 2, NoSync: true, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}

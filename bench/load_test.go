@@ -20,7 +20,7 @@ import (
 	"byline/graph/auth"
 	"byline/graph/cost"
 	"byline/internal/account"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/seed"
 )
@@ -28,7 +28,7 @@ import (
 // blogServer is a server with a blog of 2 users, and with metrics.
 func blogServer(t *testing.T) *httptest.Server {
 	t.Helper()
-	flags, log := account.Flags{Data: t.TempDir(), CosmosDatabase: "blog"}, secrettest.Logger()
+	flags, log := account.Flags{Data: t.TempDir(), CosmosDatabase: "blog"}, testkit.Logger()
 	db, err := flags.Open(t.Context(), log, account.Options{Cache: 8 << 20})
 	if err != nil {
 		t.Fatal(err)

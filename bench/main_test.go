@@ -11,16 +11,16 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
 func TestMain(m *testing.M) {
 	// The key of the engines that tests reach over HTTP.
-	if err := os.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey)); err != nil {
+	if err := os.Setenv("COSMOS_KEY", testkit.Secret(emulator.WellKnownKey)); err != nil {
 		panic(err)
 	}
-	secrettest.Exit(m.Run())
+	testkit.Exit(m.Run())
 }
 
 // output collects what a command prints. It is safe for concurrent use.
@@ -32,7 +32,7 @@ type output struct {
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	secrettest.Look(p)
+	testkit.LookForSecrets(p)
 	return o.b.Write(p)
 }
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 )
 
@@ -28,7 +28,7 @@ func BenchmarkAccounting(b *testing.B) {
 				background.Go(func() { _ = blog.store.Run(running) }) // it returns only when its context ends
 				defer background.Wait()
 				defer stop()
-				waittest.For(b, func() bool {
+				testkit.WaitFor(b, func() bool {
 					blog.wire.reset()
 					post(b, blog, "", query, nil)
 					return !slices.Contains(blog.wire.seen(), "read posts")

@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
 	"byline/internal/oidctest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 )
 
@@ -33,7 +32,7 @@ type attackTest struct {
 func newAttackTest(t *testing.T) *attackTest {
 	p := oidctest.New(t)
 	f := &attackTest{t: t, provider: p, mallory: p.Token(t, map[string]any{"sub": "mallory"})}
-	f.testBlog = smallBlog(t, Options{Verifier: verifierOf(t, p), Logger: secrettest.Logger()})
+	f.testBlog = smallBlog(t, Options{Verifier: verifierOf(t, p), Logger: testkit.Logger()})
 	f.server = httptest.NewServer(f.testBlog)
 	t.Cleanup(f.server.Close)
 	a := f.send(attack{token: f.mallory, query: `mutation { createUser(input: {username: "mallory"}) { user { id } } }`})
@@ -132,7 +131,7 @@ func (f *attackTest) read(res *http.Response) testResponse {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	secrettest.Look(body)
+	testkit.LookForSecrets(body)
 	a := testResponse{status: res.StatusCode, header: res.Header, body: string(body)}
 	if strings.Contains(res.Header.Get("Content-Type"), "json") {
 		if err := json.Unmarshal(body, &a); err != nil {
@@ -365,7 +364,7 @@ func upgrade(origin string) map[string]string {
 
 // Usernames that look like another user's are refused by createUser and updateUser.
 func TestUsernames_LookAlikesAreRefused(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	f := newAttackTest(t)
 	attacks := map[string]attack{}
 	for name, lookAlike := range map[string]string{

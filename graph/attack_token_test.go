@@ -17,14 +17,13 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"byline/graph/auth"
-	"byline/internal/longtest"
 	"byline/internal/oidctest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 )
 
 // Each invalid token tries to publish a post as mallory. A valid token succeeds.
 func TestAttacks_InvalidTokens(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	f := newAttackTest(t)
 	p := f.provider
 	key, name := p.SigningKey()
@@ -44,7 +43,7 @@ func TestAttacks_InvalidTokens(t *testing.T) {
 	mallory := claims{"sub": "mallory"}
 	at := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
 	of := func(more claims) string { more["sub"] = "mallory"; return p.Token(t, more) }
-	joined := func(parts ...string) string { return secrettest.Secret(strings.Join(parts, ".")) }
+	joined := func(parts ...string) string { return testkit.Secret(strings.Join(parts, ".")) }
 	headed := func(h claims) string { return joined(part(h), valid[1], valid[2]) }
 
 	der, err := x509.MarshalPKIXPublicKey(public)

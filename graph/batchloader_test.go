@@ -16,11 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/graph/fields"
-	"byline/internal/testmain"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // recorder records the batches of its fetch.
 type recorder struct {
@@ -60,7 +59,7 @@ func TestLoader_AnnouncedGroupIsOneBatch(t *testing.T) {
 				t.Fatal(v, err)
 			}
 			if k == "k000" {
-				waittest.Advance(3 * loaderWait)
+				testkit.Advance(3 * loaderWait)
 			}
 		}
 		if diff := cmp.Diff([][]string{keys(100)}, r.batches); diff != "" {
@@ -86,7 +85,7 @@ func TestLoader_WaitsForExpectedGroups(t *testing.T) {
 		}
 	}
 	load("x", "a", "a")
-	waittest.For(t, func() bool {
+	testkit.WaitFor(t, func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.held != nil && len(l.held.keys) == 3

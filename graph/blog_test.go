@@ -21,8 +21,7 @@ import (
 	"byline/graph/auth"
 	"byline/graph/fields"
 	"byline/internal/enginetest"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -176,7 +175,7 @@ func (b byPriority) Do(r *http.Request) (*http.Response, error) {
 func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testBlog {
 	t.Helper()
 	epoch := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }, Logger: secrettest.Logger()})
+	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +193,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	if so.PollInterval == 0 {
 		so.PollInterval = 5 * time.Millisecond
 	}
-	so.Instance, so.Logger = "test", secrettest.Logger()
+	so.Instance, so.Logger = "test", testkit.Logger()
 	open := func(account *cosmos.Account, so store.Options) *store.Store {
 		s, err := store.New(account, so)
 		if err != nil {
@@ -213,7 +212,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 		o.Verifier = auth.DemoVerifier()
 	}
 	if o.Logger == nil {
-		o.Logger = secrettest.Logger()
+		o.Logger = testkit.Logger()
 	}
 	if o.Capacity.Runnable == nil {
 		o.Capacity.Runnable = func() int { return 0 } // however busy the machine is
@@ -295,9 +294,9 @@ func (b *testBlog) settle(t testing.TB) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- b.projector.Run(ctx) }()
-	waittest.For(t, func() bool { return b.settled(t) })
+	testkit.WaitFor(t, func() bool { return b.settled(t) })
 	stop()
-	if err := waittest.Receive(t, done); err != nil && ctx.Err() == nil {
+	if err := testkit.Receive(t, done); err != nil && ctx.Err() == nil {
 		t.Fatal(err)
 	}
 	b.wire.reset()

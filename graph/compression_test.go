@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"byline/graph/document"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // compressed sends a request of a client that accepts the codings, and returns the response with its body as text.
@@ -111,7 +111,7 @@ func TestCompression_ETag(t *testing.T) {
 	if !strings.HasPrefix(tag, `W/"`) {
 		t.Errorf("ETag %s is not weak", tag)
 	}
-	waittest.For(t, func() bool { return !i.executes(t, func() { do("", "") }) })
+	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { do("", "") }) })
 	for accept, want := range map[string]string{"": "", "gzip": "gzip", "zstd": "zstd"} {
 		h := do(accept, "")
 		if h.Get("Content-Encoding") != want || h.Get("ETag") != tag || !strings.Contains(h.Get("Vary"), "Accept-Encoding") {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"byline/internal/enginetest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // While the views lag, lists show the counts that were written through their instance and, in the session of the writer,
@@ -84,7 +84,7 @@ func TestCounts_InLists(t *testing.T) {
 	}
 	views.Released.Store(true)
 	third := newInstance(t, b, "three", 5*time.Millisecond)
-	waittest.For(t, func() bool { return b.counts(t, third, "", "", lists["feed, by plan"]) == "1/0" })
+	testkit.WaitFor(t, func() bool { return b.counts(t, third, "", "", lists["feed, by plan"]) == "1/0" })
 	show("once the views have caught up", one, "", "", "1/0")
 }
 

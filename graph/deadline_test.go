@@ -9,12 +9,12 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 // A request whose deadline passes is UNAVAILABLE, whichever of its requests to Cosmos DB are in progress.
 func TestDeadline_PassingIsUnavailable(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	for name, query := range map[string]string{
 		"a post":            `{ post(id: "<post:engines>") { title author { createdAt } viewerHasLiked } }`,
 		"a user by name":    `{ userByUsername(username: "ada") { username posts { edges { node { title } } } } }`,

@@ -9,7 +9,7 @@ import (
 
 	"byline/graph/auth"
 	"byline/internal/oidctest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -211,19 +211,19 @@ func TestDeletedUser_OtherInstanceWithCaches(t *testing.T) {
 							cached++
 						}
 					}
-					waittest.Advance(200 * time.Millisecond)
+					testkit.Advance(200 * time.Millisecond)
 				}
 				if cached < len(deletedAda)/2 {
 					t.Fatalf("only %d responses are cached", cached)
 				}
-				waittest.Advance(pause)
+				testkit.Advance(pause)
 				if a := post(t, b, "demo:ada", deleteAda, nil); a.code() != "" {
 					t.Fatal(a.body)
 				}
 				if pause == 0 {
 					post(t, other, "", "{ feed { edges { cursor } } }", nil)
 				}
-				waittest.Advance(2100 * time.Millisecond)
+				testkit.Advance(2100 * time.Millisecond)
 				b.checkDeleted(t, other)
 			})
 		})
@@ -242,7 +242,7 @@ func TestDeletedUser_OtherInstanceWithCachedFeed(t *testing.T) {
 				if other.executes(t, func() { body = post(t, other, "", feed, nil).body }) {
 					executed++
 				}
-				waittest.Advance(50 * time.Millisecond)
+				testkit.Advance(50 * time.Millisecond)
 			}
 		}
 		queryFor(10 * time.Second)

@@ -11,7 +11,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/internal/oidctest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 )
 
@@ -260,7 +260,7 @@ func TestDrafts_AreNotCached(t *testing.T) {
 	_, rest, _ := strings.Cut(a.body, `"id":"`)
 	id, _, _ := strings.Cut(rest, `"`)
 	project(t, b)
-	waittest.Until(t, func() error { // the caches work
+	testkit.Until(t, func() error { // the caches work
 		b.wire.reset()
 		if post(t, b, "", `{ feed { edges { node { title } } } }`, nil); slices.Contains(b.wire.seen(), "query feed") {
 			return errors.New("the feed is not cached")

@@ -13,8 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"byline/internal/pipetest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // events is an event stream as a client reads it.
@@ -163,7 +162,7 @@ func TestEventStream_OutlivesRequestTimeouts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := smallBlogInBubble(t, Options{})
 				project(t, b)
-				server := pipetest.NewServer(t, b, func(s *httptest.Server) {
+				server := testkit.PipeServer(t, b, func(s *httptest.Server) {
 					s.EnableHTTP2 = protocol == 2
 					s.Config.ReadTimeout, s.Config.WriteTimeout = writeTimeout, writeTimeout
 				})
@@ -174,7 +173,7 @@ func TestEventStream_OutlivesRequestTimeouts(t *testing.T) {
 				}
 				opened(t, b, 1)
 				for _, content := range []string{"late", "later"} {
-					waittest.Advance(writeTimeout + time.Second)
+					testkit.Advance(writeTimeout + time.Second)
 					b.comment(t, "ada", b.postID(t, "notes"), content)
 					e.expect(t, `next {"data":{"commentAdded":{"content":"`+content+`"}}}`)
 				}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -73,7 +73,7 @@ func TestLog_RepeatedEventFailuresAreSuppressed(t *testing.T) {
 		fail := func(every time.Duration, times int) (lines []string) {
 			before := len(log.failures())
 			for range times {
-				waittest.Advance(every)
+				testkit.Advance(every)
 				b.comment(t, "ada", notes, "x")
 				b.wire.engine.(*emulator.Engine).Inject(func(o emulator.Operation) (f emulator.Fault) {
 					if o.Container == "users" && o.Kind != emulator.ChangeFeed {
@@ -81,7 +81,7 @@ func TestLog_RepeatedEventFailuresAreSuppressed(t *testing.T) {
 					}
 					return f
 				})
-				if got := waittest.Receive(t, events); !strings.Contains(got, "UNAVAILABLE") {
+				if got := testkit.Receive(t, events); !strings.Contains(got, "UNAVAILABLE") {
 					t.Fatal(got)
 				}
 				b.wire.engine.(*emulator.Engine).Inject(nil)
@@ -91,7 +91,7 @@ func TestLog_RepeatedEventFailuresAreSuppressed(t *testing.T) {
 		if lines := fail(time.Minute, 20); len(lines) != 20 {
 			t.Fatalf("20 failures in 20 minutes: %d lines\n%s", len(lines), lines)
 		}
-		waittest.Advance(time.Minute)
+		testkit.Advance(time.Minute)
 		lines := fail(time.Second, 24)
 		if len(lines) < 2 || len(lines) > 4 {
 			t.Fatalf("24 failures in 24 seconds: %d lines\n%s", len(lines), lines)
@@ -109,7 +109,7 @@ func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 		events := commentsOnNotes(t, b, server)
 		notes := b.postID(t, "notes")
 		for i := range 3 {
-			waittest.Advance(time.Minute)
+			testkit.Advance(time.Minute)
 			b.comment(t, "ada", notes, "x")
 			var once atomic.Bool
 			throttle := func(r *http.Request) (*http.Response, error) { // of requests, not of the projections
@@ -123,7 +123,7 @@ func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 			b.wire.mu.Lock()
 			b.wire.fail = throttle
 			b.wire.mu.Unlock()
-			if got := waittest.Receive(t, events); strings.Contains(got, "errors") || !once.Load() {
+			if got := testkit.Receive(t, events); strings.Contains(got, "errors") || !once.Load() {
 				t.Errorf("event %d: %s", i, got)
 			}
 		}

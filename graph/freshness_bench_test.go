@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // BenchmarkFreshness writes through one instance and measures how long another one still serves its cached response: at
@@ -32,7 +32,7 @@ func BenchmarkFreshness(b *testing.B) {
 			b.Fatal(a.body)
 		}
 		written := time.Now()
-		waittest.For(b, func() bool { return strings.Contains(post(b, two, "", query, nil).body, want) })
+		testkit.WaitFor(b, func() bool { return strings.Contains(post(b, two, "", query, nil).body, want) })
 		took = append(took, time.Since(written))
 		<-pause.C
 	}

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"byline/graph/refusal"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // FuzzHandler sends arbitrary bodies, and arbitrary text as the parts of an operation, to a handler on a blog. Each
@@ -53,7 +53,7 @@ func FuzzHandler(f *testing.F) {
 	}
 	before := runtime.NumGoroutine()
 	f.Cleanup(func() {
-		waittest.Until(f, func() error {
+		testkit.Until(f, func() error {
 			if after := runtime.NumGoroutine(); after > before+10 {
 				return fmt.Errorf("%d goroutines, then %d", before, after)
 			}

@@ -11,7 +11,7 @@ import (
 
 	"byline/graph/auth"
 	"byline/internal/oidctest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 )
 
@@ -68,7 +68,7 @@ func send(t testing.TB, h http.Handler, r *http.Request) testResponse {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	secrettest.Look(w.Body.Bytes())
+	testkit.LookForSecrets(w.Body.Bytes())
 	a := testResponse{status: w.Code, header: w.Result().Header, body: w.Body.String()}
 	if strings.Contains(w.Header().Get("Content-Type"), "json") {
 		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
@@ -89,7 +89,7 @@ func newTestHandler(t testing.TB, o Options) http.Handler {
 		o.Verifier = auth.DemoVerifier()
 	}
 	if o.Logger == nil {
-		o.Logger = secrettest.Logger()
+		o.Logger = testkit.Logger()
 	}
 	if o.Capacity.Runnable == nil {
 		o.Capacity.Runnable = func() int { return 0 } // however busy the machine is
@@ -102,7 +102,7 @@ func newTestHandler(t testing.TB, o Options) http.Handler {
 }
 
 func textLogger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(io.MultiWriter(w, secrettest.Writer), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(io.MultiWriter(w, testkit.LogWriter), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // verifierOf returns a verifier that accepts the provider's tokens.

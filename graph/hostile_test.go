@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"byline/graph/document"
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 // hostileDocuments returns documents that are made to cost far more than their length. code is the error code of the
@@ -67,7 +67,7 @@ func hostileDocuments() map[string]struct{ query, code string } {
 }
 
 func TestHostileDocuments(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	for _, development := range []bool{false, true} {
 		h := newTestHandler(t, Options{Development: development})
 		for name, tt := range hostileDocuments() {
@@ -115,7 +115,7 @@ func TestDoublingFragments_AreRefusedWithin5ms(t *testing.T) {
 
 // Excessive requests are refused with a code, while requests of other clients succeed.
 func TestHostileRequests(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	b := smallBlog(t, Options{})
 	send := func(body io.Reader) (a testResponse, err error) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", body)

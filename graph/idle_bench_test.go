@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // BenchmarkIdleSubscribers reports the heap and stack memory for an idle subscriber, after a garbage collection. The
@@ -39,7 +39,7 @@ func TestSubscribers_HaveOneGoroutine(t *testing.T) {
 		bareSubscriber(t, strings.TrimPrefix(server.URL, "http://"), `subscription { postPublished { title } }`)
 	}
 	opened(t, blog, n)
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		if got := runtime.NumGoroutine() - before; got >= n+n/2 {
 			return fmt.Errorf("%d goroutines for %d subscribers", got, n)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 // Invalid input has its code and field, and writes nothing.
@@ -177,7 +177,7 @@ func TestBadInput(t *testing.T) {
 // Null for a variable with a default is refused in a non-null position, before anything is read or written. Elsewhere it
 // is null.
 func TestVariables_NullWithDefault(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	const refused = "BAD_USER_INPUT"
 	for name, tt := range map[string]struct{ query, code string }{
 		"@include":                     {`query($v: Boolean = true) { __typename @include(if: $v) }`, refused},

@@ -9,7 +9,7 @@ import (
 
 	"byline/graph/document"
 	"byline/graph/limit"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // Subscriptions over a limit are refused, over WebSocket and as event streams. The others continue, and the end of one
@@ -63,7 +63,7 @@ func TestSubscriptionLimit(t *testing.T) {
 	opened(t, b, 1)
 	// The slots are free shortly after the streams have ended.
 	again := 0
-	waittest.For(t, func() bool {
+	testkit.WaitFor(t, func() bool {
 		again++
 		ada.subscribe("subscribe", fmt.Sprint("again ", again), query)
 		return b.subscribers(t) >= 3
@@ -112,7 +112,7 @@ func TestSubscriptionLimit_LargeOnesCountAsSeveral(t *testing.T) {
 	opened(t, b, 1)
 	p.send(`{"id":%q,"type":"complete"}`, long)
 	n := 0
-	waittest.For(t, func() bool {
+	testkit.WaitFor(t, func() bool {
 		n++
 		p.subscribe("subscribe", fmt.Sprint(n), short)
 		return b.subscribers(t) >= options.Capacity.SubscriptionsEach

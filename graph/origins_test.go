@@ -11,7 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"byline/graph/playground"
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store"
 )
 
@@ -27,7 +27,7 @@ func fromPage(origin, method, target, body string) *http.Request {
 }
 
 func TestOrigins(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	for name, tt := range map[string]struct {
 		origins []string
 		origin  string
@@ -91,7 +91,7 @@ func TestOrigins(t *testing.T) {
 }
 
 func TestLoopbackOrigins_OnlyLoopbackIsAdmitted(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	for origin, admitted := range map[string]bool{
 		"http://localhost:5173":               true,
 		"https://localhost:5173":              true,

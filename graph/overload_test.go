@@ -18,8 +18,7 @@ import (
 
 	"byline/graph/limit"
 	"byline/graph/refusal"
-	"byline/internal/pipetest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 )
 
@@ -64,7 +63,7 @@ func TestOverloadedServer(t *testing.T) {
 			t.Fatal(a.body)
 		}
 		waiting.Store(1 << 20)
-		waittest.For(t, func() bool {
+		testkit.WaitFor(t, func() bool {
 			p.subscribe("subscribe", "1", `{ __typename }`)
 			if got := p.receive(); strings.HasPrefix(got, `{"type":"error","id":"1"`) && strings.Contains(got, "UNAVAILABLE") {
 				return true
@@ -104,7 +103,7 @@ func TestExecutionTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := smallBlogInBubble(t, Options{}) // without a change feed processor, which would stall, too
 		release := stall(t, b)
-		server := pipetest.NewServer(t, b, nil)
+		server := testkit.PipeServer(t, b, nil)
 		query := b.fill(`{ post(id: "<post:moths>") { title } }`)
 		began := time.Now()
 		took := func() {
@@ -185,7 +184,7 @@ func TestLargeBodies(t *testing.T) {
 			w.Close()
 		}
 		for range 2 {
-			if r := waittest.Receive(t, results); r.err != nil || r.status != http.StatusOK {
+			if r := testkit.Receive(t, results); r.err != nil || r.status != http.StatusOK {
 				t.Errorf("the first bodies: %d %s, %v", r.status, r.body, r.err)
 			}
 		}
@@ -241,7 +240,7 @@ func blockedClients(t *testing.T, h http.Handler, query string, length int) (n i
 			r.Header.Set("Content-Type", mediaJSON)
 			h.ServeHTTP(client, r)
 		})
-		waittest.Receive(t, client.writing)
+		testkit.Receive(t, client.writing)
 		if client.Code == http.StatusServiceUnavailable {
 			close(client.take)
 			<-ended
@@ -371,7 +370,7 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 		hits := func() float64 { return metricOf(t, b.metrics, "byline_graphql_cached_responses_total") }
 		fields := []string{"content", "a: content", "b: content", "c: content", "d: content"}
 		each := func() { // one after the other
-			waittest.Advance(time.Second) // for polls of the change feed, which confirm the reads
+			testkit.Advance(time.Second) // for polls of the change feed, which confirm the reads
 			for _, field := range fields {
 				do(httptest.NewRecorder(), field)
 			}
@@ -390,7 +389,7 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 			client := newBlockedWriter()
 			clients = append(clients, client)
 			done.Go(func() { do(client, field) })
-			waittest.Receive(t, client.writing)
+			testkit.Receive(t, client.writing)
 		}
 		w := httptest.NewRecorder()
 		if do(w, fields[1]); w.Code != http.StatusOK { // the same response, in the same memory

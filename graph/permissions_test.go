@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // viewerCanUpdate and viewerCanDelete are true for the viewers whose mutation is executed. Responses with them are of one
@@ -78,7 +78,7 @@ func TestPermissions_CostNothingAndAreNotShared(t *testing.T) {
 				return requests, !i.executes(t, func() { post(t, i, "demo:grace", filled, nil) })
 			}
 			want := 0
-			waittest.Until(t, func() error { // the instance has just started
+			testkit.Until(t, func() error { // the instance has just started
 				requests, shared := get("id")
 				if want = requests; !shared || want == 0 {
 					return fmt.Errorf("%s: without the field, %d requests; shared: %t", where, requests, shared)
@@ -102,7 +102,7 @@ func TestPermissions_AreCachedByRole(t *testing.T) {
 			"demo:nobody":           `{"viewerIsModerator":false,"post":{"viewerCanDelete":false}}`,
 			"demo-moderator:nobody": `{"viewerIsModerator":true,"post":{"viewerCanDelete":true}}`,
 		} {
-			waittest.For(t, func() bool { // until the response is cached
+			testkit.WaitFor(t, func() bool { // until the response is cached
 				return !i.executes(t, func() {
 					if got := post(t, i, token, query, nil); string(got.Data) != want {
 						t.Fatalf("%s: got %s, want %s", token, got.body, want)

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"byline/graph/document"
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 const persistedQuery = `query { __typename }`
@@ -127,7 +127,7 @@ func TestPersisted_RefusedDocumentIsNotCached(t *testing.T) {
 
 // A text over MaxPersisted is executed but not cached. The cache of shorter ones is bounded.
 func TestPersisted_CacheIsBounded(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	h := newTestHandler(t, Options{})
 	long := persistedQuery + strings.Repeat(" ", document.MaxPersisted)
 	if a := byHash(t, h, "", document.Hash(long), long); a.code() != "" {

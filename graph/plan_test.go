@@ -19,7 +19,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/plan"
 	"byline/graph/transport"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 )
 
@@ -166,7 +166,7 @@ func (a secondResponse) DispatchOperation(ctx context.Context, op *graphql.Opera
 
 func TestPlan_OperationHasOneResponse(t *testing.T) {
 	b := smallBlog(t, Options{})
-	to, err := transportOptions(Options{Store: b.store, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger()}.withDefaults())
+	to, err := transportOptions(Options{Store: b.store, Verifier: auth.DemoVerifier(), Logger: testkit.Logger()}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

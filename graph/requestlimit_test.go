@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"byline/graph/limit"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // sendFrom sends a query with a token, which may be "", from an address.
@@ -78,7 +78,7 @@ func TestRequestRates(t *testing.T) {
 						}
 					}
 				}
-				waittest.Advance(wait)
+				testkit.Advance(wait)
 				if a := sendFrom(t, h, tt.address, tt.token, mediaResponse); a.status != http.StatusOK {
 					t.Errorf("after the retry time: %s", a.body)
 				}

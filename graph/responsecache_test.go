@@ -24,8 +24,7 @@ import (
 	"byline/graph/document"
 	"byline/graph/transport"
 	"byline/internal/enginetest"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -66,11 +65,11 @@ func newInstanceOn(t testing.TB, b *testBlog, to policy.Transporter, name string
 	t.Helper()
 	i := &instance{}
 	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: requestCounter{enginetest.HoldDeletions(to), i}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
-	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: secrettest.Logger()})
+	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Store: s, Verifier: auth.DemoVerifier(), Logger: secrettest.Logger(), Streams: t.Context(), ResponseCacheBytes: 8 << 20}
+	o := Options{Store: s, Verifier: auth.DemoVerifier(), Logger: testkit.Logger(), Streams: t.Context(), ResponseCacheBytes: 8 << 20}
 	edge, err := transportOptions(o.withDefaults())
 	if err != nil {
 		t.Fatal(err)
@@ -84,12 +83,12 @@ func newInstanceOn(t testing.TB, b *testBlog, to policy.Transporter, name string
 	go func() { done <- s.Run(ctx) }()
 	i.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := waittest.Receive(t, done); err != nil {
+		if err := testkit.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(i.stop)
-	waittest.For(t, func() bool {
+	testkit.WaitFor(t, func() bool {
 		return !i.executes(t, func() { post(t, i, "", "{ feed(first: 1) { edges { cursor } } }", nil) })
 	})
 	return i
@@ -116,7 +115,7 @@ func (c requestCounter) Do(r *http.Request) (*http.Response, error) {
 func (i *instance) poll(t testing.TB) {
 	t.Helper()
 	before := i.polls.Load()
-	waittest.For(t, func() bool { return i.polls.Load() >= before+20 })
+	testkit.WaitFor(t, func() bool { return i.polls.Load() >= before+20 })
 }
 
 // executes reports whether a request of f is executed rather than served from the cache.
@@ -189,14 +188,14 @@ func TestResponseCache_Hits(t *testing.T) {
 					t.Errorf("not executed; first response %s", first.body)
 				}
 			case tt.code != "":
-				waittest.For(t, func() bool { return !i.executes(t, func() { do(t, name, tt.first) }) }) // the first response is cached
+				testkit.WaitFor(t, func() bool { return !i.executes(t, func() { do(t, name, tt.first) }) }) // the first response is cached
 				var second testResponse
 				executed := i.executes(t, func() { second = do(t, name, tt.second) })
 				if executed || second.code() != tt.code || second.Data != nil || second.body == first.body {
 					t.Errorf("executed %t, code %q, want %q: %s", executed, second.code(), tt.code, second.body)
 				}
 			default:
-				waittest.For(t, func() bool {
+				testkit.WaitFor(t, func() bool {
 					return !i.executes(t, func() {
 						if second := do(t, name, tt.second); second.body != first.body || second.status != http.StatusOK || second.header.Get("Content-Type") != first.header.Get("Content-Type") {
 							t.Fatalf("second response %d %s %s, first %s", second.status, second.header, second.body, first.body)
@@ -213,7 +212,7 @@ func TestResponseCache_GETAndPOSTAreSeparate(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	text := "?query=" + url.QueryEscape("{ __typename }")
-	waittest.For(t, func() bool {
+	testkit.WaitFor(t, func() bool {
 		return !i.executes(t, func() {
 			if a := send(t, i, httptest.NewRequest(http.MethodGet, "/graphql"+text, nil)); a.code() != "" {
 				t.Fatal(a.body)
@@ -241,7 +240,7 @@ func TestResponseCache_RequestsWithExtensions(t *testing.T) {
 		}
 	}
 	named := do(map[string]any{"clientLibrary": map[string]any{"name": "@apollo/client", "version": "4.0.0"}})
-	waittest.For(t, func() bool { return !i.executes(t, named) })
+	testkit.WaitFor(t, func() bool { return !i.executes(t, named) })
 	withHash := do(persistedExtension(document.Hash(query)))
 	withHash()
 	i.poll(t) // it would be cached by then
@@ -255,11 +254,11 @@ func TestResponseCache_ResponseBecomesPersonal(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	const query = `{ userByUsername(username: "newcomer") { posts { edges { node { viewerHasLiked } } } } }`
-	waittest.For(t, func() bool { return !i.executes(t, func() { post(t, i, "", query, nil) }) })
+	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { post(t, i, "", query, nil) }) })
 	b.user(t, "newcomer")
 	b.post(t, "newcomer", "First", "x")
-	waittest.For(t, func() bool { return strings.Contains(post(t, i, "demo:ada", query, nil).body, "viewerHasLiked") })
-	waittest.For(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", query, nil) }) })
+	testkit.WaitFor(t, func() bool { return strings.Contains(post(t, i, "demo:ada", query, nil).body, "viewerHasLiked") })
+	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", query, nil) }) })
 }
 
 // writtenSession returns the token of a session that has written.
@@ -298,7 +297,7 @@ func TestResponseCache_WritesBecomeVisible(t *testing.T) {
 		if got := title(two, ""); got != want {
 			t.Errorf("after a write through the same instance: %q, want %q", got, want)
 		}
-		waittest.For(t, func() bool { return title(one, "") == want })
+		testkit.WaitFor(t, func() bool { return title(one, "") == want })
 	}
 }
 
@@ -319,7 +318,7 @@ func TestResponseCache_CacheControlAndETag(t *testing.T) {
 	if tag == "" || !strings.HasPrefix(first.header.Get("Cache-Control"), "public, max-age=") {
 		t.Fatal(first.header)
 	}
-	waittest.For(t, func() bool { return !i.executes(t, func() { do("") }) })
+	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { do("") }) })
 	if a := do(tag); a.status != http.StatusNotModified || a.body != "" || a.header.Get("ETag") != tag {
 		t.Errorf("%d %q %s", a.status, a.body, a.header)
 	}
@@ -394,11 +393,11 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 		}
 	}
 	writers.Wait()
-	waittest.For(t, func() bool { return hits.Load() > 0 })
+	testkit.WaitFor(t, func() bool { return hits.Load() > 0 })
 	done()
 	readers.Wait()
 	for _, i := range instances {
-		waittest.For(t, func() bool {
+		testkit.WaitFor(t, func() bool {
 			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(query))
 			r.Header.Set("Content-Type", mediaJSON)
 			return strings.Contains(send(t, i, r).body, fmt.Sprintf(`"commentCount":%d,`, most))

@@ -10,7 +10,7 @@ import (
 
 	"byline/graph/auth"
 	"byline/internal/enginetest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -20,7 +20,7 @@ import (
 // LSN of -1 for regions that report none. On another instance this needs the token of the session.
 func TestSession_CreatePostAfterCreateUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := emulator.Open("", emulator.Options{Regions: []string{"West Europe", "North Europe", "East US"}, ReplicaLag: time.Hour, Logger: secrettest.Logger()})
+		engine, err := emulator.Open("", emulator.Options{Regions: []string{"West Europe", "North Europe", "East US"}, ReplicaLag: time.Hour, Logger: testkit.Logger()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"byline/graph/limit"
-	"byline/internal/pipetest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // Subscribers with the same selection share the memory of an event; those with other selections do not.
 func TestEvents_SharedEventCountsOnce(t *testing.T) {
 	const length, subscribers = 60_000, 50
 	b, server := liveOn(t, Options{Capacity: limit.Capacity{Responses: length * 25}}, smallBlog,
-		func(h http.Handler) *httptest.Server { return pipetest.NewServer(t, h, nil) }) // where writes wait for their readers
+		func(h http.Handler) *httptest.Server { return testkit.PipeServer(t, h, nil) }) // where writes wait for their readers
 	query := func(alias string) string {
 		return fmt.Sprintf(`subscription { %s: postPublished { title content author { username } } }`, alias)
 	}
@@ -35,7 +34,7 @@ func TestEvents_SharedEventCountsOnce(t *testing.T) {
 	responses := func() float64 { return metricOf(t, b.metrics, "byline_graphql_responses_total") }
 	before := responses()
 	b.post(t, "ada", "long", strings.Repeat("x", length))
-	waittest.For(t, func() bool { return responses() == before+subscribers+2 })
+	testkit.WaitFor(t, func() bool { return responses() == before+subscribers+2 })
 	data := func(alias string) string {
 		return `{"data":{"` + alias + `":{"title":"long","content":"` + strings.Repeat("x", length) + `","author":{"username":"ada"}}}}`
 	}
@@ -72,7 +71,7 @@ func TestEvents_ViewerFieldsAreNotShared(t *testing.T) {
 	b.comment(t, "grace", b.postID(t, "notes"), "changes it")
 	for name, p := range peers {
 		// An event of the like may come first.
-		waittest.For(t, func() bool {
+		testkit.WaitFor(t, func() bool {
 			got := p.receive()
 			if want := fmt.Sprintf(`"viewerHasLiked":%t`, strings.HasPrefix(name, "ada")); !strings.Contains(got, want) {
 				t.Errorf("%s gets %s", name, got)
@@ -120,13 +119,13 @@ func TestEvents_SlowEventDelaysOnlyItsViewer(t *testing.T) {
 		b.wire.mu.Unlock()
 		for range 2 {
 			b.comment(t, "grace", b.postID(t, "notes"), "slow for ada")
-			waittest.Advance(time.Second)
+			testkit.Advance(time.Second)
 		}
 		if len(grace) != 2*shared || len(ada) > shared {
 			t.Errorf("while the slow event executes its viewer gets %d events, and another viewer %d", len(ada), len(grace))
 		}
 		close(proceed)
-		waittest.Advance(time.Second)
+		testkit.Advance(time.Second)
 		if len(ada) != 2*shared {
 			t.Errorf("afterwards its viewer has %d events, want %d", len(ada), 2*shared)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // A list's totalCount is the post's count, without a read of its own.
@@ -60,7 +60,7 @@ func TestPostCount(t *testing.T) {
 	check("unknown user", `{ user(id: "`+userGlobalID("nobody")+`") { postCount } }`, `{"user":null}`, 0)
 	check("a post", `mutation { createPost(input: {title: "third", content: "x"}) { post { author { postCount } } } }`,
 		`{"createPost":{"post":{"author":{"postCount":3}}}}`, 1)
-	waittest.For(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", `{ viewer { postCount } }`, nil) }) }) // the tail has seen the post
+	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", `{ viewer { postCount } }`, nil) }) }) // the tail has seen the post
 	check("after a post", `query Other { viewer { postCount } }`, `{"viewer":{"postCount":3}}`, 0)
 	if a := post(t, i, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:notes>"}) { deletedPostId } }`), nil); a.code() != "" {
 		t.Fatal(a.body)

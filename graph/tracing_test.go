@@ -21,7 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"byline/graph/auth"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // tracedLog records the span context of each log line.
@@ -160,7 +160,7 @@ func TestSpans(t *testing.T) {
 	}
 	e.Body.Close()
 	opened(t, b, 0)
-	waittest.For(t, func() bool { return len(spans.Ended()) > since })
+	testkit.WaitFor(t, func() bool { return len(spans.Ended()) > since })
 	begun := spans.Ended()[since]
 	if got := names(); got != "subscription" {
 		t.Errorf("a subscription, and an event without reads: %s, started in %v", got, begun.EndTime().Sub(begun.StartTime()))
@@ -245,7 +245,7 @@ func TestSpans_HaveCost(t *testing.T) {
 		cost := out.Extensions.Cost
 		want := map[string]any{attrActualRU: cost["actualRU"], attrPredictedRU: cost["predictedRU"], attrRequests: cost["requests"]}
 		var got map[string]any
-		waittest.For(t, func() bool {
+		testkit.WaitFor(t, func() bool {
 			for _, s := range spans.Ended() {
 				if s.Name() != name {
 					continue

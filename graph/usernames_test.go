@@ -15,8 +15,7 @@ import (
 
 	"byline/graph/globalid"
 	"byline/graph/transport"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -52,7 +51,7 @@ func handlers(t testing.TB, b *testBlog) map[string]http.Handler {
 // rewrite changes a property of an item directly in Cosmos DB.
 func (b *testBlog) rewrite(t testing.TB, container, partition, id, path string, value any) {
 	t.Helper()
-	credential, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
+	credential, err := azcosmos.NewKeyCredential(testkit.Secret(emulator.WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +157,12 @@ func TestRename_SessionGetsNoStaleCachedResponse(t *testing.T) {
 		return func() bool { return strings.Contains(postInSession(t, i, "", "", query).body, name) }
 	}
 	feed := `{ feed { edges { node { author { username } } } } }`
-	waittest.For(t, func() bool { return !showing(`"ada"`, feed)() })
+	testkit.WaitFor(t, func() bool { return !showing(`"ada"`, feed)() })
 	for _, title := range []string{"engines", "notes"} { // as if the projection had not been updated yet
 		b.rewrite(t, "feed", "post", b.postID(t, title), "/userUsername", "ada")
 	}
-	waittest.For(t, showing(`"ada"`, feed))
-	waittest.For(t, func() bool { return !i.executes(t, func() { postInSession(t, i, "", "", feed) }) })
+	testkit.WaitFor(t, showing(`"ada"`, feed))
+	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { postInSession(t, i, "", "", feed) }) })
 	showsCountess(t, "with the session", postInSession(t, i, "demo:ada", session, feed).body)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/graph/auth"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -122,7 +122,7 @@ func TestRejectedTokens_AreLoggedAndCounted(t *testing.T) {
 			}
 		}
 
-		waittest.Advance(time.Minute)
+		testkit.Advance(time.Minute)
 		post(t, h, "audience", "{__typename}", nil)
 		if lines = rejections(log)[3:]; len(lines) != 1 || !strings.Contains(lines[0], "suppressed=2") {
 			t.Errorf("a minute later: %s", lines)

@@ -21,8 +21,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/limit"
 	"byline/graph/transport"
-	"byline/internal/pipetest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 )
 
@@ -35,7 +34,7 @@ func liveBlog(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 // liveInBubble is live for a test in a synctest bubble.
 func liveInBubble(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 	t.Helper()
-	return liveOn(t, o, smallBlogInBubble, func(h http.Handler) *httptest.Server { return pipetest.NewServer(t, h, nil) })
+	return liveOn(t, o, smallBlogInBubble, func(h http.Handler) *httptest.Server { return testkit.PipeServer(t, h, nil) })
 }
 
 func liveOn(t testing.TB, o Options, open func(testing.TB, Options) *testBlog, serve func(http.Handler) *httptest.Server) (*testBlog, *httptest.Server) {
@@ -70,7 +69,7 @@ func project(t testing.TB, b *testBlog) {
 	go func() { done <- b.store.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := waittest.Receive(t, done); err != nil {
+		if err := testkit.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})
@@ -237,7 +236,7 @@ func TestWebSocket_EventErrors(t *testing.T) {
 // opened waits until there are n streams.
 func opened(t testing.TB, b *testBlog, n int) {
 	t.Helper()
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		if have := b.subscribers(t); have != n {
 			return fmt.Errorf("%d streams, want %d", have, n)
 		}
@@ -484,7 +483,7 @@ func TestWait_WebSocketBeingAccepted(t *testing.T) {
 	p := dial(t, server, modern, nil).init()
 	stop()
 	p.closed()
-	waittest.Receive(t, waited)
+	testkit.Receive(t, waited)
 }
 
 // A client that does not read is disconnected, with a close code if it resumes reading in time.
@@ -520,7 +519,7 @@ func TestWebSocket_SlowClientIsDisconnected(t *testing.T) {
 						}
 					}
 				}
-				waittest.Advance(tt.late)
+				testkit.Advance(tt.late)
 				if tt.comments > 1 {
 					opened(t, b, 1)
 				}
@@ -559,7 +558,7 @@ func TestWebSocket_ReconnectsLeakNothing(t *testing.T) {
 		connect(i)
 	}
 	opened(t, b, 0)
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		stacks := make([]byte, 1<<20)
 		left := string(stacks[:runtime.Stack(stacks, true)])
 		if strings.Contains(left, "byline/graph/transport.(*socket)") || strings.Contains(left, "coder/websocket") {

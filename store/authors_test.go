@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -171,7 +171,7 @@ func TestAuthors_Lifetime(t *testing.T) {
 			pause time.Duration
 			want  int
 		}{{20*time.Second - 1, 1}, {1, 2}, {time.Second, 1}} {
-			waittest.Advance(tt.pause)
+			testkit.Advance(tt.pause)
 			if _, n := i.likeSends(t.Context(), t, ada, posts[k]); n != tt.want {
 				t.Errorf("like %d takes %d requests, want %d", k, n, tt.want)
 			}
@@ -252,7 +252,7 @@ func TestAuthors_DroppedByTail(t *testing.T) {
 		w := &world{&storetest.World{Store: one.Store, T: t}}
 		ada := w.AddUser("ada")
 		p, q := w.AddPost(ada, "p"), w.AddPost(ada, "q")
-		waittest.Advance(time.Minute)
+		testkit.Advance(time.Minute)
 		name := func(p *blog.Post) string {
 			l, _, err := two.LikePost(t.Context(), ada.UserID, p.ID)
 			if err != nil {
@@ -266,7 +266,7 @@ func TestAuthors_DroppedByTail(t *testing.T) {
 		if _, err := one.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(3 * time.Second)
+		testkit.Advance(3 * time.Second)
 		if got := name(q); got != "countess" {
 			t.Errorf("got %s, want countess", got)
 		}

@@ -15,8 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -53,7 +52,7 @@ func newCachedStore(t testing.TB, a *cosmostest.Account, bytes int) *cachedStore
 	go func() { done <- s.Run(ctx) }()
 	r := &cachedStore{s, wire, sync.OnceFunc(func() {
 		cancel()
-		if err := waittest.Receive(t, done); err != nil {
+		if err := testkit.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})}
@@ -93,7 +92,7 @@ func (r *cachedStore) reads(t testing.TB, ctx context.Context, author, post stri
 // untilTrue waits until check holds. what describes the failure.
 func untilTrue(t testing.TB, what string, check func() bool) {
 	t.Helper()
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		if !check() {
 			return errors.New(what)
 		}
@@ -168,7 +167,7 @@ func TestCache_Writes(t *testing.T) {
 			}
 			want := a.reads(t, ctx, ada.UserID, post.ID)
 			got := ""
-			waittest.Until(t, func() error {
+			testkit.Until(t, func() error {
 				if got = b.reads(t, ctx, ada.UserID, post.ID); got != want {
 					return fmt.Errorf("the other instance reads %s, want %s", got, want)
 				}
@@ -251,7 +250,7 @@ func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 		}
 		for range 3 { // a read wakes the tail of each range, which receives the creates
 			read(t.Context())
-			waittest.Advance(time.Second)
+			testkit.Advance(time.Second)
 		}
 		untilTrue(t, "reads are still requests", func() bool {
 			read(t.Context())
@@ -353,7 +352,7 @@ func TestCache_Throttled(t *testing.T) {
 		ctx := t.Context()
 		for range 3 { // reads wake the tails, which receive the creates
 			a.reads(t, ctx, ada.UserID, post.ID)
-			waittest.Advance(time.Second)
+			testkit.Advance(time.Second)
 		}
 		untilTrue(t, "reads are still requests", func() bool {
 			a.reads(t, ctx, ada.UserID, post.ID)
@@ -407,13 +406,13 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 			})
 			done := make(chan error, 1)
 			go func() { done <- read(t.Context(), a, post.ID) }()
-			waittest.Receive(t, received)
+			testkit.Receive(t, received)
 			title := "meanwhile"
 			if _, err := a.EditPost(t.Context(), ada.UserID, post.ID, store.PostEdit{Title: &title}); err != nil {
 				t.Error(err)
 			}
 			close(proceed)
-			if err := waittest.Receive(t, done); blog.CodeOf(err) != blog.Throttled {
+			if err := testkit.Receive(t, done); blog.CodeOf(err) != blog.Throttled {
 				t.Errorf("got %v, want throttled", err)
 			}
 		})
@@ -441,7 +440,7 @@ func TestCache_ConcurrentReads(t *testing.T) {
 		var wg sync.WaitGroup
 		first, cancel := context.WithCancel(t.Context())
 		wg.Go(func() { _, _ = a.Post(first, id) })
-		waittest.Receive(t, received)
+		testkit.Receive(t, received)
 		for range 20 {
 			wg.Go(func() {
 				if p, err := a.Post(t.Context(), id); p != nil || err != nil {
@@ -479,7 +478,7 @@ func TestCache_UnservableSession(t *testing.T) {
 				t.Errorf("with the session: got %v, %v, want nil", p, err)
 			}
 		})
-		waittest.Receive(t, received)
+		testkit.Receive(t, received)
 		began := time.Now()
 		if p, err := a.Post(t.Context(), id); p != nil || err != nil || time.Since(began) > 100*time.Millisecond {
 			t.Errorf("without the session: got %v, %v after %v, want nil within 100 ms", p, err, time.Since(began))
@@ -570,7 +569,7 @@ func TestCache_SlowRead(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		waittest.Receive(t, received)
+		testkit.Receive(t, received)
 		synctest.Wait() // until its response has begun
 		title := "edited"
 		if _, err := a.EditPost(t.Context(), ada.UserID, post.ID, store.PostEdit{Title: &title}); err != nil {
@@ -605,7 +604,7 @@ func TestCache_Deadline(t *testing.T) {
 				t.Error("no error after the deadline")
 			}
 		})
-		waittest.Receive(t, received)
+		testkit.Receive(t, received)
 		if p, err := a.Post(t.Context(), id); p != nil || err != nil {
 			t.Errorf("%v %v", p, err)
 		}
@@ -615,7 +614,7 @@ func TestCache_Deadline(t *testing.T) {
 
 // The cache stays within its size for any number of distinct reads.
 func TestCache_SizeLimit(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	account, _, _, _, _ := newCachedBlog(t)
 	const bytes = 200_000
 	a := newCachedStore(t, account, bytes)

@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/heaptest"
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/cosmos/itemcache"
@@ -23,7 +22,7 @@ var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCache
 
 // Distinct reads of small items, large items and pages take at most the cache's limit and a tenth in memory.
 func TestCache_Memory(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	const limit = 16 << 20
 	reads := *cacheReads
 	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1), blog.NewDate(time.Unix(0, 0)))
@@ -51,7 +50,7 @@ func TestCache_Memory(t *testing.T) {
 		"absent items": {reads, 100, func(context.Context, int) any { return (*blog.Post)(nil) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			heaptest.Bounded(t, limit, func() any {
+			testkit.BoundedHeap(t, limit, func() any {
 				account, err := cosmos.Open(cosmos.Options{Endpoint: "https://localhost", Key: "a2V5", CacheBytes: limit})
 				if err != nil {
 					t.Fatal(err)

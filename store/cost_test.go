@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -94,16 +93,16 @@ func fleet(t *testing.T, instances int) (*storetest.World, *bill) {
 			t.Fatal(err)
 		}
 		w.Start()
-		waittest.Advance(time.Second)
+		testkit.Advance(time.Second)
 	}
-	waittest.Advance(10 * time.Minute) // until reservations have passed their grace period and leases are balanced
+	testkit.Advance(10 * time.Minute) // until reservations have passed their grace period and leases are balanced
 	b.take()
 	return w, b
 }
 
 // The polls and leases of idle instances cost no more than a limit.
 func TestCost_Idle(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for _, c := range []struct {
 		instances int
@@ -112,7 +111,7 @@ func TestCost_Idle(t *testing.T) {
 		cosmostest.Run(t, func(t *testing.T) {
 			_, b := fleet(t, c.instances)
 			const idle = 10 * time.Minute
-			waittest.Advance(idle)
+			testkit.Advance(idle)
 			parts, sum := b.take()
 			for part := range parts {
 				parts[part] /= idle.Seconds()
@@ -129,7 +128,7 @@ func TestCost_Idle(t *testing.T) {
 // A single write costs no more than a limit on any number of instances: the RU of five minutes with the write
 // less those of five idle minutes.
 func TestCost_LoneWrite(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	const window = 5 * time.Minute                  // a multiple of the periods in which leases are renewed
 	limits := map[int]float64{1: 45, 3: 50, 10: 60} // RU, by instances, each of which polls
@@ -149,12 +148,12 @@ func TestCost_LoneWrite(t *testing.T) {
 				{"comment on one of the newest posts", func() { w.AddComment(grace, newest, "nice") }},
 				{"post", func() { w.AddPost(grace, "new") }},
 			} {
-				waittest.Advance(time.Minute) // until the projections of the last write are done
+				testkit.Advance(time.Minute) // until the projections of the last write are done
 				b.take()
-				waittest.Advance(window)
+				testkit.Advance(window)
 				idle, _ := b.take()
 				c.write()
-				waittest.Advance(window)
+				testkit.Advance(window)
 				parts, sum := b.take()
 				for _, part := range []string{listings, metadata} {
 					sum -= parts[part]

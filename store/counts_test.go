@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -160,7 +160,7 @@ func TestCounts_NewerViewWins(t *testing.T) {
 	w.AddLike(grace, p) // through the first store
 	w.AddComment(grace, p, "c")
 	stop := w.Start()
-	waittest.Until(t, w.CaughtUp)
+	testkit.Until(t, w.CaughtUp)
 	stop()
 	if got, want := countsIn(t, t.Context(), other, ada.UserID), "map[a:1/2]"; got != want {
 		t.Errorf("once the view is newer: got %s, want %s", got, want)

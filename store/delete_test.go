@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -92,7 +92,7 @@ func TestDeletePost(t *testing.T) {
 		}
 		stop := w.Start()
 		w.AddLike(grace, other)
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if w.AllFeed()[0].LikeCount != 1 {
 				return errors.New("the feed does not have the like")
 			}
@@ -133,7 +133,7 @@ func TestDeletePost_ManyComments(t *testing.T) {
 		}
 		w.Wire.Intercept(nil)
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if n := w.remains(p); n != 0 {
 				return fmt.Errorf("%d items remain", n)
 			}
@@ -161,7 +161,7 @@ func TestDeletePost_RefillsFeed(t *testing.T) {
 			}
 			return nil
 		}
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if n := w.FeedLength(); n != 150 {
 				return fmt.Errorf("the feed container has %d posts, want 150", n)
 			}
@@ -173,12 +173,12 @@ func TestDeletePost_RefillsFeed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i%10 == 0 {
-				waittest.Until(t, func() error { return feedIs(i - 1) })
+				testkit.Until(t, func() error { return feedIs(i - 1) })
 			}
 		}
 		// A change of an old post does not bring it into the feed.
 		w.AddLike(ada, posts[3])
-		waittest.Until(t, func() error { return feedIs(159) })
+		testkit.Until(t, func() error { return feedIs(159) })
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/enginetest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -362,9 +362,9 @@ func TestDeleteUser_OtherInstances(t *testing.T) {
 				a, b := newCachedStore(t, on, tt.cache), newCachedStore(t, on, tt.cache)
 				w := &world{&storetest.World{Store: a.Store, T: t}}
 				d := w.deletable()
-				waittest.Advance(5 * time.Second)
+				testkit.Advance(5 * time.Second)
 				d.visible(t.Context(), b.Store)
-				waittest.Advance(tt.idle)
+				testkit.Advance(tt.idle)
 				if err := a.DeleteUser(t.Context(), d.ada.UserID, "ada"); err != nil {
 					t.Fatal(err)
 				}
@@ -374,7 +374,7 @@ func TestDeleteUser_OtherInstances(t *testing.T) {
 				if tt.idle == 0 {
 					d.visible(t.Context(), b.Store) // wakes the tail
 				}
-				waittest.Advance(tt.wait)
+				testkit.Advance(tt.wait)
 				if left := d.visible(t.Context(), b.Store); left != "" {
 					t.Errorf("still visible: %s", left)
 				}
@@ -450,14 +450,14 @@ func TestDeleteUser_HiddenAfterStart(t *testing.T) {
 				t.Errorf("%v %v", u, err)
 			}
 			if cacheBytes == 0 {
-				waittest.Advance(11 * time.Minute)
+				testkit.Advance(11 * time.Minute)
 				if !b.HidesUsers() {
 					t.Error("forgot a deletion that has not ended")
 				}
 				if err := users.Delete(t.Context(), cosmos.Key{Partition: d.ada.UserID, ID: d.ada.UserID}, ""); err != nil {
 					t.Fatal(err)
 				}
-				waittest.Advance(11 * time.Minute)
+				testkit.Advance(11 * time.Minute)
 				if b.HidesUsers() {
 					t.Error("a deletion that has ended is not forgotten")
 				}
@@ -487,7 +487,7 @@ func TestDeleteUser_HiddenAfterLateJob(t *testing.T) {
 		})
 		on.Transport = late
 		b := newCachedStore(t, on, 1<<20)
-		waittest.Advance(time.Minute)
+		testkit.Advance(time.Minute)
 		if u, err := b.User(t.Context(), d.ada.UserID); u != nil || err != nil {
 			t.Errorf("%v %v", u, err)
 		}
@@ -495,7 +495,7 @@ func TestDeleteUser_HiddenAfterLateJob(t *testing.T) {
 			t.Fatal("hidden without a job")
 		}
 		late.Intercept(nil)
-		waittest.Advance(2 * time.Minute)
+		testkit.Advance(2 * time.Minute)
 		if left := d.visible(t.Context(), b.Store); left != "" {
 			t.Errorf("still visible: %s", left)
 		}
@@ -552,7 +552,7 @@ func TestDeleteUser_Streams(t *testing.T) {
 		if err := a.DeleteUser(ctx, d.ada.UserID, "ada"); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(2 * time.Second) // until the other instance knows of it
+		testkit.Advance(2 * time.Second) // until the other instance knows of it
 		// Simulate a write that was in flight.
 		late := *d.mine
 		late.ID, late.Title = "late", "late"

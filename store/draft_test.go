@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -500,7 +500,7 @@ func TestDrafts_Model(t *testing.T) {
 		}
 	})
 	w.Start()
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		if err := w.CaughtUp(); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"byline/internal/faulttest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -624,7 +624,7 @@ func TestFaults_Writes(t *testing.T) {
 func (w *faultWorld) settled() {
 	w.T.Helper()
 	stop := w.Start()
-	waittest.Until(w.T, w.CaughtUp)
+	testkit.Until(w.T, w.CaughtUp)
 	for waits := 0; ; waits++ {
 		all, err := w.Views().Jobs(w.T.Context())
 		if err != nil {
@@ -639,7 +639,7 @@ func (w *faultWorld) settled() {
 		w.Clock.Millis.Add(1000)
 		storetest.Pass(time.Second)
 	}
-	waittest.Until(w.T, w.CaughtUp)
+	testkit.Until(w.T, w.CaughtUp)
 	stop()
 	for _, d := range w.Differences(0) {
 		w.T.Errorf("%+v", d)
@@ -683,7 +683,7 @@ func TestFaults_Run(t *testing.T) {
 			}
 			w.wire.Begin(c, nil)
 			stop := w.Start()
-			waittest.Until(t, w.CaughtUp)
+			testkit.Until(t, w.CaughtUp)
 			stop()
 			return w.wire.End()
 		}
@@ -767,7 +767,7 @@ func TestStreams_TailDoesNotStart(t *testing.T) {
 				}
 			}
 			account.Engine.Inject(nil)
-			waittest.Until(t, func() error {
+			testkit.Until(t, func() error {
 				s, err := a.PublishedPosts(t.Context())
 				if err == nil {
 					s.Close()

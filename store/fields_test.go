@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/projection"
@@ -96,7 +96,7 @@ func TestPostFields_Inputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		is(what+", read again", read, name, want)
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		for list, posts := range map[string][]*blog.Post{"the feed": w.AllFeed(), "the author's posts": w.AllUserPosts(ada)} {
 			for _, listed := range posts {
 				if listed.ID == p.ID {

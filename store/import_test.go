@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -55,7 +54,7 @@ func TestImport_Repeated(t *testing.T) {
 				w.Wire.Intercept(nil)
 				caughtUp := func() {
 					stop := w.Start()
-					waittest.Until(t, w.CaughtUp)
+					testkit.Until(t, w.CaughtUp)
 					stop()
 				}
 				if err := meanwhile(w, u); err != nil {
@@ -76,7 +75,7 @@ func TestImport_Repeated(t *testing.T) {
 
 // Imported posts do not enter a feed shortened by deletes before newer posts that it dropped.
 func TestImport_OlderPosts(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
@@ -86,13 +85,13 @@ func TestImport_OlderPosts(t *testing.T) {
 		}
 		deleteSome := func(some []*blog.Post) {
 			stop := w.Start()
-			waittest.Until(t, w.CaughtUp)
+			testkit.Until(t, w.CaughtUp)
 			for _, p := range some {
 				if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 					t.Fatal(err)
 				}
 			}
-			waittest.Until(t, w.CaughtUp)
+			testkit.Until(t, w.CaughtUp)
 			stop()
 		}
 		deleteSome(posts[140:]) // as many as possible without a refill of the feed

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -106,7 +106,7 @@ func TestStreams(t *testing.T) {
 		if _, err := w.UpdateUser(ctx, grace.UserID, store.UserEdit{Username: new("hopper")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			for _, id := range want {
 				if c, err := w.Comment(ctx, old.ID, id); err != nil || c.Username != "hopper" {
 					return fmt.Errorf("%+v %v", c, err)
@@ -334,7 +334,7 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 		w.Start()
 		ada := w.AddUser("ada")
 		w.AddPost(ada, "Before")
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		if n := starts.Load(); n != 0 {
 			t.Errorf("the tail started %d times without a stream", n)
 		}
@@ -497,7 +497,7 @@ func TestStreams_WriteInFlight(t *testing.T) {
 		})
 		done := make(chan *blog.Post, 1)
 		go func() { done <- w.AddPost(ada, "In flight") }()
-		waittest.Receive(t, held)
+		testkit.Receive(t, held)
 		published, err := w.PublishedPosts(t.Context())
 		open(t, published, err)
 		close(release)
@@ -507,7 +507,7 @@ func TestStreams_WriteInFlight(t *testing.T) {
 				t.Errorf("published %q, want %q", got.Title, want.Title)
 			}
 		}
-		expect(waittest.Receive(t, done))
+		expect(testkit.Receive(t, done))
 		p, err := other.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "Behind", Content: "x"})
 		if err != nil {
 			t.Fatal(err)

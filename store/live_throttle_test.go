@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
@@ -44,7 +44,7 @@ func TestStreams_FirstWhileThrottled(t *testing.T) {
 						}
 					}
 					account.Engine.Inject(nil)
-					waittest.Until(t, func() error {
+					testkit.Until(t, func() error {
 						s, err := a.PublishedPosts(t.Context())
 						if err == nil {
 							s.Close()

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/blog/markdown"
@@ -139,7 +139,7 @@ func TestPost_RepeatedLongCreateIsReadInOneRoundTrip(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/docs/"+blog.TextID):
 			close(text)
 		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+long.ID):
-			waittest.Receive(t, text)
+			testkit.Receive(t, text)
 		}
 		return nil
 	})
@@ -185,7 +185,7 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 						t.Fatalf("%+v %v", summaries, err)
 					}
 				}
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				if found := w.Differences(0); found != nil {
 					t.Errorf("%+v", found)
 				}
@@ -421,7 +421,7 @@ func TestVerify_LongTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Rebuilt()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if found := w.Differences(0); found != nil {
 				return fmt.Errorf("%+v", found)
 			}
@@ -434,7 +434,7 @@ func TestVerify_LongTexts(t *testing.T) {
 		if err := w.DeletePost(t.Context(), ada.UserID, deleted.ID); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 
 		orphan := func(id string) { w.Upsert("posts", id, string(blog.Encode(blog.NewText(id, ada.UserID, content)))) }
@@ -491,7 +491,7 @@ func TestRename_LongText(t *testing.T) {
 		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			p, err := w.Post(t.Context(), p.ID)
 			if err != nil || p.Username != "lovelace" {
 				return fmt.Errorf("%+.200v %v", p, err)
@@ -573,7 +573,7 @@ func TestPost_ShortTextItem(t *testing.T) {
 				}
 				p, repaired := w.addAlone(ada, id, content), w.addAlone(ada, "repaired"+id, content)
 				defer w.Start()()
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				w.hasContent(p.ID, content)
 				w.AddLike(ada, p)
 				w.AddLike(ada, repaired)
@@ -590,7 +590,7 @@ func TestPost_ShortTextItem(t *testing.T) {
 				if w.text(p.ID) != nil {
 					t.Error("the edit has not moved the text")
 				}
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				found := w.Differences(0)
 				if len(found) != 1 || found[0].ID != repaired.ID || found[0].Kind != projection.Text || found[0].Want != "on the post" {
 					t.Fatalf("got the differences %+v, want the text of %s", found, repaired.ID)
@@ -602,7 +602,7 @@ func TestPost_ShortTextItem(t *testing.T) {
 				if w.text(repaired.ID) != nil {
 					t.Error("Repair has not moved the text")
 				}
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				for _, d := range w.Differences(0) { // the summaries get the reading time, too
 					if d.ID != repaired.ID || d.Kind == projection.Text {
 						t.Errorf("%+v", d)

@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -120,7 +120,7 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 		if _, _, err := m.LikePost(t.Context(), ada.UserID, post.ID); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if p, err := m.Feed(t.Context(), store.Paging{First: 1}); err != nil || len(p.Items) == 0 || p.Items[0].Revision != 2 { // of the view: this store knows the count
 				return fmt.Errorf("%v %v", p, err)
 			}

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 )
 
@@ -82,7 +82,7 @@ func TestQueries_BeginWithPartitionKey(t *testing.T) {
 	for _, u := range []string{"grace", "linus"} {
 		w.AddLike(w.AddUser(u), p)
 	}
-	waittest.For(t, func() bool { return len(w.AllFeed()) == 2 })
+	testkit.WaitFor(t, func() bool { return len(w.AllFeed()) == 2 })
 	for name, list := range lists(w, ada, p) {
 		_, cursors, _, err := list(t.Context(), store.Paging{First: 1})
 		if err == nil {
@@ -101,7 +101,7 @@ func TestQueries_BeginWithPartitionKey(t *testing.T) {
 	}
 	// Two pages of five lists; what the projection of the feed and the job read; the counts of the author's comments, and of
 	// all comments and likes.
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(seen) < 14 {

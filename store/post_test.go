@@ -11,8 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/blog/markdown"
@@ -112,7 +111,7 @@ func TestCreatePost(t *testing.T) {
 			t.Fatal("the summary was written")
 		}
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if w.AllFeed()[0].ID != p.ID || w.AllUserPosts(ada)[0].ID != p.ID {
 				return errors.New("the projections have not written the summaries")
 			}
@@ -243,7 +242,7 @@ func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 // A create that is repeated much later does not restore its post to the feed: later refills would continue
 // from it, and miss newer posts.
 func TestCreatePost_RepetitionOfOldPost(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
@@ -262,9 +261,9 @@ func TestCreatePost_RepetitionOfOldPost(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			waittest.Until(t, w.CaughtUp)
+			testkit.Until(t, w.CaughtUp)
 		}
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		deleteSome(posts[139:]) // as many as possible without a refill of the feed
 		w.Clock.Millis.Add(time.Hour.Milliseconds())
 		if _, err := w.CreatePost(t.Context(), n); err != nil {

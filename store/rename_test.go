@@ -15,8 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -164,7 +163,7 @@ func TestRenameUser_Deadline(t *testing.T) {
 // the old or the new name, and under a released name. The sweep removes other reservations, and the operation
 // can be repeated.
 func TestRenameUser_CrashAtEveryStep(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	for _, what := range []string{"create", "rename"} {
 		for _, responded := range []bool{true, false} {
 			for k := range 20 {
@@ -190,7 +189,7 @@ func crashDuringNameChange(t *testing.T, what string, k int, responded bool) boo
 	ada := w.AddUser("ada")
 	w.Clock.Millis.Add(61_000)
 	stop := w.Start()
-	waittest.Until(t, w.Swept)
+	testkit.Until(t, w.Swept)
 	stop()
 	owner, change := ada.UserID, func() error {
 		_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")})
@@ -271,7 +270,7 @@ func crashDuringNameChange(t *testing.T, what string, k int, responded bool) boo
 		t.Helper()
 		w.Clock.Millis.Add(61_000) // before the sweep runs, so that it does not wait
 		stop := w.Start()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if diff := cmp.Diff(reserved, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}

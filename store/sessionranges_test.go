@@ -15,7 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -75,7 +75,7 @@ func TestSession_OneWaitPerOperation(t *testing.T) {
 // A read of a container with many ranges, in many regions, sends the session token of its own range. Before the
 // ranges are known it sends as many tokens as fit into the header.
 func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "its partitions and its replica lag")
 		a := cosmostest.Open(t, emulator.Options{Partitions: 256, ReplicaLag: time.Hour})

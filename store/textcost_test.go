@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/blog/markdown"
 	"byline/store/cosmos"
@@ -55,7 +55,7 @@ func TestText_Costs(t *testing.T) {
 			return p
 		}
 		stores := map[bool]*cachedStore{false: newCachedStore(t, on, 0), true: newCachedStore(t, on, 1<<20)}
-		waittest.Advance(blog.MaxWriteTime)
+		testkit.Advance(blog.MaxWriteTime)
 		var rows []string
 		for _, kb := range []int{2, 4, 8, 16} {
 			like, read, sum := map[bool]float64{}, map[bool]float64{}, map[bool]float64{}
@@ -66,9 +66,9 @@ func TestText_Costs(t *testing.T) {
 						s := stores[cached]
 						p := add(kb<<10, alone)
 						_, _ = s.Post(t.Context(), p.ID) // wakes the tail
-						waittest.Advance(blog.DeletionGrace)
+						testkit.Advance(blog.DeletionGrace)
 						_, _ = s.Post(t.Context(), p.ID)
-						waittest.Advance(1)
+						testkit.Advance(1)
 						s.readUserOf(t, ada)
 						ru := ruOf(t, func(ctx context.Context) error { _, _, err := s.LikePost(ctx, ada.UserID, p.ID); return err })
 						like[alone], read[alone] = ru, 0

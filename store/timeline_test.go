@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -152,7 +151,7 @@ func TestTimelines_Paging(t *testing.T) {
 		return nil
 	})
 	w.Start()
-	waittest.Until(t, w.CaughtUp)
+	testkit.Until(t, w.CaughtUp)
 	countRequests(w)
 	batches := 0
 	for name, list := range byDate(w, ada, "GO") {
@@ -220,7 +219,7 @@ func TestTimelines_Paging(t *testing.T) {
 			}
 		})
 	}
-	waittest.Until(t, w.CaughtUp)
+	testkit.Until(t, w.CaughtUp)
 	w.repairTagCounts(t)
 	w.noDifferences(t)
 }
@@ -245,7 +244,7 @@ func (w *world) repairTagCounts(t *testing.T) {
 // noDifferences waits for the jobs and verifies all views.
 func (w *world) noDifferences(t *testing.T) {
 	t.Helper()
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		jobs, err := w.Views().Jobs(t.Context())
 		if err == nil && len(jobs) > 0 {
 			err = fmt.Errorf("%d jobs are left", len(jobs))
@@ -260,9 +259,9 @@ func (w *world) noDifferences(t *testing.T) {
 // The refill of the feed after deletions costs the same in a blog of any size.
 func TestTimelines_Refill(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it compares charges")
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	sizes := []int{400, 1200}
-	if longtest.Enabled() {
+	if testkit.Long() {
 		sizes = append(sizes, 20_000)
 	}
 	var first float64
@@ -270,7 +269,7 @@ func TestTimelines_Refill(t *testing.T) {
 		w := newWorld(t)
 		ada, posts := addPosts(w, "ada", n, storetest.Epoch().Add(-20*24*time.Hour), storetest.Epoch(), func(int) []string { return nil })
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		for i := range 60 {
 			if err := w.DeletePost(t.Context(), ada.UserID, posts[n-1-i].ID); err != nil {
@@ -304,7 +303,7 @@ func TestTimelines_Refill(t *testing.T) {
 
 // A deleted user leaves no entry, no month, no tag and no count.
 func TestTimelines_DeletedUser(t *testing.T) {
-	n := longtest.Pick(300, 5000)
+	n := testkit.Pick(300, 5000)
 	if testing.Short() {
 		n = 100
 	}
@@ -317,8 +316,8 @@ func TestTimelines_DeletedUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Start()
-	waittest.Until(t, w.CaughtUp)
-	waittest.Until(t, func() error {
+	testkit.Until(t, w.CaughtUp)
+	testkit.Until(t, func() error {
 		tags, err := w.TopTags(t.Context(), 100)
 		if err == nil && (len(tags) != 21 || tags[0].Name != "grösse" || tags[0].PostCount != int32(n) || tags[1].Name != "tag-1" || tags[1].PostCount != int32(n/20+1)) {
 			err = fmt.Errorf("%d tags: %s", len(tags), blog.Encode(tags))
@@ -328,14 +327,14 @@ func TestTimelines_DeletedUser(t *testing.T) {
 	if err := w.DeleteUser(t.Context(), ada.UserID, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		w.Clock.Millis.Add(time.Minute.Milliseconds()) // the second pass
 		if left := mentioning(w.World, ada.UserID); len(left) > 0 {
 			return fmt.Errorf("%d items are left", len(left))
 		}
 		return nil
 	})
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		tags, err := w.TopTags(t.Context(), 100)
 		if err == nil && (len(tags) != 1 || tags[0].PostCount != 1) {
 			err = fmt.Errorf("%+v", tags)
@@ -373,7 +372,7 @@ func TestTags_Edits(t *testing.T) {
 	}
 	tagged := func(tag string, want ...string) {
 		t.Helper()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			t, err := w.Tag(w.T.Context(), tag)
 			if err != nil {
 				return err
@@ -419,7 +418,7 @@ func TestTags_Edits(t *testing.T) {
 		t.Fatal(err)
 	}
 	tagged("grösse")
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		for _, tag := range []string{"grösse", "gr_", `"go"`, "rust"} {
 			if found := mentioning(w.World, tag); len(found) > 0 {
 				return fmt.Errorf("%s is left in %v", tag, found)
@@ -456,12 +455,12 @@ func TestTimelines_OutdatedEntries(t *testing.T) {
 // A database of an earlier version, whose leases have checkpoints and whose feed container has the newest posts only, serves
 // them as before, and all after a rebuild.
 func TestTimelines_EarlierVersion(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	const n = 260
 	w := newWorld(t)
 	ada, posts := addPosts(w, "ada", n, storetest.Epoch().Add(-40*24*time.Hour), storetest.Epoch(), func(int) []string { return nil })
 	stop := w.Start()
-	waittest.Until(t, w.CaughtUp)
+	testkit.Until(t, w.CaughtUp)
 	stop()
 	w.removeTimelines(t)
 	var err error
@@ -471,7 +470,7 @@ func TestTimelines_EarlierVersion(t *testing.T) {
 	w.Start()
 	w.AddPost(ada, "new")
 	w.AddLike(ada, posts[3])
-	waittest.Until(t, w.CaughtUp)
+	testkit.Until(t, w.CaughtUp)
 	if feed := storetest.All(t, 100, w.Feed); len(feed) != blog.FeedServed {
 		t.Errorf("before the rebuild the feed has %d posts, want %d", len(feed), blog.FeedServed)
 	}
@@ -481,7 +480,7 @@ func TestTimelines_EarlierVersion(t *testing.T) {
 		}
 	}
 	w.AddLike(ada, posts[4])
-	waittest.Until(t, w.CaughtUp)
+	testkit.Until(t, w.CaughtUp)
 	if feed := storetest.All(t, 100, w.Feed); len(feed) != 90 || feed[89].ID != posts[n-149].ID {
 		t.Errorf("before the rebuild the feed has %d posts, the last is %s", len(feed), feed[len(feed)-1].ID)
 	}

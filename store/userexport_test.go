@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -112,7 +112,7 @@ func TestExport_AllItems(t *testing.T) {
 		must(err)
 		_, err = w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")})
 		must(err)
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()                                                                                                                                        // possibly before the job of the rename has ended
 		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q}`, ada.UserID)) // of a crashed rename
 		w.Upsert("leases", "test."+ada.UserID, fmt.Sprintf(`{"id":"test.%s","kind":"test","subject":%[1]q}`, ada.UserID))
@@ -192,13 +192,13 @@ func TestExport_ChangingUser(t *testing.T) {
 		ada, err := writer.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
 		must(nil, err)
 		posts := importComments(t, writer.Store, ada.UserID, n)
-		waittest.Advance(2 * lag)
+		testkit.Advance(2 * lag)
 
 		must(writer.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}))
 		if id, err := exporter.UserIDOf(t.Context(), "ada"); id != ada.UserID || err != nil {
 			t.Errorf("before the replicas have the new name: %q, %v", id, err)
 		}
-		waittest.Advance(2 * lag)
+		testkit.Advance(2 * lag)
 		for _, name := range []string{"countess", "ADA"} {
 			if id, err := exporter.UserIDOf(t.Context(), name); id != ada.UserID || err != nil {
 				t.Errorf("%s: %q, %v", name, id, err)
@@ -234,7 +234,7 @@ func TestExport_ChangingUser(t *testing.T) {
 				_, _, err := writer.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "new"})
 				must(nil, err)
 			}
-			waittest.Advance(lag / 2)
+			testkit.Advance(lag / 2)
 		}
 		for i, p := range posts {
 			for j := range n {

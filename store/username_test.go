@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -26,7 +26,7 @@ func TestReservation_MalformedOwner(t *testing.T) {
 		w.Corrupt("users", ada.UserID, ada.UserID, "/creationDate", "yesterday")
 		w.Clock.Millis.Add(time.Hour.Milliseconds())
 		w.Start()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			status, err := w.Views().Status(t.Context())
 			for _, r := range status {
 				if r.Processor == "usernames" && r.Lag == 0 {
@@ -167,7 +167,7 @@ func TestReleasedUsername(t *testing.T) {
 		find(w, "ada", ada.UserID, "countess")
 		w.Clock.Millis.Add(61_000)
 		w.Start()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			want := map[string]string{"ada": ada.UserID + storetest.Released, "countess": ada.UserID, "grace": grace.UserID}
 			return errorOf(cmp.Diff(want, w.Reservations()))
 		})

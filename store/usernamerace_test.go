@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -166,7 +166,7 @@ func newRacers(t *testing.T, o emulator.Options) (*world, [2]*store.Store) {
 	t.Helper()
 	clock := &storetest.Clock{}
 	clock.Stopped.Store(true)
-	o.Clock, o.Logger = clock.Now, secrettest.Logger()
+	o.Clock, o.Logger = clock.Now, testkit.Logger()
 	engine, err := emulator.Open("", o)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -37,13 +37,13 @@ func TestSweep_KeepsYoungReservations(t *testing.T) {
 		}
 		defer w.Start()()
 		w.AddUser("poke")
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		storetest.Pass(50 * time.Millisecond)
 		if w.Reservations()["wanted"] == "" {
 			t.Fatal("the sweep has not waited")
 		}
 		w.Clock.Millis.Add(61_000)
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if w.Reservations()["wanted"] != "" {
 				return errors.New("still reserved")
 			}
@@ -77,14 +77,14 @@ func TestSweep_NameInUse(t *testing.T) {
 			return nil
 		})
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if !taken.Load() {
 				return errors.New("not swept")
 			}
 			return nil
 		})
 		w.Clock.Millis.Add(61_000)
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if diff := cmp.Diff(map[string]string{"ada": ada.UserID + storetest.Released, "wanted": ada.UserID}, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
@@ -111,7 +111,7 @@ func TestSweep_DuringRename(t *testing.T) {
 				ada := w.AddUser("ada")
 				w.Clock.Millis.Add(61_000)
 				defer w.Start()()
-				waittest.Until(t, w.Swept)
+				testkit.Until(t, w.Swept)
 				newID, releases := blog.UserID("test", "new"), isRelease()
 				w.Wire.Intercept(func(r *http.Request) error {
 					last := what == "rename" && releases(r)
@@ -147,7 +147,7 @@ func TestSweep_DuringRename(t *testing.T) {
 				poke := w.AddUser("poke") // once the sweep has removed this name, it has handled the others
 				w.Remove("users", poke.UserID, poke.UserID)
 				w.Clock.Millis.Add(61_000)
-				waittest.Until(t, func() error {
+				testkit.Until(t, func() error {
 					if diff := cmp.Diff(expected, w.Reservations()); diff != "" {
 						return errors.New(diff)
 					}
@@ -179,7 +179,7 @@ func TestRenameUser_SweptNameIsReservedAgain(t *testing.T) {
 		}
 		w.Remove("users", "username:wanted", "username:wanted")
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if diff := cmp.Diff(map[string]string{"ada": ada.UserID + storetest.Released, "wanted": ada.UserID}, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
@@ -217,7 +217,7 @@ func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
 			return nil
 		})
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if !swept.Load() || w.CaughtUp() != nil {
 				return errors.New("not swept")
 			}

@@ -10,14 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"byline/internal/enginetest"
-	"byline/internal/longtest"
-	"byline/internal/testmain"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // newSuite returns a suite with a small data set, loaded in some versions, on several
 // partitions.
@@ -42,7 +41,7 @@ func newSuite(t *testing.T, o Options, versions ...string) *Suite {
 // TestArticle measures the article's table, and compares the RU of each request with those of the other
 // versions and of the article.
 func TestArticle(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	s := newSuite(t, Options{Seed: 1, Users: 5, Runs: 2}, Versions()...)
 	last := 0
 	report, err := s.Measure(t.Context(), func(done int) {
@@ -85,7 +84,7 @@ func TestArticle(t *testing.T) {
 
 // TestModels_SameResults compares the results of each request on the three versions.
 func TestModels_SameResults(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	s := newSuite(t, Options{Seed: 2, Users: 2}, Versions()...)
 	user, thread := s.blog.User(1), s.blog.Thread(1, 2)
 	same := cmp.Options{
@@ -150,7 +149,7 @@ func TestModels_SameResults(t *testing.T) {
 
 // TestCompare compares the reads of two data sets; the lists of their users have the same lengths.
 func TestCompare(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	small, large := newSuite(t, Options{Seed: 1, Users: 2, Runs: 3}, V3), newSuite(t, Options{Seed: 1, Users: 6, Runs: 3}, V3)
 	last := 0
 	l, err := Compare(t.Context(), small, large, func(done int) { last = done })

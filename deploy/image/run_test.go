@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"byline/internal/servertest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // maxCompressed is the maximum compressed size of an image, in bytes.
@@ -170,7 +170,7 @@ func TestBuiltImage_RunsReadOnly(t *testing.T) {
 	}
 	t.Cleanup(p.Kill)
 	listening := regexp.MustCompile(`(?m)^time=\S+\+09:00 .*msg=listening .*address=(\S+)`) // the time zone is known
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		m := listening.FindStringSubmatch(p.Log.String())
 		if m == nil {
 			return fmt.Errorf("not listening: %s", p.Log)

@@ -15,8 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // lines is a log that several goroutines write.
@@ -40,7 +39,7 @@ func (l *lines) take() string {
 }
 
 func (l *lines) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(io.MultiWriter(l, secrettest.Writer), nil))
+	return slog.New(slog.NewTextHandler(io.MultiWriter(l, testkit.LogWriter), nil))
 }
 
 // Ready and the log of Run name the cause of an outage; Ready without addresses, since it is public.
@@ -97,7 +96,7 @@ func TestOIDC_CauseOfOutage(t *testing.T) {
 			defer running.Wait()
 			defer stop()
 			var text string
-			waittest.For(t, func() bool { text += log.take(); return text != "" })
+			testkit.WaitFor(t, func() bool { text += log.take(); return text != "" })
 			known, err := v.Ready()
 			var e *KeysError
 			if !errors.As(err, &e) {

@@ -14,9 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"byline/internal/oidctest"
-	"byline/internal/secrettest"
-	"byline/internal/testmain"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 )
 
@@ -91,10 +89,10 @@ func TestOIDC_ReasonsOfSignatures(t *testing.T) {
 		"unknown key id":              {p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "mine"}, nil), UnknownKey, `"mine"`},
 		"another key, known id":       {p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": name}, nil), BadSignature, ""},
 		"another key, no id":          {p.Signed(t, jose.ES256, oidctest.NewKey(t), nil, nil), BadSignature, ""},
-		"changed claims":              {secrettest.Secret(parts[0] + "." + strings.Split(p.Token(t, map[string]any{"sub": "eve"}), ".")[1] + "." + parts[2]), BadSignature, ""},
+		"changed claims":              {testkit.Secret(parts[0] + "." + strings.Split(p.Token(t, map[string]any{"sub": "eve"}), ".")[1] + "." + parts[2]), BadSignature, ""},
 	} {
 		_, err := v.Verify(t.Context(), tt.token)
-		if err == nil || ReasonOf(err) != tt.want || !strings.Contains(err.Error(), tt.text) || secrettest.Find([]byte(err.Error())) != "" {
+		if err == nil || ReasonOf(err) != tt.want || !strings.Contains(err.Error(), tt.text) || testkit.FindSecret([]byte(err.Error())) != "" {
 			t.Errorf("%s: %v: reason %q, want %q, and %s in the text", name, err, ReasonOf(err), tt.want, tt.text)
 		}
 	}
@@ -226,13 +224,13 @@ func TestOIDC_RunDropsWithdrawnKeys(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- v.Run(ctx) }()
-	waittest.For(t, func() bool { return p.Asked.Load() >= 2 })
-	waittest.For(t, func() bool { keys, _ := v.keys.current(); return len(keys) == 1 && keys[0].KeyID == "k2" })
+	testkit.WaitFor(t, func() bool { return p.Asked.Load() >= 2 })
+	testkit.WaitFor(t, func() bool { keys, _ := v.keys.current(); return len(keys) == 1 && keys[0].KeyID == "k2" })
 	if _, err := v.Verify(t.Context(), old); err == nil {
 		t.Error("a token of the withdrawn key is still valid")
 	}
 	stop()
-	if err := waittest.Receive(t, done); err != nil {
+	if err := testkit.Receive(t, done); err != nil {
 		t.Error(err)
 	}
 }
@@ -290,7 +288,7 @@ func TestOIDC_ProviderDown(t *testing.T) {
 		running.Go(func() { _ = v.Run(ctx) })
 		defer running.Wait()
 		defer stop()
-		waittest.For(t, func() bool { _, err := v.Ready(); return err == nil })
+		testkit.WaitFor(t, func() bool { _, err := v.Ready(); return err == nil })
 		if _, err := v.Verify(t.Context(), valid); err != nil {
 			t.Error(err)
 		}
@@ -410,4 +408,4 @@ func verifierOf(t testing.TB, p *oidctest.Provider) *OIDC {
 	return v
 }
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }

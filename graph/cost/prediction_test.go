@@ -18,7 +18,7 @@ import (
 	"byline/graph/fields"
 	"byline/graph/generated"
 	"byline/graph/globalid"
-	"byline/internal/testmain"
+	"byline/internal/testkit"
 )
 
 func TestPrediction(t *testing.T) {
@@ -244,4 +244,4 @@ func predicted(t testing.TB, schema *ast.Schema, query string, variables map[str
 func userGlobalID(id string) string { return globalid.ID{Kind: globalid.User, Key: id}.String() }
 func postGlobalID(id string) string { return globalid.ID{Kind: globalid.Post, Key: id}.String() }
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -3,7 +3,7 @@ package document
 import (
 	"testing"
 
-	"byline/internal/testmain"
+	"byline/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }

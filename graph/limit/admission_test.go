@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // machine simulates a server with two processors, which execute operations without interruption, in
@@ -254,7 +254,7 @@ func TestAdmission_SlotsAndQueueAreBounded(t *testing.T) {
 		synctest.Wait()
 		a.Release()
 		all.Wait()
-		waittest.Advance(logInterval)
+		testkit.Advance(logInterval)
 		logged, lines := 0, strings.Split(strings.TrimSpace(log.String()), "\n")
 		for _, line := range lines {
 			n := 0
@@ -266,7 +266,7 @@ func TestAdmission_SlotsAndQueueAreBounded(t *testing.T) {
 		if len(lines) != 2 || logged != 2*maxWaiting {
 			t.Errorf("%d refusals in %d log lines, want %d in 2: %s", logged, len(lines), 2*maxWaiting, log.String())
 		}
-		if waittest.Advance(time.Hour); strings.Count(log.String(), "\n") != len(lines) {
+		if testkit.Advance(time.Hour); strings.Count(log.String(), "\n") != len(lines) {
 			t.Errorf("logged without refusals: %s", log.String())
 		}
 	})
@@ -314,7 +314,7 @@ func TestAdmission_OverloadedAfterTenSecondsOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAdmission(Capacity{Executing: 1, Waiting: 1}, slog.New(slog.DiscardHandler))
 		refuse := func(d time.Duration) {
-			for began := time.Now(); time.Since(began) <= d; waittest.Advance(500 * time.Millisecond) {
+			for began := time.Now(); time.Since(began) <= d; testkit.Advance(500 * time.Millisecond) {
 				_ = a.refuse()
 			}
 		}
@@ -326,7 +326,7 @@ func TestAdmission_OverloadedAfterTenSecondsOfRefusals(t *testing.T) {
 		if !a.Overloaded() {
 			t.Error("not overloaded after 11 s of refusals")
 		}
-		waittest.Advance(2 * time.Second)
+		testkit.Advance(2 * time.Second)
 		refuse(time.Second)
 		if a.Overloaded() {
 			t.Error("overloaded 1 s after a pause of 2 s")

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 func TestRate(t *testing.T) {
@@ -26,7 +26,7 @@ func TestRate(t *testing.T) {
 		if wait < 500*time.Millisecond || wait > 502*time.Millisecond {
 			t.Errorf("wait of %s for one more unit, want about 500ms", wait)
 		}
-		waittest.Advance(wait)
+		testkit.Advance(wait)
 		if l.Take("a", 1) != 0 || l.Take("a", 1) == 0 {
 			t.Error("after the returned wait, want exactly one unit")
 		}
@@ -48,7 +48,7 @@ func TestRate_DebtIsRefilledOverTime(t *testing.T) {
 		if wait := l.Take("b", 100); wait != 0 {
 			t.Errorf("another key waits %s, want 0", wait)
 		}
-		waittest.Advance(wait)
+		testkit.Advance(wait)
 		if wait := l.Take("a", 0); wait != 0 {
 			t.Errorf("after the returned wait: wait %s, want 0", wait)
 		}
@@ -84,7 +84,7 @@ func TestRate_RefundAddsUnits(t *testing.T) {
 		if l.Take("a", 60) != 0 || l.Take("a", 1) == 0 {
 			t.Error("a refund of 1000 units did not fill the bucket to 60")
 		}
-		waittest.Advance(30 * time.Second)
+		testkit.Advance(30 * time.Second)
 		if l.Take("a", 30) != 0 || l.Take("a", 1) == 0 {
 			t.Error("half a minute did not add 30 units")
 		}

@@ -10,8 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 
-	"byline/internal/heaptest"
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store/cosmos/itemcache"
 )
 
@@ -19,11 +18,11 @@ var distinctResponses = flag.Int("distinct", 50_000, "number of distinct respons
 
 // Any number of distinct responses takes at most the limit and a tenth of it.
 func TestResponseCache_MemoryIsBounded(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	const limit = 16 << 20
 	for name, body := range map[string]int{"short": 100, "long": 10_000} {
 		t.Run(name, func(t *testing.T) {
-			heaptest.Bounded(t, limit, func() any {
+			testkit.BoundedHeap(t, limit, func() any {
 				a := newResponseCache(nil, limit, nil)
 				for n := range *distinctResponses {
 					r := httptest.NewRequest(http.MethodPost, "/graphql", nil)

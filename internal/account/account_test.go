@@ -8,14 +8,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"byline/internal/secrettest"
-	"byline/internal/testmain"
+	"byline/internal/testkit"
 	"byline/store/cosmos"
 	"byline/store/cosmos/provision"
 	"byline/store/emulator"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // Concurrent requests to an emulator reuse their connections.
 func TestOpen_EmulatorConnectionsReused(t *testing.T) {
@@ -33,8 +32,8 @@ func TestOpen_EmulatorConnectionsReused(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	t.Setenv(KeyVariable, secrettest.Secret(emulator.WellKnownKey))
-	db, err := Flags{CosmosEndpoint: server.URL, CosmosDatabase: "blog"}.Open(t.Context(), secrettest.Logger(), Options{})
+	t.Setenv(KeyVariable, testkit.Secret(emulator.WellKnownKey))
+	db, err := Flags{CosmosEndpoint: server.URL, CosmosDatabase: "blog"}.Open(t.Context(), testkit.Logger(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,21 +10,20 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"byline/internal/pipetest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
 // TestEmulator_GracePeriodEnds: requests that are still active are aborted, which is not an error.
 func TestEmulator_GracePeriodEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
+		engine, err := emulator.Open("", emulator.Options{Logger: testkit.Logger()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer engine.Close()
 		ctx, stop := context.WithCancel(t.Context())
-		listener, served := pipetest.Listen(), make(chan error, 1)
+		listener, served := testkit.ListenPipe(), make(chan error, 1)
 		var log bytes.Buffer
 		go func() {
 			served <- (&Emulator{HTTP: true, Sync: true, Listen: "localhost:0"}).Serve(ctx, engine, listener, slog.New(slog.NewTextHandler(&log, nil)))

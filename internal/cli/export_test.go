@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"byline/internal/account"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 )
 
 // openBlog returns a store in which ada has n posts, and ada's id.
 func openBlog(t *testing.T, n int) (st *store.Store, ada string) {
 	t.Helper()
-	log := secrettest.Logger()
+	log := testkit.Logger()
 	flags := account.Flags{Data: t.TempDir(), CosmosDatabase: "blog"}
 	db, err := flags.Open(t.Context(), log, account.Options{})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"byline/internal/account"
 	"byline/internal/faulttest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -69,7 +69,7 @@ func (o overHTTP) Do(r *http.Request) (*http.Response, error) {
 // faultServer serves an engine in which mary has posts. Requests to it fail through the Transport.
 func faultServer(t *testing.T) (*faulttest.Transport, string) {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
+	engine, err := emulator.Open("", emulator.Options{Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +86,12 @@ func faultServer(t *testing.T) (*faulttest.Transport, string) {
 	}))
 	t.Cleanup(server.Close)
 	flags := account.Flags{CosmosEndpoint: server.URL, CosmosDatabase: "blog"}
-	db, err := flags.Open(t.Context(), secrettest.Logger(), account.Options{})
+	db, err := flags.Open(t.Context(), testkit.Logger(), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	st, err := flags.Store(db, secrettest.Logger(), store.Options{})
+	st, err := flags.Store(db, testkit.Logger(), store.Options{})
 	if err == nil {
 		err = st.Provision(t.Context())
 	}

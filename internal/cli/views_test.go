@@ -7,16 +7,16 @@ import (
 
 	"byline/internal/account"
 	"byline/internal/console"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 )
 
-func TestMain(m *testing.M) { secrettest.Exit(m.Run()) }
+func TestMain(m *testing.M) { testkit.Exit(m.Run()) }
 
 // TestProjections_FeedOfFourPartitions: the projections do not run if --feed-partitions is 1.
 func TestProjections_FeedOfFourPartitions(t *testing.T) {
-	log := secrettest.Logger()
+	log := testkit.Logger()
 	flags := account.Flags{Data: t.TempDir(), CosmosDatabase: "blog", FeedPartitions: 4}
 	db, err := flags.Open(t.Context(), log, account.Options{})
 	if err != nil {

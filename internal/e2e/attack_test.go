@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 // The default limits of one viewer, from docs/limits.md.
@@ -44,8 +44,8 @@ const (
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestAttack -v
 func TestAttack_OneViewer(t *testing.T) {
-	longtest.Heavy(t)
-	if !longtest.Enabled() { // no latency is judged
+	testkit.Heavy(t)
+	if !testkit.Long() { // no latency is judged
 		t.Parallel()
 	}
 	w := newAttackedBlog(t)
@@ -83,7 +83,7 @@ func TestAttack_OneViewer(t *testing.T) {
 			if during.lag > 10*time.Second {
 				t.Errorf("writes of other viewers became visible after %v, want at most 10 s", during.lag)
 			}
-			if longtest.Enabled() && during.p99() > max(2*quiet.p99, noiseP99) {
+			if testkit.Long() && during.p99() > max(2*quiet.p99, noiseP99) {
 				t.Errorf("the p99 of other viewers is %v, and was %v before the attack", during.p99(), quiet.p99)
 			}
 		})
@@ -200,7 +200,7 @@ func (w *attackedBlog) sendOthers(t *testing.T, ctx context.Context) []time.Dura
 // as overloaded.
 func (w *attackedBlog) sendOther(t *testing.T, instance int, token, query string, variables map[string]any) {
 	r, err := w.send(context.WithoutCancel(t.Context()), instance, token, "", query, variables)
-	if err != nil || r.code() != "" && (longtest.Enabled() || r.code() != "UNAVAILABLE") {
+	if err != nil || r.code() != "" && (testkit.Long() || r.code() != "UNAVAILABLE") {
 		t.Errorf("another viewer: %v %v", err, r.Errors)
 	}
 }

@@ -13,8 +13,7 @@ import (
 
 	"byline/graph/globalid"
 	"byline/internal/account"
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -41,10 +40,10 @@ type attackedBlog struct {
 const commentedPost = "post-renamer0"
 
 var (
-	renamersComments  = longtest.Pick(300, 20_000)
+	renamersComments  = testkit.Pick(300, 20_000)
 	commentersSeeded  = maxCommented - 10
-	attackedFor       = longtest.Pick(time.Second, 10*time.Second)
-	openSubscriptions = longtest.Pick(2*1500, 15_000)
+	attackedFor       = testkit.Pick(time.Second, 10*time.Second)
+	openSubscriptions = testkit.Pick(2*1500, 15_000)
 )
 
 func newAttackedBlog(t *testing.T) *attackedBlog {
@@ -92,12 +91,12 @@ func newAttackedBlog(t *testing.T) *attackedBlog {
 func (w *attackedBlog) seed(t *testing.T) {
 	t.Helper()
 	flags := account.Flags{CosmosEndpoint: w.engine, CosmosDatabase: "blog"}
-	db, err := flags.Open(t.Context(), secrettest.Logger(), account.Options{})
+	db, err := flags.Open(t.Context(), testkit.Logger(), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	if w.store, err = flags.Loader(db, secrettest.Logger()); err != nil {
+	if w.store, err = flags.Loader(db, testkit.Logger()); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now().Add(-24 * time.Hour)
@@ -154,7 +153,7 @@ func (w *attackedBlog) send(ctx context.Context, instance int, token, session, q
 // the instance is overloaded.
 func (w *attackedBlog) sendWithRetry(ctx context.Context, token, query string, variables map[string]any) (reply, error) {
 	r, err := w.send(ctx, 0, token, "", query, variables)
-	for began := time.Now(); err == nil && r.code() == "UNAVAILABLE" && !longtest.Enabled() && time.Since(began) < time.Minute; {
+	for began := time.Now(); err == nil && r.code() == "UNAVAILABLE" && !testkit.Long() && time.Since(began) < time.Minute; {
 		<-time.After(100 * time.Millisecond)
 		r, err = w.send(ctx, 0, token, "", query, variables)
 	}

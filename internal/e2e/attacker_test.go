@@ -17,7 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 // attackerProcess is the environment variable that makes this test binary an attacker, which reads an attack
@@ -49,7 +49,7 @@ type attackResult struct {
 func (a attack) start(t *testing.T) (end func() attackResult) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
-	if longtest.Enabled() {
+	if testkit.Long() {
 		c = exec.Command("nice", "-n", "19", os.Args[0])
 	}
 	c.Env = append(os.Environ(), attackerProcess+"=1")

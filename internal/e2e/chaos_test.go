@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 var (
@@ -58,12 +58,12 @@ const (
 )
 
 func runChaos(t *testing.T, kills []victim) {
-	duration := longtest.Pick(2*time.Second, 15*time.Second)
+	duration := testkit.Pick(2*time.Second, 15*time.Second)
 	if *chaosFor > 0 {
 		duration = *chaosFor
 	}
-	every := longtest.Pick(600*time.Millisecond, 4*time.Second) // from one kill to the next
-	within := longtest.Pick(time.Minute, 10*time.Second)
+	every := testkit.Pick(600*time.Millisecond, 4*time.Second) // from one kill to the next
+	within := testkit.Pick(time.Minute, 10*time.Second)
 	seed := *chaosSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -188,7 +188,7 @@ func runChaos(t *testing.T, kills []victim) {
 	checkCounts(writers)
 	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind in %d samples, and verified %v after the load stopped",
 		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond), lag.samples, took.Round(time.Millisecond))
-	if operations < 20 || lag.samples == 0 && longtest.Enabled() { // a short load may end while the engine is down
+	if operations < 20 || lag.samples == 0 && testkit.Long() { // a short load may end while the engine is down
 		t.Error("too few operations, or no sample of the lag")
 	}
 	if t.Failed() {

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -65,7 +65,7 @@ func chargeOf(w http.ResponseWriter) float64 {
 
 // runChargedEngine is the main function of the engine's process.
 func runChargedEngine() error {
-	engine, err := emulator.Open(os.Getenv(chargedEngineData), emulator.Options{NoSync: true, Logger: secrettest.Logger()})
+	engine, err := emulator.Open(os.Getenv(chargedEngineData), emulator.Options{NoSync: true, Logger: testkit.Logger()})
 	if err != nil {
 		return err
 	}

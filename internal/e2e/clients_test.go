@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"byline/internal/enginetest"
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -44,7 +44,7 @@ func TestClients(t *testing.T) {
 // lists have the counts that the client has written, on the instance that wrote and, with the session, on the other.
 func TestClients_Counts(t *testing.T) {
 	folder, node := clientsIn(t)
-	engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
+	engine, err := emulator.Open("", emulator.Options{Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"byline/internal/account"
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 )
 
 func TestServe_InvalidConfiguration(t *testing.T) {
@@ -249,8 +249,8 @@ func TestServe_LogFormat(t *testing.T) {
 func TestServe_UnknownVariable(t *testing.T) {
 	const value, key = "https://private.example", "a key of the sessions, long enough"
 	t.Setenv("BYLINE_CORS_ORIGIN", value)
-	t.Setenv("BYLINE_SESSION_KEY", secrettest.Secret(key))
-	t.Setenv("BYLINE_EMULATOR_KEY", secrettest.Secret("the key of another command"))
+	t.Setenv("BYLINE_SESSION_KEY", testkit.Secret(key))
+	t.Setenv("BYLINE_EMULATOR_KEY", testkit.Secret("the key of another command"))
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	var refused output
 	run(t.Context(), []string{"--listen", ":0"}, io.Discard, &refused, nil)

@@ -18,9 +18,8 @@ import (
 
 	"byline/graph/auth"
 	"byline/graph/globalid"
-	"byline/internal/longtest"
 	"byline/internal/servertest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -28,9 +27,9 @@ import (
 )
 
 var (
-	deletionPosts    = flag.Int("deletion.posts", longtest.Pick(20, 1000), "posts of the user whom TestDeletion deletes")
-	deletionComments = flag.Int("deletion.comments", longtest.Pick(100, 20_000), "comments of that user on posts of others")
-	deletionLikes    = flag.Int("deletion.likes", longtest.Pick(100, 50_000), "likes of that user, each on another post")
+	deletionPosts    = flag.Int("deletion.posts", testkit.Pick(20, 1000), "posts of the user whom TestDeletion deletes")
+	deletionComments = flag.Int("deletion.comments", testkit.Pick(100, 20_000), "comments of that user on posts of others")
+	deletionLikes    = flag.Int("deletion.likes", testkit.Pick(100, 50_000), "likes of that user, each on another post")
 )
 
 // TestDeletion deletes a user by the mutation while others write to the same posts, instances are killed, and the
@@ -73,7 +72,7 @@ func TestDeletion(t *testing.T) {
 	session := d.delete(c.at(0))
 	d.checkCreateRefused(c.at(0), session)
 	d.checkCreateRefused(c.at(1), session)
-	if !longtest.Enabled() {
+	if !testkit.Long() {
 		// The user's items are a day old, so the grace period for requests in flight may be nearly over.
 		d.backdate(began.Add(-58 * time.Second))
 	}
@@ -82,15 +81,15 @@ func TestDeletion(t *testing.T) {
 		c.start(t, i)
 	}
 	random := rand.New(rand.NewPCG(1, 0))
-	kills, every := 0, longtest.Pick(time.Second, 10*time.Second)
+	kills, every := 0, testkit.Pick(time.Second, 10*time.Second)
 	for again := time.Now().Add(every / 2); ; pause(random, 50*time.Millisecond, 100*time.Millisecond) {
 		if d.ended() {
 			break
 		}
-		if time.Since(began) > longtest.Pick(time.Minute, time.Hour) {
+		if time.Since(began) > testkit.Pick(time.Minute, time.Hour) {
 			t.Fatal("the deletion does not end")
 		}
-		if kills < longtest.Pick(2, 10) && time.Now().After(again) {
+		if kills < testkit.Pick(2, 10) && time.Now().After(again) {
 			i := random.IntN(len(c.instances))
 			c.at(i).Kill()
 			c.start(t, i)
@@ -234,7 +233,7 @@ func (d *deletedUser) write(shared []string) {
 // send sends an operation of the user, and retries it while an injected fault makes it fail.
 func (d *deletedUser) send(p *process, session, query string) (out servertest.Response) {
 	d.t.Helper()
-	waittest.Until(d.t, func() (err error) {
+	testkit.Until(d.t, func() (err error) {
 		out, err = p.PostIn(d.t.Context(), session, d.subject, query, map[string]any{"name": d.name})
 		if err == nil && len(out.Errors) > 0 {
 			if code := out.Errors[0].Extensions["code"]; code == "THROTTLED" || code == "UNAVAILABLE" {

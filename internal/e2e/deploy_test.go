@@ -13,15 +13,15 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/longtest"
 	"byline/internal/oidctest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 )
 
 // TestServe_EntraIdentityOnTemplate: the server starts on the containers of the template; if they differ, it names
 // the missing property, as provision --check does.
 func TestServe_EntraIdentityOnTemplate(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	for name, tt := range map[string]struct {
 		change func(*azcosmos.ContainerProperties)
 		want   string // "" if it serves

@@ -15,9 +15,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/emulator"
 )
@@ -36,7 +35,7 @@ esac
 
 // TestDeployDocument_CommandsRun runs the commands of docs/deploy.md, those of a section in one shell.
 func TestDeployDocument_CommandsRun(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("needs curl")
 	}
@@ -99,7 +98,7 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 			}
 			token := ""
 			if a.provider != nil {
-				token = secrettest.Secret(a.provider.Token(t, nil))
+				token = testkit.Secret(a.provider.Token(t, nil))
 			}
 			stubs := filepath.Join(t.TempDir(), "stubs")
 			cmd := exec.Command("sh", "-euc", text)

@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -98,7 +98,7 @@ func TestEmulator_Flags(t *testing.T) {
 // TestEmulator_Key: the emulator does not take the key of an Azure account from COSMOS_KEY.
 func TestEmulator_Key(t *testing.T) {
 	const wellKnown = "the well-known key"
-	other := secrettest.Secret("YW5vdGhlciBrZXkgb2YgYW4gYWNjb3VudA==")
+	other := testkit.Secret("YW5vdGhlciBrZXkgb2YgYW4gYWNjb3VudA==")
 	for name, c := range map[string]struct {
 		environment string
 		args        []string

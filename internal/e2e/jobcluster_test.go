@@ -18,8 +18,7 @@ import (
 	"byline/graph/auth"
 	"byline/graph/globalid"
 	"byline/internal/account"
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -74,7 +73,7 @@ type jobCluster struct {
 
 func newJobCluster(t testing.TB) *jobCluster {
 	t.Helper()
-	engine, err := emulator.Open(t.TempDir(), emulator.Options{NoSync: true, Logger: secrettest.Logger()})
+	engine, err := emulator.Open(t.TempDir(), emulator.Options{NoSync: true, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +148,7 @@ func (c *jobCluster) seed(t testing.TB) {
 	t.Helper()
 	ctx := t.Context()
 	flags := account.Flags{CosmosEndpoint: c.endpoint, CosmosDatabase: "blog"}
-	db, err := flags.Open(ctx, secrettest.Logger(), account.Options{})
+	db, err := flags.Open(ctx, testkit.Logger(), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +158,7 @@ func (c *jobCluster) seed(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	if c.store, err = flags.Loader(db, secrettest.Logger()); err != nil {
+	if c.store, err = flags.Loader(db, testkit.Logger()); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.store.Provision(ctx); err != nil {
@@ -262,7 +261,7 @@ func (c *jobCluster) kill(t *testing.T, ctx context.Context) {
 		case <-ctx.Done():
 			t.Error("the job ended before the last kill")
 			return
-		case <-time.After(longtest.Pick(0, 4*time.Second) + rand.N(longtest.Pick(500*time.Millisecond, 5*time.Second))): // others take over after 5 s
+		case <-time.After(testkit.Pick(0, 4*time.Second) + rand.N(testkit.Pick(500*time.Millisecond, 5*time.Second))): // others take over after 5 s
 		}
 		for i := range c.instances {
 			c.at(i).Kill()

@@ -12,23 +12,23 @@ import (
 
 	"byline/graph/auth"
 	"byline/graph/globalid"
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store/cosmos"
 	"byline/store/stored"
 )
 
 // Sizes of the jobs of TestJobs.
 var (
-	jobPosts    = longtest.Pick(100, 10_000) // which share jobItems comments of the user who is renamed
-	jobItems    = longtest.Pick(2000, 100_000)
-	jobWriters  = longtest.Pick(20, 200)
-	jobKills    = longtest.Pick(1, 10)
-	jobRU       = longtest.Pick("5000", "20000")
-	jobLongest  = longtest.Pick(time.Minute, 10*time.Minute)
+	jobPosts    = testkit.Pick(100, 10_000) // which share jobItems comments of the user who is renamed
+	jobItems    = testkit.Pick(2000, 100_000)
+	jobWriters  = testkit.Pick(20, 200)
+	jobKills    = testkit.Pick(1, 10)
+	jobRU       = testkit.Pick("5000", "20000")
+	jobLongest  = testkit.Pick(time.Minute, 10*time.Minute)
 	jobProbes   = 4 // writers who wait for their summaries
 	jobPostIDs  = []string{"deleted-undisturbed", "deleted-killed"}
-	jobHosts    = 8                                                  // authors of the posts
-	jobInterval = longtest.Pick(300*time.Millisecond, 2*time.Second) // from one write of a writer to the next, half of it at random
+	jobHosts    = 8                                                 // authors of the posts
+	jobInterval = testkit.Pick(300*time.Millisecond, 2*time.Second) // from one write of a writer to the next, half of it at random
 )
 
 // TestJobs renames a user with many comments, and deletes posts with many comments and likes, while other users
@@ -37,7 +37,7 @@ var (
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestJobs -v
 func TestJobs(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	t.Parallel()
 	type step func(*testing.T, *jobCluster)
 	busy := auth.DemoUserID("busy")
@@ -68,7 +68,7 @@ func TestJobs(t *testing.T) {
 		{"post", "deletePost." + jobPostIDs[0], remove(jobPostIDs[0]), remove(jobPostIDs[1]), gone(jobPostIDs[0]), gone(jobPostIDs[1]), "deletePost." + jobPostIDs[1]},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			if !longtest.Enabled() { // the long form measures the lag of other users
+			if !testkit.Long() { // the long form measures the lag of other users
 				t.Parallel()
 			}
 			c := newJobCluster(t)
@@ -86,7 +86,7 @@ func TestJobs(t *testing.T) {
 			if killed > 1.05*undisturbed || killed < .95*undisturbed {
 				t.Errorf("with kills the job took %.0f RU, and %.0f RU without", killed, undisturbed)
 			}
-			if p99 := percentile(lags, 99); longtest.Enabled() && p99 > time.Second {
+			if p99 := percentile(lags, 99); testkit.Long() && p99 > time.Second {
 				t.Errorf("p99 of the lag of others is %v", p99)
 			}
 		})
@@ -96,7 +96,7 @@ func TestJobs(t *testing.T) {
 // TestJobs_Stop sends SIGTERM to the instance that runs a job: it exits within two seconds and releases the job, and
 // the other instance resumes it before the claim would have expired.
 func TestJobs_Stop(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	t.Parallel()
 	const expiry = 5 * time.Second
 	c := newJobCluster(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -22,7 +22,7 @@ const cosmosLatency = 3 * time.Millisecond
 //
 //	go test ./internal/e2e -run '^$' -bench Latency -benchtime 500x
 func BenchmarkLatency(b *testing.B) {
-	engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
+	engine, err := emulator.Open("", emulator.Options{Logger: testkit.Logger()})
 	if err != nil {
 		b.Fatal(err)
 	}

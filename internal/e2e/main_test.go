@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -57,10 +56,10 @@ func TestMain(m *testing.M) {
 		}
 	}
 	// The key of the engines that tests reach over HTTP; a test that needs another key sets it.
-	if err := os.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey)); err != nil {
+	if err := os.Setenv("COSMOS_KEY", testkit.Secret(emulator.WellKnownKey)); err != nil {
 		panic(err)
 	}
-	secrettest.Exit(m.Run())
+	testkit.Exit(m.Run())
 }
 
 // Short names that nearly every test here uses.
@@ -76,5 +75,5 @@ var (
 	startProcess = servertest.StartProcess
 	find         = servertest.Find
 	at           = servertest.At
-	eventually   = waittest.Until
+	eventually   = testkit.Until
 )

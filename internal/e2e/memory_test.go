@@ -22,9 +22,8 @@ import (
 	"github.com/coder/websocket"
 
 	"byline/graph/limit"
-	"byline/internal/longtest"
 	"byline/internal/servertest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 const (
@@ -220,7 +219,7 @@ func (s *smallInstance) slowReaders(t *testing.T, n int, user, query string, var
 
 // TestMemory attacks a small instance with responses that are large, slow, or both.
 func TestMemory(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	s := startSmall(t)
 	t.Run("short requests for long responses", func(t *testing.T) {
 		ids := slices.Repeat([]string{s.emoji}, 100)
@@ -259,7 +258,7 @@ func TestMemory(t *testing.T) {
 			if id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(last["UNAVAILABLE"]); id == nil {
 				t.Errorf("not the id of what was written: %s", last["UNAVAILABLE"])
 			} else {
-				waittest.Until(t, func() error { // the server may still be overloaded
+				testkit.Until(t, func() error { // the server may still be overloaded
 					out, err := s.PostIn(t.Context(), "", "", `query($id: ID!) { node(id: $id) { ... on Like { user { username } } } }`, map[string]any{"id": id[1]})
 					if err == nil && find(out.Data, "node.user.username") != "ada" {
 						err = fmt.Errorf("%v", out)
@@ -279,7 +278,7 @@ func TestMemory(t *testing.T) {
 func (s *smallInstance) dialSocket(t *testing.T) *websocket.Conn {
 	t.Helper()
 	var c *websocket.Conn
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		conn, response, err := websocket.Dial(t.Context(), s.Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
 		if err != nil && (response == nil || response.StatusCode != http.StatusServiceUnavailable) {
 			t.Fatal(err)
@@ -349,8 +348,8 @@ func (s *smallInstance) unfinishedMessages(t *testing.T, n int) {
 		}
 	}
 	most := begun + admitted + 10
-	waittest.For(t, func() bool { return s.descriptors() >= begun+n/2 })
-	waittest.Until(t, func() error {
+	testkit.WaitFor(t, func() bool { return s.descriptors() >= begun+n/2 })
+	testkit.Until(t, func() error {
 		if d, g := s.descriptors(), s.goroutines(); d > most || g > running+4*admitted {
 			return fmt.Errorf("of %d connections %d are open, with %.0f goroutines", n, d-begun, g-running)
 		}

@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 // TestFeedPartitions changes the number of feed partitions between starts: readers see the whole feed
 // from the first request on, and the commands report the pending work.
 func TestFeedPartitions(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	t.Parallel()
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // TestKill kills the server under load repeatedly, and checks that no acknowledged write is lost and that
@@ -44,7 +44,7 @@ func TestKill(t *testing.T) {
 				}
 			})
 		}
-		waittest.For(t, func() bool { // in the middle of the writes that follow
+		testkit.WaitFor(t, func() bool { // in the middle of the writes that follow
 			mu.Lock()
 			defer mu.Unlock()
 			return len(posts)+len(comments) >= 40*(round+1)

@@ -19,10 +19,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/longtest"
 	"byline/internal/oidctest"
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -38,7 +37,7 @@ type entraAccount struct {
 
 func newEntraAccount(t *testing.T) *entraAccount {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{EntraDataPlaneOnly: true, Logger: secrettest.Logger()})
+	engine, err := emulator.Open("", emulator.Options{EntraDataPlaneOnly: true, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +50,7 @@ func newEntraAccount(t *testing.T) *entraAccount {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrettest.Secret(token.Token)
+	testkit.Secret(token.Token)
 	// As Azure Container Apps gives a program the token of its identity.
 	identity := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"access_token": token.Token, "expires_on": fmt.Sprint(token.ExpiresOn.Unix()),
@@ -132,7 +131,7 @@ func (a *entraAccount) serve(args ...string) *process {
 // TestServe_EntraIdentityWithoutContainers: the one-line error names the command that creates the containers; after
 // that the server starts.
 func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	a := newEntraAccount(t)
 	_, line := a.fail("serve", "--listen", "localhost:0")
 	commands := regexp.MustCompile(`"byline ([^"]+)"`).FindAllStringSubmatch(line, -1)

@@ -27,7 +27,7 @@ import (
 
 	"byline/internal/oidctest"
 	"byline/internal/servertest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // proxiesEnv is the environment variable by which .ci/proxies runs TestProxies, which needs nginx and Caddy.
@@ -113,7 +113,7 @@ func newProxied(t *testing.T, file string, start func(dir, config string) *exec.
 	})
 	p.root, p.log = "https://"+address, log
 	p.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		status, body, err := p.post("{__typename}", nil)
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("%d %s: %s", status, body, log)

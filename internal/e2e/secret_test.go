@@ -7,20 +7,20 @@ import (
 	"strings"
 	"testing"
 
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 )
 
 // TestWrongKey_NotPrinted: commands do not print a key that the account rejects.
 func TestWrongKey_NotPrinted(t *testing.T) {
-	emulator := startEmulator(t, "--key", secrettest.Secret("cmlnaHQga2V5IG9mIHRoZSBhY2NvdW50"))
-	t.Setenv("COSMOS_KEY", secrettest.Secret("d3Jvbmcga2V5IG9mIHRoZSBhY2NvdW50"))
+	emulator := startEmulator(t, "--key", testkit.Secret("cmlnaHQga2V5IG9mIHRoZSBhY2NvdW50"))
+	t.Setenv("COSMOS_KEY", testkit.Secret("d3Jvbmcga2V5IG9mIHRoZSBhY2NvdW50"))
 	for _, args := range [][]string{{"--listen", "localhost:0"}, {"views", "status"}} {
 		var out, log output
 		if status := run(t.Context(), append(args, emulator...), &out, &log, nil); status != 1 || !strings.Contains(log.String(), "is the key right?") {
 			t.Errorf("status %d: %s", status, log.String())
 		}
-		if found := secrettest.Find([]byte(out.String() + log.String())); found != "" {
+		if found := testkit.FindSecret([]byte(out.String() + log.String())); found != "" {
 			t.Errorf("prints the secret %s", found)
 		}
 	}

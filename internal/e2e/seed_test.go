@@ -11,15 +11,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 )
 
 // TestSeed_ResumesAfterKill kills a seed, runs it again, and compares the data with those of an uninterrupted seed,
 // and the projections with their sources.
 func TestSeed_ResumesAfterKill(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	t.Parallel()
 	whole, killed := t.TempDir(), t.TempDir()
 	args := func(data string) []string {
@@ -90,7 +89,7 @@ func TestSeed_AccountElsewhere(t *testing.T) {
 	}))
 	defer account.Close()
 	t.Setenv("COSMOS_ENDPOINT", strings.Replace(account.URL, "127.0.0.1", "0.0.0.0", 1)) // which reaches it, too
-	t.Setenv("COSMOS_KEY", secrettest.Secret("a2V5IG9mIGEgdGVzdA=="))
+	t.Setenv("COSMOS_KEY", testkit.Secret("a2V5IG9mIGEgdGVzdA=="))
 	var log output
 	if status := run(t.Context(), []string{"seed", "--users", "1"}, &log, &log, nil); status != 1 || requests.Load() != 0 || !strings.Contains(log.String(), "--yes") {
 		t.Errorf("without --yes: status %d, %d requests: %s", status, requests.Load(), &log)

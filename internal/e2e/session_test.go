@@ -14,7 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 )
 
 // TestSessions: a client reads its own writes on the same instance and, with the session of the response, on another
@@ -92,7 +92,7 @@ func TestSessions_Key(t *testing.T) {
 	cosmos := startEmulator(t, "--replica-lag", "1h")
 	startWith := func(key string) *instance {
 		t.Helper()
-		t.Setenv("BYLINE_SESSION_KEY", secrettest.Secret(key))
+		t.Setenv("BYLINE_SESSION_KEY", testkit.Secret(key))
 		return start(t, cosmos...)
 	}
 	one := startWith("0123456789abcdef0123456789abcdef")
@@ -102,7 +102,7 @@ func TestSessions_Key(t *testing.T) {
 			t.Errorf("%s, want %s", got.body, want)
 		}
 	}
-	t.Setenv("BYLINE_SESSION_KEY", secrettest.Secret("0123456789abcdef0123456789abcde"))
+	t.Setenv("BYLINE_SESSION_KEY", testkit.Secret("0123456789abcdef0123456789abcde"))
 	var log output
 	if status := run(t.Context(), append([]string{"--listen", "localhost:0"}, cosmos...), io.Discard, &log, nil); status != 1 || !strings.Contains(log.String(), "BYLINE_SESSION_KEY has less than 32 characters") {
 		t.Errorf("status %d: %s", status, log.String())

@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 )
 
 // identityProvider publishes one key at a time.
@@ -71,7 +71,7 @@ func (p *identityProvider) token(t testing.TB, subject string, roles ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return secrettest.Secret(token)
+	return testkit.Secret(token)
 }
 
 // withToken sends an operation with a bearer token, and returns the data and the code of the error.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/emulator"
 )
@@ -68,7 +68,7 @@ func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 	work := func() { // waits for writes to the versions that serve now
 		t.Helper()
 		until := done.Load() + 100
-		waittest.For(t, func() bool { return done.Load() >= until || t.Failed() })
+		testkit.WaitFor(t, func() bool { return done.Load() >= until || t.Failed() })
 	}
 	work()
 	c.addIndexes(t)

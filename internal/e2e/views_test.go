@@ -23,7 +23,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/account"
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/emulator"
 	"byline/store/jobs"
@@ -31,7 +31,7 @@ import (
 )
 
 func TestViews(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	t.Parallel()
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")

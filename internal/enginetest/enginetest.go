@@ -6,7 +6,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 )
@@ -15,7 +15,7 @@ import (
 // engine's logger.
 func Open(t testing.TB, engine emulator.Options, o cosmos.Options) *cosmos.Account {
 	t.Helper()
-	engine.Logger = secrettest.Logger()
+	engine.Logger = testkit.Logger()
 	e, err := emulator.Open("", engine)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func Open(t testing.TB, engine emulator.Options, o cosmos.Options) *cosmos.Accou
 // one, the transport. Responses are Undated.
 func Account(t testing.TB, engine *emulator.Engine, o cosmos.Options) *cosmos.Account {
 	t.Helper()
-	o.Endpoint, o.Key = engine.Endpoint(), secrettest.Secret(emulator.WellKnownKey)
+	o.Endpoint, o.Key = engine.Endpoint(), testkit.Secret(emulator.WellKnownKey)
 	if o.Transport == nil {
 		o.Transport = engine
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 )
 
 // Provider is an OpenID Connect provider with one key, which it can rotate. While Down is
@@ -119,5 +119,5 @@ func (p *Provider) Signed(t testing.TB, alg jose.SignatureAlgorithm, key any, he
 	if err != nil {
 		t.Fatal(err)
 	}
-	return secrettest.Secret(token)
+	return testkit.Secret(token)
 }

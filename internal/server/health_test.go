@@ -25,8 +25,7 @@ import (
 	"byline/graph/auth"
 	"byline/internal/account"
 	"byline/internal/enginetest"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -101,7 +100,7 @@ func newProbed(t *testing.T) probed {
 	t.Cleanup(func() { engine.Close() })
 	wire := &interceptor{Transporter: engine}
 	account := enginetest.Account(t, engine, cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
-	blog, err := store.New(account, store.Options{Logger: secrettest.Logger(), PollInterval: time.Second})
+	blog, err := store.New(account, store.Options{Logger: testkit.Logger(), PollInterval: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +108,7 @@ func newProbed(t *testing.T) probed {
 }
 
 func (p probed) health() *health {
-	return newHealth(p.Store, true, prometheus.NewRegistry(), secrettest.Logger())
+	return newHealth(p.Store, true, prometheus.NewRegistry(), testkit.Logger())
 }
 
 // run runs the projections until the test ends.
@@ -119,7 +118,7 @@ func (p probed) run(t *testing.T) {
 	go func() { done <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := waittest.Receive(t, done); err != nil {
+		if err := testkit.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})
@@ -141,7 +140,7 @@ func TestReadiness(t *testing.T) {
 		expectFailing(map[string]string{})
 
 		h := p.health()
-		demo := &demoBlog{blog: p.Store, log: secrettest.Logger()}
+		demo := &demoBlog{blog: p.Store, log: testkit.Logger()}
 		h.add(demo.check)
 		if got, want := probeReady(t, h).failing(), map[string]string{"demo": "loading the demo blog"}; !cmp.Equal(got, want) {
 			t.Error(cmp.Diff(want, got))
@@ -164,7 +163,7 @@ func TestReadiness(t *testing.T) {
 		before := p.wire.n.Load()
 		for range 1000 {
 			probeReady(t, h)
-			waittest.Advance(time.Millisecond)
+			testkit.Advance(time.Millisecond)
 		}
 		if sent := p.wire.n.Load() - before; sent > 2 {
 			t.Errorf("1000 probes in a second made %d requests", sent)
@@ -208,12 +207,12 @@ func TestReadiness_NoSourceOfTokens(t *testing.T) {
 	t.Setenv("COSMOS_KEY", "")
 	t.Setenv("AZURE_TOKEN_CREDENTIALS", "WorkloadIdentityCredential")
 	flags := account.Flags{CosmosEndpoint: "https://localhost:1", CosmosDatabase: "blog"}
-	a, err := flags.Open(t.Context(), secrettest.Logger(), account.Options{})
+	a, err := flags.Open(t.Context(), testkit.Logger(), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	s, err := flags.Store(a, secrettest.Logger(), store.Options{})
+	s, err := flags.Store(a, testkit.Logger(), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,14 +280,14 @@ func TestReadiness_ChangesAreLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		h := newHealth(p.Store, true, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(io.MultiWriter(&log, secrettest.Writer), nil)))
+		h := newHealth(p.Store, true, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(io.MultiWriter(&log, testkit.LogWriter), nil)))
 		demo := check{Name: "demo", Detail: "loading the demo blog"}
 		h.add(func() check { return demo })
 		probe := func(want ...string) {
 			t.Helper()
 			for range 3 {
 				probeReady(t, h)
-				waittest.Advance(checkTTL)
+				testkit.Advance(checkTTL)
 			}
 			lines := slices.Collect(strings.Lines(log.String()))
 			log.Reset()
@@ -355,7 +354,7 @@ func TestReadiness_SharedFaults(t *testing.T) {
 				_, _ = p.CreatePost(t.Context(), store.NewPost{AuthorID: author.UserID, Title: "t", Content: "c"}) // its summary may be refused
 				p.run(t)
 				before := p.wire.n.Load()
-				waittest.Advance(stalled)
+				testkit.Advance(stalled)
 				if p.wire.n.Load() == before {
 					t.Fatal("the projections do not run")
 				}

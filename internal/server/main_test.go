@@ -3,11 +3,11 @@ package server
 import (
 	"testing"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
 func TestMain(m *testing.M) {
-	secrettest.Secret(emulator.WellKnownKey)
-	secrettest.Exit(m.Run())
+	testkit.Secret(emulator.WellKnownKey)
+	testkit.Exit(m.Run())
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"byline/internal/account"
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 )
 
 // TestSessionKey_Missing: an instance whose sessions other instances do not accept logs a warning at the start.
@@ -28,7 +28,7 @@ func TestSessionKey_Missing(t *testing.T) {
 			t.Setenv("BYLINE_SESSION_KEY", tt.sessionKey)
 			var log bytes.Buffer
 			g := &gateway{Config: Config{listenFlags: listenFlags{Listen: "localhost:0"}, Flags: account.Flags{CosmosEndpoint: tt.endpoint, CosmosDatabase: "blog", Data: t.TempDir()}},
-				log: slog.New(slog.NewTextHandler(io.MultiWriter(&log, secrettest.Writer), nil))}
+				log: slog.New(slog.NewTextHandler(io.MultiWriter(&log, testkit.LogWriter), nil))}
 			if err := g.openBlog(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -21,9 +21,7 @@ import (
 
 	"byline/internal/account"
 	"byline/internal/enginetest"
-	"byline/internal/pipetest"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -32,16 +30,16 @@ import (
 // served is a gateway that serves in memory, in a synctest bubble.
 type served struct {
 	t    testing.TB
-	l    *pipetest.Listener
+	l    *testkit.PipeListener
 	log  bytes.Buffer // to be read when stop has returned
 	stop func() error // ends the context of serve, and returns its error
 }
 
 func serveInBubble(t testing.TB) *served {
 	t.Helper()
-	s := &served{t: t, l: pipetest.Listen()}
+	s := &served{t: t, l: testkit.ListenPipe()}
 	metrics := prometheus.NewRegistry()
-	g := &gateway{listener: s.l, log: slog.New(slog.NewTextHandler(io.MultiWriter(&s.log, secrettest.Writer), nil))}
+	g := &gateway{listener: s.l, log: slog.New(slog.NewTextHandler(io.MultiWriter(&s.log, testkit.LogWriter), nil))}
 	g.Listen, g.MaxConnections, g.RUPerRequest = "localhost:0", 1000, 400
 	g.account = &account.Account{Account: enginetest.Open(t, emulator.Options{}, cosmos.Options{Metrics: metrics}), Metrics: metrics}
 	var err error
@@ -238,7 +236,7 @@ func TestSlowClients(t *testing.T) {
 		}
 
 		unread := s.dial(long)
-		waittest.Advance(writeTimeout) // without reading
+		testkit.Advance(writeTimeout) // without reading
 		s.checkServing()
 		if got := len(readUntilClosed(t, unread)); got > 20_000_000 {
 			t.Errorf("%d bytes of a response of 24 MB", got)

@@ -17,8 +17,7 @@ import (
 	"testing"
 
 	"byline/internal/cli"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // Path returns the path of a file of the repository, whose name is relative to its root.
@@ -87,7 +86,7 @@ func Start(t testing.TB, args ...string) *Instance {
 // WaitReady waits until /readyz responds 200, and so until the demo blog is complete.
 func (i *Instance) WaitReady() {
 	i.T.Helper()
-	waittest.Until(i.T, func() error {
+	testkit.Until(i.T, func() error {
 		r, err := http.Get(i.Root + "/readyz")
 		if err != nil {
 			return err
@@ -210,7 +209,7 @@ type Output struct {
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	secrettest.Look(p)
+	testkit.LookForSecrets(p)
 	return o.b.Write(p)
 }
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 )
 
 // ProgramEnv is an entry of an environment, name=value, that makes a test binary byline.
@@ -54,7 +54,7 @@ func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	}
 	t.Cleanup(p.Kill)
 	address := regexp.MustCompile(`\blistening\b.*\baddress(?:=|":")([^\s"]+)`)
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		m := address.FindStringSubmatch(p.Log.String())
 		if m == nil {
 			return fmt.Errorf("not listening: %s", p.Log)

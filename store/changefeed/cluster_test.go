@@ -15,7 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -203,7 +203,7 @@ func TestPausedOwner_WritesRefused(t *testing.T) {
 			ended <- context.Cause(ctx)
 			return nil // ignores the cancellation: only the refused checkpoint stops it
 		}), clusterExpiry)
-		waittest.Receive(t, begun)
+		testkit.Receive(t, begun)
 		resume := make(chan struct{})
 		paused.intercept(func(r *http.Request) *http.Response {
 			select {
@@ -217,7 +217,7 @@ func TestPausedOwner_WritesRefused(t *testing.T) {
 		w.wait(func() bool { return w.leaseItems()[0].Continuation != "" })
 		before := w.leaseItems()[0]
 		close(resume)
-		if cause := waittest.Receive(t, ended); !errors.Is(cause, changefeed.ErrLeaseLost) {
+		if cause := testkit.Receive(t, ended); !errors.Is(cause, changefeed.ErrLeaseLost) {
 			t.Errorf("the handler's context ended with %v, want %v", cause, changefeed.ErrLeaseLost)
 		}
 		pass(clusterExpiry)
@@ -265,7 +265,7 @@ func TestStolenLease_CancelsHandler(t *testing.T) {
 			ended <- context.Cause(ctx)
 			return nil
 		}, clusterExpiry)
-		waittest.Receive(t, begun)
+		testkit.Receive(t, begun)
 		r, err := w.leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, nil)
 		if err != nil {
 			t.Fatal(err)

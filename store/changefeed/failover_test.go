@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
@@ -164,7 +164,7 @@ func TestFailover_LaggingReplica(t *testing.T) {
 // TestFailover_Engine uses a failover of the engine, which loses writes. The leases are in another account,
 // which loses none.
 func TestFailover_Engine(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it fails over")
 		w := newWorldWith(t, emulator.Options{Regions: []string{"West US", "East US"}})

@@ -15,15 +15,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/testmain"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // world is a source container and a leases container of one test.
 type world struct {
@@ -235,7 +234,7 @@ func (w *world) start(p *changefeed.Processor) (stop func()) {
 	go func() { done <- p.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := waittest.Receive(w.t, done); err != nil {
+		if err := testkit.Receive(w.t, done); err != nil {
 			w.t.Error(err)
 		}
 	})
@@ -396,7 +395,7 @@ func TestRelease_SavesPosition(t *testing.T) {
 			}
 			return w.handle(ctx, items)
 		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, Expiry: time.Hour, Clock: func() time.Time { return began }}) // so that no time passes between two checkpoints
-		waittest.Receive(t, third)
+		testkit.Receive(t, third)
 		stop()
 		w.run("one", w.handle, 0)
 		w.waitFor("a b c d e f")
@@ -458,7 +457,7 @@ func TestLease_RenewedDuringHandler(t *testing.T) {
 				return ctx.Err()
 			}
 		}, expiry)
-		waittest.Receive(t, begun)
+		testkit.Receive(t, begun)
 		w.run("two", func(context.Context, [][]byte) error {
 			t.Error("the second owner took the lease")
 			return nil

@@ -15,7 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -283,7 +283,7 @@ func TestReset_CancelsHandler(t *testing.T) {
 			}
 			return h.handle(ctx, items)
 		}, clusterExpiry)
-		waittest.Receive(t, begun)
+		testkit.Receive(t, begun)
 		w.reset()
 		select {
 		case <-ended:

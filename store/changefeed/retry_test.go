@@ -11,7 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -48,7 +48,7 @@ func TestThrottling_RetryAfter(t *testing.T) {
 		go func() { done <- p.Run(ctx) }()
 		w.waitFor("a b")
 		cancel()
-		if err := waittest.Receive(t, done); err != nil {
+		if err := testkit.Receive(t, done); err != nil {
 			t.Fatal(err)
 		}
 		if failures != 10 {

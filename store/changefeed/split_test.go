@@ -13,8 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -65,7 +64,7 @@ func (w *world) lateProcess(wire func(*http.Request) *http.Response, handle chan
 		return nil
 	})
 	w.runOn(late, "late", handle, clusterExpiry)
-	waittest.Receive(w.t, creates)
+	testkit.Receive(w.t, creates)
 	return func() { close(resumed) }
 }
 
@@ -310,7 +309,7 @@ func TestMerge_LiveLease(t *testing.T) {
 
 // 16 ranges, as a container with more than 80,000 RU/s has.
 func TestManyRanges(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -34,7 +34,7 @@ func (w *world) tailWith(source changefeed.Container, handle changefeed.Handler,
 	go func() { done <- tail.Run(ctx) }()
 	w.t.Cleanup(func() {
 		cancel()
-		if err := waittest.Receive(w.t, done); err != nil {
+		if err := testkit.Receive(w.t, done); err != nil {
 			w.t.Error(err)
 		}
 	})
@@ -222,7 +222,7 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 			}})
 		w.write(before...)
 		close(read)
-		waittest.Receive(t, handling)
+		testkit.Receive(t, handling)
 		w.split()
 		w.write(after...)
 		mu.Lock()
@@ -257,7 +257,7 @@ func TestTail_SplitBesideWaitingRange(t *testing.T) {
 		}}
 		w.tailWith(source, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond})
 		busy.Store(true)
-		waittest.Receive(t, waits)
+		testkit.Receive(t, waits)
 		if err := w.account.Engine.Split(w.account.Database, "source", "1"); err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +339,7 @@ func TestTail_StartFails(t *testing.T) {
 		go func() { done <- tail.Run(ctx) }()
 		w.wait(func() bool { return reads.Load() > before+10 })
 		cancel()
-		if err := waittest.Receive(t, done); err != nil {
+		if err := testkit.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 		select {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -66,7 +66,7 @@ func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 				taken <- time.Now()
 				return w.handle(ctx, items)
 			}), expiry)
-			took := waittest.Receive(t, taken)
+			took := testkit.Receive(t, taken)
 			var stopped time.Time
 			select {
 			case stopped = <-ended:

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
@@ -37,7 +37,7 @@ func TestQueryPage_Continues(t *testing.T) {
 			}
 		}
 		other := open()
-		waittest.For(t, func() bool { // replicas of an account may lag
+		testkit.WaitFor(t, func() bool { // replicas of an account may lag
 			visible := 0
 			for page, err := range other.Query(t.Context(), Query{Text: "SELECT VALUE c.id FROM c", AllPartitions: true}) {
 				if err != nil {

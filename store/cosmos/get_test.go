@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/cosmos/itemcache"
 	"byline/store/emulator"
@@ -79,7 +79,7 @@ func TestCache_ChangeBeforeTail(t *testing.T) {
 		defer wg.Wait()
 		defer stop()
 		wg.Go(func() { _ = tail.Run(ctx) })
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if got := read(); got != "new" {
 				return fmt.Errorf("%q is read", got)
 			}

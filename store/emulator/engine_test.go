@@ -22,9 +22,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
-	"byline/internal/testmain"
+	"byline/internal/testkit"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/storage"
 )
@@ -37,11 +35,11 @@ func TestMain(m *testing.M) {
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
 	if !set {
-		if err := flag.Set("rapid.checks", longtest.Pick("30", "300")); err != nil {
+		if err := flag.Set("rapid.checks", testkit.Pick("30", "300")); err != nil {
 			panic(err)
 		}
 	}
-	testmain.Run(m)
+	testkit.Main(m)
 }
 
 // newEngine opens an engine in memory for one test.
@@ -54,7 +52,7 @@ func newEngine(t testing.TB, o Options) *Engine {
 func newEngineOn(t testing.TB, memory vfs.FS, o Options) *Engine {
 	t.Helper()
 	if o.Logger == nil {
-		o.Logger = secrettest.Logger()
+		o.Logger = testkit.Logger()
 	}
 	e, err := open("", memory, o)
 	if err != nil {
@@ -71,7 +69,7 @@ func newEngineOn(t testing.TB, memory vfs.FS, o Options) *Engine {
 // newClient returns an azcosmos client of an engine.
 func newClient(t testing.TB, e *Engine) *azcosmos.Client {
 	t.Helper()
-	cred, err := azcosmos.NewKeyCredential(secrettest.Secret(WellKnownKey))
+	cred, err := azcosmos.NewKeyCredential(testkit.Secret(WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +483,7 @@ func TestServeHTTP(t *testing.T) {
 	server := httptest.NewServer(e)
 	defer server.Close()
 	defer server.Client().CloseIdleConnections()
-	cred, err := azcosmos.NewKeyCredential(secrettest.Secret(WellKnownKey))
+	cred, err := azcosmos.NewKeyCredential(testkit.Secret(WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}

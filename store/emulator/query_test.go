@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store/emulator/internal/layout"
 )
 
@@ -138,7 +138,7 @@ func TestKeysetPaging(t *testing.T) {
 // TestPages_AnySize: the rows do not depend on the page size, which determines how many items are
 // looked up at a time.
 func TestPages_AnySize(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	t.Parallel()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	const count = 300
@@ -181,7 +181,7 @@ func TestPages_AnySize(t *testing.T) {
 
 // TestLookAhead_MemoryIsBounded: lookups take bounded memory, however long the keys of the index.
 func TestLookAhead_MemoryIsBounded(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
 		IncludedPaths:    []azcosmos.IncludedPath{{Path: "/*"}},

@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/emulator/internal/apierror"
 )
 
@@ -105,7 +105,7 @@ func TestRegions_Names(t *testing.T) {
 // regionalContainer returns the container c of an engine for a client that prefers regions.
 func regionalContainer(t *testing.T, e *Engine, preferred ...string) *azcosmos.ContainerClient {
 	t.Helper()
-	cred, err := azcosmos.NewKeyCredential(secrettest.Secret(WellKnownKey))
+	cred, err := azcosmos.NewKeyCredential(testkit.Secret(WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 	"byline/store/emulator/internal/layout"
 )
 
@@ -119,7 +119,7 @@ func TestUniqueKeys_ExpiredOwner(t *testing.T) {
 
 // TestPurge_LargeItems: expired items with many index entries are removed in several transactions.
 func TestPurge_LargeItems(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	t.Parallel()
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})

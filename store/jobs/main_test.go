@@ -10,16 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/secrettest"
-	"byline/internal/testmain"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/cosmos"
 	"byline/store/cosmos/provision"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 const container = "leases"
 
@@ -143,7 +141,7 @@ func (w *world) start(owner string, walk Work, change func(*process, *Options)) 
 		}
 		return resp, err
 	}))
-	o := Options{Owner: owner, Kinds: map[string]Work{"walk": walk}, Clock: w.now, Logger: secrettest.Logger()}
+	o := Options{Owner: owner, Kinds: map[string]Work{"walk": walk}, Clock: w.now, Logger: testkit.Logger()}
 	if change != nil {
 		change(p, &o)
 	}
@@ -157,7 +155,7 @@ func (w *world) start(owner string, walk Work, change func(*process, *Options)) 
 	p.ended = func() bool { return ctx.Err() != nil }
 	p.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := waittest.Receive(w.t, done); err != nil {
+		if err := testkit.Receive(w.t, done); err != nil {
 			w.t.Error(err)
 		}
 	})

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/internal/cosmostest"
 )
 
@@ -203,7 +202,7 @@ func (m *model) start(owner string) *modelProcess {
 // goes back; a claim is not taken from an owner that renews it; no job is lost or runs after it has ended.
 func TestRunner_Model(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it runs on the fake clock")
-	for range longtest.Pick(15, 500) {
+	for range testkit.Pick(15, 500) {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) { runModel(t, newModel(t, seed)) })
@@ -260,7 +259,7 @@ func runModel(t *testing.T, m *model) {
 			processes[i] = m.start("the last")
 		}
 	}
-	waittest.Advance(5 * time.Minute)
+	testkit.Advance(5 * time.Minute)
 	if err := m.w.ended(); err != nil {
 		t.Error(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
 )
@@ -63,7 +63,7 @@ func until(t *testing.T, limit time.Duration, condition func() bool) time.Durati
 		if time.Since(began) > limit {
 			t.Fatalf("the condition does not hold after %v", limit)
 		}
-		waittest.Advance(10 * time.Millisecond)
+		testkit.Advance(10 * time.Millisecond)
 	}
 	return time.Since(began)
 }
@@ -83,7 +83,7 @@ func TestRunner_RunsEachUnitOnce(t *testing.T) {
 			}
 		}
 		p := w.start("a", s.work, func(_ *process, o *Options) { o.Metrics = metrics })
-		waittest.Advance(time.Second)
+		testkit.Advance(time.Second)
 		if err := p.Enqueue(t.Context(), "walk", "x", 7); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestRunner_RunsEachUnitOnce(t *testing.T) {
 		if diff := cmp.Diff([]string{" of 7 by ", " of 7 by a", "4 of 7 by a", "8 of 7 by a", "ended"}, saved); diff != "" {
 			t.Error(diff)
 		}
-		waittest.Until(t, func() error { // the runner updates its metrics after the delete of the job
+		testkit.Until(t, func() error { // the runner updates its metrics after the delete of the job
 			return testutil.GatherAndCompare(metrics, strings.NewReader(`
 # HELP byline_job_items_total Items that jobs of this instance have done.
 # TYPE byline_job_items_total counter
@@ -124,10 +124,10 @@ func TestRunner_StopReleasesJob(t *testing.T) {
 		if err := a.Enqueue(t.Context(), "walk", "x", 1); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(1500 * time.Millisecond)
+		testkit.Advance(1500 * time.Millisecond)
 		other := &steps{units: 30}
 		w.start("c", other.work, nil)
-		waittest.Advance(2 * time.Second)
+		testkit.Advance(2 * time.Second)
 		if n := len(other.all()); n > 0 {
 			t.Fatalf("two instances work on one job: %d units", n)
 		}
@@ -210,9 +210,9 @@ func TestRunner_TakeoverAfterExpiry(t *testing.T) {
 		if err := a.Enqueue(t.Context(), "walk", "x", 1); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(time.Second)
+		testkit.Advance(time.Second)
 		w.start("b", other.work, nil)
-		waittest.Advance(3 * time.Second)
+		testkit.Advance(3 * time.Second)
 		killed.Store(true)
 		a.stop()
 		at := w.read("walk.x").Position
@@ -269,7 +269,7 @@ func TestRunner_Fairness(t *testing.T) {
 		if err := w.leases.Create(t.Context(), "small.y", []byte(`{"id":"small.y","kind":"small","subject":"y","generation":"many"}`)); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(30 * time.Second)
+		testkit.Advance(30 * time.Second)
 		if n := failures.Load(); n < 8*3 || n > 8*6 {
 			t.Errorf("%d attempts of 8 failing jobs, want 24 to 48", n)
 		}
@@ -327,11 +327,11 @@ func TestRunner_EnqueuedAgain(t *testing.T) {
 				if err := p.Enqueue(t.Context(), "walk", "x", 5); err != nil {
 					t.Fatal(err)
 				}
-				waittest.Advance(5 * time.Second)
+				testkit.Advance(5 * time.Second)
 				if err := p.Enqueue(t.Context(), "walk", "x", tt.generation); err != nil {
 					t.Fatal(err)
 				}
-				waittest.Advance(time.Second)
+				testkit.Advance(time.Second)
 				if diff := cmp.Diff(append([]string{"x:1", "x:2"}, tt.want...), s.all()); diff != "" {
 					t.Error(diff)
 				}
@@ -358,7 +358,7 @@ func TestRunner_WaitAcrossRestarts(t *testing.T) {
 		}
 		for i := range 8 {
 			p := w.start(fmt.Sprint("process-", i), work, nil)
-			waittest.Advance(4 * time.Second)
+			testkit.Advance(4 * time.Second)
 			p.stop()
 		}
 		if err := w.ended(); err != nil {
@@ -385,7 +385,7 @@ func TestRunner_LostDeleteResponse(t *testing.T) {
 		if err := p.Enqueue(t.Context(), "walk", "x", 1); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(10 * time.Second)
+		testkit.Advance(10 * time.Second)
 		p.stop()
 		if n := strings.Count(log.String(), "job done"); n != 1 || lost.Load() < 2 {
 			t.Errorf("%d deletes, want at least 2; the log has %d \"job done\", want 1: %s", lost.Load(), n, &log)
@@ -454,7 +454,7 @@ func TestRunner_RecordsCharge(t *testing.T) {
 		if err := a.Enqueue(ctx, "walk", "x", 1); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(1300 * time.Millisecond)
+		testkit.Advance(1300 * time.Millisecond)
 		a.stop()
 		before := *w.read("walk.x")
 		if before.Items != 4 || before.RequestCharge < 4+10 {

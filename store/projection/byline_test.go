@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -86,13 +86,13 @@ func TestByline_ReachesEveryCopy(t *testing.T) {
 			w.Corrupt("users", b.UserID, b.UserID, "/"+p.InUser(), p.Value)
 		}
 		w.Corrupt("users", b.UserID, b.UserID, "/revision", 2)
-		waittest.Until(t, func() error { return w.bylineMatches(b) })
+		testkit.Until(t, func() error { return w.bylineMatches(b) })
 		removed := store.Optional{Set: true}
 		if _, err := w.UpdateUser(t.Context(), b.UserID, store.UserEdit{Username: new("ada"), DisplayName: removed, AvatarURL: removed}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.bylineMatches(x.author.Byline) })
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error { return w.bylineMatches(x.author.Byline) })
+		testkit.Until(t, func() error {
 			if found := w.verified(); found != nil {
 				return fmt.Errorf("verify finds %v", found)
 			}
@@ -122,7 +122,7 @@ func TestByline_KilledTenTimes(t *testing.T) {
 				return nil
 			})
 			stop := w.Start()
-			waittest.Until(t, func() error {
+			testkit.Until(t, func() error {
 				if patches.Load() <= 2 {
 					return errors.New("the job has not begun")
 				}
@@ -135,9 +135,9 @@ func TestByline_KilledTenTimes(t *testing.T) {
 		}
 		w.Wire.Intercept(nil)
 		defer w.Start()()
-		waittest.Until(t, func() error { return w.bylineMatches(to) })
+		testkit.Until(t, func() error { return w.bylineMatches(to) })
 		w.Clock.Millis.Add(5_000) // the second pass
-		waittest.Until(t, w.jobsLeft)
+		testkit.Until(t, w.jobsLeft)
 		if found := w.verified(); found != nil {
 			t.Errorf("verify finds %v", found)
 		}
@@ -168,7 +168,7 @@ func TestByline_JobForChangesOfIt(t *testing.T) {
 		})
 		change(bio("first"))
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		if n := enqueued.Load(); n != 0 {
 			t.Errorf("%d jobs for a biography", n)
 		}
@@ -178,12 +178,12 @@ func TestByline_JobForChangesOfIt(t *testing.T) {
 		defer w.Start()()
 		to := x.author.Byline
 		to.Username = "Countess"
-		waittest.Until(t, func() error { return w.bylineMatches(to) })
+		testkit.Until(t, func() error { return w.bylineMatches(to) })
 		w.Clock.Millis.Add(5_000) // the second pass
-		waittest.Until(t, w.jobsLeft)
+		testkit.Until(t, w.jobsLeft)
 		had := enqueued.Load()
 		change(bio("third"))
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		if n := enqueued.Load(); had == 0 || n != had {
 			t.Errorf("%d jobs for a username, %d more for a biography", had, n-had)
 		}

@@ -13,8 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -120,7 +119,7 @@ func (w *world) pass(d time.Duration) {
 	}
 	for ; d > 0; d -= 500 * time.Millisecond { // in steps, as waiting jobs depend on both clocks
 		some := min(d, 500*time.Millisecond)
-		waittest.Advance(some)
+		testkit.Advance(some)
 		w.Clock.Millis.Add(some.Milliseconds())
 	}
 }
@@ -159,7 +158,7 @@ func (w *world) wantNothingOf(texts ...string) {
 // wantDeleted checks that no item of a user is left, and that all others are correct.
 func (w *world) wantDeleted(d *deletee) {
 	w.T.Helper()
-	waittest.Until(w.T, w.CaughtUp)
+	testkit.Until(w.T, w.CaughtUp)
 	for w.jobsLeft() != nil { // of the renames
 		w.pass(time.Second)
 	}
@@ -182,7 +181,7 @@ func TestDeleteUser_DeletesAllItems(t *testing.T) {
 				w := newWorldWith(t, store.Options{FeedPartitions: partitions, PollInterval: 10 * time.Millisecond})
 				d := w.addDeletee(120)
 				stop := w.Start()
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				w.markDeleted(d.User)
 				w.pass(70 * time.Second)
 				w.wantDeleted(d)
@@ -230,7 +229,7 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 		}
 		w.Start()
 		other.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		w.pass(10 * time.Second) // for the jobs of the renames
 		wire.Intercept(func(r *http.Request) error {
 			if r.Header.Get("A-Im") != "" && strings.Contains(r.URL.Path, "/colls/users/") && r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" {
@@ -284,15 +283,15 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 
 // A process crashes at every request of a deletion, executed or not: the next process completes the deletion.
 func TestDeleteUser_CrashAtEveryStep(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	for _, executed := range []bool{true, false} {
-		for k, ended := 0, false; !ended; k += longtest.Pick(17, 1) {
+		for k, ended := 0, false; !ended; k += testkit.Pick(17, 1) {
 			t.Run(fmt.Sprintf("%d requests, last executed %v", k, executed), func(t *testing.T) {
 				cosmostest.Run(t, func(t *testing.T) {
 					w := newWorld(t)
 					d := w.addDeletee(1)
 					stop := w.Start()
-					waittest.Until(t, w.CaughtUp)
+					testkit.Until(t, w.CaughtUp)
 					stop()
 					w.markDeleted(d.User)
 					var requests atomic.Int64

@@ -18,9 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -39,7 +37,7 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 				d := w.addDeletee(1)
 				p := w.AddPost(w.AddUser("ruth"), "for a comment")
 				stop := w.Start()
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				stop()
 				date := w.markDeleted(d.User)
 				w.pass(61 * time.Second)
@@ -57,7 +55,7 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 					_, _, err := w.deleteUser(w.Views(), d.User, date+" "+stage+" ", 1)
 					ended <- err
 				}()
-				waittest.Receive(t, paused)
+				testkit.Receive(t, paused)
 				w.mustDelete(d.User)
 				again, err := w.CreateUser(t.Context(), store.NewUser{ID: d.UserID, Username: "zuleika"})
 				if err != nil {
@@ -67,7 +65,7 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 				w.AddComment(again, p, "of the new user")
 				w.AddLike(again, p)
 				close(resume)
-				if err := waittest.Receive(t, ended); err != nil {
+				if err := testkit.Receive(t, ended); err != nil {
 					t.Fatal(err)
 				}
 				if got := w.AllUserPosts(again); len(got) != 1 || len(w.AllComments(p)) != 1 || len(w.AllLikes(p)) != 1 || len(w.AllFeed()) != 5 {
@@ -143,7 +141,7 @@ func TestDeleteUser_RefillsTheFeed(t *testing.T) {
 			w.AddPost(d, fmt.Sprint("zuleika's ", i))
 		}
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		w.markDeleted(d)
 		w.mustDelete(d)
@@ -153,7 +151,7 @@ func TestDeleteUser_RefillsTheFeed(t *testing.T) {
 			}
 		}
 		w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		w.wantNothingOf("zuleika", d.UserID)
 		if found := w.Differences(0); found != nil {
 			t.Errorf("differences: %+v", found)
@@ -168,7 +166,7 @@ func TestDeleteUser_LateWrites(t *testing.T) {
 		w := newWorld(t)
 		d := w.addDeletee(1)
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		w.pass(10 * time.Second) // for the jobs of the renames
 		stop()
 		post := w.AllUserPosts(d.User)[0]
@@ -285,11 +283,11 @@ func TestDeleteUser_ConcurrentWrites(t *testing.T) {
 						}
 					})
 				}
-				waittest.Advance(3 * time.Second)
+				testkit.Advance(3 * time.Second)
 				cancel()
 				load.Wait()
 				w.pass(70 * time.Second)
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				w.wantNothingOf(append(d.names, d.UserID)...)
 				if found := w.Differences(0); found != nil {
 					t.Errorf("differences: %+v", found)
@@ -301,14 +299,14 @@ func TestDeleteUser_ConcurrentWrites(t *testing.T) {
 
 // newLaggingWorlds returns two instances on an engine whose replicas lag.
 func newLaggingWorlds(t *testing.T, lag time.Duration) (a, b *world) {
-	engine, err := emulator.Open("", emulator.Options{ReplicaLag: lag, Partitions: 2, Logger: secrettest.Logger()})
+	engine, err := emulator.Open("", emulator.Options{ReplicaLag: lag, Partitions: 2, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
 	open := func(name string) *world {
 		w := &world{storetest.On(t, engine)}
-		if w.Store, err = store.New(w.Account, store.Options{Database: w.Database, Clock: time.Now, Instance: name, PollInterval: 10 * time.Millisecond, Logger: secrettest.Logger()}); err != nil {
+		if w.Store, err = store.New(w.Account, store.Options{Database: w.Database, Clock: time.Now, Instance: name, PollInterval: 10 * time.Millisecond, Logger: testkit.Logger()}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Provision(t.Context()); err != nil {
@@ -331,7 +329,7 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 // A deletion that is interrupted repeatedly, and continued from the last position, costs at most 5% more than an
 // uninterrupted one.
 func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "it compares its charges")
 	charge := func(crashes int) (ru float64) {
 		cosmostest.Run(t, func(t *testing.T) {
@@ -397,7 +395,7 @@ func TestSweep_OwnerDoesNotExist(t *testing.T) {
 		w.Clock.Millis.Add(61_000)
 		w.markDeleted(d)
 		w.Start()
-		waittest.Until(t, w.Swept)
+		testkit.Until(t, w.Swept)
 		if diff := cmp.Diff(map[string]string{"zuleika": d.UserID}, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}

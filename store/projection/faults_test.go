@@ -17,7 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"byline/internal/faulttest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -543,7 +543,7 @@ func TestFaults_Rebuild(t *testing.T) {
 		w := newFaultWorld(t, store.Options{})
 		w.write()
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		status := func(ctx context.Context) (any, error) {
 			all, err := w.Views().Status(ctx)
@@ -583,7 +583,7 @@ func TestFaults_Rebuild(t *testing.T) {
 		}
 		w.Start()
 		w.Rebuilt()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		for _, d := range w.Differences(0) {
 			t.Errorf("%+v", d)
 		}

@@ -14,8 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -75,7 +74,7 @@ func (w *world) recordReads() func() []string {
 
 // Each partition has the whole feed, and is trimmed and refilled like that of a feed with a single partition.
 func TestFeedPartitions(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		const k = 2
 		w := newWorld(t).withPartitions(k)
@@ -102,9 +101,9 @@ func TestFeedPartitions(t *testing.T) {
 		for i := 1; i < 165; i++ {
 			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-		waittest.Until(t, func() error { return w.eachPartitionHas(k, newestTitles(165, 150)) })
+		testkit.Until(t, func() error { return w.eachPartitionHas(k, newestTitles(165, 150)) })
 		w.AddLike(grace, posts[164])
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if found := w.Differences(0); found != nil {
 				return fmt.Errorf("%+v", found)
 			}
@@ -115,7 +114,7 @@ func TestFeedPartitions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			for i := range k {
 				got := w.FeedTitles(fmt.Sprintf("post.%d", i))
 				if len(got) < 125 || !slices.Equal(got, newestTitles(136, len(got))) {
@@ -181,7 +180,7 @@ func TestFeedPartitions_Readers(t *testing.T) {
 // After a change of the number of partitions, FillFeed copies the feed, Verify finds differences and Repair
 // fixes them. A feed with several partitions needs the option.
 func TestFeedPartitions_NumberChanges(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
@@ -237,7 +236,7 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 		four.AddPost(ada, "post 40")
 		want := slices.DeleteFunc(newestTitles(41, 41), func(title string) bool { return title == "post 30" })
 		want[slices.Index(want, "post 31")] = "edited"
-		waittest.Until(t, four.CaughtUp)
+		testkit.Until(t, four.CaughtUp)
 		stop()
 		shows := func(w *world) {
 			t.Helper()
@@ -319,7 +318,7 @@ func TestFeedPartitions_VerifyRepairRebuild(t *testing.T) {
 				want = append([]string{posts[i].Title}, want...)
 			}
 			stop := w.Start()
-			waittest.Until(t, w.CaughtUp)
+			testkit.Until(t, w.CaughtUp)
 			stop()
 			w.Remove("feed", "post.0", posts[3].ID)
 			w.Corrupt("feed", "post.1", posts[4].ID, "/title", "not the title")
@@ -395,10 +394,10 @@ func TestFeedPartitions_OneThrottled(t *testing.T) {
 			return nil
 		}
 		for _, i := range []int{0, 2, 3} {
-			waittest.Until(t, func() error { return entry(i) })
+			testkit.Until(t, func() error { return entry(i) })
 		}
 		w.Wire.Intercept(nil)
-		waittest.Until(t, func() error { return entry(1) })
+		testkit.Until(t, func() error { return entry(1) })
 	})
 }
 
@@ -463,7 +462,7 @@ func TestFillFeed_EarlierPartitionNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		two.AddPost(ada, "post 10")
-		waittest.Until(t, two.CaughtUp)
+		testkit.Until(t, two.CaughtUp)
 		stop()
 		back := w.withPartitions(4)
 		if err := back.Views().FillFeed(t.Context()); err != nil {
@@ -503,7 +502,7 @@ func TestFillFeed_ConcurrentDelete(t *testing.T) {
 				}
 				two.AddLike(ada, posts[1])
 				stop := two.Start()
-				waittest.Until(t, two.CaughtUp)
+				testkit.Until(t, two.CaughtUp)
 				stop()
 			})
 		}

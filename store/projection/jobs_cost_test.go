@@ -12,8 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -23,7 +22,7 @@ import (
 )
 
 // jobItems returns the number of items of the jobs in these tests.
-func jobItems() int { return longtest.Pick(2000, 20_000) }
+func jobItems() int { return testkit.Pick(2000, 20_000) }
 
 // jobWorld is a world in which a user, ada, has written many comments on the posts of another, grace.
 type jobWorld struct {
@@ -55,7 +54,7 @@ func newJobWorld(t *testing.T, posts, items int) *jobWorld {
 	w.Wire.Intercept(w.before)
 	w.Wire.After(w.after)
 	w.start(0)
-	waittest.Until(t, w.CaughtUp)
+	testkit.Until(t, w.CaughtUp)
 	return w
 }
 
@@ -185,7 +184,7 @@ func (w *jobWorld) reset() {
 // A job whose instance is repeatedly killed or stopped costs within 5% of an undisturbed one, and does not
 // query again from the beginning.
 func TestJobs_CostWhenKilled(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	items := jobItems()
 	for _, tt := range []struct {
@@ -211,7 +210,7 @@ func TestJobs_CostWhenKilled(t *testing.T) {
 					if err := tt.begin(w); err != nil {
 						t.Fatal(err)
 					}
-					waittest.Until(t, func() error {
+					testkit.Until(t, func() error {
 						if w.open() == 0 {
 							return errors.New("no job")
 						}
@@ -241,7 +240,7 @@ func TestJobs_CostWhenKilled(t *testing.T) {
 // While a job has thousands of items to write, other changes are projected within a second, and the metrics
 // show the job.
 func TestJobs_DoNotDelayProjections(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		items := jobItems()
@@ -255,11 +254,11 @@ func TestJobs_DoNotDelayProjections(t *testing.T) {
 		var longest time.Duration
 		samples := 0
 		for ; ; samples++ {
-			waittest.Advance(300 * time.Millisecond)
+			testkit.Advance(300 * time.Millisecond)
 			p := w.posts[samples%len(w.posts)]
 			began := time.Now()
 			w.AddLike(w.AddUser(fmt.Sprint("reader-", samples)), p)
-			waittest.Until(t, func() error {
+			testkit.Until(t, func() error {
 				for _, shown := range w.AllUserPosts(w.grace) {
 					if shown.ID == p.ID && int(shown.LikeCount) == 1+samples/len(w.posts) {
 						return nil
@@ -311,7 +310,7 @@ func metric(t testing.TB, from *prometheus.Registry, name, kind string) float64 
 
 // The jobs of an instance stay within its BackgroundRU.
 func TestJobs_BackgroundRU(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		const rate = 100 // RU/s
@@ -323,9 +322,9 @@ func TestJobs_BackgroundRU(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		waittest.Advance(10 * time.Second)
+		testkit.Advance(10 * time.Second)
 		before := metric(t, metrics, "byline_job_request_charge_total", "rename")
-		waittest.Advance(time.Minute)
+		testkit.Advance(time.Minute)
 		charged := metric(t, metrics, "byline_job_request_charge_total", "rename") - before
 		t.Logf("%.0f RU in a minute at %d RU/s", charged, rate)
 		if charged < .9*60*rate || charged > 1.1*60*rate {
@@ -340,7 +339,7 @@ func TestJobs_BackgroundRU(t *testing.T) {
 // The job of an instance that stops or is killed is continued by another instance, as soon as that has taken
 // over the ranges of the change feeds.
 func TestJobs_OwnerStopped(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for _, tt := range []struct {
 		name   string
@@ -353,7 +352,7 @@ func TestJobs_OwnerStopped(t *testing.T) {
 				stop, wires := map[string]func(){"instance-1": w.stop}, map[string]*storetest.Wire{"instance-1": w.wire}
 				w.start(0)
 				stop["instance-2"], wires["instance-2"] = w.stop, w.wire
-				waittest.Advance(time.Minute)
+				testkit.Advance(time.Minute)
 				if _, err := w.UpdateUser(t.Context(), w.ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 					t.Fatal(err)
 				}
@@ -364,7 +363,7 @@ func TestJobs_OwnerStopped(t *testing.T) {
 					}
 					return all[0].Owner
 				}
-				waittest.Advance(time.Second)
+				testkit.Advance(time.Second)
 				first := owner()
 				if tt.killed {
 					wires[first].Intercept(func(*http.Request) error { return errors.New("killed") })
@@ -375,7 +374,7 @@ func TestJobs_OwnerStopped(t *testing.T) {
 					if time.Since(began) > tt.limit {
 						t.Fatalf("not continued after %v", tt.limit)
 					}
-					waittest.Advance(100 * time.Millisecond)
+					testkit.Advance(100 * time.Millisecond)
 				}
 				t.Logf("continued after %v", time.Since(began))
 			})

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -35,7 +35,7 @@ func TestProjection_RenameDoesNotBlockPages(t *testing.T) {
 			w.AddComment(ada, others[i%2], fmt.Sprint("comment ", i))
 		}
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/docs/") {
 				<-time.After(80 * time.Millisecond) // 5 s for the job
@@ -60,7 +60,7 @@ func TestProjection_RenameDoesNotBlockPages(t *testing.T) {
 			return n
 		}
 		rename(ada.UserID, "lovelace")
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if named(ada.UserID, "lovelace") == 0 {
 				return errors.New("the job has not begun")
 			}
@@ -68,7 +68,7 @@ func TestProjection_RenameDoesNotBlockPages(t *testing.T) {
 		})
 		began := time.Now()
 		rename(grace.UserID, "hopper")
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if c := w.AllComments(post)[0]; c.Username != "hopper" {
 				return fmt.Errorf("the comment is by %s", c.Username)
 			}
@@ -85,7 +85,7 @@ func TestProjection_RenameDoesNotBlockPages(t *testing.T) {
 		}
 		w.Start()
 		rename(ada.UserID, "byron")
-		waittest.Advance(30 * time.Second)
+		testkit.Advance(30 * time.Second)
 		if n := named(ada.UserID, "byron"); n != comments {
 			t.Errorf("%d of %d comments have the newest name", n, comments)
 		}
@@ -129,7 +129,7 @@ func TestJobs_SlowQuery(t *testing.T) {
 		}
 		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`, ada.UserID))
 		w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		var refused, queries atomic.Int64
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/docs/poison") {
@@ -144,7 +144,7 @@ func TestJobs_SlowQuery(t *testing.T) {
 		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Advance(30 * time.Second)
+		testkit.Advance(30 * time.Second)
 		named := 0
 		for _, c := range w.AllComments(post) {
 			if c.Username == "lovelace" {
@@ -159,7 +159,7 @@ func TestJobs_SlowQuery(t *testing.T) {
 			t.Errorf("got %d attempts of the refused write, want at most 2", n)
 		}
 		before := queries.Load()
-		waittest.Advance(time.Minute)
+		testkit.Advance(time.Minute)
 		if n := queries.Load() - before; n > 0 {
 			t.Errorf("got %d queries after the job, want 0", n)
 		}
@@ -175,7 +175,7 @@ func TestJobs_FailingSubject(t *testing.T) {
 		post := w.AddPost(grace, "post")
 		w.AddComment(ada, post, "by ada")
 		w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		w.Wire.Intercept(func(r *http.Request) error {
 			if renameOf(t, r, ada.UserID) {
 				return errors.New("no connection")
@@ -185,9 +185,9 @@ func TestJobs_FailingSubject(t *testing.T) {
 		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		w.Wire.Intercept(nil)
-		waittest.Advance(time.Minute)
+		testkit.Advance(time.Minute)
 		if c := w.AllComments(post)[0]; c.Username != "lovelace" {
 			t.Errorf("the comment is by %s, want lovelace", c.Username)
 		}
@@ -207,7 +207,7 @@ func TestJobs_BackOff(t *testing.T) {
 			w.AddComment(grace, post, fmt.Sprint("comment ", i))
 		}
 		w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		w.Upsert("leases", "rename.malformed", `{"id":"rename.malformed","kind":"rename","subject":"malformed","generation":"many"}`)
 		var failing, listings atomic.Int64
 		w.Wire.Intercept(func(r *http.Request) error {
@@ -232,7 +232,7 @@ func TestJobs_BackOff(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		waittest.Advance(30 * time.Second)
+		testkit.Advance(30 * time.Second)
 		t.Logf("%d attempts, %d listings", failing.Load(), listings.Load())
 		for _, c := range w.AllComments(post) {
 			if c.UserID == grace.UserID && c.Username != "hopper" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
@@ -24,7 +24,7 @@ func TestRename_StaleReplica(t *testing.T) {
 			p := a.AddPost(grace, "post")
 			a.AddComment(ada, p, "one")
 			if !fresh {
-				waittest.Advance(9 * time.Second)
+				testkit.Advance(9 * time.Second)
 			}
 			a.rename(ada, "lovelace")
 			job := jobs.Job{Kind: "rename", Subject: ada.UserID, Generation: 2}
@@ -34,7 +34,7 @@ func TestRename_StaleReplica(t *testing.T) {
 			}
 			job.Position = step.Position
 			a.do(b.Views().Rename, job)
-			waittest.Advance(9 * time.Second)
+			testkit.Advance(9 * time.Second)
 			for _, c := range b.AllComments(p) {
 				if c.Username != "lovelace" && !fresh { // a fresh comment is corrected by its own change
 					t.Errorf("the comment is by %s, want lovelace", c.Username)
@@ -59,7 +59,7 @@ func TestDeletePost_StaleReplica(t *testing.T) {
 		a.AddLike(ada, p)
 		a.Corrupt("posts", p.ID, p.ID, "/deleted", true)
 		a.do(b.Views().DeletePost, jobs.Job{Kind: "deletePost", Subject: p.ID, Generation: 2})
-		waittest.Advance(9 * time.Second)
+		testkit.Advance(9 * time.Second)
 		if comments, likes := len(b.AllComments(p)), len(b.AllLikes(p)); comments+likes > 0 {
 			t.Errorf("%d comments and %d likes are left", comments, likes)
 		}

@@ -3,13 +3,13 @@ package projection_test
 import (
 	"testing"
 
-	"byline/internal/testmain"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/storetest"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // world is a storetest.World with helpers of these tests.
 type world struct{ *storetest.World }

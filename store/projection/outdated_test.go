@@ -10,7 +10,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/internal/cosmostest"
 )
 
@@ -25,7 +25,7 @@ func TestProjection_RepeatedPageWritesNothing(t *testing.T) {
 			w.AddLike(ada, w.AddPost(ada, fmt.Sprint("post ", i)))
 		}
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		// Simulate a crash before the checkpoint.
 		leases, err := w.Client.NewContainer(w.Database, "leases")
@@ -50,7 +50,7 @@ func TestProjection_RepeatedPageWritesNothing(t *testing.T) {
 			return nil
 		})
 		w.Start()
-		waittest.Advance(10 * time.Second)
+		testkit.Advance(10 * time.Second)
 		if err := w.CaughtUp(); err != nil {
 			t.Fatal(err)
 		}

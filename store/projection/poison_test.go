@@ -9,7 +9,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -56,7 +56,7 @@ func TestPoisonItems_Skipped(t *testing.T) {
 		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if got := w.AllFeed(); len(got) == 2 && got[0].Username != "Countess" {
 				return errors.New("the renames are stuck")
 			}
@@ -70,7 +70,7 @@ func TestPoisonItems_Skipped(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.AddLike(grace, strange)
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if got := w.AllFeed(); len(got) != 1 || got[0].LikeCount != 2 {
 				return fmt.Errorf("the projections are stuck: %v", storetest.Titles(got))
 			}
@@ -110,7 +110,7 @@ func TestRename_PoisonItems(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				waittest.Until(t, func() error {
+				testkit.Until(t, func() error {
 					if got := w.AllFeed(); got[0].Username != "Admiral" || got[1].Username != "Countess" {
 						return fmt.Errorf("by %s and %s", got[0].Username, got[1].Username)
 					}
@@ -130,7 +130,7 @@ func TestPoisonItems_UnrenamablePost(t *testing.T) {
 		p := w.AddPost(ada, "after the poison")
 		w.AddLike(ada, p)
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if got := w.AllFeed(); got[0].LikeCount != 1 {
 				return errors.New("the projections are stuck")
 			}
@@ -159,7 +159,7 @@ func TestProjection_FullPartition(t *testing.T) {
 		other := w.AddPost(grace, "of another")
 		w.AddLike(grace, other)
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if got := w.AllUserPosts(grace); got[0].LikeCount != 1 {
 				return errors.New("the projections are stuck")
 			}
@@ -212,7 +212,7 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 		}
 		w.Clock.Millis.Add(time.Minute.Milliseconds() + 1) // the grace of reservations is over
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if err := w.CaughtUp(); err != nil {
 				return err
 			}
@@ -253,7 +253,7 @@ func TestPoisonItems_TrimSkipsUnaddressable(t *testing.T) {
 			w.AddPost(ada, fmt.Sprint(i))
 		}
 		defer w.Start()()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		if n := len(w.FeedTitles("post")); n != blog.FeedKept+3 {
 			t.Errorf("got %d entries, want %d", n, blog.FeedKept+3)
 		}

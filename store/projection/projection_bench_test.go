@@ -17,8 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -266,7 +265,7 @@ func benchmarkLag(b *testing.B, edits int) {
 	}
 	wg.Wait()
 	b.StopTimer()
-	waittest.Until(b, func() error {
+	testkit.Until(b, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, list := range waiting {
@@ -286,7 +285,7 @@ func benchmarkLag(b *testing.B, edits int) {
 
 // TestLikes_Coalesced likes one post a thousand times within about a second while the projections run.
 func TestLikes_Coalesced(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
 		defer w.Start()()
@@ -322,8 +321,8 @@ func TestLikes_Coalesced(t *testing.T) {
 		}
 		wg.Wait()
 		took := time.Since(began)
-		waittest.Until(t, w.CaughtUp) // lists show the instance's own counts before
-		waittest.Until(t, func() error {
+		testkit.Until(t, w.CaughtUp) // lists show the instance's own counts before
+		testkit.Until(t, func() error {
 			if f, u := w.AllFeed()[0].LikeCount, w.AllUserPosts(author)[0].LikeCount; f != 1000 || u != 1000 {
 				return fmt.Errorf("%d and %d likes", f, u)
 			}

@@ -15,8 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -35,7 +34,7 @@ func onlyPatches(t testing.TB, r *http.Request) bool {
 }
 
 func TestFeed_KeepsNewest(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.Start()()
@@ -56,8 +55,8 @@ func TestFeed_KeepsNewest(t *testing.T) {
 			}
 			return nil
 		}
-		waittest.Until(t, membership)
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, membership)
+		testkit.Until(t, w.CaughtUp)
 
 		// Changes of posts, old ones in particular, neither add nor remove entries.
 		w.Wire.Intercept(func(r *http.Request) error {
@@ -81,7 +80,7 @@ func TestFeed_KeepsNewest(t *testing.T) {
 				t.Fatalf("the feed shows %d posts, want 100", n)
 			}
 		}
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if err := membership(); err != nil {
 				return err
 			}
@@ -155,7 +154,7 @@ func TestRefill_ConcurrentDelete(t *testing.T) {
 				}
 				w.AddLike(ada, posts[1])
 				stop := w.Start()
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				stop()
 			}
 			return nil
@@ -204,7 +203,7 @@ func TestSummaries_Coalesced(t *testing.T) {
 			return nil
 		})
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if got := w.AllFeed()[0].LikeCount; got != 60 {
 				return fmt.Errorf("likeCount is %d", got)
 			}
@@ -354,11 +353,11 @@ func TestRename_UpdatesEveryView(t *testing.T) {
 		if _, err := w.UpdateUser(t.Context(), x.author.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.namesMatch(x, "Countess") })
+		testkit.Until(t, func() error { return w.namesMatch(x, "Countess") })
 		if _, err := w.UpdateUser(t.Context(), x.author.UserID, store.UserEdit{Username: new("ada")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.namesMatch(x, "ada") })
+		testkit.Until(t, func() error { return w.namesMatch(x, "ada") })
 	})
 }
 
@@ -379,7 +378,7 @@ func TestRename_ResumesAfterRestart(t *testing.T) {
 			return nil
 		})
 		stop := w.Start()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if renamed.Load() <= 10 {
 				return errors.New("the rename has not begun")
 			}
@@ -395,7 +394,7 @@ func TestRename_ResumesAfterRestart(t *testing.T) {
 		}
 		again := openWorld(t, dir)
 		defer again.Start()()
-		waittest.Until(t, func() error { return again.namesMatch(x, "Countess") })
+		testkit.Until(t, func() error { return again.namesMatch(x, "Countess") })
 	})
 }
 
@@ -407,7 +406,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		if _, err := w.UpdateUser(t.Context(), x.author.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.namesMatch(x, "Countess") })
+		testkit.Until(t, func() error { return w.namesMatch(x, "Countess") })
 		// A comment whose author was read before the rename, and which is written after it.
 		posts, err := w.Client.NewContainer(w.Database, "posts")
 		if err != nil {
@@ -418,7 +417,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(x.post.ID), []byte(item), nil); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error { return w.namesMatch(x, "Countess") })
+		testkit.Until(t, func() error { return w.namesMatch(x, "Countess") })
 	})
 }
 
@@ -431,7 +430,7 @@ func TestCheckpoints_Persist(t *testing.T) {
 		w.AddLike(ada, p)
 		w.Clock.Millis.Add(61_000) // so that the sweep of usernames does not wait
 		stop := w.Start()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if w.AllFeed()[0].LikeCount != 1 || w.Checkpoints() != 3 {
 				return errors.New("not yet")
 			}
@@ -457,7 +456,7 @@ func TestCheckpoints_Persist(t *testing.T) {
 		defer again.Start()()
 		grace := again.AddUser("grace")
 		again.AddLike(grace, p)
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if again.AllFeed()[0].LikeCount != 2 {
 				return errors.New("not yet")
 			}
@@ -472,14 +471,14 @@ func TestCheckpoints_Persist(t *testing.T) {
 // TestRun_RecreatedContainer deletes the posts container, but not the leases. New posts are projected; a rebuild
 // deletes the summaries of the deleted ones.
 func TestRun_RecreatedContainer(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		w.AddLike(grace, w.AddPost(ada, "before"))
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		posts, err := w.Client.NewContainer(w.Database, "posts")
 		if err != nil {
@@ -504,7 +503,7 @@ func TestRun_RecreatedContainer(t *testing.T) {
 			}
 		}
 		defer w.Start()()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			for _, have := range w.AllFeed() {
 				if have.ID == p.ID && have.LikeCount == 1 {
 					return nil

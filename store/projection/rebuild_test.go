@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -57,13 +56,13 @@ func TestRebuild(t *testing.T) {
 				c := w.AddComment(grace, posts[0], "a comment")
 				w.Clock.Millis.Add(61_000)
 				stop := w.Start()
-				waittest.Until(t, func() error {
+				testkit.Until(t, func() error {
 					if found := w.Differences(0); found != nil {
 						return fmt.Errorf("%+v", found)
 					}
 					return nil
 				})
-				waittest.Until(t, w.CaughtUp)
+				testkit.Until(t, w.CaughtUp)
 				stop()
 				w.corruptAll(ada, grace, posts, c)
 				if found := w.Differences(0); len(found) != 16 {
@@ -114,7 +113,7 @@ func TestRebuild(t *testing.T) {
 // A rebuild is stored in the leases: the process that starts it may end at once, and those that execute it may be
 // interrupted.
 func TestRebuild_ResumesAfterRestart(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)
@@ -124,7 +123,7 @@ func TestRebuild_ResumesAfterRestart(t *testing.T) {
 			posts = append(posts, w.AddPost(ada, fmt.Sprint("post ", i)))
 		}
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		w.Corrupt("users", ada.UserID, posts[59].ID, "/title", "not the title")
 		if err := w.Views().Rebuild(t.Context()); err != nil {
@@ -139,7 +138,7 @@ func TestRebuild_ResumesAfterRestart(t *testing.T) {
 			return nil
 		})
 		stop = w.Start()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if n := requests.Load(); n <= 100 {
 				return fmt.Errorf("%d requests", n)
 			}
@@ -187,7 +186,7 @@ func TestRebuild_SkipsConflicts(t *testing.T) {
 		}
 		w.Start()
 		w.Rebuilt()
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if got := w.AllUserPosts(ada); len(got) != 1 || got[0].Title != "one" {
 				return errors.New("not repaired")
 			}
@@ -204,11 +203,11 @@ func TestRebuild_ConcurrentWrite(t *testing.T) {
 		p := w.AddPost(ada, "one")
 		w.AddLike(ada, p)
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		w.Corrupt("posts", p.ID, p.ID, "/likeCount", 17)
 		stop = w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		b := &storetest.Busy{Transporter: w.Transport, Meets: func(r *http.Request) bool {
 			return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/")
@@ -227,7 +226,7 @@ func TestRebuild_ConcurrentWrite(t *testing.T) {
 		if b.Left.Load() > 0 {
 			t.Fatal("the rebuild wrote nothing")
 		}
-		waittest.Until(t, v.CaughtUp) // with the writes of the rebuild
+		testkit.Until(t, v.CaughtUp) // with the writes of the rebuild
 		for _, d := range v.Differences(0) {
 			t.Errorf("%+v", d)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/projection"
@@ -25,7 +25,7 @@ func TestVerify_FormerTombstones(t *testing.T) {
 	if err := w.DeletePost(t.Context(), ada.UserID, gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Until(t, func() error {
+	testkit.Until(t, func() error {
 		if found := w.Differences(0); found != nil {
 			return fmt.Errorf("%+v", found)
 		}

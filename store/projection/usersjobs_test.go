@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/longtest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
 )
@@ -16,7 +15,7 @@ import (
 // A rebuild compares the name on every item with the author's, so it enqueues renames only of users who were
 // renamed recently.
 func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -26,8 +25,8 @@ func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
 		w.pass(25 * time.Hour)
 		w.rename(grace, "hopper")
 		w.Start()
-		waittest.Until(t, w.CaughtUp)
-		waittest.Advance(30 * time.Second)
+		testkit.Until(t, w.CaughtUp)
+		testkit.Advance(30 * time.Second)
 		w.Corrupt("posts", p.ID, p.ID, "/userUsername", "ada")
 		var old, recent atomic.Int64
 		w.Wire.Intercept(func(r *http.Request) error {
@@ -67,7 +66,7 @@ func TestDeleteUser_Enqueued(t *testing.T) {
 		w.Upsert("users", "a/b", `{"id":"a/b","userId":"a/b","type":"user","username":"a","revision":2,"deleted":true,"deletionDate":"2026-01-01T00:00:00.000Z"}`)
 		date := blog.Date(w.markDeleted(d)).Time()
 		w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		all, err := w.Views().Jobs(t.Context())
 		if err != nil || len(all) != 1 || all[0].ID != id || all[0].Generation != date.UnixMilli() {
 			t.Errorf("%+v, %v", all, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
@@ -37,7 +37,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		if err := w.DeletePost(t.Context(), ada.UserID, posts[11].ID); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if found := w.Differences(0); found != nil {
 				return fmt.Errorf("%+v", found)
 			}
@@ -86,7 +86,7 @@ func TestVerifyAndRepair(t *testing.T) {
 			}
 		}
 		w.Start() // the repaired count has a new revision
-		waittest.Until(t, func() error {
+		testkit.Until(t, func() error {
 			if found := w.Differences(0); found != nil {
 				return fmt.Errorf("%+v", found)
 			}
@@ -109,13 +109,13 @@ func TestVerify_ReplicaLag(t *testing.T) {
 			posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
 		}
 		defer w.Start()()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		for _, p := range posts[140:] {
 			if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		if got := w.Differences(0); len(w.FeedTitles("post")) != 130 || len(got) != 0 {
 			t.Fatalf("%d in the feed: %v", len(w.FeedTitles("post")), got)
 		}
@@ -173,7 +173,7 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 		for i := range 6 {
 			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		stop()
 		w.Clock.Millis.Add(61_000)
 		w.Corrupt("users", ada.UserID, posts[0].ID, "/title", 5)
@@ -230,7 +230,7 @@ func TestVerify_Progress(t *testing.T) {
 			w.AddComment(grace, p, "a comment")
 		}
 		defer w.Start()()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		type step struct{ done, total int }
 		var steps []step
 		err := w.Views().Verify(t.Context(), 0, func(done, total int) { steps = append(steps, step{done, total}) }, func(projection.Difference) {})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
 )
@@ -37,7 +37,7 @@ func TestVerify_DeletedUser(t *testing.T) {
 		w := newWorld(t)
 		d := w.addDeletee(1)
 		stop := w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		w.pass(10 * time.Second)
 		stop()
 		w.Clock.Millis.Add(61_000) // the sweep acts on old reservations
@@ -81,8 +81,8 @@ func TestVerify_DeletedPost(t *testing.T) {
 		if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, w.CaughtUp)
-		waittest.Until(t, func() error { return w.jobsLeft() })
+		testkit.Until(t, w.CaughtUp)
+		testkit.Until(t, func() error { return w.jobsLeft() })
 		stop()
 		w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"left","postId":%q,"type":"like","userId":%q,"userUsername":"ada","creationDate":"2026-01-01T00:00:00.000Z"}`, p.ID, ada.UserID))
 		want := []string{fmt.Sprintf("count of %s: 0 comments, 1 likes, not 0 comments, 0 likes", p.ID)}
@@ -94,7 +94,7 @@ func TestVerify_DeletedPost(t *testing.T) {
 			t.Errorf("with a job: %v", got)
 		}
 		w.Start()
-		waittest.Until(t, func() error { return w.jobsLeft() })
+		testkit.Until(t, func() error { return w.jobsLeft() })
 		if got := w.verified(); got != nil {
 			t.Errorf("after the job: %v", got)
 		}
@@ -123,7 +123,7 @@ func TestVerify_AuthorDoesNotExist(t *testing.T) {
 		w.Corrupt("posts", p.ID, p.ID, "/commentCount", 2)
 		w.Corrupt("posts", p.ID, p.ID, "/revision", 3)
 		w.Start()
-		waittest.Until(t, w.CaughtUp)
+		testkit.Until(t, w.CaughtUp)
 		if got := w.verified(); got != nil {
 			t.Errorf("got differences %v, want none", got)
 		}

@@ -15,9 +15,7 @@ import (
 	"time"
 
 	"byline/internal/enginetest"
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -34,7 +32,7 @@ type feedEngine struct {
 
 func newFeedEngine(t *testing.T) *feedEngine {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
+	engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +52,7 @@ func (e *feedEngine) Do(r *http.Request) (*http.Response, error) {
 // process returns a store that stands for another process.
 func (e *feedEngine) process(t *testing.T, name string) *store.Store {
 	t.Helper()
-	s, err := store.New(enginetest.Account(t, e.Engine, cosmos.Options{Transport: e}), store.Options{PollInterval: time.Millisecond, Instance: name, Logger: secrettest.Logger()})
+	s, err := store.New(enginetest.Account(t, e.Engine, cosmos.Options{Transport: e}), store.Options{PollInterval: time.Millisecond, Instance: name, Logger: testkit.Logger()})
 	if err == nil {
 		err = s.Provision(t.Context())
 	}
@@ -71,7 +69,7 @@ func run(t *testing.T, s *store.Store) (stop func()) {
 	go func() { done <- s.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := waittest.Receive(t, done); err != nil {
+		if err := testkit.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})
@@ -96,7 +94,7 @@ func caughtUp(t *testing.T, s *store.Store) error {
 // Projections that start after a load read its changes only if they had not handled all changes before, or have
 // started meanwhile. The views are correct, and new changes are processed.
 func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	b := small()
 	b.Users, b.Authors, b.Posts = 6, 6, [2]int{1, 4}
 	comment := func(t *testing.T, e *feedEngine, user int, post string) {
@@ -112,7 +110,7 @@ func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
 	start := func(t *testing.T, e *feedEngine) (stop func()) {
 		s := e.process(t, "before")
 		stop = run(t, s)
-		waittest.Until(t, func() error { return caughtUp(t, s) })
+		testkit.Until(t, func() error { return caughtUp(t, s) })
 		return stop
 	}
 	for name, c := range map[string]struct {
@@ -167,7 +165,7 @@ func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
 				post := b.Thread(1, 0).Post
 				comment(t, e, 0, post.ID)
 				run(t, later)
-				waittest.Until(t, func() error {
+				testkit.Until(t, func() error {
 					page, err := later.UserPosts(t.Context(), post.UserID, store.Paging{First: 100})
 					if err != nil {
 						return err
@@ -194,7 +192,7 @@ func TestLoadOffline_InstanceServes(t *testing.T) {
 		e := newFeedEngine(t)
 		serving, loader := e.process(t, "serving"), e.process(t, "loader")
 		stop := run(t, serving)
-		waittest.Until(t, func() error { return caughtUp(t, serving) })
+		testkit.Until(t, func() error { return caughtUp(t, serving) })
 		err := seed.LoadOffline(t.Context(), small(), loader, nil)
 		if blog.CodeOf(err) != blog.Conflict || !strings.Contains(err.Error(), "serves the database") {
 			t.Error(err)

@@ -16,10 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"byline/internal/enginetest"
-	"byline/internal/longtest"
-	"byline/internal/secrettest"
-	"byline/internal/testmain"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/blog/markdown"
@@ -29,7 +26,7 @@ import (
 	"byline/store/seed"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 func userID(name string) string { return blog.UserID("demo", name) }
 
@@ -66,7 +63,7 @@ func newWorld(t *testing.T, o emulator.Options) *world {
 	w := &world{}
 	w.account = enginetest.Open(t, o, cosmos.Options{Policies: []policy.Policy{w}, Retry: policy.RetryOptions{MaxRetries: 1000}})
 	var err error
-	if w.Store, err = store.New(w.account, store.Options{PollInterval: time.Millisecond, Logger: secrettest.Logger()}); err != nil {
+	if w.Store, err = store.New(w.account, store.Options{PollInterval: time.Millisecond, Logger: testkit.Logger()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Provision(t.Context()); err != nil {
@@ -141,7 +138,7 @@ func TestLoad(t *testing.T) {
 
 // The data depends on the Blog alone, so that a load can resume on another day, machine or version.
 func TestLoad_Deterministic(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	for name, c := range map[string]struct {
 		blog  seed.Blog
 		items int
@@ -217,7 +214,7 @@ func TestLoad_Interrupted(t *testing.T) {
 				go func() { done <- w.Run(ctx) }()
 				defer func() {
 					stop()
-					if err := waittest.Receive(t, done); err != nil {
+					if err := testkit.Receive(t, done); err != nil {
 						t.Error(err)
 					}
 				}()

@@ -22,7 +22,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/secrettest"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
@@ -80,7 +80,7 @@ func Open(t testing.TB, o emulator.Options) *Account {
 	if OnEndpoint() {
 		return openEndpoint(t)
 	}
-	o.Logger = secrettest.Logger()
+	o.Logger = testkit.Logger()
 	engine, err := emulator.Open("", o)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func Open(t testing.TB, o emulator.Options) *Account {
 	if key == "" {
 		key = emulator.WellKnownKey
 	}
-	return &Account{Endpoint: engine.Endpoint(), Key: secrettest.Secret(key), Transport: engine, Database: "blog", Engine: engine}
+	return &Account{Endpoint: engine.Endpoint(), Key: testkit.Secret(key), Transport: engine, Database: "blog", Engine: engine}
 }
 
 func openEndpoint(t testing.TB) *Account {
@@ -106,7 +106,7 @@ func openEndpoint(t testing.TB) *Account {
 	t.Cleanup(func() { t.Logf("charged %.0f RU", float64(charged.hundredths.Load())/100) })
 	a := &Account{
 		Endpoint:  os.Getenv(EndpointVariable),
-		Key:       secrettest.Secret(os.Getenv(KeyVariable)),
+		Key:       testkit.Secret(os.Getenv(KeyVariable)),
 		Transport: charged,
 		Database:  "byline-test-" + strings.ToLower(rand.Text()),
 	}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/testmain"
+	"byline/internal/testkit"
 	"byline/store/emulator"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // databases counts the databases of an account.
 func databases(t *testing.T, client *azcosmos.Client) (n int) {

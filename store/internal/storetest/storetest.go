@@ -18,8 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/enginetest"
-	"byline/internal/secrettest"
-	"byline/internal/waittest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -53,7 +52,7 @@ func New(t testing.TB) *World {
 // NewInProcess returns a World on an engine in memory, even if tests run on an endpoint.
 func NewInProcess(t testing.TB) *World {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{Clock: Epoch, Logger: secrettest.Logger()})
+	engine, err := emulator.Open("", emulator.Options{Clock: Epoch, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func NewInProcess(t testing.TB) *World {
 func NewWith(t testing.TB, o store.Options) *World {
 	t.Helper()
 	w := New(t)
-	o.Database, o.Clock, o.Instance, o.Logger = w.Database, w.Clock.Now, "test", secrettest.Logger()
+	o.Database, o.Clock, o.Instance, o.Logger = w.Database, w.Clock.Now, "test", testkit.Logger()
 	var err error
 	if w.Store, err = store.New(w.Account, o); err != nil {
 		t.Fatal(err)
@@ -112,7 +111,7 @@ func On(t testing.TB, engine *emulator.Engine) *World {
 func OpenWith(t testing.TB, dir string, c *Clock, engineClock func() time.Time) *World {
 	t.Helper()
 	cosmostest.NeedsEngine(t, "its data directory or its clock")
-	engine, err := emulator.Open(dir, emulator.Options{Clock: engineClock, Logger: secrettest.Logger()})
+	engine, err := emulator.Open(dir, emulator.Options{Clock: engineClock, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +136,7 @@ func (w *World) provision(o store.Options) *World {
 	if o.PollInterval == 0 {
 		o.PollInterval = 10 * time.Millisecond
 	}
-	o.Database, o.Clock, o.Instance, o.Logger = w.Database, w.Clock.Now, "test", secrettest.Logger()
+	o.Database, o.Clock, o.Instance, o.Logger = w.Database, w.Clock.Now, "test", testkit.Logger()
 	var err error
 	if w.Store, err = store.New(w.Account, o); err != nil {
 		w.T.Fatal(err)
@@ -436,7 +435,7 @@ func (w *World) SeeNewest(container string, partitions ...string) {
 // Rebuilt waits until a rebuild has ended.
 func (w *World) Rebuilt() {
 	w.T.Helper()
-	waittest.Until(w.T, func() error {
+	testkit.Until(w.T, func() error {
 		status, err := w.Views().Status(w.T.Context())
 		if err != nil {
 			return err

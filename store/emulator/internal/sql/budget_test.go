@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"byline/internal/longtest"
+	"byline/internal/testkit"
 )
 
 // TestBudget has queries that exceed each limit: they fail with an error that names the construct, before
 // they allocate many times the limit.
 func TestBudget(t *testing.T) {
-	longtest.Heavy(t)
+	testkit.Heavy(t)
 	quote := func(s string, n int) []byte { return []byte(`"` + strings.Repeat(s, n/len(s)) + `"`) }
 	many := func(part, sep string, n int) string { return strings.TrimSuffix(strings.Repeat(part+sep, n), sep) }
 	values := map[string][]byte{

@@ -1,6 +1,4 @@
-// Package waittest waits in tests: for conditions without an event to wait for, and in the time of a synctest
-// bubble. No other package polls.
-package waittest
+package testkit
 
 import (
 	"errors"
@@ -51,8 +49,8 @@ func inBubble() bool { return time.Now().Year() == 2000 } // where the time of b
 
 var errNotTrue = errors.New("still not true")
 
-// For is Until for a condition.
-func For(t testing.TB, condition func() bool) {
+// WaitFor is Until for a condition.
+func WaitFor(t testing.TB, condition func() bool) {
 	t.Helper()
 	Until(t, func() error {
 		if condition() {

@@ -1,14 +1,13 @@
-// Package heaptest measures how much memory caches retain.
-package heaptest
+package testkit
 
 import (
 	"runtime"
 	"testing"
 )
 
-// Bounded fails unless the value that fill returns retains between a quarter of limit, in bytes, and
+// BoundedHeap fails unless the value that fill returns retains between a quarter of limit, in bytes, and
 // limit plus a tenth.
-func Bounded(t *testing.T, limit int64, fill func() (value any)) {
+func BoundedHeap(t *testing.T, limit int64, fill func() (value any)) {
 	t.Helper()
 	before := used()
 	value := fill()

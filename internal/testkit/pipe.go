@@ -1,6 +1,4 @@
-// Package pipetest connects clients and servers in memory, so that tests with both can run in a
-// synctest bubble, where minutes of timeouts pass at once.
-package pipetest
+package testkit
 
 import (
 	"context"
@@ -11,22 +9,22 @@ import (
 	"testing"
 )
 
-// Listener is a net.Listener whose connections are net.Pipes: a write waits for its reader.
-type Listener struct {
+// PipeListener is a net.Listener whose connections are net.Pipes: a write waits for its reader.
+type PipeListener struct {
 	accepted chan net.Conn
 	closed   chan struct{}
 	close    func()
 }
 
-// Listen returns an open listener.
-func Listen() *Listener {
-	l := &Listener{accepted: make(chan net.Conn), closed: make(chan struct{})}
+// ListenPipe returns an open listener.
+func ListenPipe() *PipeListener {
+	l := &PipeListener{accepted: make(chan net.Conn), closed: make(chan struct{})}
 	l.close = sync.OnceFunc(func() { close(l.closed) })
 	return l
 }
 
 // Accept implements net.Listener.
-func (l *Listener) Accept() (net.Conn, error) {
+func (l *PipeListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.accepted:
 		return c, nil
@@ -36,16 +34,16 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (l *Listener) Close() error {
+func (l *PipeListener) Close() error {
 	l.close()
 	return nil
 }
 
 // Addr implements net.Listener.
-func (l *Listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (l *PipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // Dial opens a connection to the listener; it is a DialContext of http.Transport, and ignores the address.
-func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (l *PipeListener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
 	case l.accepted <- addressed{server, l.Addr()}:
@@ -66,11 +64,11 @@ type addressed struct {
 func (a addressed) LocalAddr() net.Addr  { return a.addr }
 func (a addressed) RemoteAddr() net.Addr { return a.addr }
 
-// NewServer starts a server of h on a Listener, which its Client dials, and closes it when the test
+// PipeServer starts a server of h on a Listener, which its Client dials, and closes it when the test
 // ends. configure is called before the start and may be nil; a server with EnableHTTP2 speaks TLS.
-func NewServer(t testing.TB, h http.Handler, configure func(*httptest.Server)) *httptest.Server {
+func PipeServer(t testing.TB, h http.Handler, configure func(*httptest.Server)) *httptest.Server {
 	t.Helper()
-	l := Listen()
+	l := ListenPipe()
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
 	if configure != nil {
 		configure(s)

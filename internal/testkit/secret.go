@@ -1,9 +1,4 @@
-// Package secrettest finds secrets in the logs and responses of servers under test. Tests register
-// the keys and tokens that they use with Secret, log to Logger, and end with Exit, which fails a run
-// that has leaked one of them.
-//
-// It is for tests only, and safe for concurrent use.
-package secrettest
+package testkit
 
 import (
 	"bytes"
@@ -18,9 +13,9 @@ import (
 	"sync"
 )
 
-// FileVariable is the environment variable with the name of a file to which Secret appends each
+// SecretsVariable is the environment variable with the name of a file to which Secret appends each
 // secret, so that other programs can look for them.
-const FileVariable = "BYLINE_TEST_SECRETS"
+const SecretsVariable = "BYLINE_TEST_SECRETS"
 
 var (
 	mu      sync.Mutex
@@ -43,7 +38,7 @@ func Secret(secret string) string {
 			continue
 		}
 		secrets[form] = true
-		if name := os.Getenv(FileVariable); name != "" {
+		if name := os.Getenv(SecretsVariable); name != "" {
 			f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 			if err == nil {
 				_, err = fmt.Fprintln(f, form)
@@ -57,8 +52,8 @@ func Secret(secret string) string {
 	return secret
 }
 
-// Find returns a secret that a text contains, or "".
-func Find(text []byte) string {
+// FindSecret returns a secret that a text contains, or "".
+func FindSecret(text []byte) string {
 	if found := token.Find(text); found != nil {
 		return string(found)
 	}
@@ -72,9 +67,9 @@ func Find(text []byte) string {
 	return ""
 }
 
-// Look records a text that contains a secret, for Exit.
-func Look(text []byte) {
-	if Find(text) == "" {
+// LookForSecrets records a text that contains a secret, for Exit.
+func LookForSecrets(text []byte) {
+	if FindSecret(text) == "" {
 		return
 	}
 	mu.Lock()
@@ -82,19 +77,19 @@ func Look(text []byte) {
 	leaks = append(leaks, string(text))
 }
 
-// Writer calls Look for each write.
-var Writer io.Writer = writer{}
+// LogWriter calls LookForSecrets for each write.
+var LogWriter io.Writer = writer{}
 
 type writer struct{}
 
 func (writer) Write(p []byte) (int, error) {
-	Look(p)
+	LookForSecrets(p)
 	return len(p), nil
 }
 
-// Logger returns a logger of all levels that writes to Writer.
+// Logger returns a logger of all levels that writes to LogWriter.
 func Logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(Writer, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(LogWriter, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // Exit ends the process of a test with its status, or with 1 if a secret was leaked.

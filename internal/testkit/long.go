@@ -1,6 +1,4 @@
-// Package longtest tells tests how long they may take: more than usual with BYLINE_TEST_LONG=1,
-// less with go test -short.
-package longtest
+package testkit
 
 import (
 	"os"
@@ -10,12 +8,12 @@ import (
 // Variable is the environment variable of the long forms: BYLINE_TEST_LONG=1 go test ./...
 const Variable = "BYLINE_TEST_LONG"
 
-// Enabled reports whether tests run in their long forms.
-func Enabled() bool { return os.Getenv(Variable) == "1" }
+// Long reports whether tests run in their long forms.
+func Long() bool { return os.Getenv(Variable) == "1" }
 
 // Pick returns long if the long forms are enabled, and short otherwise.
 func Pick[T any](short, long T) T {
-	if Enabled() {
+	if Long() {
 		return long
 	}
 	return short

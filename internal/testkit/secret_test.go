@@ -1,4 +1,4 @@
-package secrettest
+package testkit
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 func TestFind(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secrets")
-	t.Setenv(FileVariable, file)
+	t.Setenv(SecretsVariable, file)
 	key := Secret("a key+of/an account==")
 	Secret("short")
 	for text, want := range map[string]string{
@@ -22,7 +22,7 @@ func TestFind(t *testing.T) {
 		"Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJlIQ": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJlIQ",
 		"eyJhbGciOiJFUzI1NiJ9, which is the beginning of a token alone": "",
 	} {
-		if got := Find([]byte(text)); got != want {
+		if got := FindSecret([]byte(text)); got != want {
 			t.Errorf("%q: found %q, want %q", text, got, want)
 		}
 	}
