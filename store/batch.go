@@ -96,9 +96,3 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	}
 	return r.Items[0], r.Items[1], nil
 }
-
-// maxCounted is the most comments and likes of a post. A logical partition holds 20 GB, and then accepts
-// only deletes. A comment takes at most 60 KB (maxComment characters of up to 6 bytes in JSON) and 1 KB of
-// other properties, a like less than 1 KB, so all of them together at most 6.4 GB
-// (TestLimits_FitIntoALogicalPartition).
-var maxCounted = map[string]int{"/commentCount": 100_000, "/likeCount": 1_000_000}

@@ -180,3 +180,12 @@ func parseCounts(note string) (post string, c postCounts, ok bool) {
 	}
 	return rest, postCounts{numbers[0], int32(numbers[1]), int32(numbers[2])}, true
 }
+
+// writtenPost is decodePost for a post whose counts were just written.
+func (s *Store) writtenPost(ctx context.Context, op string, raw []byte) (*blog.Post, error) {
+	p, err := s.decodePost(op, raw)
+	if p != nil && err == nil {
+		s.noteCounts(ctx, p)
+	}
+	return p, err
+}

@@ -73,15 +73,6 @@ func (s *Store) decodePost(op string, raw []byte) (*blog.Post, error) {
 	return p, err
 }
 
-// writtenPost is decodePost for a post whose counts were just written.
-func (s *Store) writtenPost(ctx context.Context, op string, raw []byte) (*blog.Post, error) {
-	p, err := s.decodePost(op, raw)
-	if p != nil && err == nil {
-		s.noteCounts(ctx, p)
-	}
-	return p, err
-}
-
 // beginRead begins a read, which must hide users that were deleted through another instance longer ago than
 // the tracker's lag. Reads of users do not need it: a user item itself says that it is deleted.
 func (s *Store) beginRead(ctx context.Context, p cosmos.Pattern) context.Context {

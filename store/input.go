@@ -25,6 +25,12 @@ const (
 	maxBio         = 500
 )
 
+// maxCounted is the most comments and likes of a post. A logical partition holds 20 GB, and then accepts
+// only deletes. A comment takes at most 60 KB (maxComment characters of up to 6 bytes in JSON) and 1 KB of
+// other properties, a like less than 1 KB, so all of them together at most 6.4 GB
+// (TestLimits_FitIntoALogicalPartition).
+var maxCounted = map[string]int{"/commentCount": 100_000, "/likeCount": 1_000_000}
+
 // checkText accepts 1 to limit characters with at least one visible one, and no control characters except
 // newlines and tabs if lines is true.
 func checkText(op, field, text string, limit int, lines bool) error {

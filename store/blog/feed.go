@@ -9,6 +9,9 @@ const FeedServed = 100
 // FeedKept is how many posts the feed container keeps: more than are served, so that deletes leave no gap.
 const FeedKept = 150
 
+// FeedRefill is the number of posts below which the feed is refilled after deletes.
+const FeedRefill = 125
+
 // MaxFeedPartitions is the most partitions that the feed can have: publishing a post writes to
 // each of them.
 const MaxFeedPartitions = 64

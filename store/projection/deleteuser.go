@@ -225,7 +225,7 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 	}
 	for _, partition := range d.feedPartitions {
 		entries, err := d.feedEntries(ctx, partition)
-		if err == nil && len(entries) < feedRefill {
+		if err == nil && len(entries) < blog.FeedRefill {
 			err = d.refillFeed(ctx, partition, entries)
 		}
 		if err != nil {

@@ -67,9 +67,6 @@ func (v *Views) replayedFeed(ctx context.Context, posts map[string]*blog.Post) (
 	return found, nil
 }
 
-// feedRefill is the number of entries below which the feed is refilled after deletes.
-const feedRefill = 125
-
 // feedEntry is the id and the sort key of an entry of the feed.
 type feedEntry blog.Entry
 
@@ -177,7 +174,7 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 		}
 	}
 	// A feed that is not full has all posts, or has lost entries by deletes.
-	if n := len(entries); n < blog.FeedKept && older || deleted && n < feedRefill {
+	if n := len(entries); n < blog.FeedKept && older || deleted && n < blog.FeedRefill {
 		return entries, true, nil
 	}
 	return entries, false, v.trimFeed(ctx, partition, entries)
@@ -324,7 +321,7 @@ func (v *Views) repairFeedEntry(ctx context.Context, d Difference) error {
 	if err != nil {
 		return err
 	}
-	if len(entries) < feedRefill {
+	if len(entries) < blog.FeedRefill {
 		return v.refillFeed(ctx, d.Partition, entries)
 	}
 	return v.trimFeed(ctx, d.Partition, entries)
