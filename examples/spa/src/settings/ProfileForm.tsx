@@ -2,6 +2,7 @@ import { useState, type SubmitEvent } from "react";
 import { graphql, useLazyLoadQuery, useMutation } from "react-relay/hooks";
 import type { ProfileFormMutation } from "../__generated__/ProfileFormMutation.graphql";
 import type { ProfileFormQuery } from "../__generated__/ProfileFormQuery.graphql";
+import { Fresh } from "../network/Fresh";
 import { invalidFields } from "../network/errors";
 import { useAction } from "../session/useAction";
 import { announce } from "../ui/announce";
@@ -37,7 +38,11 @@ const mutation = graphql`
 
 /** Changes what readers see of the viewer, on everything that they have written. */
 export function ProfileForm() {
-  const { viewer } = useLazyLoadQuery<ProfileFormQuery>(query, {}, { fetchPolicy: "network-only" });
+  return <Fresh<ProfileFormQuery> query={query} variables={{}}><Form /></Fresh>;
+}
+
+function Form() {
+  const { viewer } = useLazyLoadQuery<ProfileFormQuery>(query, {});
   const saved = profileOf(viewer);
   const [profile, setProfile] = useState(saved);
   const [done, setDone] = useState(false);

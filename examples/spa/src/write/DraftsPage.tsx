@@ -4,10 +4,19 @@ import type { DraftsPage_user$key } from "../__generated__/DraftsPage_user.graph
 import type { DraftsPagePaginationQuery } from "../__generated__/DraftsPagePaginationQuery.graphql";
 import type { DraftsPageQuery } from "../__generated__/DraftsPageQuery.graphql";
 import { PageHeading } from "../app/PageHeading";
+import { Fresh } from "../network/Fresh";
 import { nodesOf } from "../network/nodesOf";
 import { RequireUser } from "../session/RequireUser";
 import { LoadMore } from "../ui/LoadMore";
 import { Time } from "../ui/Time";
+
+const query = graphql`
+  query DraftsPageQuery {
+    viewer {
+      ...DraftsPage_user
+    }
+  }
+`;
 
 /** The viewer's drafts. */
 export default function DraftsPage() {
@@ -17,7 +26,7 @@ export default function DraftsPage() {
         <div className="page">
           <PageHeading title="Drafts" />
           <p>Only you see your drafts.</p>
-          <Viewer />
+          <Fresh<DraftsPageQuery> query={query} variables={{}}><Viewer /></Fresh>
         </div>
       )}
     </RequireUser>
@@ -25,17 +34,7 @@ export default function DraftsPage() {
 }
 
 function Viewer() {
-  const { viewer } = useLazyLoadQuery<DraftsPageQuery>(
-    graphql`
-      query DraftsPageQuery {
-        viewer {
-          ...DraftsPage_user
-        }
-      }
-    `,
-    {},
-    { fetchPolicy: "network-only" },
-  );
+  const { viewer } = useLazyLoadQuery<DraftsPageQuery>(query, {});
   return viewer && <Drafts user={viewer} />;
 }
 
