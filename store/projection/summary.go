@@ -159,7 +159,9 @@ func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, 
 }
 
 // replaceSummaryItem replaces the item of a summary, as read, by the summary or tombstone of a post.
-func replaceSummaryItem(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post, item cosmos.Item) error {
+func replaceSummaryItem(
+	ctx context.Context, c *cosmos.Container, partition string, p *blog.Post, item cosmos.Item,
+) error {
 	k := stored.Key(partition, p.ID)
 	if p.Tombstone {
 		_, err := c.Replace(ctx, k, encodeSummary(p, c, partition), item.ETag)
@@ -388,7 +390,9 @@ func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Diffe
 }
 
 // readSummary returns a digest of a summary, its revision, and the item. A tombstone is absent, with its revision.
-func readSummary(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, r cosmos.Item, err error) {
+func readSummary(
+	ctx context.Context, c *cosmos.Container, partition, id string,
+) (have string, revision int64, r cosmos.Item, err error) {
 	r, err = c.Read(ctx, stored.Key(partition, id))
 	if err != nil {
 		return "", 0, r, stored.Error("verify", err)
