@@ -89,7 +89,7 @@ func TestRequestsPerWrite(t *testing.T) {
 		{"C1, create", "new", `mutation { createUser(input: {username: "new"}) { user { id username createdAt } } }`,
 			[]string{"batch users", "post users", "post users", "read users"}}, // the reservation and the user
 		{"C1, rename", "new", `mutation { updateUser(input: {username: "newer"}) { user { username createdAt } } }`,
-			[]string{"batch users", "patch users", "post users", "put users", "put users", "read users", "read users"}}, // both reservations
+			[]string{"batch users", "patch users", "patch users", "patch users", "post users", "read users", "read users"}}, // both reservations
 		{"C1, rename to another case", "new", `mutation { updateUser(input: {username: "Newer"}) { user { username } } }`,
 			[]string{"patch users", "read users"}},
 		{"C1, rename to the same", "new", `mutation { updateUser(input: {username: "Newer"}) { user { username } } }`, []string{"read users"}},

@@ -80,8 +80,8 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 		return err // renamed since
 	}
 	k := username.Key(u.Username)
-	mine := blog.Encode(username.New(u.UserID, u.Username, u.CreatedAt))
-	err = s.users.Create(ctx, k, mine)
+	mine := username.New(u.UserID, u.Username, u.CreatedAt)
+	err = s.users.Create(ctx, k, blog.Encode(mine))
 	if cosmos.HasStatus(err, http.StatusConflict) { // reserved meanwhile
 		have, etag, readErr := s.names.Read(ctx, op, u.Username)
 		if readErr != nil {
@@ -91,7 +91,7 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 			if err := checkOwner(op, have, u); err != nil {
 				return err
 			}
-			_, err = s.users.Replace(ctx, stored.Key(k, k), mine, etag)
+			_, err = s.names.Replace(ctx, have, etag, mine)
 		}
 	}
 	return stored.Error(op, err)

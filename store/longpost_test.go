@@ -361,7 +361,7 @@ func TestCreatePost_KeyOfLongInlinePost(t *testing.T) {
 	id := blog.OtherID(p.ID)
 	item["id"], item["postId"], item["content"] = id, id, p.Content
 	delete(item, "textDigest")
-	w.Upsert("posts", id, string(blog.Encode(item)))
+	w.Upsert("posts", id, jsonOf(t, item))
 	w.Remove("posts", p.ID, p.ID)
 	if again := w.addLong(ada, 11_000, "key"); again.ID != id || again.Content != p.Content {
 		t.Errorf("%+.300v", again)

@@ -346,29 +346,39 @@ func (s *Store) editTagged(ctx context.Context, userID, postID string, e PostEdi
 const maxEditTries = 5
 
 // edit edits a post and returns the item. If tagged is not nil, its tags and former tags are set. The write depends
-// on whether the post has a text item, which edit guesses from the id and corrects up to twice.
+// on the post's text item, which edit guesses from the id and corrects up to twice.
 func (s *Store) edit(
 	ctx context.Context, userID, postID string, e PostEdit, date blog.Date, tagged *blog.Post,
 ) (raw []byte, err error) {
-	hasText := blog.IsLongID(postID)
+	place := stored.TextPlace{Text: blog.IsLongID(postID)}
 	for range 3 {
-		raw, err = s.editWithoutRead(ctx, userID, postID, e, date, hasText, tagged)
-		if e.Content == nil || blog.IsLong(*e.Content) || !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
+		raw, err = s.editWithoutRead(ctx, userID, postID, e, date, place, tagged)
+		switch {
+		case errors.Is(err, errTextPlace):
+			var readErr error
+			if place, readErr = stored.ReadTextPlace(ctx, "edit post", s.posts, postID); readErr != nil {
+				return nil, readErr
+			}
+			continue
+		case e.Content == nil || blog.IsLong(*e.Content) || !cosmos.HasStatus(err, http.StatusPreconditionFailed):
 			return raw, err
 		}
 		post, readErr := s.readPost(ctx, postID)
-		if readErr != nil || post == nil || post.Truncated == hasText {
+		if readErr != nil || post == nil || post.Truncated == place.Text {
 			return raw, err // another part of the condition has failed
 		}
-		hasText = post.Truncated
+		place.Text = post.Truncated
 	}
 	return raw, err
 }
 
-// editWithoutRead is edit, given whether the post has a text item. If that is wrong and the new text is short, it
-// returns an error of status 412.
+// errTextPlace is the error of a write of a text whose place is not as expected.
+var errTextPlace = changedMeanwhile("edit post")
+
+// editWithoutRead is edit, given what is in the place of the text. If that is wrong, it returns errTextPlace if the new
+// text is long, and an error of status 412 otherwise.
 func (s *Store) editWithoutRead(
-	ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool, tagged *blog.Post,
+	ctx context.Context, userID, postID string, e PostEdit, date blog.Date, place stored.TextPlace, tagged *blog.Post,
 ) ([]byte, error) {
 	var p cosmos.Patch
 	p.Condition, p.ReturnItem = liveAndBy(blog.TypePost, userID), true
@@ -393,7 +403,7 @@ func (s *Store) editWithoutRead(
 		p.Set("/content", long.Excerpt(markdown.Show))
 		p.Set("/readingMinutes", long.Minutes())
 		p.Set("/textDigest", text.Digest)
-	case hasText:
+	case place.Text:
 		alone = false
 		p.Condition += " AND IS_DEFINED(c.textDigest) AND c.textDigest != ''"
 		p.Set("/content", *e.Content)
@@ -413,13 +423,16 @@ func (s *Store) editWithoutRead(
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(postID, p)
 		if text != nil {
-			b.Upsert(blog.Encode(text))
+			place.Write(b, text)
 		} else {
 			b.Upsert(blog.Encode(blog.NewTextTombstone(postID, userID))) // a delete would fail if the text is lost
 		}
 	})
 	if err == nil {
 		err = r.Err()
+	}
+	if r.Failed == 1 && text != nil {
+		err = errTextPlace
 	}
 	if err != nil {
 		return nil, err

@@ -22,15 +22,22 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// isRelease returns a function that detects the request that releases a user's old name: the first replace
-// after the patch of the user.
+// changesName reports whether a request changes a reservation, changesUser whether it changes a user.
+func changesName(r *http.Request) bool {
+	return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/docs/username:")
+}
+
+func changesUser(r *http.Request) bool { return r.Method == http.MethodPatch && !changesName(r) }
+
+// isRelease returns a function that detects the request that releases a user's old name: the first change of a
+// reservation after that of the user.
 func isRelease() func(*http.Request) bool {
 	var changed atomic.Bool
 	return func(r *http.Request) bool {
-		if r.Method == http.MethodPatch {
+		if changesUser(r) {
 			changed.Store(true)
 		}
-		return changed.Load() && r.Method == http.MethodPut
+		return changed.Load() && changesName(r)
 	}
 }
 
@@ -68,7 +75,7 @@ func TestRenameUser_DeletedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Method == http.MethodPatch {
+		if changesUser(r) {
 			w.Wire.Intercept(nil)
 			w.Remove("users", ada.UserID, ada.UserID)
 		}
@@ -83,7 +90,7 @@ func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), blog.UserID("test", "grace")
 	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Method != http.MethodPut {
+		if !changesName(r) {
 			return nil
 		}
 		w.Wire.Intercept(nil)
@@ -136,7 +143,7 @@ func TestRenameUser_Deadline(t *testing.T) {
 		if end, ok := r.Context().Deadline(); !ok || time.Until(end) > 30*time.Second {
 			t.Errorf("%s %s has no deadline within 30 s", r.Method, r.URL.Path)
 		}
-		if r.Method == http.MethodPatch { // the user is about to be changed
+		if changesUser(r) { // the reservation is marked
 			var old struct {
 				Leaving      bool
 				CreationDate blog.Date

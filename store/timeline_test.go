@@ -320,7 +320,7 @@ func TestTimelines_DeletedUser(t *testing.T) {
 	testkit.Until(t, func() error {
 		tags, err := w.TopTags(t.Context(), 100)
 		if err == nil && (len(tags) != 21 || tags[0].Name != "grösse" || tags[0].PostCount != int32(n) || tags[1].Name != "tag-1" || tags[1].PostCount != int32(n/20+1)) {
-			err = fmt.Errorf("%d tags: %s", len(tags), blog.Encode(tags))
+			err = fmt.Errorf("%d tags: %s", len(tags), jsonOf(t, tags))
 		}
 		return err
 	})

@@ -21,13 +21,13 @@ var kept = []string{"type", "id", "postId", "userId", "userUsername", "creationD
 func marked(t *testing.T, item any) (text string, values map[string]string) {
 	t.Helper()
 	properties := map[string]any{}
-	if err := json.Unmarshal(blog.Encode(item), &properties); err != nil {
+	if err := json.Unmarshal([]byte(jsonOf(t, item)), &properties); err != nil {
 		t.Fatal(err)
 	}
 	values = map[string]string{}
 	mark := func(name string, value any) {
 		properties[name] = value
-		values[name] = string(blog.Encode(value))
+		values[name] = jsonOf(t, value)
 	}
 	mark("ofALaterVersion", "left of ofALaterVersion")
 	for i, f := range reflect.VisibleFields(reflect.TypeOf(item)) {
@@ -56,7 +56,16 @@ func marked(t *testing.T, item any) (text string, values map[string]string) {
 			values[name] = `"` + name + `"`
 		}
 	}
-	return string(blog.Encode(properties)), values
+	return jsonOf(t, properties), values
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // TestTombstones_KeepNothingElse fills every property of every item of a post, deletes the post, and searches the

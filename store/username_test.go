@@ -156,7 +156,7 @@ func TestReleasedUsername(t *testing.T) {
 	t.Run("interrupted rename back -> still kept", func(t *testing.T) {
 		w, ada, grace := setup(t)
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodPatch {
+			if changesUser(r) {
 				return context.DeadlineExceeded
 			}
 			return nil

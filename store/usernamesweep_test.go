@@ -58,7 +58,7 @@ func TestSweep_NameInUse(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodPatch { // a crash before the user is changed
+			if changesUser(r) { // a crash before the user is changed
 				return context.DeadlineExceeded
 			}
 			return nil
@@ -116,7 +116,7 @@ func TestSweep_DuringRename(t *testing.T) {
 				w.Wire.Intercept(func(r *http.Request) error {
 					last := what == "rename" && releases(r)
 					switch {
-					case r.Method == http.MethodPatch,
+					case changesUser(r),
 						r.Method == http.MethodPost && strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
 						storetest.Pass(time.Second) // ten polls of the sweep
 					case last:
@@ -165,7 +165,7 @@ func TestRenameUser_SweptNameIsReservedAgain(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodPatch {
+			if changesUser(r) {
 				w.Wire.Intercept(nil)
 				w.Remove("users", "username:wanted", "username:wanted")
 			}
@@ -195,7 +195,7 @@ func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodPatch { // a crash before the user is changed
+			if changesUser(r) { // a crash before the user is changed
 				return context.DeadlineExceeded
 			}
 			return nil

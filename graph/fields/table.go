@@ -153,7 +153,7 @@ var Table = map[string]map[string]Field{
 		},
 		"updateUser": { // C1
 			Price: Price{Each: 41.2}, Rule: []Relation{Self},
-			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindReplace, "users", OldUsername}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}, {cosmos.KindReplace, "users", OldUsername}}},
+			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindPatch, "users", OldUsername}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}, {cosmos.KindPatch, "users", OldUsername}}},
 		},
 		"deleteUser": {
 			Price: Price{Each: 11.3}, Rule: []Relation{Self, Moderator},

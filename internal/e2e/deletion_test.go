@@ -18,6 +18,7 @@ import (
 
 	"byline/graph/auth"
 	"byline/graph/globalid"
+	"byline/internal/itemjson"
 	"byline/internal/servertest"
 	"byline/internal/testkit"
 	"byline/store"
@@ -155,7 +156,10 @@ func (d *deletedUser) write(shared []string) {
 		g.Go(func() error {
 			encoded := make([][]byte, len(items))
 			for i, item := range items {
-				encoded[i] = blog.Encode(item)
+				var err error
+				if encoded[i], err = itemjson.Encode(item); err != nil {
+					return err
+				}
 			}
 			_, conflict, err := d.containers[container].CreateAll(d.t.Context(), partition, encoded)
 			if conflict {

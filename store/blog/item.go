@@ -2,7 +2,6 @@ package blog
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"byline/internal/itemjson"
 )
 
 // Authored has the properties that all items of the posts container share.
@@ -153,9 +154,9 @@ func Malformed(op, kind string, err error) error {
 	return &Error{Code: Internal, Op: op, Err: fmt.Errorf("%w %s item: %w", ErrMalformed, kind, err)}
 }
 
-// Encode encodes an item. It cannot fail: items consist of strings, numbers and booleans.
-func Encode(v any) []byte {
-	b, err := json.Marshal(v)
+// Encode encodes a new item, or the tombstone of one. It cannot fail: items consist of strings, numbers and booleans.
+func Encode(item interface{ envelopeOf() Envelope }) []byte {
+	b, err := itemjson.Encode(item)
 	if err != nil {
 		panic(err)
 	}

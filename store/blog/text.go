@@ -2,6 +2,7 @@ package blog
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 
 	"byline/store/blog/markdown"
@@ -15,7 +16,11 @@ const InlineText = 8 << 10
 // IsLong reports whether the text of a post is stored as a TextItem.
 func IsLong(content string) bool {
 	const quotes, escaped = 2, 6 // bytes of the quotes, and at most of an escaped byte
-	return len(content) > InlineText || escaped*len(content) > InlineText && len(Encode(content)) > InlineText+quotes
+	if escaped*len(content) <= InlineText || len(content) > InlineText {
+		return len(content) > InlineText
+	}
+	quoted, _ := json.Marshal(content) // cannot fail
+	return len(quoted) > InlineText+quotes
 }
 
 // TextItem is the text of a long post, in the posts container. It is written in one

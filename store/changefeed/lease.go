@@ -12,6 +12,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/internal/itemjson"
 )
 
 // lease is an item of the leases container: owner and progress of one feed range.
@@ -50,6 +52,7 @@ type lease struct {
 	// Until bounds the times of the changes before the continuation, in Unix seconds: none is later.
 	Until int64 `json:"until,omitempty"`
 
+	raw     []byte // as read or created
 	etag    azcore.ETag
 	written time.Time // start of this process's last write
 	renewed time.Time // _ts of a listed lease, in whole seconds
@@ -94,7 +97,7 @@ func (l leases) list(ctx context.Context) ([]*lease, error) {
 			if err := json.Unmarshal(raw, &v); err != nil {
 				return nil, fmt.Errorf("list leases: %w", err)
 			}
-			v.etag, v.renewed = v.ETag, time.Unix(v.TS, 0)
+			v.raw, v.etag, v.renewed = raw, v.ETag, time.Unix(v.TS, 0)
 			if v.ID == l.id(v.feedRange()) { // excludes processors whose name has this one as a prefix
 				all = append(all, &v.lease)
 			}
@@ -112,7 +115,7 @@ func (l leases) read(ctx context.Context, id string) (*lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read lease %s: %w", id, err)
 	}
-	v := &lease{etag: r.ETag}
+	v := &lease{raw: r.Value, etag: r.ETag}
 	if err := json.Unmarshal(r.Value, v); err != nil {
 		return nil, fmt.Errorf("read lease %s: %w", id, err)
 	}
@@ -122,7 +125,7 @@ func (l leases) read(ctx context.Context, id string) (*lease, error) {
 // create creates a lease. It reports false if the lease exists.
 func (l leases) create(ctx context.Context, v *lease) (bool, error) {
 	v.ID = l.id(v.feedRange())
-	item, err := json.Marshal(v)
+	item, err := itemjson.Encode(v)
 	if err != nil {
 		return false, err
 	}
@@ -134,17 +137,17 @@ func (l leases) create(ctx context.Context, v *lease) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("create lease %s: %w", v.ID, err)
 	}
-	v.etag, v.written = r.ETag, began
+	v.raw, v.etag, v.written = item, r.ETag, began
 	return true, nil
 }
 
 // save replaces the lease if its ETag has not changed, and updates the ETag; otherwise it returns
-// errLeaseLost.
+// errLeaseLost. The lease must have been read or created.
 func (l leases) save(ctx context.Context, v *lease) error {
 	v.Renewals++
-	item, err := json.Marshal(v)
+	item, err := itemjson.EncodeOver(v, v.raw)
 	if err != nil {
-		return err
+		return fmt.Errorf("write lease %s: %w", v.ID, err)
 	}
 	began := l.clock()
 	r, err := l.container.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, item,
@@ -189,7 +192,7 @@ func (l leases) reset(ctx context.Context, v *lease) error {
 }
 
 // take makes owner the owner of a lease, in a new generation. It returns nil if another process was
-// faster. An expired lease must be unchanged since it was seen; a stolen one, whose owner may be
+// faster, or the lease is of a later version. An expired lease must be unchanged since it was seen; a stolen one, whose owner may be
 // writing checkpoints, must only have the same owner and generation.
 func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time.Duration, steal bool) (*lease, error) {
 	v := *seen
@@ -199,6 +202,9 @@ func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time
 		err := l.save(ctx, &v)
 		if err == nil {
 			return &v, nil
+		}
+		if errors.Is(err, itemjson.ErrLater) {
+			return nil, nil // left to processes of that version
 		}
 		if !errors.Is(err, errLeaseLost) {
 			return nil, err
@@ -318,7 +324,7 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 		if now == nil || now.Owner != owner || now.Generation != generation {
 			return err
 		}
-		v.etag = now.etag
+		v.raw, v.etag = now.raw, now.etag
 		err = h.leases.save(ctx, &v)
 	}
 	if err != nil {

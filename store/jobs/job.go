@@ -32,6 +32,7 @@ type Job struct {
 	Owner    string `json:"owner"`
 	Renewals int64  `json:"renewals"` // incremented by every save
 
+	raw  []byte // as read
 	etag cosmos.ETag
 }
 
@@ -47,7 +48,7 @@ func decode(item []byte) (Job, error) {
 	if err == nil && v.ID != v.Kind+"."+v.Subject {
 		err = fmt.Errorf("the id of a job of kind %q and subject %q is not %q", v.Kind, v.Subject, v.ID)
 	}
-	v.etag = v.ETag
+	v.raw, v.etag = item, v.ETag
 	return v.Job, err
 }
 

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
+	"byline/internal/itemjson"
 	"byline/store/cosmos"
 )
 
@@ -52,7 +52,7 @@ const (
 // Options of a Runner. Owner and Kinds are required.
 type Options struct {
 	Owner   string                // name of this process; running processes need different names
-	Kinds   map[string]Work       // work by kind; jobs of other kinds are ignored
+	Kinds   map[string]Work       // work by kind; jobs of other kinds, and of later versions, are ignored
 	RU      float64               // RU per second for all jobs of the Runner together; 0: unlimited
 	Pattern cosmos.Pattern        // pattern of the requests of jobs; default cosmos.Unnamed
 	Clock   func() time.Time      // dates jobs; default time.Now
@@ -122,7 +122,7 @@ func New(leases *cosmos.Container, o Options) (*Runner, error) {
 // repeats no work. The job is durable once Enqueue returns.
 func (r *Runner) Enqueue(ctx context.Context, kind, subject string, generation int64) error {
 	j := Job{ID: kind + "." + subject, Kind: kind, Subject: subject, Generation: generation, Created: r.o.Clock().UTC()}
-	item, err := json.Marshal(j)
+	item, err := itemjson.Encode(j)
 	if err != nil {
 		return err
 	}
@@ -293,11 +293,11 @@ func (r *Runner) decode(to []Job, items [][]byte) []Job {
 	return to
 }
 
-// startTask starts to work on a job, unless another instance owns it. Its claim expires if it is not renewed
+// startTask starts to work on a job, unless another instance owns it or it is of a later version. Its claim expires if it is not renewed
 // for expiry plus the wait of the job. read is a time before the job was read.
 func (r *Runner) startTask(ctx context.Context, working *sync.WaitGroup, j Job, read time.Time) {
 	work := r.o.Kinds[j.Kind]
-	if work == nil {
+	if work == nil || itemjson.IsLater(j.raw) {
 		return
 	}
 	valid := time.Duration(0) // of the claim; a released job has none, and its work returns the remaining wait

@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -470,6 +471,54 @@ func TestRunner_RecordsCharge(t *testing.T) {
 		until(t, 10*time.Second, func() bool { return w.ended() == nil })
 		if last.RequestCharge <= before.RequestCharge {
 			t.Errorf("got %v RU, want more than %v", last.RequestCharge, before.RequestCharge)
+		}
+	})
+}
+
+// properties reads a job.
+func (w *world) properties(id string) (properties map[string]any) {
+	w.t.Helper()
+	item, err := w.leases.Read(context.Background(), cosmos.Key{Partition: id, ID: id})
+	if err == nil {
+		err = json.Unmarshal(item.Value, &properties)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return properties
+}
+
+// A job has the version of its format, and its saves keep properties that this version does not know. A job of a
+// later version is left to instances of that version.
+func TestRunner_SchemaVersion(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		known, later := "walk.a", "walk.b"
+		for _, subject := range []string{"a", "b"} {
+			w.enqueue(subject, 1)
+			if got := w.properties("walk." + subject)["schemaVersion"]; got != 1.0 {
+				t.Errorf("a new job has the schemaVersion %v", got)
+			}
+		}
+		for id, version := range map[string]int{known: 1, later: 2} {
+			var p cosmos.Patch
+			p.Set("/unknown", "kept")
+			p.Set("/schemaVersion", version)
+			if _, err := w.leases.Patch(t.Context(), cosmos.Key{Partition: id, ID: id}, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := w.properties(later)
+		s := &steps{units: 1000}
+		w.start("one", s.work, nil)
+		until(t, time.Minute, func() bool { return w.properties(known)["renewals"].(float64) > 2 })
+		if got := w.properties(known); got["unknown"] != "kept" || got["schemaVersion"] != 1.0 || got["owner"] != "one" {
+			t.Errorf("got %v", got)
+		}
+		if diff := cmp.Diff(before, w.properties(later)); diff != "" {
+			t.Error(diff)
+		}
+		if slices.ContainsFunc(s.all(), func(unit string) bool { return strings.HasPrefix(unit, "b:") }) {
+			t.Errorf("worked on a job of a later version: %v", s.all())
 		}
 	})
 }

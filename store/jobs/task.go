@@ -2,13 +2,13 @@ package jobs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
+	"byline/internal/itemjson"
 	"byline/store/cosmos"
 )
 
@@ -183,9 +183,9 @@ func (t *task) save(ctx context.Context, owner string) error {
 	j := t.job
 	j.Owner, j.RequestCharge = owner, t.charge()
 	j.Renewals++
-	item, err := json.Marshal(j)
+	item, err := itemjson.EncodeOver(j, j.raw)
 	if err != nil {
-		return err
+		return fmt.Errorf("save job: %w", err)
 	}
 	began := time.Now()
 	if j.etag, err = t.r.leases.Replace(ctx, j.key(), item, j.etag); err != nil {

@@ -41,7 +41,10 @@ type renamePosition struct {
 	Again blog.Date `json:"again,omitempty"`
 }
 
-func (p renamePosition) String() string { return string(blog.Encode(p)) }
+func (p renamePosition) String() string {
+	b, _ := json.Marshal(p) // cannot fail: only strings
+	return string(b)
+}
 
 // rename does a unit of renameJob: a unit sets the user's current byline on a page of items that have another
 // one. The job makes two passes over the user's items: in the first, the query may miss an item that was just
@@ -220,7 +223,7 @@ func (v *Views) repairBylines(ctx context.Context, items []blog.Authored) error 
 		if b, ok := bylines[item.UserID]; ok && b != item.Byline {
 			err := v.setByline(ctx, item, b)
 			if refused(err) {
-				v.skip(blog.PostsContainer, blog.Encode(item), err)
+				v.skipID(blog.PostsContainer, item.ID, err)
 			} else if err != nil {
 				return err
 			}

@@ -57,7 +57,7 @@ func (d *deletion) deletePostEntries(ctx context.Context, raw []byte) (changed b
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return true, nil
 	}
-	return false, stored.Error(op, d.skipRefused(d.posts, p, err))
+	return false, stored.Error(op, d.skipRefused(d.posts, p.ID, err))
 }
 
 func etagOf(raw []byte) cosmos.ETag {

@@ -298,7 +298,7 @@ func (d *deletion) deleteBatch(ctx context.Context, c *cosmos.Container, partiti
 // deleteOne deletes an item, or skips it if it cannot be deleted.
 func (d *deletion) deleteOne(ctx context.Context, c *cosmos.Container, partition string, item ownedItem) error {
 	if !blog.Addressable(partition) || !blog.Addressable(item.ID) {
-		d.skip(c.Name(), blog.Encode(item), fmt.Errorf("item %q in partition %q, which is to be deleted, cannot be addressed", item.ID, partition))
+		d.skipID(c.Name(), item.ID, fmt.Errorf("item %q in partition %q, which is to be deleted, cannot be addressed", item.ID, partition))
 		return nil
 	}
 	err := c.Delete(ctx, stored.Key(partition, item.ID), item.ETag)
@@ -312,15 +312,15 @@ func (d *deletion) deleteOne(ctx context.Context, c *cosmos.Container, partition
 	if err == nil {
 		d.done.Add(1)
 	}
-	return d.skipRefused(c, item, err)
+	return d.skipRefused(c, item.ID, err)
 }
 
 // skipRefused skips an item that Cosmos DB refuses to change, and returns other errors.
-func (d *deletion) skipRefused(c *cosmos.Container, item any, err error) error {
+func (d *deletion) skipRefused(c *cosmos.Container, id string, err error) error {
 	if !refused(err) {
 		return err
 	}
-	d.skip(c.Name(), blog.Encode(item), err)
+	d.skipID(c.Name(), id, err)
 	return nil
 }
 

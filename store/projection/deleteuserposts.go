@@ -27,7 +27,7 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 	for _, item := range items {
 		postID, _ := item.PostID.(string)
 		if !blog.Addressable(postID) || !blog.Addressable(item.ID) {
-			d.skip(d.posts.Name(), blog.Encode(item),
+			d.skipID(d.posts.Name(), item.ID,
 				fmt.Errorf("item %q of the deleted user %s has an id or postId that cannot be used in a request", item.ID,
 					d.user.ID))
 			continue
@@ -85,7 +85,7 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 		}
 	}
 	if err != nil {
-		return true, d.skipRefused(d.posts, tombstone, err)
+		return true, d.skipRefused(d.posts, id, err)
 	}
 	if left, err := d.deletePostItems(ctx, d.posts, id, end); left || err != nil {
 		d.left.Store(true)
@@ -94,7 +94,7 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 	tombstone.UserID = ""
 	changed, err := replace()
 	if err != nil {
-		return true, d.skipRefused(d.posts, tombstone, err)
+		return true, d.skipRefused(d.posts, id, err)
 	}
 	if changed {
 		d.left.Store(true)
@@ -172,7 +172,7 @@ func (d *deletion) deleteCounted(ctx context.Context, postID string, items []own
 		}
 		return d.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
 	case err != nil:
-		return d.skipRefused(d.posts, items[0], err)
+		return d.skipRefused(d.posts, items[0].ID, err)
 	case r.Failed < 0:
 		d.done.Add(int64(len(items)))
 		return nil

@@ -2,9 +2,11 @@ package projection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
+	"byline/internal/itemjson"
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
@@ -77,7 +79,8 @@ func (v *Views) decodeChange(raw []byte) (blog.Authored, bool) {
 }
 
 // refused reports whether Cosmos DB permanently refuses a write: for example, the revision is not a number,
-// or the logical partition is full.
+// or the logical partition is full; or whether the item is of a later version and must not be replaced.
 func refused(err error) bool {
-	return err != nil && (cosmos.HasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge) || cosmos.ErrorOf(err).PartitionFull())
+	return err != nil && (errors.Is(err, itemjson.ErrLater) || cosmos.ErrorOf(err).PartitionFull() ||
+		cosmos.HasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge))
 }

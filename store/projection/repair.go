@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"byline/internal/itemjson"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/stored"
@@ -16,7 +17,7 @@ import (
 // If two users have one name, the one who owns the reservation keeps it, and the other gets the name with
 // four characters of their id appended. For the remaining items of a deleted user or post, Repair
 // enqueues a job. Conflict if a difference cannot be fixed: a name is reserved for another user, the text
-// of a post is lost, or the source is malformed.
+// of a post is lost, the source is malformed, or the view is of a later version.
 func (v *Views) Repair(ctx context.Context, d Difference) error {
 	err := v.repair(ctx, d)
 	if d.Kind == Username && d.addressable() && blog.CodeOf(err) == blog.Conflict {
@@ -46,6 +47,10 @@ func (v *Views) repair(ctx context.Context, d Difference) error {
 		if errors.Is(err, blog.ErrMalformed) {
 			return &blog.Error{Code: blog.Conflict, Op: op,
 				Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
+		}
+		if errors.Is(err, itemjson.ErrLater) {
+			return &blog.Error{Code: blog.Conflict, Op: op,
+				Message: fmt.Sprintf("%s %s is of a later version of Byline: repair it with that", d.Kind, d.ID), Err: err}
 		}
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
 			if err != nil {

@@ -12,9 +12,14 @@ func (v *Views) skip(container string, raw []byte, err error) string {
 		ID string `json:"id"`
 	}
 	_ = json.Unmarshal(raw, &item) // every item has an id
-	v.metrics.skipped.Inc()
-	v.o.Logger.Error("item skipped", logContainer, container, logItem, item.ID, logError, err)
+	v.skipID(container, item.ID, err)
 	return item.ID
+}
+
+// skipID is skip, given the id of the item.
+func (v *Views) skipID(container, id string, err error) {
+	v.metrics.skipped.Inc()
+	v.o.Logger.Error("item skipped", logContainer, container, logItem, id, logError, err)
 }
 
 // decodeAnyUser decodes a user. For a malformed one it calls skip, and returns a user with only the id.

@@ -71,7 +71,7 @@ func (v *Views) writeEachSummary(ctx context.Context, c *cosmos.Container, parti
 	for _, p := range posts {
 		err := WriteSummary(ctx, c, partition, p)
 		if refused(err) {
-			v.skip(c.Name(), blog.Encode(summaryIn(p, c, partition)), err)
+			v.skipID(c.Name(), p.ID, err)
 		} else if err != nil {
 			return err
 		}
@@ -142,20 +142,32 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 // missing summary has status 404.
 func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post) error {
 	for {
-		_, revision, etag, err := readSummary(ctx, c, partition, p.ID)
+		_, revision, item, err := readSummary(ctx, c, partition, p.ID)
 		switch {
 		case err != nil:
 			return err
-		case etag == "":
+		case item.Value == nil:
 			return &cosmos.Error{Status: http.StatusNotFound, Err: errors.New("the summary does not exist")}
 		case revision >= p.Revision:
 			return nil
 		}
-		_, err = c.Replace(ctx, stored.Key(partition, p.ID), encodeSummary(p, c, partition), etag)
+		err = replaceSummaryItem(ctx, c, partition, p, item)
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// replaceSummaryItem replaces the item of a summary, as read, by the summary or tombstone of a post.
+func replaceSummaryItem(
+	ctx context.Context, c *cosmos.Container, partition string, p *blog.Post, item cosmos.Item,
+) error {
+	k := stored.Key(partition, p.ID)
+	if p.Tombstone {
+		_, err := c.Replace(ctx, k, encodeSummary(p, c, partition), item.ETag)
+		return err
+	}
+	return stored.Replace(ctx, c, k, item, summaryIn(p, c, partition))
 }
 
 // sameVersion guesses whether a summary that is older than the post has the post's version, and so differs in its
@@ -377,26 +389,27 @@ func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Diffe
 	return &d, nil
 }
 
-// readSummary returns a digest of a summary, its revision, and the ETag of the item, "" if it does not
-// exist. A tombstone is absent, with its revision.
-func readSummary(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
-	r, err := c.Read(ctx, stored.Key(partition, id))
+// readSummary returns a digest of a summary, its revision, and the item. A tombstone is absent, with its revision.
+func readSummary(
+	ctx context.Context, c *cosmos.Container, partition, id string,
+) (have string, revision int64, r cosmos.Item, err error) {
+	r, err = c.Read(ctx, stored.Key(partition, id))
 	if err != nil {
-		return "", 0, "", stored.Error("verify", err)
+		return "", 0, r, stored.Error("verify", err)
 	}
 	if r.Value == nil {
-		return absent, 0, "", nil
+		return absent, 0, r, nil
 	}
 	item, ok, err := blog.Decode[blog.SummaryItem]("verify", typeIn(c, partition), r.Value)
 	switch {
 	case err != nil:
-		return unreadable, 0, r.ETag, nil
+		return unreadable, 0, r, nil
 	case !ok && isFormerTombstone(r.Value):
-		return formerTombstone, item.Revision, r.ETag, nil
+		return formerTombstone, item.Revision, r, nil
 	case !ok:
-		return absent, item.Revision, r.ETag, nil
+		return absent, item.Revision, r, nil
 	}
-	return describe(item), item.Revision, r.ETag, nil
+	return describe(item), item.Revision, r, nil
 }
 
 // belongs reports whether a post has a summary, or its tombstone, in a partition.
@@ -416,7 +429,7 @@ func describe(item blog.SummaryItem) string {
 
 // repairSummary writes the summary of the source, regardless of the revision of the old one.
 func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Difference) error {
-	have, _, etag, err := readSummary(ctx, c, d.Partition, d.ID)
+	have, _, item, err := readSummary(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return err
 	}
@@ -425,12 +438,12 @@ func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Differ
 		return err
 	}
 	switch belongs := v.belongs(source, c, d.Partition); {
-	case belongs && etag != "": // also a tombstone, so that late changes do not restore the post
-		_, err = c.Replace(ctx, stored.Key(d.Partition, d.ID), encodeSummary(source, c, d.Partition), etag)
+	case belongs && item.Value != nil: // also a tombstone, so that late changes do not restore the post
+		err = replaceSummaryItem(ctx, c, d.Partition, source, item)
 	case belongs && !source.Tombstone:
 		err = c.Create(ctx, d.Partition, encodeSummary(source, c, d.Partition))
 	case have != absent:
-		err = c.Delete(ctx, stored.Key(d.Partition, d.ID), etag)
+		err = c.Delete(ctx, stored.Key(d.Partition, d.ID), item.ETag)
 	}
 	return err
 }

@@ -105,13 +105,17 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		if post == nil || err != nil || post.Truncated || !blog.IsLong(post.Content) {
 			return err // compare again
 		}
+		place, err := stored.ReadTextPlace(ctx, "repair", v.posts, d.ID)
+		if err != nil {
+			return err
+		}
 		item, text := blog.NewPostItem(post)
 		p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", post.Revision)
 		p.Set("/content", item.Content)
 		p.Set("/readingMinutes", item.ReadingMinutes)
 		p.Set("/textDigest", item.TextDigest)
 		b.Patch(d.ID, p)
-		b.Upsert(blog.Encode(text))
+		place.Write(&b, text)
 	case d.Want == textInPost:
 		raw, err := stored.Read(ctx, "repair", v.posts, stored.Key(d.ID, blog.TextID))
 		if raw == nil || err != nil {

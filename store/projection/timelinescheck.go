@@ -234,23 +234,23 @@ func wantedEntry(p *blog.Post, partition string) *blog.EntryItem {
 }
 
 // readEntry reads an entry, or what is in its place, and the author that it names.
-func (v *Views) readEntry(ctx context.Context, d Difference) (have string, etag cosmos.ETag, author string, err error) {
-	r, err := v.feed.Read(ctx, stored.Key(d.Partition, d.ID))
+func (v *Views) readEntry(ctx context.Context, d Difference) (have string, r cosmos.Item, author string, err error) {
+	r, err = v.feed.Read(ctx, stored.Key(d.Partition, d.ID))
 	if r.Value == nil || err != nil {
-		return absent, "", "", stored.Error("verify", err)
+		return absent, r, "", stored.Error("verify", err)
 	}
 	var e blog.EntryItem
 	if err := blog.Unmarshal(r.Value, &e); err != nil {
-		return unreadable, r.ETag, "", nil
+		return unreadable, r, "", nil
 	}
-	return describeEntry(e), r.ETag, e.AuthorID, nil
+	return describeEntry(e), r, e.AuthorID, nil
 }
 
 func describeEntry(e blog.EntryItem) string { return fmt.Sprintf("%s by %s", e.CreatedAt, e.AuthorID) }
 
 // repairEntry creates, replaces or deletes an entry.
 func (v *Views) repairEntry(ctx context.Context, d Difference) error {
-	have, etag, _, err := v.readEntry(ctx, d)
+	have, item, _, err := v.readEntry(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -264,9 +264,9 @@ func (v *Views) repairEntry(ctx context.Context, d Difference) error {
 	case want != nil && have == absent:
 		return v.createEntries(ctx, []blog.EntryItem{*want})
 	case want != nil:
-		_, err = v.feed.Replace(ctx, stored.Key(d.Partition, d.ID), blog.Encode(want), etag)
+		err = stored.Replace(ctx, v.feed, stored.Key(d.Partition, d.ID), item, want)
 	case have != absent:
-		if err = v.feed.Delete(ctx, stored.Key(d.Partition, d.ID), etag); err == nil && ok {
+		if err = v.feed.Delete(ctx, stored.Key(d.Partition, d.ID), item.ETag); err == nil && ok {
 			return v.entriesDeleted(ctx, map[entryKey]int64{{t, month, ""}: 1})
 		}
 	}

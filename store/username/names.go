@@ -68,31 +68,49 @@ func (n *Names) Reserve(ctx context.Context, op, ownerID, name string) error {
 			}
 		}
 		mine.Leaving = have.Leaving && have.OwnerID == ownerID // keep the mark, so that the name is released after a crash
-		etag, err = n.Users.Replace(ctx, stored.Key(k, k), blog.Encode(mine), etag)
+		etag, err = n.Replace(ctx, have, etag, mine)
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			continue
 		}
 		if err != nil || have.OwnerID == ownerID {
 			return stored.Error(op, err)
 		}
-		return n.giveBack(ctx, op, have, etag)
+		return n.giveBack(ctx, op, mine, have.OwnerID, etag)
 	}
 	return ErrTaken(op)
 }
 
+// Replace changes a reservation, as read, into another of the same name, by a patch: properties of later versions stay.
+func (n *Names) Replace(ctx context.Context, have *Reservation, etag cosmos.ETag, by *Reservation) (cosmos.ETag, error) {
+	p := cosmos.Patch{IfMatch: etag}
+	p.Set("/ownerId", by.OwnerID)
+	p.Set("/creationDate", by.CreatedAt)
+	if have.Leaving != by.Leaving {
+		p.Set("/leaving", by.Leaving)
+	}
+	switch {
+	case by.TTL != 0:
+		p.Set("/ttl", by.TTL)
+	case have.TTL != 0:
+		p.Remove("/ttl")
+	}
+	item, err := n.Users.Patch(ctx, stored.Key(have.ID, have.ID), p)
+	return item.ETag, err
+}
+
 // giveBack returns an abandoned reservation that was just taken to its former owner if they have
 // the name by now, and then returns Conflict.
-func (n *Names) giveBack(ctx context.Context, op string, r *Reservation, etag cosmos.ETag) error {
-	raw, err := n.Users.ReadPrimary(ctx, stored.Key(r.OwnerID, r.OwnerID))
+func (n *Names) giveBack(ctx context.Context, op string, taken *Reservation, ownerID string, etag cosmos.ETag) error {
+	raw, err := n.Users.ReadPrimary(ctx, stored.Key(ownerID, ownerID))
 	if raw == nil || err != nil {
 		return stored.Error(op, err)
 	}
 	owner, err := blog.DecodeUser(op, raw)
-	if err != nil || owner == nil || Key(owner.Username) != r.ID {
+	if err != nil || owner == nil || Key(owner.Username) != taken.ID {
 		return err
 	}
 	theirs := New(owner.UserID, owner.Username, n.now())
-	if _, err := n.Users.Replace(ctx, stored.Key(r.ID, r.ID), blog.Encode(theirs), etag); err != nil &&
+	if _, err := n.Replace(ctx, taken, etag, theirs); err != nil &&
 		!cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return stored.Error(op, err)
 	}
@@ -150,7 +168,7 @@ func (n *Names) held(ctx context.Context, r *Reservation) (bool, error) {
 func (n *Names) release(ctx context.Context, r *Reservation, etag cosmos.ETag) (bool, error) {
 	var err error
 	if r.Leaving {
-		_, err = n.Users.Replace(ctx, stored.Key(r.ID, r.ID), blog.Encode(r.released(n.now())), etag)
+		_, err = n.Replace(ctx, r, etag, r.released(n.now()))
 	} else {
 		err = n.Users.Delete(ctx, stored.Key(r.ID, r.ID), etag)
 	}

@@ -48,15 +48,15 @@ func (n *Names) Change(
 			return nil, err
 		}
 		if old != nil && old.OwnerID == u.UserID {
-			old = old.MarkLeaving(n.now())
-			marked, err := n.Users.Replace(ctx, stored.Key(old.ID, old.ID), blog.Encode(old), etag)
+			leaving := old.MarkLeaving(n.now())
+			marked, err := n.Replace(ctx, old, etag, leaving)
 			if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || stored.Ambiguous(ctx, err) {
 				return nil, nil // try again
 			}
 			if err != nil {
 				return nil, stored.Error(op, err)
 			}
-			etag = marked
+			old, etag = leaving, marked
 		}
 	}
 	changing()

@@ -96,8 +96,8 @@ func (n *Names) Repair(ctx context.Context, k, userID string) error {
 	}
 	var item Reservation
 	if r.Value != nil {
-		var malformed error
-		if item, _, malformed = blog.Decode[Reservation](op, blog.TypeUsername, r.Value); malformed != nil {
+		var ok bool
+		if item, ok, _ = blog.Decode[Reservation](op, blog.TypeUsername, r.Value); !ok { // malformed
 			return n.Users.Delete(ctx, stored.Key(k, k), r.ETag) // compare again
 		}
 	}
@@ -127,11 +127,11 @@ func (n *Names) Repair(ctx context.Context, k, userID string) error {
 // repairOf reserves the user's name if the reservation is missing, expires, or is abandoned by
 // another user. It keeps a valid reservation of the user.
 func (n *Names) repairOf(ctx context.Context, op string, u *blog.User, have *Reservation, etag cosmos.ETag) error {
-	mine := blog.Encode(New(u.UserID, u.Username, n.now()))
+	mine := New(u.UserID, u.Username, n.now())
 	k := Key(u.Username)
 	switch {
 	case etag == "":
-		return n.Users.Create(ctx, k, mine)
+		return n.Users.Create(ctx, k, blog.Encode(mine))
 	case have.OwnerID == u.UserID && have.TTL <= 0:
 		return nil
 	case have.OwnerID != u.UserID:
@@ -141,7 +141,7 @@ func (n *Names) repairOf(ctx context.Context, op string, u *blog.User, have *Res
 			return ErrTaken(op)
 		}
 	}
-	_, err := n.Users.Replace(ctx, stored.Key(k, k), mine, etag)
+	_, err := n.Replace(ctx, have, etag, mine)
 	return err
 }
 
