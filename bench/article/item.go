@@ -1,8 +1,7 @@
 package article
 
 import (
-	"encoding/json"
-
+	"byline/internal/itemjson"
 	"byline/store/blog"
 )
 
@@ -50,9 +49,10 @@ func (i item) named(username string) item {
 	return i
 }
 
-// encode encodes an item. Items have only strings and numbers, so it cannot fail.
+// encode encodes an item of V1 or V2, with a version as those of V3 have. Items have only strings and numbers, so it
+// cannot fail.
 func encode(v any) []byte {
-	b, err := json.Marshal(v)
+	b, err := itemjson.Encode(v)
 	if err != nil {
 		panic(err)
 	}
