@@ -15,8 +15,15 @@ func TestBeginSkip(t *testing.T) {
 		return map[string]any{"id": leaseID, "maxExclusive": "FF", "owner": owner, "generation": 7, "expiry": expiry}
 	}
 	runs := func(w *world) {
-		stop := w.run("two", w.handle, clusterExpiry)
-		w.wait(func() bool { return w.owners()["two"] == 1 })
+		p, err := changefeed.New(w.source, w.leases, w.handle, changefeed.Options{Name: "test", Owner: "two"})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		stop := w.start(p)
+		w.wait(func() bool { // if it stopped while it takes the lease, it would not release it
+			held, _ := p.Held()
+			return held == 1
+		})
 		stop()
 	}
 	for name, c := range map[string]struct {
