@@ -224,7 +224,11 @@ var ofViews = map[string]faultOperation{
 		w.Remove("feed", "post", w.post.ID)
 	}},
 	"BeginTimelines": {prepare: func(*faultWorld) {}, do: func(ctx context.Context, w *faultWorld) (any, error) {
-		return nil, w.Views().BeginTimelines(ctx)
+		if err := w.Views().BeginTimelines(ctx); err != nil {
+			return nil, err
+		}
+		complete, _ := w.Views().Timeline()
+		return complete, nil
 	}},
 	"ProjectTimelines": {believes: entryExists, do: func(ctx context.Context, w *faultWorld) (any, error) {
 		return nil, w.Views().ProjectTimelines(ctx, w.post, w.long)
@@ -558,6 +562,9 @@ func TestFaults_Rebuild(t *testing.T) {
 				return nil, err
 			}
 			w.wire.End()
+			if complete, _ := w.Views().Timeline(); !complete {
+				t.Error("rebuilt, but the timeline of all posts is not complete")
+			}
 			return status(ctx)
 		}
 		for name, do := range map[string]func(context.Context) (any, error){"Rebuild": rebuild, "Status": status} {
