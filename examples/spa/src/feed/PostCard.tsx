@@ -27,7 +27,7 @@ export function PostCard({ post }: { post: PostCard_post$key }) {
       <h2 dir="auto">
         <Link href={`/posts/${slug}`}>{title}</Link>
       </h2>
-      <p className="excerpt" dir="auto">{excerpt}{/[\p{L}\p{N},;:]$/u.test(excerpt) && "…"}</p>
+      <p className="excerpt" dir="auto">{excerpt}{isCut(excerpt) && "…"}</p>
       <footer>
         <p className="counts">
           {count(likeCount, "like")} · {count(commentCount, "comment")}
@@ -37,5 +37,8 @@ export function PostCard({ post }: { post: PostCard_post$key }) {
     </article>
   );
 }
+
+// The gateway cuts excerpts at 280 characters, between words.
+const isCut = (excerpt: string) => excerpt.length > 240 && /[\p{L}\p{N},;:]$/u.test(excerpt);
 
 const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? "" : "s"}`;

@@ -60,7 +60,7 @@ export function messageOf(error: unknown): string {
     case "PERSISTED_QUERY_NOT_FOUND":
     case "GRAPHQL_VALIDATION_FAILED":
     case "GRAPHQL_PARSE_FAILED":
-      return "This page is older than the server. Reload it; what you wrote is kept.";
+      return "This page and the server have different versions. Reload the page; what you wrote is kept.";
     default:
       return `The server made a mistake${requestId ? ` (request ${requestId})` : ""}. Try again.`;
   }
