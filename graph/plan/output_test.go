@@ -12,7 +12,7 @@ import (
 
 // A response of more than limit.MaxResponse is refused.
 func TestRoots_TooLarge(t *testing.T) {
-	m, err := limit.NewBudget(limit.Capacity{}).Reserve(limit.QueryBytes, false)
+	m, err := limit.NewMemory(limit.Capacity{}).Reserve(limit.QueryBytes, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type transport struct {
 	streams      context.Context // event streams and WebSockets end when it does
 	requests     limit.Requests
 	bodies       limit.Bodies
-	budget       *limit.Budget
+	memory       *limit.Memory
 	admission    *limit.Admission
 	open         *limit.Subscriptions
 }
@@ -143,7 +143,7 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 	}()
 	if kind == ast.Subscription {
 		op.Extensions = nil // no longer needed, and they may be long
-	} else if err := RequestOf(ctx).reserve(t.budget, kind); err != nil {
+	} else if err := RequestOf(ctx).reserve(t.memory, kind); err != nil {
 		releaseSlot()
 		return t.refused(ctx, err)
 	}
@@ -232,7 +232,7 @@ func (r *responses) execute() *graphql.Response {
 // session: see cosmos.WithSession.
 func (r *responses) event() (*graphql.Response, error) {
 	caller := RequestOf(r.ctx)
-	if err := caller.reserve(r.budget, r.kind); err != nil {
+	if err := caller.reserve(r.memory, r.kind); err != nil {
 		return nil, err
 	}
 	ctx := cosmos.WithMemory(cosmos.WithSession(r.ctx, caller.Session), readMemory{caller.Memory})

@@ -107,14 +107,14 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) *endpoint
 		authenticate: o.Authenticate, recover: o.Recover, classify: o.Classify,
 		requests:  limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress),
 		bodies:    limit.NewBodies(o.Capacity),
-		budget:    limit.NewBudget(o.Capacity),
+		memory:    limit.NewMemory(o.Capacity),
 		admission: limit.NewAdmission(o.Capacity, o.Logger),
 		open:      limit.NewSubscriptions(o.Capacity),
 	}
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "byline_response_memory_bytes",
 		Help: "Memory reserved for responses: from what is read for them until they are sent.",
-	}, func() float64 { return float64(t.budget.Used()) }))
+	}, func() float64 { return float64(t.memory.Used()) }))
 	cache := newResponseCache(o.Store, o.ResponseCacheBytes, o.Cached)
 	return &endpoint{t, webSocketTransport{t, sockets, origins}, httpTransport{t, cache}}
 }

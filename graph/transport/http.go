@@ -68,7 +68,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 	caller := RequestOf(r.Context())
 	defer caller.sent()
 	if cached := t.cache.get(r, in); cached != nil {
-		if err := caller.reserve(t.budget, ast.Query); err != nil {
+		if err := caller.reserve(t.memory, ast.Query); err != nil {
 			t.writeError(w, r, media, err)
 		} else if t.writeCached(w, r, media, cached) {
 			t.cache.hit(r.Context(), cached.operation, cached.predicted)

@@ -14,7 +14,7 @@ import (
 // an error.
 
 // reserve begins the memory of a response. The caller calls sent in any case.
-func (r *Request) reserve(budget *limit.Budget, kind ast.Operation) (err error) {
+func (r *Request) reserve(memory *limit.Memory, kind ast.Operation) (err error) {
 	bytes := 0
 	switch kind {
 	case ast.Query:
@@ -23,7 +23,7 @@ func (r *Request) reserve(budget *limit.Budget, kind ast.Operation) (err error) 
 		bytes = limit.MutationBytes
 	}
 	r.mutates = kind == ast.Mutation
-	if r.Memory, err = budget.Reserve(bytes, r.mutates); err != nil {
+	if r.Memory, err = memory.Reserve(bytes, r.mutates); err != nil {
 		r.full = true
 		return err
 	}

@@ -7,9 +7,9 @@ import (
 )
 
 // reserve returns a reservation of so many bytes, which must be possible or not.
-func reserve(t *testing.T, b *Budget, bytes int, mutation bool, want error) *Reservation {
+func reserve(t *testing.T, m *Memory, bytes int, mutation bool, want error) *Reservation {
 	t.Helper()
-	r, err := b.Reserve(0, mutation)
+	r, err := m.Reserve(0, mutation)
 	if err == nil {
 		err = r.Grow(bytes)
 	}
@@ -19,61 +19,61 @@ func reserve(t *testing.T, b *Budget, bytes int, mutation bool, want error) *Res
 	return r
 }
 
-// checkFree fails unless all of the budget is free.
-func checkFree(t *testing.T, b *Budget) {
+// checkFree fails unless all of the memory is free.
+func checkFree(t *testing.T, m *Memory) {
 	t.Helper()
-	if n := b.Used(); n != 0 {
+	if n := m.Used(); n != 0 {
 		t.Errorf("%d bytes are held after all releases", n)
 	}
 }
 
-func TestBudget_EveryResponseCounts(t *testing.T) {
-	b := NewBudget(Capacity{Responses: 16 << 20})
+func TestMemory_EveryResponseCounts(t *testing.T) {
+	m := NewMemory(Capacity{Responses: 16 << 20})
 	var all []*Reservation
 	for range 15 << 6 {
-		all = append(all, reserve(t, b, 16<<10, false, nil))
+		all = append(all, reserve(t, m, 16<<10, false, nil))
 	}
-	reserve(t, b, 16<<10, false, ErrTooManyResponses).Release()
+	reserve(t, m, 16<<10, false, ErrTooManyResponses).Release()
 	for range 1 << 6 {
-		all = append(all, reserve(t, b, 16<<10, true, nil)) // the last sixteenth is for mutations
+		all = append(all, reserve(t, m, 16<<10, true, nil)) // the last sixteenth is for mutations
 	}
-	reserve(t, b, 16<<10, true, ErrTooManyResponses).Release()
+	reserve(t, m, 16<<10, true, ErrTooManyResponses).Release()
 	for _, r := range all {
 		r.Release()
 	}
-	reserve(t, b, 11<<20, false, ErrTooLarge).Release() // a third is for small ones
-	reserve(t, b, 11<<20, true, ErrTooLarge).Release()
-	large := reserve(t, b, 9<<20, false, nil)
-	reserve(t, b, 1<<20, false, ErrTooManyResponses).Release() // becomes large only while half is free
+	reserve(t, m, 11<<20, false, ErrTooLarge).Release() // a third is for small ones
+	reserve(t, m, 11<<20, true, ErrTooLarge).Release()
+	large := reserve(t, m, 9<<20, false, nil)
+	reserve(t, m, 1<<20, false, ErrTooManyResponses).Release() // becomes large only while half is free
 	if err := large.Grow(1 << 20); err != nil {
 		t.Error("a large response, to its end:", err)
 	}
 	large.Release()
-	checkFree(t, b)
+	checkFree(t, m)
 }
 
-// A response that takes 128 KB becomes large, which is refused while more than half of the budget is in use.
-func TestBudget_LargeFrom(t *testing.T) {
-	b := NewBudget(Capacity{Responses: 12 << 20})
-	others := reserve(t, b, 0, true, nil)
+// A response that takes 128 KB becomes large, which is refused while more than half of the memory is in use.
+func TestMemory_LargeFrom(t *testing.T) {
+	m := NewMemory(Capacity{Responses: 12 << 20})
+	others := reserve(t, m, 0, true, nil)
 	others.Add(7 << 20)
-	small := reserve(t, b, 124<<10, false, nil)
+	small := reserve(t, m, 124<<10, false, nil)
 	if err := small.Grow(4 << 10); !errors.Is(err, ErrTooManyResponses) {
 		t.Errorf("128 KB: got %v, want %v", err, ErrTooManyResponses)
 	}
 	small.Release()
 	others.Release()
-	checkFree(t, b)
+	checkFree(t, m)
 }
 
-// A response has what was reserved before it executed, however full the budget is by then.
+// A response has what was reserved before it executed, however much is in use by then.
 func TestReservation_GrowsWithinWhatItHas(t *testing.T) {
-	b := NewBudget(Capacity{Responses: 1 << 20})
-	r, err := b.Reserve(MutationBytes, true)
+	m := NewMemory(Capacity{Responses: 1 << 20})
+	r, err := m.Reserve(MutationBytes, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	others := reserve(t, b, 0, false, nil)
+	others := reserve(t, m, 0, false, nil)
 	others.Add(1 << 20)
 	for range MutationBytes {
 		if err := r.Grow(1); err != nil {
@@ -93,16 +93,16 @@ func TestReservation_GrowsWithinWhatItHas(t *testing.T) {
 	}
 	r.Add(1)
 	r.Resize(1)
-	checkFree(t, b)
+	checkFree(t, m)
 }
 
 func TestReservation_Concurrent(t *testing.T) {
-	b := NewBudget(Capacity{Responses: 1 << 20})
+	m := NewMemory(Capacity{Responses: 1 << 20})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 100 {
-				r, err := b.Reserve(QueryBytes, false)
+				r, err := m.Reserve(QueryBytes, false)
 				if err != nil {
 					continue
 				}
@@ -122,33 +122,33 @@ func TestReservation_Concurrent(t *testing.T) {
 		})
 	}
 	all.Wait()
-	checkFree(t, b)
+	checkFree(t, m)
 }
 
 func TestShared_CountsOnce(t *testing.T) {
-	b := NewBudget(Capacity{Responses: 160 << 10})
+	m := NewMemory(Capacity{Responses: 160 << 10})
 	var s Shared
 	join := func(reserved int) func() {
 		t.Helper()
-		release, err := s.Join(reserve(t, b, reserved, false, nil), 80<<10)
-		if err != nil || b.Used() != 80<<10 {
-			t.Fatal(err, b.Used())
+		release, err := s.Join(reserve(t, m, reserved, false, nil), 80<<10)
+		if err != nil || m.Used() != 80<<10 {
+			t.Fatal(err, m.Used())
 		}
 		return release
 	}
 	join(100 << 10)() // what was reserved besides the response is released
-	checkFree(t, b)
+	checkFree(t, m)
 	first, second := join(4<<10), join(4<<10)
 	first()
-	reserve(t, b, 80<<10, false, ErrTooManyResponses).Release() // while the second holder has the response
+	reserve(t, m, 80<<10, false, ErrTooManyResponses).Release() // while the second holder has the response
 	second()
-	checkFree(t, b)
-	other := reserve(t, b, 80<<10, false, nil)
-	own := reserve(t, b, 4<<10, false, nil)
+	checkFree(t, m)
+	other := reserve(t, m, 80<<10, false, nil)
+	own := reserve(t, m, 4<<10, false, nil)
 	if _, err := s.Join(own, 80<<10); !errors.Is(err, ErrTooManyResponses) {
 		t.Error(err)
 	}
 	own.Release()
 	other.Release()
-	checkFree(t, b)
+	checkFree(t, m)
 }

@@ -30,24 +30,24 @@ var ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable, Message: "to
 // one.
 var ErrTooLarge = &refusal.Error{Code: refusal.QueryTooExpensive, Message: "the response is too large: request less data"}
 
-// Budget is the memory of all responses and events: of what is read and built for them, until their
+// Memory is that of all responses and events: of what is read and built for them, until their
 // clients have received them. Large responses may take two thirds of it, so that there is room for small
 // ones, and mutations alone the last sixteenth. A response becomes large only while half of it is free, so that
 // those that are large can grow to their end.
-type Budget struct {
+type Memory struct {
 	bytes int64
 	used  atomic.Int64
 }
 
-// NewBudget returns a Budget of which all is free.
-func NewBudget(c Capacity) *Budget { return &Budget{bytes: c.withDefaults().Responses} }
+// NewMemory returns a Memory of which all is free.
+func NewMemory(c Capacity) *Memory { return &Memory{bytes: c.withDefaults().Responses} }
 
 // Used returns how many bytes are reserved.
-func (b *Budget) Used() int64 { return b.used.Load() }
+func (m *Memory) Used() int64 { return m.used.Load() }
 
 // Reserve begins the memory of a response, with bytes of it.
-func (b *Budget) Reserve(bytes int, mutation bool) (*Reservation, error) {
-	r := &Reservation{budget: b, mutation: mutation}
+func (m *Memory) Reserve(bytes int, mutation bool) (*Reservation, error) {
+	r := &Reservation{memory: m, mutation: mutation}
 	if err := r.take(int64(bytes)); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (b *Budget) Reserve(bytes int, mutation bool) (*Reservation, error) {
 // Reservation is the memory of one response. Once it could not grow it is refused: the response becomes an
 // error. A nil Reservation has no limit. It is safe for concurrent use.
 type Reservation struct {
-	budget   *Budget
+	memory   *Memory
 	mutation bool
 
 	mu       sync.Mutex
@@ -84,14 +84,14 @@ func (r *Reservation) refuseLocked(err error) {
 	}
 }
 
-// limit returns how many bytes of the budget may be in use for the response to grow by n, which it holds already.
+// limit returns how many bytes may be in use for the response to grow by n, which it holds already.
 func (r *Reservation) limit(n int64) int64 {
-	all := r.budget.bytes
+	all := r.memory.bytes
 	switch {
 	case r.held-n >= smallResponse:
-		return r.budget.large()
+		return r.memory.large()
 	case r.held >= smallResponse:
-		return max(all/2, min(r.held, r.budget.large()))
+		return max(all/2, min(r.held, r.memory.large()))
 	case r.mutation:
 		return all
 	}
@@ -99,17 +99,17 @@ func (r *Reservation) limit(n int64) int64 {
 }
 
 // large returns how many bytes may be in use for large responses to grow.
-func (b *Budget) large() int64 { return b.bytes - b.bytes/3 }
+func (m *Memory) large() int64 { return m.bytes - m.bytes/3 }
 
 // take reserves n bytes more. r.mu is held, unless r is new.
 func (r *Reservation) take(n int64) error {
 	r.held += n
-	if r.budget.used.Add(n) <= r.limit(n) {
+	if r.memory.used.Add(n) <= r.limit(n) {
 		return nil
 	}
-	r.budget.used.Add(-n)
+	r.memory.used.Add(-n)
 	r.held -= n
-	if r.held+n > r.budget.large() {
+	if r.held+n > r.memory.large() {
 		return ErrTooLarge
 	}
 	return ErrTooManyResponses
@@ -152,12 +152,12 @@ func (r *Reservation) Add(bytes int) {
 	defer r.mu.Unlock()
 	if !r.released {
 		r.held += int64(bytes)
-		r.budget.used.Add(int64(bytes))
+		r.memory.used.Add(int64(bytes))
 	}
 }
 
-// Fork returns memory of the same budget for a read that several responses wait for.
-func (r *Reservation) Fork() *Reservation { return &Reservation{budget: r.budget} }
+// Fork returns memory for a read that several responses wait for.
+func (r *Reservation) Fork() *Reservation { return &Reservation{memory: r.memory} }
 
 // Refuse refuses the response, unless it has been refused.
 func (r *Reservation) Refuse(err error) {
@@ -194,7 +194,7 @@ func (r *Reservation) Resize(bytes int) {
 }
 
 func (r *Reservation) resizeLocked(bytes int64) {
-	r.budget.used.Add(bytes - r.held)
+	r.memory.used.Add(bytes - r.held)
 	r.held, r.spare = bytes, 0
 }
 
@@ -218,7 +218,7 @@ func (r *Reservation) Release() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.budget.used.Add(-r.held)
+	r.memory.used.Add(-r.held)
 	r.held, r.spare, r.released = 0, 0, true
 }
 
