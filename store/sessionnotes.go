@@ -13,7 +13,7 @@ import (
 // are stopped.
 const viewLag = time.Hour
 
-// The notes of a session are the counts of posts that it has written (see counts.go), and the user that it has
+// The notes of a session are the counts of posts that it has written (see knowncounts.go), and the user that it has
 // renamed or, with deletedPrefix, deleted last.
 const deletedPrefix = "-"
 
