@@ -279,11 +279,14 @@ func (g *gateway) announce() {
 	g.log.Info("listening", logURL, root+transport.Path, logVersion, version, logAddress, address.String(), logInstance, g.blog.Instance())
 	if g.demoTokens() {
 		g.log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
-		if g.trusted == nil {
-			g.log.Info("open the playground in a browser", logURL, root+"/")
-		}
 	} else {
 		g.log.Info("requests without a token are anonymous; to sign in, send a bearer token", "issuer", g.AuthIssuer, "audience", g.AuthAudience)
+	}
+	switch {
+	case g.trusted != nil:
+		g.log.Info("only trusted documents are executed, so there is no playground")
+	case g.demoTokens():
+		g.log.Info("open the playground in a browser", logURL, root+"/")
 	}
 	if g.listening != nil {
 		g.listening(address)
