@@ -8,8 +8,8 @@ import (
 )
 
 // Byline is what travels with a post, a comment or a like of the user who wrote it. The user's own item has it, too,
-// and there it is changed: every other item has a copy, which a job of the projections brings up to date. It is the one
-// place for another property: add it to the struct and to properties.
+// and there it is changed: every other item has a copy, which a job of the projections brings up to date. For another
+// property of items, add it to the struct and to properties.
 type Byline struct {
 	UserID   string `json:"userId"`
 	Username string `json:"userUsername"` // of the user's own item: username

@@ -2,8 +2,8 @@ package blog
 
 import "fmt"
 
-// FeedServed is the length of the feed for readers. The feed container holds the summaries of the newest
-// posts, in one partition or in each of several.
+// FeedServed is how many posts of the feed are read from its summaries, which the feed container has of the newest
+// posts, in one partition or in each of several. Older posts are read by the timeline of all posts.
 const FeedServed = 100
 
 // FeedKept is how many posts the feed container keeps: more than are served, so that deletes leave no gap.
