@@ -5,9 +5,15 @@ type Use = PlaywrightTestConfig["use"];
 const desktop: Use = { viewport: { width: 1280, height: 900 } };
 const phone: Use = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
 
+// What these test is the same at any width.
+const whateverTheWidth = /(development|live|markdown|oidc|outage)\.spec\.ts/;
+
+// This measures times, so it runs alone, after the others.
+const loading = /loading\.spec\.ts/;
+
 export default defineConfig({
   testDir: "tests",
-  workers: 1,
+  workers: 2,
   forbidOnly: true,
   retries: 1, // a busy machine may be too slow for a test; it is then reported as flaky
   timeout: 60_000,
@@ -18,7 +24,9 @@ export default defineConfig({
     trace: "off",
   },
   projects: [
-    { name: "desktop", use: desktop },
-    { name: "phone", use: { ...phone, colorScheme: "dark" } },
+    { name: "desktop", use: desktop, testIgnore: loading },
+    { name: "phone", use: { ...phone, colorScheme: "dark" }, testIgnore: [loading, whateverTheWidth] },
+    { name: "desktop loading", use: desktop, testMatch: loading, dependencies: ["desktop", "phone"] },
+    { name: "phone loading", use: phone, testMatch: loading, dependencies: ["desktop loading"] },
   ],
 });

@@ -116,6 +116,7 @@ func faultServer(t *testing.T) (*faulttest.Transport, string) {
 // If a request of a command fails, its exit status is 1 and it prints one line, or it has done its work. When it is
 // run again, it does.
 func TestFaults(t *testing.T) {
+	testkit.Heavy(t)
 	t.Setenv(account.KeyVariable, emulator.WellKnownKey)
 	for name, command := range faultyCommands {
 		t.Run(name, func(t *testing.T) {

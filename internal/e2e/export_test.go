@@ -21,6 +21,7 @@ import (
 
 	"byline/internal/account"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -188,6 +189,7 @@ func newExportAccount(t *testing.T, comments int) *exportAccount {
 
 // TestExport_Killed kills an export repeatedly: resumed, it has the same items as an uninterrupted one.
 func TestExport_Killed(t *testing.T) {
+	testkit.Heavy(t)
 	t.Parallel()
 	a := newExportAccount(t, 650)
 	var stdout, log output

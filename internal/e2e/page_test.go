@@ -93,14 +93,13 @@ func browserPath(t testing.TB) string {
 	if _, required := os.LookupEnv(clientsEnv); !required {
 		t.Skip(".ci/clients runs the tests in a browser")
 	}
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		path, err = exec.LookPath("google-chrome")
+	for _, name := range []string{"chromium-headless-shell", "chromium", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	t.Fatal("there is no browser: install chromium-headless-shell")
+	return ""
 }
 
 // page is a page of the server in a browser of its own.

@@ -198,6 +198,7 @@ func TestProvider_SignIn(t *testing.T) {
 // TestRUPerViewer_DefaultLimit: with a provider and without a flag, a viewer can spend the default of --ru-per-viewer
 // in a minute, and is then throttled; with demo tokens there is no limit.
 func TestRUPerViewer_DefaultLimit(t *testing.T) {
+	testkit.Heavy(t)
 	t.Parallel()
 	p := startProvider(t)
 	for name, tt := range map[string]struct {
