@@ -21,9 +21,11 @@ export function AuthorLine({ post, children }: { post: AuthorLine_post$key; chil
   return (
     <p className="author-line">
       <AuthorLink user={author} />
-      <Time value={createdAt} />
-      {updatedAt && <span>edited <Time value={updatedAt} /></span>}
-      {children}
+      <span>
+        <Time value={createdAt} />
+        {updatedAt && <> · edited <Time value={updatedAt} /></>}
+        {children && <> · {children}</>}
+      </span>
     </p>
   );
 }
