@@ -72,7 +72,8 @@ func properties(b blog.Byline) (all []blog.BylineProperty) {
 	return all
 }
 
-// Every property of a byline, also one that is added, reaches every copy, and is removed from every copy.
+// Every property of a byline, also one that is added, reaches every copy when it alone changes, and is removed from every
+// copy.
 func TestByline_ReachesEveryCopy(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -81,12 +82,13 @@ func TestByline_ReachesEveryCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer w.Start()()
-		b := fullByline(t, x.author.UserID)
-		for _, p := range properties(b) {
+		b := x.author.Byline
+		for i, p := range properties(fullByline(t, b.UserID)) {
+			reflect.ValueOf(&b).Elem().Field(i + 1).SetString(p.Value)
 			w.Corrupt("users", b.UserID, b.UserID, "/"+p.InUser(), p.Value)
+			w.Corrupt("users", b.UserID, b.UserID, "/revision", i+2)
+			testkit.Until(t, func() error { return w.bylineMatches(b) })
 		}
-		w.Corrupt("users", b.UserID, b.UserID, "/revision", 2)
-		testkit.Until(t, func() error { return w.bylineMatches(b) })
 		removed := store.Optional{Set: true}
 		if _, err := w.UpdateUser(t.Context(), b.UserID, store.UserEdit{Username: new("ada"), DisplayName: removed, AvatarURL: removed}); err != nil {
 			t.Fatal(err)
@@ -186,6 +188,37 @@ func TestByline_JobForChangesOfIt(t *testing.T) {
 		testkit.Until(t, w.CaughtUp)
 		if n := enqueued.Load(); had == 0 || n != had {
 			t.Errorf("%d jobs for a username, %d more for a biography", had, n-had)
+		}
+	})
+}
+
+// If the byline changes during the second pass of its job, the job begins again.
+func TestByline_ChangedDuringJob(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		x := w.write()
+		job := jobs.Job{Subject: x.author.UserID, Kind: "rename", Generation: 2}
+		unit := func() bool {
+			t.Helper()
+			step, err := w.Views().Rename(t.Context(), job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			job.Position = step.Position
+			return step.Done
+		}
+		to := x.author.Byline
+		for _, to.Username = range []string{"first", "second"} {
+			if _, err := w.UpdateUser(t.Context(), to.UserID, store.UserEdit{Username: &to.Username}); err != nil {
+				t.Fatal(err)
+			}
+			if unit() {
+				t.Errorf("one pass for %s", to.Username)
+			}
+			w.Clock.Millis.Add(5_000) // the second pass
+		}
+		if !unit() {
+			t.Error("the second pass does not end the job")
 		}
 	})
 }
