@@ -1,6 +1,7 @@
 package blog
 
 import (
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -156,9 +157,13 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 	return &item.Post, nil
 }
 
-// DecodePostOrTombstone is DecodePost for posts that may be deleted.
+// DecodePostOrTombstone is DecodePost for posts that may be deleted. A post without a date, which no list has a place
+// for, is malformed.
 func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
-	item, _, err := Decode[PostItem](op, TypePost, raw)
+	item, live, err := Decode[PostItem](op, TypePost, raw)
+	if live && err == nil && item.CreatedAt == "" {
+		err = Malformed(op, TypePost, errors.New("no creationDate"))
+	}
 	item.Post.Tombstone, item.Post.Truncated = item.Deleted, item.TextDigest != "" && !item.Deleted
 	item.Post.FormerTags = item.FormerTags
 	return &item.Post, err

@@ -31,6 +31,7 @@ func TestPoisonItems_Skipped(t *testing.T) {
 			"poison-3": `{"id":"poison-3","postId":"poison-3"}`,
 			"poison-4": `{"id":"poison-4","postId":"poison-4","type":"post","userId":"u","creationDate":"yesterday"}`,
 			"poison-7": `{"id":"poison-7","postId":"poison-7","type":"post","userId":"u","creationDate":"1999-13-99"}`,
+			"poison-9": `{"id":"poison-9","postId":"poison-9","type":"post","userId":"u"}`,
 			"poison-8": `{"id":"poison-8","postId":"poison-8","type":"post","userId":"u","creationDate":"1999-01-01T00:00:00.000Z","likeCount":"many"}`,
 		} {
 			if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
