@@ -431,11 +431,15 @@ func (s *Store) deleteDraft(ctx context.Context, op, userID, postID string) erro
 		if d == nil {
 			return s.noDraft(ctx, op, postID)
 		}
-		if d.Publishing {
+		if d.Publishing { // as long as it may become a post, it is there for a repetition of the request
+			withdrawn := s.withdraw(ctx, op, d)
+			if withdrawn != nil && withdrawn != errPublished {
+				return withdrawn
+			}
 			if err := s.dropDraft(ctx, op, userID, postID); err != nil {
 				return err
 			}
-			return s.withdraw(ctx, op, d)
+			return withdrawn
 		}
 		err = s.users.Delete(ctx, draftKey(userID, postID), d.etag)
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
