@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"byline/store/blog"
 	"byline/store/cosmos/itemcache"
@@ -15,8 +16,14 @@ import (
 // posts in one batch. Posts that were deleted a moment ago, are hidden, or have lost the tag still have entries: if a page
 // has some, the next ones are read until it is full.
 
-// maxMonths is the most months that are read for a page. A timeline with few posts a month has shorter pages.
-const maxMonths = 12
+// A page is shorter than it could be, and the next one goes on, after maxMonths months, which matters for a timeline
+// with few posts a month, or maxRounds batches of posts, which matters while many posts are being deleted.
+const (
+	maxMonths = 12
+	maxRounds = 10
+
+	deletionPause = 10 * time.Second // before another attempt at a page of posts that are being deleted
+)
 
 // timelinePage fills a page with up to first posts that are older than after.
 type timelinePage struct {
@@ -28,10 +35,15 @@ type timelinePage struct {
 	belongs  func(*blog.Post) bool // nil: all posts
 }
 
-// fill appends posts to a page of up to first posts, and sets More.
+// fill appends posts to a page of up to first posts, and sets More. Unavailable if it finds none in maxRounds batches.
 func (t timelinePage) fill(ctx context.Context, to *Page[*blog.Post], first int) error {
 	to.More = false
-	for left := maxMonths; len(to.Items) <= first; {
+	left := maxMonths
+	for round := 1; len(to.Items) <= first; round++ {
+		if round > maxRounds && len(to.Items) == 0 {
+			return &blog.Error{Code: blog.Unavailable, Op: t.op, RetryAfter: deletionPause,
+				Message: "many posts are being deleted; try again later"}
+		}
 		entries, read, err := t.next(ctx, first+1-len(to.Items), left)
 		if err != nil {
 			return err
@@ -45,7 +57,7 @@ func (t timelinePage) fill(ctx context.Context, to *Page[*blog.Post], first int)
 				to.Items = append(to.Items, p)
 			}
 		}
-		if left -= read; left <= 0 && len(to.Items) > 0 {
+		if left -= read; (left <= 0 || round >= maxRounds) && len(to.Items) > 0 {
 			to.More = len(t.months) > 0
 			break
 		}

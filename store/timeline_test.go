@@ -452,6 +452,35 @@ func TestTimelines_OutdatedEntries(t *testing.T) {
 	}
 }
 
+// While so many posts are being deleted that a page would read through many entries of them, it ends early, or is refused.
+func TestTimelines_ManyHidden(t *testing.T) {
+	for n, code := range map[int]blog.Code{0: "", 18: "", 25: blog.Unavailable} {
+		w := newWorld(t)
+		tags := func(int) []string { return []string{"go"} }
+		ada, _ := addPosts(w, "ada", 2, storetest.Epoch().Add(-3*time.Hour), storetest.Epoch().Add(-2*time.Hour), tags)
+		mallory, _ := addPosts(w, "mallory", n, storetest.Epoch().Add(-time.Hour), storetest.Epoch().Add(-time.Minute), tags)
+		first, err := byDate(w, ada, "go")["tag"](t.Context(), store.Paging{First: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest, _ := addPosts(w, "grace", 1, storetest.Epoch().Add(-time.Second), storetest.Epoch(), tags)
+		if err := w.DeleteUser(t.Context(), mallory.UserID, mallory.Username); err != nil {
+			t.Fatal(err)
+		}
+		page, err := byDate(w, ada, "go")["tag"](t.Context(), store.Paging{First: 2})
+		if err != nil || len(page.Items) == 0 || page.Items[0].UserID != newest.UserID || !page.More {
+			t.Errorf("%d hidden: %+v, %v", n, page, err)
+		}
+		if n == 0 {
+			continue
+		}
+		_, err = byDate(w, ada, "go")["tag"](t.Context(), store.Paging{First: 1, After: first.Cursor(0)})
+		if blog.CodeOf(err) != code {
+			t.Errorf("%d hidden: %v, want %q", n, err, code)
+		}
+	}
+}
+
 // A database of an earlier version, whose leases have checkpoints and whose feed container has the newest posts only, serves
 // them as before, and all after a rebuild.
 func TestTimelines_EarlierVersion(t *testing.T) {
@@ -471,6 +500,9 @@ func TestTimelines_EarlierVersion(t *testing.T) {
 	w.AddPost(ada, "new")
 	w.AddLike(ada, posts[3])
 	testkit.Until(t, w.CaughtUp)
+	if err := w.Views().CountEntries(t.Context()); err != nil { // as after a bulk load
+		t.Fatal(err)
+	}
 	if feed := storetest.All(t, 100, w.Feed); len(feed) != blog.FeedServed {
 		t.Errorf("before the rebuild the feed has %d posts, want %d", len(feed), blog.FeedServed)
 	}
