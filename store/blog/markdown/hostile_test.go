@@ -88,7 +88,7 @@ func unsafeAttribute(a html.Attribute) error {
 		u, err := url.Parse(a.Val)
 		ok = err == nil && (slices.Contains([]string{"http", "https"}, u.Scheme) || a.Key == "href" && u.Scheme == "mailto" ||
 			u.Scheme == "" && u.Host == "" && !strings.HasPrefix(a.Val, "//") && !strings.Contains(a.Val, `\`))
-		ok = ok && !(a.Key == "src" && u.Scheme == "http")
+		ok = ok && !(a.Key == "src" && (u.Scheme == "http" || u.Host == "" && u.RawQuery != ""))
 	}
 	if !ok {
 		return fmt.Errorf("%s=%q", a.Key, a.Val)

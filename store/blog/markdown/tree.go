@@ -7,6 +7,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
 // safeTree changes a syntax tree before it is rendered. Headings are one level lower, as a page has a heading of its own.
@@ -79,13 +80,16 @@ func isLink(address []byte) bool {
 	return ok && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto" || isLocal(u))
 }
 
-// isImage reports whether an address may be that of an image: https, or a path of this site.
+// isImage reports whether an address may be that of an image: https, or a path of this site. A path has no query, which
+// everyone who sees the image would execute.
 func isImage(address []byte) bool {
 	u, ok := parse(address)
-	return ok && (u.Scheme == "https" && u.Host != "" || isLocal(u) && u.Path != "")
+	return ok && (u.Scheme == "https" && u.Host != "" || isLocal(u) && u.Path != "" && u.RawQuery == "")
 }
 
+// parse parses an address, after the escapes and references in it, as it is rendered.
 func parse(address []byte) (*url.URL, bool) {
+	address = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(address)))
 	u, err := url.Parse(string(address))
 	return u, err == nil
 }
