@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"byline/internal/itemjson"
 	"byline/store/blog"
 	"byline/store/cosmos"
 )
@@ -20,6 +21,8 @@ func Error(op string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		e.Code = blog.Canceled
+	case errors.Is(err, itemjson.ErrLater):
+		e.Code, e.Message = blog.Conflict, itemjson.ErrLater.Error()
 	case response.PartitionFull():
 		e.Code, e.Message = blog.LimitReached, "no more can be stored here; a retry does not help"
 	case response.Unavailable():
@@ -40,6 +43,9 @@ func Ambiguous(ctx context.Context, err error) bool {
 	var known *blog.Error
 	if errors.As(err, &known) && known.Err == nil {
 		return false // made from a response, so the outcome is known
+	}
+	if errors.Is(err, itemjson.ErrLater) {
+		return false // nothing was sent
 	}
 	return cosmos.ErrorOf(err).Ambiguous()
 }
