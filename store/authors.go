@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -18,7 +19,7 @@ import (
 // after their deletion is found by the second pass of the deletion, which begins blog.DeletionGrace after it.
 const (
 	authorLifetime = 20 * time.Second
-	maxAuthors     = 1 << 14 // cached, of 200 to 900 bytes each
+	maxAuthors     = 1 << 14 // cached, mostly of 200 bytes each, and at most of 1 KB
 )
 
 // authors caches users for the writes of which they are the author. It is safe for concurrent use.
@@ -26,7 +27,7 @@ type authors struct {
 	known *otter.Cache[string, author] // by user id
 }
 
-// author is a user as read at a time.
+// author is a user as read at a time, without the biography.
 type author struct {
 	blog.User
 	read time.Time
@@ -52,7 +53,10 @@ func (a authors) put(u *blog.User) {
 		if found && now.Sub(have.read) < authorLifetime && isOlder(u, &have.User) {
 			return have, otter.CancelOp
 		}
-		return author{*u, now}, otter.WriteOp
+		known := blog.User{Byline: u.Byline, CreatedAt: u.CreatedAt, Revision: u.Revision}
+		known.DisplayName = strings.Clone(known.DisplayName) // not to keep the text of the item
+		known.AvatarURL = strings.Clone(known.AvatarURL)
+		return author{known, now}, otter.WriteOp
 	})
 }
 
