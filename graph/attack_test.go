@@ -293,6 +293,8 @@ func TestAttacks_MalformedRequests(t *testing.T) {
 		"a form's POST with a file":                  crossSite(from(f.server.URL, "same-origin", "multipart/form-data; boundary=x"), "BAD_USER_INPUT"),
 		"a mutation by GET":                          {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`), code: "BAD_USER_INPUT"},
 		"a mutation by a link to an image":           {method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"Sec-Fetch-Site": "cross-site", "Accept": "image/*"}, code: "BAD_USER_INPUT"},
+		"a query by an image in a post":              {method: "GET", target: "/graphql?query={__typename}", header: map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "image"}, code: "FORBIDDEN"},
+		"a query by a frame of another page":         {method: "GET", target: "/graphql?query={__typename}", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}, code: "FORBIDDEN"},
 		"method override by a header":                {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"X-HTTP-Method-Override": "POST"}, code: "BAD_USER_INPUT"},
 		"cross-site WebSocket":                       {method: "GET", header: upgrade("https://evil.example"), status: http.StatusForbidden},
 		"cross-site WebSocket, null origin":          {method: "GET", header: upgrade("null"), status: http.StatusForbidden},

@@ -107,14 +107,19 @@ const (
 )
 
 // guard refuses requests from pages of other origins, except for reads. Pages of admitted origins may
-// send every request, and read the responses.
+// send every request, and read the responses. It refuses what an element of any page loads: an image in a post, for
+// instance, would make its readers send a query.
 func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) http.Handler {
 	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		prepare(w.Header(), r)
-		err := &refusal.Error{Code: refusal.Forbidden, Message: "requests from pages of this origin are not allowed"}
-		write(w, r, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{present(r.Context(), err)}})
-	}))
+	deny := func(message string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			prepare(w.Header(), r)
+			err := &refusal.Error{Code: refusal.Forbidden, Message: message}
+			write(w, r, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{present(r.Context(), err)}})
+		})
+	}
+	protection.SetDenyHandler(deny("requests from pages of this origin are not allowed"))
+	element := deny("this is no image, script or frame of a page")
 	admitted, others := next, protection.Handler(next)
 	if o.loopback || len(o.named) > 0 {
 		shared := func(allowed bool) *cors.Cors {
@@ -129,6 +134,10 @@ func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) h
 		admitted, others = shared(true).Handler(admitted), shared(false).Handler(others)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(elementDestinations, r.Header.Get("Sec-Fetch-Dest")) {
+			element.ServeHTTP(w, r)
+			return
+		}
 		origin := r.Header.Get("Origin")
 		if o.admits(origin) {
 			admitted.ServeHTTP(w, r)
@@ -138,6 +147,9 @@ func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) h
 		others.ServeHTTP(w, r)
 	})
 }
+
+// elementDestinations are the values of Sec-Fetch-Dest of what elements of a page load.
+var elementDestinations = []string{"audio", "embed", "font", "frame", "iframe", "image", "object", "script", "style", "track", "video"}
 
 // secured sets headers that keep browsers from interpreting a response as another type. Paths other than Path may be
 // pages: these are not framed, nor loaded into pages of other origins. The playground replaces the policy. JSON of
