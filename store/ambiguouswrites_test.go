@@ -205,6 +205,20 @@ func TestAmbiguousDelete_CommentOfDeletedPost(t *testing.T) {
 	}
 }
 
+// The request or the response of a draft's delete is lost.
+func TestAmbiguousDelete_Draft(t *testing.T) {
+	for loseRequest, code := range map[bool]blog.Code{false: "", true: blog.Unavailable} {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		p := w.addDraft(ada, "t", "c")
+		w.lossy(loseRequest).armed.Store(true)
+		err := w.DeletePost(t.Context(), ada.UserID, p.ID)
+		if left := w.draft(ada, p.ID) != nil; blog.CodeOf(err) != code || left != loseRequest {
+			t.Errorf("request lost: %t: %v, is there a draft: %t", loseRequest, err, left)
+		}
+	}
+}
+
 // The response to a repeated create is lost: the caller gets the first post, as it is now.
 func TestAmbiguousCreate_RepeatedKey(t *testing.T) {
 	w := newWorld(t)
