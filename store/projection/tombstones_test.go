@@ -44,13 +44,17 @@ func TestVerify_FormerTombstones(t *testing.T) {
 		}
 		return string(r.Value)
 	}
-	tombstones := []struct{ container, partition, id, typ string }{
-		{"posts", p.ID, c.ID, blog.TypeDeletedComment}, {"posts", gone.ID, gone.ID, blog.TypeDeletedPost},
-		{"users", ada.UserID, gone.ID, blog.TypeDeletedPost}, {"feed", "post", gone.ID, "post"},
+	const day = 24 * 60 * 60
+	tombstones := []struct {
+		container, partition, id, typ string
+		ttl                           int
+	}{
+		{"posts", p.ID, c.ID, blog.TypeDeletedComment, 30 * day}, {"posts", gone.ID, gone.ID, blog.TypeDeletedPost, 30 * day},
+		{"users", ada.UserID, gone.ID, blog.TypeDeletedPost, day}, {"feed", "post", gone.ID, "post", day},
 	}
 	for _, at := range tombstones {
 		if item := stored(at.container, at.partition, at.id); !strings.Contains(item, `"type":"`+at.typ+`"`) ||
-			strings.Contains(item, "creationDate") == (at.container == "feed") {
+			strings.Contains(item, "creationDate") == (at.container == "feed") || !strings.Contains(item, fmt.Sprintf(`"ttl":%d,`, at.ttl)) {
 			t.Errorf("%s: %s", at.container, item)
 		}
 	}
