@@ -60,6 +60,10 @@ func (e *Value) appendTo(o *output) {
 	default:
 		_, _ = o.Write(e.json)
 	}
+	if e.pooled {
+		recycle(e.json)
+		e.json, e.pooled = nil, false
+	}
 }
 
 // Plan resolves one root field of a query.
