@@ -56,10 +56,10 @@ func (o *onFirst) Write(p []byte) (int, error) {
 	return o.output.Write(p)
 }
 
-// TestHelp compares the flags of --help with those of the docs.
+// TestHelp compares the flags of --help with those of the docs and the README.
 func TestHelp(t *testing.T) {
 	documented, shown, all := map[string]bool{}, map[string]bool{}, ""
-	for _, name := range []string{"../docs/article.md", "../docs/performance.md"} {
+	for _, name := range []string{"../docs/article.md", "README.md"} {
 		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
