@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 
@@ -21,8 +22,8 @@ import (
 // draft is deleted. Each can be repeated. The mark is one patch, which returns the text that is published, so an edit
 // comes before it, and is published, or fails. An edit that fails finishes the publication and is applied to the post; a
 // deletion puts a tombstone in the place of the post that does not exist yet. After a crash the draft is still a draft if
-// there is no post yet, and otherwise it does not appear: reads by id find the post first, and UserDrafts looks for the
-// posts of marked drafts. What is left of it is deleted by the next publication, or with the post.
+// there is no post yet, and otherwise it does not appear: reads by id find the post first, and those of marked drafts look
+// for posts and tombstones with their ids. What is left of it is deleted by the next publication, or with the post.
 
 // maxDrafts is how many drafts a user can have. Drafts that are created at the same time may exceed it.
 const maxDrafts = 200
@@ -78,7 +79,37 @@ func (s *Store) Drafts(ctx context.Context, userID string, ids []string) ([]*blo
 	if err != nil {
 		return nil, err
 	}
+	posts, err := s.publications(ctx, slices.Values(drafts))
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range drafts {
+		if d != nil && posts[d.ID] != nil && posts[d.ID].Tombstone {
+			drafts[i] = nil
+		}
+	}
 	return drafts, s.nameAuthor(ctx, op, userID, drafts)
+}
+
+// publications reads the posts of drafts that are Publishing, tombstones included, by id. No other draft can have one.
+func (s *Store) publications(ctx context.Context, drafts iter.Seq[*blog.Post]) (map[string]*blog.Post, error) {
+	var ids []string
+	for d := range drafts {
+		if d != nil && d.Publishing {
+			ids = append(ids, d.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	posts, err := stored.ReadPosts(ctx, s.posts, ids, blog.DecodePostOrTombstone)
+	byID := map[string]*blog.Post{}
+	for _, p := range posts {
+		if p != nil {
+			byID[p.ID] = p
+		}
+	}
+	return byID, err
 }
 
 // nameAuthor sets the byline of drafts, some of which may be nil.
@@ -116,24 +147,19 @@ func (s *Store) draftList(userID string) *list[blog.Post] {
 	return l
 }
 
-// unpublished returns the drafts that have no posts. Only those that are Publishing can have one.
+// unpublished returns the drafts that have neither posts nor tombstones.
 func (s *Store) unpublished(ctx context.Context, drafts []blog.Post) ([]blog.Post, error) {
-	var ids []string
-	for _, d := range drafts {
-		if d.Publishing {
-			ids = append(ids, d.ID)
+	posts, err := s.publications(ctx, func(yield func(*blog.Post) bool) {
+		for i := range drafts {
+			if !yield(&drafts[i]) {
+				return
+			}
 		}
-	}
-	if len(ids) == 0 {
-		return drafts, nil
-	}
-	posts, err := s.readWholes(ctx, ids)
+	})
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(drafts, func(d blog.Post) bool {
-		return slices.ContainsFunc(posts, func(p *blog.Post) bool { return p != nil && p.ID == d.ID })
-	}), nil
+	return slices.DeleteFunc(drafts, func(d blog.Post) bool { return posts[d.ID] != nil }), nil
 }
 
 // CreateDraft creates a draft: one query that counts the author's, and one create. Forbidden if the author has no user
@@ -396,7 +422,7 @@ func (s *Store) dropDraft(ctx context.Context, op, userID, postID string) error 
 }
 
 // withdraw ends the publication of a deleted draft whose post has not been created: a tombstone takes its place, so that
-// no request creates it any more. It returns errPublished if there is a post.
+// no request creates it any more. It returns errPublished if there is a post, and NotFound if there is a tombstone.
 func (s *Store) withdraw(ctx context.Context, op string, d *draftOf) error {
 	author := blog.Byline{UserID: d.UserID}
 	tombstone := blog.NewPostTombstone(&blog.Post{ID: d.ID, Byline: author, CreatedAt: d.CreatedAt, Revision: 1})
@@ -416,6 +442,8 @@ func (s *Store) withdraw(ctx context.Context, op string, d *draftOf) error {
 		return decodeErr
 	case !have.Tombstone:
 		return errPublished
+	case cosmos.HasStatus(err, http.StatusConflict): // of an earlier deletion
+		return blog.NoPost(op)
 	}
 	return nil
 }
@@ -433,7 +461,7 @@ func (s *Store) deleteDraft(ctx context.Context, op, userID, postID string) erro
 		}
 		if d.Publishing { // as long as it may become a post, it is there for a repetition of the request
 			withdrawn := s.withdraw(ctx, op, d)
-			if withdrawn != nil && withdrawn != errPublished {
+			if withdrawn != nil && withdrawn != errPublished && blog.CodeOf(withdrawn) != blog.NotFound {
 				return withdrawn
 			}
 			if err := s.dropDraft(ctx, op, userID, postID); err != nil {
