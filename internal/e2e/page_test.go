@@ -93,12 +93,12 @@ func browserPath(t testing.TB) string {
 	if _, required := os.LookupEnv(clientsEnv); !required {
 		t.Skip(".ci/clients runs the tests in a browser")
 	}
-	for _, name := range []string{"chromium-headless-shell", "chromium", "google-chrome"} {
+	for _, name := range []string{"chromium", "chromium-headless-shell", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
 	}
-	t.Fatal("there is no browser: install chromium-headless-shell")
+	t.Fatal("there is no browser: install chromium")
 	return ""
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -250,8 +251,15 @@ func (p *page) useExamples(s *instance) {
 	// Each tab has an address, by which a closed one opens again.
 	p.tab("Post")
 	p.sees(p.address, "#post")
+	p.sees(p.query, "query Post") // or else GraphiQL gives the query of the former tab to the next one
 	p.click(p.editor.close)
 	p.hasTabs("Feed WritePost CommentAndLike Rename Live")
+	eventually(p.t, func() error {
+		if strings.Contains(p.query(), "query Post") {
+			return errors.New("the closed tab is still shown")
+		}
+		return nil
+	})
 	p.click(`//summary[text()="Examples"]`)
 	p.click(`//a[text()="Post"]`)
 	p.hasTabs("Feed WritePost CommentAndLike Rename Live Post")
