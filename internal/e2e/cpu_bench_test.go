@@ -161,7 +161,7 @@ func newCPUSide(name, root string, pid int, user, post func(int) string) *cpuSid
 	s := &cpuSide{name: name, root: root, pid: pid, user: user, post: post,
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: manyConnections}},
 		sent:   map[string]*atomic.Int64{}, warmed: map[string]bool{}}
-	for _, p := range cpuPatterns {
+	for _, p := range pathPatterns {
 		s.sent[p.name] = new(atomic.Int64)
 	}
 	return s

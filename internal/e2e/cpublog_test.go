@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -44,6 +45,12 @@ var cpuPatterns = []cpuPattern{
 	{name: "C3", on: globalid.Post, writes: true, query: `mutation Comment($id: ID!, $content: String!) { createComment(input: {postId: $id, content: $content}) { comment { id } post { commentCount } } }`},
 	{name: "C4", on: globalid.Post, writes: true, query: `mutation Like($id: ID!) { likePost(input: {postId: $id}) { like { id } post { likeCount } } }`},
 }
+
+// pathPatterns are the patterns of BenchmarkPath: also those that the peers lack.
+var pathPatterns = append(slices.Clone(cpuPatterns),
+	cpuPattern{name: "C1", writes: true, query: `mutation User($username: String!) { createUser(input: {username: $username}) { user { id } } }`},
+	cpuPattern{name: "C2", writes: true, query: `mutation Post($title: String!, $content: String!) { createPost(input: {title: $title, content: $content}) { post { id } } }`},
+)
 
 // cpuSeed is the seed of the blog and of the requests.
 const cpuSeed = 353
@@ -105,19 +112,29 @@ func (b *cpuBlog) different(p cpuPattern) int {
 }
 
 // request returns the n-th request of a pattern, and the name of the user who sends it; "" for no user.
-// A random user writes to a random post.
+// A random user writes, to a random post; C1 creates the n-th user.
 func (b *cpuBlog) request(p cpuPattern, to *cpuSide, n int) (user string, body []byte) {
 	variables := map[string]string{}
 	if p.writes {
 		random := rand.New(rand.NewPCG(cpuSeed, uint64(n)))
-		user, variables["id"] = b.users[random.IntN(len(b.users))], to.post(random.IntN(len(b.posts)))
+		user = b.users[random.IntN(len(b.users))]
+		if p.on == globalid.Post {
+			variables["id"] = to.post(random.IntN(len(b.posts)))
+		}
 	} else if p.on == globalid.User {
 		variables["id"] = to.user(b.sampleUsers[n%len(b.sampleUsers)])
 	} else if p.on == globalid.Post {
 		variables["id"] = to.post(b.samplePosts[n%len(b.samplePosts)])
 	}
-	if p.name == "C3" {
-		variables["content"] = strings.Repeat("Every read of the front page is one request. ", 5)[:200]
+	const sentence = "Every read of the front page is one request. "
+	switch p.name {
+	case "C1":
+		user = fmt.Sprint("new-user-", n)
+		variables["username"] = user
+	case "C2":
+		variables["title"], variables["content"] = sentence, strings.Repeat(sentence, 25)[:1000]
+	case "C3":
+		variables["content"] = strings.Repeat(sentence, 5)[:200]
 	}
 	body, err := json.Marshal(map[string]any{"query": p.query, "variables": variables})
 	if err != nil {

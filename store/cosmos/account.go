@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -270,5 +271,20 @@ type withContext func(context.Context) context.Context
 
 // Do implements policy.Policy.
 func (f withContext) Do(req *policy.Request) (*http.Response, error) {
-	return req.WithContext(f(req.Raw().Context())).Next()
+	return req.WithContext(withoutDiagnostics{f(req.Raw().Context())}).Next()
+}
+
+// withoutDiagnostics hides the values of azcosmos in a context, so that it records no diagnostics, which nothing reads:
+// operationLog logs notable operations. With them, the gateway takes 1.06 to 1.14 times the CPU for Q1, Q2 and C4
+// (-bench Path).
+type withoutDiagnostics struct{ context.Context }
+
+var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()
+
+// Value implements context.Context.
+func (c withoutDiagnostics) Value(key any) any {
+	if reflect.TypeOf(key).PkgPath() == azcosmosPackage {
+		return nil
+	}
+	return c.Context.Value(key)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
@@ -63,5 +64,31 @@ func TestTryTimeout_UnresponsiveServer(t *testing.T) {
 		}
 		cancel()
 		<-done
+	}
+}
+
+// TestNoDiagnostics: azcosmos records no diagnostics for the clients of an Account.
+func TestNoDiagnostics(t *testing.T) {
+	on := cosmostest.Open(t, emulator.Options{})
+	account, err := Open(options(on))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer account.Close()
+	for name, tt := range map[string]struct {
+		client *azcosmos.Client
+		kept   bool
+	}{
+		"azcosmos alone": {on.Client(t, nil), true},
+		"Account":        {account.Client(), false},
+	} {
+		db, err := tt.client.NewDatabase(on.Database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Read(t.Context(), nil)
+		if _, kept := azcosmos.DiagnosticsFromError(err); err == nil || kept != tt.kept {
+			t.Errorf("%s: got diagnostics %v, error %v", name, kept, err)
+		}
 	}
 }
