@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -14,7 +18,9 @@ import (
 // Comment is one point read. It returns nil if the comment does not exist.
 func (s *Store) Comment(ctx context.Context, postID, id string) (*blog.Comment, error) {
 	ctx = s.beginRead(ctx, OneComment)
-	return cached(ctx, s.posts, postID, "comment "+id, func(ctx context.Context) (*blog.Comment, error) { return s.readComment(ctx, postID, id) })
+	return cached(ctx, s.posts, postID, "comment "+id, func(ctx context.Context) (*blog.Comment, error) {
+		return s.readComment(ctx, postID, id)
+	})
 }
 
 // readComment is Comment without the item cache.
@@ -49,7 +55,8 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*b
 }
 
 func (s *Store) commentList(postID string) *list[blog.Comment] {
-	return &list[blog.Comment]{op: "list comments", container: s.posts, key: "postId", partition: postID, typ: blog.TypeComment,
+	return &list[blog.Comment]{op: "list comments", container: s.posts, key: "postId", partition: postID,
+		typ:    blog.TypeComment,
 		format: blog.Comments, defaults: blog.Comment{PostID: postID}, deletions: s.deletions, show: s.showComment,
 		position: func(c *blog.Comment) (blog.Date, string) { return c.CreatedAt, c.ID }}
 }
@@ -90,8 +97,10 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	if err != nil {
 		return nil, nil, err
 	}
-	item := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: inputDigest(n.Key, n.Content),
-		Comment: blog.Comment{ID: createID(n.Key, blog.TypeComment, author.UserID, n.PostID), PostID: n.PostID, Byline: author, Content: n.Content, CreatedAt: s.now()}}
+	item := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment},
+		InputDigest: inputDigest(n.Key, n.Content),
+		Comment: blog.Comment{ID: createID(n.Key, blog.TypeComment, author.UserID, n.PostID), PostID: n.PostID,
+			Byline: author, Content: n.Content, CreatedAt: s.now()}}
 	who := authorOnPost{author.UserID, n.PostID}
 	if err := s.checkAuthorComments(ctx, op, who); err != nil {
 		if n.Key != "" && blog.CodeOf(err) == blog.LimitReached {
@@ -162,7 +171,8 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 		return nil, s.changeError(ctx, op, userID, postID, id)
 	}
 	if stored.Ambiguous(ctx, err) {
-		if c, readErr := s.readComment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil && *c.UpdatedAt == date && c.Content == content {
+		if c, readErr := s.readComment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil &&
+			*c.UpdatedAt == date && c.Content == content {
 			return c, nil
 		}
 	}
@@ -202,7 +212,9 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 
 // tryDeleteComment replaces a comment by its tombstone, and returns the updated post. It returns nil if the comment
 // was changed meanwhile.
-func (s *Store) tryDeleteComment(ctx context.Context, op string, who authorship, postID, id string) (*blog.Post, error) {
+func (s *Store) tryDeleteComment(
+	ctx context.Context, op string, who authorship, postID, id string,
+) (*blog.Post, error) {
 	have, err := s.posts.Read(ctx, stored.Key(postID, id))
 	if err != nil {
 		return nil, stored.Error(op, err)
@@ -266,4 +278,95 @@ func notAuthorOfComment(op string) error {
 
 func noComment(op string) error {
 	return &blog.Error{Code: blog.NotFound, Op: op, Message: "comment not found"}
+}
+
+// The comments of an author on a post are limited to maxPerAuthor, including those deleted in the last 30
+// days, whose tombstones also fill the partition. Cosmos DB cannot check that in a batch, and a query for
+// each comment would make every comment more expensive. So an instance counts by a query, and then allows
+// up to recountAfter comments before it counts again. It first counts at an author's second comment on a
+// post with at least maxPerAuthor writes, known from the response to the first comment. So an author can
+// exceed the limit by recountAfter comments for each instance, and by those in flight.
+const (
+	maxPerAuthor = 1000
+	recountAfter = 50
+	fullFor      = time.Minute // a refused author is not counted again; tombstones expire only after days
+)
+
+// authorComments holds how many comments authors may write on posts before the next count. It evicts the
+// least recently used entries, each of which allows one more comment. It is safe for concurrent use.
+type authorComments struct {
+	mu      sync.Mutex
+	allowed *simplelru.LRU[authorOnPost, allowance] // guarded by mu; without an entry there is no count
+}
+
+// allowance is how many comments an author may write before the next count.
+type allowance struct {
+	n    int
+	full time.Time // until then the author is known to be at the limit
+}
+
+type authorOnPost struct{ author, post string }
+
+func newAuthorComments() *authorComments {
+	allowed, _ := simplelru.NewLRU[authorOnPost, allowance](1<<14, nil) // fails only for sizes below 1
+	return &authorComments{allowed: allowed}
+}
+
+// take uses one allowed comment. It returns false if none is left: until full the limit is known to be
+// reached, after it the caller must count.
+func (a *authorComments) take(k authorOnPost) (ok bool, full time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	have, known := a.allowed.Get(k)
+	if known && have.n > 0 {
+		a.allowed.Add(k, allowance{n: have.n - 1})
+	}
+	return !known || have.n > 0, have.full
+}
+
+// allow sets the allowance until the next count.
+func (a *authorComments) allow(k authorOnPost, what allowance) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.allowed.Add(k, what)
+}
+
+// written records a comment. If the author has no entry and the post has at least maxPerAuthor writes,
+// which bound the comments of an author, it has their next comment counted.
+func (a *authorComments) written(k authorOnPost, p *blog.Post) {
+	if max(p.Revision, int64(p.CommentCount)) < maxPerAuthor {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.allowed.Contains(k) {
+		a.allowed.Add(k, allowance{})
+	}
+}
+
+// checkAuthorComments returns LimitReached if the author has written maxPerAuthor comments on
+// the post.
+func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPost) error {
+	limited := &blog.Error{Code: blog.LimitReached, Op: op,
+		Message: "you have written as many comments on this post as you can"}
+	switch ok, full := s.comments.take(k); {
+	case ok:
+		return nil
+	case s.o.Clock().Before(full):
+		return limited
+	}
+	query := cosmos.Query{Partition: k.post,
+		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @post AND c.type IN ('comment', 'deletedComment') AND " +
+			"c.userId = @author",
+	}.With("@post", k.post).With("@author", k.author)
+	n, err := countItems(ctx, op, s.posts, query)
+	if err != nil {
+		return err
+	}
+	if n >= maxPerAuthor {
+		s.comments.allow(k, allowance{full: s.o.Clock().Add(fullFor)})
+		return limited
+	}
+	s.comments.allow(k, allowance{n: min(recountAfter, maxPerAuthor-n) - 1}) // this is one of them
+	return nil
 }
