@@ -34,7 +34,8 @@ func TestMain_ImportsOnlyCLI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := regexp.MustCompile(`(?m)^(?:byline/|[^/\n]+\.[^/\n]+/).*$`).FindAllString(string(out), -1), []string{"byline/internal/cli"}; !slices.Equal(got, want) {
+	if got, want := regexp.MustCompile(`(?m)^(?:byline/|[^/\n]+\.[^/\n]+/).*$`).FindAllString(string(out), -1),
+		[]string{"byline/internal/cli"}; !slices.Equal(got, want) {
 		t.Errorf("main imports %q, want %q", got, want)
 	}
 }
@@ -85,10 +86,12 @@ func TestSchemaCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, help servertest.Output
-	if status := cli.Run(t.Context(), []string{"schema"}, &out, io.Discard, schema, nil); status != 0 || out.String() != string(file) {
+	if status := cli.Run(t.Context(), []string{"schema"}, &out, io.Discard, schema, nil); status != 0 ||
+		out.String() != string(file) {
 		t.Errorf("exit status %d: %s", status, &out)
 	}
-	if cli.Run(t.Context(), []string{"--help"}, &help, io.Discard, schema, nil); !strings.Contains(help.String(), "Print the GraphQL schema") {
+	if cli.Run(t.Context(), []string{"--help"}, &help, io.Discard, schema, nil); !strings.Contains(help.String(),
+		"Print the GraphQL schema") {
 		t.Errorf("--help does not name the command schema: %s", &help)
 	}
 }
@@ -100,7 +103,8 @@ func TestServer_LinkedPackages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := regexp.MustCompile(`(?m)^(gonum\.org/v1/plot|codeberg\.org/go-(fonts|latex|pdf)|github\.com/ajstarks/svgo|github\.com/golang/freetype|golang\.org/x/image|github\.com/google/go-containerregistry|byline/(?:bench|deploy))\b.*$`).FindAllString(string(out), -1)
+		found := regexp.MustCompile(
+			`(?m)^(gonum\.org/v1/plot|codeberg\.org/go-(fonts|latex|pdf)|github\.com/ajstarks/svgo|github\.com/golang/freetype|golang\.org/x/image|github\.com/google/go-containerregistry|byline/(?:bench|deploy))\b.*$`).FindAllString(string(out), -1)
 		if (len(found) > 0) != links {
 			t.Errorf("%s links %v", program, found)
 		}

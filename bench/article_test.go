@@ -56,11 +56,14 @@ func TestBenchGrowth(t *testing.T) {
 	data := t.TempDir()
 	for range 2 {
 		var out, log output
-		if status := run(t.Context(), []string{"growth", "--users", "1", "--times", "2", "--runs", "2", "--data", data, "--json"}, &out, &log); status != 0 {
+		if status := run(t.Context(),
+			[]string{"growth", "--users", "1", "--times", "2", "--runs", "2", "--data", data, "--json"}, &out,
+			&log); status != 0 {
 			t.Fatalf("status %d: %s", status, &log)
 		}
 		var l article.Latencies
-		if err := json.Unmarshal([]byte(out.String()), &l); err != nil || len(l.Reads) != 6 || l.Posts[0] >= l.Posts[1] {
+		if err := json.Unmarshal([]byte(out.String()), &l); err != nil || len(l.Reads) != 6 ||
+			l.Posts[0] >= l.Posts[1] {
 			t.Errorf("%v: %s", err, &out)
 		}
 	}
@@ -90,7 +93,8 @@ func TestBench_InvalidFlags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, log output
-			if status := run(t.Context(), args, &out, &log); status != 1 || strings.Contains(log.String(), "msg=") || out.String() != "" {
+			if status := run(t.Context(), args, &out, &log); status != 1 || strings.Contains(log.String(), "msg=") ||
+				out.String() != "" {
 				t.Errorf("status %d: %s %s", status, &out, &log)
 			}
 		})
@@ -117,7 +121,8 @@ func TestBenchArticle_OnAccount(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	}
-	db, err := account.Flags{CosmosEndpoint: server.URL}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
+	db, err := account.Flags{CosmosEndpoint: server.URL}.Open(t.Context(), slog.New(slog.DiscardHandler),
+		account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +144,9 @@ func TestBenchArticle_OnAccount(t *testing.T) {
 	interrupted, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	measuring := onFirst{text: "msg=requests", call: interrupt}
-	if status := run(interrupted, append([]string{"article", "--users", "1", "--runs", "10000", "--remove"}, endpoint...), io.Discard, &measuring); status != 1 {
+	if status := run(interrupted,
+		append([]string{"article", "--users", "1", "--runs", "10000", "--remove"}, endpoint...), io.Discard,
+		&measuring); status != 1 {
 		t.Errorf("interrupted: status %d: %s", status, &measuring.output)
 	}
 	if left := databases(); len(left) != 0 {

@@ -69,7 +69,9 @@ func engine(dir string, o article.Options) (string, emulator.Options) {
 
 // withSuite loads the missing part of a data set in some versions of the model, and calls do with the
 // suite. With --remove, it deletes the databases.
-func (f dataFlags) withSuite(ctx context.Context, p *console.Progress, o article.Options, versions []string, do func(*article.Suite) error) (err error) {
+func (f dataFlags) withSuite(
+	ctx context.Context, p *console.Progress, o article.Options, versions []string, do func(*article.Suite) error,
+) (err error) {
 	flags, options := account.Flags{CosmosEndpoint: f.CosmosEndpoint}, account.Options{}
 	if flags.Embedded() {
 		dir := f.Data
@@ -92,7 +94,9 @@ func (f dataFlags) withSuite(ctx context.Context, p *console.Progress, o article
 		}
 		for _, version := range versions {
 			blog := o.Blog()
-			err := p.Follow("posts of "+version, blog.TotalPosts(), func(progress func(int)) error { return suite.Seed(ctx, version, progress) })
+			err := p.Follow("posts of "+version, blog.TotalPosts(), func(progress func(int)) error {
+				return suite.Seed(ctx, version, progress)
+			})
 			if err != nil {
 				return errors.Join(err, f.remove(ctx, suite))
 			}
@@ -124,7 +128,9 @@ func (f dataFlags) remove(ctx context.Context, suite *article.Suite) error {
 }
 
 // withAccount opens an account, calls do, and closes it.
-func withAccount(ctx context.Context, log *slog.Logger, flags account.Flags, o account.Options, do func(*account.Account) error) (err error) {
+func withAccount(
+	ctx context.Context, log *slog.Logger, flags account.Flags, o account.Options, do func(*account.Account) error,
+) (err error) {
 	a, err := flags.Open(ctx, log, o)
 	if err != nil {
 		return err

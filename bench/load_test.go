@@ -39,14 +39,16 @@ func blogServer(t *testing.T) *httptest.Server {
 		t.Fatal(err)
 	}
 	content := seed.Article(1, 2, auth.DemoUserID)
-	if err := errors.Join(blog.Provision(t.Context()), blog.Views().FillFeed(t.Context()), seed.Load(t.Context(), content, blog, nil)); err != nil {
+	if err := errors.Join(blog.Provision(t.Context()), blog.Views().FillFeed(t.Context()),
+		seed.Load(t.Context(), content, blog, nil)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	projecting := make(chan error, 1)
 	go func() { projecting <- blog.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-projecting })
-	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: auth.DemoVerifier(), Streams: ctx, Logger: log, Metrics: db.Metrics,
+	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: auth.DemoVerifier(), Streams: ctx,
+		Logger: log, Metrics: db.Metrics,
 		RUPerRequest: cost.Budget{RU: 400}, ResponseCacheBytes: 8 << 20, Development: true})
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +67,10 @@ func TestBenchLoad(t *testing.T) {
 	t.Parallel()
 	var out, log output
 	server := blogServer(t)
-	args := []string{"load", "--url", server.URL, "--users", "2", "--duration", "300ms", "--connections", "4", "--writes", "20"}
-	for deadline := time.Now().Add(time.Minute); ; { // on a slow machine the first half second may end before a repeated read
+	args := []string{"load", "--url", server.URL, "--users", "2", "--duration", "300ms", "--connections", "4",
+		"--writes", "20"}
+	// on a slow machine the first half second may end before a repeated read
+	for deadline := time.Now().Add(time.Minute); ; {
 		out, log = output{}, output{}
 		if status := run(t.Context(), append(args, "--json"), &out, &log); status != 0 {
 			t.Fatalf("status %d: %s", status, &log)
@@ -79,7 +83,8 @@ func TestBenchLoad(t *testing.T) {
 			t.Errorf("%s", &out)
 		}
 		s := r.Server
-		if s == nil || s.CPUMicros <= 0 || s.RUPerThousand <= 0 || s.HitRatio < 0 || s.HitRatio > 1 || s.ResponseHitRatio < 0 || s.ResponseHitRatio > 1 {
+		if s == nil || s.CPUMicros <= 0 || s.RUPerThousand <= 0 || s.HitRatio < 0 || s.HitRatio > 1 ||
+			s.ResponseHitRatio < 0 || s.ResponseHitRatio > 1 {
 			t.Fatalf("%+v", s)
 		}
 		if s.HitRatio > 0 {
@@ -90,7 +95,8 @@ func TestBenchLoad(t *testing.T) {
 		}
 	}
 	text := output{}
-	if status := run(t.Context(), args, &text, &log); status != 0 || !strings.Contains(text.String(), "RU per 1,000 requests") {
+	if status := run(t.Context(), args, &text, &log); status != 0 ||
+		!strings.Contains(text.String(), "RU per 1,000 requests") {
 		t.Errorf("status %d: %s", status, &text)
 	}
 	t.Run("a server that stops responding", func(t *testing.T) {
@@ -106,7 +112,8 @@ func TestBenchLoad(t *testing.T) {
 		defer server.Close()
 		var out, log output
 		var r load.Report
-		status := run(t.Context(), []string{"load", "--url", server.URL, "--metrics-url", "none", "--duration", "200ms", "--json"}, &out, &log)
+		status := run(t.Context(),
+			[]string{"load", "--url", server.URL, "--metrics-url", "none", "--duration", "200ms", "--json"}, &out, &log)
 		if err := json.Unmarshal([]byte(out.String()), &r); status != 0 || err != nil || r.All.Max < 350 {
 			t.Errorf("status %d, %v: %s%s", status, err, &out, &log)
 		}
@@ -123,7 +130,8 @@ func TestBenchLoad(t *testing.T) {
 		defer server.Close()
 		var out, log output
 		status := run(t.Context(), []string{"load", "--url", server.URL, "--duration", "100ms"}, &out, &log)
-		if status != 1 || !strings.Contains(out.String(), "requests/s") || !strings.Contains(log.String(), "/metrics: 503") {
+		if status != 1 || !strings.Contains(out.String(), "requests/s") ||
+			!strings.Contains(log.String(), "/metrics: 503") {
 			t.Errorf("status %d: %s%s", status, &out, &log)
 		}
 	})

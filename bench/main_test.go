@@ -64,7 +64,8 @@ func TestHelp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range regexp.MustCompile("(?m)^\\| (`--[a-z-]+`(?:, `--[a-z-]+`)*) \\|").FindAllStringSubmatch(string(page), -1) {
+		for _, row := range regexp.MustCompile("(?m)^\\| (`--[a-z-]+`(?:, `--[a-z-]+`)*) \\|").FindAllStringSubmatch(
+			string(page), -1) {
 			for _, flag := range regexp.MustCompile("--[a-z-]+").FindAllString(row[1], -1) {
 				documented[flag] = true
 			}
@@ -88,6 +89,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	if len(shown) < 8 || !maps.Equal(shown, documented) {
-		t.Errorf("--help shows %v\nthe docs have %v", slices.Sorted(maps.Keys(shown)), slices.Sorted(maps.Keys(documented)))
+		t.Errorf("--help shows %v\nthe docs have %v", slices.Sorted(maps.Keys(shown)),
+			slices.Sorted(maps.Keys(documented)))
 	}
 }

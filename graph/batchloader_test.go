@@ -240,13 +240,15 @@ func TestLoader_PagesArriveAtDifferentTimes(t *testing.T) {
 			n := nth.Add(1)
 			all.Done()
 			all.Wait()
-			time.Sleep(time.Duration(n) * 10 * loaderWait) // a slow response; no bubble, as the loaders wait with a lock held
+			// a slow response; no bubble, as the loaders wait with a lock held
+			time.Sleep(time.Duration(n) * 10 * loaderWait)
 		}
 		return nil, nil
 	}
 	defer func() { b.wire.fail = nil }()
 	b.wire.reset()
-	if a := post(t, b, "", `{ feed { edges { node { comments { edges { node { author { createdAt } } } } } } } }`, nil); a.code() != "" {
+	if a := post(t, b, "", `{ feed { edges { node { comments { edges { node { author { createdAt } } } } } } } }`,
+		nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
 	reads := slices.DeleteFunc(b.wire.seen(), func(what string) bool { return !strings.HasSuffix(what, "users") })

@@ -47,20 +47,29 @@ func accessPatterns(t testing.TB) (*testBlog, []accessPattern) {
 	fresh := 0
 	return blog, []accessPattern{
 		{"Q1", read(`{ user(id: "` + blog.names["user:user0000"] + `") { id username createdAt } }`)},
-		{"Q2", read(`{ post(id: "` + id + `") { id title content commentCount likeCount createdAt author { id username } } }`)},
-		{"Q3", read(`{ user(id: "` + blog.names["user:user0001"] + `") { posts(first: 20) { edges { cursor node { ` + short + ` } } pageInfo { hasNextPage } } } }`)},
-		{"Q4", read(`{ post(id: "` + id + `") { comments(first: 25) { edges { cursor node { id content createdAt author { id username } } } pageInfo { hasNextPage } } } }`)},
-		{"Q5", read(`{ post(id: "` + id + `") { likes(first: 100) { edges { cursor node { id createdAt user { id username } } } pageInfo { hasNextPage } } } }`)},
+		{"Q2", read(`{ post(id: "` + id +
+			`") { id title content commentCount likeCount createdAt author { id username } } }`)},
+		{"Q3", read(`{ user(id: "` + blog.names["user:user0001"] + `") { posts(first: 20) { edges { cursor node { ` +
+			short + ` } } pageInfo { hasNextPage } } } }`)},
+		{"Q4", read(`{ post(id: "` + id +
+			`") { comments(first: 25) { edges { cursor node { id content createdAt author { id username } } } pageInfo { hasNextPage } } } }`)},
+		{"Q5", read(`{ post(id: "` + id +
+			`") { likes(first: 100) { edges { cursor node { id createdAt user { id username } } } pageInfo { hasNextPage } } } }`)},
 		{"Q6", read(`{ feed(first: 100) { edges { cursor node { ` + short + ` } } pageInfo { hasNextPage } } }`)},
 		{"C1", func(int) (string, string) {
 			fresh++
-			return fmt.Sprint("fresh", fresh), fmt.Sprintf(`mutation { createUser(input: {username: "fresh%d"}) { user { id username } } }`, fresh)
+			return fmt.Sprint("fresh", fresh),
+				fmt.Sprintf(`mutation { createUser(input: {username: "fresh%d"}) { user { id username } } }`, fresh)
 		}},
 		{"C2", func(i int) (string, string) {
-			return name(i), `mutation { createPost(input: {title: "t", content: "` + text + `"}) { post { id title author { username } } } }`
+			return name(i),
+				`mutation { createPost(input: {title: "t", content: "` + text +
+					`"}) { post { id title author { username } } } }`
 		}},
 		{"C3", func(i int) (string, string) {
-			return name(i), `mutation { createComment(input: {postId: "` + id + `", content: "` + text[:200] + `"}) { comment { id } post { commentCount } } }`
+			return name(i),
+				`mutation { createComment(input: {postId: "` + id + `", content: "` + text[:200] +
+					`"}) { comment { id } post { commentCount } } }`
 		}},
 		// A user can like a post only once, so there is a new post when all users have liked the last one.
 		{"C4", func(i int) (string, string) {
@@ -68,13 +77,15 @@ func accessPatterns(t testing.TB) (*testBlog, []accessPattern) {
 				fresh++
 				blog.post(t, name(0), "to like", fmt.Sprint(text, fresh))
 			}
-			return name(i), `mutation { likePost(input: {postId: "` + blog.names["post:to like"] + `"}) { like { id } post { likeCount } } }`
+			return name(i),
+				`mutation { likePost(input: {postId: "` + blog.names["post:to like"] +
+					`"}) { like { id } post { likeCount } } }`
 		}},
 	}
 }
 
-// BenchmarkAccessPattern sends the ten access patterns of the article through the HTTP handler to the embedded engine in
-// memory. RU/op is the request charge of Cosmos DB as the engine estimates it.
+// BenchmarkAccessPattern sends the ten access patterns of the article through the HTTP handler to the embedded engine
+// in memory. RU/op is the request charge of Cosmos DB as the engine estimates it.
 //
 //	go test -run '^$' -bench AccessPattern ./graph
 func BenchmarkAccessPattern(b *testing.B) {

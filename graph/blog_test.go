@@ -79,8 +79,8 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// describeRequest names a request, and checks that it stays within one partition: it has a partition key header, or it is
-// the query of a ReadMany, which names its items and goes to one partition key range.
+// describeRequest names a request, and checks that it stays within one partition: it has a partition key header, or it
+// is the query of a ReadMany, which names its items and goes to one partition key range.
 func describeRequest(r *http.Request) wireRequest {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // dbs/<db>/colls/<container>/docs[/<id>]
 	if len(parts) < 5 || parts[4] != "docs" {
@@ -175,7 +175,9 @@ func (b byPriority) Do(r *http.Request) (*http.Response, error) {
 func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testBlog {
 	t.Helper()
 	epoch := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }, Logger: testkit.Logger()})
+	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time {
+		return epoch
+	}, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +188,9 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	})
 	w, registry := &wire{engine: engine}, prometheus.NewRegistry()
 	account := func(transport policy.Transporter, cacheBytes int) *cosmos.Account {
-		return enginetest.Account(t, engine, cosmos.Options{Transport: transport, CacheBytes: cacheBytes, Metrics: registry, Logger: o.Logger, Retry: policy.RetryOptions{MaxRetries: -1}})
+		return enginetest.Account(t, engine,
+			cosmos.Options{Transport: transport, CacheBytes: cacheBytes, Metrics: registry, Logger: o.Logger,
+				Retry: policy.RetryOptions{MaxRetries: -1}})
 	}
 	now := &atomic.Int64{}
 	now.Store(epoch.Unix())
@@ -221,8 +225,10 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &testBlog{Handler: h, store: s, clock: now, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
-	// A client's first ReadMany reads the container's properties, and its first background request those of the account.
+	b := &testBlog{Handler: h, store: s, clock: now, wire: w, metrics: registry,
+		projector: open(account(engine, 0), so), names: map[string]string{}}
+	// A client's first ReadMany reads the container's properties, and its first background request those of the
+	// account.
 	for _, warm := range []func() error{
 		func() error { _, err := s.Empty(t.Context()); return err },
 		func() error { _, err := s.Users(t.Context(), []string{"a", "b"}); return err },
@@ -255,7 +261,8 @@ func (b *testBlog) user(t testing.TB, name string) string {
 // post publishes a post and names its global id "post:" and the title.
 func (b *testBlog) post(t testing.TB, author, title, content string, tags ...string) string {
 	t.Helper()
-	p, err := b.store.CreatePost(t.Context(), store.NewPost{AuthorID: subjectID(author), Title: title, Content: content, Tags: tags, Key: b.key()})
+	p, err := b.store.CreatePost(t.Context(),
+		store.NewPost{AuthorID: subjectID(author), Title: title, Content: content, Tags: tags, Key: b.key()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +273,8 @@ func (b *testBlog) post(t testing.TB, author, title, content string, tags ...str
 // comment names the comment's global id "comment:" and the content.
 func (b *testBlog) comment(t testing.TB, author, postID, content string) {
 	t.Helper()
-	c, _, err := b.store.CreateComment(t.Context(), store.NewComment{AuthorID: subjectID(author), PostID: postID, Content: content, Key: b.key()})
+	c, _, err := b.store.CreateComment(t.Context(),
+		store.NewComment{AuthorID: subjectID(author), PostID: postID, Content: content, Key: b.key()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +357,9 @@ func smallBlogOf(t testing.TB, b *testBlog) *testBlog {
 	for _, name := range []string{"ada", "grace"} {
 		b.user(t, name)
 	}
-	engines := b.post(t, "ada", "engines", "Of the analytical engine, "+strings.Repeat("wheels within wheels, ", 20)+"and no end to them.", "Machines", "Größe")
+	engines := b.post(t, "ada", "engines",
+		"Of the analytical engine, "+strings.Repeat("wheels within wheels, ", 20)+"and no end to them.", "Machines",
+		"Größe")
 	b.post(t, "grace", "nanoseconds", "A foot of wire.")
 	moths := b.post(t, "grace", "moths", "First actual case of bug being found.")
 	b.post(t, "ada", "notes", "Note G, in short.", "machines")
@@ -364,8 +374,9 @@ func smallBlogOf(t testing.TB, b *testBlog) *testBlog {
 }
 
 func newResponse(status int, body string) *http.Response {
-	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+	return &http.Response{StatusCode: status, Status: http.StatusText(status),
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
 }
 
 // metricOf adds up the series of a counter or gauge, except those whose first label has one of the values in except.

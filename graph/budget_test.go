@@ -14,7 +14,8 @@ import (
 	"byline/store/blog"
 )
 
-const wholeFeed = `{ feed(first: 100) { edges { node { title } } } }` // predicted to cost 6.74 RU; on smallBlog it costs 2.39
+// predicted to cost 6.74 RU; on smallBlog it costs 2.39
+const wholeFeed = `{ feed(first: 100) { edges { node { title } } } }`
 
 func TestBudgetPerRequest(t *testing.T) {
 	var log bytes.Buffer
@@ -37,7 +38,8 @@ func TestBudgetPerRequest(t *testing.T) {
 			if got := metricOf(t, b.metrics, "byline_budget_exceeded_total"); got != tt.exceeded {
 				t.Errorf("over budget %f times, want %f", got, tt.exceeded)
 			}
-			measured := strings.Contains(log.String(), `msg="over budget" budget=request limit=6 predicted=7 path=feed requestId=`)
+			measured := strings.Contains(log.String(),
+				`msg="over budget" budget=request limit=6 predicted=7 path=feed requestId=`)
 			if measured != tt.budget.Measure {
 				t.Errorf("logged %t, want %t: %s", measured, tt.budget.Measure, &log)
 			}
@@ -58,9 +60,11 @@ func TestBudgets_MutationsOverBudgetAreLoggedAtStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			newBlogOf(t, Options{RUPerRequest: cost.Budget{RU: tt.limit}, Logger: textLogger(&log)}, store.Options{FeedPartitions: tt.partitions}, 0)
+			newBlogOf(t, Options{RUPerRequest: cost.Budget{RU: tt.limit}, Logger: textLogger(&log)},
+				store.Options{FeedPartitions: tt.partitions}, 0)
 			var got []string
-			for _, m := range regexp.MustCompile(`always over budget" mutation=(\w+)`).FindAllStringSubmatch(log.String(), -1) {
+			for _, m := range regexp.MustCompile(`always over budget" mutation=(\w+)`).FindAllStringSubmatch(
+				log.String(), -1) {
 				got = append(got, m[1])
 			}
 			if !slices.Equal(got, tt.want) {
@@ -104,7 +108,8 @@ func TestBudgetPerViewer(t *testing.T) {
 // A cost above the prediction or above the whole budget becomes debt.
 func TestBudgetPerViewer_OverspendingIsDebt(t *testing.T) {
 	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 15}})
-	like := b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`) // predicted to cost 18.6
+	// predicted to cost 18.6
+	like := b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`)
 	if a := post(t, b, "demo:ada", like, nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
@@ -137,7 +142,8 @@ func TestBudgetPerViewer_MeasureOnlyCounts(t *testing.T) {
 			t.Fatal(a.body)
 		}
 	}
-	if n := metricOf(t, b.metrics, "byline_budget_exceeded_total"); n != 2 || strings.Count(log.String(), "budget=viewer limit=7 predicted=7 path=feed ") != 2 {
+	if n := metricOf(t, b.metrics, "byline_budget_exceeded_total"); n != 2 ||
+		strings.Count(log.String(), "budget=viewer limit=7 predicted=7 path=feed ") != 2 {
 		t.Errorf("%.0f times over budget: %s", n, &log)
 	}
 }
@@ -148,7 +154,8 @@ func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
 	p := dial(t, server, "graphql-transport-ws", nil)
 	p.send(`{"type":"connection_init","payload":{"Authorization":"Bearer demo:grace"}}`)
 	p.expect(`{"type":"connection_ack"}`)
-	p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
+	p.subscribe("subscribe", "1",
+		b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
 	opened(t, b, 1)
 	for i := range 4 {
 		b.comment(t, "ada", b.postID(t, "notes"), strings.Repeat("x", i+1))

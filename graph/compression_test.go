@@ -51,9 +51,12 @@ func compressed(t testing.TB, h http.Handler, r *http.Request, accept string) (h
 func TestCompression(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
-	const long, short = `{ feed { edges { node { id title content author { id username } createdAt } } } }`, `{ feed { edges { node { title } } } }`
-	wrong := b.fill(`{ post(id: "nope") { title } feed { edges { node { id title content author { id username } createdAt } } } }`)
-	mutation := b.fill(`mutation { likePost(input: {postId: "<post:engines>"}) { post { a: content b: content c: content } } }`)
+	const long, short = `{ feed { edges { node { id title content author { id username } createdAt } } } }`,
+		`{ feed { edges { node { title } } } }`
+	wrong := b.fill(
+		`{ post(id: "nope") { title } feed { edges { node { id title content author { id username } createdAt } } } }`)
+	mutation := b.fill(
+		`mutation { likePost(input: {postId: "<post:engines>"}) { post { a: content b: content c: content } } }`)
 	for name, tt := range map[string]struct{ query, accept, want string }{
 		"a browser":               {long, "gzip, deflate, br, zstd", "zstd"},
 		"gzip only":               {long, "gzip", "gzip"},
@@ -102,7 +105,8 @@ func TestCompression_ETag(t *testing.T) {
 	const query = `{ feed { edges { node { id title content author { id username } createdAt } } } }`
 	byHash(t, i, "demo:ada", document.Hash(query), query)
 	do := func(accept, tag string) http.Header {
-		r := httptest.NewRequest(http.MethodGet, hashURL(t, document.Hash(query))+"&variables="+url.QueryEscape("{}"), nil)
+		r := httptest.NewRequest(http.MethodGet, hashURL(t, document.Hash(query))+"&variables="+url.QueryEscape("{}"),
+			nil)
 		r.Header.Set("If-None-Match", tag)
 		header, _ := compressed(t, i, r, accept)
 		return header
@@ -114,10 +118,12 @@ func TestCompression_ETag(t *testing.T) {
 	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { do("", "") }) })
 	for accept, want := range map[string]string{"": "", "gzip": "gzip", "zstd": "zstd"} {
 		h := do(accept, "")
-		if h.Get("Content-Encoding") != want || h.Get("ETag") != tag || !strings.Contains(h.Get("Vary"), "Accept-Encoding") {
+		if h.Get("Content-Encoding") != want || h.Get("ETag") != tag ||
+			!strings.Contains(h.Get("Vary"), "Accept-Encoding") {
 			t.Errorf("%q: %v", accept, h)
 		}
-		if h := do(accept, tag); h.Get("Content-Encoding") != "" || h.Get("ETag") != tag || h.Get("Content-Length") != "" {
+		if h := do(accept, tag); h.Get("Content-Encoding") != "" || h.Get("ETag") != tag ||
+			h.Get("Content-Length") != "" {
 			t.Errorf("%q, not modified: %v", accept, h)
 		}
 	}
@@ -126,10 +132,12 @@ func TestCompression_ETag(t *testing.T) {
 // An event stream is not compressed: a proxy or a client could wait for more before it shows an event.
 func TestCompression_EventStream(t *testing.T) {
 	b := smallBlog(t, Options{})
-	r := newPost(t, "demo:ada", `{ feed { edges { node { id title content author { id username } createdAt } } } }`, nil)
+	r := newPost(t, "demo:ada", `{ feed { edges { node { id title content author { id username } createdAt } } } }`,
+		nil)
 	r.Header.Set("Accept", mediaEvents)
 	header, text := compressed(t, b, r, "gzip, zstd")
-	if header.Get("Content-Encoding") != "" || header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(text, "event: next\n") {
+	if header.Get("Content-Encoding") != "" || header.Get("Cache-Control") != "no-store" ||
+		!strings.HasPrefix(text, "event: next\n") {
 		t.Errorf("%v %.200s", header, text)
 	}
 }

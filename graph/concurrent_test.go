@@ -27,7 +27,8 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 	}
 	edit := func(t *testing.T, b *testBlog, version int) (after, likes int) {
 		t.Helper()
-		a := post(t, b, "demo:ada", b.fill(`mutation($v: Int!) { updatePost(input: {id: "<post:notes>", title: "new", version: $v}) { post { version likeCount } } }`),
+		a := post(t, b, "demo:ada",
+			b.fill(`mutation($v: Int!) { updatePost(input: {id: "<post:notes>", title: "new", version: $v}) { post { version likeCount } } }`),
 			map[string]any{"v": version})
 		var data struct {
 			UpdatePost struct {
@@ -56,7 +57,8 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 			done = before == fans
 			next, n := edit(t, b, version)
 			if next != version+1 || n < count || n < int(before) {
-				t.Fatalf("version %d with %d likes became version %d with %d likes, after %d likes had succeeded", version, count, next, n, before)
+				t.Fatalf("version %d with %d likes became version %d with %d likes, after %d likes had succeeded",
+					version, count, next, n, before)
 			}
 			version, count = next, n
 			if liked.Load() > before {
@@ -133,7 +135,9 @@ func TestPost_ConcurrentLikesAndComments(t *testing.T) {
 		seen := map[string]bool{}
 		after := ""
 		for more := true; more; {
-			p := page(t, b, fmt.Sprintf(b.fill(`{ post(id: "<post:popular>") { %s(first: 50%s) { ...%s } } }`), list, after, fragment), []string{"post", list})
+			p := page(t, b,
+				fmt.Sprintf(b.fill(`{ post(id: "<post:popular>") { %s(first: 50%s) { ...%s } } }`), list, after,
+					fragment), []string{"post", list})
 			for _, id := range p.ids() {
 				if seen[id] {
 					t.Errorf("%s is listed twice", id)

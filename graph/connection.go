@@ -22,7 +22,8 @@ func postConnection(page *store.Page[*blog.Post]) *model.PostConnection {
 }
 
 func commentConnection(page *store.Page[*blog.Comment], total int32) *model.CommentConnection {
-	c := &model.CommentConnection{TotalCount: total, Edges: make([]*model.CommentEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
+	c := &model.CommentConnection{TotalCount: total, Edges: make([]*model.CommentEdge, len(page.Items)),
+		PageInfo: plan.PageInfo(page)}
 	for i, comment := range page.Items {
 		c.Edges[i] = &model.CommentEdge{Cursor: page.Cursor(i), Node: comment}
 	}
@@ -30,7 +31,8 @@ func commentConnection(page *store.Page[*blog.Comment], total int32) *model.Comm
 }
 
 func likeConnection(page *store.Page[*blog.Like], total int32) *model.LikeConnection {
-	c := &model.LikeConnection{TotalCount: total, Edges: make([]*model.LikeEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
+	c := &model.LikeConnection{TotalCount: total, Edges: make([]*model.LikeEdge, len(page.Items)),
+		PageInfo: plan.PageInfo(page)}
 	for i, like := range page.Items {
 		c.Edges[i] = &model.LikeEdge{Cursor: page.Cursor(i), Node: like}
 	}
@@ -60,7 +62,9 @@ func (r *Resolver) commentPage(ctx context.Context, postID string, p store.Pagin
 	l := loadersOf(ctx)
 	return l.commentPages.do(pageKey{postID, p}, func() (*store.Page[*blog.Comment], error) {
 		announce := l.users.expect()
-		return readPage(func() (*store.Page[*blog.Comment], error) { return r.store.Comments(ctx, postID, p) }, func(comments []*blog.Comment) {
+		return readPage(func() (*store.Page[*blog.Comment], error) {
+			return r.store.Comments(ctx, postID, p)
+		}, func(comments []*blog.Comment) {
 			announce(func() []string { return keysOf(comments, func(c *blog.Comment) string { return c.UserID }) })
 		})
 	})
@@ -70,7 +74,9 @@ func (r *Resolver) likePage(ctx context.Context, postID string, p store.Paging) 
 	l := loadersOf(ctx)
 	return l.likePages.do(pageKey{postID, p}, func() (*store.Page[*blog.Like], error) {
 		announce := l.users.expect()
-		return readPage(func() (*store.Page[*blog.Like], error) { return r.store.Likes(ctx, postID, p) }, func(likes []*blog.Like) {
+		return readPage(func() (*store.Page[*blog.Like], error) {
+			return r.store.Likes(ctx, postID, p)
+		}, func(likes []*blog.Like) {
 			announce(func() []string { return keysOf(likes, func(l *blog.Like) string { return l.UserID }) })
 		})
 	})
@@ -79,7 +85,9 @@ func (r *Resolver) likePage(ctx context.Context, postID string, p store.Paging) 
 func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{userID, p}, func() (*store.Page[*blog.Post], error) {
-		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.UserPosts(ctx, userID, p) }, l.expectPosts())
+		return readPage(func() (*store.Page[*blog.Post], error) {
+			return r.store.UserPosts(ctx, userID, p)
+		}, l.expectPosts())
 	})
 }
 
@@ -87,7 +95,9 @@ func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Pagi
 func (r *Resolver) draftPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"drafts:" + userID, p}, func() (*store.Page[*blog.Post], error) {
-		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.UserDrafts(ctx, userID, p) }, l.expectFrom(l.drafts))
+		return readPage(func() (*store.Page[*blog.Post], error) {
+			return r.store.UserDrafts(ctx, userID, p)
+		}, l.expectFrom(l.drafts))
 	})
 }
 
@@ -103,7 +113,9 @@ func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*b
 func (r *Resolver) tagPostPage(ctx context.Context, tag *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"tag:" + tag.Name, p}, func() (*store.Page[*blog.Post], error) {
-		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.TagPosts(ctx, tag, p) }, l.expectPosts())
+		return readPage(func() (*store.Page[*blog.Post], error) {
+			return r.store.TagPosts(ctx, tag, p)
+		}, l.expectPosts())
 	})
 }
 
@@ -216,7 +228,8 @@ func (r *Resolver) user(ctx context.Context, id string) (*blog.User, error) {
 func soleList(ctx context.Context, typeName string) *ast.Field {
 	field := graphql.GetFieldContext(ctx).Field
 	var list *ast.Field
-	for _, selected := range graphql.CollectFields(graphql.GetOperationContext(ctx), field.Selections, []string{typeName, "Node"}) {
+	for _, selected := range graphql.CollectFields(graphql.GetOperationContext(ctx), field.Selections,
+		[]string{typeName, "Node"}) {
 		switch selected.Name {
 		case "id", "__typename":
 		case "comments", "likes", "posts":
@@ -233,6 +246,7 @@ func soleList(ctx context.Context, typeName string) *ast.Field {
 
 // hasTotal reports whether the totalCount of a list is selected.
 func hasTotal(ctx context.Context, list graphql.CollectedField) bool {
-	selected := graphql.CollectFields(graphql.GetOperationContext(ctx), list.Selections, []string{list.Definition.Type.Name()})
+	selected := graphql.CollectFields(graphql.GetOperationContext(ctx), list.Selections,
+		[]string{list.Definition.Type.Name()})
 	return slices.ContainsFunc(selected, func(f graphql.CollectedField) bool { return f.Name == "totalCount" })
 }

@@ -18,8 +18,9 @@ func TestPagingOf(t *testing.T) {
 		order *store.Order
 		want  store.Paging
 	}{
-		"no arguments -> defaults":                    {want: store.Paging{First: 20}},
-		"all arguments":                               {at(7), &after, &oldest, store.Paging{First: 7, After: "c", Order: store.OldestFirst}},
+		"no arguments -> defaults": {want: store.Paging{First: 20}},
+		"all arguments": {at(7), &after, &oldest,
+			store.Paging{First: 7, After: "c", Order: store.OldestFirst}},
 		"first of 0 -> not the default":               {first: at(0), want: store.Paging{First: 0}},
 		"first over the maximum -> left to the store": {first: at(101), want: store.Paging{First: 101}},
 		"negative first -> left to the store":         {first: at(-1), want: store.Paging{First: -1}},

@@ -65,8 +65,8 @@ func costOf(t testing.TB, body string) reportedCost {
 	return reported.Extensions.Cost
 }
 
-// The reported costs add up, to a hundredth of a RU, to the engine's charges and to the metric: for the access patterns,
-// errors, throttled requests and batched reads.
+// The reported costs add up, to a hundredth of a RU, to the engine's charges and to the metric: for the access
+// patterns, errors, throttled requests and batched reads.
 func TestCost_AddsUp(t *testing.T) {
 	b, patterns := accessPatterns(t)
 	inject := b.wire.engine.(*emulator.Engine).Inject
@@ -84,12 +84,14 @@ func TestCost_AddsUp(t *testing.T) {
 		for _, o := range c.Operations {
 			sum += o.RU
 			sent += 1 + o.Retries
-			if o.Path == "" || o.Pattern == "" || o.Container == "" || o.Kind == "" || o.Range == "" && code != "THROTTLED" {
+			if o.Path == "" || o.Pattern == "" || o.Container == "" || o.Kind == "" ||
+				o.Range == "" && code != "THROTTLED" {
 				t.Errorf("%s: %+v", query, o)
 			}
 		}
 		if math.Abs(sum-c.ActualRU) > .001 || sent != c.Requests {
-			t.Errorf("%s: the operations add up to %.2f RU in %d requests, the response reports %.2f RU in %d", query, sum, sent, c.ActualRU, c.Requests)
+			t.Errorf("%s: the operations add up to %.2f RU in %d requests, the response reports %.2f RU in %d", query,
+				sum, sent, c.ActualRU, c.Requests)
 		}
 	}
 	for _, p := range patterns {
@@ -122,7 +124,8 @@ func TestCost_AddsUp(t *testing.T) {
 	if charged := b.wire.charged(); reported == 0 || math.Abs(reported-charged) > .005 {
 		t.Errorf("reported %.2f RU, charged %.2f", reported, charged)
 	}
-	if metric := metricOf(t, b.metrics, "byline_cosmos_request_units_total") - before; math.Abs(reported-metric) > .005 {
+	if metric := metricOf(t, b.metrics,
+		"byline_cosmos_request_units_total") - before; math.Abs(reported-metric) > .005 {
 		t.Errorf("reported %.2f RU, the metric %.2f", reported, metric)
 	}
 	if sent := len(b.wire.seen()); requests != sent {
@@ -144,13 +147,15 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 		b.fill(`{ node(id: "<comment:How many wheels?>") { ... on Comment { content post { title } } } userByUsername(username: "ada") { createdAt } }`),
 	}
 	ofRequests := func() float64 {
-		return metricOf(t, b.metrics, "byline_cosmos_request_units_total", projection.ProjectPosts, projection.ProjectUsers, projection.ProjectUsernames, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata)
+		return metricOf(t, b.metrics, "byline_cosmos_request_units_total", projection.ProjectPosts,
+			projection.ProjectUsers, projection.ProjectUsernames, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata)
 	}
 	var mu sync.Mutex
 	charged := 0.0
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {
 		response, err := b.wire.engine.Do(r)
-		if err == nil && r.Header.Get("A-Im") == "" && strings.Contains(r.URL.Path, "/docs") { // not the change feed, which uses the same wire
+		// not the change feed, which uses the same wire
+		if err == nil && r.Header.Get("A-Im") == "" && strings.Contains(r.URL.Path, "/docs") {
 			ru, _ := strconv.ParseFloat(response.Header.Get("X-Ms-Request-Charge"), 64)
 			mu.Lock()
 			defer mu.Unlock()
@@ -177,7 +182,8 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 			switch {
 			case o.Kind != "cache":
 				fresh++
-			case o.RU != 0 || o.Range != "" || len(o.PartitionKey) != 1 || o.Pattern == "" || o.Container == "" || o.Path == "":
+			case o.RU != 0 || o.Range != "" || len(o.PartitionKey) != 1 || o.Pattern == "" || o.Container == "" ||
+				o.Path == "":
 				t.Errorf("%s: %+v", query, o)
 			default:
 				hits++
@@ -201,7 +207,8 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 	for i := range 20 { // concurrently with writes
 		all.Go(func() { do(queries[i%len(queries)]) })
 		if i%5 == 0 {
-			do(b.fill(fmt.Sprintf(`mutation { createComment(input: {postId: "<post:engines>", content: "%d"}) { comment { id } } }`, i)))
+			do(b.fill(fmt.Sprintf(
+				`mutation { createComment(input: {postId: "<post:engines>", content: "%d"}) { comment { id } } }`, i)))
 		}
 	}
 	all.Wait()
@@ -230,12 +237,14 @@ func TestCost_Detail(t *testing.T) {
 		want  []string
 	}{
 		"a list of lists": {`{ front: feed(first: 2) { edges { node { comments { edges { cursor } } } } } }`,
-			[]string{"front Q6 feed query", "front.edges.node.comments Q4 posts query", "front.edges.node.comments Q4 posts query"}},
+			[]string{"front Q6 feed query", "front.edges.node.comments Q4 posts query",
+				"front.edges.node.comments Q4 posts query"}},
 		"a batch -> path of its first field": {`{ feed { edges { node { author { since: createdAt } } } } }`,
 			[]string{"feed Q6 feed query", "feed.edges.node.author.since manyUsers users ReadMany"}},
 		"a batch of one": {`{ feed(first: 1) { edges { node { author { createdAt } } } } }`,
 			[]string{"feed Q6 feed query", "feed.edges.node.author.createdAt manyUsers users point read"}},
-		"a reference": {`{ post(id: "<post:engines>") { comments { edges { cursor } } } }`, []string{"post Q4 posts query"}},
+		"a reference": {`{ post(id: "<post:engines>") { comments { edges { cursor } } } }`,
+			[]string{"post Q4 posts query"}},
 		"a write": {`mutation { p: createPost(input: {title: "t", content: "c"}) { post { id } } }`,
 			[]string{"p C2 feed create", "p C2 posts create", "p C2 users create"}},
 	} {
@@ -284,7 +293,9 @@ func TestCost_ReportedOnRequest(t *testing.T) {
 			if a.status != tt.status || (c.Requests == 1) != tt.reported || (len(c.Operations) == 1) != tt.detailed {
 				t.Errorf("%d %s", a.status, a.body)
 			}
-			if tt.status == 400 && (a.code() != "BAD_USER_INPUT" || a.field() != cost.Header || !strings.Contains(a.body, "summary, detail or none")) {
+			if tt.status == 400 &&
+				(a.code() != "BAD_USER_INPUT" || a.field() != cost.Header ||
+					!strings.Contains(a.body, "summary, detail or none")) {
 				t.Error(a.body)
 			}
 			byHash(t, tt.b, "", document.Hash(query), query)
@@ -293,7 +304,8 @@ func TestCost_ReportedOnRequest(t *testing.T) {
 				r.Header.Set(cost.Header, tt.detail)
 			}
 			a = send(t, tt.b, r)
-			if got := a.header.Get("Cache-Control"); got != tt.caching || (a.header.Get("ETag") != "") != strings.HasPrefix(tt.caching, "public") {
+			if got := a.header.Get("Cache-Control"); got != tt.caching ||
+				(a.header.Get("ETag") != "") != strings.HasPrefix(tt.caching, "public") {
 				t.Errorf("%q, want %q: %v", got, tt.caching, a.header)
 			}
 			if reported := costOf(t, a.body).Requests == 1; reported != (tt.reported && tt.caching == "no-store") {
@@ -311,7 +323,9 @@ func TestCost_Events(t *testing.T) {
 	b, server := liveBlog(t, Options{})
 	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`)
 	comment := func(content string) {
-		if _, c := withCost(t, b, "ada", b.fill(`mutation { createComment(input: {postId: "<post:notes>", content: "`+content+`"}) { comment { id } } }`), "summary"); c.ActualRU == 0 {
+		if _, c := withCost(t, b, "ada",
+			b.fill(`mutation { createComment(input: {postId: "<post:notes>", content: "`+content+
+				`"}) { comment { id } } }`), "summary"); c.ActualRU == 0 {
 			t.Fatal(c)
 		}
 	}
@@ -322,7 +336,8 @@ func TestCost_Events(t *testing.T) {
 		}
 	}
 	t.Run("as an event stream", func(t *testing.T) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/graphql", strings.NewReader(`{"query":`+fmt.Sprintf("%q", query)+`}`))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/graphql",
+			strings.NewReader(`{"query":`+fmt.Sprintf("%q", query)+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -384,9 +399,11 @@ func TestCost_RefusedSubscriptionIsCharged(t *testing.T) {
 	before := metricOf(t, b.metrics, "byline_graphql_responses_total")
 	const n = 100 // each of which is predicted to cost more than a hundredth of the budget
 	for range n {
-		e := openEvents(t, server, http.MethodPost, mediaEvents, "demo:ada", fmt.Sprintf(query, postGlobalID("nothing")))
+		e := openEvents(t, server, http.MethodPost, mediaEvents, "demo:ada",
+			fmt.Sprintf(query, postGlobalID("nothing")))
 		got := e.next()
-		if c := costOf(t, strings.TrimPrefix(got, "next ")); !strings.Contains(got, "NOT_FOUND") || c.Requests != 1 || c.ActualRU != 1 || c.PredictedRU < 6 {
+		if c := costOf(t, strings.TrimPrefix(got, "next ")); !strings.Contains(got, "NOT_FOUND") || c.Requests != 1 ||
+			c.ActualRU != 1 || c.PredictedRU < 6 {
 			t.Fatal(got)
 		}
 		e.expect(t, "complete ", "")

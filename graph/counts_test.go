@@ -10,9 +10,9 @@ import (
 	"byline/internal/testkit"
 )
 
-// While the views lag, lists show the counts that were written through their instance and, in the session of the writer,
-// those that were written through another. Cached responses are neither stale nor of one viewer, and the lists are not
-// read again.
+// While the views lag, lists show the counts that were written through their instance and, in the session of the
+// writer, those that were written through another. Cached responses are neither stale nor of one viewer, and the lists
+// are not read again.
 func TestCounts_InLists(t *testing.T) {
 	b := smallBlog(t, Options{})
 	b.settle(t)
@@ -21,11 +21,12 @@ func TestCounts_InLists(t *testing.T) {
 	two := newInstanceOn(t, b, views.Transport(b.wire.engine), "two", 5*time.Millisecond)
 	const fields = `edges { node { title commentCount likeCount } }`
 	lists := map[string]string{
-		"feed, by plan":                `{ feed { ` + fields + ` } }`,
-		"feed, by executor":            `query { feed @include(if: true) { ` + fields + ` } }`,
-		"posts of a user, by plan":     b.fill(`{ user(id: "<user:ada>") { id posts { ` + fields + ` } } }`),
-		"posts of a user, by executor": b.fill(`query { user(id: "<user:ada>") @include(if: true) { id posts { ` + fields + ` } } }`),
-		"personal":                     `{ viewer { id } feed { edges { node { title commentCount likeCount viewerHasLiked } } } }`,
+		"feed, by plan":            `{ feed { ` + fields + ` } }`,
+		"feed, by executor":        `query { feed @include(if: true) { ` + fields + ` } }`,
+		"posts of a user, by plan": b.fill(`{ user(id: "<user:ada>") { id posts { ` + fields + ` } } }`),
+		"posts of a user, by executor": b.fill(`query { user(id: "<user:ada>") @include(if: true) { id posts { ` +
+			fields + ` } } }`),
+		"personal": `{ viewer { id } feed { edges { node { title commentCount likeCount viewerHasLiked } } } }`,
 	}
 	show := func(what string, i *instance, token, session, want string) {
 		t.Helper()
@@ -70,12 +71,14 @@ func TestCounts_InLists(t *testing.T) {
 	show("like, on another to others afterwards", two, "", "", "0/1")
 	shared("like, on another", two)
 
-	session = write(two, session, `mutation { createComment(input: {postId: "<post:notes>", content: "x", idempotencyKey: "k"}) { post { id } } }`)
+	session = write(two, session,
+		`mutation { createComment(input: {postId: "<post:notes>", content: "x", idempotencyKey: "k"}) { post { id } } }`)
 	session = write(two, session, `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { id } } }`)
 	show("unlike, on the instance that wrote", two, "demo:grace", "", "1/0")
 	show("unlike, on the other without the session", one, "demo:ada", "", "0/1")
 	show("unlike, on the other", one, "demo:grace", session, "1/0")
-	show("unlike, with an older session", one, "demo:grace", write(one, "", `mutation { likePost(input: {postId: "<post:moths>"}) { post { id } } }`), "1/0")
+	show("unlike, with an older session", one, "demo:grace",
+		write(one, "", `mutation { likePost(input: {postId: "<post:moths>"}) { post { id } } }`), "1/0")
 
 	for i, have := range []int64{one.views.Load(), two.views.Load()} {
 		if have != read[i] {

@@ -64,7 +64,8 @@ func TestDeadline_PassingIsUnavailable(t *testing.T) {
 						t.Errorf("after %d requests: %s", completed, a.body)
 					}
 				}
-				// A completed write is a success, even if the projections or the release of the old name are still to come.
+				// A completed write is a success, even if the projections or the release of the old name are still to
+				// come.
 				if len(a.Errors) == 0 && !strings.Contains(query, "Post(") && name != "a rename" {
 					t.Errorf("after %d requests: %s", completed, a.body)
 				}
@@ -85,7 +86,8 @@ func TestDeadline_AlreadyPassedIsUnavailable(t *testing.T) {
 		"an unknown field":      `{ nothing }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a := postUntil(ctx, t, newTestHandler(t, Options{}), "demo:ada", query); a.code() == "INTERNAL" || a.code() == "" {
+			if a := postUntil(ctx, t, newTestHandler(t, Options{}), "demo:ada", query); a.code() == "INTERNAL" ||
+				a.code() == "" {
 				t.Error(a.body)
 			}
 		})

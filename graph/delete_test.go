@@ -8,7 +8,8 @@ import (
 // A deleted post is absent at once, by id and in lists, and so are its comments.
 func TestDeletedPost_IsAbsent(t *testing.T) {
 	b := smallBlog(t, Options{})
-	if a := post(t, b, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`), nil); a.code() != "" {
+	if a := post(t, b, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`),
+		nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
 	for query, want := range map[string]string{

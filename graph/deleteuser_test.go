@@ -16,7 +16,8 @@ import (
 
 const deleteAda = `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`
 
-// deletedAda are queries and their responses after ada is deleted and before the job that completes the deletion has run.
+// deletedAda are queries and their responses after ada is deleted and before the job that completes the deletion has
+// run.
 var deletedAda = []struct{ token, query, want string }{
 	{"", `{ user(id: "<user:ada>") { username posts { edges { cursor } } } }`, `{"data":{"user":null}}`},
 	{"", `{ user(id: "<user:ada>") { posts { edges { cursor } } } }`, `{"data":{"user":null}}`},
@@ -26,15 +27,20 @@ var deletedAda = []struct{ token, query, want string }{
 	{"", `{ post(id: "<post:engines>") { title } }`, `{"data":{"post":null}}`},
 	{"", `{ post(id: "<post:engines>") { comments { edges { cursor } } } }`, `{"data":{"post":null}}`},
 	{"", `{ node(id: "<post:engines>") { ... on Post { likes { edges { cursor } } } } }`, `{"data":{"node":null}}`},
-	{"", `{ nodes(ids: ["<post:engines>", "<user:ada>", "<user:grace>"]) { id } }`, `{"data":{"nodes":[null,null,{"id":"<user:grace>"}]}}`},
-	{"", `{ feed(first: 2) { edges { node { title } } pageInfo { hasNextPage } } }`, `{"data":{"feed":{"edges":[{"node":{"title":"moths"}},{"node":{"title":"nanoseconds"}}],"pageInfo":{"hasNextPage":false}}}}`},
+	{"", `{ nodes(ids: ["<post:engines>", "<user:ada>", "<user:grace>"]) { id } }`,
+		`{"data":{"nodes":[null,null,{"id":"<user:grace>"}]}}`},
+	{"", `{ feed(first: 2) { edges { node { title } } pageInfo { hasNextPage } } }`,
+		`{"data":{"feed":{"edges":[{"node":{"title":"moths"}},{"node":{"title":"nanoseconds"}}],"pageInfo":{"hasNextPage":false}}}}`},
 	{"", `{ post(id: "<post:moths>") { commentCount comments { edges { node { content author { id username createdAt posts { edges { cursor } } } } } } } }`,
 		`{"data":{"post":{"commentCount":1,"comments":{"edges":[{"node":{"content":"Poor thing.","author":{"id":"<user:ada>","username":"","createdAt":null,"posts":{"edges":[]}}}}]}}}}`},
 	{"", `{ post(id: "<post:moths>") { likes { edges { node { user { username } } } } } }`,
 		`{"data":{"post":{"likes":{"edges":[{"node":{"user":{"username":"grace"}}},{"node":{"user":{"username":""}}}]}}}}`},
-	{"", `{ node(id: "<comment:How many wheels?>") { ... on Comment { author { username } post { title } } } }`, `{"data":{"node":{"author":{"username":"grace"},"post":null}}}`},
-	{"", `{ node(id: "<comment:Poor thing.>") { ... on Comment { author { username } } } }`, `{"data":{"node":{"author":{"username":""}}}}`},
-	{"demo:ada", `{ post(id: "<post:moths>") { title viewerHasLiked } }`, `{"data":{"post":{"title":"moths","viewerHasLiked":false}}}`},
+	{"", `{ node(id: "<comment:How many wheels?>") { ... on Comment { author { username } post { title } } } }`,
+		`{"data":{"node":{"author":{"username":"grace"},"post":null}}}`},
+	{"", `{ node(id: "<comment:Poor thing.>") { ... on Comment { author { username } } } }`,
+		`{"data":{"node":{"author":{"username":""}}}}`},
+	{"demo:ada", `{ post(id: "<post:moths>") { title viewerHasLiked } }`,
+		`{"data":{"post":{"title":"moths","viewerHasLiked":false}}}`},
 }
 
 // checkDeleted checks the responses of a handler to the queries of deletedAda.
@@ -59,13 +65,16 @@ func TestDeletedUser_IsAbsent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := smallBlogOf(t, newBlogOf(t, Options{ResponseCacheBytes: cacheBytes}, store.Options{}, cacheBytes))
 			for _, tt := range deletedAda {
-				if a := post(t, b, tt.token, b.fill(tt.query), nil); strings.TrimSpace(a.body) == b.fill(tt.want) && !strings.Contains(tt.query, "How many") {
+				if a := post(t, b, tt.token, b.fill(tt.query), nil); strings.TrimSpace(a.body) == b.fill(tt.want) &&
+					!strings.Contains(tt.query, "How many") {
 					t.Errorf("before: %s", a.body)
 				}
 			}
 			want := b.fill(`{"data":{"deleteUser":{"deletedUserId":"<user:ada>"}}}`)
 			for range 2 { // a repetition has the same response
-				if a := post(t, b, "demo:ada", deleteAda, nil); strings.TrimSpace(string(a.Data)) != strings.TrimSuffix(strings.TrimPrefix(want, `{"data":`), "}") || len(a.Errors) > 0 {
+				if a := post(t, b, "demo:ada", deleteAda,
+					nil); strings.TrimSpace(string(a.Data)) != strings.TrimSuffix(strings.TrimPrefix(want, `{"data":`),
+					"}") || len(a.Errors) > 0 {
 					t.Errorf("got %s, want %s", a.body, want)
 				}
 				b.checkDeleted(t, b)
@@ -108,7 +117,8 @@ func TestDeletedUser_CannotWrite(t *testing.T) {
 			t.Errorf("%s: %s", mutation, a.body)
 		}
 	}
-	if a := post(t, b, "", `{ userByUsername(username: "countess") { id } }`, nil); strings.TrimSpace(a.body) != `{"data":{"userByUsername":null}}` {
+	if a := post(t, b, "", `{ userByUsername(username: "countess") { id } }`,
+		nil); strings.TrimSpace(a.body) != `{"data":{"userByUsername":null}}` {
 		t.Error(a.body)
 	}
 	b.checkDeleted(t, b)
@@ -119,7 +129,8 @@ func TestDeleteUser_WrongUsername(t *testing.T) {
 	b := smallBlog(t, Options{})
 	for _, name := range []string{"", "Ada", "grace", "<user:ada>"} {
 		b.wire.reset()
-		a := post(t, b, "demo:ada", `mutation($n: String!) { deleteUser(input: {username: $n}) { deletedUserId } }`, map[string]any{"n": name})
+		a := post(t, b, "demo:ada", `mutation($n: String!) { deleteUser(input: {username: $n}) { deletedUserId } }`,
+			map[string]any{"n": name})
 		if a.code() != "BAD_USER_INPUT" || a.field() != "username" {
 			t.Errorf("%q: %s", name, a.body)
 		}
@@ -159,7 +170,9 @@ func TestDeleteUser_ByModerator(t *testing.T) {
 		{bearer("stranger", "moderator"), ids["eve"], "eve", ""}, // has no user
 		{bearer("grace"), ids["grace"], "grace", ""},
 	} {
-		a := post(t, b, tt.token, `mutation($n: String!, $id: ID) { deleteUser(input: {username: $n, id: $id}) { deletedUserId } }`, map[string]any{"n": tt.name, "id": tt.id})
+		a := post(t, b, tt.token,
+			`mutation($n: String!, $id: ID) { deleteUser(input: {username: $n, id: $id}) { deletedUserId } }`,
+			map[string]any{"n": tt.name, "id": tt.id})
 		if a.code() != tt.code || tt.code == "" && !strings.Contains(a.body, `"deletedUserId":"`+tt.id+`"`) {
 			t.Errorf("%s: want code %q: %s", tt.name, tt.code, a.body)
 		}
@@ -169,7 +182,8 @@ func TestDeleteUser_ByModerator(t *testing.T) {
 	}
 }
 
-// With the session of the deletion, another instance hides the user, too, although its caches have not seen the deletion.
+// With the session of the deletion, another instance hides the user, too, although its caches have not seen the
+// deletion.
 func TestDeletedUser_OtherInstanceInSession(t *testing.T) {
 	b := smallBlogOf(t, newBlogOf(t, Options{}, store.Options{}, 1<<20))
 	other, err := NewHandler(Options{Store: b.projector, Verifier: auth.DemoVerifier()})
@@ -185,7 +199,8 @@ func TestDeletedUser_OtherInstanceInSession(t *testing.T) {
 	if again.header.Get(sessionHeader) == "" {
 		t.Error("the repeated deletion has no session")
 	}
-	if a := post(t, other, "", b.fill(`{ post(id: "<post:engines>") { title } }`), nil); !strings.Contains(a.body, "engines") {
+	if a := post(t, other, "", b.fill(`{ post(id: "<post:engines>") { title } }`), nil); !strings.Contains(a.body,
+		"engines") {
 		t.Fatalf("the other instance has seen the deletion already: %s", a.body)
 	}
 	in := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

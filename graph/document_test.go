@@ -15,7 +15,8 @@ func TestDocument_LimitsApplyAfterExpansion(t *testing.T) {
 	h := newTestHandler(t, Options{})
 	deep := func(n int) string { // n levels of fields, the last ones in a fragment
 		objects := strings.Repeat("posts { edges { node { author { ", (n-4)/4)
-		return `{ viewer { ` + objects + ` ...F } ` + strings.Repeat("} ", n-4) + `} fragment F on User { posts { edges { cursor } } }`
+		return `{ viewer { ` + objects + ` ...F } ` + strings.Repeat("} ", n-4) +
+			`} fragment F on User { posts { edges { cursor } } }`
 	}
 	for name, tt := range map[string]struct {
 		query func(n int) string
@@ -25,18 +26,24 @@ func TestDocument_LimitsApplyAfterExpansion(t *testing.T) {
 		// 3n + 4 selections.
 		"size": {func(n int) string {
 			return `{ a: viewer { ...F } b: viewer { ...F } } fragment F on User {` + strings.Repeat(" id", n) + `}`
-		}, (document.MaxSpread - 4) / 3, fmt.Sprintf("%d selections and values; the limit is %d", document.MaxSpread+3, document.MaxSpread)},
-		"depth": {func(n int) string { return deep(4 * n) }, document.MaxDepth / 4, fmt.Sprintf("%d levels of nested fields; the limit is %d", document.MaxDepth+4, document.MaxDepth)},
+		}, (document.MaxSpread - 4) / 3,
+			fmt.Sprintf("%d selections and values; the limit is %d", document.MaxSpread+3, document.MaxSpread)},
+		"depth": {func(n int) string {
+			return deep(4 * n)
+		}, document.MaxDepth / 4,
+			fmt.Sprintf("%d levels of nested fields; the limit is %d", document.MaxDepth+4, document.MaxDepth)},
 		// 2n + 2 aliases.
 		"aliases": {func(n int) string {
 			return `{ a: viewer { ...F } b: viewer { ...F } } fragment F on User {` + strings.Repeat(" a: id", n) + `}`
-		}, (document.MaxAliases - 2) / 2, fmt.Sprintf("%d aliases; the limit is %d", document.MaxAliases+2, document.MaxAliases)},
+		}, (document.MaxAliases - 2) / 2,
+			fmt.Sprintf("%d aliases; the limit is %d", document.MaxAliases+2, document.MaxAliases)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := post(t, h, "", tt.query(tt.most), nil); a.code() != "" {
 				t.Error(a.body)
 			}
-			if a := post(t, h, "", tt.query(tt.most+1), nil); a.code() != "QUERY_TOO_EXPENSIVE" || !strings.Contains(a.Errors[0].Message, tt.says) {
+			if a := post(t, h, "", tt.query(tt.most+1), nil); a.code() != "QUERY_TOO_EXPENSIVE" ||
+				!strings.Contains(a.Errors[0].Message, tt.says) {
 				t.Errorf("want %q: %s", tt.says, a.body)
 			}
 		})
@@ -62,7 +69,8 @@ func TestDocument_September2025(t *testing.T) {
 		$n: Int = 1
 	) { createPost(input: {title: $title, content: "\u{1F600} \ud83d\ude00 \u{41}\u0042"}) { post { ...P comments(first: $n) { edges { cursor } } } } }
 	"""A "fragment\"""""" fragment P on Post { title content }`, map[string]any{"title": "Described"})
-	if want := `{"createPost":{"post":{"title":"Described","content":"😀 😀 AB","comments":{"edges":[]}}}}`; string(a.Data) != want {
+	if want := `{"createPost":{"post":{"title":"Described","content":"😀 😀 AB","comments":{"edges":[]}}}}`; string(
+		a.Data) != want {
 		t.Errorf("%s\nwant data %s", a.body, want)
 	}
 }

@@ -32,7 +32,8 @@ func selectionOf(schema *ast.Schema, typ *ast.Definition, depth int) string {
 		of := schema.Types[f.Type.Name()]
 		alias := f.Name
 		for _, other := range schema.Types { // fields of the possible types of Node with one name must have one type
-			if g := other.Fields.ForName(f.Name); other.Kind == ast.Object && g != nil && g.Type.String() != f.Type.String() {
+			if g := other.Fields.ForName(f.Name); other.Kind == ast.Object && g != nil &&
+				g.Type.String() != f.Type.String() {
 				alias = typ.Name + "_" + f.Name + ": " + f.Name
 			}
 		}
@@ -52,10 +53,13 @@ func selectionOf(schema *ast.Schema, typ *ast.Definition, depth int) string {
 // argumentsOf returns arguments of a field that name a draft in every way, or its author.
 func argumentsOf(t *testing.T, schema *ast.Schema, f *ast.FieldDefinition, b *testBlog) string {
 	values := map[string]string{
-		"id": b.fill(`"<post:draft>"`), "postId": b.fill(`"<post:draft>"`), "ids": b.fill(`["<post:draft>", "<user:dora>"]`),
-		"slug": `"` + b.names["slug:draft"] + `"`, "username": `"dora"`, "name": `"confidential"`, "first": "10", "title": `"stolen"`,
-		"content": `"stolen"`, "text": `"stolen"`, "tags": `["stolen"]`, "version": "1", "draft": "true", "idempotencyKey": `"draft"`,
-		"after": "null", "order": "OLDEST_FIRST",
+		"id": b.fill(`"<post:draft>"`), "postId": b.fill(`"<post:draft>"`),
+		"ids":  b.fill(`["<post:draft>", "<user:dora>"]`),
+		"slug": `"` + b.names["slug:draft"] + `"`, "username": `"dora"`, "name": `"confidential"`, "first": "10",
+		"title":   `"stolen"`,
+		"content": `"stolen"`, "text": `"stolen"`, "tags": `["stolen"]`, "version": "1", "draft": "true",
+		"idempotencyKey": `"draft"`,
+		"after":          "null", "order": "OLDEST_FIRST",
 	}
 	if f.Name == "user" {
 		values["id"] = b.fill(`"<user:dora>"`)
@@ -85,8 +89,8 @@ func argumentsOf(t *testing.T, schema *ast.Schema, f *ast.FieldDefinition, b *te
 	return "(" + s + ")"
 }
 
-// Every query, mutation and subscription of the schema that can name a draft or its author, by an anonymous client, another
-// user and a moderator: none finds anything of the draft or changes it.
+// Every query, mutation and subscription of the schema that can name a draft or its author, by an anonymous client,
+// another user and a moderator: none finds anything of the draft or changes it.
 func TestDrafts_AreOfTheirAuthors(t *testing.T) {
 	p := oidctest.New(t)
 	b, server := liveBlog(t, Options{Verifier: verifierOf(t, p), RUPerRequest: cost.Budget{RU: 100_000}})
@@ -103,10 +107,13 @@ func TestDrafts_AreOfTheirAuthors(t *testing.T) {
 		return id
 	}
 	for _, name := range []string{"dora", "mallory", "judge"} {
-		b.names["user:"+name] = idOf(post(t, b, bearer(name), `mutation { createUser(input: {username: "`+name+`"}) { user { id } } }`, nil))
+		b.names["user:"+
+			name] = idOf(post(t, b, bearer(name),
+			`mutation { createUser(input: {username: "`+name+`"}) { user { id } } }`, nil))
 	}
 	const draftOf = `{ id slug title content tags version isDraft }`
-	a := post(t, b, dora, `mutation { createPost(input: {title: "Unpublished", content: "confidential", tags: ["confidential"], draft: true,
+	a := post(t, b, dora,
+		`mutation { createPost(input: {title: "Unpublished", content: "confidential", tags: ["confidential"], draft: true,
 		idempotencyKey: "draft"}) { post `+draftOf+` } }`, nil)
 	b.names["post:draft"] = idOf(a)
 	_, slug, _ := strings.Cut(string(a.Data), `"slug":"`)
@@ -117,7 +124,8 @@ func TestDrafts_AreOfTheirAuthors(t *testing.T) {
 		t.Fatal(before)
 	}
 	schema := readSchema(t)
-	for who, token := range map[string]string{"anonymous": "", "another user": bearer("mallory"), "moderator": bearer("judge", "moderator")} {
+	for who, token := range map[string]string{"anonymous": "", "another user": bearer("mallory"),
+		"moderator": bearer("judge", "moderator")} {
 		check := func(t *testing.T, query string) testResponse {
 			t.Helper()
 			a := post(t, b, token, query, nil)
@@ -149,8 +157,11 @@ func TestDrafts_AreOfTheirAuthors(t *testing.T) {
 				continue // of users
 			}
 			t.Run(who+"/"+f.Name, func(t *testing.T) {
-				a := check(t, "mutation { "+f.Name+argumentsOf(t, schema, f, b)+" "+selectionOf(schema, schema.Types[f.Type.Name()], 2)+" }")
-				if want := []string{"UNAUTHENTICATED", "NOT_FOUND", "BAD_USER_INPUT"}; f.Name != "createPost" && !slices.Contains(want, a.code()) {
+				a := check(t,
+					"mutation { "+f.Name+argumentsOf(t, schema, f, b)+" "+
+						selectionOf(schema, schema.Types[f.Type.Name()], 2)+" }")
+				if want := []string{"UNAUTHENTICATED", "NOT_FOUND", "BAD_USER_INPUT"}; f.Name != "createPost" &&
+					!slices.Contains(want, a.code()) {
 					t.Errorf("code %s, want one of %v: %s", a.code(), want, a.body)
 				}
 			})
@@ -161,7 +172,8 @@ func TestDrafts_AreOfTheirAuthors(t *testing.T) {
 			}
 			t.Run(who+"/"+f.Name, func(t *testing.T) {
 				query := "subscription { " + f.Name + argumentsOf(t, schema, f, b) + " { __typename } }"
-				if event := openEvents(t, server, "POST", "text/event-stream", token, query).next(); !strings.Contains(event, "NOT_FOUND") {
+				if event := openEvents(t, server, "POST", "text/event-stream", token,
+					query).next(); !strings.Contains(event, "NOT_FOUND") {
 					t.Errorf("%s: %s", query, event)
 				}
 			})
@@ -200,7 +212,8 @@ func TestDrafts_HTTP(t *testing.T) {
 			t.Error(a.body)
 		}
 	}
-	do(`{ viewer { drafts(first: 1) { edges { cursor node { title } } pageInfo { hasNextPage } } } }`, `"cursor":"`+b.names["cursor:second"],
+	do(`{ viewer { drafts(first: 1) { edges { cursor node { title } } pageInfo { hasNextPage } } } }`,
+		`"cursor":"`+b.names["cursor:second"],
 		`"title":"second"`, `"hasNextPage":true`)
 	do(`{ viewer { drafts(first: 1, after: "<cursor:second>") { edges { node { title content author { username } } } pageInfo { hasNextPage } } } }`,
 		`"title":"first","content":"`+long, `"username":"dora"`, `"hasNextPage":false`)
@@ -208,7 +221,8 @@ func TestDrafts_HTTP(t *testing.T) {
 		`"title":"first","content":"`+long, `"title":"second"`, `"node":{"id":"`)
 	do(`mutation { updatePost(input: {id: "<post:first>", title: "edited", version: 1}) { post { title version content isDraft updatedAt } } }`,
 		`"title":"edited","version":2,"content":"`+long, `"isDraft":true`)
-	do(`mutation { updatePost(input: {id: "<post:first>", title: "stale", version: 1}) { post { title } } }`, `"CONFLICT"`, `"field":"version"`)
+	do(`mutation { updatePost(input: {id: "<post:first>", title: "stale", version: 1}) { post { title } } }`,
+		`"CONFLICT"`, `"field":"version"`)
 	for _, mutation := range []string{`likePost(input: {postId: "<post:first>"}) { post { id } }`,
 		`createComment(input: {postId: "<post:first>", content: "c"}) { post { id } }`} {
 		do(`mutation { `+mutation+` }`, `"NOT_FOUND"`)
@@ -220,12 +234,14 @@ func TestDrafts_HTTP(t *testing.T) {
 	if event := events.next(); !strings.Contains(event, `"title":"edited","isDraft":false`) {
 		t.Error(event)
 	}
-	do(`mutation { deletePost(input: {id: "<post:second>"}) { deletedPostId } }`, `"deletedPostId":"`+b.names["post:second"])
+	do(`mutation { deletePost(input: {id: "<post:second>"}) { deletedPostId } }`,
+		`"deletedPostId":"`+b.names["post:second"])
 	do(`{ viewer { drafts { edges { node { title } } } posts { edges { node { title } } } } post(id: "<post:second>") { id } }`,
 		`"drafts":{"edges":[]},"posts":{"edges":[{"node":{"title":"edited"}}]}`, `"post":null`)
 }
 
-// TestDrafts_Cost prints what drafts cost, for docs/cost.md. Publishing costs what a post does, and the writes of the draft.
+// TestDrafts_Cost prints what drafts cost, for docs/cost.md. Publishing costs what a post does, and the writes of the
+// draft.
 func TestDrafts_Cost(t *testing.T) {
 	b := newBlog(t, Options{})
 	b.user(t, "ada")
@@ -256,7 +272,8 @@ func TestDrafts_Cost(t *testing.T) {
 func TestDrafts_AreNotCached(t *testing.T) {
 	b := newBlogOf(t, Options{ResponseCacheBytes: 1 << 20}, store.Options{}, 1<<20)
 	b.user(t, "ada")
-	a := post(t, b, "demo:ada", `mutation { createPost(input: {title: "t", content: "c", draft: true}) { post { id } } }`, nil)
+	a := post(t, b, "demo:ada",
+		`mutation { createPost(input: {title: "t", content: "c", draft: true}) { post { id } } }`, nil)
 	_, rest, _ := strings.Cut(a.body, `"id":"`)
 	id, _, _ := strings.Cut(rest, `"`)
 	project(t, b)
@@ -273,7 +290,8 @@ func TestDrafts_AreNotCached(t *testing.T) {
 	} {
 		for range 3 {
 			b.wire.reset()
-			if a := post(t, b, "demo:ada", query, nil); !strings.Contains(a.body, `"title":"t"`) || !slices.Contains(b.wire.seen(), want) {
+			if a := post(t, b, "demo:ada", query, nil); !strings.Contains(a.body, `"title":"t"`) ||
+				!slices.Contains(b.wire.seen(), want) {
 				t.Errorf("%s: %v %s", query, b.wire.seen(), a.body)
 			}
 		}

@@ -114,7 +114,8 @@ func classifyProtocol(err *gqlerror.Error) (failure, ast.Path) {
 	case len(path) > 1 && path[0] == ast.PathName("variable"):
 		// The path leads to the variable: it is not a response path.
 		field := refusal.Truncate(path[1:].String(), refusal.MaxMessage)
-		f = failure{code: refusal.BadUserInput, field: field, message: refusal.Truncate("$"+field+": "+err.Message, refusal.MaxMessage)}
+		f = failure{code: refusal.BadUserInput, field: field,
+			message: refusal.Truncate("$"+field+": "+err.Message, refusal.MaxMessage)}
 		path = nil
 	case err.Message == noField("__schema"), err.Message == noField("__type"):
 		f = failure{code: refusal.ValidationFailed, message: messageNoIntrospection}
@@ -215,7 +216,8 @@ func (p presenter) logFailure(ctx context.Context, r *transport.Request, f failu
 		level = slog.LevelError
 	case errors.Is(ctx.Err(), context.Canceled): // the client is gone
 	case errors.As(err, new(*refusal.Error)): // clients can cause many
-	case f.code == refusal.Unavailable, f.code == refusal.Throttled && f.message == messageThrottled: // not a limit of one user
+	// not a limit of one user
+	case f.code == refusal.Unavailable, f.code == refusal.Throttled && f.message == messageThrottled:
 		level = slog.LevelWarn
 	}
 	if !p.log.Enabled(ctx, level) {
@@ -231,8 +233,10 @@ func (p presenter) logFailure(ctx context.Context, r *transport.Request, f failu
 	if !first {
 		return
 	}
-	attrs := []slog.Attr{slog.String(logOp, cmp.Or(f.op, "execute")), slog.String(logCode, string(f.code)), slog.String(logPath, refusal.Truncate(path.String(), maxCause)),
-		slog.String(logRequestID, r.ID), slog.Float64(logRU, r.Meter.Spent()), slog.String(logError, refusal.Truncate(refusal.Cause(err), maxCause))}
+	attrs := []slog.Attr{slog.String(logOp, cmp.Or(f.op, "execute")), slog.String(logCode, string(f.code)),
+		slog.String(logPath, refusal.Truncate(path.String(), maxCause)),
+		slog.String(logRequestID, r.ID), slog.Float64(logRU, r.Meter.Spent()),
+		slog.String(logError, refusal.Truncate(refusal.Cause(err), maxCause))}
 	if e := (*cosmos.Error)(nil); errors.As(err, &e) && e.ActivityID != "" {
 		attrs = append(attrs, slog.String(logActivityID, e.ActivityID))
 	}

@@ -27,63 +27,87 @@ func TestPresent(t *testing.T) {
 		level   string // of the log line
 	}{
 		"bad input": {
-			&blog.Error{Code: blog.Invalid, Op: "create post", Field: "title", Message: "too long", Err: errCosmos}, "too long",
+			&blog.Error{Code: blog.Invalid, Op: "create post", Field: "title", Message: "too long", Err: errCosmos},
+			"too long",
 			map[string]any{"code": "BAD_USER_INPUT", "field": "title"}, "DEBUG"},
 		"another user's item": {
-			&blog.Error{Code: blog.Forbidden, Message: "not yours"}, "not yours", map[string]any{"code": "FORBIDDEN"}, "DEBUG"},
+			&blog.Error{Code: blog.Forbidden, Message: "not yours"}, "not yours", map[string]any{"code": "FORBIDDEN"},
+			"DEBUG"},
 		"a missing target": {
-			&blog.Error{Code: blog.NotFound, Message: "no such post"}, "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
+			&blog.Error{Code: blog.NotFound, Message: "no such post"}, "no such post",
+			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"a taken name": {
 			&blog.Error{Code: blog.Conflict, Field: "username", Message: "taken"}, "taken",
 			map[string]any{"code": "CONFLICT", "field": "username"}, "DEBUG"},
-		"a limit of the store": {&blog.Error{Code: blog.Throttled, Op: "rename user", Message: "three times", RetryAfter: time.Hour}, "three times",
+		"a limit of the store": {&blog.Error{Code: blog.Throttled, Op: "rename user", Message: "three times",
+			RetryAfter: time.Hour}, "three times",
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(3_600_000)}, "DEBUG"},
-		"a limit reached":              {&blog.Error{Code: blog.LimitReached, Op: "create comment", Message: "full"}, "full", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
-		"a conflict without a message": {&blog.Error{Code: blog.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
+		"a limit reached": {&blog.Error{Code: blog.LimitReached, Op: "create comment", Message: "full"},
+			"full", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
+		"a conflict without a message": {&blog.Error{Code: blog.Conflict}, messageConflict,
+			map[string]any{"code": "CONFLICT"}, "DEBUG"},
 		"a full partition": {
-			&blog.Error{Code: blog.LimitReached, Message: "no more comments"}, "no more comments", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
+			&blog.Error{Code: blog.LimitReached, Message: "no more comments"}, "no more comments",
+			map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
 		"out of request units": {
-			&blog.Error{Code: blog.Throttled, Op: "list feed", Message: "hidden", RetryAfter: 1500 * time.Millisecond, Err: errCosmos}, messageThrottled,
+			&blog.Error{Code: blog.Throttled, Op: "list feed", Message: "hidden", RetryAfter: 1500 * time.Millisecond,
+				Err: errCosmos}, messageThrottled,
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1500)}, "WARN"},
 		"out of request units, unknown retry time": {
-			&blog.Error{Code: blog.Throttled}, messageThrottled, map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
+			&blog.Error{Code: blog.Throttled}, messageThrottled,
+			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
 		"Cosmos DB is unavailable": {
-			&blog.Error{Code: blog.Unavailable, Op: "read post", Message: "hidden", Field: "hidden", Err: errCosmos}, messageUnavailable,
+			&blog.Error{Code: blog.Unavailable, Op: "read post", Message: "hidden", Field: "hidden", Err: errCosmos},
+			messageUnavailable,
 			map[string]any{"code": "UNAVAILABLE"}, "WARN"},
 		"a canceled store operation": {
-			&blog.Error{Code: blog.Canceled, Err: context.DeadlineExceeded}, messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
+			&blog.Error{Code: blog.Canceled, Err: context.DeadlineExceeded}, messageUnavailable,
+			map[string]any{"code": "UNAVAILABLE"}, "WARN"},
 		"a deadline outside the store": {
-			fmt.Errorf("wait: %w", context.DeadlineExceeded), messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
+			fmt.Errorf("wait: %w", context.DeadlineExceeded), messageUnavailable,
+			map[string]any{"code": "UNAVAILABLE"}, "WARN"},
 		"a deadline with a code of the store": {
 			&blog.Error{Code: blog.Throttled, Err: context.DeadlineExceeded}, messageThrottled,
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
 		"a bug": {
-			&blog.Error{Code: blog.Internal, Op: "read post", Message: "hidden", Err: errCosmos}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+			&blog.Error{Code: blog.Internal, Op: "read post", Message: "hidden", Err: errCosmos}, messageInternal,
+			map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"an unknown code": {
 			&blog.Error{Code: "NEW", Message: "hidden"}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"a foreign error": {errCosmos, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"a wrapped store error": {
-			fmt.Errorf("resolve: %w", &blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
+			fmt.Errorf("resolve: %w", &blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post",
+			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"a store error with a path": {
-			gqlerror.WrapPath(ast.Path{ast.PathName("post")}, &blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post",
+			gqlerror.WrapPath(ast.Path{ast.PathName("post")},
+				&blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post",
 			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"anonymous": {
-			&refusal.Error{Code: refusal.Unauthenticated, Message: "sign in", Err: errCosmos}, "sign in", map[string]any{"code": "UNAUTHENTICATED"}, "DEBUG"},
+			&refusal.Error{Code: refusal.Unauthenticated, Message: "sign in", Err: errCosmos}, "sign in",
+			map[string]any{"code": "UNAUTHENTICATED"}, "DEBUG"},
 		"an invalid document": {
-			&gqlerror.Error{Message: "no field x", Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED", "more": "hidden"}}, "no field x",
+			&gqlerror.Error{Message: "no field x",
+				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED", "more": "hidden"}}, "no field x",
 			map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}, "DEBUG"},
 		"an invalid variable": {
-			&gqlerror.Error{Message: "must be defined", Path: ast.Path{ast.PathName("variable"), ast.PathName("input"), ast.PathName("title")},
+			&gqlerror.Error{Message: "must be defined",
+				Path:       ast.Path{ast.PathName("variable"), ast.PathName("input"), ast.PathName("title")},
 				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "$input.title: must be defined",
 			map[string]any{"code": "BAD_USER_INPUT", "field": "input.title"}, "DEBUG"},
-		"a protocol error without a code": {&gqlerror.Error{Message: "hidden"}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+		"a protocol error without a code": {&gqlerror.Error{Message: "hidden"}, messageInternal,
+			map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"a long message is cut": {
-			&gqlerror.Error{Message: strings.Repeat("ä", 1000), Extensions: map[string]any{"code": "GRAPHQL_PARSE_FAILED"}}, strings.Repeat("ä", refusal.MaxMessage/2) + "...",
+			&gqlerror.Error{Message: strings.Repeat("ä", 1000),
+				Extensions: map[string]any{"code": "GRAPHQL_PARSE_FAILED"}},
+			strings.Repeat("ä", refusal.MaxMessage/2) + "...",
 			map[string]any{"code": "GRAPHQL_PARSE_FAILED"}, "DEBUG"},
 		"a long name is cut": {
-			&gqlerror.Error{Message: "unknown field", Path: ast.Path{ast.PathName("variable"), ast.PathName(strings.Repeat("n", 1000))},
-				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "$" + strings.Repeat("n", refusal.MaxMessage-1) + "...",
-			map[string]any{"code": "BAD_USER_INPUT", "field": strings.Repeat("n", refusal.MaxMessage) + "..."}, "DEBUG"},
+			&gqlerror.Error{Message: "unknown field",
+				Path:       ast.Path{ast.PathName("variable"), ast.PathName(strings.Repeat("n", 1000))},
+				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}},
+			"$" + strings.Repeat("n", refusal.MaxMessage-1) + "...",
+			map[string]any{"code": "BAD_USER_INPUT", "field": strings.Repeat("n", refusal.MaxMessage) + "..."},
+			"DEBUG"},
 		"a panic": {caught("boom: hidden"), messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +121,8 @@ func TestPresent(t *testing.T) {
 			if got.Message != tt.message {
 				t.Errorf("message %q, want %q", got.Message, tt.message)
 			}
-			for _, part := range []string{"level=" + tt.level, "code=" + fmt.Sprint(tt.want["code"]), "requestId=r1", "op=", "path="} {
+			for _, part := range []string{"level=" + tt.level, "code=" + fmt.Sprint(tt.want["code"]), "requestId=r1",
+				"op=", "path="} {
 				if !strings.Contains(log.String(), part) {
 					t.Errorf("the log line lacks %s: %s", part, log.String())
 				}
@@ -147,15 +172,17 @@ func TestPanic_IsInternalErrorWithStackInLog(t *testing.T) {
 	var log strings.Builder
 	somePost := postGlobalID("p1")
 	for name, query := range map[string]string{
-		"in a resolver":            `{ post(id: "` + somePost + `") { title } }`,
-		"in a page":                `{ post(id: "` + somePost + `") { comments { edges { cursor } } } }`,
-		"in a loader":              `{ nodes(ids: ["` + somePost + `"]) { id } }`,
-		"in a point read of nodes": `{ nodes(ids: ["` + commentGlobalID(&blog.Comment{PostID: "p1", ID: "c1"}) + `"]) { id } }`,
+		"in a resolver": `{ post(id: "` + somePost + `") { title } }`,
+		"in a page":     `{ post(id: "` + somePost + `") { comments { edges { cursor } } } }`,
+		"in a loader":   `{ nodes(ids: ["` + somePost + `"]) { id } }`,
+		"in a point read of nodes": `{ nodes(ids: ["` + commentGlobalID(&blog.Comment{PostID: "p1", ID: "c1"}) +
+			`"]) { id } }`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			log.Reset()
 			a := post(t, newTestHandler(t, Options{Logger: textLogger(&log)}), "", query, nil)
-			if a.code() != "INTERNAL" || a.Errors[0].Message != messageInternal || strings.Contains(a.body, "nil pointer") {
+			if a.code() != "INTERNAL" || a.Errors[0].Message != messageInternal ||
+				strings.Contains(a.body, "nil pointer") {
 				t.Errorf("response %s", a.body)
 			}
 			for _, part := range []string{"level=ERROR", "nil pointer", "stack=", "store"} {

@@ -79,14 +79,17 @@ func (e *events) expect(t testing.TB, want ...string) {
 
 func TestEventStream_Subscription(t *testing.T) {
 	b, server := liveBlog(t, Options{})
-	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
-	if h := e.Header; e.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
+	e := openEvents(t, server, "POST", "text/event-stream", "",
+		b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
+	if h := e.Header; e.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream; charset=utf-8" ||
+		h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("%s %v", e.Status, h)
 	}
 	opened(t, b, 1)
 	b.comment(t, "ada", b.postID(t, "notes"), "one")
 	b.comment(t, "ada", b.postID(t, "notes"), "two\nlines")
-	e.expect(t, `next {"data":{"commentAdded":{"content":"one"}}}`, `next {"data":{"commentAdded":{"content":"two\nlines"}}}`)
+	e.expect(t, `next {"data":{"commentAdded":{"content":"one"}}}`,
+		`next {"data":{"commentAdded":{"content":"two\nlines"}}}`)
 	if err := b.store.DeletePost(t.Context(), subjectID("ada"), b.postID(t, "notes")); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +110,8 @@ func TestEventStream_QueriesAndMutations(t *testing.T) {
 	e.expect(t, `next {"data":{"postPublished":{"title":"News"}}}`)
 	e.Body.Close()
 	opened(t, b, 0) // the stream ends with its client
-	openEvents(t, server, "POST", both, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`)).
+	openEvents(t, server, "POST", both, "demo:ada",
+		b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`)).
 		expect(t, `next {"data":{"likePost":{"post":{"likeCount":1}}}}`, "complete ", "")
 }
 
@@ -117,12 +121,15 @@ func TestEventStream_Refusals(t *testing.T) {
 	for name, tt := range map[string]struct{ method, token, query, code string }{
 		"a document that does not parse": {"POST", "", "subscription {", "GRAPHQL_PARSE_FAILED"},
 		"an invalid document":            {"POST", "", "{ nothing }", "GRAPHQL_VALIDATION_FAILED"},
-		"a post that does not exist":     {"POST", "", `subscription { postChanged(id: "` + postGlobalID("nothing") + `") { id } }`, "NOT_FOUND"},
-		"an anonymous mutation":          {"POST", "", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), "UNAUTHENTICATED"},
+		"a post that does not exist": {"POST", "",
+			`subscription { postChanged(id: "` + postGlobalID("nothing") + `") { id } }`, "NOT_FOUND"},
+		"an anonymous mutation": {"POST", "",
+			b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), "UNAUTHENTICATED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := openEvents(t, server, tt.method, accept, tt.token, tt.query)
-			if got := e.next(); e.StatusCode != 200 || !strings.HasPrefix(got, `next {"errors":[{`) || !strings.Contains(got, `"`+tt.code+`"`) {
+			if got := e.next(); e.StatusCode != 200 || !strings.HasPrefix(got, `next {"errors":[{`) ||
+				!strings.Contains(got, `"`+tt.code+`"`) {
 				t.Errorf("%s: %s", e.Status, got)
 			}
 			e.expect(t, "complete ", "")
@@ -132,14 +139,16 @@ func TestEventStream_Refusals(t *testing.T) {
 		method, token, query string
 		status               int
 	}{
-		"an invalid token":  {"POST", "nobody", "{__typename}", 401},
-		"no query":          {"POST", "", "", 400},
-		"PUT":               {"PUT", "", "{__typename}", 405},
-		"a mutation by GET": {"GET", "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), 405},
+		"an invalid token": {"POST", "nobody", "{__typename}", 401},
+		"no query":         {"POST", "", "", 400},
+		"PUT":              {"PUT", "", "{__typename}", 405},
+		"a mutation by GET": {"GET", "demo:ada",
+			b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), 405},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := openEvents(t, server, tt.method, accept, tt.token, tt.query)
-			if e.StatusCode != tt.status || e.Header.Get("Content-Type") != mediaResponse+"; charset=utf-8" || !e.lines.Scan() || !strings.HasPrefix(e.lines.Text(), `{"errors":[{`) {
+			if e.StatusCode != tt.status || e.Header.Get("Content-Type") != mediaResponse+"; charset=utf-8" ||
+				!e.lines.Scan() || !strings.HasPrefix(e.lines.Text(), `{"errors":[{`) {
 				t.Errorf("%s %v %s", e.Status, e.Header, e.lines.Text())
 			}
 		})
@@ -154,8 +163,8 @@ func TestSubscription_OverPlainHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// Streams last longer than the server's time limits for requests. Over HTTP/2 a deadline ends a stream even if nothing is
-// written to it.
+// Streams last longer than the server's time limits for requests. Over HTTP/2 a deadline ends a stream even if nothing
+// is written to it.
 func TestEventStream_OutlivesRequestTimeouts(t *testing.T) {
 	for _, protocol := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP/", protocol), func(t *testing.T) {
@@ -166,7 +175,8 @@ func TestEventStream_OutlivesRequestTimeouts(t *testing.T) {
 					s.EnableHTTP2 = protocol == 2
 					s.Config.ReadTimeout, s.Config.WriteTimeout = writeTimeout, writeTimeout
 				})
-				e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
+				e := openEvents(t, server, "POST", "text/event-stream", "",
+					b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
 				defer e.Body.Close()
 				if e.ProtoMajor != protocol {
 					t.Fatal(e.Proto)

@@ -71,13 +71,16 @@ func TestExplain_MatchesExecution(t *testing.T) {
 		got, patterns := map[string]bool{}, explained[0].Fields
 		for _, o := range c.Operations {
 			got[fmt.Sprint(o.Path, " ", o.Kind, " ", o.Container)] = true
-			if !slices.ContainsFunc(patterns, func(f cost.ExplainedField) bool { return strings.Contains(f.Pattern, o.Pattern) }) {
+			if !slices.ContainsFunc(patterns, func(f cost.ExplainedField) bool {
+				return strings.Contains(f.Pattern, o.Pattern)
+			}) {
 				t.Errorf("%s: %s is not among %+v", document, o.Pattern, patterns)
 			}
 			// An explained partition key is the one in use.
 			for _, f := range patterns {
 				for _, r := range f.Requests {
-					if f.Path == o.Path && len(patterns) == 1 && len(f.Requests) == 1 && !strings.HasPrefix(r.PartitionKey, "(") && o.PartitionKey[0] != r.PartitionKey {
+					if f.Path == o.Path && len(patterns) == 1 && len(f.Requests) == 1 &&
+						!strings.HasPrefix(r.PartitionKey, "(") && o.PartitionKey[0] != r.PartitionKey {
 						t.Errorf("%s: the partition %q, explained as %q", document, o.PartitionKey, r.PartitionKey)
 					}
 				}

@@ -48,7 +48,8 @@ func (l *logBuffer) failures() (lines []string) {
 func commentsOnNotes(t *testing.T, b *testBlog, server *httptest.Server) <-chan string {
 	t.Helper()
 	p := dial(t, server, modern, nil).init()
-	p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
+	p.subscribe("subscribe", "1",
+		b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
 	opened(t, b, 1)
 	events := make(chan string)
 	go func() { // read all the time, to respond to pings
@@ -113,7 +114,8 @@ func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 			b.comment(t, "ada", notes, "x")
 			var once atomic.Bool
 			throttle := func(r *http.Request) (*http.Response, error) { // of requests, not of the projections
-				if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/colls/users/docs/") || !once.CompareAndSwap(false, true) {
+				if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/colls/users/docs/") ||
+					!once.CompareAndSwap(false, true) {
 					return nil, nil
 				}
 				response := newResponse(http.StatusTooManyRequests, "{}")
@@ -150,7 +152,8 @@ func TestLog_FailedOperationHasItsCostAndActivityID(t *testing.T) {
 	if len(lines) != 1 {
 		t.Fatal(lines)
 	}
-	for _, part := range []string{"op=", "code=UNAVAILABLE", "path=post.author.createdAt", "requestId=", " ru=1 ", "activityId=4a0c0ed4-0b6a-4fb7-a1cb-8d0b2b0a7d5e"} {
+	for _, part := range []string{"op=", "code=UNAVAILABLE", "path=post.author.createdAt", "requestId=", " ru=1 ",
+		"activityId=4a0c0ed4-0b6a-4fb7-a1cb-8d0b2b0a7d5e"} {
 		if !strings.Contains(lines[0], part) {
 			t.Errorf("lacks %s: %s", part, lines[0])
 		}
@@ -175,7 +178,8 @@ func TestLog_RepeatedOperationHasTheRequestID(t *testing.T) {
 	if a.code() != "" {
 		t.Fatal(a.body)
 	}
-	for _, part := range []string{`msg="repeated operation on Cosmos DB"`, `op="point read"`, "container=posts", "tries=2", "status=200", "repeatedAfter=429", "requestId=" + a.header.Get(requestIDHeader)} {
+	for _, part := range []string{`msg="repeated operation on Cosmos DB"`, `op="point read"`, "container=posts",
+		"tries=2", "status=200", "repeatedAfter=429", "requestId=" + a.header.Get(requestIDHeader)} {
 		if !strings.Contains(log.text(), part) {
 			t.Errorf("lacks %s: %s", part, log.text())
 		}

@@ -22,12 +22,18 @@ import (
 //	go test -run '^$' -fuzz '^FuzzHandler$' -fuzztime 60s -fuzzminimizetime 10x ./graph
 func FuzzHandler(f *testing.F) {
 	b := smallBlog(f, Options{Development: true})
-	for _, text := range []string{"", "{", "null", "[]", `""`, "0", "{}", `{"query":null}`, `{"query":""}`, `{"query":"{__typename}"}`, `[{"query":"{__typename}"}]`,
-		`{"query":"{__typename}"}{"query":"{__typename}"}`, `{"query":"{ __typename }","variables":[],"extensions":{}}`, "\x00", "\xff\xfe", "{\"query\":\"{ \xff }\"}",
-		`{"query":"query($a:String){userByUsername(username:$a){id}}","variables":{"a":"\u0000"}}`, `{"query":"query($a:Int){feed(first:$a){edges{cursor}}}","variables":{"a":1e400}}`,
-		`{"query":"{__proto__}","__proto__":{"query":"{constructor}"}}`, `{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"x"}}}`, `{"documentId":"x"}`,
-		`{"query":"query A{__typename} query B{viewer{id}}","operationName":"B"}`, `{"query":"subscription{postPublished{id}}"}`, `{"query":"{__schema{types{name}}}"}`,
-		`{"query":"{ feed(after: \"x\") { edges { cursor } } }"}`, `{"query":"{ a: __typename @skip(if: true) @include(if: $b) }","variables":{"b":{}}}`} {
+	for _, text := range []string{"", "{", "null", "[]", `""`, "0", "{}", `{"query":null}`, `{"query":""}`,
+		`{"query":"{__typename}"}`, `[{"query":"{__typename}"}]`,
+		`{"query":"{__typename}"}{"query":"{__typename}"}`,
+		`{"query":"{ __typename }","variables":[],"extensions":{}}`, "\x00", "\xff\xfe", "{\"query\":\"{ \xff }\"}",
+		`{"query":"query($a:String){userByUsername(username:$a){id}}","variables":{"a":"\u0000"}}`,
+		`{"query":"query($a:Int){feed(first:$a){edges{cursor}}}","variables":{"a":1e400}}`,
+		`{"query":"{__proto__}","__proto__":{"query":"{constructor}"}}`,
+		`{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"x"}}}`, `{"documentId":"x"}`,
+		`{"query":"query A{__typename} query B{viewer{id}}","operationName":"B"}`,
+		`{"query":"subscription{postPublished{id}}"}`, `{"query":"{__schema{types{name}}}"}`,
+		`{"query":"{ feed(after: \"x\") { edges { cursor } } }"}`,
+		`{"query":"{ a: __typename @skip(if: true) @include(if: $b) }","variables":{"b":{}}}`} {
 		f.Add([]byte(text), uint8(0))
 	}
 	for i, query := range []string{
@@ -43,7 +49,8 @@ func FuzzHandler(f *testing.F) {
 		`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`,
 	} {
 		query = b.fill(query)
-		f.Add(appendJSON(nil, map[string]any{"query": query, "variables": map[string]any{"ids": []any{1, "a", nil}}}), uint8(0))
+		f.Add(appendJSON(nil, map[string]any{"query": query, "variables": map[string]any{"ids": []any{1, "a", nil}}}),
+			uint8(0))
 		f.Add([]byte(query), uint8(i+1))
 	}
 	for _, hostile := range hostileDocuments() {
@@ -101,11 +108,14 @@ func FuzzHandler(f *testing.F) {
 }
 
 // fuzzedCodes are the error codes that a response may have while the server works.
-var fuzzedCodes = []refusal.Code{refusal.BadUserInput, refusal.Unauthenticated, refusal.Forbidden, refusal.NotFound, refusal.Conflict, refusal.QueryTooExpensive, refusal.ParseFailed, refusal.ValidationFailed, refusal.PersistedNotFound}
+var fuzzedCodes = []refusal.Code{refusal.BadUserInput, refusal.Unauthenticated, refusal.Forbidden, refusal.NotFound,
+	refusal.Conflict, refusal.QueryTooExpensive, refusal.ParseFailed, refusal.ValidationFailed,
+	refusal.PersistedNotFound}
 
 // fuzzRequest returns a request with text as its body or as a part of its operation, chosen by how.
 func fuzzRequest(text []byte, how uint8) *http.Request {
-	operation := map[string]any{"query": "query Q($v: String) { userByUsername(username: $v) { id } }", "operationName": "Q"}
+	operation := map[string]any{"query": "query Q($v: String) { userByUsername(username: $v) { id } }",
+		"operationName": "Q"}
 	s := string(text)
 	switch how % 8 {
 	case 0:
@@ -118,9 +128,12 @@ func fuzzRequest(text []byte, how uint8) *http.Request {
 	case 4:
 		operation["extensions"] = map[string]any{"persistedQuery": map[string]any{"version": 1, "sha256Hash": s}}
 	case 5:
-		operation = map[string]any{"query": `mutation M($v: String!) { createPost(input: {title: $v, content: $v}) { post { title content } } }`, "variables": map[string]any{"v": s}}
+		operation = map[string]any{
+			"query": `mutation M($v: String!) { createPost(input: {title: $v, content: $v}) { post { title content } } }`, "variables": map[string]any{"v": s}}
 	case 6:
-		operation = map[string]any{"query": `query Q($v: ID!) { node(id: $v) { id } feed(after: "") { edges { cursor } } }`, "variables": map[string]any{"v": s}}
+		operation = map[string]any{
+			"query":     `query Q($v: ID!) { node(id: $v) { id } feed(after: "") { edges { cursor } } }`,
+			"variables": map[string]any{"v": s}}
 	case 7:
 		operation = map[string]any{"query": fmt.Sprintf(`{ feed(after: %q) { edges { cursor } } }`, s)}
 	}
@@ -130,7 +143,8 @@ func fuzzRequest(text []byte, how uint8) *http.Request {
 	}
 	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(body))
 	if how&8 != 0 {
-		r = httptest.NewRequest(http.MethodGet, "/graphql?query="+url.QueryEscape(s)+"&variables="+url.QueryEscape(s), nil)
+		r = httptest.NewRequest(http.MethodGet, "/graphql?query="+url.QueryEscape(s)+"&variables="+url.QueryEscape(s),
+			nil)
 	}
 	r.Header.Set("Content-Type", mediaJSON)
 	if how&16 != 0 {

@@ -63,7 +63,8 @@ func TestGoldens(t *testing.T) {
 				body = g.send(t, shared)
 			}
 			body = regexp.MustCompile(`"ms":[0-9.]+`).ReplaceAllString(body, `"ms":0`) // it varies
-			if strings.Contains(g.query, "mutation") {                                 // and so do the seconds of its date
+			// and so do the seconds of its date
+			if strings.Contains(g.query, "mutation") {
 				body = regexp.MustCompile(`T09:00:\d\d\.`).ReplaceAllString(body, "T09:00:00.")
 			}
 			var got bytes.Buffer
@@ -131,7 +132,8 @@ func TestGoldens_AreComplete(t *testing.T) {
 		missing[code] = true
 	}
 	for _, g := range goldens(t) {
-		if document, err := gqlparser.LoadQueryWithRules(schema, g.query, nil); err == nil && len(document.Operations) > 0 {
+		if document,
+			err := gqlparser.LoadQueryWithRules(schema, g.query, nil); err == nil && len(document.Operations) > 0 {
 			for _, selected := range document.Operations[0].SelectionSet {
 				if f, ok := selected.(*ast.Field); ok {
 					missing[f.ObjectDefinition.Name+"."+f.Name] = false
@@ -199,7 +201,8 @@ func goldens(t *testing.T) []golden {
 			t.Fatal(err)
 		}
 		base := strings.TrimSuffix(file, ".graphql")
-		g := golden{name: filepath.Base(base), query: string(query), responseFile: base + ".json", comments: map[string]string{}}
+		g := golden{name: filepath.Base(base), query: string(query), responseFile: base + ".json",
+			comments: map[string]string{}}
 		for line := range strings.Lines(g.query) {
 			text, ok := strings.CutPrefix(line, "# ")
 			if !ok {

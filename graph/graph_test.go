@@ -102,7 +102,8 @@ func newTestHandler(t testing.TB, o Options) http.Handler {
 }
 
 func textLogger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(io.MultiWriter(w, testkit.LogWriter), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(io.MultiWriter(w, testkit.LogWriter),
+		&slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // verifierOf returns a verifier that accepts the provider's tokens.

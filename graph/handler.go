@@ -77,7 +77,8 @@ type Options struct {
 	// cache of Store learns of a change to what was read for it. Default: no response cache.
 	ResponseCacheBytes int
 
-	// HTMLCacheBytes is the memory of the cache of rendered texts, which their sources identify. Default: no such cache.
+	// HTMLCacheBytes is the memory of the cache of rendered texts, which their sources identify. Default: no such
+	// cache.
 	HTMLCacheBytes int
 
 	// Capacity is how much is executed and held at a time. Default: that of its zero value.
@@ -167,7 +168,8 @@ func transportOptions(o Options) (to transport.Options, err error) {
 
 // newExecutor assembles the schema, its resolvers, and the extensions around them: the first is the outermost.
 func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced tracing) *executor.Executor {
-	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes)}
+	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments,
+		Suggestions: o.Development}), &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes)}
 	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	bounded := boundedMemory{plans, p}
@@ -176,7 +178,8 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
 	exec.Use(requireViewer{})
-	budgets := cost.NewBudgets(cost.Options{PerRequest: o.RUPerRequest, PerViewer: o.RUPerViewer, FeedPartitions: o.Store.FeedPartitions(), Logger: o.Logger, Metrics: o.Metrics,
+	budgets := cost.NewBudgets(cost.Options{PerRequest: o.RUPerRequest, PerViewer: o.RUPerViewer,
+		FeedPartitions: o.Store.FeedPartitions(), Logger: o.Logger, Metrics: o.Metrics,
 		Meter: func(ctx context.Context) *cost.Meter { return &transport.RequestOf(ctx).Meter }})
 	exec.Use(budgets)
 	exec.Use(bounded)

@@ -34,35 +34,56 @@ func hostileDocuments() map[string]struct{ query, code string } {
 	}
 	const author = `posts { edges { node { author { ...F%d } } } }`
 	return map[string]struct{ query, code string }{
-		"one field repeated":                  {`{ viewer { ` + many(3900, "id") + `} }`, ""},
-		"one alias repeated":                  {`{ viewer { ` + many(1300, "a: id") + `} }`, "QUERY_TOO_EXPENSIVE"},
-		"many aliases":                        {`{ viewer { ` + many(1300, "a%d: id") + `} }`, "QUERY_TOO_EXPENSIVE"},
-		"as many aliases as are allowed":      {`{ viewer { ` + many(document.MaxAliases, "a%d: id") + `} }`, ""},
-		"aliases in fragments":                {`{ viewer { ` + many(document.MaxAliases/10+1, "b: posts { ...F }") + `} } fragment F on PostConnection { ` + many(10, "a%d: __typename") + `}`, "QUERY_TOO_EXPENSIVE"},
-		"deeply nested lists":                 {`{ nodes(ids: ` + strings.Repeat("[", 1900) + `"a"` + strings.Repeat("]", 1900) + `) { id } }`, "GRAPHQL_PARSE_FAILED"},
-		"a page of pages of pages":            {`{ feed(first: 100) { edges { node { comments(first: 100) { edges { node { author { posts(first: 100) { edges { cursor } } } } } } } } } }`, "QUERY_TOO_EXPENSIVE"},
-		"one field with different arguments":  {`{ viewer { ` + many(400, "posts(first: %d) { __typename }") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
-		"one object repeated":                 {`{ viewer { ` + many(190, "posts { edges { cursor node { id author { id username } } } }") + `} }`, ""},
-		"one fragment repeated":               {`{ viewer { ` + many(1900, "...F") + `} } fragment F on User { id }`, ""},
-		"inline fragments repeated":           {`{ viewer { ` + many(600, "... on User { id }") + `} }`, ""},
-		"many fragments with one field":       {`{ viewer { ` + many(390, "...F%d") + `} } ` + many(390, "fragment F%d on User { id }"), ""},
-		"many fragments with distinct fields": {`{ viewer { ` + many(320, "...F%d") + `} } ` + many(320, "fragment F%d on User { a%d: id }"), "QUERY_TOO_EXPENSIVE"},
-		"a long fragment in many places":      {`{ viewer { ` + many(30, "posts { ...F "+many(30, "...F")+"}") + `} } fragment F on PostConnection { ` + many(1900, "__typename") + `}`, "QUERY_TOO_EXPENSIVE"},
-		"a long fragment in many queries":     {many(250, "query Q%d { ...F }") + `fragment F on Query { ` + many(1900, "__typename") + `}`, "QUERY_TOO_EXPENSIVE"},
-		"a long chain of fragments":           {`{ viewer { ...F0 } }` + chain(400, "User", "id ...F%d") + ` fragment F400 on User { id }`, "QUERY_TOO_EXPENSIVE"},
-		"doubling":                            {`{ viewer { ...F0 } }` + chain(24, "User", "...F%d ...F%d") + ` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
-		"doubling, below a field":             {`{ viewer { ...F0 } }` + chain(24, "User", author+" "+author) + ` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
-		"doubling, below aliases":             {`{ viewer { ...F0 } }` + chain(24, "User", "a: "+author+" b: "+author) + ` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
-		"doubling, in introspection":          {`{ __schema { ...F0 } }` + chain(24, "__Schema", "...F%d ...F%d") + ` fragment F24 on __Schema { __typename }`, "QUERY_TOO_EXPENSIVE"},
-		"doubling, 200 times":                 {`{ viewer { ...F0 } }` + chain(200, "User", "...F%d ...F%d") + ` fragment F200 on User { id }`, "QUERY_TOO_EXPENSIVE"},
-		"a recursive fragment":                {`{ viewer { ...F0 } }` + chain(24, "User", "...F%d ...F%d") + ` fragment F24 on User { ...F0 }`, "GRAPHQL_VALIDATION_FAILED"},
-		"a recursive fragment, below fields":  {`{ viewer { ...F0 } }` + chain(24, "User", author) + ` fragment F24 on User { ...F0 }`, "GRAPHQL_VALIDATION_FAILED"},
-		"deeply nested":                       {`{ viewer { ` + many(240, "posts { edges { node { author {") + "id" + strings.Repeat("}", 4*240) + `} }`, "QUERY_TOO_EXPENSIVE"},
-		"many directives":                     {`{ viewer { id ` + many(500, "@include(if: true)") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
-		"the most tokens allowed":             {`query Q { ...F } ` + many(4, "query Q%d { ...F }") + `fragment F on Query { ` + many(1650, "__typename") + `}`, "GRAPHQL_VALIDATION_FAILED"},
-		"many arguments in many places":       {many(250, "query Q%d { ...F }") + `fragment F on Query { nodes(ids: [` + many(1900, "1") + `]) { id } }`, "QUERY_TOO_EXPENSIVE"},
-		"fields that do not exist":            {`{ viewer { ` + many(3900, "usernam") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
-		"more than the token limit":           {`{ viewer { ` + many(document.MaxTokens, "id") + `} }`, "GRAPHQL_PARSE_FAILED"},
+		"one field repeated":             {`{ viewer { ` + many(3900, "id") + `} }`, ""},
+		"one alias repeated":             {`{ viewer { ` + many(1300, "a: id") + `} }`, "QUERY_TOO_EXPENSIVE"},
+		"many aliases":                   {`{ viewer { ` + many(1300, "a%d: id") + `} }`, "QUERY_TOO_EXPENSIVE"},
+		"as many aliases as are allowed": {`{ viewer { ` + many(document.MaxAliases, "a%d: id") + `} }`, ""},
+		"aliases in fragments": {`{ viewer { ` + many(document.MaxAliases/10+1, "b: posts { ...F }") +
+			`} } fragment F on PostConnection { ` + many(10, "a%d: __typename") + `}`, "QUERY_TOO_EXPENSIVE"},
+		"deeply nested lists": {`{ nodes(ids: ` + strings.Repeat("[", 1900) + `"a"` +
+			strings.Repeat("]", 1900) + `) { id } }`, "GRAPHQL_PARSE_FAILED"},
+		"a page of pages of pages": {`{ feed(first: 100) { edges { node { comments(first: 100) { edges { node { author { posts(first: 100) { edges { cursor } } } } } } } } } }`, "QUERY_TOO_EXPENSIVE"},
+		"one field with different arguments": {`{ viewer { ` + many(400, "posts(first: %d) { __typename }") + `} }`,
+			"GRAPHQL_VALIDATION_FAILED"},
+		"one object repeated": {`{ viewer { ` +
+			many(190, "posts { edges { cursor node { id author { id username } } } }") + `} }`, ""},
+		"one fragment repeated": {`{ viewer { ` + many(1900, "...F") + `} } fragment F on User { id }`,
+			""},
+		"inline fragments repeated": {`{ viewer { ` + many(600, "... on User { id }") + `} }`, ""},
+		"many fragments with one field": {`{ viewer { ` + many(390, "...F%d") + `} } ` +
+			many(390, "fragment F%d on User { id }"), ""},
+		"many fragments with distinct fields": {`{ viewer { ` + many(320, "...F%d") + `} } ` +
+			many(320, "fragment F%d on User { a%d: id }"), "QUERY_TOO_EXPENSIVE"},
+		"a long fragment in many places": {`{ viewer { ` + many(30, "posts { ...F "+many(30, "...F")+"}") +
+			`} } fragment F on PostConnection { ` + many(1900, "__typename") + `}`, "QUERY_TOO_EXPENSIVE"},
+		"a long fragment in many queries": {many(250, "query Q%d { ...F }") + `fragment F on Query { ` +
+			many(1900, "__typename") + `}`, "QUERY_TOO_EXPENSIVE"},
+		"a long chain of fragments": {`{ viewer { ...F0 } }` + chain(400, "User", "id ...F%d") +
+			` fragment F400 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling": {`{ viewer { ...F0 } }` + chain(24, "User", "...F%d ...F%d") +
+			` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling, below a field": {`{ viewer { ...F0 } }` + chain(24, "User", author+" "+author) +
+			` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling, below aliases": {`{ viewer { ...F0 } }` + chain(24, "User", "a: "+author+" b: "+author) +
+			` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling, in introspection": {`{ __schema { ...F0 } }` + chain(24, "__Schema", "...F%d ...F%d") +
+			` fragment F24 on __Schema { __typename }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling, 200 times": {`{ viewer { ...F0 } }` + chain(200, "User", "...F%d ...F%d") +
+			` fragment F200 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"a recursive fragment": {`{ viewer { ...F0 } }` + chain(24, "User", "...F%d ...F%d") +
+			` fragment F24 on User { ...F0 }`, "GRAPHQL_VALIDATION_FAILED"},
+		"a recursive fragment, below fields": {`{ viewer { ...F0 } }` + chain(24, "User", author) +
+			` fragment F24 on User { ...F0 }`, "GRAPHQL_VALIDATION_FAILED"},
+		"deeply nested": {`{ viewer { ` + many(240, "posts { edges { node { author {") + "id" +
+			strings.Repeat("}", 4*240) + `} }`, "QUERY_TOO_EXPENSIVE"},
+		"many directives": {`{ viewer { id ` + many(500, "@include(if: true)") + `} }`,
+			"GRAPHQL_VALIDATION_FAILED"},
+		"the most tokens allowed": {`query Q { ...F } ` + many(4, "query Q%d { ...F }") +
+			`fragment F on Query { ` + many(1650, "__typename") + `}`, "GRAPHQL_VALIDATION_FAILED"},
+		"many arguments in many places": {many(250, "query Q%d { ...F }") + `fragment F on Query { nodes(ids: [` +
+			many(1900, "1") + `]) { id } }`, "QUERY_TOO_EXPENSIVE"},
+		"fields that do not exist":  {`{ viewer { ` + many(3900, "usernam") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
+		"more than the token limit": {`{ viewer { ` + many(document.MaxTokens, "id") + `} }`, "GRAPHQL_PARSE_FAILED"},
 	}
 }
 
@@ -84,14 +105,15 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// 2 KB of fragments that each spread the next one twice, below lists, are refused within 5 ms. The fastest of 20 attempts
-// counts, as the machine may be busy.
+// 2 KB of fragments that each spread the next one twice, below lists, are refused within 5 ms. The fastest of 20
+// attempts counts, as the machine may be busy.
 func TestDoublingFragments_AreRefusedWithin5ms(t *testing.T) {
 	var query strings.Builder
 	query.WriteString(`{ feed { edges { node { author { ...F0 } } } } }`)
 	const n = 16
 	for i := range n {
-		fmt.Fprintf(&query, ` fragment F%d on User { a: posts { edges { node { author { ...F%d } } } } b: posts { edges { node { author { ...F%d } } } } }`, i, i+1, i+1)
+		fmt.Fprintf(&query,
+			` fragment F%d on User { a: posts { edges { node { author { ...F%d } } } } b: posts { edges { node { author { ...F%d } } } } }`, i, i+1, i+1)
 	}
 	fmt.Fprintf(&query, ` fragment F%d on User { id }`, n)
 	if size := query.Len(); size < 2000 || size > 2200 {
@@ -131,17 +153,23 @@ func TestHostileRequests(t *testing.T) {
 		chunked bool
 		code    string
 	}{
-		"a million aliases":                 {query("{" + strings.Repeat(" a:__typename", 1_000_000) + "}"), false, "BAD_USER_INPUT"},
-		"a body full of aliases":            {query("{" + strings.Repeat(" a:__typename", 80_000) + "}"), false, "GRAPHQL_PARSE_FAILED"},
-		"10 MB":                             {query(strings.Repeat(" ", 10<<20)), false, "BAD_USER_INPUT"},
-		"10 MB of unknown length":           {query(strings.Repeat(" ", 10<<20)), true, "BAD_USER_INPUT"},
-		"a deep list in the document":       {query(`{ nodes(ids: ` + strings.Repeat("[", 500_000) + `) { id } }`), false, "GRAPHQL_PARSE_FAILED"},
-		"a deep list in a variable":         {ids + strings.Repeat("[", 500_000) + strings.Repeat("]", 500_000) + `}}`, false, "BAD_USER_INPUT"},
-		"the deepest list that JSON allows": {ids + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + `}}`, false, "BAD_USER_INPUT"},
-		"a long list in a variable":         {ids + `["a"` + strings.Repeat(`,"a"`, 250_000) + `]}}`, false, "BAD_USER_INPUT"},
-		"deep objects":                      {query(strings.Repeat("{a", 300_000)), false, "GRAPHQL_PARSE_FAILED"},
-		"comments alone":                    {query(strings.Repeat(`#\n`, 300_000)), false, "GRAPHQL_PARSE_FAILED"},
-		"pages of pages":                    {query(`{ feed(first: 100) { edges { node { likes(first: 100) { edges { node { user { posts(first: 100) { edges { cursor } } } } } } } } } }`), false, "QUERY_TOO_EXPENSIVE"},
+		"a million aliases": {query("{" + strings.Repeat(" a:__typename", 1_000_000) + "}"), false,
+			"BAD_USER_INPUT"},
+		"a body full of aliases": {query("{" + strings.Repeat(" a:__typename", 80_000) + "}"), false,
+			"GRAPHQL_PARSE_FAILED"},
+		"10 MB":                   {query(strings.Repeat(" ", 10<<20)), false, "BAD_USER_INPUT"},
+		"10 MB of unknown length": {query(strings.Repeat(" ", 10<<20)), true, "BAD_USER_INPUT"},
+		"a deep list in the document": {query(`{ nodes(ids: ` + strings.Repeat("[", 500_000) + `) { id } }`),
+			false, "GRAPHQL_PARSE_FAILED"},
+		"a deep list in a variable": {ids + strings.Repeat("[", 500_000) + strings.Repeat("]", 500_000) + `}}`,
+			false, "BAD_USER_INPUT"},
+		"the deepest list that JSON allows": {ids + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + `}}`,
+			false, "BAD_USER_INPUT"},
+		"a long list in a variable": {ids + `["a"` + strings.Repeat(`,"a"`, 250_000) + `]}}`, false, "BAD_USER_INPUT"},
+		"deep objects":              {query(strings.Repeat("{a", 300_000)), false, "GRAPHQL_PARSE_FAILED"},
+		"comments alone":            {query(strings.Repeat(`#\n`, 300_000)), false, "GRAPHQL_PARSE_FAILED"},
+		"pages of pages": {query(
+			`{ feed(first: 100) { edges { node { likes(first: 100) { edges { node { user { posts(first: 100) { edges { cursor } } } } } } } } } }`), false, "QUERY_TOO_EXPENSIVE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var work sync.WaitGroup
@@ -180,7 +208,8 @@ func TestErrors_AreAtMostMaxErrors(t *testing.T) {
 		t.Errorf("%d errors, want %d: %.300s", len(a.Errors), maxErrors, a.body)
 	}
 	p := dial(t, server, modern, nil).init()
-	p.subscribe("subscribe", "1", `subscription { postPublished { author { posts { edges { node {`+fields.String()+`} } } } } }`)
+	p.subscribe("subscribe", "1",
+		`subscription { postPublished { author { posts { edges { node {`+fields.String()+`} } } } } }`)
 	opened(t, b, 1)
 	for i := range 3 {
 		b.post(t, "ada", fmt.Sprint("News ", i), "Something.")

@@ -41,69 +41,144 @@ func TestTransport(t *testing.T) {
 		media  string // default application/json
 		data   bool
 	}{
-		"a query by POST":                           {request: request{body: typename}, status: 200, data: true},
-		"a query by GET":                            {request: request{method: "GET", url: get("{__typename}")}, status: 200, data: true},
-		"the newer media type is preferred":         {request: request{body: typename, accept: both}, status: 200, data: true, media: mediaResponse},
-		"any media type -> JSON":                    {request: request{body: typename, accept: "text/html, */*;q=0.1"}, status: 200, data: true},
-		"parameters of Accept are ignored":          {request: request{body: typename, accept: "application/graphql-response+json; charset=utf-8"}, status: 200, data: true, media: mediaResponse},
-		"JSON q=0 -> newer media type":              {request: request{body: typename, accept: "application/json;q=0, application/graphql-response+json;q=0.1"}, status: 200, data: true, media: mediaResponse},
-		"JSON q=0, any -> newer media type":         {request: request{body: typename, accept: "application/json;q=0, */*"}, status: 200, data: true, media: mediaResponse},
-		"any preferred to JSON -> newer media type": {request: request{body: typename, accept: "application/*, application/json;q=0.5"}, status: 200, data: true, media: mediaResponse},
-		"any but the newer media type -> JSON":      {request: request{body: typename, accept: "*/*, application/graphql-response+json;q=0"}, status: 200, data: true},
-		"any and JSON -> JSON":                      {request: request{body: typename, accept: "*/*, application/json"}, status: 200, data: true},
-		"newer media type, then any":                {request: request{body: typename, accept: "application/graphql-response+json, */*"}, status: 200, data: true, media: mediaResponse},
-		"application q=0, any -> 406":               {request: request{body: typename, accept: "application/*;q=0, */*;q=0.1"}, status: 406, code: "BAD_USER_INPUT"},
-		"streams last in Accept":                    {request: request{body: typename, accept: "application/graphql-response+json, application/graphql+json, application/json, text/event-stream, multipart/mixed"}, status: 200, data: true, media: mediaResponse},
-		"HTML only -> 406":                          {request: request{body: typename, accept: "text/html"}, status: 406, code: "BAD_USER_INPUT"},
+		"a query by POST": {request: request{body: typename}, status: 200, data: true},
+		"a query by GET": {request: request{method: "GET", url: get("{__typename}")},
+			status: 200, data: true},
+		"the newer media type is preferred": {request: request{body: typename, accept: both}, status: 200,
+			data: true, media: mediaResponse},
+		"any media type -> JSON": {request: request{body: typename, accept: "text/html, */*;q=0.1"},
+			status: 200, data: true},
+		"parameters of Accept are ignored": {request: request{body: typename,
+			accept: "application/graphql-response+json; charset=utf-8"}, status: 200, data: true, media: mediaResponse},
+		"JSON q=0 -> newer media type": {request: request{body: typename,
+			accept: "application/json;q=0, application/graphql-response+json;q=0.1"}, status: 200, data: true,
+			media: mediaResponse},
+		"JSON q=0, any -> newer media type": {request: request{body: typename,
+			accept: "application/json;q=0, */*"}, status: 200, data: true, media: mediaResponse},
+		"any preferred to JSON -> newer media type": {request: request{body: typename,
+			accept: "application/*, application/json;q=0.5"}, status: 200, data: true, media: mediaResponse},
+		"any but the newer media type -> JSON": {request: request{body: typename,
+			accept: "*/*, application/graphql-response+json;q=0"}, status: 200, data: true},
+		"any and JSON -> JSON": {request: request{body: typename, accept: "*/*, application/json"}, status: 200,
+			data: true},
+		"newer media type, then any": {request: request{body: typename,
+			accept: "application/graphql-response+json, */*"}, status: 200, data: true, media: mediaResponse},
+		"application q=0, any -> 406": {request: request{body: typename, accept: "application/*;q=0, */*;q=0.1"},
+			status: 406, code: "BAD_USER_INPUT"},
+		"streams last in Accept": {request: request{body: typename,
+			accept: "application/graphql-response+json, application/graphql+json, application/json, " +
+				"text/event-stream, multipart/mixed"}, status: 200, data: true, media: mediaResponse},
+		"HTML only -> 406": {request: request{body: typename, accept: "text/html"}, status: 406,
+			code: "BAD_USER_INPUT"},
 
-		"a mutation by GET -> 405":                  {request: request{method: "GET", url: get(mutation)}, status: 405, code: "BAD_USER_INPUT", allow: "POST"},
-		"a mutation by GET, signed in -> 405":       {request: request{method: "GET", url: get(mutation), token: "demo:ada"}, status: 405, code: "BAD_USER_INPUT", allow: "POST"},
-		"a mutation among queries by GET":           {request: request{method: "GET", url: get("query Q {__typename} mutation M { likePost(input: {postId: \"a\"}) { post { id } } }") + "&operationName=Q"}, status: 200, data: true},
-		"PUT -> 405":                                {request: request{method: "PUT", body: typename}, status: 405, code: "BAD_USER_INPUT", allow: "GET, POST"},
-		"no content type -> 415":                    {request: request{body: typename, contentType: "none"}, status: 415, code: "BAD_USER_INPUT"},
-		"a form -> 415":                             {request: request{body: "query={__typename}", contentType: "application/x-www-form-urlencoded"}, status: 415, code: "BAD_USER_INPUT"},
-		"another charset -> 415":                    {request: request{body: typename, contentType: "application/json; charset=latin1"}, status: 415, code: "BAD_USER_INPUT"},
-		"utf-8 in any case":                         {request: request{body: typename, contentType: "application/json; charset=UTF-8"}, status: 200, data: true},
-		"a body over the limit -> 413":              {request: request{body: `{"query":"` + strings.Repeat(" ", limit.MaxBody) + `"}`}, status: 413, code: "BAD_USER_INPUT"},
-		"a body over the limit by blanks -> 413":    {request: request{body: typename + strings.Repeat(" ", limit.MaxBody)}, status: 413, code: "BAD_USER_INPUT"},
-		"not JSON -> 400":                           {request: request{body: "secret{"}, status: 400, code: "BAD_USER_INPUT"},
-		"no body -> 400":                            {request: request{}, status: 400, code: "BAD_USER_INPUT"},
-		"a batch -> 400":                            {request: request{body: "[" + typename + "]"}, status: 400, code: "BAD_USER_INPUT"},
-		"text after the object -> 400":              {request: request{body: typename + "secret"}, status: 400, code: "BAD_USER_INPUT"},
-		"two objects -> 400":                        {request: request{body: typename + typename}, status: 400, code: "BAD_USER_INPUT"},
-		"no query -> 400":                           {request: request{body: `{}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"query in another case -> 400":              {request: request{body: `{"Query":"{__typename}"}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"unknown members are ignored":               {request: request{body: `{"query":"{__typename}","QUERY":"secret{","Variables":7}`}, status: 200, data: true},
-		"a query of another type -> 400":            {request: request{body: `{"query":["secret"]}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"variables of another type -> 400":          {request: request{body: `{"query":"{__typename}","variables":"secret"}`}, status: 400, code: "BAD_USER_INPUT", field: "variables"},
-		"null for optional members":                 {request: request{body: `{"query":"{__typename}","variables":null,"operationName":null,"extensions":null}`}, status: 200, data: true},
-		"duplicate member: the last counts":         {request: request{body: `{"query":"{nope}","query":"{__typename}"}`}, status: 200, data: true},
-		"duplicate member: the first is null":       {request: request{body: `{"query":null,"query":"{__typename}"}`}, status: 200, data: true},
-		"duplicate member: the last is null -> 400": {request: request{body: `{"query":"{__typename}","query":null}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"duplicate variables: the last is null":     {request: request{body: `{"query":"query($b: Boolean!) {__typename @include(if: $b)}","variables":{"b":true},"variables":null}`}, status: 200, code: "BAD_USER_INPUT", field: "b"},
-		"variables by GET of another type -> 400":   {request: request{method: "GET", url: get("{__typename}") + "&variables=[1]"}, status: 400, code: "BAD_USER_INPUT", field: "variables"},
-		"a malformed query string -> 400":           {request: request{method: "GET", url: "/graphql?query=%zz"}, status: 400, code: "BAD_USER_INPUT"},
-		"no query by GET -> 400":                    {request: request{method: "GET"}, status: 400, code: "BAD_USER_INPUT", field: "query"},
-		"no query, newer media type -> 400":         {request: request{body: `{}`, accept: both}, status: 400, code: "BAD_USER_INPUT", field: "query", media: mediaResponse},
-		"does not parse":                            {request: request{body: `{"query":"{"}`}, status: 200, code: "GRAPHQL_PARSE_FAILED"},
-		"does not parse, newer media type":          {request: request{body: `{"query":"{"}`, accept: both}, status: 400, code: "GRAPHQL_PARSE_FAILED", media: mediaResponse},
-		"does not validate":                         {request: request{body: `{"query":"{nope}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"does not validate, newer media type":       {request: request{body: `{"query":"{nope}"}`, accept: both}, status: 400, code: "GRAPHQL_VALIDATION_FAILED", media: mediaResponse},
-		"@defer is unknown":                         {request: request{body: `{"query":"{ ... @defer { __typename } }"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"two operations, no operationName":          {request: request{body: `{"query":"query A {__typename} query B {__typename}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"two operations, operationName":             {request: request{body: `{"query":"query A {__typename} query B {__typename}","operationName":"B"}`}, status: 200, data: true},
-		"unknown operationName":                     {request: request{body: `{"query":"query A {__typename}","operationName":"B"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"a variable of the wrong type":              {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":"x"}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
-		"a variable of the wrong type, newer":       {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":"x"}}`, accept: both}, status: 400, code: "BAD_USER_INPUT", field: "n", media: mediaResponse},
-		"a variable that is too big":                {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":3000000000}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
-		"a variable that is a fraction":             {request: request{body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":1.5}}`}, status: 200, code: "BAD_USER_INPUT", field: "n"},
-		"a literal that is too big":                 {request: request{body: `{"query":"{feed(first: 3000000000) {edges {cursor}}}"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
-		"a variable with an unknown field":          {request: request{body: `{"query":"mutation($i: LikePostInput!) {likePost(input: $i) {post {id}}}","variables":{"i":{"postId":"a","nope":1}}}`, token: "demo:ada"}, status: 200, code: "BAD_USER_INPUT", field: "i.nope"},
-		"an anonymous mutation":                     {request: request{body: `{"query":"mutation {likePost(input: {postId: \"a\"}) {post {id}}}"}`}, status: 200, code: "UNAUTHENTICATED"},
-		"an anonymous mutation, newer media type":   {request: request{body: `{"query":"mutation {likePost(input: {postId: \"a\"}) {post {id}}}"}`, accept: both}, status: 401, code: "UNAUTHENTICATED", media: mediaResponse},
-		"a query with an invalid token":             {request: request{body: typename, token: "nope"}, status: 200, code: "UNAUTHENTICATED"},
-		"a query with an invalid token, newer":      {request: request{body: typename, token: "nope", accept: both}, status: 401, code: "UNAUTHENTICATED", media: mediaResponse},
-		"a document of too many tokens":             {request: request{body: `{"query":"{` + strings.Repeat(" a:__typename", document.MaxTokens) + `}"}`}, status: 200, code: "GRAPHQL_PARSE_FAILED"},
+		"a mutation by GET -> 405": {request: request{method: "GET", url: get(mutation)}, status: 405,
+			code: "BAD_USER_INPUT", allow: "POST"},
+		"a mutation by GET, signed in -> 405": {request: request{method: "GET", url: get(mutation),
+			token: "demo:ada"}, status: 405, code: "BAD_USER_INPUT", allow: "POST"},
+		"a mutation among queries by GET": {request: request{method: "GET",
+			url: get("query Q {__typename} mutation M { likePost(input: {postId: \"a\"}) { post { id } } }") +
+				"&operationName=Q"}, status: 200, data: true},
+		"PUT -> 405": {request: request{method: "PUT", body: typename}, status: 405,
+			code: "BAD_USER_INPUT", allow: "GET, POST"},
+		"no content type -> 415": {request: request{body: typename, contentType: "none"},
+			status: 415, code: "BAD_USER_INPUT"},
+		"a form -> 415": {request: request{body: "query={__typename}",
+			contentType: "application/x-www-form-urlencoded"}, status: 415, code: "BAD_USER_INPUT"},
+		"another charset -> 415": {request: request{body: typename,
+			contentType: "application/json; charset=latin1"}, status: 415, code: "BAD_USER_INPUT"},
+		"utf-8 in any case": {request: request{body: typename,
+			contentType: "application/json; charset=UTF-8"}, status: 200, data: true},
+		"a body over the limit -> 413": {request: request{body: `{"query":"` +
+			strings.Repeat(" ", limit.MaxBody) + `"}`}, status: 413, code: "BAD_USER_INPUT"},
+		"a body over the limit by blanks -> 413": {request: request{body: typename + strings.Repeat(" ",
+			limit.MaxBody)}, status: 413, code: "BAD_USER_INPUT"},
+		"not JSON -> 400": {request: request{body: "secret{"}, status: 400,
+			code: "BAD_USER_INPUT"},
+		"no body -> 400": {request: request{}, status: 400, code: "BAD_USER_INPUT"},
+		"a batch -> 400": {request: request{body: "[" + typename + "]"}, status: 400,
+			code: "BAD_USER_INPUT"},
+		"text after the object -> 400": {request: request{body: typename + "secret"}, status: 400,
+			code: "BAD_USER_INPUT"},
+		"two objects -> 400": {request: request{body: typename + typename}, status: 400,
+			code: "BAD_USER_INPUT"},
+		"no query -> 400": {request: request{body: `{}`}, status: 400,
+			code: "BAD_USER_INPUT", field: "query"},
+		"query in another case -> 400": {request: request{body: `{"Query":"{__typename}"}`}, status: 400,
+			code: "BAD_USER_INPUT", field: "query"},
+		"unknown members are ignored": {request: request{
+			body: `{"query":"{__typename}","QUERY":"secret{","Variables":7}`}, status: 200, data: true},
+		"a query of another type -> 400": {request: request{body: `{"query":["secret"]}`}, status: 400,
+			code: "BAD_USER_INPUT", field: "query"},
+		"variables of another type -> 400": {request: request{
+			body: `{"query":"{__typename}","variables":"secret"}`}, status: 400, code: "BAD_USER_INPUT",
+			field: "variables"},
+		"null for optional members": {request: request{
+			body: `{"query":"{__typename}","variables":null,"operationName":null,"extensions":null}`}, status: 200,
+			data: true},
+		"duplicate member: the last counts": {request: request{
+			body: `{"query":"{nope}","query":"{__typename}"}`}, status: 200, data: true},
+		"duplicate member: the first is null": {request: request{body: `{"query":null,"query":"{__typename}"}`},
+			status: 200, data: true},
+		"duplicate member: the last is null -> 400": {request: request{body: `{"query":"{__typename}","query":null}`},
+			status: 400, code: "BAD_USER_INPUT", field: "query"},
+		"duplicate variables: the last is null": {request: request{
+			body: `{"query":"query($b: Boolean!) {__typename @include(if: $b)}","variables":{"b":true},"variables":null}`}, status: 200, code: "BAD_USER_INPUT", field: "b"},
+		"variables by GET of another type -> 400": {request: request{method: "GET",
+			url: get("{__typename}") + "&variables=[1]"}, status: 400, code: "BAD_USER_INPUT", field: "variables"},
+		"a malformed query string -> 400": {request: request{method: "GET", url: "/graphql?query=%zz"},
+			status: 400, code: "BAD_USER_INPUT"},
+		"no query by GET -> 400": {request: request{method: "GET"}, status: 400,
+			code: "BAD_USER_INPUT", field: "query"},
+		"no query, newer media type -> 400": {request: request{body: `{}`, accept: both}, status: 400,
+			code: "BAD_USER_INPUT", field: "query", media: mediaResponse},
+		"does not parse": {request: request{body: `{"query":"{"}`}, status: 200,
+			code: "GRAPHQL_PARSE_FAILED"},
+		"does not parse, newer media type": {request: request{body: `{"query":"{"}`, accept: both}, status: 400,
+			code: "GRAPHQL_PARSE_FAILED", media: mediaResponse},
+		"does not validate": {request: request{body: `{"query":"{nope}"}`}, status: 200,
+			code: "GRAPHQL_VALIDATION_FAILED"},
+		"does not validate, newer media type": {request: request{body: `{"query":"{nope}"}`, accept: both},
+			status: 400, code: "GRAPHQL_VALIDATION_FAILED", media: mediaResponse},
+		"@defer is unknown": {request: request{
+			body: `{"query":"{ ... @defer { __typename } }"}`}, status: 200, code: "GRAPHQL_VALIDATION_FAILED"},
+		"two operations, no operationName": {request: request{
+			body: `{"query":"query A {__typename} query B {__typename}"}`}, status: 200,
+			code: "GRAPHQL_VALIDATION_FAILED"},
+		"two operations, operationName": {request: request{
+			body: `{"query":"query A {__typename} query B {__typename}","operationName":"B"}`}, status: 200,
+			data: true},
+		"unknown operationName": {request: request{
+			body: `{"query":"query A {__typename}","operationName":"B"}`}, status: 200,
+			code: "GRAPHQL_VALIDATION_FAILED"},
+		"a variable of the wrong type": {request: request{
+			body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":"x"}}`}, status: 200,
+			code: "BAD_USER_INPUT", field: "n"},
+		"a variable of the wrong type, newer": {request: request{
+			body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":"x"}}`, accept: both},
+			status: 400, code: "BAD_USER_INPUT", field: "n", media: mediaResponse},
+		"a variable that is too big": {request: request{
+			body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":3000000000}}`},
+			status: 200, code: "BAD_USER_INPUT", field: "n"},
+		"a variable that is a fraction": {request: request{
+			body: `{"query":"query($n: Int) {feed(first: $n) {edges {cursor}}}","variables":{"n":1.5}}`}, status: 200,
+			code: "BAD_USER_INPUT", field: "n"},
+		"a literal that is too big": {request: request{
+			body: `{"query":"{feed(first: 3000000000) {edges {cursor}}}"}`}, status: 200,
+			code: "GRAPHQL_VALIDATION_FAILED"},
+		"a variable with an unknown field": {request: request{
+			body: `{"query":"mutation($i: LikePostInput!) {likePost(input: $i) {post {id}}}","variables":{"i":{"postId":"a","nope":1}}}`, token: "demo:ada"}, status: 200, code: "BAD_USER_INPUT", field: "i.nope"},
+		"an anonymous mutation": {request: request{
+			body: `{"query":"mutation {likePost(input: {postId: \"a\"}) {post {id}}}"}`}, status: 200,
+			code: "UNAUTHENTICATED"},
+		"an anonymous mutation, newer media type": {request: request{
+			body: `{"query":"mutation {likePost(input: {postId: \"a\"}) {post {id}}}"}`, accept: both}, status: 401,
+			code: "UNAUTHENTICATED", media: mediaResponse},
+		"a query with an invalid token": {request: request{body: typename, token: "nope"}, status: 200,
+			code: "UNAUTHENTICATED"},
+		"a query with an invalid token, newer": {request: request{body: typename, token: "nope", accept: both},
+			status: 401, code: "UNAUTHENTICATED", media: mediaResponse},
+		"a document of too many tokens": {request: request{body: `{"query":"{` +
+			strings.Repeat(" a:__typename", document.MaxTokens) + `}"}`}, status: 200, code: "GRAPHQL_PARSE_FAILED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.method == "" {
@@ -130,7 +205,8 @@ func TestTransport(t *testing.T) {
 			}
 			a := send(t, newTestHandler(t, Options{}), r)
 			if a.status != tt.status || a.code() != tt.code || a.field() != tt.field {
-				t.Errorf("status %d, code %q, field %q; want %d, %q, %q: %s", a.status, a.code(), a.field(), tt.status, tt.code, tt.field, a.body)
+				t.Errorf("status %d, code %q, field %q; want %d, %q, %q: %s", a.status, a.code(), a.field(), tt.status,
+					tt.code, tt.field, a.body)
 			}
 			if got := strings.Contains(a.body, `"data":`); got != tt.data {
 				t.Errorf("has a data entry: %t, want %t: %s", got, tt.data, a.body)
@@ -138,7 +214,8 @@ func TestTransport(t *testing.T) {
 			if strings.Contains(a.body, "secret") {
 				t.Errorf("echoes the body: %s", a.body)
 			}
-			wants := map[string]string{"Content-Type": tt.media + "; charset=utf-8", "Allow": tt.allow, "Cache-Control": "no-store", "Vary": vary}
+			wants := map[string]string{"Content-Type": tt.media + "; charset=utf-8", "Allow": tt.allow,
+				"Cache-Control": "no-store", "Vary": vary}
 			if tt.method == http.MethodPost { // no cache stores the response
 				wants["Cache-Control"], wants["Vary"] = "", ""
 			}
@@ -179,15 +256,19 @@ func TestTransport_ContentEncoding(t *testing.T) {
 		body     string
 		status   int
 	}{
-		"identity":                    {[]string{"identity"}, typename, http.StatusOK},
-		"gzip":                        {[]string{"gzip"}, gzipped, http.StatusOK},
-		"GZIP":                        {[]string{"GZIP"}, gzipped, http.StatusOK},
-		"x-gzip":                      {[]string{"x-gzip"}, gzipped, http.StatusOK},
-		"gzip in two members":         {[]string{"gzip"}, zip(t, typename[:9]) + zip(t, typename[9:]), http.StatusOK},
-		"gzip at the limit":           {[]string{"gzip"}, zip(t, typename+strings.Repeat(" ", limit.MaxBody-len(typename))), http.StatusOK},
-		"gzip over the limit -> 413":  {[]string{"gzip"}, zip(t, typename+strings.Repeat(" ", limit.MaxBody-len(typename)+1)), http.StatusRequestEntityTooLarge},
-		"a bomb -> 413":               {[]string{"gzip"}, zip(t, strings.Repeat(" ", 16*limit.MaxBody)), http.StatusRequestEntityTooLarge},
-		"over the limit by itself":    {[]string{"gzip"}, gzipped + strings.Repeat("\x00", limit.MaxBody), http.StatusRequestEntityTooLarge},
+		"identity":            {[]string{"identity"}, typename, http.StatusOK},
+		"gzip":                {[]string{"gzip"}, gzipped, http.StatusOK},
+		"GZIP":                {[]string{"GZIP"}, gzipped, http.StatusOK},
+		"x-gzip":              {[]string{"x-gzip"}, gzipped, http.StatusOK},
+		"gzip in two members": {[]string{"gzip"}, zip(t, typename[:9]) + zip(t, typename[9:]), http.StatusOK},
+		"gzip at the limit": {[]string{"gzip"},
+			zip(t, typename+strings.Repeat(" ", limit.MaxBody-len(typename))), http.StatusOK},
+		"gzip over the limit -> 413": {[]string{"gzip"},
+			zip(t, typename+strings.Repeat(" ", limit.MaxBody-len(typename)+1)), http.StatusRequestEntityTooLarge},
+		"a bomb -> 413": {[]string{"gzip"}, zip(t, strings.Repeat(" ", 16*limit.MaxBody)),
+			http.StatusRequestEntityTooLarge},
+		"over the limit by itself": {[]string{"gzip"}, gzipped + strings.Repeat("\x00", limit.MaxBody),
+			http.StatusRequestEntityTooLarge},
 		"gzip, but plain -> 400":      {[]string{"gzip"}, typename, http.StatusBadRequest},
 		"gzip that is cut -> 400":     {[]string{"gzip"}, gzipped[:len(gzipped)-3], http.StatusBadRequest},
 		"gzip that is damaged -> 400": {[]string{"gzip"}, string(damaged), http.StatusBadRequest},
@@ -225,7 +306,8 @@ func TestTransport_ContentEncoding(t *testing.T) {
 				if response.StatusCode != tt.status || a.code() != code || (a.Data != nil) != (code == "") {
 					t.Errorf("status %d, want %d: %+v", response.StatusCode, tt.status, a)
 				}
-				if accepts := response.Header.Get("Accept-Encoding") == "gzip"; accepts != (tt.status == http.StatusUnsupportedMediaType) {
+				if accepts := response.Header.Get(
+					"Accept-Encoding") == "gzip"; accepts != (tt.status == http.StatusUnsupportedMediaType) {
 					t.Errorf("Accept-Encoding is %q", response.Header.Get("Accept-Encoding"))
 				}
 			})
@@ -259,7 +341,8 @@ func TestOrigins_CrossSiteMayOnlyRead(t *testing.T) {
 		r.Header.Set("Origin", "https://elsewhere.example")
 		return r
 	}
-	if a := send(t, h, foreign("POST", "/graphql", `{"query":"{__typename}"}`)); a.status != http.StatusForbidden || a.code() != "FORBIDDEN" {
+	if a := send(t, h, foreign("POST", "/graphql", `{"query":"{__typename}"}`)); a.status != http.StatusForbidden ||
+		a.code() != "FORBIDDEN" {
 		t.Errorf("POST: %d %s", a.status, a.body)
 	}
 	if a := send(t, h, foreign("GET", "/graphql?query={__typename}", "")); a.status != http.StatusOK {
@@ -298,10 +381,12 @@ func TestRequestID(t *testing.T) {
 
 // A read timeout of the body is 408 with BAD_USER_INPUT.
 func TestTransport_BodyReadTimeout(t *testing.T) {
-	body := io.MultiReader(strings.NewReader(`{"query":`), iotest.ErrReader(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}))
+	body := io.MultiReader(strings.NewReader(`{"query":`),
+		iotest.ErrReader(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}))
 	r := httptest.NewRequest(http.MethodPost, "/graphql", body)
 	r.Header.Set("Content-Type", "application/json")
-	if a := send(t, newTestHandler(t, Options{}), r); a.status != http.StatusRequestTimeout || a.code() != "BAD_USER_INPUT" {
+	if a := send(t, newTestHandler(t, Options{}), r); a.status != http.StatusRequestTimeout ||
+		a.code() != "BAD_USER_INPUT" {
 		t.Errorf("status %d: %s", a.status, a.body)
 	}
 }
@@ -310,10 +395,12 @@ func TestDecodeObject(t *testing.T) {
 	for text, want := range map[string]document.Object{
 		`null`: nil,
 		`{}`:   {},
-		`{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}`:      {"a": int64(3), "b": map[string]any{"c": int64(2)}},
-		`{"h": 1e999, "l": -1e999, "z": -0, "d": 0.0}`: {"h": math.MaxFloat64, "l": -math.MaxFloat64, "z": int64(0), "d": int64(0)},
+		`{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}`: {"a": int64(3), "b": map[string]any{"c": int64(2)}},
+		`{"h": 1e999, "l": -1e999, "z": -0, "d": 0.0}`: {"h": math.MaxFloat64, "l": -math.MaxFloat64, "z": int64(0),
+			"d": int64(0)},
 		` {"i": 7, "m": -9007199254740993, "f": 1.5, "w": 1.0, "e": 1e2, "x": 10E-1, "big": 9223372036854775808, "rounded": 9007199254740993.0} `: {
-			"i": int64(7), "m": int64(-9007199254740993), "f": 1.5, "w": int64(1), "e": int64(100), "x": int64(1), "big": 9223372036854775808.0, "rounded": 9007199254740992.0},
+			"i": int64(7), "m": int64(-9007199254740993), "f": 1.5, "w": int64(1), "e": int64(100), "x": int64(1),
+			"big": 9223372036854775808.0, "rounded": 9007199254740992.0},
 		`{"s": "a\u00e9\n", "t": true, "n": null, "l": [1, [], {"o": {}}]}`: {
 			"s": "aé\n", "t": true, "n": nil, "l": []any{int64(1), []any{}, map[string]any{"o": map[string]any{}}}},
 	} {
@@ -324,7 +411,8 @@ func TestDecodeObject(t *testing.T) {
 			t.Errorf("%s: -want +got\n%s", text, diff)
 		}
 	}
-	for _, text := range []string{``, `7`, `[]`, `"a"`, `{"a":1`, `{"a":[1}`, `{"a":1}{}`, `{"a":01}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}"} {
+	for _, text := range []string{``, `7`, `[]`, `"a"`, `{"a":1`, `{"a":[1}`, `{"a":1}{}`, `{"a":01}`,
+		`{"a":"\ud800"}`, "{\"a\":\"\xff\"}"} {
 		var got document.Object
 		if err := document.Decode(text, &got); err == nil {
 			t.Errorf("%s: no error, but %v", text, got)
@@ -346,14 +434,16 @@ func BenchmarkReadParams(b *testing.B) {
 
 func TestBatch_IsRefused(t *testing.T) {
 	h := newTestHandler(t, Options{})
-	for _, body := range []string{`[{"query":"{ __typename }"}]`, " \r\n\t[]", `[`, `[{"query":"{ __typename }"},{"query":"{ __typename }"}]`} {
+	for _, body := range []string{`[{"query":"{ __typename }"}]`, " \r\n\t[]", `[`,
+		`[{"query":"{ __typename }"},{"query":"{ __typename }"}]`} {
 		for _, accept := range []string{mediaJSON, mediaResponse, mediaEvents} {
 			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept", accept)
 			a := send(t, h, r)
 			if a.status != http.StatusBadRequest || !strings.Contains(a.body, `"BAD_USER_INPUT"`) ||
-				!strings.Contains(a.body, "batches (a list of operations) are not supported: send one operation per request") {
+				!strings.Contains(a.body,
+					"batches (a list of operations) are not supported: send one operation per request") {
 				t.Errorf("%q as %s: %d %s", body, accept, a.status, a.body)
 			}
 		}

@@ -64,9 +64,12 @@ func bareSubscriber(b testing.TB, address, query string) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { c.Close() })
-	fmt.Fprintf(c, "GET /graphql HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s\r\n\r\n", address, modern)
-	for _, m := range []string{`{"type":"connection_init"}`, fmt.Sprintf(`{"type":"subscribe","id":"1","payload":{"query":%q}}`, query)} {
+	fmt.Fprintf(c,
+		"GET /graphql HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: "+
+			"13\r\n"+
+			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s\r\n\r\n", address, modern)
+	for _, m := range []string{`{"type":"connection_init"}`,
+		fmt.Sprintf(`{"type":"subscribe","id":"1","payload":{"query":%q}}`, query)} {
 		frame := []byte{0x81, 0x80 | 126, 0, 0, 0, 0, 0, 0} // a text, masked with zeros; RFC 6455 section 5.2
 		binary.BigEndian.PutUint16(frame[2:], uint16(len(m)))
 		if _, err := c.Write(append(frame, m...)); err != nil {

@@ -44,10 +44,12 @@ func TestInputs_ReachTheStore(t *testing.T) {
 					in[other.Name] = b.names["post:notes"]
 				}
 			}
-			query := fmt.Sprintf(`mutation($in: %s!) { %s(input: $in) { %s { %s } } }`, name, tt.mutation, tt.field, f.Name)
+			query := fmt.Sprintf(`mutation($in: %s!) { %s(input: $in) { %s { %s } } }`, name, tt.mutation, tt.field,
+				f.Name)
 			out := post(t, b, "demo:ada", query, map[string]any{"in": in})
 			var data map[string]map[string]map[string]any
-			if err := json.Unmarshal(out.Data, &data); err != nil || !reflect.DeepEqual(data[tt.mutation][tt.field][f.Name], value) {
+			if err := json.Unmarshal(out.Data, &data); err != nil ||
+				!reflect.DeepEqual(data[tt.mutation][tt.field][f.Name], value) {
 				t.Errorf("%s.%s: %v %s", name, f.Name, err, out.body)
 			}
 		}

@@ -27,25 +27,36 @@ func TestInvalidInput_OneErrorPerField(t *testing.T) {
 			token, query string
 			fields       []string
 		}{
-			"createUser": {"new", `mutation { m: createUser(input: {username: "a b", idempotencyKey: ""}) { user { id } } }`,
+			"createUser": {"new",
+				`mutation { m: createUser(input: {username: "a b", idempotencyKey: ""}) { user { id } } }`,
 				[]string{"username", "idempotencyKey"}},
-			"createUser, long key": {"new", `mutation { m: createUser(input: {username: "", idempotencyKey: "` + long + `"}) { user { id } } }`,
+			"createUser, long key": {"new",
+				`mutation { m: createUser(input: {username: "", idempotencyKey: "` + long + `"}) { user { id } } }`,
 				[]string{"username", "idempotencyKey"}},
 			"createPost": {"ada", `mutation { m: createPost(input: {title: "", content: ""}) { post { id } } }`,
 				[]string{"title", "content"}},
-			"createPost, empty key": {"ada", `mutation { m: createPost(input: {title: "", content: " ", idempotencyKey: ""}) { post { id } } }`,
+			"createPost, empty key": {"ada",
+				`mutation { m: createPost(input: {title: "", content: " ", idempotencyKey: ""}) { post { id } } }`,
 				[]string{"title", "content", "idempotencyKey"}},
-			"createPost, long key": {"ada", `mutation { m: createPost(input: {title: "t", content: "", idempotencyKey: "` + long + `"}) { post { id } } }`,
+			"createPost, long key": {"ada",
+				`mutation { m: createPost(input: {title: "t", content: "", idempotencyKey: "` + long +
+					`"}) { post { id } } }`,
 				[]string{"content", "idempotencyKey"}},
-			"updatePost": {"ada", `mutation { m: updatePost(input: {id: "nonsense", title: "", content: ""}) { post { id } } }`,
+			"updatePost": {"ada",
+				`mutation { m: updatePost(input: {id: "nonsense", title: "", content: ""}) { post { id } } }`,
 				[]string{"id", "title", "content"}},
-			"updatePost, nothing to update": {"ada", `mutation { m: updatePost(input: {id: "nonsense"}) { post { id } } }`,
+			"updatePost, nothing to update": {"ada",
+				`mutation { m: updatePost(input: {id: "nonsense"}) { post { id } } }`,
 				[]string{"id", "title"}},
-			"createComment": {"ada", `mutation { m: createComment(input: {postId: "nonsense", content: "", idempotencyKey: ""}) { comment { id } } }`,
+			"createComment": {"ada",
+				`mutation { m: createComment(input: {postId: "nonsense", content: "", idempotencyKey: ""}) { comment { id } } }`,
 				[]string{"postId", "content", "idempotencyKey"}},
-			"createComment on a user": {"ada", `mutation { m: createComment(input: {postId: "<user:ada>", content: "", idempotencyKey: "` + long + `"}) { comment { id } } }`,
+			"createComment on a user": {"ada",
+				`mutation { m: createComment(input: {postId: "<user:ada>", content: "", idempotencyKey: "` + long +
+					`"}) { comment { id } } }`,
 				[]string{"postId", "content", "idempotencyKey"}},
-			"updateComment": {"ada", `mutation { m: updateComment(input: {id: "<post:moths>", content: ""}) { comment { id } } }`,
+			"updateComment": {"ada",
+				`mutation { m: updateComment(input: {id: "<post:moths>", content: ""}) { comment { id } } }`,
 				[]string{"id", "content"}},
 		} {
 			t.Run(fmt.Sprintf("%s, unplanned=%t", name, unplanned), func(t *testing.T) {
@@ -76,7 +87,8 @@ func TestInvalidInput_OtherRootFieldsExecute(t *testing.T) {
 		second: createPost(input: {title: "", content: ""}) { post { title } }
 		third: createPost(input: {title: "after", content: "c"}) { post { title } }
 	}`), nil)
-	if diff := cmp.Diff([]string{"BAD_USER_INPUT title [second]", "BAD_USER_INPUT content [second]"}, a.problems()); diff != "" {
+	if diff := cmp.Diff([]string{"BAD_USER_INPUT title [second]", "BAD_USER_INPUT content [second]"},
+		a.problems()); diff != "" {
 		t.Error(diff)
 	}
 	feed := post(t, b, "", `{ feed(first: 2) { edges { node { title } } } }`, nil)
@@ -94,9 +106,13 @@ func TestInvalidVariables_OneErrorPerValue(t *testing.T) {
 		variables map[string]any
 		fields    []string
 	}{
-		"wrong types":       {create, map[string]any{"i": map[string]any{"title": 1, "content": true}}, []string{"i.title", "i.content"}},
-		"missing and wrong": {create, map[string]any{"i": map[string]any{"idempotencyKey": 5}}, []string{"i.title", "i.content", "i.idempotencyKey"}},
-		"null and unknown":  {create, map[string]any{"i": map[string]any{"title": nil, "content": "c", "labels": []string{}}}, []string{"i.title", "i.labels"}},
+		"wrong types": {create, map[string]any{"i": map[string]any{"title": 1, "content": true}},
+			[]string{"i.title", "i.content"}},
+		"missing and wrong": {create, map[string]any{"i": map[string]any{"idempotencyKey": 5}},
+			[]string{"i.title", "i.content", "i.idempotencyKey"}},
+		"null and unknown": {create,
+			map[string]any{"i": map[string]any{"title": nil, "content": "c", "labels": []string{}}},
+			[]string{"i.title", "i.labels"}},
 		"not an object":     {create, map[string]any{"i": "post"}, []string{"i"}},
 		"missing":           {create, nil, []string{"i"}},
 		"several variables": {`query($n: Int, $ids: [ID!]!) { feed(first: $n) { edges { cursor } } nodes(ids: $ids) { id } }`, map[string]any{"n": 1 << 40, "ids": []any{"x", nil, 1.5}}, []string{"n", "ids[1]", "ids[2]"}},

@@ -48,12 +48,14 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 		drafts: newLoader(ctx, traced(t, "load drafts", func(ctx context.Context, ids []string) ([]*blog.Post, error) {
 			return s.Drafts(ctx, viewerID(ctx), ids)
 		})),
-		comments: newLoader(ctx, traced(t, "load comments", byPointReads(func(ctx context.Context, k itemKey) (*blog.Comment, error) {
-			return s.Comment(ctx, k.post, k.id)
-		}))),
-		likes: newLoader(ctx, traced(t, "load likes", byPointReads(func(ctx context.Context, k itemKey) (*blog.Like, error) {
-			return s.Like(ctx, k.post, k.id)
-		}))),
+		comments: newLoader(ctx,
+			traced(t, "load comments", byPointReads(func(ctx context.Context, k itemKey) (*blog.Comment, error) {
+				return s.Comment(ctx, k.post, k.id)
+			}))),
+		likes: newLoader(ctx,
+			traced(t, "load likes", byPointReads(func(ctx context.Context, k itemKey) (*blog.Like, error) {
+				return s.Like(ctx, k.post, k.id)
+			}))),
 		tags: newLoader(ctx, traced(t, "load tags", byPointReads(s.Tag))),
 		liked: newLoader(ctx, traced(t, "load liked", func(ctx context.Context, posts []string) ([]bool, error) {
 			return s.Liked(ctx, viewerID(ctx), posts)
@@ -111,9 +113,10 @@ func (f responseLoaders) InterceptResponse(ctx context.Context, next graphql.Res
 
 // withNames returns a context in which the response shows one name for each user.
 func (f responseLoaders) withNames(ctx context.Context) context.Context {
-	return names.With(ctx, names.New(f.store.Renamed(transport.RequestOf(ctx).Session), func(ids []string) ([]*blog.User, error) {
-		return loadersOf(ctx).users.loadMany(ctx, ids)
-	}))
+	return names.With(ctx,
+		names.New(f.store.Renamed(transport.RequestOf(ctx).Session), func(ids []string) ([]*blog.User, error) {
+			return loadersOf(ctx).users.loadMany(ctx, ids)
+		}))
 }
 
 // shownUser returns a function that converts a stored user to one of the response of ctx: see package names.
@@ -141,7 +144,9 @@ func (f responseLoaders) fresh(ctx context.Context) context.Context {
 const pointReads = 8
 
 // byPointReads returns a batch function that reads each key by a point read, pointReads at a time.
-func byPointReads[K comparable, V any](read func(context.Context, K) (V, error)) func(context.Context, []K) ([]V, error) {
+func byPointReads[K comparable, V any](
+	read func(context.Context, K) (V, error),
+) func(context.Context, []K) ([]V, error) {
 	return func(ctx context.Context, keys []K) ([]V, error) {
 		values := make([]V, len(keys))
 		g, ctx := errgroup.WithContext(ctx)

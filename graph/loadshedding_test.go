@@ -32,7 +32,8 @@ func TestSubscriptionLimit(t *testing.T) {
 				p = dial(t, server, modern, sign("ada")).init()
 			}
 			p.subscribe("subscribe", "more", query)
-			if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"more",`) || !strings.Contains(got, code) || !strings.Contains(got, `"retryAfterMs":1000`) {
+			if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"more",`) ||
+				!strings.Contains(got, code) || !strings.Contains(got, `"retryAfterMs":1000`) {
 				t.Errorf("%s: %s", again, got)
 			}
 		}
@@ -48,11 +49,13 @@ func TestSubscriptionLimit(t *testing.T) {
 	opened(t, b, 3)
 	refused("UNAVAILABLE")
 
-	if a := post(t, b, "demo:ada", `mutation { createPost(input: {title: "News", content: "x"}) { post { title } } }`, nil); a.code() != "" {
+	if a := post(t, b, "demo:ada", `mutation { createPost(input: {title: "News", content: "x"}) { post { title } } }`,
+		nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
 	for name, p := range map[string]*peer{"ada": ada, "grace": grace} {
-		if got, want := p.receive(), `{"type":"next","id":"1","payload":{"data":{"postPublished":{"title":"News"}}}}`; got != want {
+		if got, want := p.receive(),
+			`{"type":"next","id":"1","payload":{"data":{"postPublished":{"title":"News"}}}}`; got != want {
 			t.Errorf("%s gets %s", name, got)
 		}
 	}
@@ -84,10 +87,14 @@ func TestSubscriptionLimit_LargeOnesCountAsSeveral(t *testing.T) {
 			dial(t, s, modern, ada).init().subscribe("subscribe", "1", short+" #"+long[limit.SubscriptionBytes/2:])
 		},
 		"by its document": func(t *testing.T, s *httptest.Server) {
-			dial(t, s, modern, ada).init().subscribe("subscribe", "1", `subscription { postPublished { `+strings.Repeat("id ", limit.SubscriptionBytes/document.BytesPerToken)+`} }`)
+			dial(t, s, modern, ada).init().subscribe("subscribe", "1",
+				`subscription { postPublished { `+
+					strings.Repeat("id ", limit.SubscriptionBytes/document.BytesPerToken)+`} }`)
 		},
 		"by its extensions": func(t *testing.T, s *httptest.Server) {
-			dial(t, s, modern, ada).init().send(`{"id":"1","type":"subscribe","payload":{"query":%q,"extensions":{"x":%q}}}`, short, long)
+			dial(t, s, modern,
+				ada).init().send(`{"id":"1","type":"subscribe","payload":{"query":%q,"extensions":{"x":%q}}}`, short,
+				long)
 		},
 		"as an event stream": func(t *testing.T, s *httptest.Server) {
 			openEvents(t, s, http.MethodPost, mediaEvents, "demo:ada", short+" #"+long[limit.SubscriptionBytes/2:])

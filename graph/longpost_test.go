@@ -22,11 +22,14 @@ var contents = []struct{ name, text string }{
 }
 
 func TestLike_CostsTheSameAtAnyLength(t *testing.T) {
-	checkSameCost(t, `mutation { likePost(input: {postId: "<post:p>"}) { like { id post { title } } post { likeCount excerpt } } }`)
+	checkSameCost(t,
+		`mutation { likePost(input: {postId: "<post:p>"}) { like { id post { title } } post { likeCount excerpt } } }`)
 }
 
 func TestComment_CostsTheSameAtAnyLength(t *testing.T) {
-	checkSameCost(t, `mutation { createComment(input: {postId: "<post:p>", content: "`+strings.Repeat("comment ", 25)+`"}) { comment { id post { title } } post { commentCount } } }`)
+	checkSameCost(t,
+		`mutation { createComment(input: {postId: "<post:p>", content: "`+strings.Repeat("comment ", 25)+
+			`"}) { comment { id post { title } } post { commentCount } } }`)
 }
 
 func TestUnlike_CostsTheSameAtAnyLength(t *testing.T) {
@@ -110,7 +113,9 @@ func TestContent_LongText(t *testing.T) {
 		filled := b.fill(query)
 		b.wire.reset()
 		a := post(t, b, "demo:ada", filled, nil)
-		if a.code() != "" || strings.Contains(filled, "{ content }") != strings.Contains(a.body, text) && !strings.Contains(filled, "title content") {
+		if a.code() != "" ||
+			strings.Contains(filled, "{ content }") != strings.Contains(a.body, text) &&
+				!strings.Contains(filled, "title content") {
 			t.Fatalf("%s: %.300s", filled, a.body)
 		}
 		n := 0

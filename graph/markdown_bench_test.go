@@ -12,9 +12,9 @@ import (
 // maxHTML is the most CPU of contentHtml, relative to content.
 const maxHTML = 1.3
 
-// BenchmarkContentHTML compares the CPU of contentHtml with that of content, for the posts of the demo blog: with rendered
-// texts in their cache, and without that cache; items and responses are not cached. It fails if those in the cache take more
-// than maxHTML.
+// BenchmarkContentHTML compares the CPU of contentHtml with that of content, for the posts of the demo blog: with
+// rendered texts in their cache, and without that cache; items and responses are not cached. It fails if those in the
+// cache take more than maxHTML.
 //
 //	go test -run '^$' -bench ContentHTML -benchtime 5000x ./graph
 func BenchmarkContentHTML(b *testing.B) {
@@ -26,7 +26,8 @@ func BenchmarkContentHTML(b *testing.B) {
 		}
 		read := func(n int, field string) {
 			id := postGlobalID(content.PostID(n%content.Users, n/content.Users%10))
-			if a := post(b, blog, "", `query($id: ID!) { post(id: $id) { id title `+field+` author { username } } }`, map[string]any{"id": id}); a.code() != "" {
+			if a := post(b, blog, "", `query($id: ID!) { post(id: $id) { id title `+field+` author { username } } }`,
+				map[string]any{"id": id}); a.code() != "" {
 				b.Fatal(a.body)
 			}
 			blog.wire.reset()

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	markdownText = "# Title\n\n*Some* <b>text</b> and [a link](javascript:x), [another](https://example.com).\n\n```go\nfunc main()\n```"
+	markdownText = "# Title\n\n*Some* <b>text</b> and [a link](javascript:x), " +
+		"[another](https://example.com).\n\n```go\nfunc main()\n```"
 	renderedText = `<h2>Title</h2>
 <p><em>Some</em> &lt;b&gt;text&lt;/b&gt; and a link, <a href="https://example.com" rel="nofollow ugc noopener">another</a>.</p>
 <pre><code class="language-go">func main()
@@ -49,7 +50,9 @@ func TestContentHTML(t *testing.T) {
 		}
 		a := post(t, h, "", b.fill(`{ post(id: "<post:Über Größe>") { slug readingMinutes excerpt } }`), nil)
 		slug := (&blog.Post{ID: id, Title: "Über Größe"}).Slug()
-		if want := `{"post":{"slug":"` + slug + `","readingMinutes":1,"excerpt":"Title Some <b>text</b> and a link, another. func main()"}}`; unescapeHTML(string(a.Data)) != want {
+		if want := `{"post":{"slug":"` + slug +
+			`","readingMinutes":1,"excerpt":"Title Some <b>text</b> and a link, another. func main()"}}`; unescapeHTML(
+			string(a.Data)) != want {
 			t.Errorf("%s: %s, want %s", name, a.Data, want)
 		}
 	}
@@ -75,7 +78,9 @@ func TestPostBySlug(t *testing.T) {
 	short, long := b.postID(t, "engines"), b.post(t, "ada", "long", strings.Repeat("long ", 2000))
 	for _, id := range []string{short, long} {
 		old := slugOf(id)
-		if a := post(t, b, "demo:ada", `mutation($id: ID!) { updatePost(input: {id: $id, title: "A new Title"}) { post { id } } }`, map[string]any{"id": postGlobalID(id)}); a.code() != "" {
+		if a := post(t, b, "demo:ada",
+			`mutation($id: ID!) { updatePost(input: {id: $id, title: "A new Title"}) { post { id } } }`,
+			map[string]any{"id": postGlobalID(id)}); a.code() != "" {
 			t.Fatal(a.body)
 		}
 		current := slugOf(id)
@@ -85,28 +90,33 @@ func TestPostBySlug(t *testing.T) {
 		for name, h := range map[string]http.Handler{"with plans": b, "without": unplannedHandler{b}} {
 			for _, slug := range []string{old, current, "anything-" + current} {
 				b.wire.reset()
-				a := post(t, h, "", `query($slug: String!) { postBySlug(slug: $slug) { slug title } }`, map[string]any{"slug": slug})
+				a := post(t, h, "", `query($slug: String!) { postBySlug(slug: $slug) { slug title } }`,
+					map[string]any{"slug": slug})
 				if want := `{"postBySlug":{"slug":"` + current + `","title":"A new Title"}}`; string(a.Data) != want {
 					t.Errorf("%s, %s: %s", name, slug, a.body)
 				}
-				if seen := b.wire.seen(); len(seen) != map[bool]int{false: 1, true: 2}[id == long] || seen[0] != "read posts" {
+				if seen := b.wire.seen(); len(seen) != map[bool]int{false: 1, true: 2}[id == long] ||
+					seen[0] != "read posts" {
 					t.Errorf("%s, %s: %v", name, slug, seen)
 				}
 			}
 		}
 	}
 	deleted := slugOf(short)
-	if a := post(t, b, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`), nil); a.code() != "" {
+	if a := post(t, b, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`),
+		nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
 	for _, slug := range []string{"", "-", "engines", "x-c706f73742d31", deleted, strings.Repeat("x", 1000)} {
-		if a := post(t, b, "", `query($slug: String!) { postBySlug(slug: $slug) { id } }`, map[string]any{"slug": slug}); string(a.Data) != `{"postBySlug":null}` || a.code() != "" {
+		if a := post(t, b, "", `query($slug: String!) { postBySlug(slug: $slug) { id } }`,
+			map[string]any{"slug": slug}); string(a.Data) != `{"postBySlug":null}` || a.code() != "" {
 			t.Errorf("%s: %s", slug, a.body)
 		}
 	}
 }
 
-// The reading time of a post whose summary a version before has stored is read with its text: of all posts in one batch.
+// The reading time of a post whose summary a version before has stored is read with its text: of all posts in one
+// batch.
 func TestReadingMinutes_OfFormerSummaries(t *testing.T) {
 	b := smallBlog(t, Options{})
 	for _, title := range []string{"first", "second"} {
@@ -141,7 +151,8 @@ func TestRenderMarkdown(t *testing.T) {
 		"slow to render, of many delimiters": {"demo:ada", strings.Repeat("*a_", 2000), "BAD_USER_INPUT", "text"},
 	} {
 		a := post(t, h, tt.token, preview, map[string]any{"text": tt.text})
-		if a.code() != tt.code || a.field() != tt.field || tt.code != "" && string(a.Data) != `{"renderMarkdown":null}` {
+		if a.code() != tt.code || a.field() != tt.field ||
+			tt.code != "" && string(a.Data) != `{"renderMarkdown":null}` {
 			t.Errorf("%s: %.300s", name, a.body)
 		}
 		if tt.text == markdownText {
@@ -171,7 +182,8 @@ func TestRenderMarkdown_TakesBudget(t *testing.T) {
 		t.Errorf("requests: %v", seen)
 	}
 	many := strings.Repeat("a", 100_000)
-	if a := post(t, b, "demo:joan", `query($t: String!) { a: renderMarkdown(text: $t) b: renderMarkdown(text: $t) c: renderMarkdown(text: $t) d: renderMarkdown(text: $t) e: renderMarkdown(text: $t) f: renderMarkdown(text: $t) g: renderMarkdown(text: $t) }`, map[string]any{"t": many}); a.code() != "QUERY_TOO_EXPENSIVE" {
+	if a := post(t, b, "demo:joan",
+		`query($t: String!) { a: renderMarkdown(text: $t) b: renderMarkdown(text: $t) c: renderMarkdown(text: $t) d: renderMarkdown(text: $t) e: renderMarkdown(text: $t) f: renderMarkdown(text: $t) g: renderMarkdown(text: $t) }`, map[string]any{"t": many}); a.code() != "QUERY_TOO_EXPENSIVE" {
 		t.Errorf("many long previews: %.300s", a.body)
 	}
 }

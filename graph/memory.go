@@ -121,7 +121,8 @@ func (boundedMemory) InterceptRootField(ctx context.Context, next graphql.RootRe
 		return next(ctx)
 	}
 	writes := writesOf(ctx)
-	*writes = append(*writes, rootWrite{field: graphql.GetRootFieldContext(ctx).Field.Alias}) // they execute one after the other
+	// they execute one after the other
+	*writes = append(*writes, rootWrite{field: graphql.GetRootFieldContext(ctx).Field.Alias})
 	if transport.RequestOf(ctx).Memory.Err() != nil {
 		return graphql.Null
 	}

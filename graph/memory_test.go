@@ -72,14 +72,17 @@ func TestMemory_CoversWhatIsEncoded(t *testing.T) {
 		query := randomQuery(b, schema, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)))
 		if rapid.Bool().Draw(rt, "long") {
 			title := fmt.Sprint("random ", rapid.IntRange(0, 19).Draw(rt, "post"))
-			query = fmt.Sprintf(`{ a: node(id: %q) { id ... on Post { content html: contentHtml } } feed(first: 9) { edges { node { title contentHtml } } } }`, b.names[title])
+			query = fmt.Sprintf(
+				`{ a: node(id: %q) { id ... on Post { content html: contentHtml } } feed(first: 9) { edges { node { title contentHtml } } } }`, b.names[title])
 		}
 		if rapid.IntRange(0, 5).Draw(rt, "mutation") == 0 {
-			query = b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } post { content comments { edges { node { content } } } } } }`)
+			query = b.fill(
+				`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } post { content comments { edges { node { content } } } } } }`)
 		}
 		accept := rapid.SampledFrom([]string{mediaJSON, mediaResponse, mediaEvents}).Draw(rt, "accept")
 		for edge, h := range handlers {
-			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(string(appendJSON(nil, map[string]any{"query": query}))))
+			r := httptest.NewRequest(http.MethodPost, "/graphql",
+				strings.NewReader(string(appendJSON(nil, map[string]any{"query": query}))))
 			r.Header.Set("Content-Type", mediaJSON)
 			r.Header.Set("Accept", accept)
 			r.Header.Set("Authorization", "Bearer demo:ada")
@@ -89,7 +92,8 @@ func TestMemory_CoversWhatIsEncoded(t *testing.T) {
 				rt.Errorf("%s, %s: %.0f bytes of %d are not reserved: %s", edge, accept, w.less, w.Body.Len(), query)
 			}
 			if w.most > float64(w.Body.Len()+framing) {
-				rt.Errorf("%s, %s: %.0f bytes are reserved while %d are sent: %s", edge, accept, w.most, w.Body.Len(), query)
+				rt.Errorf("%s, %s: %.0f bytes are reserved while %d are sent: %s", edge, accept, w.most, w.Body.Len(),
+					query)
 			}
 			if left := metricOf(t, b.metrics, reservedMetric); left != 0 {
 				rt.Errorf("%s, %s: %.0f bytes are left: %s", edge, accept, left, query)
@@ -108,7 +112,9 @@ func TestMemory_CoversEvents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &checkingWriter{ResponseRecorder: httptest.NewRecorder(), t: t, blog: b, next: make(chan struct{})}
 	written := w.next
-	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"subscription { postPublished { title a: content b: contentHtml author { username } } }"}`))
+	r := httptest.NewRequest(http.MethodPost, "/graphql",
+		strings.NewReader(
+			`{"query":"subscription { postPublished { title a: content b: contentHtml author { username } } }"}`))
 	r.Header.Set("Content-Type", mediaJSON)
 	r.Header.Set("Accept", mediaEvents)
 	ended := make(chan struct{})
@@ -132,10 +138,12 @@ func TestMemory_CoversEvents(t *testing.T) {
 // An event is refused if there is no memory for what the executor builds for it, although the response alone would fit.
 func TestMemory_TooLargeEvent(t *testing.T) {
 	b, server := liveBlog(t, Options{Capacity: limit.Capacity{Responses: 2 << 20}})
-	events := openEvents(t, server, http.MethodPost, mediaEvents, "", `subscription { postPublished { a: content b: content } }`)
+	events := openEvents(t, server, http.MethodPost, mediaEvents, "",
+		`subscription { postPublished { a: content b: content } }`)
 	opened(t, b, 1)
 	b.post(t, "ada", "long", strings.Repeat("\U0001F600", 100_000))
-	if got := events.next(); !strings.HasPrefix(got, `next {"errors":[`) || !strings.Contains(got, "QUERY_TOO_EXPENSIVE") {
+	if got := events.next(); !strings.HasPrefix(got, `next {"errors":[`) ||
+		!strings.Contains(got, "QUERY_TOO_EXPENSIVE") {
 		t.Errorf("got %.300s", got)
 	}
 }
@@ -144,7 +152,8 @@ func TestMemory_TooLargeEvent(t *testing.T) {
 func TestMemory_ReserveOfMutations(t *testing.T) {
 	for responses, executed := range map[int64]bool{limit.MutationBytes - 1: false, limit.MutationBytes: true} {
 		b := smallBlog(t, Options{Capacity: limit.Capacity{Responses: responses}})
-		a := post(t, b, "demo:grace", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), nil)
+		a := post(t, b, "demo:grace", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`),
+			nil)
 		if failed := a.code() != ""; failed == executed {
 			t.Errorf("memory of %d bytes: %s", responses, a.body)
 		}
@@ -160,7 +169,8 @@ func TestMemory_OfMutations(t *testing.T) {
 	b := smallBlog(t, Options{Capacity: limit.Capacity{Responses: 2 << 20}})
 	b.post(t, "ada", "long", strings.Repeat("ä", 100_000))
 	selection := "{ like { id } post { content a: content b: content c: content d: content e: content f: content } }"
-	query := b.fill(`mutation { a: likePost(input: {postId: "<post:notes>"}) { like { id } } b: likePost(input: {postId: "<post:long>"}) ` + selection + ` }`)
+	query := b.fill(
+		`mutation { a: likePost(input: {postId: "<post:notes>"}) { like { id } } b: likePost(input: {postId: "<post:long>"}) ` + selection + ` }`)
 	for edge, h := range map[string]http.Handler{"with plans": b, "without plans": unplannedHandler{b}} {
 		a := post(t, h, "demo:grace", query, nil)
 		if len(a.Errors) != 2 || string(a.Data) != `{"a":null,"b":null}` || a.code() != "QUERY_TOO_EXPENSIVE" {
@@ -169,7 +179,8 @@ func TestMemory_OfMutations(t *testing.T) {
 		for i, title := range []string{"notes", "long"} {
 			e := a.Errors[i]
 			id, _ := e.Extensions["id"].(string)
-			if e.Message != messageWritten || len(e.Path) != 1 || e.Path[0] != []string{"a", "b"}[i] || e.Extensions["retryAfterMs"] != nil {
+			if e.Message != messageWritten || len(e.Path) != 1 || e.Path[0] != []string{"a", "b"}[i] ||
+				e.Extensions["retryAfterMs"] != nil {
 				t.Errorf("%s: %v", edge, e)
 			}
 			var out struct {
@@ -183,8 +194,8 @@ func TestMemory_OfMutations(t *testing.T) {
 	}
 }
 
-// A response that takes more memory than there is for one is refused like one that is too large: to repeat the operation
-// would not help.
+// A response that takes more memory than there is for one is refused like one that is too large: to repeat the
+// operation would not help.
 func TestMemory_TooLarge(t *testing.T) {
 	b := smallBlog(t, Options{Capacity: limit.Capacity{Responses: 2 << 20}})
 	b.post(t, "ada", "long", strings.Repeat("\U0001F600", 100_000))

@@ -40,12 +40,14 @@ func newMetrics(r prometheus.Registerer) metrics {
 	}
 	m := metrics{
 		responses: counter("byline_graphql_responses_total",
-			"Responses: one per query or mutation, one per event of a subscription. The code is that of the first error, or OK.", "type", "code"),
+			"Responses: one per query or mutation, one per event of a subscription. The code is that of the first "+
+				"error, or OK.", "type", "code"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_graphql_seconds",
 			Help:    "Duration of queries and mutations, from request to response.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"type"}),
-		ru:        counter("byline_graphql_request_units_total", "Request units charged for responses.", "type"),
-		predicted: counter("byline_graphql_predicted_request_units_total", "Request units predicted for responses.", "type"),
+		ru: counter("byline_graphql_request_units_total", "Request units charged for responses.", "type"),
+		predicted: counter("byline_graphql_predicted_request_units_total", "Request units predicted for responses.",
+			"type"),
 
 		rejectedTokens: counter("byline_rejected_tokens_total", "Bearer tokens that were rejected.", "reason"),
 	}
@@ -57,7 +59,8 @@ func newMetrics(r prometheus.Registerer) metrics {
 	hits := prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_graphql_cached_responses_total",
 		Help: "Responses to queries from the response cache. Included in byline_graphql_responses_total."})
 	r.MustRegister(hits)
-	m.cached = cacheMetrics{hits, m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query), m.seconds.WithLabelValues(query)}
+	m.cached = cacheMetrics{hits, m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query),
+		m.seconds.WithLabelValues(query)}
 	return m
 }
 

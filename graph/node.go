@@ -28,11 +28,15 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 	case globalid.Post:
 		return nodeOrNil(r.post(ctx, id.Key))
 	case globalid.Comment:
-		return nodeOrNil(l.comments.readOne(key, func() (*blog.Comment, error) { return r.store.Comment(ctx, id.Parent, id.Key) }))
+		return nodeOrNil(l.comments.readOne(key, func() (*blog.Comment, error) {
+			return r.store.Comment(ctx, id.Parent, id.Key)
+		}))
 	case globalid.Tag:
 		return nodeOrNil(l.tags.readOne(id.Key, func() (*store.Tag, error) { return r.store.Tag(ctx, id.Key) }))
 	default:
-		return nodeOrNil(l.likes.readOne(key, func() (*blog.Like, error) { return r.store.Like(ctx, id.Parent, id.Key) }))
+		return nodeOrNil(l.likes.readOne(key, func() (*blog.Like, error) {
+			return r.store.Like(ctx, id.Parent, id.Key)
+		}))
 	}
 }
 

@@ -23,17 +23,23 @@ func TestNodes_InvalidIDIsAnErrorAtItsIndex(t *testing.T) {
 			problems []string
 		}{
 			"malformed": {`{ nodes(ids: ["<user:ada>", "nonsense", "<post:engines>"]) { __typename } }`,
-				`{"nodes":[{"__typename":"User"},null,{"__typename":"Post"}]}`, []string{"BAD_USER_INPUT ids[1] [nodes 1]"}},
-			"beside tags": {`{ nodes(ids: ["` + globalid.OfTag("machines").String() + `", "x", "` + globalid.OfTag("nothing").String() + `"]) { ... on Tag { name postCount } } }`,
-				`{"nodes":[{"name":"machines","postCount":2},null,{"name":"nothing","postCount":0}]}`, []string{"BAD_USER_INPUT ids[1] [nodes 1]"}},
+				`{"nodes":[{"__typename":"User"},null,{"__typename":"Post"}]}`,
+				[]string{"BAD_USER_INPUT ids[1] [nodes 1]"}},
+			"beside tags": {`{ nodes(ids: ["` + globalid.OfTag("machines").String() + `", "x", "` +
+				globalid.OfTag("nothing").String() + `"]) { ... on Tag { name postCount } } }`,
+				`{"nodes":[{"name":"machines","postCount":2},null,{"name":"nothing","postCount":0}]}`,
+				[]string{"BAD_USER_INPUT ids[1] [nodes 1]"}},
 			"of an unknown kind, with an alias": {`{ mine: nodes(ids: ["<user:ada>", "<post:engines>", "<user:grace>", "` + unknownKind + `"]) { __typename } }`,
-				`{"mine":[{"__typename":"User"},{"__typename":"Post"},{"__typename":"User"},null]}`, []string{"BAD_USER_INPUT ids[3] [mine 3]"}},
+				`{"mine":[{"__typename":"User"},{"__typename":"Post"},{"__typename":"User"},null]}`,
+				[]string{"BAD_USER_INPUT ids[3] [mine 3]"}},
 			"all": {`{ nodes(ids: ["", "x"]) { __typename } }`,
-				`{"nodes":[null,null]}`, []string{"BAD_USER_INPUT ids[0] [nodes 0]", "BAD_USER_INPUT ids[1] [nodes 1]"}},
+				`{"nodes":[null,null]}`,
+				[]string{"BAD_USER_INPUT ids[0] [nodes 0]", "BAD_USER_INPUT ids[1] [nodes 1]"}},
 			"a single id for the list": {`{ nodes(ids: "x") { __typename } }`,
 				`{"nodes":[null]}`, []string{"BAD_USER_INPUT ids[0] [nodes 0]"}},
 			"beside a field with a plan": {`{ post(id: "<post:engines>") { title } nodes(ids: ["x", "<user:ada>"]) { __typename } }`,
-				`{"post":{"title":"engines"},"nodes":[null,{"__typename":"User"}]}`, []string{"BAD_USER_INPUT ids[0] [nodes 0]"}},
+				`{"post":{"title":"engines"},"nodes":[null,{"__typename":"User"}]}`,
+				[]string{"BAD_USER_INPUT ids[0] [nodes 0]"}},
 			"too many": {`{ nodes(ids: [` + strings.Repeat(`"x",`, 101) + `]) { __typename } }`,
 				`null`, []string{"BAD_USER_INPUT ids [nodes]"}},
 		} {
@@ -48,7 +54,8 @@ func TestNodes_InvalidIDIsAnErrorAtItsIndex(t *testing.T) {
 				if !strings.Contains(a.body, `"locations"`) {
 					t.Errorf("no locations: %s", a.body)
 				}
-				if field := a.field(); field != "ids" && !strings.HasPrefix(a.Errors[0].Message, field+" is not a valid global id") {
+				if field := a.field(); field != "ids" &&
+					!strings.HasPrefix(a.Errors[0].Message, field+" is not a valid global id") {
 					t.Errorf("message %q", a.Errors[0].Message)
 				}
 			})

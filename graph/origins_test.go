@@ -57,7 +57,8 @@ func TestOrigins(t *testing.T) {
 				t.Errorf("preflight: %d %v", a.status, a.header)
 			}
 			wrote := send(t, h, fromPage(tt.origin, http.MethodPost, "/graphql", `{"query":"{__typename}"}`))
-			if tt.allowed && wrote.status != http.StatusOK || !tt.allowed && (wrote.status != http.StatusForbidden || wrote.code() != "FORBIDDEN") {
+			if tt.allowed && wrote.status != http.StatusOK ||
+				!tt.allowed && (wrote.status != http.StatusForbidden || wrote.code() != "FORBIDDEN") {
 				t.Errorf("POST: %d %s", wrote.status, wrote.body)
 			}
 			read := send(t, h, fromPage(tt.origin, http.MethodGet, "/graphql?query={__typename}", ""))
@@ -65,13 +66,15 @@ func TestOrigins(t *testing.T) {
 				t.Errorf("GET: %d %s", read.status, read.body)
 			}
 			for _, a := range []testResponse{wrote, read} {
-				if got := a.header.Get("Access-Control-Allow-Origin"); (got == tt.origin) != tt.allowed || got != "" && !tt.allowed {
+				if got := a.header.Get("Access-Control-Allow-Origin"); (got == tt.origin) != tt.allowed ||
+					got != "" && !tt.allowed {
 					t.Errorf("Access-Control-Allow-Origin %q", got)
 				}
 				if a.header.Get("Access-Control-Allow-Credentials") != "" {
 					t.Error("allows credentials")
 				}
-				if vary := strings.Join(a.header.Values("Vary"), ", "); len(tt.origins) > 0 && !strings.Contains(vary, "Origin") {
+				if vary := strings.Join(a.header.Values("Vary"), ", "); len(tt.origins) > 0 &&
+					!strings.Contains(vary, "Origin") {
 					t.Errorf("Vary: %s", vary)
 				}
 			}
@@ -133,7 +136,8 @@ func TestLoopbackOrigins_OnlyLoopbackIsAdmitted(t *testing.T) {
 			}
 			read := send(t, h, fromPage(origin, http.MethodGet, "/graphql?query={__typename}", ""))
 			for _, a := range []testResponse{wrote, read} {
-				if (a.header.Get("Access-Control-Allow-Origin") == origin) != admitted || a.header.Get("Access-Control-Allow-Credentials") != "" ||
+				if (a.header.Get("Access-Control-Allow-Origin") == origin) != admitted ||
+					a.header.Get("Access-Control-Allow-Credentials") != "" ||
 					strings.Contains(a.header.Get("Access-Control-Expose-Headers"), "X-Request-Id") != admitted {
 					t.Errorf("%v", a.header)
 				}
@@ -156,9 +160,11 @@ func TestLoopbackOrigins_OnlyLoopbackIsAdmitted(t *testing.T) {
 func TestRefusedOrigin_IsLoggedOnceWithFlag(t *testing.T) {
 	var log strings.Builder
 	h := newTestHandler(t, Options{Logger: textLogger(&log), Origins: []string{app}, Development: true})
-	const line = `level=WARN msg="origin refused" origin=` + stranger + ` admit-with="--cors-origins=` + app + "," + stranger + `"`
+	const line = `level=WARN msg="origin refused" origin=` + stranger + ` admit-with="--cors-origins=` + app + "," +
+		stranger + `"`
 	upgrade := fromPage(stranger, http.MethodGet, "/graphql", "")
-	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket",
+		"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 		upgrade.Header.Set(name, value)
 	}
 	preflight := fromPage(stranger, http.MethodOptions, "/graphql", "")
@@ -208,16 +214,20 @@ func TestRefusedOrigin_IsLoggedOnceWithFlag(t *testing.T) {
 			origin := fmt.Sprintf("https://%d.example\" level=ERROR \x1b[31m%s", i, strings.Repeat("x", 60_000))
 			send(t, h, fromPage(origin, http.MethodGet, "/graphql?query={__typename}", ""))
 		}
-		if n := strings.Count(log.String(), `msg="origin refused"`); n != maxRefused || len(log.String()) > maxRefused*2*maxOrigin || strings.ContainsRune(log.String(), 0x1b) {
+		if n := strings.Count(log.String(), `msg="origin refused"`); n != maxRefused ||
+			len(log.String()) > maxRefused*2*maxOrigin || strings.ContainsRune(log.String(), 0x1b) {
 			t.Errorf("%d lines, %d bytes", n, log.Len())
 		}
 	})
 }
 
 func TestOrigins_InvalidAreRefusedAtStart(t *testing.T) {
-	for _, origin := range []string{"", "*", "null", "app.example", "https://", "https://app.example/", "https://app.example/x", "https://*.example", "https://app.example?x",
-		"https://App.example", "https://app.example:443", "http://app.example:80", "ws://app.example", "https://u@app.example", "https://[::1]:3000", "https://app.example#x"} {
-		if _, err := NewHandler(Options{Store: &store.Store{}, Origins: []string{origin}}); err == nil || !strings.Contains(err.Error(), "is not an origin") {
+	for _, origin := range []string{"", "*", "null", "app.example", "https://", "https://app.example/",
+		"https://app.example/x", "https://*.example", "https://app.example?x",
+		"https://App.example", "https://app.example:443", "http://app.example:80", "ws://app.example",
+		"https://u@app.example", "https://[::1]:3000", "https://app.example#x"} {
+		if _, err := NewHandler(Options{Store: &store.Store{}, Origins: []string{origin}}); err == nil ||
+			!strings.Contains(err.Error(), "is not an origin") {
 			t.Errorf("%q: %v", origin, err)
 		}
 	}
@@ -225,20 +235,25 @@ func TestOrigins_InvalidAreRefusedAtStart(t *testing.T) {
 
 func TestSecurityHeaders(t *testing.T) {
 	h := smallBlog(t, Options{Development: true})
-	for _, target := range []string{"/", "/graphql", "/graphql?query={__typename}", "/graphql?query={", playground.Prefix + "page.js", playground.Prefix + "playground.js", "/elsewhere"} {
+	for _, target := range []string{"/", "/graphql", "/graphql?query={__typename}", "/graphql?query={",
+		playground.Prefix + "page.js", playground.Prefix + "playground.js", "/elsewhere"} {
 		header := get(t, h, target).Result().Header
 		wants := map[string]string{"X-Content-Type-Options": "nosniff"}
 		page := !strings.HasPrefix(target, "/graphql")
 		if page {
-			maps.Copy(wants, map[string]string{"Content-Security-Policy": "default-src 'none'", "Cross-Origin-Resource-Policy": "same-origin",
-				"Cross-Origin-Opener-Policy": "same-origin", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"})
+			maps.Copy(wants,
+				map[string]string{"Content-Security-Policy": "default-src 'none'",
+					"Cross-Origin-Resource-Policy": "same-origin",
+					"Cross-Origin-Opener-Policy":   "same-origin", "Referrer-Policy": "no-referrer",
+					"X-Frame-Options": "DENY"})
 		}
 		for name, want := range wants {
 			if got := header.Values(name); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 				t.Errorf("%s: %s: %q", target, name, got)
 			}
 		}
-		if policy := header.Get("Content-Security-Policy"); page && !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "script-src 'unsafe") {
+		if policy := header.Get("Content-Security-Policy"); page &&
+			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "script-src 'unsafe") {
 			t.Errorf("%s: %s", target, policy)
 		}
 	}

@@ -39,11 +39,14 @@ func stall(t testing.TB, b *testBlog) (release func()) {
 	return release
 }
 
-// An overloaded server refuses operations before it reads them, over HTTP and over WebSocket, and admits them afterwards.
+// An overloaded server refuses operations before it reads them, over HTTP and over WebSocket, and admits them
+// afterwards.
 func TestOverloadedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var waiting atomic.Int64
-		b, server := liveInBubble(t, Options{Capacity: limit.Capacity{Runnable: func() int { return int(waiting.Load()) }}})
+		b, server := liveInBubble(t, Options{Capacity: limit.Capacity{Runnable: func() int {
+			return int(waiting.Load())
+		}}})
 		p := dial(t, server, modern, nil).init()
 		do := func(accept string) testResponse {
 			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", unread{t})
@@ -65,7 +68,8 @@ func TestOverloadedServer(t *testing.T) {
 		waiting.Store(1 << 20)
 		testkit.WaitFor(t, func() bool {
 			p.subscribe("subscribe", "1", `{ __typename }`)
-			if got := p.receive(); strings.HasPrefix(got, `{"type":"error","id":"1"`) && strings.Contains(got, "UNAVAILABLE") {
+			if got := p.receive(); strings.HasPrefix(got, `{"type":"error","id":"1"`) &&
+				strings.Contains(got, "UNAVAILABLE") {
 				return true
 			}
 			p.expect(`{"type":"complete","id":"1"}`)
@@ -77,7 +81,8 @@ func TestOverloadedServer(t *testing.T) {
 			if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - counted; n != 1 {
 				t.Errorf("counted %.0f times, want once", n)
 			}
-			if a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"retryAfterMs":1000`) {
+			if a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" ||
+				a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"retryAfterMs":1000`) {
 				t.Errorf("status %d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.body)
 			}
 		}
@@ -124,7 +129,8 @@ func TestExecutionTimeout(t *testing.T) {
 		}
 		p.expect(`{"type":"complete","id":"1"}`)
 		took()
-		if got := openEvents(t, server, http.MethodPost, mediaEvents, "", query).next(); !strings.Contains(got, "UNAVAILABLE") {
+		if got := openEvents(t, server, http.MethodPost, mediaEvents, "", query).next(); !strings.Contains(got,
+			"UNAVAILABLE") {
 			t.Errorf("as an event stream: %s", got)
 		}
 		took()
@@ -164,12 +170,14 @@ func TestLargeBodies(t *testing.T) {
 			}
 		}
 		a, err := post(strings.NewReader(large))
-		if err != nil || a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" {
+		if err != nil || a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" ||
+			a.header.Get("Retry-After") != "1" {
 			t.Errorf("over the limit: %d %s, %v", a.status, a.body, err)
 		}
 		p := dial(t, server, modern, nil).init()
 		go func() { // the server does not read all of it
-			_ = p.Write(t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*limit.SmallBody)))
+			_ = p.Write(t.Context(), websocket.MessageText,
+				fmt.Appendf(nil, `{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*limit.SmallBody)))
 		}()
 		if got := p.closed(); got.Code != closeTooSlow {
 			t.Errorf("a message: %v", got)
@@ -204,7 +212,8 @@ func TestLargeBodies(t *testing.T) {
 		}
 		began := time.Now()
 		if _, _, err := p.Read(t.Context()); err == nil || time.Since(began) < messageTimeout {
-			t.Errorf("an endless message: got %v after %v, want an error after %v", err, time.Since(began), messageTimeout)
+			t.Errorf("an endless message: got %v after %v, want an error after %v", err, time.Since(began),
+				messageTimeout)
 		}
 	})
 }
@@ -276,7 +285,8 @@ func TestLargeResponses(t *testing.T) {
 		return send(t, b, r)
 	}
 
-	changes := openEvents(t, server, "POST", mediaEvents, "", b.fill(`subscription { postChanged(id: "<post:long>") { content } }`))
+	changes := openEvents(t, server, "POST", mediaEvents, "",
+		b.fill(`subscription { postChanged(id: "<post:long>") { content } }`))
 	opened(t, b, 1)
 	clients, take := blockedClients(t, b, large, length)
 	if clients < 8 || clients > 15 {
@@ -289,17 +299,20 @@ func TestLargeResponses(t *testing.T) {
 		nowGood := metricOf(t, b.metrics, "byline_graphql_responses_total", refusal.Unavailable)
 		newGood, newRefused := nowGood-good, all-nowGood-refused
 		if newGood != wantGood || newRefused != wantRefused {
-			t.Errorf("counted %.0f responses and %.0f refusals, want %.0f and %.0f", newGood, newRefused, wantGood, wantRefused)
+			t.Errorf("counted %.0f responses and %.0f refusals, want %.0f and %.0f", newGood, newRefused, wantGood,
+				wantRefused)
 		}
 		good, refused = nowGood, all-nowGood
 	}
 	count(float64(clients), 1)
-	if a := do(mediaJSON); a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || a.Data != nil {
+	if a := do(mediaJSON); a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" ||
+		a.header.Get("Retry-After") != "1" || a.Data != nil {
 		t.Errorf("over the limit: %d %.300s", a.status, a.body)
 	}
 	count(0, 1)
 	if a := do(mediaEvents); !strings.HasPrefix(a.body, `event: next
-data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.HasSuffix(a.body, "event: complete\ndata: \n\n") {
+data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) ||
+		!strings.HasSuffix(a.body, "event: complete\ndata: \n\n") {
 		t.Errorf("as an event stream: %.300s", a.body)
 	}
 	count(0, 1)
@@ -310,7 +323,8 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 	}
 	count(0, 1)
 	a := post(t, b, "demo:grace", write, nil)
-	if a.code() != "UNAVAILABLE" || string(a.Data) != `{"likePost":null}` || a.Errors[0].Extensions["retryAfterMs"] != nil || a.Errors[0].Message != messageWritten {
+	if a.code() != "UNAVAILABLE" || string(a.Data) != `{"likePost":null}` ||
+		a.Errors[0].Extensions["retryAfterMs"] != nil || a.Errors[0].Message != messageWritten {
 		t.Errorf("a mutation: %.300s", a.body)
 	}
 	written, _ := a.Errors[0].Extensions["id"].(string)
@@ -319,15 +333,18 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 	if got := p.receive(); !strings.Contains(got, `"type":"next"`) || !strings.Contains(got, written) {
 		t.Errorf("a mutation over WebSocket: %.300s", got)
 	}
-	if got := changes.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) {
+	if got := changes.next(); !strings.HasPrefix(got,
+		`next {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) {
 		t.Errorf("an event: %.300s", got)
 	}
 	changes.expect(t, "complete ", "") // the stream ends, as an event is missing
 	count(0, 3)
-	if a := post(t, b, "", fmt.Sprintf(`{ node(id: %q) { ... on Like { user { username } } } }`, written), nil); a.code() != "" || !strings.Contains(a.body, "grace") {
+	if a := post(t, b, "", fmt.Sprintf(`{ node(id: %q) { ... on Like { user { username } } } }`, written),
+		nil); a.code() != "" || !strings.Contains(a.body, "grace") {
 		t.Errorf("what was written, a small response: %s", a.body)
 	}
-	if a := post(t, b, "demo:grace", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), nil); a.code() != "" {
+	if a := post(t, b, "demo:grace", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`),
+		nil); a.code() != "" {
 		t.Errorf("a mutation with a small payload: %.300s", a.body)
 	}
 	count(2, 0)
@@ -354,7 +371,8 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const length = 200_000 // bytes
-		b := newBlogOf(t, Options{ResponseCacheBytes: 4 << 20, Capacity: limit.Capacity{Responses: length * 6}}, store.Options{PollInterval: 200 * time.Millisecond}, 1<<20)
+		b := newBlogOf(t, Options{ResponseCacheBytes: 4 << 20, Capacity: limit.Capacity{Responses: length * 6}},
+			store.Options{PollInterval: 200 * time.Millisecond}, 1<<20)
 		running, stop := context.WithCancel(t.Context())
 		var background sync.WaitGroup
 		background.Go(func() { _ = b.store.Run(running) }) // it returns only when its context ends
@@ -363,7 +381,8 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 		b.user(t, "ada")
 		b.post(t, "ada", "long", strings.Repeat("ä", length/2))
 		do := func(w http.ResponseWriter, field string) {
-			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(`{ post(id: "<post:long>") { `+field+` } }`))))
+			r := httptest.NewRequest(http.MethodPost, "/graphql",
+				strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(`{ post(id: "<post:long>") { `+field+` } }`))))
 			r.Header.Set("Content-Type", mediaJSON)
 			b.ServeHTTP(w, r)
 		}
@@ -398,7 +417,9 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 		again, all := hits(), metricOf(t, b.metrics, "byline_graphql_responses_total")
 		w = httptest.NewRecorder()
 		do(w, fields[0])
-		if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || hits() != again {
+		if n := metricOf(t, b.metrics,
+			"byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 ||
+			hits() != again {
 			t.Errorf("status %d, counted %.0f times, %.0f of them as cache hits", w.Code, n, hits()-again)
 		}
 		for _, client := range clients {

@@ -34,11 +34,17 @@ func TestPaging_ConcurrentInserts(t *testing.T) {
 		"a user's posts": {`{ user(id: "` + user + `") { posts(%s) { ...P } } }`,
 			func(i int) { b.post(t, "user00", fmt.Sprint("own ", i), "c") }, existing + 1, []string{"user", "posts"}},
 		"comments, newest first": {`{ post(id: "` + post + `") { comments(%s) { ...C } } }`,
-			func(i int) { b.comment(t, "user02", target, fmt.Sprint("new ", i)) }, existing, []string{"post", "comments"}},
+			func(i int) {
+				b.comment(t, "user02", target, fmt.Sprint("new ", i))
+			}, existing, []string{"post", "comments"}},
 		"comments, oldest first": {`{ post(id: "` + post + `") { comments(order: OLDEST_FIRST, %s) { ...C } } }`,
-			func(i int) { b.comment(t, "user02", target, fmt.Sprint("newer ", i)) }, existing, []string{"post", "comments"}},
+			func(i int) {
+				b.comment(t, "user02", target, fmt.Sprint("newer ", i))
+			}, existing, []string{"post", "comments"}},
 		"likes": {`{ node(id: "` + post + `") { ... on Post { likes(%s) { ...L } } } }`,
-			func(i int) { b.like(t, fmt.Sprintf("user%02d", existing+i), target) }, existing, []string{"node", "likes"}},
+			func(i int) {
+				b.like(t, fmt.Sprintf("user%02d", existing+i), target)
+			}, existing, []string{"node", "likes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			initial := page(t, b, fmt.Sprintf(tt.query, "first: 100"), tt.under).ids()
@@ -98,9 +104,11 @@ func (c connection) ids() []string {
 // page sends a query and returns the connection under the given fields of the response.
 func page(t *testing.T, b *testBlog, query string, under []string) connection {
 	t.Helper()
-	for _, f := range []struct{ name, on string }{{"P", "PostConnection"}, {"C", "CommentConnection"}, {"L", "LikeConnection"}} {
+	for _, f := range []struct{ name, on string }{{"P", "PostConnection"}, {"C", "CommentConnection"},
+		{"L", "LikeConnection"}} {
 		if strings.Contains(query, "..."+f.name+" ") {
-			query += fmt.Sprintf(" fragment %s on %s { edges { cursor node { id } } pageInfo { hasNextPage endCursor } }", f.name, f.on)
+			query += fmt.Sprintf(
+				" fragment %s on %s { edges { cursor node { id } } pageInfo { hasNextPage endCursor } }", f.name, f.on)
 		}
 	}
 	a := post(t, b, "", query, nil)

@@ -26,14 +26,18 @@ type panickingExecutor struct {
 	where string // "before execution", "as it begins", or "while executing"
 }
 
-func (c panickingExecutor) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+func (c panickingExecutor) CreateOperationContext(
+	ctx context.Context, params *graphql.RawParams,
+) (*graphql.OperationContext, gqlerror.List) {
 	if c.where == "before execution" {
 		panic("boom")
 	}
 	return c.GraphExecutor.CreateOperationContext(ctx, params)
 }
 
-func (c panickingExecutor) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+func (c panickingExecutor) DispatchOperation(
+	ctx context.Context, op *graphql.OperationContext,
+) (graphql.ResponseHandler, context.Context) {
 	if c.where == "as it begins" {
 		panic("boom")
 	}
@@ -75,7 +79,8 @@ func TestPanic_InStreamIsInternalError(t *testing.T) {
 			p := dial(t, server, modern, nil).init()
 			for range 2 {
 				p.subscribe("subscribe", "1", "{__typename}")
-				if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"1","payload":[{"message":"`+messageInternal) {
+				if got := p.receive(); !strings.HasPrefix(got,
+					`{"type":"error","id":"1","payload":[{"message":"`+messageInternal) {
 					t.Error(got)
 				}
 			}
@@ -94,13 +99,17 @@ func TestPanic_InStreamIsInternalError(t *testing.T) {
 	}
 	t.Run("in the verifier", func(t *testing.T) {
 		log.Reset()
-		b, server := liveBlog(t, Options{Logger: textLogger(&log), Verifier: verifierFunc(func(string) (auth.Viewer, error) { panic("boom") })})
+		b, server := liveBlog(t,
+			Options{Logger: textLogger(&log), Verifier: verifierFunc(func(string) (auth.Viewer, error) {
+				panic("boom")
+			})})
 		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer x"}})
 		p.send(`{"type":"connection_init"}`)
 		if got := p.closed(); got.Code != closeInternal || got.Reason != messageInternal {
 			t.Errorf("%v", got)
 		}
-		if a := post(t, b, "x", "{__typename}", nil); a.status != http.StatusInternalServerError || a.code() != "INTERNAL" {
+		if a := post(t, b, "x", "{__typename}", nil); a.status != http.StatusInternalServerError ||
+			a.code() != "INTERNAL" {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	})
@@ -112,7 +121,8 @@ func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
 		t.Run(accept, func(t *testing.T) {
 			h := panickingHandler(t, "before execution", slog.New(slog.DiscardHandler))
 			for range 2 { // without a slot or memory, the second one would be UNAVAILABLE
-				r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", limit.SmallBody)+"}"))
+				r := httptest.NewRequest(http.MethodPost, "/graphql",
+					strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", limit.SmallBody)+"}"))
 				r.Header.Set("Content-Type", mediaJSON)
 				r.Header.Set("Accept", accept)
 				if a := send(t, h, r); a.status != http.StatusInternalServerError || a.code() != "INTERNAL" {

@@ -8,7 +8,8 @@ import (
 
 const missingPost = "UG9zdC9ub3RoaW5n" // Post/nothing
 
-// The parent of a list is not read if, and only if, the operation selects only its id and one list, and the page has items.
+// The parent of a list is not read if, and only if, the operation selects only its id and one list, and the page has
+// items.
 func TestParents_AreReadOnlyIfNeeded(t *testing.T) {
 	b := smallBlog(t, Options{})
 	const page, read = "query posts", "read posts"
@@ -20,29 +21,37 @@ func TestParents_AreReadOnlyIfNeeded(t *testing.T) {
 		code      string
 	}{
 		"in a fragment": {`query($id: ID!) { post(id: $id) { ...F } } fragment F on Post { id ...G } fragment G on Post { comments { edges { node { content } } } }`,
-			nil, []string{page}, `{"post":{"id":"<post:moths>","comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
+			nil, []string{page},
+			`{"post":{"id":"<post:moths>","comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
 		"in a fragment on the interface": {`query($id: ID!) { node(id: $id) { ... on Node { id ... on Post { likes(first: 1) { edges { node { user { username } } } } } } } }`,
-			nil, []string{page}, `{"node":{"id":"<post:moths>","likes":{"edges":[{"node":{"user":{"username":"grace"}}}]}}}`, ""},
+			nil, []string{page},
+			`{"node":{"id":"<post:moths>","likes":{"edges":[{"node":{"user":{"username":"grace"}}}]}}}`, ""},
 		"with a fragment on another type": {`query($id: ID!) { node(id: $id) { ... on User { username } ... on Post { comments { edges { node { content } } } } } }`,
 			nil, []string{page}, `{"node":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
 		"under an alias": {`query($id: ID!) { p: post(id: $id) { i: id c: comments { e: edges { n: node { c: content } } } } }`,
 			nil, []string{page}, `{"p":{"i":"<post:moths>","c":{"e":[{"n":{"c":"Poor thing."}}]}}}`, ""},
 		"skipped fields -> no read": {`query($id: ID!, $no: Boolean!) { post(id: $id) { title @include(if: $no) likeCount @skip(if: true) comments { edges { node { content } } } } }`,
-			map[string]any{"no": false}, []string{page}, `{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
+			map[string]any{"no": false}, []string{page},
+			`{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
 		"included fields -> read": {`query($id: ID!, $yes: Boolean!) { post(id: $id) { title @include(if: $yes) comments { edges { node { content } } } } }`,
-			map[string]any{"yes": true}, []string{page, read}, `{"post":{"title":"moths","comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
+			map[string]any{"yes": true}, []string{page, read},
+			`{"post":{"title":"moths","comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
 		"a skipped list -> read": {`query($id: ID!) { post(id: $id) { id comments @skip(if: true) { edges { cursor } } } }`,
 			nil, []string{read}, `{"post":{"id":"<post:moths>"}}`, ""},
 		"merged with a selection elsewhere": {`query($id: ID!) { post(id: $id) { comments { edges { node { content } } } } ... { post(id: $id) { title } } }`,
-			nil, []string{page, read}, `{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]},"title":"moths"}}`, ""},
+			nil, []string{page, read},
+			`{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]},"title":"moths"}}`, ""},
 		"arguments from variables and defaults": {`query($id: ID!, $n: Int = 1, $o: SortOrder) { post(id: $id) { comments(first: $n, order: $o) { edges { node { content } } } } }`,
 			nil, []string{page}, `{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
 		"null arguments": {`query($id: ID!) { post(id: $id) { comments(first: null, after: null, order: null) { edges { node { content } } } } }`,
 			nil, []string{page}, `{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]}}}`, ""},
 		"two lists": {`query($id: ID!) { post(id: $id) { comments { edges { node { content } } } likes(first: 1) { pageInfo { hasNextPage } } } }`,
-			nil, []string{page, page, read}, `{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]},"likes":{"pageInfo":{"hasNextPage":true}}}}`, ""},
+			nil, []string{page, page, read},
+			`{"post":{"comments":{"edges":[{"node":{"content":"Poor thing."}}]},"likes":{"pageInfo":{"hasNextPage":true}}}}`, ""},
 		"an empty list of a post that exists": {`query($id: ID!) { post(id: $id) { id comments { edges { cursor } pageInfo { hasNextPage endCursor } } } }`,
-			map[string]any{"id": "<post:notes>"}, []string{page, read}, `{"post":{"id":"<post:notes>","comments":{"edges":[],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}`, ""},
+			map[string]any{"id": "<post:notes>"}, []string{page, read},
+			`{"post":{"id":"<post:notes>","comments":{"edges":[],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}`,
+			""},
 		"a list of a post that does not exist": {`query($id: ID!) { post(id: $id) { id comments { edges { cursor } } } }`,
 			map[string]any{"id": missingPost}, []string{page, read}, `{"post":null}`, ""},
 		"a list of a node that does not exist": {`query($id: ID!) { node(id: $id) { id ... on Post { likes { edges { cursor } } } } }`,

@@ -25,7 +25,8 @@ func TestMutations_OneFails(t *testing.T) {
 	} {
 		b := smallBlog(t, Options{})
 		a := post(t, handler(b), "demo:grace", b.fill(mutation), nil)
-		if string(a.Data) != want || len(a.Errors) != 1 || a.code() != "BAD_USER_INPUT" || fmt.Sprint(a.Errors[0].Path) != "[b]" {
+		if string(a.Data) != want || len(a.Errors) != 1 || a.code() != "BAD_USER_INPUT" ||
+			fmt.Sprint(a.Errors[0].Path) != "[b]" {
 			t.Errorf("%s: %s, want data %s", edge, a.body, want)
 		}
 	}
@@ -42,11 +43,13 @@ func TestPayloadEdges(t *testing.T) {
 	}{
 		"createPost": {
 			`mutation { createPost(input: {title: "new", content: "x"}) { post { id } postEdge { cursor node { id title } } } }`,
-			[]string{"createPost", "postEdge"}, `{ user(id: "<user:ada>") { posts(%s) { ...P } } }`, []string{"user", "posts"},
+			[]string{"createPost", "postEdge"}, `{ user(id: "<user:ada>") { posts(%s) { ...P } } }`,
+			[]string{"user", "posts"},
 		},
 		"createComment": {
 			`mutation { createComment(input: {postId: "<post:engines>", content: "new"}) { comment { id } commentEdge { cursor node { id content } } } }`,
-			[]string{"createComment", "commentEdge"}, `{ post(id: "<post:engines>") { comments(%s) { ...C } } }`, []string{"post", "comments"},
+			[]string{"createComment", "commentEdge"}, `{ post(id: "<post:engines>") { comments(%s) { ...C } } }`,
+			[]string{"post", "comments"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +77,8 @@ func TestPayloadEdges(t *testing.T) {
 			if now.Edges[0].Cursor != made.Cursor || now.ids()[0] != made.Node.ID {
 				t.Errorf("got %+v, want the first edge of %+v", made, now)
 			}
-			after := page(t, b, b.fill(fmt.Sprintf(tt.list, fmt.Sprintf("first: 100, after: %q", made.Cursor))), tt.under).ids()
+			after := page(t, b, b.fill(fmt.Sprintf(tt.list, fmt.Sprintf("first: 100, after: %q", made.Cursor))),
+				tt.under).ids()
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("after the cursor (-before +after):\n%s", diff)
 			}

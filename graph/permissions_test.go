@@ -10,8 +10,8 @@ import (
 	"byline/internal/testkit"
 )
 
-// viewerCanUpdate and viewerCanDelete are true for the viewers whose mutation is executed. Responses with them are of one
-// viewer, and they read nothing.
+// viewerCanUpdate and viewerCanDelete are true for the viewers whose mutation is executed. Responses with them are of
+// one viewer, and they read nothing.
 func TestPermissions(t *testing.T) {
 	const query = `{ viewerIsModerator post(id: "<post:engines>") { viewerCanUpdate viewerCanDelete }
 		node(id: "<comment:How many wheels?>") { ... on Comment { viewerCanUpdate viewerCanDelete } } }`
@@ -23,7 +23,8 @@ func TestPermissions(t *testing.T) {
 	}
 	type permissions struct{ ViewerCanUpdate, ViewerCanDelete bool }
 	allowed := 0
-	for token, moderator := range map[string]bool{"": false, "demo:ada": false, "demo:grace": false, "demo:nobody": false,
+	for token, moderator := range map[string]bool{"": false, "demo:ada": false, "demo:grace": false,
+		"demo:nobody":        false,
 		"demo-moderator:ada": true, "demo-moderator:nobody": true} {
 		b := smallBlog(t, Options{})
 		var out struct {
@@ -44,7 +45,8 @@ func TestPermissions(t *testing.T) {
 				fresh := smallBlog(t, Options{})
 				executed := post(t, fresh, token, fresh.fill(mutation), nil).code() == ""
 				if can[name] != executed {
-					t.Errorf("%q, %s: %s is %t, but the mutation is executed: %t", token, edge, name, can[name], executed)
+					t.Errorf("%q, %s: %s is %t, but the mutation is executed: %t", token, edge, name, can[name],
+						executed)
 				}
 				if executed {
 					allowed++

@@ -79,7 +79,8 @@ func TestPersisted_ByHash(t *testing.T) {
 	if a := byHash(t, h, "", hash, ""); a.code() != "" || string(a.Data) != `{"__typename":"Query"}` {
 		t.Errorf("by POST: %s", a.body)
 	}
-	if a := send(t, h, httptest.NewRequest(http.MethodGet, hashURL(t, hash), nil)); a.code() != "" || string(a.Data) != `{"__typename":"Query"}` {
+	if a := send(t, h, httptest.NewRequest(http.MethodGet, hashURL(t, hash), nil)); a.code() != "" ||
+		string(a.Data) != `{"__typename":"Query"}` {
 		t.Errorf("by GET: %s", a.body)
 	}
 	// A text without its hash is executed but not cached.
@@ -98,23 +99,28 @@ func TestPersisted_RefusedDocumentIsNotCached(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, hash, code, field string
 	}{
-		"the hash of another text": {text: persistedQuery, hash: document.Hash("another"), code: "BAD_USER_INPUT", field: "extensions.persistedQuery.sha256Hash"},
-		"the hash in capitals":     {text: persistedQuery, hash: strings.ToUpper(document.Hash(persistedQuery)), code: "BAD_USER_INPUT", field: "extensions.persistedQuery.sha256Hash"},
-		"does not parse":           {text: "{", code: "GRAPHQL_PARSE_FAILED"},
-		"does not validate":        {text: "{ nope }", code: "GRAPHQL_VALIDATION_FAILED"},
-		"no operation":             {text: "fragment F on Query { __typename }", code: "GRAPHQL_VALIDATION_FAILED"},
-		"an anonymous mutation":    {text: mutation, code: "UNAUTHENTICATED"},
-		"too expensive":            {text: `{ feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }`, code: "QUERY_TOO_EXPENSIVE", field: "feed.edges.node.comments"},
-		"doubling fragments":       {text: hostileDocuments()["doubling"].query, code: "QUERY_TOO_EXPENSIVE"},
-		"too many tokens":          {text: hostileDocuments()["more than the token limit"].query, code: "GRAPHQL_PARSE_FAILED"},
+		"the hash of another text": {text: persistedQuery, hash: document.Hash("another"), code: "BAD_USER_INPUT",
+			field: "extensions.persistedQuery.sha256Hash"},
+		"the hash in capitals": {text: persistedQuery, hash: strings.ToUpper(document.Hash(persistedQuery)),
+			code: "BAD_USER_INPUT", field: "extensions.persistedQuery.sha256Hash"},
+		"does not parse":        {text: "{", code: "GRAPHQL_PARSE_FAILED"},
+		"does not validate":     {text: "{ nope }", code: "GRAPHQL_VALIDATION_FAILED"},
+		"no operation":          {text: "fragment F on Query { __typename }", code: "GRAPHQL_VALIDATION_FAILED"},
+		"an anonymous mutation": {text: mutation, code: "UNAUTHENTICATED"},
+		"too expensive":         {text: `{ feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }`, code: "QUERY_TOO_EXPENSIVE", field: "feed.edges.node.comments"},
+		"doubling fragments":    {text: hostileDocuments()["doubling"].query, code: "QUERY_TOO_EXPENSIVE"},
+		"too many tokens": {text: hostileDocuments()["more than the token limit"].query,
+			code: "GRAPHQL_PARSE_FAILED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newTestHandler(t, Options{})
 			if tt.hash == "" {
 				tt.hash = document.Hash(tt.text)
 			}
-			if a := byHash(t, h, "", tt.hash, tt.text); a.code() != tt.code || a.field() != tt.field || a.Data != nil || a.status/100 != 4 {
-				t.Fatalf("%d, code %q, field %q; want %q, %q: %.300s", a.status, a.code(), a.field(), tt.code, tt.field, a.body)
+			if a := byHash(t, h, "", tt.hash, tt.text); a.code() != tt.code || a.field() != tt.field ||
+				a.Data != nil || a.status/100 != 4 {
+				t.Fatalf("%d, code %q, field %q; want %q, %q: %.300s", a.status, a.code(), a.field(), tt.code,
+					tt.field, a.body)
 			}
 			for _, hash := range []string{tt.hash, document.Hash(tt.text)} {
 				if a := byHash(t, h, "demo:ada", hash, ""); !isMiss(a) {
@@ -186,24 +192,39 @@ func TestPersisted_MalformedExtensions(t *testing.T) {
 		code    string
 		field   string
 	}{
-		"known":                      {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + known + `"}}`, "", ""},
-		"other members are ignored":  {`"extensions":{"x":[],"persistedQuery":{"miss":true,"version":1,"sha256Hash":"` + known + `"}}`, "", ""},
-		"null, with a text":          {`"query":"{__typename}","extensions":{"persistedQuery":null}`, "", ""},
-		"null":                       {`"extensions":{"persistedQuery":null}`, "BAD_USER_INPUT", "query"},
-		"no extensions":              {`"extensions":null`, "BAD_USER_INPUT", "query"},
-		"a string":                   {`"extensions":{"persistedQuery":"secret"}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
-		"a list":                     {`"extensions":{"persistedQuery":[{"version":1}]}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
-		"false":                      {`"extensions":{"persistedQuery":false}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
-		"an empty object":            {`"extensions":{"persistedQuery":{}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"without a version":          {`"extensions":{"persistedQuery":{"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"version 2":                  {`"extensions":{"persistedQuery":{"version":2,"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"version as a string":        {`"extensions":{"persistedQuery":{"version":"1","sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"version 1e999":              {`"extensions":{"persistedQuery":{"version":1e999,"sha256Hash":"` + known + `"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
-		"no hash":                    {`"extensions":{"persistedQuery":{"version":1}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
-		"an empty hash":              {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":""}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
-		"a hash that is a number":    {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":1}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
-		"an unknown hash":            {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"secret"}}`, "PERSISTED_QUERY_NOT_FOUND", ""},
-		"malformed, with a text":     {`"query":"{__typename}","extensions":{"persistedQuery":[]}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
+		"known": {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + known + `"}}`,
+			"", ""},
+		"other members are ignored": {`"extensions":{"x":[],"persistedQuery":{"miss":true,"version":1,"sha256Hash":"` +
+			known + `"}}`, "", ""},
+		"null, with a text": {`"query":"{__typename}","extensions":{"persistedQuery":null}`, "", ""},
+		"null":              {`"extensions":{"persistedQuery":null}`, "BAD_USER_INPUT", "query"},
+		"no extensions":     {`"extensions":null`, "BAD_USER_INPUT", "query"},
+		"a string": {`"extensions":{"persistedQuery":"secret"}`, "BAD_USER_INPUT",
+			"extensions.persistedQuery"},
+		"a list": {`"extensions":{"persistedQuery":[{"version":1}]}`, "BAD_USER_INPUT",
+			"extensions.persistedQuery"},
+		"false": {`"extensions":{"persistedQuery":false}`, "BAD_USER_INPUT",
+			"extensions.persistedQuery"},
+		"an empty object": {`"extensions":{"persistedQuery":{}}`, "BAD_USER_INPUT",
+			"extensions.persistedQuery.version"},
+		"without a version": {`"extensions":{"persistedQuery":{"sha256Hash":"` + known + `"}}`,
+			"BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"version 2": {`"extensions":{"persistedQuery":{"version":2,"sha256Hash":"` + known + `"}}`,
+			"BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"version as a string": {`"extensions":{"persistedQuery":{"version":"1","sha256Hash":"` + known + `"}}`,
+			"BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"version 1e999": {`"extensions":{"persistedQuery":{"version":1e999,"sha256Hash":"` + known +
+			`"}}`, "BAD_USER_INPUT", "extensions.persistedQuery.version"},
+		"no hash": {`"extensions":{"persistedQuery":{"version":1}}`, "BAD_USER_INPUT",
+			"extensions.persistedQuery.sha256Hash"},
+		"an empty hash": {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":""}}`,
+			"BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
+		"a hash that is a number": {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":1}}`,
+			"BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
+		"an unknown hash": {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"secret"}}`,
+			"PERSISTED_QUERY_NOT_FOUND", ""},
+		"malformed, with a text": {`"query":"{__typename}","extensions":{"persistedQuery":[]}`, "BAD_USER_INPUT",
+			"extensions.persistedQuery"},
 		"an id":                      {`"documentId":"secret"`, "PERSISTED_QUERY_NOT_FOUND", ""},
 		"an id with a text":          {`"documentId":"secret","query":"{__typename}"`, "", ""},
 		"an id among extensions":     {`"extensions":{"documentId":"` + known + `"}`, "BAD_USER_INPUT", "query"},
@@ -212,7 +233,8 @@ func TestPersisted_MalformedExtensions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := postBody(t, h, "", json.RawMessage("{"+tt.members+"}"))
-			if a.code() != tt.code || a.field() != tt.field || (a.Data == nil) != (tt.code != "") || strings.Contains(a.body, "secret") {
+			if a.code() != tt.code || a.field() != tt.field || (a.Data == nil) != (tt.code != "") ||
+				strings.Contains(a.body, "secret") {
 				t.Errorf("code %q, field %q; want %q, %q: %s", a.code(), a.field(), tt.code, tt.field, a.body)
 			}
 			if want := a.status == http.StatusOK; want != (tt.code == "") {
@@ -250,7 +272,8 @@ func FuzzPersistedExtensions(f *testing.F) {
 
 // A subscription may be sent by its hash, and a miss does not close the connection.
 func TestPersisted_OverWebSocket(t *testing.T) {
-	for _, d := range []struct{ protocol, subscribe, next string }{{modern, "subscribe", "next"}, {legacy, "start", "data"}} {
+	for _, d := range []struct{ protocol, subscribe, next string }{{modern, "subscribe", "next"},
+		{legacy, "start", "data"}} {
 		t.Run(d.protocol, func(t *testing.T) {
 			b, server := liveBlog(t, Options{})
 			p := dial(t, server, d.protocol, nil).init()
@@ -262,7 +285,8 @@ func TestPersisted_OverWebSocket(t *testing.T) {
 			}
 			subscribe("1", "")
 			if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"1","payload":`) ||
-				!strings.Contains(got, `"message":"PersistedQueryNotFound"`) || !strings.Contains(got, `"code":"PERSISTED_QUERY_NOT_FOUND"`) {
+				!strings.Contains(got, `"message":"PersistedQueryNotFound"`) ||
+				!strings.Contains(got, `"code":"PERSISTED_QUERY_NOT_FOUND"`) {
 				t.Fatal(got)
 			}
 			subscribe("2", fmt.Sprintf(`"query":%q,`, text))
@@ -273,7 +297,8 @@ func TestPersisted_OverWebSocket(t *testing.T) {
 			received := []string{p.receive(), p.receive()}
 			slices.Sort(received)
 			for i, id := range []string{"2", "3"} {
-				if want := fmt.Sprintf(`{"type":%q,"id":%q,"payload":{"data":{"postPublished":{"title":"news"}}}}`, d.next, id); received[i] != want {
+				if want := fmt.Sprintf(`{"type":%q,"id":%q,"payload":{"data":{"postPublished":{"title":"news"}}}}`,
+					d.next, id); received[i] != want {
 					t.Errorf("got %s\nwant %s", received[i], want)
 				}
 			}

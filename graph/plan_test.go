@@ -40,7 +40,8 @@ func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan.Plan) 
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
-	op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0], Variables: map[string]any{}}
+	op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0],
+		Variables: map[string]any{}}
 	if plans = plan.Compile(op, rootObject(op)); plans == nil {
 		plans = make([]*plan.Plan, len(graphql.CollectFields(op, op.Operation.SelectionSet, nil)))
 	}
@@ -76,27 +77,29 @@ func TestPlans(t *testing.T) {
 		query   string
 		planned bool
 	}{
-		"user":                   {`{ user(id: "<user:ada>") { __typename id username createdAt } }`, true},
-		"no user":                {`{ user(id: "<no user>") { id } }`, true},
-		"viewer":                 {`{ viewer { id createdAt } }`, true},
-		"by name":                {`{ userByUsername(username: "ADA") { username posts { edges { node { id } } } } }`, true},
-		"post":                   {`{ post(id: "<post:engines>") { id title excerpt content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version tags } }`, true},
-		"escapes":                {`{ post(id: "<post:escapes>") { content contentHtml excerpt } }`, true},
-		"derived from the text":  {`{ post(id: "<post:engines>") { slug readingMinutes contentHtml comments { edges { node { contentHtml } } } } }`, true},
-		"by slug":                {`{ postBySlug(slug: "engines-a8tkstege8rbkje753idu992h4") { title } }`, true},
-		"minutes of summaries":   {`{ feed { edges { node { slug readingMinutes excerpt } } } }`, true},
-		"HTML of summaries":      {`{ feed { edges { node { contentHtml } } } }`, true}, // where they are short
-		"a user's posts":         {`{ user(id: "<user:ada>") { posts(first: 1) { __typename edges { __typename cursor node { title author { username } } } pageInfo { __typename hasNextPage hasPreviousPage startCursor endCursor } } } }`, true},
-		"an empty cursor":        {`{ user(id: "<user:ada>") { posts(first: 1, after: "") { edges { node { ... on Node { id } } } } } }`, true},
-		"comments":               {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST) { edges { cursor node { id content author { id username __typename } createdAt updatedAt } } } } }`, true},
-		"no comments":            {`{ post(id: "<post:notes>") { comments { edges { node { id } } pageInfo { startCursor endCursor } } } }`, true},
-		"likes":                  {`{ post(id: "<post:engines>") { likes { edges { node { id user { id username } createdAt } } } } }`, true},
-		"permissions":            {`{ viewerIsModerator post(id: "<post:engines>") { viewerCanUpdate viewerCanDelete comments { edges { node { viewerCanUpdate viewerCanDelete } } } } }`, true},
-		"total counts":           {`{ post(id: "<post:engines>") { id comments(first: 1) { totalCount edges { cursor } } likes { ... on LikeConnection { totalCount } } } }`, true},
-		"only a total count":     {`{ post(id: "<post:notes>") { comments { totalCount } } }`, true},
-		"lists side by side":     {`{ post(id: "<post:moths>") { title a: comments(first: 1) { edges { cursor } } comments { edges { cursor } } likes { edges { cursor } } } }`, true},
-		"a tag":                  {`{ tag(name: "Machines") { __typename name postCount posts(first: 1) { edges { cursor node { title tags viewerHasLiked } } pageInfo { hasNextPage } } } }`, true},
-		"a tag by its id":        {`{ node(id: "` + globalid.OfTag("machines").String() + `") { __typename id ... on Tag { name postCount posts(first: 1) { edges { node { title } } } } } }`, true},
+		"user":    {`{ user(id: "<user:ada>") { __typename id username createdAt } }`, true},
+		"no user": {`{ user(id: "<no user>") { id } }`, true},
+		"viewer":  {`{ viewer { id createdAt } }`, true},
+		"by name": {`{ userByUsername(username: "ADA") { username posts { edges { node { id } } } } }`,
+			true},
+		"post":                  {`{ post(id: "<post:engines>") { id title excerpt content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version tags } }`, true},
+		"escapes":               {`{ post(id: "<post:escapes>") { content contentHtml excerpt } }`, true},
+		"derived from the text": {`{ post(id: "<post:engines>") { slug readingMinutes contentHtml comments { edges { node { contentHtml } } } } }`, true},
+		"by slug":               {`{ postBySlug(slug: "engines-a8tkstege8rbkje753idu992h4") { title } }`, true},
+		"minutes of summaries":  {`{ feed { edges { node { slug readingMinutes excerpt } } } }`, true},
+		"HTML of summaries":     {`{ feed { edges { node { contentHtml } } } }`, true}, // where they are short
+		"a user's posts":        {`{ user(id: "<user:ada>") { posts(first: 1) { __typename edges { __typename cursor node { title author { username } } } pageInfo { __typename hasNextPage hasPreviousPage startCursor endCursor } } } }`, true},
+		"an empty cursor":       {`{ user(id: "<user:ada>") { posts(first: 1, after: "") { edges { node { ... on Node { id } } } } } }`, true},
+		"comments":              {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST) { edges { cursor node { id content author { id username __typename } createdAt updatedAt } } } } }`, true},
+		"no comments":           {`{ post(id: "<post:notes>") { comments { edges { node { id } } pageInfo { startCursor endCursor } } } }`, true},
+		"likes":                 {`{ post(id: "<post:engines>") { likes { edges { node { id user { id username } createdAt } } } } }`, true},
+		"permissions":           {`{ viewerIsModerator post(id: "<post:engines>") { viewerCanUpdate viewerCanDelete comments { edges { node { viewerCanUpdate viewerCanDelete } } } } }`, true},
+		"total counts":          {`{ post(id: "<post:engines>") { id comments(first: 1) { totalCount edges { cursor } } likes { ... on LikeConnection { totalCount } } } }`, true},
+		"only a total count":    {`{ post(id: "<post:notes>") { comments { totalCount } } }`, true},
+		"lists side by side":    {`{ post(id: "<post:moths>") { title a: comments(first: 1) { edges { cursor } } comments { edges { cursor } } likes { edges { cursor } } } }`, true},
+		"a tag":                 {`{ tag(name: "Machines") { __typename name postCount posts(first: 1) { edges { cursor node { title tags viewerHasLiked } } pageInfo { hasNextPage } } } }`, true},
+		"a tag by its id": {`{ node(id: "` + globalid.OfTag("machines").String() +
+			`") { __typename id ... on Tag { name postCount posts(first: 1) { edges { node { title } } } } } }`, true},
 		"no tag":                 {`{ tag(name: "no tag") { name } }`, true},
 		"the most used tags":     {`{ tags(first: 2) { name postCount posts { edges { node { title } } } } }`, false},
 		"feed":                   {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
@@ -112,9 +115,10 @@ func TestPlans(t *testing.T) {
 		"include in a fragment":  {`{ feed { edges { node { ...F } } } } fragment F on Post { id ... @include(if: true) { title } }`, false},
 		"a list in a list":       {`{ feed(first: 2) { edges { node { id comments { edges { cursor } } } } } }`, false},
 		"an author's date":       {`{ feed { edges { node { author { createdAt } } } } }`, false},
-		"a comment's post":       {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`, false},
-		"nodes":                  {`{ nodes(ids: ["<post:engines>", "<user:ada>"]) { id } }`, false},
-		"introspection":          {`{ __typename }`, false},
+		"a comment's post": {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`,
+			false},
+		"nodes":         {`{ nodes(ids: ["<post:engines>", "<user:ada>"]) { id } }`, false},
+		"introspection": {`{ __typename }`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			query := strings.ReplaceAll(b.fill(tt.query), "<no user>", userGlobalID("nobody"))
@@ -144,7 +148,8 @@ func TestPlan_FailedQueryIsExecutedWithoutPlan(t *testing.T) {
 		return newResponse(http.StatusGone, ""), nil // it is not repeated
 	}
 	b.wire.reset()
-	if a := post(t, b, "", b.fill(`{ post(id: "<post:notes>") { title } }`), nil); a.code() != "UNAVAILABLE" || len(b.wire.seen()) != 2 {
+	if a := post(t, b, "", b.fill(`{ post(id: "<post:notes>") { title } }`), nil); a.code() != "UNAVAILABLE" ||
+		len(b.wire.seen()) != 2 {
 		t.Errorf("%v %s", b.wire.seen(), a.body)
 	}
 }
@@ -155,7 +160,9 @@ type secondResponse struct {
 	more **graphql.Response
 }
 
-func (a secondResponse) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+func (a secondResponse) DispatchOperation(
+	ctx context.Context, op *graphql.OperationContext,
+) (graphql.ResponseHandler, context.Context) {
 	next, ctx := a.GraphExecutor.DispatchOperation(ctx, op)
 	return func(ctx context.Context) *graphql.Response {
 		first := next(ctx)
@@ -166,12 +173,14 @@ func (a secondResponse) DispatchOperation(ctx context.Context, op *graphql.Opera
 
 func TestPlan_OperationHasOneResponse(t *testing.T) {
 	b := smallBlog(t, Options{})
-	to, err := transportOptions(Options{Store: b.store, Verifier: auth.DemoVerifier(), Logger: testkit.Logger()}.withDefaults())
+	to, err := transportOptions(Options{Store: b.store, Verifier: auth.DemoVerifier(),
+		Logger: testkit.Logger()}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
 	executor := to.Executor
-	for _, query := range []string{`{ feed { edges { cursor } } }`, `mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
+	for _, query := range []string{`{ feed { edges { cursor } } }`,
+		`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
 		more := &graphql.Response{}
 		to.Executor, to.Metrics = secondResponse{executor, &more}, prometheus.NewRegistry()
 		h, err := transport.New(to)
@@ -242,7 +251,8 @@ func randomQuery(b *testBlog, schema *ast.Schema, r *rand.Rand) string {
 	selection = func(parent *ast.Definition, depth int) string {
 		s := "{ __typename "
 		for range 1 + r.IntN(5) {
-			if types := schema.PossibleTypes[parent.Name]; r.IntN(5) == 0 && depth > 0 && len(types) > 0 && parent != schema.Query {
+			if types := schema.PossibleTypes[parent.Name]; r.IntN(5) == 0 && depth > 0 && len(types) > 0 &&
+				parent != schema.Query {
 				kind := types[r.IntN(len(types))]
 				s += "... on " + kind.Name + " " + selection(kind, 0)
 				continue

@@ -51,7 +51,8 @@ func TestDocumentCache_MemoryIsBounded(t *testing.T) {
 				t.Fatalf("%d documents are cached", cached)
 			}
 			took := int64(heap()) - int64(before)
-			t.Logf("%d bytes of text and %d of memory, counted as %d", documents*(len(format)+parts*len(part)), took, bytes)
+			t.Logf("%d bytes of text and %d of memory, counted as %d", documents*(len(format)+parts*len(part)), took,
+				bytes)
 			if took > int64(bytes) {
 				t.Errorf("%d bytes of memory count as %d", took, bytes)
 			}

@@ -40,7 +40,9 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 	if object == "" {
 		return p.ExecutableSchema.Exec(ctx)
 	}
-	plans, _ := p.documents.Memo(op, func(op *graphql.OperationContext) any { return plan.Compile(op, object) }).([]*plan.Plan)
+	plans, _ := p.documents.Memo(op, func(op *graphql.OperationContext) any {
+		return plan.Compile(op, object)
+	}).([]*plan.Plan)
 	begun := false
 	return func(ctx context.Context) *graphql.Response {
 		if begun {
@@ -56,10 +58,13 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 }
 
 // execOne executes an operation whose only root field has a plan.
-func (p planned) execOne(ctx context.Context, op *graphql.OperationContext, plans []*plan.Plan, roots *plan.Roots) *graphql.Response {
+func (p planned) execOne(
+	ctx context.Context, op *graphql.OperationContext, plans []*plan.Plan, roots *plan.Roots,
+) *graphql.Response {
 	field := plans[0].Field
 	var executed *graphql.Response
-	root := graphql.WithRootFieldContext(withPlans(ctx, plans), &graphql.RootFieldContext{Object: field.Name, Field: field})
+	root := graphql.WithRootFieldContext(withPlans(ctx, plans),
+		&graphql.RootFieldContext{Object: field.Name, Field: field})
 	value := op.RootResolverMiddleware(root, func(ctx context.Context) graphql.Marshaler {
 		executed = p.execAll(ctx, nil, roots)
 		return graphql.Null

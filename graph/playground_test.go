@@ -21,7 +21,8 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 
 func TestPlayground_InDevelopment(t *testing.T) {
 	b := smallBlog(t, Options{Development: true})
-	if page := get(t, b, "/"); page.Code != http.StatusOK || !strings.HasPrefix(page.Header().Get("Content-Type"), "text/html") {
+	if page := get(t, b, "/"); page.Code != http.StatusOK ||
+		!strings.HasPrefix(page.Header().Get("Content-Type"), "text/html") {
 		t.Fatalf("status %d, %s", page.Code, page.Header())
 	}
 	prepared := get(t, b, playground.Prefix+"prepared.json").Body.Bytes()
@@ -61,7 +62,8 @@ func TestPlayground_OutsideDevelopment(t *testing.T) {
 		`{ node(id: "x") { ... on Post { comments(order: NEWEST_FIRS) { edges { cursor } } } } }`,
 		`mutation { likePost(input: {postID: "x"}) { post { id } } }`,
 	} {
-		if a := post(t, h, "demo:ada", query, nil); a.code() != "GRAPHQL_VALIDATION_FAILED" || strings.Contains(a.body, "Did you mean") {
+		if a := post(t, h, "demo:ada", query, nil); a.code() != "GRAPHQL_VALIDATION_FAILED" ||
+			strings.Contains(a.body, "Did you mean") {
 			t.Errorf("suggestions: %s", a.body)
 		}
 		if a := post(t, development, "demo:ada", query, nil); !strings.Contains(a.body, "Did you mean") {

@@ -17,7 +17,9 @@ import (
 )
 
 // predicted returns the prediction for a query's only operation.
-func predicted(t testing.TB, schema *ast.Schema, query string, variables map[string]any, signedIn bool) cost.Prediction {
+func predicted(
+	t testing.TB, schema *ast.Schema, query string, variables map[string]any, signedIn bool,
+) cost.Prediction {
 	t.Helper()
 	document, err := gqlparser.LoadQueryWithRules(schema, query, nil)
 	if err != nil {
@@ -33,32 +35,52 @@ func TestPredictedCost(t *testing.T) {
 		return func(int) (string, string) { return subject, b.fill(fmt.Sprintf(format, args...)) }
 	}
 	patterns = append(patterns,
-		accessPattern{"Q1, the viewer", read("user0001", `{ viewer { username createdAt posts(first: 1) { edges { cursor } } } }`)},
+		accessPattern{"Q1, the viewer",
+			read("user0001", `{ viewer { username createdAt posts(first: 1) { edges { cursor } } } }`)},
 		accessPattern{"Q2, by node", read("", `{ node(id: "<post:post 0>") { ... on Post { title content } } }`)},
-		accessPattern{"Q2 and Q4", read("", `{ post(id: "<post:post 0>") { title comments(first: 10) { edges { node { content } } } } }`)},
+		accessPattern{"Q2 and Q4",
+			read("", `{ post(id: "<post:post 0>") { title comments(first: 10) { edges { node { content } } } } }`)},
 		accessPattern{"a user's number of posts", read("", `{ user(id: "<user:user0000>") { postCount } }`)},
-		accessPattern{"Q4 and the number of comments", read("", `{ post(id: "<post:post 0>") { comments(first: 10) { totalCount edges { node { content } } } } }`)},
+		accessPattern{"Q4 and the number of comments",
+			read("", `{ post(id: "<post:post 0>") { comments(first: 10) { totalCount edges { node { content } } } } }`)},
 		accessPattern{"a user by name", read("", `{ userByUsername(username: "user0002") { id createdAt } }`)},
-		accessPattern{"Q5 and its users", read("", `{ post(id: "<post:post 0>") { likes(first: 100) { edges { node { user { createdAt } } } } } }`)},
-		accessPattern{"Q4 and the comments' post", read("", `{ post(id: "<post:post 0>") { comments(first: 25) { edges { node { post { title } } } } } }`)},
-		accessPattern{"Q4 of several posts", read("", `{ feed(first: 5) { edges { node { comments(first: 1) { edges { cursor } } likes(first: 1) { edges { cursor } } } } } }`)},
-		accessPattern{"nodes of all types", read("", `{ nodes(ids: ["<user:user0001>", "<user:user0002>", "<post:post 0>", "<post:post 1>", "<post:post 2>", "<like:user0001>", "<like:user0002>"]) { id } }`)},
-		accessPattern{"a field with @skip", read("", `{ post(id: "<post:post 0>") { title comments(first: 25) @skip(if: true) { edges { cursor } } } }`)},
-		accessPattern{"updateUser", read("user0009", `mutation { updateUser(input: {username: "other0009"}) { user { id } } }`)},
-		accessPattern{"deleteUser", read("user0008", `mutation { deleteUser(input: {username: "user0008"}) { deletedUserId } }`)},
-		accessPattern{"updatePost", read("user0000", `mutation { updatePost(input: {id: "<post:post 3>", title: "t"}) { post { title content } } }`)},
+		accessPattern{"Q5 and its users",
+			read("", `{ post(id: "<post:post 0>") { likes(first: 100) { edges { node { user { createdAt } } } } } }`)},
+		accessPattern{"Q4 and the comments' post",
+			read("", `{ post(id: "<post:post 0>") { comments(first: 25) { edges { node { post { title } } } } } }`)},
+		accessPattern{"Q4 of several posts",
+			read("", `{ feed(first: 5) { edges { node { comments(first: 1) { edges { cursor } } likes(first: 1) { edges { cursor } } } } } }`)},
+		accessPattern{"nodes of all types",
+			read("", `{ nodes(ids: ["<user:user0001>", "<user:user0002>", "<post:post 0>", "<post:post 1>", "<post:post 2>", "<like:user0001>", "<like:user0002>"]) { id } }`)},
+		accessPattern{"a field with @skip",
+			read("", `{ post(id: "<post:post 0>") { title comments(first: 25) @skip(if: true) { edges { cursor } } } }`)},
+		accessPattern{"updateUser",
+			read("user0009", `mutation { updateUser(input: {username: "other0009"}) { user { id } } }`)},
+		accessPattern{"deleteUser",
+			read("user0008", `mutation { deleteUser(input: {username: "user0008"}) { deletedUserId } }`)},
+		accessPattern{"updatePost",
+			read("user0000",
+				`mutation { updatePost(input: {id: "<post:post 3>", title: "t"}) { post { title content } } }`)},
 		accessPattern{"drafts", read("user0001", `{ viewer { drafts(first: 20) { edges { node { title } } } } }`)},
-		accessPattern{"publishPost", read("user0001", `mutation { publishPost(input: {id: "<post:draft>"}) { post { title content } } }`)},
-		accessPattern{"deletePost", read("user0000", `mutation { deletePost(input: {id: "<post:post 4>"}) { deletedPostId } }`)},
-		accessPattern{"updateComment", read("user0001", `mutation { updateComment(input: {id: "<comment:of user0001>", content: "c"}) { comment { content } } }`)},
-		accessPattern{"deleteComment", read("user0001", `mutation { deleteComment(input: {id: "<comment:of user0001>"}) { deletedCommentId } }`)},
-		accessPattern{"unlikePost", read("user0001", `mutation { unlikePost(input: {postId: "<post:post 0>"}) { post { likeCount } } }`)},
+		accessPattern{"publishPost",
+			read("user0001", `mutation { publishPost(input: {id: "<post:draft>"}) { post { title content } } }`)},
+		accessPattern{"deletePost",
+			read("user0000", `mutation { deletePost(input: {id: "<post:post 4>"}) { deletedPostId } }`)},
+		accessPattern{"updateComment",
+			read("user0001",
+				`mutation { updateComment(input: {id: "<comment:of user0001>", content: "c"}) { comment { content } } }`)},
+		accessPattern{"deleteComment",
+			read("user0001", `mutation { deleteComment(input: {id: "<comment:of user0001>"}) { deletedCommentId } }`)},
+		accessPattern{"unlikePost",
+			read("user0001", `mutation { unlikePost(input: {postId: "<post:post 0>"}) { post { likeCount } } }`)},
 	)
 	for _, n := range []int{1, 2, 10, 100} {
 		patterns = append(patterns,
 			accessPattern{fmt.Sprintf("Q6 of %d", n), read("", `{ feed(first: %d) { edges { node { title } } } }`, n)},
-			accessPattern{fmt.Sprintf("Q6 and %d contents", n), read("", `{ feed(first: %d) { edges { node { content } } } }`, n)},
-			accessPattern{fmt.Sprintf("Q6 and %d likes of the viewer", n), read("user0001", `{ feed(first: %d) { edges { node { viewerHasLiked } } } }`, n)})
+			accessPattern{fmt.Sprintf("Q6 and %d contents", n),
+				read("", `{ feed(first: %d) { edges { node { content } } } }`, n)},
+			accessPattern{fmt.Sprintf("Q6 and %d likes of the viewer", n),
+				read("user0001", `{ feed(first: %d) { edges { node { viewerHasLiked } } } }`, n)})
 	}
 	post0, err := parseID("", b.names["post:post 0"])
 	if err != nil {
@@ -67,7 +89,8 @@ func TestPredictedCost(t *testing.T) {
 	b.comment(t, "user0001", post0.Key, "of user0001")
 	text := strings.Repeat("Every read of the front page is one request. ", 30)
 	for range 20 {
-		a := post(t, b, "demo:user0001", `mutation { createPost(input: {title: "t", content: "`+text+`", draft: true}) { post { id } } }`, nil)
+		a := post(t, b, "demo:user0001",
+			`mutation { createPost(input: {title: "t", content: "`+text+`", draft: true}) { post { id } } }`, nil)
 		_, rest, _ := strings.Cut(a.body, `"id":"`)
 		b.names["post:draft"], _, _ = strings.Cut(rest, `"`)
 	}
@@ -92,8 +115,8 @@ func TestPredictedCost(t *testing.T) {
 	}
 }
 
-// The predicted cost of the lists that a timeline serves is within a fifth of the actual charge, as is that of a page where
-// the newest posts end.
+// The predicted cost of the lists that a timeline serves is within a fifth of the actual charge, as is that of a page
+// where the newest posts end.
 func TestPredictedCost_Timelines(t *testing.T) {
 	b := newBlog(t, Options{})
 	b.user(t, "ada")
@@ -124,9 +147,11 @@ func TestPredictedCost_Timelines(t *testing.T) {
 	}
 	cursor := ""
 	for _, n := range []int{20, 70, 20, 20, 100} { // the third page ends after the newest 100
-		query := fmt.Sprintf(`{ feed(first: %d, after: %q) { edges { node { title } } pageInfo { hasNextPage endCursor } } }`, n, cursor)
+		query := fmt.Sprintf(
+			`{ feed(first: %d, after: %q) { edges { node { title } } pageInfo { hasNextPage endCursor } } }`, n, cursor)
 		a := check(query)
-		if count := strings.Count(a.body, `"title"`); count != n || !strings.Contains(a.body, `"hasNextPage":`+fmt.Sprint(n < 100)) {
+		if count := strings.Count(a.body, `"title"`); count != n ||
+			!strings.Contains(a.body, `"hasNextPage":`+fmt.Sprint(n < 100)) {
 			t.Errorf("%d posts: %.100s", count, a.body)
 		}
 		_, cursor, _ = strings.Cut(a.body, `"endCursor":"`)
@@ -191,7 +216,8 @@ func TestPredictedCost_PartitionedFeed(t *testing.T) {
 }
 
 func TestCostLimit(t *testing.T) {
-	a := post(t, newTestHandler(t, Options{}), "", `{ front: feed(first: 100) { edges { node { likes(first: 1) { edges { cursor } } comments(first: 100) { edges { cursor } } } } } }`, nil)
+	a := post(t, newTestHandler(t, Options{}), "",
+		`{ front: feed(first: 100) { edges { node { likes(first: 1) { edges { cursor } } comments(first: 100) { edges { cursor } } } } } }`, nil)
 	if a.code() != "QUERY_TOO_EXPENSIVE" || a.Data != nil || a.field() != "front.edges.node.comments" {
 		t.Error(a.body)
 	}
@@ -205,23 +231,28 @@ func TestCostLimit(t *testing.T) {
 		query string
 		ids   any
 	}{
-		"a list of one":                        {`query($ids: [ID!]!) { nodes` + nodes, []any{userGlobalID("u")}},
-		"a single id for the list":             {`query($ids: [ID!]!) { nodes` + nodes, userGlobalID("u")},
-		"a single id for the list, by default": {`query($ids: [ID!]! = "` + userGlobalID("u") + `") { nodes` + nodes, nil},
+		"a list of one":            {`query($ids: [ID!]!) { nodes` + nodes, []any{userGlobalID("u")}},
+		"a single id for the list": {`query($ids: [ID!]!) { nodes` + nodes, userGlobalID("u")},
+		"a single id for the list, by default": {`query($ids: [ID!]! = "` + userGlobalID("u") + `") { nodes` + nodes,
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			variables := map[string]any{}
 			if tt.ids != nil {
 				variables["ids"] = tt.ids
 			}
-			if a := post(t, newTestHandler(t, Options{}), "", tt.query, variables); a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != "nodes.posts.edges.node.comments" {
+			if a := post(t, newTestHandler(t, Options{}), "", tt.query,
+				variables); a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != "nodes.posts.edges.node.comments" {
 				t.Error(a.body)
 			}
 		})
 	}
 	long := strings.Repeat("a", document.MaxAlias)
-	a = post(t, newTestHandler(t, Options{}), "", `{ `+long+`: feed(first: 100) { `+long+`: edges { `+long+`: node { comments(first: 100) { edges { cursor } } } } } }`, nil)
-	if a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != (long + "." + long)[:refusal.MaxMessage]+"..." || len(a.body) > 3*refusal.MaxMessage {
+	a = post(t, newTestHandler(t, Options{}), "",
+		`{ `+long+`: feed(first: 100) { `+long+`: edges { `+long+
+			`: node { comments(first: 100) { edges { cursor } } } } } }`, nil)
+	if a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != (long + "." + long)[:refusal.MaxMessage]+"..." ||
+		len(a.body) > 3*refusal.MaxMessage {
 		t.Errorf("%d bytes: %.300s", len(a.body), a.body)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The fields of the byline are answered from the post at hand, with and without plans; the biography is read. null removes
-// what the user has set, and what is absent stays.
+// The fields of the byline are answered from the post at hand, with and without plans; the biography is read. null
+// removes what the user has set, and what is absent stays.
 func TestUpdateUser_Profile(t *testing.T) {
 	b := smallBlog(t, Options{})
 	const query = `{ post(id: "NOTES") { author { username displayName avatarUrl } } viewer { displayName avatarUrl bio } }`
@@ -14,7 +14,8 @@ func TestUpdateUser_Profile(t *testing.T) {
 	withBio := strings.Replace(read, "avatarUrl } }", "avatarUrl bio } }", 1)
 	update := func(input, want string) {
 		t.Helper()
-		out := post(t, b, "demo:ada", `mutation { updateUser(input: {`+input+`}) { user { username displayName avatarUrl bio } } }`, nil)
+		out := post(t, b, "demo:ada",
+			`mutation { updateUser(input: {`+input+`}) { user { username displayName avatarUrl bio } } }`, nil)
 		if body := string(out.Data); !strings.Contains(body, want) {
 			t.Errorf("%s: got %s, want %s", input, out.body, want)
 		}
@@ -26,7 +27,8 @@ func TestUpdateUser_Profile(t *testing.T) {
 			read:    `"displayName":"Ada King","avatarUrl":"/avatars/ada.svg"`,
 			withBio: `"displayName":"Ada King","avatarUrl":"/avatars/ada.svg","bio":"engines"`,
 		} {
-			if out := postInSession(t, h, "demo:ada", "", query); !strings.Contains(out.body, want) || strings.Contains(out.body, "errors") {
+			if out := postInSession(t, h, "demo:ada", "", query); !strings.Contains(out.body, want) ||
+				strings.Contains(out.body, "errors") {
 				t.Errorf("%s: %s", name, out.body)
 			}
 		}
@@ -34,7 +36,8 @@ func TestUpdateUser_Profile(t *testing.T) {
 	update(`avatarUrl: null`, `{"username":"ada","displayName":"Ada King","avatarUrl":null,"bio":"engines"}`)
 	update(`displayName: null, bio: null`, `{"username":"ada","displayName":"ada","avatarUrl":null,"bio":null}`)
 	for name, h := range handlers(t, b) {
-		if out := postInSession(t, h, "demo:ada", "", withBio); !strings.Contains(out.body, `"displayName":"ada","avatarUrl":null,"bio":null`) {
+		if out := postInSession(t, h, "demo:ada", "", withBio); !strings.Contains(out.body,
+			`"displayName":"ada","avatarUrl":null,"bio":null`) {
 			t.Errorf("%s: %s", name, out.body)
 		}
 	}

@@ -28,8 +28,11 @@ func TestMutations_Repeated(t *testing.T) {
 		variables map[string]any
 		comments  int32 // that it creates
 	}{
-		"comment":                    {comment + `{ comment { id content author { id username } createdAt updatedAt __typename } post { id commentCount title } __typename } }`, nil, 1},
-		"merged fields":              {comment + `{ post { id } ...F } } fragment F on CreateCommentPayload { post { commentCount } comment { id } }`, nil, 1},
+		"comment": {comment +
+			`{ comment { id content author { id username } createdAt updatedAt __typename } post { id commentCount title } __typename } }`, nil, 1},
+		"merged fields": {comment +
+			`{ post { id } ...F } } fragment F on CreateCommentPayload { post { commentCount } comment { id } }`, nil,
+			1},
 		"alias":                      {`mutation { mine: createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { is: comment { id } } }`, nil, 1},
 		"variables":                  {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>", "content": "x", "idempotencyKey": "%s"}, 1},
 		"variable in input":          {`mutation($in: String = "x") { createComment(input: {postId: "<post:engines>", content: $in, idempotencyKey: "%s"}) { comment { id } } }`, nil, 1},

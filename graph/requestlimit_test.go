@@ -53,7 +53,8 @@ func TestRequestRates(t *testing.T) {
 		"of a viewer": {Options{RequestsPerViewer: 2}, v4, "demo:ada",
 			[][2]string{{v4, "demo:grace"}, {v4, ""}}, [][2]string{{v6, "demo:ada"}}},
 		"of an address": {Options{RequestsPerAddress: 2}, v4, "",
-			[][2]string{{"192.0.2.2:1", ""}, {v6, "demo:ada"}, {"127.0.0.1:1", ""}}, [][2]string{{"192.0.2.1:2", "demo:ada"}}},
+			[][2]string{{"192.0.2.2:1", ""}, {v6, "demo:ada"}, {"127.0.0.1:1", ""}},
+			[][2]string{{"192.0.2.1:2", "demo:ada"}}},
 		"of an IPv6 network": {Options{RequestsPerAddress: 2}, v6, "",
 			[][2]string{{v4, ""}, {"[2001:db8:0:1::]:1", ""}}, [][2]string{{"[2001:db8::ffff]:1", ""}}},
 	} {
@@ -65,7 +66,8 @@ func TestRequestRates(t *testing.T) {
 						t.Fatalf("request %d: %s", n, a.body)
 					}
 				}
-				wait := checkThrottled(t, sendFrom(t, h, tt.address, tt.token, mediaResponse), http.StatusTooManyRequests)
+				wait := checkThrottled(t, sendFrom(t, h, tt.address, tt.token, mediaResponse),
+					http.StatusTooManyRequests)
 				checkThrottled(t, sendFrom(t, h, tt.address, tt.token, mediaJSON), http.StatusOK)
 				checkThrottled(t, sendFrom(t, h, tt.address, tt.token, mediaEvents), http.StatusTooManyRequests)
 				for _, client := range tt.same {
@@ -86,7 +88,8 @@ func TestRequestRates(t *testing.T) {
 		})
 	}
 	t.Run("of a proxy's clients", func(t *testing.T) {
-		h := newTestHandler(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+		h := newTestHandler(t,
+			Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 		do := func(client string) testResponse {
 			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
 			r.RemoteAddr = proxy
@@ -104,7 +107,8 @@ func TestRequestRates(t *testing.T) {
 		}
 	})
 	t.Run("of clients of a proxy on this machine that sends no address", func(t *testing.T) {
-		h := newTestHandler(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		h := newTestHandler(t,
+			Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 		admitted := 0
 		for n := range 3 * limit.BurstSeconds {
 			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
@@ -123,7 +127,8 @@ func TestRequestRates(t *testing.T) {
 			h := newTestHandler(t, Options{RequestsPerAddress: 1})
 			admitted := 0
 			for n := range 3 * limit.PerNetwork * limit.BurstSeconds {
-				if a := sendFrom(t, h, fmt.Sprintf("[2001:db8:1:%x::1]:1", n), "", mediaResponse); a.status == http.StatusOK {
+				if a := sendFrom(t, h, fmt.Sprintf("[2001:db8:1:%x::1]:1", n), "",
+					mediaResponse); a.status == http.StatusOK {
 					admitted++
 				}
 			}
@@ -139,7 +144,8 @@ func TestRequestRates(t *testing.T) {
 		})
 	})
 	t.Run("of clients of a proxy on this machine that add a Forwarded header", func(t *testing.T) {
-		h := newTestHandler(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		h := newTestHandler(t,
+			Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 		do := func(forwarded string) testResponse {
 			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
 			r.RemoteAddr = "127.0.0.1:1"

@@ -18,17 +18,22 @@ func TestRequestsPerAccessPattern(t *testing.T) {
 		token string
 		want  []string
 	}{
-		"Q1, a user":                     {`{ user(id: "<user:ada>") { id username createdAt } }`, "", []string{"read users"}},
-		"Q1, by node":                    {`{ node(id: "<user:ada>") { ... on User { username } } }`, "", []string{"read users"}},
+		"Q1, a user": {`{ user(id: "<user:ada>") { id username createdAt } }`, "",
+			[]string{"read users"}},
+		"Q1, by node": {`{ node(id: "<user:ada>") { ... on User { username } } }`, "",
+			[]string{"read users"}},
 		"Q1, the viewer":                 {`{ viewer { username } }`, "demo:ada", []string{"read users"}},
 		"anonymous viewer -> no request": {`{ viewer { username } }`, "", []string{}},
 		"a user by name":                 {`{ userByUsername(username: "ADA") { username posts { edges { node { title author { createdAt } } } } } }`, "", []string{"query users", "read users", "read users"}},
 		"Q2, a post":                     {`{ post(id: "<post:engines>") { id title content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, "", []string{"read posts"}},
-		"Q2, by node":                    {`{ node(id: "<post:engines>") { __typename id ... on Post { title } } }`, "", []string{"read posts"}},
-		"a comment by node":              {`{ node(id: "<comment:Poor thing.>") { ... on Comment { content author { username } } } }`, "", []string{"read posts"}},
-		"a like by node":                 {`{ node(id: "<like:ada>") { ... on Like { createdAt user { username } } } }`, "", []string{"read posts"}},
-		"Q3, a user's posts":             {`{ user(id: "<user:ada>") { id posts { edges { node { id title excerpt commentCount likeCount author { id username } } } pageInfo { endCursor } } } }`, "", []string{"query users"}},
-		"Q3, the viewer's":               {`{ viewer { posts { edges { node { title } } } } }`, "demo:ada", []string{"query users"}},
+		"Q2, by node": {`{ node(id: "<post:engines>") { __typename id ... on Post { title } } }`,
+			"", []string{"read posts"}},
+		"a comment by node": {`{ node(id: "<comment:Poor thing.>") { ... on Comment { content author { username } } } }`, "", []string{"read posts"}},
+		"a like by node": {`{ node(id: "<like:ada>") { ... on Like { createdAt user { username } } } }`, "",
+			[]string{"read posts"}},
+		"Q3, a user's posts": {`{ user(id: "<user:ada>") { id posts { edges { node { id title excerpt commentCount likeCount author { id username } } } pageInfo { endCursor } } } }`, "", []string{"query users"}},
+		"Q3, the viewer's": {`{ viewer { posts { edges { node { title } } } } }`, "demo:ada",
+			[]string{"query users"}},
 		"Q4, a post's comments": {`{ post(id: "<post:engines>") { id comments { edges { node { content author { id username } } } } } }`, "",
 			[]string{"query posts"}},
 		"Q4, oldest first": {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST, first: 1) { edges { node { content } } } } }`, "",
@@ -38,15 +43,21 @@ func TestRequestsPerAccessPattern(t *testing.T) {
 		"Q5, a post's likes": {`{ post(id: "<post:moths>") { likes { edges { node { createdAt user { id username } } } } } }`, "", []string{"query posts"}},
 		"Q6, the feed":       {`{ feed { edges { node { id title excerpt commentCount likeCount createdAt author { id username } } } pageInfo { hasNextPage } } }`, "", []string{"query feed"}},
 
-		"a post and a list of it":               {`{ post(id: "<post:engines>") { title comments { edges { cursor } } } }`, "", []string{"query posts", "read posts"}},
-		"an empty list -> parent is read":       {`{ post(id: "<post:notes>") { comments { edges { cursor } } } }`, "", []string{"query posts", "read posts"}},
-		"bad paging -> no request":              {`{ post(id: "<post:engines>") { comments(first: 0) { edges { cursor } } } }`, "", []string{}},
-		"a bad id -> no request":                {`{ post(id: "<user:ada>") { title } }`, "", []string{}},
-		"the same page twice -> one request":    {`{ a: post(id: "<post:engines>") { comments { edges { cursor } } } b: post(id: "<post:engines>") { comments { pageInfo { endCursor } } } }`, "", []string{"query posts"}},
-		"authors' createdAt -> one more":        {`{ feed { edges { node { author { createdAt } } } } }`, "", []string{"query feed", "read many users"}},
-		"truncated content -> one more":         {`{ feed { edges { node { content } } } }`, "", []string{"query feed", "read posts"}},
-		"viewerHasLiked -> one more":            {`{ feed { edges { node { viewerHasLiked } } } }`, "demo:ada", []string{"query feed", "read many posts"}},
-		"anonymous viewerHasLiked -> none more": {`{ feed { edges { node { viewerHasLiked } } } }`, "", []string{"query feed"}},
+		"a post and a list of it": {`{ post(id: "<post:engines>") { title comments { edges { cursor } } } }`, "",
+			[]string{"query posts", "read posts"}},
+		"an empty list -> parent is read": {`{ post(id: "<post:notes>") { comments { edges { cursor } } } }`, "",
+			[]string{"query posts", "read posts"}},
+		"bad paging -> no request":           {`{ post(id: "<post:engines>") { comments(first: 0) { edges { cursor } } } }`, "", []string{}},
+		"a bad id -> no request":             {`{ post(id: "<user:ada>") { title } }`, "", []string{}},
+		"the same page twice -> one request": {`{ a: post(id: "<post:engines>") { comments { edges { cursor } } } b: post(id: "<post:engines>") { comments { pageInfo { endCursor } } } }`, "", []string{"query posts"}},
+		"authors' createdAt -> one more": {`{ feed { edges { node { author { createdAt } } } } }`, "",
+			[]string{"query feed", "read many users"}},
+		"truncated content -> one more": {`{ feed { edges { node { content } } } }`, "",
+			[]string{"query feed", "read posts"}},
+		"viewerHasLiked -> one more": {`{ feed { edges { node { viewerHasLiked } } } }`, "demo:ada",
+			[]string{"query feed", "read many posts"}},
+		"anonymous viewerHasLiked -> none more": {`{ feed { edges { node { viewerHasLiked } } } }`, "",
+			[]string{"query feed"}},
 		"a user and contents of posts":          {`{ user(id: "<user:ada>") { username posts { edges { node { content } } } } }`, "", []string{"query users", "read posts", "read users"}},
 		"a user by name and contents":           {`{ userByUsername(username: "ada") { username posts { edges { node { content } } } } }`, "", []string{"query users", "read posts", "read users", "read users"}},
 		"bad paging of a list beside others":    {`{ post(id: "<post:engines>") { title comments(first: 0) { edges { cursor } } } }`, "", []string{"read posts"}},
@@ -89,32 +100,50 @@ func TestRequestsPerWrite(t *testing.T) {
 		{"C1, create", "new", `mutation { createUser(input: {username: "new"}) { user { id username createdAt } } }`,
 			[]string{"batch users", "post users", "post users", "read users"}}, // the reservation and the user
 		{"C1, rename", "new", `mutation { updateUser(input: {username: "newer"}) { user { username createdAt } } }`,
-			[]string{"batch users", "patch users", "patch users", "patch users", "post users", "read users", "read users"}}, // both reservations
-		{"C1, rename to another case", "new", `mutation { updateUser(input: {username: "Newer"}) { user { username } } }`,
+			// both reservations
+			[]string{"batch users", "patch users", "patch users", "patch users", "post users", "read users",
+				"read users"}},
+		{"C1, rename to another case", "new",
+			`mutation { updateUser(input: {username: "Newer"}) { user { username } } }`,
 			[]string{"patch users", "read users"}},
-		{"C1, rename to the same", "new", `mutation { updateUser(input: {username: "Newer"}) { user { username } } }`, []string{"read users"}},
-		{"C2, create", "ada", `mutation { createPost(input: {title: "t", content: "c"}) { post { id title content author { username } } } }`,
+		{"C1, rename to the same", "new", `mutation { updateUser(input: {username: "Newer"}) { user { username } } }`,
+			[]string{"read users"}},
+		{"C2, create", "ada",
+			`mutation { createPost(input: {title: "t", content: "c"}) { post { id title content author { username } } } }`,
 			[]string{"post feed", "post posts", "post users"}},
-		{"C2, edit", "ada", `mutation { updatePost(input: {id: "<post:notes>", title: "t"}) { post { title content version } } }`,
+		{"C2, edit", "ada",
+			`mutation { updatePost(input: {id: "<post:notes>", title: "t"}) { post { title content version } } }`,
 			[]string{"patch posts", "put feed", "put users", "read feed", "read users"}}, // it has tags
-		{"C3", "ada", `mutation { createComment(input: {postId: "<post:notes>", content: "c"}) { comment { id content post { title } } post { commentCount } } }`,
+		{"C3", "ada",
+			`mutation { createComment(input: {postId: "<post:notes>", content: "c"}) { comment { id content post { title } } post { commentCount } } }`,
 			[]string{"batch posts"}},
-		{"C4", "ada", `mutation { likePost(input: {postId: "<post:notes>"}) { like { user { username } post { title } } post { likeCount viewerHasLiked } } }`,
+		{"C4", "ada",
+			`mutation { likePost(input: {postId: "<post:notes>"}) { like { user { username } post { title } } post { likeCount viewerHasLiked } } }`,
 			[]string{"batch posts"}},
-		{"C4, again", "ada", `mutation { likePost(input: {postId: "<post:notes>"}) { like { createdAt } post { likeCount viewerHasLiked } } }`,
+		{"C4, again", "ada",
+			`mutation { likePost(input: {postId: "<post:notes>"}) { like { createdAt } post { likeCount viewerHasLiked } } }`,
 			[]string{"batch posts", "batch posts"}},
-		{"C4, unlike", "ada", `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
+		{"C4, unlike", "ada",
+			`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
 			[]string{"batch posts"}},
-		{"C4, unlike again", "ada", `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
+		{"C4, unlike again", "ada",
+			`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
 			[]string{"batch posts", "read posts"}},
-		{"an edit of a comment", "ada", `mutation { updateComment(input: {id: "<comment:All of them.>", content: "c"}) { comment { content updatedAt } } }`,
+		{"an edit of a comment", "ada",
+			`mutation { updateComment(input: {id: "<comment:All of them.>", content: "c"}) { comment { content updatedAt } } }`,
 			[]string{"patch posts"}},
-		{"a delete of a comment", "ada", `mutation { deleteComment(input: {id: "<comment:All of them.>"}) { deletedCommentId post { commentCount } } }`,
+		{"a delete of a comment", "ada",
+			`mutation { deleteComment(input: {id: "<comment:All of them.>"}) { deletedCommentId post { commentCount } } }`,
 			[]string{"batch posts", "read posts"}},
-		{"a delete of a post with a comment and a like", "ada", `mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
-			[]string{"batch posts", "put feed", "put posts", "put users", "query posts", "read feed", "read posts", "read users"}}, // both projections, the comment and the like
-		{"a delete of a user", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`, []string{"patch users", "read users"}},
-		{"a delete of a user, again", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`, []string{"read users"}},
+		{"a delete of a post with a comment and a like", "ada",
+			`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
+			// both projections, the comment and the like
+			[]string{"batch posts", "put feed", "put posts", "put users", "query posts", "read feed", "read posts",
+				"read users"}},
+		{"a delete of a user", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`,
+			[]string{"patch users", "read users"}},
+		{"a delete of a user, again", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`,
+			[]string{"read users"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b.wire.reset()
@@ -139,16 +168,27 @@ func TestDescribeRequest(t *testing.T) {
 		method, path, header, query string
 		want                        wireRequest
 	}{
-		"a point read":                       {"GET", "/dbs/b/colls/users/docs/a", partition, "", wireRequest{what: "read users"}},
-		"a point read without its partition": {"GET", "/dbs/b/colls/users/docs/a", "", "", wireRequest{"read users", "read users crosses partitions"}},
-		"a create":                           {"POST", "/dbs/b/colls/users/docs", partition, "", wireRequest{what: "post users"}},
-		"a query of a partition":             {"POST", "/dbs/b/colls/feed/docs", partition, "SELECT * FROM c", wireRequest{what: "query feed"}},
-		"a query of all partitions":          {"POST", "/dbs/b/colls/feed/docs", "", "SELECT * FROM c", wireRequest{"query feed", "query feed crosses partitions"}},
-		"a query of a range":                 {"POST", "/dbs/b/colls/feed/docs", ranges, "SELECT * FROM c WHERE c.id = @id", wireRequest{"query feed", "query feed crosses partitions"}},
-		"ReadMany by id":                     {"POST", "/dbs/b/colls/users/docs", ranges, "SELECT * FROM c WHERE c.id IN (@param_id0, @param_id1)", wireRequest{what: "read many users"}},
-		"ReadMany by id and partition":       {"POST", "/dbs/b/colls/posts/docs", ranges, "SELECT * FROM c WHERE (c.id = @param_id0 AND c.postId = @param_pk00)", wireRequest{what: "read many posts"}},
-		"ReadMany without a range":           {"POST", "/dbs/b/colls/users/docs", "", "SELECT * FROM c WHERE c.id IN (@param_id0)", wireRequest{"query users", "query users crosses partitions"}},
-		"a container":                        {"GET", "/dbs/b/colls/users", "", "", wireRequest{"metadata", "not about items: /dbs/b/colls/users"}},
+		"a point read": {"GET", "/dbs/b/colls/users/docs/a", partition, "",
+			wireRequest{what: "read users"}},
+		"a point read without its partition": {"GET", "/dbs/b/colls/users/docs/a", "", "",
+			wireRequest{"read users", "read users crosses partitions"}},
+		"a create": {"POST", "/dbs/b/colls/users/docs", partition, "",
+			wireRequest{what: "post users"}},
+		"a query of a partition": {"POST", "/dbs/b/colls/feed/docs", partition, "SELECT * FROM c",
+			wireRequest{what: "query feed"}},
+		"a query of all partitions": {"POST", "/dbs/b/colls/feed/docs", "", "SELECT * FROM c",
+			wireRequest{"query feed", "query feed crosses partitions"}},
+		"a query of a range": {"POST", "/dbs/b/colls/feed/docs", ranges, "SELECT * FROM c WHERE c.id = @id",
+			wireRequest{"query feed", "query feed crosses partitions"}},
+		"ReadMany by id": {"POST", "/dbs/b/colls/users/docs", ranges,
+			"SELECT * FROM c WHERE c.id IN (@param_id0, @param_id1)", wireRequest{what: "read many users"}},
+		"ReadMany by id and partition": {"POST", "/dbs/b/colls/posts/docs", ranges,
+			"SELECT * FROM c WHERE (c.id = @param_id0 AND c.postId = @param_pk00)",
+			wireRequest{what: "read many posts"}},
+		"ReadMany without a range": {"POST", "/dbs/b/colls/users/docs", "",
+			"SELECT * FROM c WHERE c.id IN (@param_id0)", wireRequest{"query users", "query users crosses partitions"}},
+		"a container": {"GET", "/dbs/b/colls/users", "", "",
+			wireRequest{"metadata", "not about items: /dbs/b/colls/users"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(tt.method, tt.path, nil)
@@ -162,7 +202,8 @@ func TestDescribeRequest(t *testing.T) {
 			if got := describeRequest(r); got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
-			if body, err := io.ReadAll(r.Body); err != nil || tt.query != "" && !strings.Contains(string(body), tt.query) {
+			if body, err := io.ReadAll(r.Body); err != nil ||
+				tt.query != "" && !strings.Contains(string(body), tt.query) {
 				t.Errorf("the body is gone: %q, %v", body, err)
 			}
 		})
@@ -191,11 +232,18 @@ func TestLoaders_TakeOneRequestPerField(t *testing.T) {
 		want  []string
 		count string // a text that is in the response once per item
 	}{
-		"authors of a feed":    {`{ feed(first: 100) { edges { node { author { createdAt } } } } }`, []string{"query feed", "read many users"}, `"createdAt"`},
-		"contents of a feed":   {`{ feed(first: 100) { edges { node { content } } } }`, []string{"query feed", "read many posts"}, `"content"`},
-		"likes of a feed":      {`{ feed(first: 100) { edges { node { viewerHasLiked } } } }`, []string{"query feed", "read many posts"}, `"viewerHasLiked":false`},
-		"authors of comments":  {`{ post(id: "` + postGlobalID(first) + `") { comments(first: 100) { edges { node { author { createdAt } } } } } }`, []string{"query posts", "read many users"}, `"createdAt"`},
-		"the post of comments": {`{ post(id: "` + postGlobalID(first) + `") { comments(first: 100) { edges { node { post { title } } } } } }`, []string{"query posts", "read posts"}, `"title":"post 0"`},
+		"authors of a feed": {`{ feed(first: 100) { edges { node { author { createdAt } } } } }`,
+			[]string{"query feed", "read many users"}, `"createdAt"`},
+		"contents of a feed": {`{ feed(first: 100) { edges { node { content } } } }`,
+			[]string{"query feed", "read many posts"}, `"content"`},
+		"likes of a feed": {`{ feed(first: 100) { edges { node { viewerHasLiked } } } }`,
+			[]string{"query feed", "read many posts"}, `"viewerHasLiked":false`},
+		"authors of comments": {`{ post(id: "` + postGlobalID(first) +
+			`") { comments(first: 100) { edges { node { author { createdAt } } } } } }`,
+			[]string{"query posts", "read many users"}, `"createdAt"`},
+		"the post of comments": {`{ post(id: "` + postGlobalID(first) +
+			`") { comments(first: 100) { edges { node { post { title } } } } } }`,
+			[]string{"query posts", "read posts"}, `"title":"post 0"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 5 {

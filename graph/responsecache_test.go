@@ -47,7 +47,9 @@ type countingExecutor struct {
 	executed *atomic.Int64
 }
 
-func (c countingExecutor) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+func (c countingExecutor) CreateOperationContext(
+	ctx context.Context, params *graphql.RawParams,
+) (*graphql.OperationContext, gqlerror.List) {
 	c.executed.Add(1)
 	if executed, ok := ctx.Value(executedKey{}).(*bool); ok {
 		*executed = true
@@ -64,12 +66,15 @@ func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *in
 func newInstanceOn(t testing.TB, b *testBlog, to policy.Transporter, name string, poll time.Duration) *instance {
 	t.Helper()
 	i := &instance{}
-	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: requestCounter{enginetest.HoldDeletions(to), i}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
+	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine),
+		cosmos.Options{Transport: requestCounter{enginetest.HoldDeletions(to), i}, CacheBytes: 8 << 20,
+			Retry: policy.RetryOptions{MaxRetries: -1}})
 	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Store: s, Verifier: auth.DemoVerifier(), Logger: testkit.Logger(), Streams: t.Context(), ResponseCacheBytes: 8 << 20}
+	o := Options{Store: s, Verifier: auth.DemoVerifier(), Logger: testkit.Logger(), Streams: t.Context(),
+		ResponseCacheBytes: 8 << 20}
 	edge, err := transportOptions(o.withDefaults())
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +109,8 @@ func (c requestCounter) Do(r *http.Request) (*http.Response, error) {
 	switch {
 	case r.Header.Get("A-IM") != "":
 		c.of.polls.Add(1)
-	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") && r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" &&
+	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") &&
+		r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" &&
 		!strings.Contains(r.URL.Path, "/colls/posts/"):
 		c.of.views.Add(1)
 	}
@@ -130,7 +136,9 @@ func (i *instance) executes(t testing.TB, f func()) bool {
 func TestResponseCache_Hits(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
-	const public, personal = `{ post(id: "<post:engines>") { title commentCount comments { edges { node { content } } } } }`, `{ post(id: "<post:engines>") { title viewerHasLiked } }`
+	const public,
+		personal = `{ post(id: "<post:engines>") { title commentCount comments { edges { node { content } } } } }`,
+		`{ post(id: "<post:engines>") { title viewerHasLiked } }`
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
 	}
@@ -141,30 +149,37 @@ func TestResponseCache_Hits(t *testing.T) {
 		executed      bool   // the second request
 		code          string // of the second response
 	}{
-		"public, anonymous twice -> hit":                {query: public},
-		"public, another viewer -> hit":                 {query: public, first: "demo:ada", second: "demo:grace"},
-		"public, anonymous then viewer -> hit":          {query: public, second: "demo:grace"},
-		"public, invalid token -> unauthenticated":      {query: public, second: "nope", code: "UNAUTHENTICATED"},
-		"personal, same viewer -> hit":                  {query: personal, first: "demo:grace", second: "demo:grace"},
-		"personal, another viewer -> executed":          {query: personal, first: "demo:grace", second: "demo:ada", executed: true},
-		"personal, anonymous twice -> hit":              {query: personal},
-		"personal, anonymous then viewer -> executed":   {query: personal, second: "demo:grace", executed: true},
-		"personal, viewer then anonymous -> executed":   {query: personal, first: "demo:grace", executed: true},
-		"personal, invalid token -> unauthenticated":    {query: personal, second: "nope", code: "UNAUTHENTICATED"},
-		"viewer field, same viewer -> hit":              {query: `{ viewer { username } }`, first: "demo:ada", second: "demo:ada"},
-		"viewer field, another viewer -> executed":      {query: `{ viewer { username } }`, first: "demo:ada", second: "demo:grace", executed: true},
-		"unknown post -> hit":                           {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`},
-		"response with an error -> executed":            {query: `{ post(id: "nope") { title } feed(first: 1) { edges { node { title } } } }`, executed: true},
-		"invalid document -> executed":                  {query: `{ post }`, executed: true},
-		"cost requested -> executed":                    {query: public, change: header(cost.Header, "summary"), executed: true},
-		"cost none -> hit":                              {query: public, change: header(cost.Header, "none")},
-		"newer media type -> hit":                       {query: public, change: header("Accept", mediaResponse)},
-		"session older than the cached response -> hit": {query: public, change: header(sessionHeader, writtenSession(t, i))},
-		"text over maxCacheKey -> executed":             {query: public + strings.Repeat(" ", maxCacheKey), executed: true},
+		"public, anonymous twice -> hit":           {query: public},
+		"public, another viewer -> hit":            {query: public, first: "demo:ada", second: "demo:grace"},
+		"public, anonymous then viewer -> hit":     {query: public, second: "demo:grace"},
+		"public, invalid token -> unauthenticated": {query: public, second: "nope", code: "UNAUTHENTICATED"},
+		"personal, same viewer -> hit":             {query: personal, first: "demo:grace", second: "demo:grace"},
+		"personal, another viewer -> executed": {query: personal, first: "demo:grace", second: "demo:ada",
+			executed: true},
+		"personal, anonymous twice -> hit":            {query: personal},
+		"personal, anonymous then viewer -> executed": {query: personal, second: "demo:grace", executed: true},
+		"personal, viewer then anonymous -> executed": {query: personal, first: "demo:grace", executed: true},
+		"personal, invalid token -> unauthenticated":  {query: personal, second: "nope", code: "UNAUTHENTICATED"},
+		"viewer field, same viewer -> hit": {query: `{ viewer { username } }`, first: "demo:ada",
+			second: "demo:ada"},
+		"viewer field, another viewer -> executed": {query: `{ viewer { username } }`, first: "demo:ada",
+			second: "demo:grace", executed: true},
+		"unknown post -> hit": {query: `{ post(id: "` + postGlobalID("none") +
+			`") { title } }`},
+		"response with an error -> executed": {query: `{ post(id: "nope") { title } feed(first: 1) { edges { node { title } } } }`, executed: true},
+		"invalid document -> executed":       {query: `{ post }`, executed: true},
+		"cost requested -> executed": {query: public, change: header(cost.Header, "summary"),
+			executed: true},
+		"cost none -> hit":        {query: public, change: header(cost.Header, "none")},
+		"newer media type -> hit": {query: public, change: header("Accept", mediaResponse)},
+		"session older than the cached response -> hit": {query: public,
+			change: header(sessionHeader, writtenSession(t, i))},
+		"text over maxCacheKey -> executed": {query: public + strings.Repeat(" ", maxCacheKey), executed: true},
 	}
 	do := func(t *testing.T, name, token string) testResponse {
 		tt := tests[name]
-		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(tt.query)+" # "+name)))
+		r := httptest.NewRequest(http.MethodPost, "/graphql",
+			strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(tt.query)+" # "+name)))
 		r.Header.Set("Content-Type", mediaJSON)
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
@@ -188,7 +203,8 @@ func TestResponseCache_Hits(t *testing.T) {
 					t.Errorf("not executed; first response %s", first.body)
 				}
 			case tt.code != "":
-				testkit.WaitFor(t, func() bool { return !i.executes(t, func() { do(t, name, tt.first) }) }) // the first response is cached
+				// the first response is cached
+				testkit.WaitFor(t, func() bool { return !i.executes(t, func() { do(t, name, tt.first) }) })
 				var second testResponse
 				executed := i.executes(t, func() { second = do(t, name, tt.second) })
 				if executed || second.code() != tt.code || second.Data != nil || second.body == first.body {
@@ -197,8 +213,11 @@ func TestResponseCache_Hits(t *testing.T) {
 			default:
 				testkit.WaitFor(t, func() bool {
 					return !i.executes(t, func() {
-						if second := do(t, name, tt.second); second.body != first.body || second.status != http.StatusOK || second.header.Get("Content-Type") != first.header.Get("Content-Type") {
-							t.Fatalf("second response %d %s %s, first %s", second.status, second.header, second.body, first.body)
+						if second := do(t, name, tt.second); second.body != first.body ||
+							second.status != http.StatusOK ||
+							second.header.Get("Content-Type") != first.header.Get("Content-Type") {
+							t.Fatalf("second response %d %s %s, first %s", second.status, second.header, second.body,
+								first.body)
 						}
 					})
 				})
@@ -226,8 +245,8 @@ func TestResponseCache_GETAndPOSTAreSeparate(t *testing.T) {
 	}
 }
 
-// Requests with the client's name in the extensions are served from the cache. One with a document and its hash is executed
-// each time, to store the document.
+// Requests with the client's name in the extensions are served from the cache. One with a document and its hash is
+// executed each time, to store the document.
 func TestResponseCache_RequestsWithExtensions(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
@@ -257,24 +276,29 @@ func TestResponseCache_ResponseBecomesPersonal(t *testing.T) {
 	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { post(t, i, "", query, nil) }) })
 	b.user(t, "newcomer")
 	b.post(t, "newcomer", "First", "x")
-	testkit.WaitFor(t, func() bool { return strings.Contains(post(t, i, "demo:ada", query, nil).body, "viewerHasLiked") })
+	testkit.WaitFor(t, func() bool {
+		return strings.Contains(post(t, i, "demo:ada", query, nil).body, "viewerHasLiked")
+	})
 	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", query, nil) }) })
 }
 
 // writtenSession returns the token of a session that has written.
 func writtenSession(t testing.TB, i *instance) string {
 	t.Helper()
-	return post(t, i, "demo:ada", `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`, nil).header.Get(sessionHeader)
+	return post(t, i, "demo:ada", `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`,
+		nil).header.Get(sessionHeader)
 }
 
-// A session newer than the cached response gets a fresh one. An instance shows its own writes at once, and those of other
-// instances after a poll.
+// A session newer than the cached response gets a fresh one. An instance shows its own writes at once, and those of
+// other instances after a poll.
 func TestResponseCache_WritesBecomeVisible(t *testing.T) {
 	b := smallBlog(t, Options{})
 	one, two := newInstance(t, b, "one", 5*time.Millisecond), newInstance(t, b, "two", 5*time.Millisecond)
 	query := b.fill(`{ post(id: "<post:engines>") { title } }`)
 	edit := func(i *instance, title string) string {
-		a := post(t, i, "demo:ada", b.fill(`mutation($t: String!) { updatePost(input: {id: "<post:engines>", title: $t}) { post { id } } }`), map[string]any{"t": title})
+		a := post(t, i, "demo:ada",
+			b.fill(`mutation($t: String!) { updatePost(input: {id: "<post:engines>", title: $t}) { post { id } } }`),
+			map[string]any{"t": title})
 		if len(a.Errors) > 0 {
 			t.Fatal(a.body)
 		}
@@ -309,7 +333,8 @@ func TestResponseCache_CacheControlAndETag(t *testing.T) {
 	query := b.fill(`{ post(id: "<post:engines>") { title } }`)
 	byHash(t, i, "demo:ada", document.Hash(query), query)
 	do := func(tag string) testResponse {
-		r := httptest.NewRequest(http.MethodGet, hashURL(t, document.Hash(query))+"&variables="+url.QueryEscape("{}"), nil)
+		r := httptest.NewRequest(http.MethodGet, hashURL(t, document.Hash(query))+"&variables="+url.QueryEscape("{}"),
+			nil)
 		r.Header.Set("If-None-Match", tag)
 		return send(t, i, r)
 	}
@@ -322,26 +347,31 @@ func TestResponseCache_CacheControlAndETag(t *testing.T) {
 	if a := do(tag); a.status != http.StatusNotModified || a.body != "" || a.header.Get("ETag") != tag {
 		t.Errorf("%d %q %s", a.status, a.body, a.header)
 	}
-	if a := do(""); a.header.Get("Cache-Control") != "public, max-age=4" && a.header.Get("Cache-Control") != "public, max-age=3" || a.body != first.body {
+	if a := do(""); a.header.Get("Cache-Control") != "public, max-age=4" &&
+		a.header.Get("Cache-Control") != "public, max-age=3" || a.body != first.body {
 		t.Errorf("%s %s", a.header, a.body)
 	}
-	post(t, i, "demo:ada", b.fill(`mutation { updatePost(input: {id: "<post:engines>", title: "new"}) { post { id } } }`), nil)
+	post(t, i, "demo:ada",
+		b.fill(`mutation { updatePost(input: {id: "<post:engines>", title: "new"}) { post { id } } }`), nil)
 	if a := do(tag); a.status != http.StatusOK || !strings.Contains(a.body, "new") || a.header.Get("ETag") == tag {
 		t.Errorf("%d %s %s", a.status, a.body, a.header)
 	}
 }
 
-// With concurrent readers and writers on two instances, a read is never older than the completed writes of its instance, nor
-// newer than the writes begun anywhere; and a cached response has a post and its comments as of one moment.
+// With concurrent readers and writers on two instances, a read is never older than the completed writes of its
+// instance, nor newer than the writes begun anywhere; and a cached response has a post and its comments as of one
+// moment.
 func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 	b := smallBlog(t, Options{})
-	instances := []*instance{newInstance(t, b, "one", 50*time.Millisecond), newInstance(t, b, "two", 50*time.Millisecond)}
+	instances := []*instance{newInstance(t, b, "one", 50*time.Millisecond),
+		newInstance(t, b, "two", 50*time.Millisecond)}
 	const most = 60 // comments, so that one page has all of them
 	type writes struct{ begun, acknowledged atomic.Int64 }
 	var all writes
 	own := make([]writes, len(instances))
 	target := b.post(t, "ada", "busy", "text")
-	query := fmt.Sprintf(`{"query":%q}`, `{ post(id: "`+postGlobalID(target)+`") { commentCount comments(first: 100) { edges { node { content } } } } }`)
+	query := fmt.Sprintf(`{"query":%q}`,
+		`{ post(id: "`+postGlobalID(target)+`") { commentCount comments(first: 100) { edges { node { content } } } } }`)
 
 	writing, done := context.WithCancel(t.Context())
 	var writers, readers sync.WaitGroup
@@ -350,7 +380,8 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 			writers.Go(func() {
 				for all.begun.Add(1) <= most {
 					own[n].begun.Add(1)
-					a := post(t, i, "demo:ada", `mutation($p: ID!) { createComment(input: {postId: $p, content: "c"}) { post { commentCount } } }`, map[string]any{"p": postGlobalID(target)})
+					a := post(t, i, "demo:ada",
+						`mutation($p: ID!) { createComment(input: {postId: $p, content: "c"}) { post { commentCount } } }`, map[string]any{"p": postGlobalID(target)})
 					if len(a.Errors) > 0 {
 						t.Error(a.body)
 						return
@@ -368,12 +399,14 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 				for writing.Err() == nil {
 					least := own[n].acknowledged.Load()
 					executed := false
-					r := httptest.NewRequestWithContext(context.WithValue(t.Context(), executedKey{}, &executed), http.MethodPost, "/graphql", strings.NewReader(query))
+					r := httptest.NewRequestWithContext(context.WithValue(t.Context(), executedKey{}, &executed),
+						http.MethodPost, "/graphql", strings.NewReader(query))
 					r.Header.Set("Content-Type", mediaJSON)
 					a := send(t, i, r)
 					_, count, _ := strings.Cut(a.body, `"commentCount":`)
 					var counted int64
-					if _, err := fmt.Sscan(strings.SplitN(count, ",", 2)[0], &counted); err != nil || len(a.Errors) > 0 {
+					if _, err := fmt.Sscan(strings.SplitN(count, ",", 2)[0], &counted); err != nil ||
+						len(a.Errors) > 0 {
 						t.Error(a.body)
 						return
 					}
@@ -434,12 +467,14 @@ func TestResponseCache_SameAsUncachedForEachViewer(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		query := randomQuery(b, &stable, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "query"), 0)))
 		if rapid.Bool().Draw(rt, "fixed query") {
-			query = b.fill(`{ post(id: "<post:engines>") { viewerHasLiked likes { edges { node { user { username } } } } } feed { edges { node { title viewerHasLiked } } } }`)
+			query = b.fill(
+				`{ post(id: "<post:engines>") { viewerHasLiked likes { edges { node { user { username } } } } } feed { edges { node { title viewerHasLiked } } } }`)
 		}
 		for _, viewer := range rapid.SliceOfN(rapid.SampledFrom(viewers), 1, 6).Draw(rt, "viewers") {
 			if rapid.IntRange(0, 3).Draw(rt, "likes") == 0 && viewer != "" {
 				mutation := rapid.SampledFrom([]string{"likePost", "unlikePost"}).Draw(rt, "mutation")
-				post(t, i, viewer, b.fill(`mutation { `+mutation+`(input: {postId: "<post:engines>"}) { post { id } } }`), nil)
+				post(t, i, viewer,
+					b.fill(`mutation { `+mutation+`(input: {postId: "<post:engines>"}) { post { id } } }`), nil)
 			}
 			checkSameResponse(rt, post(t, i, viewer, query, nil), post(t, b, viewer, query, nil))
 		}

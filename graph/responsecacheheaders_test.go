@@ -19,12 +19,14 @@ func TestCacheControl(t *testing.T) {
 		post, text                      bool
 		public                          bool
 	}{
-		"anonymous -> public":                   {query: feed, public: true},
-		"with variables -> public":              {query: feed, variables: `{"first":1}`, public: true},
-		"newer media type -> public":            {query: feed, accept: mediaResponse, public: true},
-		"unknown post, or a draft":              {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`},
-		"nodes -> public":                       {query: b.fill(`{ nodes(ids: ["<user:ada>", "<post:engines>"]) { id } }`), public: true},
-		"nodes, one of which may be a draft":    {query: b.fill(`{ nodes(ids: ["<user:ada>", "` + postGlobalID("none") + `"]) { id } }`)},
+		"anonymous -> public":        {query: feed, public: true},
+		"with variables -> public":   {query: feed, variables: `{"first":1}`, public: true},
+		"newer media type -> public": {query: feed, accept: mediaResponse, public: true},
+		"unknown post, or a draft":   {query: `{ post(id: "` + postGlobalID("none") + `") { title } }`},
+		"nodes -> public": {query: b.fill(
+			`{ nodes(ids: ["<user:ada>", "<post:engines>"]) { id } }`), public: true},
+		"nodes, one of which may be a draft": {query: b.fill(`{ nodes(ids: ["<user:ada>", "` +
+			postGlobalID("none") + `"]) { id } }`)},
 		"signed in":                             {query: feed, token: "demo:ada"},
 		"anonymous viewer":                      {query: `{ viewer { username } }`},
 		"anonymous viewerHasLiked":              {query: `{ feed { edges { node { viewerHasLiked } } } }`},
@@ -49,7 +51,8 @@ func TestCacheControl(t *testing.T) {
 			}
 			method, body := http.MethodGet, ""
 			if tt.post {
-				method, target, body = http.MethodPost, "/graphql", `{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"`+hash+`"}}}`
+				method, target, body = http.MethodPost, "/graphql",
+					`{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"`+hash+`"}}}`
 			}
 			do := func(tag string) testResponse {
 				r := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -74,15 +77,18 @@ func TestCacheControl(t *testing.T) {
 				want, wantVary = "", ""
 			}
 			tag := a.header.Get("ETag")
-			if got := a.header.Get("Cache-Control"); got != want || (tag != "") != tt.public || a.header.Get("Vary") != wantVary {
-				t.Errorf("Cache-Control %q, want %q; ETag %s, Vary %q: %d %.300s", got, want, tag, a.header.Get("Vary"), a.status, a.body)
+			if got := a.header.Get("Cache-Control"); got != want || (tag != "") != tt.public ||
+				a.header.Get("Vary") != wantVary {
+				t.Errorf("Cache-Control %q, want %q; ETag %s, Vary %q: %d %.300s", got, want, tag,
+					a.header.Get("Vary"), a.status, a.body)
 			}
 			if got := a.header.Get(requestIDHeader); (got == "") != tt.public {
 				t.Errorf("request id %q, public %t", got, tt.public)
 			}
 			again := do("*")
 			if tt.public {
-				if again.status != http.StatusNotModified || again.body != "" || again.header.Get("ETag") != tag || again.header.Get("Cache-Control") != want ||
+				if again.status != http.StatusNotModified || again.body != "" || again.header.Get("ETag") != tag ||
+					again.header.Get("Cache-Control") != want ||
 					again.header.Get("Vary") != vary {
 					t.Errorf("If-None-Match: %d %q %v", again.status, again.body, again.header)
 				}
@@ -95,8 +101,11 @@ func TestCacheControl(t *testing.T) {
 
 // A GET by document id is public, as one by hash is.
 func TestCacheControl_TrustedDocuments(t *testing.T) {
-	h := newTestHandler(t, Options{TrustedDocuments: trust(t, manifestOf(t, map[string]string{"a1": trustedQuery, "a2": trustedMutation}))})
-	for _, target := range []string{"/graphql?documentId=a1", "/graphql?doc_id=a1&extensions=null", "/graphql?documentId=" + url.QueryEscape("sha256:"+document.Hash(trustedQuery)), hashURL(t, "a1")} {
+	h := newTestHandler(t,
+		Options{TrustedDocuments: trust(t,
+			manifestOf(t, map[string]string{"a1": trustedQuery, "a2": trustedMutation}))})
+	for _, target := range []string{"/graphql?documentId=a1", "/graphql?doc_id=a1&extensions=null",
+		"/graphql?documentId=" + url.QueryEscape("sha256:"+document.Hash(trustedQuery)), hashURL(t, "a1")} {
 		a := send(t, h, httptest.NewRequest(http.MethodGet, target, nil))
 		if a.status != http.StatusOK || a.Data == nil || a.header.Get("Cache-Control") != "public, max-age=5" {
 			t.Errorf("%s: %d %q %s", target, a.status, a.header.Get("Cache-Control"), a.body)
@@ -137,7 +146,8 @@ func TestETag_ChangesWithResponse(t *testing.T) {
 	if status, got := do(`"other", ` + before); status != http.StatusNotModified || got != before {
 		t.Errorf("unchanged response: status %d, ETag %s, before %s", status, got, before)
 	}
-	if a := post(t, b, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`), nil); a.code() != "" {
+	if a := post(t, b, "demo:ada",
+		b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`), nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
 	if status, got := do(before); status != http.StatusOK || got == before || got == "" {

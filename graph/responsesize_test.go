@@ -40,17 +40,22 @@ func TestResponse_IsAtMostAsLongAsPredicted(t *testing.T) {
 func TestResponse_LengthIsLimited(t *testing.T) {
 	h := newTestHandler(t, Options{})
 	for name, tt := range map[string]struct{ query, field string }{
-		"a repeated text":                          {`{ feed(first: 100) { edges { node { a: content b: content c: content d: content } } } }`, "feed.edges.node.a"},
-		"comments in lists":                        {`{ feed(first: 50) { edges { node { comments(first: 100) { edges { node { content } } } } } } }`, "feed.edges.node.comments.edges.node.content"},
-		"one post in many places":                  {`{ post(id: "` + postGlobalID("p") + `") { title comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "post.comments.edges.node.post.a"},
-		"in fragments":                             {`{ a: feed(first: 100) { ...F } b: feed(first: 100) { ...F } } fragment F on PostConnection { edges { node { a: content b: content } } }`, "a.edges.node.a"},
-		"an event":                                 {`subscription { postChanged(id: "x") { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "postChanged.comments.edges.node.post.a"},
-		"a payload":                                {`mutation { likePost(input: {postId: "x"}) { post { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } } }`, "likePost.post.comments.edges.node.post.a"},
-		"many long names":                          {`{ feed(first: 100) { edges { node { comments(first: 20) { edges { node {` + aliases(98, 190, "id") + `} } } } } } }`, ""},
-		"a name that is too long":                  {`{ ` + strings.Repeat("a", document.MaxAlias+1) + `: __typename }`, ""},
-		"in an unused fragment":                    {`{ __typename } fragment F on Query { ` + strings.Repeat("a", document.MaxAlias+1) + `: __typename }`, ""},
-		"a name of the maximum length -> accepted": {`{ ` + strings.Repeat("a", document.MaxAlias) + `: __typename }`, "-"},
-		"skipped fields -> accepted":               {`{ feed(first: 100) @skip(if: true) { edges { node { a: content b: content c: content d: content } } } }`, "-"},
+		"a repeated text":   {`{ feed(first: 100) { edges { node { a: content b: content c: content d: content } } } }`, "feed.edges.node.a"},
+		"comments in lists": {`{ feed(first: 50) { edges { node { comments(first: 100) { edges { node { content } } } } } } }`, "feed.edges.node.comments.edges.node.content"},
+		"one post in many places": {`{ post(id: "` + postGlobalID("p") +
+			`") { title comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "post.comments.edges.node.post.a"},
+		"in fragments": {`{ a: feed(first: 100) { ...F } b: feed(first: 100) { ...F } } fragment F on PostConnection { edges { node { a: content b: content } } }`, "a.edges.node.a"},
+		"an event":     {`subscription { postChanged(id: "x") { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "postChanged.comments.edges.node.post.a"},
+		"a payload":    {`mutation { likePost(input: {postId: "x"}) { post { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } } }`, "likePost.post.comments.edges.node.post.a"},
+		"many long names": {`{ feed(first: 100) { edges { node { comments(first: 20) { edges { node {` +
+			aliases(98, 190, "id") + `} } } } } } }`, ""},
+		"a name that is too long": {`{ ` + strings.Repeat("a", document.MaxAlias+1) +
+			`: __typename }`, ""},
+		"in an unused fragment": {`{ __typename } fragment F on Query { ` +
+			strings.Repeat("a", document.MaxAlias+1) + `: __typename }`, ""},
+		"a name of the maximum length -> accepted": {`{ ` + strings.Repeat("a", document.MaxAlias) + `: __typename }`,
+			"-"},
+		"skipped fields -> accepted": {`{ feed(first: 100) @skip(if: true) { edges { node { a: content b: content c: content d: content } } } }`, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := post(t, h, "demo:ada", tt.query, nil)

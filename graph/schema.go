@@ -21,15 +21,21 @@ func Schema(introspection bool) *ast.Schema {
 	schema.Directives = maps.Clone(schema.Directives)
 	delete(schema.Directives, "defer")
 	deprecated := *schema.Directives["deprecated"]
-	deprecated.Locations = without(deprecated.Locations, func(l ast.DirectiveLocation) bool { return l == directiveDefinition })
+	deprecated.Locations = without(deprecated.Locations, func(l ast.DirectiveLocation) bool {
+		return l == directiveDefinition
+	})
 	schema.Directives[deprecated.Name] = &deprecated
 	schema.Types = maps.Clone(schema.Types)
 	locations := *schema.Types["__DirectiveLocation"]
-	locations.EnumValues = without(locations.EnumValues, func(v *ast.EnumValueDefinition) bool { return v.Name == directiveDefinition })
+	locations.EnumValues = without(locations.EnumValues, func(v *ast.EnumValueDefinition) bool {
+		return v.Name == directiveDefinition
+	})
 	schema.Types[locations.Name] = &locations
 	if !introspection {
 		query := *schema.Query
-		query.Fields = without(query.Fields, func(f *ast.FieldDefinition) bool { return f.Name == "__schema" || f.Name == "__type" })
+		query.Fields = without(query.Fields, func(f *ast.FieldDefinition) bool {
+			return f.Name == "__schema" || f.Name == "__type"
+		})
 		schema.Types[query.Name], schema.Query = &query, &query
 	}
 	return &schema

@@ -40,14 +40,18 @@ func (r *commentResolver) ViewerCanDelete(ctx context.Context, obj *blog.Comment
 	return viewerCan(ctx, "deleteComment", obj.UserID), nil
 }
 
-func (r *commentChangedPayloadResolver) CommentEdge(ctx context.Context, obj *live.CommentChange) (*model.CommentEdge, error) {
+func (r *commentChangedPayloadResolver) CommentEdge(
+	ctx context.Context, obj *live.CommentChange,
+) (*model.CommentEdge, error) {
 	if obj.Kind != live.Added {
 		return nil, nil
 	}
 	return r.commentEdge(obj.Comment), nil
 }
 
-func (r *commentChangedPayloadResolver) DeletedCommentID(ctx context.Context, obj *live.CommentChange) (*string, error) {
+func (r *commentChangedPayloadResolver) DeletedCommentID(
+	ctx context.Context, obj *live.CommentChange,
+) (*string, error) {
 	if obj.Kind != live.Deleted {
 		return nil, nil
 	}
@@ -67,7 +71,9 @@ func (r *likeResolver) User(ctx context.Context, obj *blog.Like) (*names.User, e
 	return names.From(ctx).User(blog.User{Byline: obj.Byline}), nil
 }
 
-func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error) {
+func (r *mutationResolver) CreateUser(
+	ctx context.Context, input model.CreateUserInput,
+) (*model.CreateUserPayload, error) {
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
 	n := store.NewUser{ID: viewerID(ctx), Username: input.Username, Key: key}
 	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
@@ -80,7 +86,9 @@ func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUse
 	return &model.CreateUserPayload{User: names.From(ctx).User(*user)}, nil
 }
 
-func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error) {
+func (r *mutationResolver) UpdateUser(
+	ctx context.Context, input model.UpdateUserInput,
+) (*model.UpdateUserPayload, error) {
 	edit := store.UserEdit{Username: input.Username.Value(), DisplayName: optional(input.DisplayName),
 		AvatarURL: optional(input.AvatarURL), Bio: optional(input.Bio)}
 	if err := inputErrors(ctx, edit.Validate()); err != nil {
@@ -95,7 +103,9 @@ func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUse
 	return &model.UpdateUserPayload{User: shown.User(*user)}, nil
 }
 
-func (r *mutationResolver) DeleteUser(ctx context.Context, input model.DeleteUserInput) (*model.DeleteUserPayload, error) {
+func (r *mutationResolver) DeleteUser(
+	ctx context.Context, input model.DeleteUserInput,
+) (*model.DeleteUserPayload, error) {
 	userID := viewerID(ctx)
 	if id := input.ID.Value(); id != nil {
 		var err error
@@ -112,9 +122,12 @@ func (r *mutationResolver) DeleteUser(ctx context.Context, input model.DeleteUse
 	return &model.DeleteUserPayload{DeletedUserID: userGlobalID(userID)}, nil
 }
 
-func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {
+func (r *mutationResolver) CreatePost(
+	ctx context.Context, input model.CreatePostInput,
+) (*model.CreatePostPayload, error) {
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
-	n := store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Tags: input.Tags.Value(), Key: key}
+	n := store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Tags: input.Tags.Value(),
+		Key: key}
 	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
 		return nil, err
 	}
@@ -130,7 +143,9 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 	return &model.CreatePostPayload{Post: edge.Node, PostEdge: edge}, nil
 }
 
-func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
+func (r *mutationResolver) UpdatePost(
+	ctx context.Context, input model.UpdatePostInput,
+) (*model.UpdatePostPayload, error) {
 	postID, idErr := parseIDOf(globalid.Post, "id", input.ID)
 	edit := store.PostEdit{Title: input.Title.Value(), Content: input.Content.Value(), Version: input.Version.Value()}
 	if tags := input.Tags.Value(); tags != nil {
@@ -146,7 +161,9 @@ func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePos
 	return &model.UpdatePostPayload{Post: primePost(ctx, post)}, nil
 }
 
-func (r *mutationResolver) PublishPost(ctx context.Context, input model.PublishPostInput) (*model.PublishPostPayload, error) {
+func (r *mutationResolver) PublishPost(
+	ctx context.Context, input model.PublishPostInput,
+) (*model.PublishPostPayload, error) {
 	postID, err := parseIDOf(globalid.Post, "id", input.ID)
 	if err != nil {
 		return nil, err
@@ -159,7 +176,9 @@ func (r *mutationResolver) PublishPost(ctx context.Context, input model.PublishP
 	return &model.PublishPostPayload{Post: edge.Node, PostEdge: edge}, nil
 }
 
-func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePostInput) (*model.DeletePostPayload, error) {
+func (r *mutationResolver) DeletePost(
+	ctx context.Context, input model.DeletePostInput,
+) (*model.DeletePostPayload, error) {
 	postID, err := parseIDOf(globalid.Post, "id", input.ID)
 	if err != nil {
 		return nil, err
@@ -179,7 +198,9 @@ func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePos
 	return &model.DeletePostPayload{DeletedPostID: input.ID}, nil
 }
 
-func (r *mutationResolver) CreateComment(ctx context.Context, input model.CreateCommentInput) (*model.CreateCommentPayload, error) {
+func (r *mutationResolver) CreateComment(
+	ctx context.Context, input model.CreateCommentInput,
+) (*model.CreateCommentPayload, error) {
 	postID, idErr := parseIDOf(globalid.Post, "postId", input.PostID)
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
 	n := store.NewComment{AuthorID: viewerID(ctx), PostID: postID, Content: input.Content, Key: key}
@@ -190,10 +211,13 @@ func (r *mutationResolver) CreateComment(ctx context.Context, input model.Create
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreateCommentPayload{Comment: comment, CommentEdge: r.commentEdge(comment), Post: primePost(ctx, post)}, nil
+	return &model.CreateCommentPayload{Comment: comment, CommentEdge: r.commentEdge(comment),
+		Post: primePost(ctx, post)}, nil
 }
 
-func (r *mutationResolver) UpdateComment(ctx context.Context, input model.UpdateCommentInput) (*model.UpdateCommentPayload, error) {
+func (r *mutationResolver) UpdateComment(
+	ctx context.Context, input model.UpdateCommentInput,
+) (*model.UpdateCommentPayload, error) {
 	id, idErr := parseNestedID(globalid.Comment, "id", input.ID)
 	if err := inputErrors(ctx, idErr, store.ValidateComment(input.Content)); err != nil {
 		return nil, err
@@ -205,7 +229,9 @@ func (r *mutationResolver) UpdateComment(ctx context.Context, input model.Update
 	return &model.UpdateCommentPayload{Comment: comment}, nil
 }
 
-func (r *mutationResolver) DeleteComment(ctx context.Context, input model.DeleteCommentInput) (*model.DeleteCommentPayload, error) {
+func (r *mutationResolver) DeleteComment(
+	ctx context.Context, input model.DeleteCommentInput,
+) (*model.DeleteCommentPayload, error) {
 	id, err := parseNestedID(globalid.Comment, "id", input.ID)
 	if err != nil {
 		return nil, err
@@ -235,7 +261,9 @@ func (r *mutationResolver) LikePost(ctx context.Context, input model.LikePostInp
 	return &model.LikePostPayload{Like: like, Post: primePost(ctx, post)}, nil
 }
 
-func (r *mutationResolver) UnlikePost(ctx context.Context, input model.UnlikePostInput) (*model.UnlikePostPayload, error) {
+func (r *mutationResolver) UnlikePost(
+	ctx context.Context, input model.UnlikePostInput,
+) (*model.UnlikePostPayload, error) {
 	postID, err := parseIDOf(globalid.Post, "postId", input.PostID)
 	if err != nil {
 		return nil, err
@@ -319,7 +347,9 @@ func (r *postResolver) ViewerCanDelete(ctx context.Context, obj *blog.Post) (boo
 	return viewerCan(ctx, "deletePost", obj.UserID), nil
 }
 
-func (r *postResolver) Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error) {
+func (r *postResolver) Comments(
+	ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order,
+) (*model.CommentConnection, error) {
 	page, err := r.commentPage(ctx, obj.ID, plan.PagingOf(first, after, order))
 	if err != nil {
 		return nil, err
@@ -327,7 +357,9 @@ func (r *postResolver) Comments(ctx context.Context, obj *blog.Post, first *int3
 	return commentConnection(page, obj.CommentCount), nil
 }
 
-func (r *postResolver) Likes(ctx context.Context, obj *blog.Post, first *int32, after *string) (*model.LikeConnection, error) {
+func (r *postResolver) Likes(
+	ctx context.Context, obj *blog.Post, first *int32, after *string,
+) (*model.LikeConnection, error) {
 	page, err := r.likePage(ctx, obj.ID, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
@@ -435,7 +467,9 @@ func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-ch
 	if err != nil {
 		return nil, err
 	}
-	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PostChanges(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) {
+		return r.store.PostChanges(ctx, postID)
+	})
 }
 
 func (r *subscriptionResolver) PostDeleted(ctx context.Context, id string) (<-chan *live.PostDeletion, error) {
@@ -443,7 +477,9 @@ func (r *subscriptionResolver) PostDeleted(ctx context.Context, id string) (<-ch
 	if err != nil {
 		return nil, err
 	}
-	return transport.Subscribe(ctx, func() (*live.Stream[*live.PostDeletion], error) { return r.store.PostDeletions(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*live.PostDeletion], error) {
+		return r.store.PostDeletions(ctx, postID)
+	})
 }
 
 func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error) {
@@ -451,7 +487,9 @@ func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) 
 	if err != nil {
 		return nil, err
 	}
-	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Comment], error) { return r.store.NewComments(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Comment], error) {
+		return r.store.NewComments(ctx, postID)
+	})
 }
 
 func (r *subscriptionResolver) CommentChanged(ctx context.Context, postID string) (<-chan *live.CommentChange, error) {
@@ -459,14 +497,18 @@ func (r *subscriptionResolver) CommentChanged(ctx context.Context, postID string
 	if err != nil {
 		return nil, err
 	}
-	return transport.Subscribe(ctx, func() (*live.Stream[*live.CommentChange], error) { return r.store.CommentChanges(ctx, postID) })
+	return transport.Subscribe(ctx, func() (*live.Stream[*live.CommentChange], error) {
+		return r.store.CommentChanges(ctx, postID)
+	})
 }
 
 func (r *tagResolver) ID(ctx context.Context, obj *store.Tag) (string, error) {
 	return tagGlobalID(obj), nil
 }
 
-func (r *tagResolver) Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error) {
+func (r *tagResolver) Posts(
+	ctx context.Context, obj *store.Tag, first *int32, after *string,
+) (*model.PostConnection, error) {
 	page, err := r.tagPostPage(ctx, obj, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
@@ -511,7 +553,9 @@ func (r *userResolver) PostCount(ctx context.Context, obj *names.User) (*int32, 
 	return &n, nil
 }
 
-func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
+func (r *userResolver) Posts(
+	ctx context.Context, obj *names.User, first *int32, after *string,
+) (*model.PostConnection, error) {
 	page, err := r.userPostPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
@@ -519,7 +563,9 @@ func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32,
 	return postConnection(page), nil
 }
 
-func (r *userResolver) Drafts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
+func (r *userResolver) Drafts(
+	ctx context.Context, obj *names.User, first *int32, after *string,
+) (*model.PostConnection, error) {
 	if obj.UserID != viewerID(ctx) {
 		return nil, nil
 	}

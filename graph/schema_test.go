@@ -29,7 +29,9 @@ func TestSchema_MatchesFile(t *testing.T) {
 	served, file := Schema(true), readSchema(t)
 	delete(file.Directives, "defer")
 	locations := file.Types["__DirectiveLocation"]
-	locations.EnumValues = without(locations.EnumValues, func(v *ast.EnumValueDefinition) bool { return v.Name == directiveDefinition })
+	locations.EnumValues = without(locations.EnumValues, func(v *ast.EnumValueDefinition) bool {
+		return v.Name == directiveDefinition
+	})
 	if diff := cmp.Diff(describe(file), describe(served)); diff != "" {
 		t.Errorf("schema.graphqls and the generated code differ; run go generate ./... (-file +served):\n%s", diff)
 	}
@@ -102,8 +104,10 @@ func TestIntrospection_ErrorSaysDisabled(t *testing.T) {
 		"as most tools query": "query IntrospectionQuery { __schema { types { ...T } } } fragment T on __Type { name }",
 	} {
 		t.Run(name, func(t *testing.T) {
-			production, development := post(t, newTestHandler(t, Options{}), "", query, nil), post(t, newTestHandler(t, Options{Development: true}), "", query, nil)
-			if production.code() != "GRAPHQL_VALIDATION_FAILED" || production.Errors[0].Message != messageNoIntrospection {
+			production, development := post(t, newTestHandler(t, Options{}), "", query, nil),
+				post(t, newTestHandler(t, Options{Development: true}), "", query, nil)
+			if production.code() != "GRAPHQL_VALIDATION_FAILED" ||
+				production.Errors[0].Message != messageNoIntrospection {
 				t.Error(production.body)
 			}
 			if len(development.Errors) > 0 {
@@ -118,16 +122,20 @@ func TestIntrospection_ErrorSaysDisabled(t *testing.T) {
 func TestIntrospection_NullFieldsOfTypes(t *testing.T) {
 	const fields = `kind name description specifiedByURL isOneOf fields(includeDeprecated: true) { args { type { ...W } } type { ...W } }
 		interfaces { ...W } possibleTypes { ...W } enumValues(includeDeprecated: true) { name } inputFields { type { ...W } } ofType { ...W }`
-	a := post(t, newTestHandler(t, Options{Development: true}), "", `{ __schema { types { ...T } queryType { ...W } directives { locations args { type { ...W } } } } __type(name: "DateTime") { ...T } }
+	a := post(t, newTestHandler(t, Options{Development: true}), "",
+		`{ __schema { types { ...T } queryType { ...W } directives { locations args { type { ...W } } } } __type(name: "DateTime") { ...T } }
 		fragment T on __Type { `+fields+` }
-		fragment W on __Type { `+strings.ReplaceAll(fields, "...W", "__typename")+` ofType { `+strings.ReplaceAll(fields, "...W", "__typename")+` } }`, nil)
+		fragment W on __Type { `+strings.ReplaceAll(fields, "...W", "__typename")+` ofType { `+
+			strings.ReplaceAll(fields, "...W", "__typename")+` } }`, nil)
 	if len(a.Errors) > 0 {
 		t.Fatal(a.body)
 	}
 	all := []string{"SCALAR", "OBJECT", "INTERFACE", "UNION", "ENUM", "INPUT_OBJECT"}
 	kinds := map[string][]string{
-		"name": all, "fields": {"OBJECT", "INTERFACE"}, "interfaces": {"OBJECT", "INTERFACE"}, "possibleTypes": {"INTERFACE", "UNION"},
-		"enumValues": {"ENUM"}, "inputFields": {"INPUT_OBJECT"}, "isOneOf": {"INPUT_OBJECT"}, "ofType": {"LIST", "NON_NULL"},
+		"name": all, "fields": {"OBJECT", "INTERFACE"}, "interfaces": {"OBJECT", "INTERFACE"},
+		"possibleTypes": {"INTERFACE", "UNION"},
+		"enumValues":    {"ENUM"}, "inputFields": {"INPUT_OBJECT"}, "isOneOf": {"INPUT_OBJECT"},
+		"ofType": {"LIST", "NON_NULL"},
 	}
 	seen := map[string]bool{}
 	var check func(value any)
@@ -147,7 +155,8 @@ func TestIntrospection_NullFieldsOfTypes(t *testing.T) {
 						t.Errorf("%s of %s %v: %v", name, kind, v["name"], value)
 					}
 				}
-				if value != nil && (name == "specifiedByURL" && v["name"] != "DateTime" || name == "description" && v["name"] == nil) {
+				if value != nil &&
+					(name == "specifiedByURL" && v["name"] != "DateTime" || name == "description" && v["name"] == nil) {
 					t.Errorf("%s of %s %v: %v", name, kind, v["name"], value)
 				}
 			}
@@ -158,7 +167,8 @@ func TestIntrospection_NullFieldsOfTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(data)
-	for _, kind := range []string{"SCALAR", "OBJECT", "INTERFACE", "ENUM", "INPUT_OBJECT", "LIST", "NON_NULL"} { // the schema has no unions
+	// the schema has no unions
+	for _, kind := range []string{"SCALAR", "OBJECT", "INTERFACE", "ENUM", "INPUT_OBJECT", "LIST", "NON_NULL"} {
 		if !seen[kind] {
 			t.Errorf("no type of the kind %s", kind)
 		}
@@ -201,7 +211,8 @@ func TestDateTime(t *testing.T) {
 
 	b := smallBlog(t, Options{})
 	b.wire.fail = func(*http.Request) (*http.Response, error) {
-		return newResponse(http.StatusOK, `{"id":"x","type":"user","userId":"x","username":"x","creationDate":"2026-03-01 09:00:00"}`), nil
+		return newResponse(http.StatusOK,
+			`{"id":"x","type":"user","userId":"x","username":"x","creationDate":"2026-03-01 09:00:00"}`), nil
 	}
 	if a := post(t, b, "", b.fill(`{ user(id: "<user:ada>") { createdAt } }`), nil); a.code() != "INTERNAL" {
 		t.Errorf("a date in another format: %s", a.body)

@@ -20,7 +20,9 @@ import (
 // LSN of -1 for regions that report none. On another instance this needs the token of the session.
 func TestSession_CreatePostAfterCreateUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := emulator.Open("", emulator.Options{Regions: []string{"West Europe", "North Europe", "East US"}, ReplicaLag: time.Hour, Logger: testkit.Logger()})
+		engine, err := emulator.Open("",
+			emulator.Options{Regions: []string{"West Europe", "North Europe", "East US"}, ReplicaLag: time.Hour,
+				Logger: testkit.Logger()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +32,9 @@ func TestSession_CreatePostAfterCreateUser(t *testing.T) {
 			w := &wire{engine: engine}
 			w.fail = func(r *http.Request) (*http.Response, error) {
 				response, err := engine.Do(r)
-				if err == nil && regexp.MustCompile(`^\d+:\d+#\d+(#\d+=\d+)+(#\d+=-1){2}$`).MatchString(response.Header.Get("X-Ms-Session-Token")) {
+				if err == nil &&
+					regexp.MustCompile(`^\d+:\d+#\d+(#\d+=\d+)+(#\d+=-1){2}$`).MatchString(
+						response.Header.Get("X-Ms-Session-Token")) {
 					withoutLSN.Add(1)
 				}
 				return response, err

@@ -23,7 +23,8 @@ func lostSession(t testing.TB, b *testBlog) string {
 		return response, err
 	}
 	b.wire.mu.Unlock()
-	session := post(t, b, "demo:eve", `mutation { createUser(input: {username: "eve"}) { user { id } } }`, nil).header.Get(sessionHeader)
+	session := post(t, b, "demo:eve", `mutation { createUser(input: {username: "eve"}) { user { id } } }`,
+		nil).header.Get(sessionHeader)
 	b.wire.mu.Lock()
 	b.wire.fail = nil
 	b.wire.mu.Unlock()
@@ -42,8 +43,8 @@ func unknownUsers(n int) string {
 	return "{" + q.String() + " }"
 }
 
-// A crafted session makes an operation neither more expensive nor slower. With a session that Cosmos DB has lost, all reads
-// of the operation share one wait.
+// A crafted session makes an operation neither more expensive nor slower. With a session that Cosmos DB has lost, all
+// reads of the operation share one wait.
 func TestSession_CostOf100Aliases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBlog(t, Options{})
@@ -60,15 +61,18 @@ func TestSession_CostOf100Aliases(t *testing.T) {
 			cost := func(session string) (requests int, ru float64, took time.Duration) {
 				b.wire.reset()
 				began := time.Now()
-				if a := postInSession(t, edge, "", session, unknownUsers(n)); a.status != http.StatusOK || len(a.Errors) > 0 {
+				if a := postInSession(t, edge, "", session, unknownUsers(n)); a.status != http.StatusOK ||
+					len(a.Errors) > 0 {
 					t.Errorf("%s: %d %.300s", name, a.status, a.body)
 				}
 				return len(b.wire.seen()), b.wire.charged(), time.Since(began)
 			}
 			requests, ru, took := cost("")
-			for what, crafted := range map[string]string{"crafted": base64.RawURLEncoding.EncodeToString(raw), "malformed": "rubbish!", "cut": lost[:len(lost)-4]} {
+			for what, crafted := range map[string]string{"crafted": base64.RawURLEncoding.EncodeToString(raw),
+				"malformed": "rubbish!", "cut": lost[:len(lost)-4]} {
 				if r, u, d := cost(crafted); r != requests || u != ru || d != took {
-					t.Errorf("%s, %s: %d requests, %g RU in %v, want %d, %g and %v", name, what, r, u, d, requests, ru, took)
+					t.Errorf("%s, %s: %d requests, %g RU in %v, want %d, %g and %v", name, what, r, u, d, requests, ru,
+						took)
 				}
 			}
 			r, u, d := cost(lost)

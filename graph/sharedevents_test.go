@@ -18,7 +18,8 @@ import (
 func TestEvents_SharedEventCountsOnce(t *testing.T) {
 	const length, subscribers = 60_000, 50
 	b, server := liveOn(t, Options{Capacity: limit.Capacity{Responses: length * 25}}, smallBlog,
-		func(h http.Handler) *httptest.Server { return testkit.PipeServer(t, h, nil) }) // where writes wait for their readers
+		// where writes wait for their readers
+		func(h http.Handler) *httptest.Server { return testkit.PipeServer(t, h, nil) })
 	query := func(alias string) string {
 		return fmt.Sprintf(`subscription { %s: postPublished { title content author { username } } }`, alias)
 	}
@@ -36,7 +37,8 @@ func TestEvents_SharedEventCountsOnce(t *testing.T) {
 	b.post(t, "ada", "long", strings.Repeat("x", length))
 	testkit.WaitFor(t, func() bool { return responses() == before+subscribers+2 })
 	data := func(alias string) string {
-		return `{"data":{"` + alias + `":{"title":"long","content":"` + strings.Repeat("x", length) + `","author":{"username":"ada"}}}}`
+		return `{"data":{"` + alias + `":{"title":"long","content":"` + strings.Repeat("x", length) +
+			`","author":{"username":"ada"}}}}`
 	}
 	message := func(alias string) string { return `{"type":"next","id":"1","payload":` + data(alias) + `}` }
 	var reading sync.WaitGroup
@@ -73,7 +75,8 @@ func TestEvents_ViewerFieldsAreNotShared(t *testing.T) {
 		// An event of the like may come first.
 		testkit.WaitFor(t, func() bool {
 			got := p.receive()
-			if want := fmt.Sprintf(`"viewerHasLiked":%t`, strings.HasPrefix(name, "ada")); !strings.Contains(got, want) {
+			if want := fmt.Sprintf(`"viewerHasLiked":%t`, strings.HasPrefix(name, "ada")); !strings.Contains(got,
+				want) {
 				t.Errorf("%s gets %s", name, got)
 			}
 			return true
@@ -89,7 +92,8 @@ func TestEvents_SlowEventDelaysOnlyItsViewer(t *testing.T) {
 		connect := func(name string) (received chan string) {
 			p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:" + name}}).init()
 			for n := range shared {
-				p.subscribe("subscribe", fmt.Sprint("shared ", n), b.fill(fmt.Sprintf(`subscription { n%d: commentAdded(postId: "<post:notes>") { content } }`, n)))
+				p.subscribe("subscribe", fmt.Sprint("shared ", n),
+					b.fill(fmt.Sprintf(`subscription { n%d: commentAdded(postId: "<post:notes>") { content } }`, n)))
 			}
 			received = make(chan string, 100)
 			go func() {
@@ -104,7 +108,8 @@ func TestEvents_SlowEventDelaysOnlyItsViewer(t *testing.T) {
 			return received
 		}
 		slow := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:ada"}}).init()
-		slow.subscribe("subscribe", "slow", b.fill(`subscription { commentAdded(postId: "<post:notes>") { post { likes { edges { node { user { username } } } } } } }`))
+		slow.subscribe("subscribe", "slow",
+			b.fill(`subscription { commentAdded(postId: "<post:notes>") { post { likes { edges { node { user { username } } } } } } }`))
 		ada, grace := connect("ada"), connect("grace")
 		opened(t, b, 1+2*shared)
 
@@ -122,7 +127,8 @@ func TestEvents_SlowEventDelaysOnlyItsViewer(t *testing.T) {
 			testkit.Advance(time.Second)
 		}
 		if len(grace) != 2*shared || len(ada) > shared {
-			t.Errorf("while the slow event executes its viewer gets %d events, and another viewer %d", len(ada), len(grace))
+			t.Errorf("while the slow event executes its viewer gets %d events, and another viewer %d", len(ada),
+				len(grace))
 		}
 		close(proceed)
 		testkit.Advance(time.Second)

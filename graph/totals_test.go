@@ -14,7 +14,8 @@ func TestTotalCounts(t *testing.T) {
 	b := smallBlog(t, Options{})
 	const counts = `{"post":{"commentCount":2,"comments":{"totalCount":2,"edges":[{"node":{"content":"All of them."}}]},"likes":{"totalCount":1}}}`
 	for _, format := range []string{`{ %s }`, `query($yes: Boolean = true) { %s }`} {
-		query := fmt.Sprintf(format, `post(id: "<post:engines>") { commentCount comments(first: 1) { totalCount edges { node { content } } } likes { totalCount } }`)
+		query := fmt.Sprintf(format,
+			`post(id: "<post:engines>") { commentCount comments(first: 1) { totalCount edges { node { content } } } likes { totalCount } }`)
 		if strings.Contains(format, "$yes") {
 			query = strings.Replace(query, "commentCount ", "commentCount @include(if: $yes) ", 1)
 		}
@@ -23,8 +24,9 @@ func TestTotalCounts(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]int{
-		`{ post(id: "<post:moths>") { comments { edges { cursor } } } }`:                                       1,
-		`{ post(id: "<post:moths>") { comments { totalCount edges { cursor } } } }`:                            2, // the post, too
+		`{ post(id: "<post:moths>") { comments { edges { cursor } } } }`: 1,
+		// the post, too
+		`{ post(id: "<post:moths>") { comments { totalCount edges { cursor } } } }`:                            2,
 		`{ post(id: "<post:moths>") { title comments { totalCount edges { cursor } } likes { totalCount } } }`: 3,
 		`{ feed(first: 2) { edges { node { comments(first: 1) { totalCount edges { cursor } } } } } }`:         3,
 	} {
@@ -55,14 +57,19 @@ func TestPostCount(t *testing.T) {
 	}
 	check("first", `{ viewer { postCount } }`, `{"viewer":{"postCount":2}}`, 1)
 	check("cached", `query Other { viewer { postCount } }`, `{"viewer":{"postCount":2}}`, 0)
-	check("of two fields", `{ post(id: "<post:nanoseconds>") { author { postCount } } user(id: "<user:grace>") { postCount } }`,
+	check("of two fields",
+		`{ post(id: "<post:nanoseconds>") { author { postCount } } user(id: "<user:grace>") { postCount } }`,
 		`{"post":{"author":{"postCount":2}},"user":{"postCount":2}}`, 1)
 	check("unknown user", `{ user(id: "`+userGlobalID("nobody")+`") { postCount } }`, `{"user":null}`, 0)
 	check("a post", `mutation { createPost(input: {title: "third", content: "x"}) { post { author { postCount } } } }`,
 		`{"createPost":{"post":{"author":{"postCount":3}}}}`, 1)
-	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", `{ viewer { postCount } }`, nil) }) }) // the tail has seen the post
+	// the tail has seen the post
+	testkit.WaitFor(t, func() bool {
+		return !i.executes(t, func() { post(t, i, "demo:ada", `{ viewer { postCount } }`, nil) })
+	})
 	check("after a post", `query Other { viewer { postCount } }`, `{"viewer":{"postCount":3}}`, 0)
-	if a := post(t, i, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:notes>"}) { deletedPostId } }`), nil); a.code() != "" {
+	if a := post(t, i, "demo:ada", b.fill(`mutation { deletePost(input: {id: "<post:notes>"}) { deletedPostId } }`),
+		nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
 	check("after a deletion", `{ viewer { postCount } }`, `{"viewer":{"postCount":2}}`, 1)

@@ -57,7 +57,8 @@ func (tracing) Validate(graphql.ExecutableSchema) error { return nil }
 // (W3C Trace Context).
 func continueTrace(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
+		next.ServeHTTP(w,
+			r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
 	})
 }
 
@@ -101,7 +102,8 @@ func endOperation(span trace.Span, response *graphql.Response) {
 // traceCost records the cost of an operation or event in its span.
 func traceCost(span trace.Span, c cost.Report) {
 	if span.IsRecording() { // do not allocate the attributes otherwise
-		span.SetAttributes(attribute.Float64(attrActualRU, float64(c.ActualRU)), attribute.Float64(attrPredictedRU, float64(c.PredictedRU)),
+		span.SetAttributes(attribute.Float64(attrActualRU, float64(c.ActualRU)),
+			attribute.Float64(attrPredictedRU, float64(c.PredictedRU)),
 			attribute.Int(attrRequests, c.Requests))
 	}
 }
@@ -111,8 +113,10 @@ func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 		return next(ctx)
 	}
 	event := &lazySpan{around: ctx, begin: func() trace.Span {
-		_, span := t.tracer.Start(ctx, "event", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(trace.LinkFromContext(ctx)),
-			trace.WithAttributes(attribute.String(attrOperationType, string(ast.Subscription)), attribute.String(attrRequestID, transport.RequestOf(ctx).ID)))
+		_, span := t.tracer.Start(ctx, "event", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithLinks(trace.LinkFromContext(ctx)),
+			trace.WithAttributes(attribute.String(attrOperationType, string(ast.Subscription)),
+				attribute.String(attrRequestID, transport.RequestOf(ctx).ID)))
 		return span
 	}}
 	response := next(trace.ContextWithSpan(ctx, event))
@@ -140,7 +144,8 @@ func (t tracing) InterceptField(ctx context.Context, next graphql.Resolver) (_ a
 	if !field.IsResolver {
 		return next(ctx)
 	}
-	if root, ok := trace.SpanFromContext(ctx).(*lazySpan); ok && (field.Object == "Query" || field.Object == "Mutation") {
+	if root, ok := trace.SpanFromContext(ctx).(*lazySpan); ok &&
+		(field.Object == "Query" || field.Object == "Mutation") {
 		defer func() { root.fail(err) }()
 		return next(ctx)
 	}
@@ -178,7 +183,9 @@ func endRead(span trace.Span, err error) {
 }
 
 // traced records a span for each batch of a loader, unless tracer is nil.
-func traced[K, V any](tracer trace.Tracer, name string, read func(context.Context, []K) ([]V, error)) func(context.Context, []K) ([]V, error) {
+func traced[K, V any](
+	tracer trace.Tracer, name string, read func(context.Context, []K) ([]V, error),
+) func(context.Context, []K) ([]V, error) {
 	if tracer == nil {
 		return read
 	}

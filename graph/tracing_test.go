@@ -85,7 +85,8 @@ func TestSpans_FailedPlan(t *testing.T) {
 		span.End()
 		return newResponse(http.StatusServiceUnavailable, ""), nil
 	}
-	for _, query := range []string{`{ post(id: "<post:notes>") { title } }`, `mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
+	for _, query := range []string{`{ post(id: "<post:notes>") { title } }`,
+		`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
 		since := len(spans.Ended())
 		if a := post(t, b, "demo:ada", b.fill(query), nil); a.code() != "UNAVAILABLE" {
 			t.Fatal(a.body)
@@ -104,11 +105,13 @@ func TestSpans_FailedPlan(t *testing.T) {
 	}
 }
 
-// Resolvers that read nothing have no span, a subscription has one while it starts, and the reads for an event are a trace
-// of their own. A missing, malformed or unsampled traceparent changes only what is recorded.
+// Resolvers that read nothing have no span, a subscription has one while it starts, and the reads for an event are a
+// trace of their own. A missing, malformed or unsampled traceparent changes only what is recorded.
 func TestSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
-	b, server := liveBlog(t, Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans), sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))})
+	b, server := liveBlog(t,
+		Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans),
+			sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))})
 	since := 0
 	names := func() string {
 		var all []string
@@ -120,7 +123,8 @@ func TestSpans(t *testing.T) {
 	}
 	do := func(traceparent string) {
 		t.Helper()
-		r, err := http.NewRequest(http.MethodPost, "/graphql", bytes.NewReader([]byte(`{"query":"{ viewer { id } feed { edges { node { title } } } }"}`)))
+		r, err := http.NewRequest(http.MethodPost, "/graphql",
+			bytes.NewReader([]byte(`{"query":"{ viewer { id } feed { edges { node { title } } } }"}`)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +147,8 @@ func TestSpans(t *testing.T) {
 	if got := names(); got != "query" {
 		t.Errorf("a query with a malformed header: %s", got)
 	}
-	for query, want := range map[string]string{"{ nonsense": "GRAPHQL_PARSE_FAILED", "{ nonsense }": "GRAPHQL_VALIDATION_FAILED"} {
+	for query, want := range map[string]string{"{ nonsense": "GRAPHQL_PARSE_FAILED",
+		"{ nonsense }": "GRAPHQL_VALIDATION_FAILED"} {
 		if a := post(t, b, "", query, nil); a.code() != want {
 			t.Error(a.body)
 		}
@@ -152,7 +157,8 @@ func TestSpans(t *testing.T) {
 		t.Errorf("documents that are refused: %s", got)
 	}
 
-	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { postChanged(id: "<post:notes>") { title content } }`))
+	e := openEvents(t, server, "POST", "text/event-stream", "",
+		b.fill(`subscription { postChanged(id: "<post:notes>") { title content } }`))
 	opened(t, b, 1)
 	b.comment(t, "ada", b.postID(t, "notes"), "one")
 	if got := e.next(); !strings.Contains(got, "Note G") {
@@ -163,7 +169,8 @@ func TestSpans(t *testing.T) {
 	testkit.WaitFor(t, func() bool { return len(spans.Ended()) > since })
 	begun := spans.Ended()[since]
 	if got := names(); got != "subscription" {
-		t.Errorf("a subscription, and an event without reads: %s, started in %v", got, begun.EndTime().Sub(begun.StartTime()))
+		t.Errorf("a subscription, and an event without reads: %s, started in %v", got,
+			begun.EndTime().Sub(begun.StartTime()))
 	}
 }
 
@@ -243,7 +250,8 @@ func TestSpans_HaveCost(t *testing.T) {
 			t.Fatalf("%v: %s", err, response)
 		}
 		cost := out.Extensions.Cost
-		want := map[string]any{attrActualRU: cost["actualRU"], attrPredictedRU: cost["predictedRU"], attrRequests: cost["requests"]}
+		want := map[string]any{attrActualRU: cost["actualRU"], attrPredictedRU: cost["predictedRU"],
+			attrRequests: cost["requests"]}
 		var got map[string]any
 		testkit.WaitFor(t, func() bool {
 			for _, s := range spans.Ended() {
@@ -268,18 +276,22 @@ func TestSpans_HaveCost(t *testing.T) {
 	}
 	a, _ := withCost(t, b, "", `{ feed { edges { node { title content } } } }`, "summary")
 	check("query", a.body)
-	a, _ = withCost(t, b, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), "summary")
+	a, _ = withCost(t, b, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`),
+		"summary")
 	check("mutation", a.body)
 
-	e := openEvents(t, server, "POST", "text/event-stream", "", `subscription { commentAdded(postId: "`+postGlobalID("nothing")+`") { id } }`)
+	e := openEvents(t, server, "POST", "text/event-stream", "",
+		`subscription { commentAdded(postId: "`+postGlobalID("nothing")+`") { id } }`)
 	check("subscription", strings.TrimPrefix(e.next(), "next "))
 	for _, s := range spans.Ended() {
-		if s.Name() == "subscription" && !slices.Contains(s.Attributes(), attribute.String(attrErrorType, "NOT_FOUND")) {
+		if s.Name() == "subscription" &&
+			!slices.Contains(s.Attributes(), attribute.String(attrErrorType, "NOT_FOUND")) {
 			t.Errorf("a subscription that cannot be opened: %v", s.Attributes())
 		}
 	}
 
-	e = openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { author { createdAt } } }`))
+	e = openEvents(t, server, "POST", "text/event-stream", "",
+		b.fill(`subscription { commentAdded(postId: "<post:notes>") { author { createdAt } } }`))
 	opened(t, b, 1)
 	b.comment(t, "ada", b.postID(t, "notes"), "one")
 	event := e.next()
@@ -311,7 +323,8 @@ func TestLazySpan(t *testing.T) {
 		s.End()
 	}
 	ended := spans.Ended()
-	if len(ended) != 3 || ended[0].Parent().SpanID() != ended[2].SpanContext().SpanID() || !ended[1].Parent().Equal(ended[0].Parent()) ||
+	if len(ended) != 3 || ended[0].Parent().SpanID() != ended[2].SpanContext().SpanID() ||
+		!ended[1].Parent().Equal(ended[0].Parent()) ||
 		ended[2].Name() != "late" || ended[2].Parent().SpanID() != outer.SpanContext().SpanID() {
 		t.Errorf("%v", ended)
 	}

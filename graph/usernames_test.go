@@ -26,7 +26,8 @@ const renameAda = `mutation { updateUser(input: {username: "countess"}) { user {
 // postInSession is post with a session.
 func postInSession(t testing.TB, h http.Handler, token, session, query string) testResponse {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(string(appendJSON(nil, map[string]string{"query": query}))))
+	r := httptest.NewRequest(http.MethodPost, "/graphql",
+		strings.NewReader(string(appendJSON(nil, map[string]string{"query": query}))))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(sessionHeader, session)
 	if token != "" {
@@ -56,7 +57,8 @@ func (b *testBlog) rewrite(t testing.TB, container, partition, id, path string, 
 		t.Fatal(err)
 	}
 	engine := b.wire.engine.(*emulator.Engine)
-	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine}})
+	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential,
+		&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +119,14 @@ func TestRename_LaterRequestsOfTheSessionShowTheNewName(t *testing.T) {
 	b := smallBlog(t, Options{})
 	session := post(t, b, "demo:ada", renameAda, nil).header.Get(sessionHeader)
 	again := post(t, b, "demo:ada", renameAda, nil).header.Get(sessionHeader) // as after an ambiguous write
-	showsCountess(t, "a mutation", postInSession(t, b, "demo:ada", session, b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { author { username } } } }`)).body)
+	showsCountess(t, "a mutation",
+		postInSession(t, b, "demo:ada", session,
+			b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { author { username } } } }`)).body)
 	for edge, h := range handlers(t, b) {
 		for name, query := range namesEverywhere {
 			for whose, session := range map[string]string{"rename": session, "repetition": again} {
-				showsCountess(t, fmt.Sprintf("%s, %s, session of the %s", name, edge, whose), postInSession(t, h, "demo:ada", session, b.fill(query)).body)
+				showsCountess(t, fmt.Sprintf("%s, %s, session of the %s", name, edge, whose),
+					postInSession(t, h, "demo:ada", session, b.fill(query)).body)
 			}
 			if name != "root fields" {
 				showsCountess(t, name+", "+edge+", signed out", postInSession(t, h, "", session, b.fill(query)).body)
@@ -169,8 +174,10 @@ func TestRename_SessionGetsNoStaleCachedResponse(t *testing.T) {
 // Usernames cost a read only if the session has renamed a user that the response shows.
 func TestNames_Requests(t *testing.T) {
 	b := smallBlog(t, Options{})
-	feed, post1 := `{ feed { edges { node { author { username } } } } }`, b.fill(`{ post(id: "<post:nanoseconds>") { author { username } } }`)
-	refused := postInSession(t, b, "demo:ada", "", `mutation { updateUser(input: {username: "grace"}) { user { id } } }`).header.Get(sessionHeader)
+	feed, post1 := `{ feed { edges { node { author { username } } } } }`,
+		b.fill(`{ post(id: "<post:nanoseconds>") { author { username } } }`)
+	refused := postInSession(t, b, "demo:ada", "",
+		`mutation { updateUser(input: {username: "grace"}) { user { id } } }`).header.Get(sessionHeader)
 	renamed := postInSession(t, b, "demo:ada", "", renameAda).header.Get(sessionHeader)
 	if len(renamed) > 200 {
 		t.Errorf("a token of %d characters", len(renamed))
@@ -183,10 +190,13 @@ func TestNames_Requests(t *testing.T) {
 		{"a session whose rename was refused", refused, feed, []string{"query feed"}},
 		{"a session with a rename", renamed, feed, []string{"query feed", "read users"}},
 		{"a session with a rename of another user", renamed, post1, []string{"read posts"}},
-		{"a session with a rename of a user that is read", renamed, b.fill(`{ viewer { username posts { edges { node { author { username } } } } } }`), []string{"query users", "read users"}},
+		{"a session with a rename of a user that is read", renamed,
+			b.fill(`{ viewer { username posts { edges { node { author { username } } } } } }`),
+			[]string{"query users", "read users"}},
 	} {
 		b.wire.reset()
-		if a := postInSession(t, b, "demo:ada", tt.session, tt.query); a.code() != "" || !slices.Equal(b.wire.seen(), tt.want) {
+		if a := postInSession(t, b, "demo:ada", tt.session, tt.query); a.code() != "" ||
+			!slices.Equal(b.wire.seen(), tt.want) {
 			t.Errorf("%s: %q, want %q: %s", tt.name, b.wire.seen(), tt.want, a.body)
 		}
 	}
@@ -207,7 +217,8 @@ func TestRename_SessionIgnoresItAfterAnHour(t *testing.T) {
 // During a rename, when only some projections are updated, a response without a session also shows one username.
 func TestNames_ProjectionsDiffer(t *testing.T) {
 	b := smallBlog(t, Options{})
-	if _, err := b.store.UpdateUser(t.Context(), subjectID("ada"), store.UserEdit{Username: new("countess")}); err != nil {
+	if _, err := b.store.UpdateUser(t.Context(), subjectID("ada"),
+		store.UserEdit{Username: new("countess")}); err != nil {
 		t.Fatal(err)
 	}
 	b.rewrite(t, "feed", "post", b.postID(t, "notes"), "/userUsername", "countess")
@@ -245,7 +256,8 @@ func TestNames_ProjectionsDiffer(t *testing.T) {
 	})
 	t.Run("in a mutation", func(t *testing.T) {
 		for edge, h := range handlers(t, b) {
-			a := post(t, h, "demo:grace", b.fill(`mutation { a: likePost(input: {postId: "<post:engines>"}) { post { author { username } } }
+			a := post(t, h, "demo:grace",
+				b.fill(`mutation { a: likePost(input: {postId: "<post:engines>"}) { post { author { username } } }
 				b: unlikePost(input: {postId: "<post:notes>"}) { post { author { username } } } }`), nil)
 			showsCountess(t, edge, a.body)
 		}
@@ -279,7 +291,8 @@ func TestNames_ProjectionsDifferInEvent(t *testing.T) {
 			b.rewrite(t, "posts", post, id.Key, "/userUsername", name)
 		}
 	}
-	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { postChanged(id: "<post:moths>") { comments { edges { node { author { username } } } } } }`))
+	e := openEvents(t, server, "POST", "text/event-stream", "",
+		b.fill(`subscription { postChanged(id: "<post:moths>") { comments { edges { node { author { username } } } } } }`))
 	opened(t, b, 1)
 	b.like(t, "grace", b.postID(t, "notes"))
 	b.comment(t, "grace", post, "Who is there?")
@@ -303,13 +316,15 @@ func TestReleasedUsername_IsReservedForItsUser(t *testing.T) {
 	}
 	byName := func(name, want string) {
 		t.Helper()
-		if a := post(t, b, "", `{ userByUsername(username: "`+name+`") { id username } }`, nil); a.body != b.fill(want)+"\n" {
+		if a := post(t, b, "", `{ userByUsername(username: "`+name+`") { id username } }`,
+			nil); a.body != b.fill(want)+"\n" {
 			t.Errorf("by %s: %s", name, a.body)
 		}
 	}
 	byName("Ada", `{"data":{"userByUsername":{"id":"<user:ada>","username":"countess"}}}`)
 	byName("Countess", `{"data":{"userByUsername":{"id":"<user:ada>","username":"countess"}}}`)
-	if a := post(t, b, "demo:ada", `mutation { updateUser(input: {username: "ada"}) { user { username } } }`, nil); a.body != `{"data":{"updateUser":{"user":{"username":"ada"}}}}`+"\n" {
+	if a := post(t, b, "demo:ada", `mutation { updateUser(input: {username: "ada"}) { user { username } } }`,
+		nil); a.body != `{"data":{"updateUser":{"user":{"username":"ada"}}}}`+"\n" {
 		t.Errorf("renamed back: %s", a.body)
 	}
 	byName("countess", `{"data":{"userByUsername":{"id":"<user:ada>","username":"ada"}}}`)
@@ -319,7 +334,8 @@ func TestReleasedUsername_IsReservedForItsUser(t *testing.T) {
 func TestRename_LoopIsThrottled(t *testing.T) {
 	b := smallBlog(t, Options{})
 	toggle := func(i int) testResponse {
-		return post(t, b, "demo:ada", `mutation { updateUser(input: {username: "`+[]string{"ada", "Ada"}[i%2]+`"}) { user { username } } }`, nil)
+		return post(t, b, "demo:ada",
+			`mutation { updateUser(input: {username: "`+[]string{"ada", "Ada"}[i%2]+`"}) { user { username } } }`, nil)
 	}
 	b.wire.reset()
 	for i := range 3 {
@@ -348,7 +364,10 @@ func TestRename_LoopIsThrottled(t *testing.T) {
 			t.Errorf("the message does not say why: %s", a.body)
 		}
 	}
-	if seen := b.wire.seen(); len(seen) != attempts || b.wire.charged() > 1.1*attempts || slices.ContainsFunc(seen, func(what string) bool { return what != "read users" }) {
+	if seen := b.wire.seen(); len(seen) != attempts || b.wire.charged() > 1.1*attempts ||
+		slices.ContainsFunc(seen, func(what string) bool {
+			return what != "read users"
+		}) {
 		t.Errorf("%d requests, %.1f RU: %q", len(seen), b.wire.charged(), slices.Compact(seen))
 	}
 	t.Logf("3 renames %.1f RU, then %d attempts %.1f RU", allowed, attempts, b.wire.charged())

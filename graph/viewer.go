@@ -33,7 +33,8 @@ type authentication struct {
 const rejectedLogInterval = time.Minute
 
 func newAuthentication(o Options, m metrics) authentication {
-	return authentication{verifier: o.Verifier, log: o.Logger, lines: newLogLimit[auth.Reason](rejectedLogInterval), rejected: m.rejectedTokens}
+	return authentication{verifier: o.Verifier, log: o.Logger, lines: newLogLimit[auth.Reason](rejectedLogInterval),
+		rejected: m.rejectedTokens}
 }
 
 // authenticate returns the viewer of the bearer token in the headers; nil without a token.
@@ -57,7 +58,8 @@ func (a authentication) reject(ctx context.Context, cause error) {
 	if !ok {
 		return
 	}
-	attrs := []slog.Attr{slog.String(logReason, string(reason)), slog.String(logError, refusal.Truncate(cause.Error(), maxCause))}
+	attrs := []slog.Attr{slog.String(logReason, string(reason)),
+		slog.String(logError, refusal.Truncate(cause.Error(), maxCause))}
 	if id := transport.RequestOf(ctx).ID; id != "" { // a WebSocket has none before its operations
 		attrs = append(attrs, slog.String(logRequestID, id))
 	}
@@ -89,7 +91,8 @@ func checkRules(mutations *ast.Definition) error {
 // as a moderator.
 func moderates(ctx context.Context) bool {
 	mutation := graphql.GetFieldContext(ctx).Field.Name
-	return slices.Contains(fields.Lookup("Mutation", mutation).Rule, fields.Moderator) && transport.RequestOf(ctx).Moderator
+	return slices.Contains(fields.Lookup("Mutation", mutation).Rule, fields.Moderator) &&
+		transport.RequestOf(ctx).Moderator
 }
 
 // viewerAndRole returns the viewer's user id, "" for an anonymous request, and whether they are a moderator. It marks
@@ -120,4 +123,5 @@ func (requireViewer) MutateOperationContext(ctx context.Context, op *graphql.Ope
 	return gqlerror.Wrap(unauthenticated)
 }
 
-var unauthenticated = &refusal.Error{Code: refusal.Unauthenticated, Message: "authentication required: send an Authorization header with a bearer token"}
+var unauthenticated = &refusal.Error{Code: refusal.Unauthenticated,
+	Message: "authentication required: send an Authorization header with a bearer token"}

@@ -40,16 +40,17 @@ func TestAuthorizationHeader(t *testing.T) {
 		code   string
 		status int // as application/graphql-response+json
 	}{
-		"no header":                   {nil, "", 200},
-		"a valid token":               {[]string{"Bearer good"}, "", 200},
-		"the scheme in any case":      {[]string{"bEaReR good"}, "", 200},
-		"an invalid token":            {[]string{"Bearer bad"}, "UNAUTHENTICATED", 401},
-		"another scheme":              {[]string{"Basic good"}, "UNAUTHENTICATED", 401},
-		"no scheme":                   {[]string{"good"}, "UNAUTHENTICATED", 401},
-		"no token":                    {[]string{"Bearer "}, "UNAUTHENTICATED", 401},
-		"an empty header":             {[]string{""}, "UNAUTHENTICATED", 401},
-		"two headers":                 {[]string{"Bearer good", "Bearer good"}, "UNAUTHENTICATED", 401},
-		"a token over MaxToken":       {[]string{"Bearer " + strings.Repeat("a", auth.MaxToken+1)}, "UNAUTHENTICATED", 401},
+		"no header":              {nil, "", 200},
+		"a valid token":          {[]string{"Bearer good"}, "", 200},
+		"the scheme in any case": {[]string{"bEaReR good"}, "", 200},
+		"an invalid token":       {[]string{"Bearer bad"}, "UNAUTHENTICATED", 401},
+		"another scheme":         {[]string{"Basic good"}, "UNAUTHENTICATED", 401},
+		"no scheme":              {[]string{"good"}, "UNAUTHENTICATED", 401},
+		"no token":               {[]string{"Bearer "}, "UNAUTHENTICATED", 401},
+		"an empty header":        {[]string{""}, "UNAUTHENTICATED", 401},
+		"two headers":            {[]string{"Bearer good", "Bearer good"}, "UNAUTHENTICATED", 401},
+		"a token over MaxToken": {[]string{"Bearer " + strings.Repeat("a", auth.MaxToken+1)}, "UNAUTHENTICATED",
+			401},
 		"the verifier is unavailable": {[]string{"Bearer outage"}, "UNAVAILABLE", 503},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,10 +114,12 @@ func TestRejectedTokens_AreLoggedAndCounted(t *testing.T) {
 			}
 		}
 		lines := rejections(log)
-		if len(lines) != 3 || !strings.Contains(lines[0], `level=INFO`) || !strings.Contains(lines[0], `reason=audience error="not audience" requestId=`) {
+		if len(lines) != 3 || !strings.Contains(lines[0], `level=INFO`) ||
+			!strings.Contains(lines[0], `reason=audience error="not audience" requestId=`) {
 			t.Errorf("want one line each for audience, issuer and malformed: %s", lines)
 		}
-		for reason, want := range map[auth.Reason]float64{auth.WrongAudience: 3, auth.WrongIssuer: 3, auth.Expired: 3, auth.Malformed: 3, auth.UnknownKey: 0} {
+		for reason, want := range map[auth.Reason]float64{auth.WrongAudience: 3, auth.WrongIssuer: 3, auth.Expired: 3,
+			auth.Malformed: 3, auth.UnknownKey: 0} {
 			if got := count(reason); got != want {
 				t.Errorf("%s: counted %v, want %v", reason, got, want)
 			}
@@ -128,7 +131,8 @@ func TestRejectedTokens_AreLoggedAndCounted(t *testing.T) {
 			t.Errorf("a minute later: %s", lines)
 		}
 		post(t, h, strings.Repeat("a", auth.MaxToken+1), "{__typename}", nil)
-		if lines = rejections(log)[4:]; len(lines) != 1 || !strings.Contains(lines[0], "reason=malformed") || len(lines[0]) > 500 {
+		if lines = rejections(log)[4:]; len(lines) != 1 || !strings.Contains(lines[0], "reason=malformed") ||
+			len(lines[0]) > 500 {
 			t.Errorf("a token over MaxToken: %s", lines)
 		}
 	})
@@ -164,7 +168,8 @@ func TestMutations_AnonymousIsUnauthenticated(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			input := f.Arguments.ForName("input").Type.Name()
 			query := fmt.Sprintf("mutation($i: %s!) { %s(input: $i) { __typename } }", input, f.Name)
-			variables := map[string]any{"i": map[string]any{"username": "ada", "title": "t", "content": "c", "id": "a", "postId": "a"}}
+			variables := map[string]any{"i": map[string]any{"username": "ada", "title": "t", "content": "c", "id": "a",
+				"postId": "a"}}
 			for name := range variables["i"].(map[string]any) {
 				if readSchema(t).Types[input].Fields.ForName(name) == nil {
 					delete(variables["i"].(map[string]any), name)
@@ -176,7 +181,8 @@ func TestMutations_AnonymousIsUnauthenticated(t *testing.T) {
 			if a := post(t, h, "nope", query, variables); a.code() != "UNAUTHENTICATED" || a.Data != nil {
 				t.Errorf("invalid token: %s", a.body)
 			}
-			if a := post(t, h, "demo:ada", query, variables); a.code() == "UNAUTHENTICATED" || a.code() == "GRAPHQL_VALIDATION_FAILED" {
+			if a := post(t, h, "demo:ada", query, variables); a.code() == "UNAUTHENTICATED" ||
+				a.code() == "GRAPHQL_VALIDATION_FAILED" {
 				t.Errorf("ada: %s", a.body)
 			}
 		})
@@ -200,7 +206,8 @@ func TestStreams_EndWhenTokenExpires(t *testing.T) {
 		stream.Body.Close()
 	})
 	defer late.Stop()
-	if event := stream.next(); !strings.HasPrefix(event, `next {"errors":[{"message":"`+messageExpired+`"`) || !strings.Contains(event, `"UNAUTHENTICATED"`) {
+	if event := stream.next(); !strings.HasPrefix(event, `next {"errors":[{"message":"`+messageExpired+`"`) ||
+		!strings.Contains(event, `"UNAUTHENTICATED"`) {
 		t.Errorf("status %d, event %q", stream.StatusCode, event)
 	}
 	stream.expect(t, "complete ", "")

@@ -34,10 +34,14 @@ func liveBlog(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 // liveInBubble is live for a test in a synctest bubble.
 func liveInBubble(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 	t.Helper()
-	return liveOn(t, o, smallBlogInBubble, func(h http.Handler) *httptest.Server { return testkit.PipeServer(t, h, nil) })
+	return liveOn(t, o, smallBlogInBubble, func(h http.Handler) *httptest.Server {
+		return testkit.PipeServer(t, h, nil)
+	})
 }
 
-func liveOn(t testing.TB, o Options, open func(testing.TB, Options) *testBlog, serve func(http.Handler) *httptest.Server) (*testBlog, *httptest.Server) {
+func liveOn(
+	t testing.TB, o Options, open func(testing.TB, Options) *testBlog, serve func(http.Handler) *httptest.Server,
+) (*testBlog, *httptest.Server) {
 	t.Helper()
 	streams, end := context.WithCancel(context.Background())
 	o.Streams = streams
@@ -176,11 +180,14 @@ func TestWebSocket(t *testing.T) {
 			p.subscribe(d.subscribe, "q", `{ viewer { username } }`)
 			p.expect(`{"type":"` + d.next + `","id":"q","payload":{"data":{"viewer":{"username":"ada"}}}}`)
 			p.expect(`{"type":"complete","id":"q"}`)
-			p.subscribe(d.subscribe, "q", b.fill(`mutation { createComment(input: {postId: "<post:notes>", content: "by socket"}) { comment { content } } }`))
-			p.expect(`{"type":"` + d.next + `","id":"q","payload":{"data":{"createComment":{"comment":{"content":"by socket"}}}}}`)
+			p.subscribe(d.subscribe, "q",
+				b.fill(`mutation { createComment(input: {postId: "<post:notes>", content: "by socket"}) { comment { content } } }`))
+			p.expect(`{"type":"` + d.next +
+				`","id":"q","payload":{"data":{"createComment":{"comment":{"content":"by socket"}}}}}`)
 			p.expect(`{"type":"complete","id":"q"}`)
 
-			p.subscribe(d.subscribe, "s", b.fill(`subscription { commentAdded(postId: "<post:engines>") { content author { username createdAt } } }`))
+			p.subscribe(d.subscribe, "s",
+				b.fill(`subscription { commentAdded(postId: "<post:engines>") { content author { username createdAt } } }`))
 			p.subscribe(d.subscribe, "p", b.fill(`subscription { postChanged(id: "<post:moths>") { title } }`))
 			p.subscribe(d.subscribe, "q", "{__typename}")
 			p.expect(`{"type":"` + d.next + `","id":"q","payload":{"data":{"__typename":"Query"}}}`)
@@ -188,7 +195,9 @@ func TestWebSocket(t *testing.T) {
 			opened(t, b, 2)
 			b.comment(t, "grace", b.postID(t, "engines"), "first")
 			first := p.receive()
-			if !strings.HasPrefix(first, `{"type":"`+d.next+`","id":"s","payload":{"data":{"commentAdded":{"content":"first","author":{"username":"grace","createdAt":"20`) {
+			if !strings.HasPrefix(first,
+				`{"type":"`+d.next+
+					`","id":"s","payload":{"data":{"commentAdded":{"content":"first","author":{"username":"grace","createdAt":"20`) {
 				t.Errorf("%s", first)
 			}
 
@@ -198,7 +207,8 @@ func TestWebSocket(t *testing.T) {
 			b.comment(t, "grace", b.postID(t, "engines"), "nobody listens")
 			p.subscribe(d.subscribe, "s", `{ feed(first: 101) { __typename } }`)
 			refused := p.receive()
-			if !strings.HasPrefix(refused, `{"type":"`+d.next+`","id":"s","payload":{"errors":[{"message":`) || !strings.Contains(refused, "BAD_USER_INPUT") {
+			if !strings.HasPrefix(refused, `{"type":"`+d.next+`","id":"s","payload":{"errors":[{"message":`) ||
+				!strings.Contains(refused, "BAD_USER_INPUT") {
 				t.Errorf("%s", refused)
 			}
 			p.expect(`{"type":"complete","id":"s"}`)
@@ -216,11 +226,13 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// Errors of an event are those of any operation: they have a path from the root, and null propagates to nullable parents.
+// Errors of an event are those of any operation: they have a path from the root, and null propagates to nullable
+// parents.
 func TestWebSocket_EventErrors(t *testing.T) {
 	b, server := liveBlog(t, Options{})
 	p := dial(t, server, modern, nil).init()
-	p.subscribe("subscribe", "1", `subscription { news: postPublished { title comments(first: 0) { edges { cursor } } } }`)
+	p.subscribe("subscribe", "1",
+		`subscription { news: postPublished { title comments(first: 0) { edges { cursor } } } }`)
 	opened(t, b, 1)
 	b.post(t, "ada", "News", "Something.")
 	var m struct{ Payload testResponse }
@@ -228,7 +240,8 @@ func TestWebSocket_EventErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := m.Payload
-	if string(a.Data) != "null" || a.code() != "BAD_USER_INPUT" || a.field() != "first" || fmt.Sprint(a.Errors[0].Path) != "[news comments]" {
+	if string(a.Data) != "null" || a.code() != "BAD_USER_INPUT" || a.field() != "first" ||
+		fmt.Sprint(a.Errors[0].Path) != "[news comments]" {
 		t.Errorf("%s %+v", a.Data, a.Errors)
 	}
 }
@@ -251,11 +264,15 @@ func TestWebSocket_Refusals(t *testing.T) {
 	}{
 		"a document that does not parse": {`subscription {`, "GRAPHQL_PARSE_FAILED"},
 		"an invalid document":            {`subscription { nothing }`, "GRAPHQL_VALIDATION_FAILED"},
-		"two subscriptions in one":       {`subscription { a: postPublished { id } b: postPublished { id } }`, "GRAPHQL_VALIDATION_FAILED"},
-		"a malformed id":                 {`subscription { postChanged(id: "x") { id } }`, "BAD_USER_INPUT"},
-		"the id of a user":               {b.fill(`subscription { postChanged(id: "<user:ada>") { id } }`), "BAD_USER_INPUT"},
-		"a post that does not exist":     {`subscription { commentAdded(postId: "` + postGlobalID("nothing") + `") { id } }`, "NOT_FOUND"},
-		"an anonymous mutation":          {b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), "UNAUTHENTICATED"},
+		"two subscriptions in one": {`subscription { a: postPublished { id } b: postPublished { id } }`,
+			"GRAPHQL_VALIDATION_FAILED"},
+		"a malformed id": {`subscription { postChanged(id: "x") { id } }`, "BAD_USER_INPUT"},
+		"the id of a user": {b.fill(`subscription { postChanged(id: "<user:ada>") { id } }`),
+			"BAD_USER_INPUT"},
+		"a post that does not exist": {`subscription { commentAdded(postId: "` + postGlobalID("nothing") +
+			`") { id } }`, "NOT_FOUND"},
+		"an anonymous mutation": {b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`),
+			"UNAUTHENTICATED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := dial(t, server, modern, nil).init()
@@ -270,7 +287,8 @@ func TestWebSocket_Refusals(t *testing.T) {
 			if err := json.Unmarshal([]byte(p.receive()), &m); err != nil {
 				t.Fatal(err)
 			}
-			if m.Type != "error" || m.ID != "1" || len(m.Payload) != 1 || m.Payload[0].Extensions.Code != tt.code || m.Payload[0].Extensions.RequestID == "" {
+			if m.Type != "error" || m.ID != "1" || len(m.Payload) != 1 || m.Payload[0].Extensions.Code != tt.code ||
+				m.Payload[0].Extensions.RequestID == "" {
 				t.Errorf("%+v", m)
 			}
 			p.subscribe("subscribe", "1", "{__typename}") // the id is free, and the connection still open
@@ -297,23 +315,32 @@ func TestWebSocket_CloseCodes(t *testing.T) {
 		messages []string
 		code     websocket.StatusCode
 	}{
-		"no protocol":             {protocol: "none", code: 4406},
-		"not JSON":                {messages: []string{"x"}, code: 4400},
-		"two values":              {messages: []string{"{} {}"}, code: 4400},
-		"no type":                 {messages: []string{"{}"}, code: 4400},
-		"an unknown type":         {messages: []string{`{"type":"start"}`}, code: 4400},
-		"subscribe before init":   {messages: []string{`{"type":"subscribe","id":"1","payload":{"query":"{__typename}"}}`}, code: 4401},
-		"a second init":           {messages: []string{`{"type":"connection_init"}`, `{"type":"connection_init"}`}, code: 4429},
-		"an init that is a list":  {messages: []string{`{"type":"connection_init","payload":[1]}`}, code: 4400},
-		"an invalid token":        {messages: []string{`{"type":"connection_init","payload":{"authorization":"Bearer nobody"}}`}, code: 4403},
-		"a provider that is down": {server: trouble, messages: []string{`{"type":"connection_init","payload":{"authorization":"Bearer x"}}`}, code: 1013},
-		"no id":                   {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","payload":{"query":"{__typename}"}}`}, code: 4400},
-		"no query":                {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{}}`}, code: 4400},
-		"no payload":              {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1"}`}, code: 4400},
-		"an id twice": {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{"query":"subscription{postPublished{id}}"}}`,
+		"no protocol":     {protocol: "none", code: 4406},
+		"not JSON":        {messages: []string{"x"}, code: 4400},
+		"two values":      {messages: []string{"{} {}"}, code: 4400},
+		"no type":         {messages: []string{"{}"}, code: 4400},
+		"an unknown type": {messages: []string{`{"type":"start"}`}, code: 4400},
+		"subscribe before init": {messages: []string{
+			`{"type":"subscribe","id":"1","payload":{"query":"{__typename}"}}`}, code: 4401},
+		"a second init": {messages: []string{`{"type":"connection_init"}`, `{"type":"connection_init"}`},
+			code: 4429},
+		"an init that is a list": {messages: []string{`{"type":"connection_init","payload":[1]}`}, code: 4400},
+		"an invalid token": {messages: []string{
+			`{"type":"connection_init","payload":{"authorization":"Bearer nobody"}}`}, code: 4403},
+		"a provider that is down": {server: trouble,
+			messages: []string{`{"type":"connection_init","payload":{"authorization":"Bearer x"}}`}, code: 1013},
+		"no id": {messages: []string{`{"type":"connection_init"}`,
+			`{"type":"subscribe","payload":{"query":"{__typename}"}}`}, code: 4400},
+		"no query": {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{}}`},
+			code: 4400},
+		"no payload": {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1"}`}, code: 4400},
+		"an id twice": {messages: []string{`{"type":"connection_init"}`,
+			`{"type":"subscribe","id":"1","payload":{"query":"subscription{postPublished{id}}"}}`,
 			`{"type":"subscribe","id":"1","payload":{"query":"{__typename}"}}`}, code: 4409},
-		"a message over the limit":     {messages: []string{`{"type":"ping","payload":{"a":"` + strings.Repeat("x", limit.MaxBody) + `"}}`}, code: 1009},
-		"connection_terminate, legacy": {protocol: legacy, messages: []string{`{"type":"connection_init"}`, `{"type":"connection_terminate"}`}, code: 1000},
+		"a message over the limit": {messages: []string{`{"type":"ping","payload":{"a":"` +
+			strings.Repeat("x", limit.MaxBody) + `"}}`}, code: 1009},
+		"connection_terminate, legacy": {protocol: legacy,
+			messages: []string{`{"type":"connection_init"}`, `{"type":"connection_terminate"}`}, code: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			protocol := tt.protocol
@@ -355,11 +382,16 @@ func TestWebSocket_ConnectionError(t *testing.T) {
 		code   string
 		closed websocket.StatusCode
 	}{
-		"an invalid token":                {server: server, init: `{"Authorization":"Bearer nobody"}`, code: "UNAUTHENTICATED", closed: 4403},
-		"an invalid token in the upgrade": {server: server, init: `{}`, header: http.Header{"Authorization": {"Bearer nobody"}}, code: "UNAUTHENTICATED", closed: 4403},
-		"a provider that is down":         {server: trouble, init: `{"Authorization":"Bearer x"}`, code: "UNAVAILABLE", closed: 1013},
-		"two sessions":                    {server: server, init: `{}`, header: http.Header{sessionHeader: {"a", "b"}}, code: "BAD_USER_INPUT", closed: 4403},
-		"an invalid cost detail":          {server: server, init: `{"Byline-Cost":"much"}`, code: "BAD_USER_INPUT", closed: 4400},
+		"an invalid token": {server: server, init: `{"Authorization":"Bearer nobody"}`,
+			code: "UNAUTHENTICATED", closed: 4403},
+		"an invalid token in the upgrade": {server: server, init: `{}`,
+			header: http.Header{"Authorization": {"Bearer nobody"}}, code: "UNAUTHENTICATED", closed: 4403},
+		"a provider that is down": {server: trouble, init: `{"Authorization":"Bearer x"}`, code: "UNAVAILABLE",
+			closed: 1013},
+		"two sessions": {server: server, init: `{}`, header: http.Header{sessionHeader: {"a", "b"}},
+			code: "BAD_USER_INPUT", closed: 4403},
+		"an invalid cost detail": {server: server, init: `{"Byline-Cost":"much"}`, code: "BAD_USER_INPUT",
+			closed: 4400},
 	} {
 		for _, protocol := range []string{legacy, modern} {
 			t.Run(name+", "+protocol, func(t *testing.T) {
@@ -376,7 +408,8 @@ func TestWebSocket_ConnectionError(t *testing.T) {
 					if err := json.Unmarshal([]byte(p.receive()), &m); err != nil {
 						t.Fatal(err)
 					}
-					if m.Type != "connection_error" || m.ID != "" || m.Payload.Message == "" || m.Payload.Extensions.Code != tt.code {
+					if m.Type != "connection_error" || m.ID != "" || m.Payload.Message == "" ||
+						m.Payload.Extensions.Code != tt.code {
 						t.Errorf("%+v, want a connection_error with %s", m, tt.code)
 					}
 				}
@@ -426,7 +459,8 @@ func TestWebSocket_TooManyOperations(t *testing.T) {
 	}
 	opened(t, b, maxOperations)
 	p.subscribe("subscribe", "more", `{__typename}`)
-	if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"more",`) || !strings.Contains(got, "THROTTLED") {
+	if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"more",`) ||
+		!strings.Contains(got, "THROTTLED") {
 		t.Errorf("%s", got)
 	}
 	p.send(`{"id":"0","type":"complete"}`)
@@ -534,7 +568,8 @@ func TestWebSocket_SlowClientIsDisconnected(t *testing.T) {
 					}
 				}
 				var closed websocket.CloseError
-				if errors.As(err, &closed) != tt.closed || tt.closed && (closed.Code != closeTooSlow || closed.Reason != messageTooSlow) {
+				if errors.As(err, &closed) != tt.closed ||
+					tt.closed && (closed.Code != closeTooSlow || closed.Reason != messageTooSlow) {
 					t.Errorf("%v", err)
 				}
 			})

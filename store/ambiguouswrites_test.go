@@ -77,7 +77,8 @@ func TestAmbiguousWrites(t *testing.T) {
 			writes int64 // writes of the successful operation
 		}{
 			"create post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				made, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: ada.UserID, Title: "once", Content: "x"})
+				made, err := w.CreatePost(w.T.Context(),
+					store.NewPost{AuthorID: ada.UserID, Title: "once", Content: "x"})
 				if err != nil {
 					return err
 				}
@@ -86,7 +87,8 @@ func TestAmbiguousWrites(t *testing.T) {
 			}, 1},
 			"edit post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				title := "edited"
-				edited, err := w.EditPost(w.T.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title, Version: &p.Version})
+				edited, err := w.EditPost(w.T.Context(), ada.UserID, p.ID,
+					store.PostEdit{Title: &title, Version: &p.Version})
 				if err != nil {
 					return err
 				}
@@ -108,7 +110,8 @@ func TestAmbiguousWrites(t *testing.T) {
 				return expect(have == nil, have, err)
 			}, 1},
 			"create comment": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
-				_, post, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "once"})
+				_, post, err := w.CreateComment(w.T.Context(),
+					store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "once"})
 				if err != nil {
 					return err
 				}
@@ -299,7 +302,8 @@ func TestWrites_RetryWith(t *testing.T) {
 		t.Errorf("edit: %v", err)
 	}
 	b.Left.Store(1000)
-	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")}); blog.CodeOf(err) != blog.Unavailable {
+	if _, err := w.UpdateUser(t.Context(), ada.UserID,
+		store.UserEdit{Username: new("lovelace")}); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("rename: %v", err)
 	}
 	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
@@ -322,7 +326,8 @@ func TestBatches_RetryWith(t *testing.T) {
 		t.Errorf("unlike: %v", err)
 	}
 	b.Left.Store(1000)
-	if _, _, err := w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "x"}); blog.CodeOf(err) != blog.Unavailable {
+	if _, _, err := w.CreateComment(t.Context(),
+		store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "x"}); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("comment: %v", err)
 	}
 	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {

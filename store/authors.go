@@ -97,7 +97,8 @@ func (s *Store) author(ctx context.Context, op, userID string) (blog.Byline, err
 		return blog.Byline{}, err
 	}
 	if u == nil {
-		return blog.Byline{}, &blog.Error{Code: blog.Forbidden, Op: op, Message: "you have no user yet: call createUser first"}
+		return blog.Byline{},
+			&blog.Error{Code: blog.Forbidden, Op: op, Message: "you have no user yet: call createUser first"}
 	}
 	return u.Byline, nil
 }

@@ -92,7 +92,9 @@ func (i *instance) readUser(t testing.TB, u *blog.User) {
 }
 
 // likeSends likes a post, and returns the username on the like and the number of requests.
-func (i *instance) likeSends(ctx context.Context, t testing.TB, u *blog.User, p *blog.Post) (username string, requests int) {
+func (i *instance) likeSends(
+	ctx context.Context, t testing.TB, u *blog.User, p *blog.Post,
+) (username string, requests int) {
 	t.Helper()
 	requests, _ = i.sends(func() {
 		l, _, err := i.LikePost(ctx, u.UserID, p.ID)
@@ -228,9 +230,11 @@ func TestAuthors_ReadDuringRename(t *testing.T) {
 		p := w.AddPost(ada, "post")
 		var hold bool
 		i.wire.After(func(r *http.Response) {
-			if hold && r.Request.Method == http.MethodGet && strings.HasSuffix(r.Request.URL.Path, "/colls/users/docs/"+ada.UserID) {
+			if hold && r.Request.Method == http.MethodGet &&
+				strings.HasSuffix(r.Request.URL.Path, "/colls/users/docs/"+ada.UserID) {
 				hold = false
-				if _, err := i.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
+				if _, err := i.UpdateUser(t.Context(), ada.UserID,
+					store.UserEdit{Username: new("countess")}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -25,18 +25,22 @@ func TestCache_Memory(t *testing.T) {
 	testkit.Heavy(t)
 	const limit = 16 << 20
 	reads := *cacheReads
-	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1), blog.NewDate(time.Unix(0, 0)))
-	likes := fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":100}`, strings.Join(slices.Repeat([]string{like}, 100), ","))
+	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1),
+		blog.NewDate(time.Unix(0, 0)))
+	likes := fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":100}`,
+		strings.Join(slices.Repeat([]string{like}, 100), ","))
 	for name, tt := range map[string]struct {
 		reads int
 		bytes int // size of the response
 		value func(ctx context.Context, n int) any
 	}{
 		"likes": {reads, 400, func(_ context.Context, n int) any {
-			return &blog.Like{PostID: id(n), Byline: blog.Byline{UserID: id(n + 1), Username: fmt.Sprint("user", n)}, CreatedAt: "x"}
+			return &blog.Like{PostID: id(n), Byline: blog.Byline{UserID: id(n + 1), Username: fmt.Sprint("user", n)},
+				CreatedAt: "x"}
 		}},
 		"posts": {reads / 5, 1900, func(_ context.Context, n int) any {
-			return &blog.Post{ID: id(n), Title: fmt.Sprint("post ", n), Content: strings.Repeat("x", 1200+n%7), Byline: blog.Byline{UserID: id(n), Username: fmt.Sprint("user", n)}}
+			return &blog.Post{ID: id(n), Title: fmt.Sprint("post ", n), Content: strings.Repeat("x", 1200+n%7),
+				Byline: blog.Byline{UserID: id(n), Username: fmt.Sprint("user", n)}}
 		}},
 		"pages": {reads / 10, len(likes), func(ctx context.Context, n int) any {
 			p := &Page[*blog.Like]{Items: make([]*blog.Like, 0, 100)}
@@ -51,7 +55,8 @@ func TestCache_Memory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.BoundedHeap(t, limit, func() any {
-				account, err := cosmos.Open(cosmos.Options{Endpoint: "https://localhost", Key: "a2V5", CacheBytes: limit})
+				account, err := cosmos.Open(cosmos.Options{Endpoint: "https://localhost", Key: "a2V5",
+					CacheBytes: limit})
 				if err != nil {
 					t.Fatal(err)
 				}

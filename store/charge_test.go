@@ -88,13 +88,19 @@ func charges(t *testing.T, w *storetest.World) (names []string, rus []float64) {
 		_, err := w.Comments(ctx, post, store.Paging{First: 20})
 		return err
 	})
-	do("list likes", func(ctx context.Context) error { _, err := w.Likes(ctx, post, store.Paging{First: 20}); return err })
+	do("list likes", func(ctx context.Context) error {
+		_, err := w.Likes(ctx, post, store.Paging{First: 20})
+		return err
+	})
 	do("list the feed", func(ctx context.Context) error { _, err := w.Feed(ctx, store.Paging{First: 20}); return err })
 	do("edit a post", func(ctx context.Context) error {
 		_, err := w.EditPost(ctx, ada, post, store.PostEdit{Title: new("An edited post")})
 		return err
 	})
-	do("delete a comment", func(ctx context.Context) error { _, err := w.DeleteComment(ctx, ada, post, comment); return err })
+	do("delete a comment", func(ctx context.Context) error {
+		_, err := w.DeleteComment(ctx, ada, post, comment)
+		return err
+	})
 	do("take a like back", func(ctx context.Context) error { _, err := w.UnlikePost(ctx, ada, post); return err })
 	do("rename a user", func(ctx context.Context) error {
 		_, err := w.UpdateUser(ctx, ada, store.UserEdit{Username: new("countess")})

@@ -20,19 +20,22 @@ func TestClock_TenMinutesAhead(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		on := cosmostest.Open(t, emulator.Options{})
 		instance := func(name string, clock func() time.Time) *world {
-			account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Transport: on.Transport, Clock: clock, CacheBytes: 1 << 20})
+			account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Transport: on.Transport,
+				Clock: clock, CacheBytes: 1 << 20})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(account.Close)
-			s, err := store.New(account, store.Options{Database: on.Database, Instance: name, Clock: clock, PollInterval: 10 * time.Millisecond})
+			s, err := store.New(account,
+				store.Options{Database: on.Database, Instance: name, Clock: clock, PollInterval: 10 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Provision(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			w := &world{&storetest.World{Store: s, T: t, Account: account, Client: account.Client(), Database: on.Database}}
+			w := &world{&storetest.World{Store: s, T: t, Account: account, Client: account.Client(),
+				Database: on.Database}}
 			w.Start()
 			return w
 		}

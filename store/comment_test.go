@@ -21,10 +21,13 @@ func TestCreateComment(t *testing.T) {
 	}{
 		{"unknown post", store.NewComment{AuthorID: ada.UserID, PostID: "absent", Content: "x"}, blog.NotFound, ""},
 		{"malformed post id", store.NewComment{AuthorID: ada.UserID, PostID: "a/b", Content: "x"}, blog.NotFound, ""},
-		{"author without a user", store.NewComment{AuthorID: "unknown", PostID: p.ID, Content: "x"}, blog.Forbidden, ""},
+		{"author without a user", store.NewComment{AuthorID: "unknown", PostID: p.ID, Content: "x"}, blog.Forbidden,
+			""},
 		{"empty", store.NewComment{AuthorID: ada.UserID, PostID: p.ID}, blog.Invalid, "content"},
-		{"too long", store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: strings.Repeat("x", 10_001)}, blog.Invalid, "content"},
-		{"escape character", store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "\x1b[31m"}, blog.Invalid, "content"},
+		{"too long", store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: strings.Repeat("x", 10_001)},
+			blog.Invalid, "content"},
+		{"escape character", store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "\x1b[31m"}, blog.Invalid,
+			"content"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := w.CreateComment(t.Context(), c.in)

@@ -88,8 +88,9 @@ func fleet(t *testing.T, instances int) (*storetest.World, *bill) {
 	w.Wire.After(b.add)
 	for i := range instances {
 		var err error
-		if w.Store, err = store.New(w.NewAccount(cosmos.Options{CacheBytes: 1 << 20}), store.Options{Database: w.Database, Clock: w.Clock.Now,
-			Instance: fmt.Sprint("instance-", i), PollInterval: time.Second}); err != nil {
+		if w.Store, err = store.New(w.NewAccount(cosmos.Options{CacheBytes: 1 << 20}),
+			store.Options{Database: w.Database, Clock: w.Clock.Now,
+				Instance: fmt.Sprint("instance-", i), PollInterval: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		w.Start()

@@ -56,8 +56,8 @@ type cursor struct {
 
 const cursorVersion = "1"
 
-// FeedPosition returns how many posts are before a page of the feed, given the cursor of the page before; 0 for an invalid
-// cursor.
+// FeedPosition returns how many posts are before a page of the feed, given the cursor of the page before; 0 for an
+// invalid cursor.
 func FeedPosition(after string) int {
 	raw, _ := base64.RawURLEncoding.DecodeString(after)
 	if parts := strings.Split(string(raw), "|"); len(parts) > 2 {
@@ -98,7 +98,8 @@ func decodeCursor(op, list, text string) (*cursor, error) {
 	if err == nil && len(parts) == 6 {
 		c.Copy, err = strconv.Atoi(parts[5])
 	}
-	if err != nil || c.Seen < 1 || c.Copy < 0 || !blog.ValidDate(parts[3]) || !blog.ValidID(c.ID) || string(c.appendTo(nil, list)) != text {
+	if err != nil || c.Seen < 1 || c.Copy < 0 || !blog.ValidDate(parts[3]) || !blog.ValidID(c.ID) ||
+		string(c.appendTo(nil, list)) != text {
 		return nil, blog.Invalidf(op, "after", "after is not a valid cursor for this list")
 	}
 	return c, nil

@@ -28,7 +28,8 @@ func (w *world) remains(p *blog.Post) int {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	r, err := posts.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c WHERE c.type NOT IN ('post', 'deletedPost')", azcosmos.NewPartitionKeyString(p.ID), nil).NextPage(w.T.Context())
+	r, err := posts.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c WHERE c.type NOT IN ('post', 'deletedPost')",
+		azcosmos.NewPartitionKeyString(p.ID), nil).NextPage(w.T.Context())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func TestDeletePost(t *testing.T) {
 		storetest.WantCode(t, err, blog.NotFound, "")
 		_, _, err = w.LikePost(t.Context(), grace.UserID, p.ID)
 		storetest.WantCode(t, err, blog.NotFound, "")
-		_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: grace.UserID, PostID: p.ID, Content: "late"})
+		_, _, err = w.CreateComment(t.Context(),
+			store.NewComment{AuthorID: grace.UserID, PostID: p.ID, Content: "late"})
 		storetest.WantCode(t, err, blog.NotFound, "")
 		_, err = w.UnlikePost(t.Context(), grace.UserID, p.ID)
 		storetest.WantCode(t, err, blog.NotFound, "")
@@ -84,10 +86,12 @@ func TestDeletePost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(projection.WriteSummary(t.Context(), users, ada.UserID, p), w.Views().ProjectFeed(t.Context(), []*blog.Post{p})); err != nil {
+		if err := errors.Join(projection.WriteSummary(t.Context(), users, ada.UserID, p),
+			w.Views().ProjectFeed(t.Context(), []*blog.Post{p})); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"stays"}, storetest.Titles(append(w.AllFeed(), w.AllUserPosts(ada)[1:]...))); diff != "" {
+		if diff := cmp.Diff([]string{"stays"},
+			storetest.Titles(append(w.AllFeed(), w.AllUserPosts(ada)[1:]...))); diff != "" {
 			t.Error(diff)
 		}
 		stop := w.Start()

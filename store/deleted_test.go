@@ -70,7 +70,8 @@ func TestLists_AfterDeletions(t *testing.T) {
 	if err := w.DeletePost(t.Context(), ada.UserID, gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []struct{ container, partition, id string }{{"posts", p.ID, c.ID}, {"users", ada.UserID, gone.ID}, {"feed", "post", gone.ID}} {
+	for _, of := range []struct{ container, partition, id string }{{"posts", p.ID, c.ID},
+		{"users", ada.UserID, gone.ID}, {"feed", "post", gone.ID}} {
 		tombstone := string(storedItem(t, w, of.container, of.partition, of.id))
 		if !strings.Contains(tombstone, `"deleted":true`) {
 			t.Fatalf("no tombstone: %s", tombstone)
@@ -123,8 +124,12 @@ func TestLists_FormerTombstones(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := fmt.Sprintf("former%d", i)
-		w.Upsert("posts", p.ID, fmt.Sprintf(`{"type":"comment","deleted":true,"ttl":2592000,"id":%q,"postId":%q,"userId":%q,"creationDate":%q}`, id, p.ID, ada.UserID, post.CreatedAt))
-		former := fmt.Sprintf(`{"type":"post","deleted":true,"ttl":2592000,"id":%q,"postId":%[1]q,"userId":%q,"userUsername":"ada","creationDate":%q,"revision":2}`, id, ada.UserID, post.CreatedAt)
+		w.Upsert("posts", p.ID,
+			fmt.Sprintf(
+				`{"type":"comment","deleted":true,"ttl":2592000,"id":%q,"postId":%q,"userId":%q,"creationDate":%q}`,
+				id, p.ID, ada.UserID, post.CreatedAt))
+		former := fmt.Sprintf(
+			`{"type":"post","deleted":true,"ttl":2592000,"id":%q,"postId":%[1]q,"userId":%q,"userUsername":"ada","creationDate":%q,"revision":2}`, id, ada.UserID, post.CreatedAt)
 		w.Upsert("users", ada.UserID, former)
 		w.Upsert("feed", "post", former)
 	}
@@ -145,7 +150,10 @@ func TestLists_FormerTombstones(t *testing.T) {
 }
 
 // checkPages reads a list in pages, and checks that each is full but the last.
-func checkPages[T any](t *testing.T, list string, want []string, first int, read func(after string) (*store.Page[T], error), id func(T) string) {
+func checkPages[T any](
+	t *testing.T, list string, want []string, first int, read func(after string) (*store.Page[T], error),
+	id func(T) string,
+) {
 	t.Helper()
 	var got []string
 	for after := ""; ; {

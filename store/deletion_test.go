@@ -90,7 +90,8 @@ func TestDeleteUser_HiddenFromReaders(t *testing.T) {
 	w := newWorld(t)
 	d := w.deletable()
 	everything := d.visible(t.Context(), w.Store)
-	for _, what := range []string{"user", "name", "post ", "posts", "own posts", "feed", "comments", "comment ", "likes", "like ", "liked"} {
+	for _, what := range []string{"user", "name", "post ", "posts", "own posts", "feed", "comments", "comment ",
+		"likes", "like ", "liked"} {
 		if !strings.Contains(everything, what) {
 			t.Fatalf("before the deletion only %s is visible", everything)
 		}
@@ -171,7 +172,8 @@ func TestDeleteUser_Writes(t *testing.T) {
 		},
 		"deletePost": func() error { return w.DeletePost(ctx, d.ada.UserID, d.mine.ID) },
 		"createComment": func() error {
-			_, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: d.ada.UserID, PostID: d.other.ID, Content: "c"})
+			_, _, err := w.CreateComment(ctx,
+				store.NewComment{AuthorID: d.ada.UserID, PostID: d.other.ID, Content: "c"})
 			return err
 		},
 		"updateComment": func() error {
@@ -246,7 +248,8 @@ func TestDeleteUser_CreateAgain(t *testing.T) {
 	if got, err := w.Post(ctx, p.ID); got == nil || err != nil {
 		t.Errorf("%v %v", got, err)
 	}
-	if own, err := w.UserPosts(ctx, d.ada.UserID, store.Paging{First: 100}); err != nil || len(own.Items) != 1 || own.Items[0].ID != p.ID {
+	if own, err := w.UserPosts(ctx, d.ada.UserID, store.Paging{First: 100}); err != nil || len(own.Items) != 1 ||
+		own.Items[0].ID != p.ID {
 		t.Errorf("own posts: %v, %v", own, err)
 	}
 	if _, err := w.EditPost(ctx, d.ada.UserID, p.ID, store.PostEdit{Title: &p.Content}); err != nil {
@@ -309,7 +312,8 @@ func TestDeleteUser_RenamedMeanwhile(t *testing.T) {
 	var once atomic.Bool
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch && once.CompareAndSwap(false, true) {
-			if _, err := w.UpdateUser(context.WithoutCancel(t.Context()), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
+			if _, err := w.UpdateUser(context.WithoutCancel(t.Context()), ada.UserID,
+				store.UserEdit{Username: new("countess")}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -401,7 +405,8 @@ func TestDeleteUser_Session(t *testing.T) {
 		if u != nil || err != nil || p != nil || postErr != nil {
 			t.Errorf("%v %v %v %v", u, err, p, postErr)
 		}
-		if _, err := two.CreatePost(within, store.NewPost{AuthorID: d.ada.UserID, Title: "t", Content: "c"}); blog.CodeOf(err) != blog.Forbidden {
+		if _, err := two.CreatePost(within,
+			store.NewPost{AuthorID: d.ada.UserID, Title: "t", Content: "c"}); blog.CodeOf(err) != blog.Forbidden {
 			t.Error(err)
 		}
 		if renamed := two.Renamed(resumed); renamed != "" {
@@ -424,13 +429,15 @@ func TestDeleteUser_HiddenAfterStart(t *testing.T) {
 		leases, users := one.container(t, "leases"), one.container(t, "users")
 		for _, subject := range []string{d.ada.UserID, d.grace.UserID, "absent"} { // grace was created again
 			id := "deleteUser." + subject
-			if err := leases.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"kind":"deleteUser","subject":%q}`, id, subject)); err != nil {
+			if err := leases.Create(t.Context(), id,
+				fmt.Appendf(nil, `{"id":%q,"kind":"deleteUser","subject":%q}`, id, subject)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		slow := &storetest.Wire{To: on.Transport}
 		slow.Intercept(func(r *http.Request) error {
-			if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") {
+			if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") &&
+				strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") {
 				<-time.After(200 * time.Millisecond)
 			}
 			return nil
@@ -454,7 +461,8 @@ func TestDeleteUser_HiddenAfterStart(t *testing.T) {
 				if !b.HidesUsers() {
 					t.Error("forgot a deletion that has not ended")
 				}
-				if err := users.Delete(t.Context(), cosmos.Key{Partition: d.ada.UserID, ID: d.ada.UserID}, ""); err != nil {
+				if err := users.Delete(t.Context(), cosmos.Key{Partition: d.ada.UserID, ID: d.ada.UserID},
+					""); err != nil {
 					t.Fatal(err)
 				}
 				testkit.Advance(11 * time.Minute)
@@ -480,7 +488,8 @@ func TestDeleteUser_HiddenAfterLateJob(t *testing.T) {
 		}
 		late := &storetest.Wire{To: on.Transport}
 		late.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("x-ms-documentdb-partitionkey"), `["deleteUser.`) {
+			if r.Method == http.MethodPost &&
+				strings.HasPrefix(r.Header.Get("x-ms-documentdb-partitionkey"), `["deleteUser.`) {
 				return errors.New("the projections are behind")
 			}
 			return nil
@@ -557,7 +566,8 @@ func TestDeleteUser_Streams(t *testing.T) {
 		late := *d.mine
 		late.ID, late.Title = "late", "late"
 		item, _ := blog.NewPostItem(&late)
-		account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Credential: on.Credential, Transport: on.Transport})
+		account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Credential: on.Credential,
+			Transport: on.Transport})
 		if err != nil {
 			t.Fatal(err)
 		}

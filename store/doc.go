@@ -12,8 +12,8 @@
 // starts invalidate the item cache of package cosmos, and send events to the streams of package live.
 //
 // UpdateUser changes the user's item, and for a new username the reservations (package username). The change feed then
-// makes projectUsers enqueue a job (rename in package projection), which sets the byline on the user's posts, comments and
-// likes. The change feed carries these writes to the summaries and the feed, like any others.
+// makes projectUsers enqueue a job (rename in package projection), which sets the byline on the user's posts, comments
+// and likes. The change feed carries these writes to the summaries and the feed, like any others.
 //
 // New does no I/O. Call Provision, which creates missing containers, before everything else.
 // Run blocks until its context ends. A Store is safe for concurrent use, and any number of

@@ -20,10 +20,11 @@ import (
 //
 // Its publication has three steps: the draft is marked as Publishing, and no longer edited; the post is created; the
 // draft is deleted. Each can be repeated. The mark is one patch, which returns the text that is published, so an edit
-// comes before it, and is published, or fails. An edit that fails finishes the publication and is applied to the post; a
-// deletion puts a tombstone in the place of the post that does not exist yet. After a crash the draft is still a draft if
-// there is no post yet, and otherwise it does not appear: reads by id find the post first, and those of marked drafts look
-// for posts and tombstones with their ids. What is left of it is deleted by the next publication, or with the post.
+// comes before it, and is published, or fails. An edit that fails finishes the publication and is applied to the post;
+// a deletion puts a tombstone in the place of the post that does not exist yet. After a crash the draft is still a
+// draft if there is no post yet, and otherwise it does not appear: reads by id find the post first, and those of marked
+// drafts look for posts and tombstones with their ids. What is left of it is deleted by the next publication, or with
+// the post.
 
 // maxDrafts is how many drafts a user can have. Drafts that are created at the same time may exceed it.
 const maxDrafts = 200
@@ -176,7 +177,8 @@ func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) 
 		return nil, err
 	}
 	d := &blog.Post{ID: createID(n.Key, blog.TypeDraft, n.AuthorID), Byline: author,
-		Title: n.Title, Content: n.Content, Tags: normalized(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1, IsDraft: true}
+		Title: n.Title, Content: n.Content, Tags: normalized(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1,
+		IsDraft: true}
 	digest := inputDigest(n.Key, append([]string{n.Title, n.Content}, d.Tags...)...)
 	if n.Key != "" {
 		if first, err := s.firstDraft(ctx, op, d, digest); first != nil || err != nil {
@@ -285,7 +287,8 @@ func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit
 
 // draftPatch returns the patch of an edit.
 func draftPatch(userID string, e PostEdit, date blog.Date) cosmos.Patch {
-	p := cosmos.Patch{Condition: liveAndBy(blog.TypeDraft, userID) + " AND NOT IS_DEFINED(c.publishing)", ReturnItem: true}
+	p := cosmos.Patch{Condition: liveAndBy(blog.TypeDraft, userID) + " AND NOT IS_DEFINED(c.publishing)",
+		ReturnItem: true}
 	if e.Version != nil {
 		p.Condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
 	}
@@ -421,8 +424,9 @@ func (s *Store) dropDraft(ctx context.Context, op, userID, postID string) error 
 	return stored.Error(op, err)
 }
 
-// withdraw ends the publication of a deleted draft whose post has not been created: a tombstone takes its place, so that
-// no request creates it any more. It returns errPublished if there is a post, and NotFound if there is a tombstone.
+// withdraw ends the publication of a deleted draft whose post has not been created: a tombstone takes its place, so
+// that no request creates it any more. It returns errPublished if there is a post, and NotFound if there is a
+// tombstone.
 func (s *Store) withdraw(ctx context.Context, op string, d *draftOf) error {
 	author := blog.Byline{UserID: d.UserID}
 	tombstone := blog.NewPostTombstone(&blog.Post{ID: d.ID, Byline: author, CreatedAt: d.CreatedAt, Revision: 1})

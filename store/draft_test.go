@@ -65,7 +65,8 @@ func TestDraft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			ctx, ada, eve := t.Context(), w.AddUser("ada"), w.AddUser("eve")
-			d, err := w.CreateDraft(ctx, store.NewPost{AuthorID: ada.UserID, Title: "secret", Content: content, Tags: []string{"Go"}})
+			d, err := w.CreateDraft(ctx,
+				store.NewPost{AuthorID: ada.UserID, Title: "secret", Content: content, Tags: []string{"Go"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +78,8 @@ func TestDraft(t *testing.T) {
 			is := func(title, text string, version int32) {
 				t.Helper()
 				got := w.draft(ada, d.ID)
-				if got == nil || !got.IsDraft || got.Title != title || got.Content != text || got.Truncated || got.Version != version ||
+				if got == nil || !got.IsDraft || got.Title != title || got.Content != text || got.Truncated ||
+					got.Version != version ||
 					got.Username != "ada" || got.CreatedAt != d.CreatedAt || !slices.Equal(got.Tags, []string{"go"}) {
 					t.Fatalf("%+.300v", got)
 				}
@@ -86,7 +88,8 @@ func TestDraft(t *testing.T) {
 			if all := storetest.Titles(w.allDrafts(ada)); !slices.Equal(all, []string{"other", "older", "secret"}) {
 				t.Errorf("listed %q", all)
 			}
-			if listed := w.allDrafts(ada)[2]; listed.ID != d.ID || !listed.IsDraft || listed.Truncated != (len(content) > 280) ||
+			if listed := w.allDrafts(ada)[2]; listed.ID != d.ID || !listed.IsDraft ||
+				listed.Truncated != (len(content) > 280) ||
 				listed.Username != "ada" || listed.Minutes() != d.Minutes() {
 				t.Errorf("listed %+.300v", listed)
 			}
@@ -98,18 +101,21 @@ func TestDraft(t *testing.T) {
 			if name == "longest" {
 				longer = "Less."
 			}
-			if err := edit(ada, store.PostEdit{Title: ptr("edited"), Content: &longer, Version: ptr(int32(1))}); err != nil {
+			if err := edit(ada,
+				store.PostEdit{Title: ptr("edited"), Content: &longer, Version: ptr(int32(1))}); err != nil {
 				t.Fatal(err)
 			}
 			is("edited", longer, 2)
-			storetest.WantCode(t, edit(ada, store.PostEdit{Title: ptr("stale"), Version: ptr(int32(1))}), blog.Conflict, "version")
+			storetest.WantCode(t, edit(ada, store.PostEdit{Title: ptr("stale"), Version: ptr(int32(1))}),
+				blog.Conflict, "version")
 			storetest.WantCode(t, edit(eve, store.PostEdit{Title: ptr("stolen")}), blog.NotFound, "")
 			storetest.WantCode(t, w.DeletePost(ctx, eve.UserID, d.ID), blog.NotFound, "")
 			storetest.WantCode(t, w.RemovePost(ctx, d.ID), blog.NotFound, "")
 			_, err = w.PublishPost(ctx, eve.UserID, d.ID)
 			storetest.WantCode(t, err, blog.NotFound, "")
 			is("edited", longer, 2)
-			if w.draft(eve, d.ID) != nil || len(w.allDrafts(eve)) > 0 || w.post(d.ID) != nil || len(w.AllUserPosts(ada)) > 0 ||
+			if w.draft(eve, d.ID) != nil || len(w.allDrafts(eve)) > 0 || w.post(d.ID) != nil ||
+				len(w.AllUserPosts(ada)) > 0 ||
 				len(w.AllFeed()) > 0 {
 				t.Error("the draft is public")
 			}
@@ -122,12 +128,14 @@ func TestDraft(t *testing.T) {
 			w.Clock.Millis.Add(60_000)
 			for range 2 { // the second publication changes nothing
 				p, err := w.PublishPost(ctx, ada.UserID, d.ID)
-				if err != nil || p.ID != d.ID || p.IsDraft || p.Content != longer || p.Version != 2 || p.Revision != 1 ||
+				if err != nil || p.ID != d.ID || p.IsDraft || p.Content != longer || p.Version != 2 ||
+					p.Revision != 1 ||
 					p.CreatedAt <= d.CreatedAt || p.UpdatedAt != nil || !slices.Equal(p.Tags, []string{"go"}) {
 					t.Fatalf("%+.300v %v", p, err)
 				}
 			}
-			if p := w.post(d.ID); p == nil || p.Content != longer || w.draft(ada, d.ID) != nil || len(w.allDrafts(ada)) != 2 ||
+			if p := w.post(d.ID); p == nil || p.Content != longer || w.draft(ada, d.ID) != nil ||
+				len(w.allDrafts(ada)) != 2 ||
 				len(w.AllUserPosts(ada)) != 1 || len(w.AllFeed()) != 1 {
 				t.Errorf("published %+.300v", p)
 			}
@@ -178,7 +186,8 @@ func TestCreateDraft_Key(t *testing.T) {
 	}
 	same := func(isDraft bool) {
 		t.Helper()
-		if again, err := w.CreateDraft(t.Context(), input); err != nil || again.ID != first.ID || again.IsDraft != isDraft ||
+		if again, err := w.CreateDraft(t.Context(), input); err != nil || again.ID != first.ID ||
+			again.IsDraft != isDraft ||
 			again.Username != "ada" || again.Content != "c" {
 			t.Fatalf("%+v %v", again, err)
 		}
@@ -213,7 +222,8 @@ func TestCreateDraft_Key(t *testing.T) {
 
 // createsPost reports whether a request creates a post.
 func createsPost(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("x-ms-documentdb-isquery") == ""
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") &&
+		r.Header.Get("x-ms-documentdb-isquery") == ""
 }
 
 // Between the mark and the creation of the post another request edits, publishes or deletes the draft: an edit
@@ -255,7 +265,8 @@ func TestPublishPost_Races(t *testing.T) {
 				t.Errorf("%v, raced: %t", err, raced)
 			}
 			p := w.post(d.ID)
-			if (p == nil) != (tt.title == "") || p != nil && p.Title != tt.title || w.draft(ada, d.ID) != nil || len(w.allDrafts(ada)) > 0 {
+			if (p == nil) != (tt.title == "") || p != nil && p.Title != tt.title || w.draft(ada, d.ID) != nil ||
+				len(w.allDrafts(ada)) > 0 {
 				t.Errorf("%+v, drafts: %+v", p, w.allDrafts(ada))
 			}
 		})
@@ -283,7 +294,8 @@ func TestDeletePost_FailedPublication(t *testing.T) {
 		t.Fatalf("%v, drafts: %+v", err, w.allDrafts(ada))
 	}
 	// As long as the publication may still create the post, the draft is there, and so is the answer of a repetition.
-	if err := w.DeletePost(t.Context(), ada.UserID, d.ID); blog.CodeOf(err) != blog.Unavailable || len(w.allDrafts(ada)) != 1 {
+	if err := w.DeletePost(t.Context(), ada.UserID, d.ID); blog.CodeOf(err) != blog.Unavailable ||
+		len(w.allDrafts(ada)) != 1 {
 		t.Fatalf("%v, drafts: %+v", err, w.allDrafts(ada))
 	}
 	fails = false
@@ -441,7 +453,8 @@ func TestDrafts_Model(t *testing.T) {
 					code = blog.NotFound
 				}
 				var operation func(context.Context) error
-				switch rapid.SampledFrom([]string{"edit", "edit at version", "publish", "delete"}).Draw(rt, "operation") {
+				switch rapid.SampledFrom([]string{"edit", "edit at version", "publish", "delete"}).Draw(rt,
+					"operation") {
 				case "edit":
 					operation = func(ctx context.Context) error {
 						_, err := w.EditPost(ctx, ada.UserID, id, store.PostEdit{Title: &title})
@@ -472,7 +485,8 @@ func TestDrafts_Model(t *testing.T) {
 				}
 				err := crashed(rt, w, operation)
 				now := observe(id)
-				finished := before.state == "draft" && pending[id] // the operation may finish an interrupted publication
+				// the operation may finish an interrupted publication
+				finished := before.state == "draft" && pending[id]
 				same := func(m draftModel) bool {
 					return now == m || finished && m.state == "draft" && now == draftModel{"post", m.title, m.version}
 				}

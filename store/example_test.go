@@ -20,7 +20,8 @@ func Example() {
 	engine, err := emulator.Open("", emulator.Options{})
 	must(err)
 	defer engine.Close()
-	account, err := cosmos.Open(cosmos.Options{Endpoint: engine.Endpoint(), Credential: engine.Credential(), Transport: engine})
+	account, err := cosmos.Open(cosmos.Options{Endpoint: engine.Endpoint(), Credential: engine.Credential(),
+		Transport: engine})
 	must(err)
 	blog, err := store.New(account, store.Options{})
 	must(err)

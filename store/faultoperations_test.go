@@ -31,7 +31,9 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	},
 	"Post/text lost":     func(ctx context.Context, s *scene) (any, error) { return s.Post(ctx, s.lost.ID) },
 	"Post/text replaced": func(ctx context.Context, s *scene) (any, error) { return s.Post(ctx, s.torn.ID) },
-	"Posts":              func(ctx context.Context, s *scene) (any, error) { return s.Posts(ctx, []string{s.post.ID, s.long.ID}) },
+	"Posts": func(ctx context.Context, s *scene) (any, error) {
+		return s.Posts(ctx, []string{s.post.ID, s.long.ID})
+	},
 	"Posts/long by an edit": func(ctx context.Context, s *scene) (any, error) {
 		return s.Posts(ctx, []string{s.post.ID, s.grown.ID})
 	},
@@ -45,7 +47,9 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 		return s.Drafts(ctx, s.ada.UserID, []string{s.draft.ID, s.post.ID})
 	},
 	"PostCount": func(ctx context.Context, s *scene) (any, error) { return s.PostCount(ctx, s.ada.UserID) },
-	"Feed":      func(ctx context.Context, s *scene) (any, error) { return listed(s.Feed(ctx, store.Paging{First: 1})) },
+	"Feed": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.Feed(ctx, store.Paging{First: 1}))
+	},
 	"Tag": func(ctx context.Context, s *scene) (any, error) {
 		tag, err := s.Tag(ctx, "go")
 		if err != nil {
@@ -103,7 +107,8 @@ func (s *scene) addLongPosts() {
 	s.T.Helper()
 	content := strings.Repeat("long ", 2000)
 	var err error
-	if s.grown, err = s.EditPost(s.T.Context(), s.ada.UserID, s.AddPost(s.ada, "grown").ID, store.PostEdit{Content: &content}); err != nil {
+	if s.grown, err = s.EditPost(s.T.Context(), s.ada.UserID, s.AddPost(s.ada, "grown").ID,
+		store.PostEdit{Content: &content}); err != nil {
 		s.T.Fatal(err)
 	}
 	s.lost, s.torn = s.addLong(s.ada, 11_000, "lost"), s.addLong(s.ada, 11_000, "torn")
@@ -179,7 +184,8 @@ var writeOperations = map[string]writeOperation{
 	},
 	"CreatePost/long": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "new", Content: strings.Repeat("x", 11_000), Key: "key"})
+			p, err := s.CreatePost(ctx,
+				store.NewPost{AuthorID: s.ada.UserID, Title: "new", Content: strings.Repeat("x", 11_000), Key: "key"})
 			s.made = p
 			return result(err, p != nil && len(p.Content) == 11_000 && p.Revision == 1, p)
 		},
@@ -191,7 +197,8 @@ var writeOperations = map[string]writeOperation{
 	},
 	"CreateDraft": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.CreateDraft(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "new", Content: "new", Key: "key"})
+			p, err := s.CreateDraft(ctx,
+				store.NewPost{AuthorID: s.ada.UserID, Title: "new", Content: "new", Key: "key"})
 			s.made = p
 			return result(err, p != nil && p.Title == "new" && p.IsDraft, p)
 		},
@@ -201,7 +208,8 @@ var writeOperations = map[string]writeOperation{
 	},
 	"EditPost/draft": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.EditPost(ctx, s.ada.UserID, s.draft.ID, store.PostEdit{Title: ptr("edited"), Version: ptr(int32(1))})
+			p, err := s.EditPost(ctx, s.ada.UserID, s.draft.ID,
+				store.PostEdit{Title: ptr("edited"), Version: ptr(int32(1))})
 			return result(err, p != nil && p.Title == "edited" && p.Version == 2, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
@@ -227,27 +235,34 @@ var writeOperations = map[string]writeOperation{
 	},
 	"EditPost": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.EditPost(ctx, s.ada.UserID, s.post.ID, store.PostEdit{Title: ptr("edited"), Version: ptr(int32(1))})
+			p, err := s.EditPost(ctx, s.ada.UserID, s.post.ID,
+				store.PostEdit{Title: ptr("edited"), Version: ptr(int32(1))})
 			return result(err, p != nil && p.Title == "edited" && p.Version == 2, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
-			return s.postIs(ctx, s.post, func(p *blog.Post) bool { return p.Title == "edited" && p.Version == 2 && p.Content == s.post.Content })
+			return s.postIs(ctx, s.post, func(p *blog.Post) bool {
+				return p.Title == "edited" && p.Version == 2 && p.Content == s.post.Content
+			})
 		},
 		repeated: []blog.Code{blog.Conflict},
 	},
 	"EditPost/to long": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.EditPost(ctx, s.ada.UserID, s.post.ID, store.PostEdit{Content: ptr(strings.Repeat("y", 11_000)), Version: ptr(int32(1))})
+			p, err := s.EditPost(ctx, s.ada.UserID, s.post.ID,
+				store.PostEdit{Content: ptr(strings.Repeat("y", 11_000)), Version: ptr(int32(1))})
 			return result(err, p != nil && len(p.Content) == 11_000 && p.Version == 2, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
-			return s.postIs(ctx, s.post, func(p *blog.Post) bool { return p.Content == strings.Repeat("y", 11_000) && p.Version == 2 })
+			return s.postIs(ctx, s.post, func(p *blog.Post) bool {
+				return p.Content == strings.Repeat("y", 11_000) && p.Version == 2
+			})
 		},
 		repeated: []blog.Code{blog.Conflict},
 	},
 	"EditPost/to short": {
 		do: func(ctx context.Context, s *scene) error {
-			p, err := s.EditPost(ctx, s.ada.UserID, s.long.ID, store.PostEdit{Content: ptr("short"), Version: ptr(int32(1))})
+			p, err := s.EditPost(ctx, s.ada.UserID, s.long.ID,
+				store.PostEdit{Content: ptr("short"), Version: ptr(int32(1))})
 			return result(err, p != nil && p.Content == "short" && p.Version == 2, p)
 		},
 		done: func(ctx context.Context, s *scene) error {
@@ -267,7 +282,8 @@ var writeOperations = map[string]writeOperation{
 	},
 	"CreateComment": {
 		do: func(ctx context.Context, s *scene) error {
-			c, p, err := s.CreateComment(ctx, store.NewComment{AuthorID: s.ada.UserID, PostID: s.post.ID, Content: "new", Key: "key"})
+			c, p, err := s.CreateComment(ctx,
+				store.NewComment{AuthorID: s.ada.UserID, PostID: s.post.ID, Content: "new", Key: "key"})
 			return result(err, c != nil && c.Content == "new" && p != nil && p.CommentCount == 2, c, p)
 		},
 		done: func(ctx context.Context, s *scene) error { return s.hasComments(ctx, "new", "by bob") },
@@ -317,7 +333,9 @@ var writeOperations = map[string]writeOperation{
 		done: func(ctx context.Context, s *scene) error {
 			p, err := s.Post(ctx, s.threads(120)[0].Post.ID)
 			u, userErr := s.UserByUsername(ctx, s.imported().Username)
-			return result(cmp.Or(err, userErr), p != nil && p.CommentCount == 120 && u != nil && len(s.AllComments(p)) == 120 && len(s.AllUserPosts(u)) == 1, p, u)
+			return result(cmp.Or(err, userErr),
+				p != nil && p.CommentCount == 120 && u != nil && len(s.AllComments(p)) == 120 &&
+					len(s.AllUserPosts(u)) == 1, p, u)
 		},
 	},
 	"ImportFeed": {
@@ -381,23 +399,28 @@ func (s *scene) hasComments(ctx context.Context, contents ...string) error {
 // hasLikes checks the likes of the post, newest first, and their count.
 func (s *scene) hasLikes(ctx context.Context, users ...*blog.User) error {
 	likes := s.AllLikes(s.post)
-	return cmp.Or(result(nil, slices.EqualFunc(likes, users, func(l *blog.Like, u *blog.User) bool { return l.UserID == u.UserID }), likes),
+	return cmp.Or(result(nil, slices.EqualFunc(likes, users, func(l *blog.Like, u *blog.User) bool {
+		return l.UserID == u.UserID
+	}), likes),
 		s.postIs(ctx, s.post, func(p *blog.Post) bool { return int(p.LikeCount) == len(users) }))
 }
 
 // imported is the user of an import.
 func (s *scene) imported() *blog.User {
-	return &blog.User{Byline: blog.Byline{UserID: "imported-" + s.name, Username: "imported-" + s.name}, CreatedAt: s.post.CreatedAt, Revision: 1}
+	return &blog.User{Byline: blog.Byline{UserID: "imported-" + s.name, Username: "imported-" + s.name},
+		CreatedAt: s.post.CreatedAt, Revision: 1}
 }
 
 // threads returns a post of an import with n comments.
 func (s *scene) threads(n int) []store.Thread {
 	u := s.imported()
-	t := store.Thread{Post: &blog.Post{ID: "thread-" + s.name, Byline: u.Byline, Title: "imported", Content: "x", CreatedAt: s.post.CreatedAt,
-		Version: 1, Revision: 1, CommentCount: int32(n)}}
+	t := store.Thread{Post: &blog.Post{ID: "thread-" + s.name, Byline: u.Byline, Title: "imported", Content: "x",
+		CreatedAt: s.post.CreatedAt,
+		Version:   1, Revision: 1, CommentCount: int32(n)}}
 	for i := range n {
-		t.Comments = append(t.Comments, &blog.Comment{ID: fmt.Sprint("comment-", i), PostID: t.Post.ID, Byline: s.bob.Byline,
-			Content: "c", CreatedAt: s.post.CreatedAt})
+		t.Comments = append(t.Comments,
+			&blog.Comment{ID: fmt.Sprint("comment-", i), PostID: t.Post.ID, Byline: s.bob.Byline,
+				Content: "c", CreatedAt: s.post.CreatedAt})
 	}
 	return []store.Thread{t}
 }
@@ -416,7 +439,8 @@ var localOperations = map[string]func(*scene){
 }
 
 // streamOperations open a stream and write what it must deliver.
-var streamOperations = map[string]func(context.Context, *scene) (open func() (events func() bool, err error), write func() error){
+var streamOperations = map[string]func(context.Context, *scene) (open func() (events func() bool, err error),
+	write func() error){
 	"PublishedPosts": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*blog.Post], error) { return s.PublishedPosts(ctx) }), func() error {
 			_, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "t", Content: "c"})
@@ -430,21 +454,28 @@ var streamOperations = map[string]func(context.Context, *scene) (open func() (ev
 		}
 	},
 	"PostDeletions": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
-		return opens(func() (*live.Stream[*live.PostDeletion], error) { return s.PostDeletions(ctx, s.post.ID) }), func() error {
-			return s.DeletePost(ctx, s.ada.UserID, s.post.ID)
-		}
+		return opens(func() (*live.Stream[*live.PostDeletion], error) {
+				return s.PostDeletions(ctx, s.post.ID)
+			}), func() error {
+				return s.DeletePost(ctx, s.ada.UserID, s.post.ID)
+			}
 	},
 	"CommentChanges": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
-		return opens(func() (*live.Stream[*live.CommentChange], error) { return s.CommentChanges(ctx, s.post.ID) }), func() error {
-			_, err := s.EditComment(ctx, s.bob.UserID, s.post.ID, s.comment.ID, "edited")
-			return err
-		}
+		return opens(func() (*live.Stream[*live.CommentChange], error) {
+				return s.CommentChanges(ctx, s.post.ID)
+			}), func() error {
+				_, err := s.EditComment(ctx, s.bob.UserID, s.post.ID, s.comment.ID, "edited")
+				return err
+			}
 	},
 	"NewComments": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
-		return opens(func() (*live.Stream[*blog.Comment], error) { return s.NewComments(ctx, s.post.ID) }), func() error {
-			_, _, err := s.CreateComment(ctx, store.NewComment{AuthorID: s.ada.UserID, PostID: s.post.ID, Content: "c"})
-			return err
-		}
+		return opens(func() (*live.Stream[*blog.Comment], error) {
+				return s.NewComments(ctx, s.post.ID)
+			}), func() error {
+				_, _, err := s.CreateComment(ctx,
+					store.NewComment{AuthorID: s.ada.UserID, PostID: s.post.ID, Content: "c"})
+				return err
+			}
 	},
 }
 

@@ -152,7 +152,8 @@ func TestFaults_Writes(t *testing.T) {
 					t.Errorf("%v (%s): %v", c, requests.Failed, wrong)
 				}
 				if err != nil || misled {
-					if err := write.do(t.Context(), s); err != nil && !slices.Contains(write.repeated, blog.CodeOf(err)) {
+					if err := write.do(t.Context(), s); err != nil &&
+						!slices.Contains(write.repeated, blog.CodeOf(err)) {
 						t.Errorf("repetition after %v (%s): %v", c, requests.Failed, err)
 					}
 				}
@@ -373,13 +374,16 @@ func TestCreateUser_NameLostUnread(t *testing.T) {
 			id, name := fmt.Sprint("id-", cases), fmt.Sprint("name-", cases)
 			thief := w.AddUser(fmt.Sprint("thief-", cases))
 			w.Wire.After(func(r *http.Response) {
-				if r.StatusCode == http.StatusCreated && r.Request.Header.Get("X-Ms-Documentdb-Partitionkey") == fmt.Sprintf("[%q]", id) {
+				if r.StatusCode == http.StatusCreated &&
+					r.Request.Header.Get("X-Ms-Documentdb-Partitionkey") == fmt.Sprintf("[%q]", id) {
 					w.Wire.After(nil)
 					key := username.Key(name)
-					w.Upsert("users", key, string(blog.Encode(username.New(thief.UserID, name, blog.NewDate(w.Clock.Now())))))
+					w.Upsert("users", key,
+						string(blog.Encode(username.New(thief.UserID, name, blog.NewDate(w.Clock.Now())))))
 				}
 			})
-			w.wire.Begin(c, func(r *http.Request) bool { return r.Header.Get("X-Ms-Documentdb-Is-Upsert") == "" }) // not the thief's
+			// not the thief's
+			w.wire.Begin(c, func(r *http.Request) bool { return r.Header.Get("X-Ms-Documentdb-Is-Upsert") == "" })
 			u, err := w.CreateUser(t.Context(), store.NewUser{ID: id, Username: name})
 			requests := w.wire.End()
 			w.Wire.After(nil)

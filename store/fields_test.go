@@ -13,8 +13,8 @@ import (
 	"byline/store/projection"
 )
 
-// The tests of this file fill every field of a post or of an input by reflection, so that they fail for a field that was
-// added in one place and forgotten in another.
+// The tests of this file fill every field of a post or of an input by reflection, so that they fail for a field that
+// was added in one place and forgotten in another.
 
 // fieldName returns the name of an input field in errors.
 func fieldName(f reflect.StructField) string { return strings.ToLower(f.Name[:1]) + f.Name[1:] }
@@ -29,7 +29,8 @@ fields:
 				continue fields
 			}
 		}
-		if !slices.Contains([]reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[*string](), textList, reflect.TypeFor[*[]string]()}, f.Type) {
+		if !slices.Contains([]reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[*string](), textList,
+			reflect.TypeFor[*[]string]()}, f.Type) {
 			t.Fatalf("%s.%s: set fields of type %s, too", input.Name(), f.Name, f.Type)
 		}
 		all = append(all, f)
@@ -97,7 +98,8 @@ func TestPostFields_Inputs(t *testing.T) {
 		}
 		is(what+", read again", read, name, want)
 		testkit.Until(t, w.CaughtUp)
-		for list, posts := range map[string][]*blog.Post{"the feed": w.AllFeed(), "the author's posts": w.AllUserPosts(ada)} {
+		for list, posts := range map[string][]*blog.Post{"the feed": w.AllFeed(),
+			"the author's posts": w.AllUserPosts(ada)} {
 			for _, listed := range posts {
 				if listed.ID == p.ID {
 					is(what+", in "+list, listed, name, want)
@@ -169,7 +171,8 @@ func filledPost(t *testing.T, ada *blog.User) *blog.Post {
 	v := reflect.ValueOf(p).Elem()
 	for i, f := range reflect.VisibleFields(v.Type()) {
 		switch field := v.FieldByIndex(f.Index); {
-		case !field.IsZero() || f.Type.Kind() == reflect.Bool || f.Name == "FormerTags": // what the post is is not stored in summaries
+		// what the post is is not stored in summaries
+		case !field.IsZero() || f.Type.Kind() == reflect.Bool || f.Name == "FormerTags":
 		case f.Type == reflect.TypeFor[*blog.Date]():
 			d := ada.CreatedAt
 			field.Set(reflect.ValueOf(&d))
@@ -195,7 +198,8 @@ func TestPostFields_Summary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	older := &blog.Post{ID: p.ID, Byline: blog.Byline{UserID: ada.UserID, Username: "older"}, Title: "older", Content: "older", CreatedAt: ada.CreatedAt, Version: 1, Revision: 1}
+	older := &blog.Post{ID: p.ID, Byline: blog.Byline{UserID: ada.UserID, Username: "older"}, Title: "older",
+		Content: "older", CreatedAt: ada.CreatedAt, Version: 1, Revision: 1}
 	for _, version := range []*blog.Post{older, p} {
 		if err := projection.WriteSummary(t.Context(), users, ada.UserID, version); err != nil {
 			t.Fatal(err)

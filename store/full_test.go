@@ -61,11 +61,15 @@ func TestLikePost_FullPost(t *testing.T) {
 func TestLimits_FitIntoALogicalPartition(t *testing.T) {
 	const partition = 20 << 30
 	id, name, date := strings.Repeat("x", 100), strings.Repeat("x", 30), blog.NewDate(storetest.Epoch())
-	comment := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: id, Comment: blog.Comment{ID: id, PostID: id, Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date, UpdatedAt: &date, Content: strings.Repeat("<", 10_000)}} // which JSON escapes
+	// which JSON escapes
+	comment := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: id,
+		Comment: blog.Comment{ID: id, PostID: id, Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date,
+			UpdatedAt: &date, Content: strings.Repeat("<", 10_000)}}
 	if err := store.ValidateComment(comment.Content + "<"); err == nil {
 		t.Error("longer comments are accepted")
 	}
-	like := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: id, Like: blog.Like{PostID: id, Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date}}
+	like := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: id,
+		Like: blog.Like{PostID: id, Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date}}
 	const system = 300 // bytes of Cosmos DB's own properties
 	c, l := len(blog.Encode(comment))+system, len(blog.Encode(like))+system
 	all := c*store.MaxCounted["/commentCount"] + l*store.MaxCounted["/likeCount"]
@@ -107,7 +111,8 @@ func TestCreateComment_LimitPerAuthor(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d comments of %.1f RU cost %.1f RU each, with %.2f requests", limit, each, ru/limit, float64(requests)/limit)
+	t.Logf("%d comments of %.1f RU cost %.1f RU each, with %.2f requests", limit, each, ru/limit,
+		float64(requests)/limit)
 	if ru > 1.02*limit*each {
 		t.Errorf("%.1f RU per comment, want at most 2%% more than %.1f", ru/limit, each)
 	}
@@ -171,7 +176,8 @@ func TestCreateComment_FullPartition(t *testing.T) {
 				r.StatusCode, r.Body, r.ContentLength = status, io.NopCloser(strings.NewReader(body)), int64(len(body))
 			}
 		})
-		_, _, err := w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "one more"})
+		_, _, err := w.CreateComment(t.Context(),
+			store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "one more"})
 		storetest.WantCode(t, err, blog.LimitReached, "")
 	}
 }

@@ -38,7 +38,8 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 		}
 	}
 	var posts []*blog.Post
-	items := [][]byte{blog.Encode(blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: u.UserID, User: *u})}
+	items := [][]byte{
+		blog.Encode(blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: u.UserID, User: *u})}
 	for t := range threads {
 		below := t.items()
 		there, conflict, err := s.posts.CreateAll(ctx, t.Post.ID, below)
@@ -46,7 +47,8 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 			return stored.Error("import post", err)
 		}
 		if (there || conflict) && len(below) > cosmos.MaxBatch { // the post may have been changed between the batches
-			err := s.views.Repair(ctx, projection.Difference{Kind: projection.Count, Partition: t.Post.ID, ID: t.Post.ID})
+			err := s.views.Repair(ctx,
+				projection.Difference{Kind: projection.Count, Partition: t.Post.ID, ID: t.Post.ID})
 			if blog.CodeOf(err) == blog.Conflict { // left to verify
 				s.o.Logger.Warn("counts of an imported post not repaired", "post", t.Post.ID, logError, err)
 			} else if err != nil {
@@ -105,7 +107,8 @@ func (t *Thread) items() [][]byte {
 		items = append(items, blog.Encode(text))
 	}
 	for _, c := range t.Comments {
-		items = append(items, blog.Encode(blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: *c}))
+		items = append(items,
+			blog.Encode(blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: *c}))
 	}
 	for _, l := range t.Likes {
 		items = append(items, blog.Encode(blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike},

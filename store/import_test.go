@@ -21,7 +21,8 @@ import (
 func TestImport_Repeated(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, author *blog.User) error{
 		"a new like": func(w *world, _ *blog.User) error {
-			_, _, err := w.LikePost(w.T.Context(), w.AddUser("fan80").UserID, "imported") // whose like is in the second batch
+			// whose like is in the second batch
+			_, _, err := w.LikePost(w.T.Context(), w.AddUser("fan80").UserID, "imported")
 			return err
 		},
 		"the post is deleted": func(w *world, author *blog.User) error {
@@ -32,14 +33,20 @@ func TestImport_Repeated(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
 				w := newWorld(t)
 				date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
-				u := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "ada"), Username: "ada"}, CreatedAt: date, Revision: 1}
-				thread := store.Thread{Post: &blog.Post{ID: "imported", Byline: u.Byline, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 126, CommentCount: 25, LikeCount: 100}}
+				u := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "ada"), Username: "ada"},
+					CreatedAt: date, Revision: 1}
+				thread := store.Thread{Post: &blog.Post{ID: "imported", Byline: u.Byline, Title: "t", Content: "c",
+					CreatedAt: date, Version: 1, Revision: 126, CommentCount: 25, LikeCount: 100}}
 				for i := range 25 {
-					thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprint("c", i), PostID: "imported", Byline: u.Byline, Content: "x", CreatedAt: date})
+					thread.Comments = append(thread.Comments,
+						&blog.Comment{ID: fmt.Sprint("c", i), PostID: "imported", Byline: u.Byline, Content: "x",
+							CreatedAt: date})
 				}
 				for i := range 100 {
 					fan := fmt.Sprint("fan", i)
-					thread.Likes = append(thread.Likes, &blog.Like{PostID: "imported", Byline: blog.Byline{UserID: blog.UserID("test", fan), Username: fan}, CreatedAt: date})
+					thread.Likes = append(thread.Likes,
+						&blog.Like{PostID: "imported",
+							Byline: blog.Byline{UserID: blog.UserID("test", fan), Username: fan}, CreatedAt: date})
 				}
 				var batches atomic.Int32
 				w.Wire.Intercept(func(r *http.Request) error {
@@ -96,11 +103,13 @@ func TestImport_OlderPosts(t *testing.T) {
 		}
 		deleteSome(posts[140:]) // as many as possible without a refill of the feed
 		date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
-		grace := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "grace"), Username: "grace"}, CreatedAt: date, Revision: 1}
+		grace := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "grace"), Username: "grace"},
+			CreatedAt: date, Revision: 1}
 		var older []*blog.Post
 		var threads []store.Thread
 		for i := range 30 {
-			p := &blog.Post{ID: fmt.Sprint("older", i), Byline: grace.Byline, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 1}
+			p := &blog.Post{ID: fmt.Sprint("older", i), Byline: grace.Byline, Title: "t", Content: "c",
+				CreatedAt: date, Version: 1, Revision: 1}
 			older, threads = append(older, p), append(threads, store.Thread{Post: p})
 		}
 		if err := w.Import(t.Context(), grace, slices.Values(threads)); err != nil {

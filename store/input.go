@@ -103,7 +103,8 @@ func checkAvatarURL(op, text string) error {
 	remote := err == nil && u.Scheme == "https" && u.Host != ""
 	path := err == nil && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") && !strings.Contains(text, "?")
 	if strings.ContainsFunc(text, notOfURL) || !remote && !path {
-		return blog.Invalidf(op, field, "%s must be an https URL, or a path of this server that begins with a single / and has no query", field)
+		return blog.Invalidf(op, field,
+			"%s must be an https URL, or a path of this server that begins with a single / and has no query", field)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ type cachedStore struct {
 func newCachedStore(t testing.TB, a *cosmostest.Account, bytes int) *cachedStore {
 	t.Helper()
 	wire := &storetest.Wire{To: a.Transport}
-	account, err := cosmos.Open(cosmos.Options{Endpoint: a.Endpoint, Key: a.Key, Credential: a.Credential, Transport: wire,
+	account, err := cosmos.Open(cosmos.Options{Endpoint: a.Endpoint, Key: a.Key, Credential: a.Credential,
+		Transport:  wire,
 		CacheBytes: bytes, Retry: policy.RetryOptions{MaxRetries: -1}})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +87,8 @@ func (r *cachedStore) reads(t testing.TB, ctx context.Context, author, post stri
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprint(u.Username, " ", p.Title, " ", p.Version, " ", len(own.Items), len(comments.Items), len(likes.Items), len(feed.Items))
+	return fmt.Sprint(u.Username, " ", p.Title, " ", p.Version, " ", len(own.Items), len(comments.Items),
+		len(likes.Items), len(feed.Items))
 }
 
 // untilTrue waits until check holds. what describes the failure.
@@ -108,7 +110,8 @@ func newCachedBlog(t testing.TB) (account *cosmostest.Account, a, b *cachedStore
 	if ada, err = a.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("i", "ada"), Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	if post, err = a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "notes", Content: "x"}); err != nil {
+	if post, err = a.CreatePost(t.Context(),
+		store.NewPost{AuthorID: ada.UserID, Title: "notes", Content: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	untilTrue(t, "the other instance does not see them", func() bool {
@@ -143,7 +146,8 @@ func TestCache_Writes(t *testing.T) {
 		for i := range 20 {
 			a.reads(t, ctx, ada.UserID, post.ID)
 			b.reads(t, ctx, ada.UserID, post.ID)
-			if _, _, err := a.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: post.ID, Content: fmt.Sprint(i)}); err != nil {
+			if _, _, err := a.CreateComment(ctx,
+				store.NewComment{AuthorID: ada.UserID, PostID: post.ID, Content: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
 			title := fmt.Sprint("title ", i)
@@ -156,7 +160,10 @@ func TestCache_Writes(t *testing.T) {
 					p, err := a.UserPosts(ctx, ada.UserID, store.Paging{First: 1})
 					return p.Items[0].Title, err
 				},
-				"the feed": func() (string, error) { p, err := a.Feed(ctx, store.Paging{First: 1}); return p.Items[0].Title, err },
+				"the feed": func() (string, error) {
+					p, err := a.Feed(ctx, store.Paging{First: 1})
+					return p.Items[0].Title, err
+				},
 			} {
 				if got, err := own(); err != nil || got != title {
 					t.Errorf("%s: got %q, %v, want %q", what, got, err, title)
@@ -174,7 +181,8 @@ func TestCache_Writes(t *testing.T) {
 				return nil
 			})
 		}
-		if name, err := a.UpdateUser(ctx, ada.UserID, store.UserEdit{Username: new("countess")}); err != nil || name.Username != "countess" {
+		if name, err := a.UpdateUser(ctx, ada.UserID, store.UserEdit{Username: new("countess")}); err != nil ||
+			name.Username != "countess" {
 			t.Fatal(err)
 		}
 		if u, err := a.User(ctx, ada.UserID); err != nil || u.Username != "countess" {
@@ -195,7 +203,8 @@ func TestCache_Sessions(t *testing.T) {
 			b.reads(t, t.Context(), ada.UserID, post.ID)
 			writing := a.NewSession("")
 			title := fmt.Sprint("title ", i)
-			if _, err := a.EditPost(cosmos.WithSession(t.Context(), writing), ada.UserID, post.ID, store.PostEdit{Title: &title}); err != nil {
+			if _, err := a.EditPost(cosmos.WithSession(t.Context(), writing), ada.UserID, post.ID,
+				store.PostEdit{Title: &title}); err != nil {
 				t.Fatal(err)
 			}
 			reading := b.NewSession(writing.Token())
@@ -259,7 +268,8 @@ func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 		session := a.NewSession("")
 		for i := range 20 {
 			session = a.NewSession(session.Token())
-			if _, _, err := a.CreateComment(cosmos.WithSession(t.Context(), session), store.NewComment{AuthorID: ada.UserID, PostID: highest.ID, Content: fmt.Sprint(i)}); err != nil {
+			if _, _, err := a.CreateComment(cosmos.WithSession(t.Context(), session),
+				store.NewComment{AuthorID: ada.UserID, PostID: highest.ID, Content: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -309,7 +319,8 @@ func TestCache_TailPriority(t *testing.T) {
 		cosmostest.NeedsEngine(t, "its requests are watched")
 		on := cosmostest.Open(t, emulator.Options{})
 		wire := &storetest.Wire{To: on.Transport}
-		account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Credential: on.Credential, Transport: wire, CacheBytes: 1 << 20})
+		account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Credential: on.Credential,
+			Transport: wire, CacheBytes: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +370,9 @@ func TestCache_Throttled(t *testing.T) {
 			return a.requestsOf(ctx, func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
 		})
 		want := a.reads(t, ctx, ada.UserID, post.ID)
-		account.Engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
+		account.Engine.Inject(func(emulator.Operation) emulator.Fault {
+			return emulator.Fault{Status: http.StatusTooManyRequests}
+		})
 		for range 3 {
 			if got := a.reads(t, ctx, ada.UserID, post.ID); got != want {
 				t.Errorf("got %s, want %s", got, want)
@@ -369,7 +382,8 @@ func TestCache_Throttled(t *testing.T) {
 			t.Errorf("an item that is not cached: got %v, want throttled", err)
 		}
 		title := "throttled"
-		if _, err := a.EditPost(ctx, ada.UserID, post.ID, store.PostEdit{Title: &title}); blog.CodeOf(err) != blog.Throttled {
+		if _, err := a.EditPost(ctx, ada.UserID, post.ID,
+			store.PostEdit{Title: &title}); blog.CodeOf(err) != blog.Throttled {
 			t.Errorf("a write: got %v, want throttled", err)
 		}
 	})
@@ -392,7 +406,9 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 			account, a, _, ada, post := newCachedBlog(t)
 			untilTrue(t, "reads are still requests", func() bool {
 				a.reads(t, t.Context(), ada.UserID, post.ID)
-				return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
+				return a.requestsOf(t.Context(), func(ctx context.Context) {
+					a.reads(t, ctx, ada.UserID, post.ID)
+				}) == 0
 			})
 			a.stop() // without a tail every read is a request
 			received, proceed := make(chan struct{}), make(chan struct{})
@@ -402,7 +418,8 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 				}
 				close(received)
 				<-proceed
-				return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute} // too long for a retry
+				// too long for a retry
+				return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute}
 			})
 			done := make(chan error, 1)
 			go func() { done <- read(t.Context(), a, post.ID) }()
@@ -493,7 +510,8 @@ func TestFeed_PageBeyondCachedList(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		create := func(n int) {
 			for i := range n {
-				if _, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: fmt.Sprint(i), Content: "x"}); err != nil {
+				if _, err := a.CreatePost(t.Context(),
+					store.NewPost{AuthorID: ada.UserID, Title: fmt.Sprint(i), Content: "x"}); err != nil {
 					t.Fatal(err)
 				}
 			}

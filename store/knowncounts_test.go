@@ -74,18 +74,32 @@ func TestCounts_WriterSeesOwn(t *testing.T) {
 			write func(ctx context.Context) error
 			want  string
 		}{
-			{"like", func(ctx context.Context) error { _, _, err := one.LikePost(ctx, ada.UserID, a1.ID); return err }, "map[a:0/1 b:0/0]"},
-			{"like again", func(ctx context.Context) error { _, _, err := one.LikePost(ctx, ada.UserID, a1.ID); return err }, "map[a:0/1 b:0/0]"},
+			{"like", func(ctx context.Context) error {
+				_, _, err := one.LikePost(ctx, ada.UserID, a1.ID)
+				return err
+			}, "map[a:0/1 b:0/0]"},
+			{"like again", func(ctx context.Context) error {
+				_, _, err := one.LikePost(ctx, ada.UserID, a1.ID)
+				return err
+			}, "map[a:0/1 b:0/0]"},
 			{"comment", func(ctx context.Context) (err error) {
-				comment, _, err = one.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: b1.ID, Content: "c", Key: "k"})
+				comment, _, err = one.CreateComment(ctx,
+					store.NewComment{AuthorID: ada.UserID, PostID: b1.ID, Content: "c", Key: "k"})
 				return err
 			}, "map[a:0/1 b:1/0]"},
 			{"comment again", func(ctx context.Context) error {
-				_, _, err := one.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: b1.ID, Content: "c", Key: "k"})
+				_, _, err := one.CreateComment(ctx,
+					store.NewComment{AuthorID: ada.UserID, PostID: b1.ID, Content: "c", Key: "k"})
 				return err
 			}, "map[a:0/1 b:1/0]"},
-			{"unlike", func(ctx context.Context) error { _, err := one.UnlikePost(ctx, ada.UserID, a1.ID); return err }, "map[a:0/0 b:1/0]"},
-			{"unlike again", func(ctx context.Context) error { _, err := one.UnlikePost(ctx, ada.UserID, a1.ID); return err }, "map[a:0/0 b:1/0]"},
+			{"unlike", func(ctx context.Context) error {
+				_, err := one.UnlikePost(ctx, ada.UserID, a1.ID)
+				return err
+			}, "map[a:0/0 b:1/0]"},
+			{"unlike again", func(ctx context.Context) error {
+				_, err := one.UnlikePost(ctx, ada.UserID, a1.ID)
+				return err
+			}, "map[a:0/0 b:1/0]"},
 			{"delete comment", func(ctx context.Context) error {
 				_, err := one.DeleteComment(ctx, ada.UserID, b1.ID, comment.ID)
 				return err
@@ -147,7 +161,8 @@ func TestCounts_NewerViewWins(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	token := session.Token()
-	for after, want := range map[time.Duration]string{0: "map[a:0/1]", time.Hour: "map[a:0/1]", time.Hour + time.Second: "map[a:0/0]", -time.Hour - time.Second: "map[a:0/0]"} {
+	for after, want := range map[time.Duration]string{0: "map[a:0/1]", time.Hour: "map[a:0/1]",
+		time.Hour + time.Second: "map[a:0/0]", -time.Hour - time.Second: "map[a:0/0]"} {
 		at := now.Load()
 		now.Add(int64(after.Seconds()))
 		third := w.sibling(t, func() time.Time { return time.Unix(now.Load(), 0) })

@@ -32,13 +32,14 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, er
 // Liked reports for each post whether the user likes it, in one request.
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
 	ctx = s.beginRead(ctx, ManyLikes)
-	likes, err := cachedMany(ctx, s.posts, postIDs, "like "+userID, func(ctx context.Context, postIDs []string) ([]*blog.Like, error) {
-		return stored.ReadAll(ctx, "read likes", s.posts, postIDs,
-			func(postID string) cosmos.Key {
-				return stored.Key(postID, blog.LikeID(userID))
-			},
-			blog.DecodeLike, func(l *blog.Like) string { return l.PostID })
-	})
+	likes, err := cachedMany(ctx, s.posts, postIDs, "like "+userID,
+		func(ctx context.Context, postIDs []string) ([]*blog.Like, error) {
+			return stored.ReadAll(ctx, "read likes", s.posts, postIDs,
+				func(postID string) cosmos.Key {
+					return stored.Key(postID, blog.LikeID(userID))
+				},
+				blog.DecodeLike, func(l *blog.Like) string { return l.PostID })
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,8 @@ func TestLikesAndComments_Concurrent(t *testing.T) {
 				}
 			})
 			wg.Go(func() {
-				if _, _, err := w.CreateComment(context.Background(), store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "me too"}); err != nil {
+				if _, _, err := w.CreateComment(context.Background(),
+					store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "me too"}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -63,7 +64,8 @@ func TestLikePost(t *testing.T) {
 	if err != nil || after.LikeCount != 1 || *again != *first {
 		t.Fatalf("again: %v, %v, %v", again, after, err)
 	}
-	if liked, err := w.Liked(t.Context(), ada.UserID, []string{p.ID, "absent", p.ID}); err != nil || fmt.Sprint(liked) != "[true false true]" {
+	if liked, err := w.Liked(t.Context(), ada.UserID, []string{p.ID, "absent", p.ID}); err != nil ||
+		fmt.Sprint(liked) != "[true false true]" {
 		t.Fatalf("liked: %v, %v", liked, err)
 	}
 	for range 2 {

@@ -92,7 +92,9 @@ func (l *list[T]) cursor(item *T, order Order) string {
 
 // read reads one page by keyset pagination: one query of one partition, served by the composite index of
 // the sort. It takes a second request only if Cosmos DB ends a page early.
-func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, order Order, after *cursor, first int) error {
+func (l *list[T]) read(
+	ctx context.Context, to *Page[*T], partition string, order Order, after *cursor, first int,
+) error {
 	query := l.query(partition, order, after)
 	query.PageSize = int32(first + 1) // the extra item tells whether more follow
 	for body, err := range l.container.QueryBodies(ctx, query) {
@@ -168,9 +170,11 @@ func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Que
 		q = q.With("@since", l.since)
 	}
 	if after != nil {
-		where += fmt.Sprintf(" AND c.creationDate %[1]s= @date AND (c.creationDate %[1]s @date OR c.id %[1]s @id)", comparison)
+		where += fmt.Sprintf(" AND c.creationDate %[1]s= @date AND (c.creationDate %[1]s @date OR c.id %[1]s @id)",
+			comparison)
 		q = q.With("@date", after.Date).With("@id", after.ID)
 	}
-	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %s, c.creationDate %s, c.id %s", l.format.Fields, where, sort, direction, direction)
+	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %s, c.creationDate %s, c.id %s", l.format.Fields, where,
+		sort, direction, direction)
 	return q
 }

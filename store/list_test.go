@@ -18,7 +18,9 @@ import (
 )
 
 // lists returns every list of a world, by name.
-func lists(w *world, u *blog.User, p *blog.Post) map[string]func(context.Context, store.Paging) ([]string, []string, bool, error) {
+func lists(
+	w *world, u *blog.User, p *blog.Post,
+) map[string]func(context.Context, store.Paging) ([]string, []string, bool, error) {
 	return map[string]func(context.Context, store.Paging) ([]string, []string, bool, error){
 		"feed": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
 			return ids(w.Feed(ctx, paging))(func(p *blog.Post) string { return p.ID })
@@ -146,14 +148,16 @@ func TestPages(t *testing.T) {
 				t.Fatalf("got %d, %v, %v", len(whole), more, err)
 			}
 			cursors[name] = c[3]
-			if one, _, more, err := list(t.Context(), store.Paging{First: 1}); err != nil || !more || one[0] != whole[0] {
+			if one, _, more,
+				err := list(t.Context(), store.Paging{First: 1}); err != nil || !more || one[0] != whole[0] {
 				t.Errorf("first 1: %v, %v, %v", one, more, err)
 			}
 			rest, _, more, err := list(t.Context(), store.Paging{First: 100, After: c[9]})
 			if diff := cmp.Diff(whole[10:], rest); diff != "" || more || err != nil {
 				t.Errorf("after the tenth: %s %v %v", diff, more, err)
 			}
-			if end, _, more, err := list(t.Context(), store.Paging{First: 5, After: c[13]}); err != nil || more || len(end) != 0 {
+			if end, _, more,
+				err := list(t.Context(), store.Paging{First: 5, After: c[13]}); err != nil || more || len(end) != 0 {
 				t.Errorf("after the end: %v, %v, %v", end, more, err)
 			}
 			for _, n := range []int{0, -1, 101} {
@@ -175,11 +179,13 @@ func TestPages(t *testing.T) {
 			storetest.WantCode(t, err, blog.Invalid, "after")
 		}
 	}
-	_, err := w.Comments(t.Context(), w.AddPost(ada, "another").ID, store.Paging{First: 5, After: cursors["comments, newest first"]})
+	_, err := w.Comments(t.Context(), w.AddPost(ada, "another").ID,
+		store.Paging{First: 5, After: cursors["comments, newest first"]})
 	storetest.WantCode(t, err, blog.Invalid, "after")
 	_, err = w.Comments(t.Context(), "absent", store.Paging{First: 5, Order: "oldest_first"})
 	storetest.WantCode(t, err, blog.Invalid, "order")
-	if page, err := w.Comments(t.Context(), "absent", store.Paging{First: 5}); err != nil || len(page.Items) != 0 || page.More {
+	if page, err := w.Comments(t.Context(), "absent", store.Paging{First: 5}); err != nil || len(page.Items) != 0 ||
+		page.More {
 		t.Errorf("comments of an unknown post: got %v, %v, want an empty page", page, err)
 	}
 }
@@ -200,8 +206,10 @@ func TestPages_JSONFallback(t *testing.T) {
 		"posts of a user": func(n int) (any, bool, error) {
 			return items(w.UserPosts(t.Context(), ada.UserID, store.Paging{First: n}))
 		},
-		"comments": func(n int) (any, bool, error) { return items(w.Comments(t.Context(), p.ID, store.Paging{First: n})) },
-		"likes":    func(n int) (any, bool, error) { return items(w.Likes(t.Context(), p.ID, store.Paging{First: n})) },
+		"comments": func(n int) (any, bool, error) {
+			return items(w.Comments(t.Context(), p.ID, store.Paging{First: n}))
+		},
+		"likes": func(n int) (any, bool, error) { return items(w.Likes(t.Context(), p.ID, store.Paging{First: n})) },
 	} {
 		for _, first := range []int{2, 3, 10} {
 			t.Run(fmt.Sprintf("%s, first %d", name, first), func(t *testing.T) {

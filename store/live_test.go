@@ -197,7 +197,8 @@ func TestStreams_CommentChangesAndPostDeletions(t *testing.T) {
 func TestStreams_OtherProcesses(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
-		other, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "other"})
+		other, err := store.New(w.Account,
+			store.Options{Database: w.Database, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "other"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +206,8 @@ func TestStreams_OtherProcesses(t *testing.T) {
 		p := w.AddPost(w.AddUser("ada"), "Post")
 		comments, err := w.NewComments(t.Context(), p.ID)
 		open(t, comments, err)
-		c, _, err := other.CreateComment(t.Context(), store.NewComment{AuthorID: p.UserID, PostID: p.ID, Content: "from elsewhere"})
+		c, _, err := other.CreateComment(t.Context(),
+			store.NewComment{AuthorID: p.UserID, PostID: p.ID, Content: "from elsewhere"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +328,8 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 		var starts atomic.Int64
 		w.Wire.After(func(resp *http.Response) {
 			r := resp.Request
-			if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") && !storetest.Refused(resp) {
+			if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" &&
+				strings.Contains(r.URL.Path, "/colls/posts/") && !storetest.Refused(resp) {
 				starts.Add(1)
 			}
 		})
@@ -386,7 +389,8 @@ func TestStreams_OpenedWhileThrottled(t *testing.T) {
 			return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
 		})
 		storetest.Pass(time.Minute)
-		if _, err := a.Post(t.Context(), post.ID); err != nil { // waits once for deletions of users, if their tail is idle
+		// waits once for deletions of users, if their tail is idle
+		if _, err := a.Post(t.Context(), post.ID); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -449,7 +453,8 @@ func TestStreams_OpenedDuringWrites(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "New", Content: "new"})
+					p, err := w.CreatePost(t.Context(),
+						store.NewPost{AuthorID: ada.UserID, Title: "New", Content: "new"})
 					if err != nil {
 						return err
 					}
@@ -481,7 +486,8 @@ func TestStreams_WriteInFlight(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		behind := func() time.Time { return w.Clock.Now().Add(-2 * time.Second) }
-		other, err := store.New(w.Account, store.Options{Database: w.Database, Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
+		other, err := store.New(w.Account,
+			store.Options{Database: w.Database, Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -490,7 +496,8 @@ func TestStreams_WriteInFlight(t *testing.T) {
 		held, release := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("Content-Type") != "application/query+json" {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") &&
+				r.Header.Get("Content-Type") != "application/query+json" {
 				once.Do(func() { close(held); <-release })
 			}
 			return nil
@@ -531,10 +538,12 @@ func TestStreams_PostWhileTailStarts(t *testing.T) {
 			}
 		})
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
+			if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" &&
+				strings.Contains(r.URL.Path, "/colls/posts/") {
 				once.Do(func() {
 					old = w.AddPost(ada, "Old")
-					r.Header.Set("X-Ms-Session-Token", written.Load().(string)) // keep a replica without the post from serving the request
+					// keep a replica without the post from serving the request
+					r.Header.Set("X-Ms-Session-Token", written.Load().(string))
 				})
 			}
 			return nil

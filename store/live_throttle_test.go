@@ -36,7 +36,8 @@ func TestStreams_FirstWhileThrottled(t *testing.T) {
 						if err == nil {
 							s.Close()
 						}
-						if e := (*blog.Error)(nil); !errors.As(err, &e) || e.Code != blog.Throttled || e.RetryAfter != retryAfter {
+						if e := (*blog.Error)(nil); !errors.As(err, &e) || e.Code != blog.Throttled ||
+							e.RetryAfter != retryAfter {
 							t.Errorf("got %v, want throttled, retry after %v", err, retryAfter)
 						}
 						if took := time.Since(began); took > 2*time.Second+10*time.Millisecond {

@@ -26,7 +26,8 @@ import (
 // addLong creates a post with a text of so many bytes.
 func (w *world) addLong(u *blog.User, bytes int, key string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.UserID, Title: "long", Content: longText(bytes), Key: key})
+	p, err := w.CreatePost(w.T.Context(),
+		store.NewPost{AuthorID: u.UserID, Title: "long", Content: longText(bytes), Key: key})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -46,7 +47,8 @@ func (w *world) hasContent(id, content string) {
 		w.T.Fatalf("%+.300v %v", p, err)
 	}
 	posts, err := w.Posts(w.T.Context(), []string{"unknown", id, id})
-	if err != nil || posts[0] != nil || posts[1] == nil || posts[1].Truncated || posts[1].Content != content || posts[2] != posts[1] && posts[2].Content != content {
+	if err != nil || posts[0] != nil || posts[1] == nil || posts[1].Truncated || posts[1].Content != content ||
+		posts[2] != posts[1] && posts[2].Content != content {
 		w.T.Fatalf("%+.300v %v", posts, err)
 	}
 }
@@ -159,7 +161,8 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 				version := p.Version
 				for i, size := range []int{20, 11_000, 30, 40, 12_000, 13_000, 50} {
 					content := longText(size) + fmt.Sprint(i)
-					edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: &content, Version: &version})
+					edited, err := w.EditPost(t.Context(), ada.UserID, p.ID,
+						store.PostEdit{Content: &content, Version: &version})
 					if err != nil || edited.Content != content || edited.Truncated || edited.Version != version+1 {
 						t.Fatalf("%d: %+.300v %v", size, edited, err)
 					}
@@ -169,19 +172,23 @@ func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
 						t.Errorf("%d: got a text item: %t, want %t", size, has, !has)
 					}
 					title := fmt.Sprint("title ", i)
-					if edited, err = w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Truncated != blog.IsLong(content) {
+					if edited, err = w.EditPost(t.Context(), ada.UserID, p.ID,
+						store.PostEdit{Title: &title}); err != nil || edited.Truncated != blog.IsLong(content) {
 						t.Fatalf("%+.300v %v", edited, err)
 					}
 					version++
 					w.hasContent(p.ID, content)
-					if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: &content, Version: new(int32)}); blog.CodeOf(err) != blog.Conflict {
+					if _, err := w.EditPost(t.Context(), ada.UserID, p.ID,
+						store.PostEdit{Content: &content, Version: new(int32)}); blog.CodeOf(err) != blog.Conflict {
 						t.Errorf("stale version: got %v, want conflict", err)
 					}
-					if _, err := w.EditPost(t.Context(), "grace", p.ID, store.PostEdit{Content: &content}); blog.CodeOf(err) != blog.Forbidden {
+					if _, err := w.EditPost(t.Context(), "grace", p.ID,
+						store.PostEdit{Content: &content}); blog.CodeOf(err) != blog.Forbidden {
 						t.Errorf("another user: got %v, want forbidden", err)
 					}
 					summaries, err := w.UserPosts(t.Context(), ada.UserID, store.Paging{First: 1})
-					if err != nil || summaries.Items[0].Truncated != (len(content) > 280) || summaries.Items[0].Title != title {
+					if err != nil || summaries.Items[0].Truncated != (len(content) > 280) ||
+						summaries.Items[0].Title != title {
 						t.Fatalf("%+v %v", summaries, err)
 					}
 				}
@@ -209,21 +216,24 @@ func TestPost_EditBetweenTwoReads(t *testing.T) {
 					first, second = second, first
 				}
 				var edit sync.Once
-				reader, err := store.New(w.NewAccount(cosmos.Options{Transport: transporterFunc(func(r *http.Request) (*http.Response, error) {
-					if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+second) {
-						<-edited
-					}
-					resp, err := w.Transport.Do(r)
-					if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+first) {
-						edit.Do(func() {
-							if _, err := w.EditPost(context.Background(), ada.UserID, p.ID, store.PostEdit{Content: &content}); err != nil {
-								t.Error(err)
+				reader, err := store.New(
+					w.NewAccount(
+						cosmos.Options{Transport: transporterFunc(func(r *http.Request) (*http.Response, error) {
+							if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+second) {
+								<-edited
 							}
-							close(edited)
-						})
-					}
-					return resp, err
-				})}), store.Options{Database: w.Database})
+							resp, err := w.Transport.Do(r)
+							if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+first) {
+								edit.Do(func() {
+									if _, err := w.EditPost(context.Background(), ada.UserID, p.ID,
+										store.PostEdit{Content: &content}); err != nil {
+										t.Error(err)
+									}
+									close(edited)
+								})
+							}
+							return resp, err
+						})}), store.Options{Database: w.Database})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -319,7 +329,8 @@ func TestDeletePost_LongText(t *testing.T) {
 		t.Errorf("%v %v, text %v", got, err, w.text(p.ID))
 	}
 	for _, size := range []int{11_000, 10} {
-		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "long", Content: longText(size), Key: "key"})
+		_, err := w.CreatePost(t.Context(),
+			store.NewPost{AuthorID: ada.UserID, Title: "long", Content: longText(size), Key: "key"})
 		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 	}
 }
@@ -333,7 +344,8 @@ func TestCreatePost_LongTextAndIdempotencyKey(t *testing.T) {
 		if again := w.addLong(ada, sizes[0], "key"); again.ID != p.ID || again.Content != p.Content || again.Truncated {
 			t.Errorf("%+.300v", again)
 		}
-		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "long", Content: longText(sizes[1]), Key: "key"})
+		_, err := w.CreatePost(t.Context(),
+			store.NewPost{AuthorID: ada.UserID, Title: "long", Content: longText(sizes[1]), Key: "key"})
 		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 		if posts := w.AllUserPosts(ada); len(posts) != 1 {
 			t.Errorf("%d posts", len(posts))
@@ -444,8 +456,12 @@ func TestVerify_LongTexts(t *testing.T) {
 		orphan(short.ID)
 		orphan(deleted.ID)
 		orphan("nothing")
-		found := slices.DeleteFunc(w.Differences(0), func(d projection.Difference) bool { return d.Kind == projection.TimelineEntry }) // of inline
-		want := map[string]blog.Code{inline.ID: "", posts[0].ID: blog.Conflict, posts[1].ID: blog.Conflict, short.ID: "", deleted.ID: "", "nothing": ""}
+		// of inline
+		found := slices.DeleteFunc(w.Differences(0), func(d projection.Difference) bool {
+			return d.Kind == projection.TimelineEntry
+		})
+		want := map[string]blog.Code{inline.ID: "", posts[0].ID: blog.Conflict, posts[1].ID: blog.Conflict,
+			short.ID: "", deleted.ID: "", "nothing": ""}
 		if len(found) != len(want) {
 			t.Fatalf("%+v", found)
 		}
@@ -465,13 +481,16 @@ func TestVerify_LongTexts(t *testing.T) {
 				t.Errorf("%+.300v, %v", p, err)
 			}
 			for _, content := range []string{"short", longText(9_000)} {
-				if _, err := w.EditPost(t.Context(), ada.UserID, lost.ID, store.PostEdit{Content: &content}); err != nil {
+				if _, err := w.EditPost(t.Context(), ada.UserID, lost.ID,
+					store.PostEdit{Content: &content}); err != nil {
 					t.Fatal(err)
 				}
 				w.hasContent(lost.ID, content)
 			}
 		}
-		found = slices.DeleteFunc(w.Differences(0), func(d projection.Difference) bool { return d.Kind == projection.TimelineEntry })
+		found = slices.DeleteFunc(w.Differences(0), func(d projection.Difference) bool {
+			return d.Kind == projection.TimelineEntry
+		})
 		if len(found) > 0 {
 			t.Errorf("still %+v", found)
 		}
@@ -508,8 +527,10 @@ func TestRename_LongText(t *testing.T) {
 // The long text of an imported post is a text item.
 func TestImport_LongText(t *testing.T) {
 	w := newWorld(t)
-	u := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "ada"), Username: "ada"}, CreatedAt: "2026-03-01T00:00:00.000Z", Revision: 1}
-	p := &blog.Post{ID: "imported", Byline: blog.Byline{UserID: u.UserID, Username: "ada"}, Title: "t", Content: longText(15_000), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
+	u := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "ada"), Username: "ada"},
+		CreatedAt: "2026-03-01T00:00:00.000Z", Revision: 1}
+	p := &blog.Post{ID: "imported", Byline: blog.Byline{UserID: u.UserID, Username: "ada"}, Title: "t",
+		Content: longText(15_000), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
 	for range 2 {
 		err := w.Import(t.Context(), u, func(yield func(store.Thread) bool) { yield(store.Thread{Post: p}) })
 		if err != nil {
@@ -551,8 +572,10 @@ func TestCache_LongText(t *testing.T) {
 // addAlone writes a post of an earlier version, whose short text is an item of its own.
 func (w *world) addAlone(u *blog.User, id, content string) *blog.Post {
 	w.T.Helper()
-	p := &blog.Post{ID: id, Byline: u.Byline, Title: "alone", Content: content, CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1}
-	item, text := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: id, Post: *p}, blog.NewText(id, u.UserID, content)
+	p := &blog.Post{ID: id, Byline: u.Byline, Title: "alone", Content: content, CreatedAt: blog.NewDate(w.Clock.Now()),
+		Version: 1, Revision: 1}
+	item, text := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: id, Post: *p},
+		blog.NewText(id, u.UserID, content)
 	item.Content, item.TextDigest = p.Excerpt(markdown.Show), text.Digest
 	w.Upsert("posts", id, string(blog.Encode(item)))
 	w.Upsert("posts", id, string(blog.Encode(text)))
@@ -578,12 +601,14 @@ func TestPost_ShortTextItem(t *testing.T) {
 				w.AddLike(ada, p)
 				w.AddLike(ada, repaired)
 				title := "edited"
-				if edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Title != title {
+				if edited, err := w.EditPost(t.Context(), ada.UserID, p.ID,
+					store.PostEdit{Title: &title}); err != nil || edited.Title != title {
 					t.Fatalf("%+.300v %v", edited, err)
 				}
 				w.hasContent(p.ID, content)
 				content2 := content + " edited"
-				if edited, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: &content2}); err != nil || edited.Content != content2 {
+				if edited, err := w.EditPost(t.Context(), ada.UserID, p.ID,
+					store.PostEdit{Content: &content2}); err != nil || edited.Content != content2 {
 					t.Fatalf("%+.300v %v", edited, err)
 				}
 				w.hasContent(p.ID, content2)
@@ -592,7 +617,8 @@ func TestPost_ShortTextItem(t *testing.T) {
 				}
 				testkit.Until(t, w.CaughtUp)
 				found := w.Differences(0)
-				if len(found) != 1 || found[0].ID != repaired.ID || found[0].Kind != projection.Text || found[0].Want != "on the post" {
+				if len(found) != 1 || found[0].ID != repaired.ID || found[0].Kind != projection.Text ||
+					found[0].Want != "on the post" {
 					t.Fatalf("got the differences %+v, want the text of %s", found, repaired.ID)
 				}
 				if err := w.Views().Repair(t.Context(), found[0]); err != nil {

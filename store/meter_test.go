@@ -38,7 +38,8 @@ func newMetered(t testing.TB) *metered {
 		Retry: policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetries: 3}})
 	t.Cleanup(account.Close)
 	var err error
-	m.Store, err = store.New(account, store.Options{Database: m.Database, Clock: m.Clock.Now, PollInterval: time.Millisecond, Instance: "test"})
+	m.Store, err = store.New(account,
+		store.Options{Database: m.Database, Clock: m.Clock.Now, PollInterval: time.Millisecond, Instance: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,8 @@ func (m *metered) value(name string, label ...string) float64 {
 				match = match || l.GetName() == label[0] && l.GetValue() == label[1]
 			}
 			if match {
-				sum += series.GetCounter().GetValue() + series.GetGauge().GetValue() + float64(series.GetHistogram().GetSampleCount())
+				sum += series.GetCounter().GetValue() + series.GetGauge().GetValue() + float64(
+					series.GetHistogram().GetSampleCount())
 			}
 		}
 	}
@@ -121,7 +123,9 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		testkit.Until(t, func() error {
-			if p, err := m.Feed(t.Context(), store.Paging{First: 1}); err != nil || len(p.Items) == 0 || p.Items[0].Revision != 2 { // of the view: this store knows the count
+			// of the view: this store knows the count
+			if p, err := m.Feed(t.Context(), store.Paging{First: 1}); err != nil || len(p.Items) == 0 ||
+				p.Items[0].Revision != 2 {
 				return fmt.Errorf("%v %v", p, err)
 			}
 			return nil
@@ -144,7 +148,8 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 			m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "Q2")
 		}
 		m.is(0, "byline_cosmos_errors_total")
-		for _, p := range []cosmos.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts, projection.ProjectPosts, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata} {
+		for _, p := range []cosmos.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts,
+			projection.ProjectPosts, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata} {
 			if m.value("byline_cosmos_request_units_total", "pattern", string(p)) == 0 {
 				t.Errorf("nothing was charged for %s", p)
 			}
@@ -215,7 +220,8 @@ func TestRecorder_GetsAllTries(t *testing.T) {
 	}
 	ru, tries := 0.0, 0
 	for _, o := range got {
-		if o.Pattern != store.Q2 || o.Kind != cosmos.KindPointRead || o.Container != "posts" || o.PartitionKey != `["`+post.ID+`"]` || o.Range != "0" || o.Took <= 0 {
+		if o.Pattern != store.Q2 || o.Kind != cosmos.KindPointRead || o.Container != "posts" ||
+			o.PartitionKey != `["`+post.ID+`"]` || o.Range != "0" || o.Took <= 0 {
 			t.Errorf("%+v", o)
 		}
 		ru += o.RU

@@ -62,11 +62,13 @@ func TestQueries_BeginWithPartitionKey(t *testing.T) {
 		defer mu.Unlock()
 		_, path, _ := strings.Cut(r.URL.Path, "/colls/")
 		container, _, _ := strings.Cut(path, "/")
-		if seen[container+": "+q.Query] || !isSorted && !strings.Contains(where, "c.type ") { // others read the whole partition
+		// others read the whole partition
+		if seen[container+": "+q.Query] || !isSorted && !strings.Contains(where, "c.type ") {
 			return nil
 		}
 		seen[container+": "+q.Query] = true
-		if key := "c." + keys[container]; !strings.HasPrefix(where, key+" = @") || isSorted && !strings.HasPrefix(sort, key+" ") {
+		if key := "c." + keys[container]; !strings.HasPrefix(where, key+" = @") ||
+			isSorted && !strings.HasPrefix(sort, key+" ") {
 			t.Errorf("%s: WHERE and ORDER BY do not begin with %s: %s", container, key, q.Query)
 		}
 		return nil
@@ -99,13 +101,14 @@ func TestQueries_BeginWithPartitionKey(t *testing.T) {
 	if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
 		t.Fatal(err)
 	}
-	// Two pages of five lists; what the projection of the feed and the job read; the counts of the author's comments, and of
-	// all comments and likes.
+	// Two pages of five lists; what the projection of the feed and the job read; the counts of the author's comments,
+	// and of all comments and likes.
 	testkit.Until(t, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(seen) < 14 {
-			return fmt.Errorf("got %d queries, want at least 14:\n%s", len(seen), strings.Join(slices.Sorted(maps.Keys(seen)), "\n"))
+			return fmt.Errorf("got %d queries, want at least 14:\n%s", len(seen),
+				strings.Join(slices.Sorted(maps.Keys(seen)), "\n"))
 		}
 		return nil
 	})

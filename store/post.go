@@ -20,11 +20,13 @@ func positionOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID
 // cachedPost is the name of a post in the item cache.
 const cachedPost = "post"
 
-// Post is Q2, one point read, or two for a long post: concurrent ones if it was long when it was created, and no draft. It
-// returns nil if the post does not exist. The post is Truncated if its text is lost.
+// Post is Q2, one point read, or two for a long post: concurrent ones if it was long when it was created, and no draft.
+// It returns nil if the post does not exist. The post is Truncated if its text is lost.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
 	ctx = s.beginRead(ctx, Q2)
-	return cached(ctx, s.posts, id, cachedPost, func(ctx context.Context) (*blog.Post, error) { return s.readWhole(ctx, id) })
+	return cached(ctx, s.posts, id, cachedPost, func(ctx context.Context) (*blog.Post, error) {
+		return s.readWhole(ctx, id)
+	})
 }
 
 // readPost is Post without the item cache and without the text of a long post, which is
@@ -59,8 +61,10 @@ func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*
 }
 
 func (s *Store) userPostList(userID string) *list[blog.Post] {
-	return &list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID, typ: blog.TypePost,
-		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost, since: s.deletions.HiddenUntil(userID)}
+	return &list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID,
+		typ:    blog.TypePost,
+		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost,
+		since: s.deletions.HiddenUntil(userID)}
 }
 
 // PostCount counts the posts of a user by one query of the user's partition, which the index alone
@@ -68,7 +72,8 @@ func (s *Store) userPostList(userID string) *list[blog.Post] {
 func (s *Store) PostCount(ctx context.Context, userID string) (int32, error) {
 	const op = "count posts of user"
 	ctx = s.beginRead(ctx, PostCount)
-	q := cosmos.Query{Partition: userID, Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type"}.
+	q := cosmos.Query{Partition: userID,
+		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type"}.
 		With("@user", userID).With("@type", blog.TypePost)
 	if until := s.deletions.HiddenUntil(userID); until != "" {
 		q.Text += " AND c.creationDate >= @since"
@@ -145,7 +150,9 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 // authorAndOther returns the author of a new post. If it has an idempotency key, authorAndOther concurrently
 // reads the post that an earlier request with the key may have created with a text of the other kind, long
 // or short, and hence with another id. Two such requests at the same time both succeed.
-func (s *Store) authorAndOther(ctx context.Context, op string, n NewPost, id string) (author blog.Byline, other []byte, err error) {
+func (s *Store) authorAndOther(
+	ctx context.Context, op string, n NewPost, id string,
+) (author blog.Byline, other []byte, err error) {
 	var g errgroup.Group
 	if n.Key != "" {
 		g.Go(func() (err error) {
@@ -187,7 +194,8 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 		return nil, err
 	}
 	if raw == nil {
-		return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "the post is being created by another request; try again"}
+		return nil, &blog.Error{Code: blog.Conflict, Op: op,
+			Message: "the post is being created by another request; try again"}
 	}
 	first, err := s.postOfKey(ctx, op, item, raw, text)
 	if err == nil {
@@ -223,7 +231,8 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 // keyUsed returns the Conflict of an idempotency key that was used for another item or, if exists is false,
 // for a deleted one.
 func keyUsed(op string, exists bool) error {
-	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey", Message: "this idempotencyKey was already used with a different input"}
+	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey",
+		Message: "this idempotencyKey was already used with a different input"}
 	if !exists {
 		e.Message = "the item that was created with this idempotencyKey has been deleted"
 	}
@@ -287,7 +296,9 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 }
 
 // editPost is EditPost without drafts.
-func (s *Store) editPost(ctx context.Context, op, userID, postID string, e PostEdit, date blog.Date) (*blog.Post, error) {
+func (s *Store) editPost(
+	ctx context.Context, op, userID, postID string, e PostEdit, date blog.Date,
+) (*blog.Post, error) {
 	raw, err := s.editTagged(ctx, userID, postID, e, date)
 	if cosmos.HasStatus(err, http.StatusNotFound) {
 		return nil, blog.NoPost(op)
@@ -317,7 +328,9 @@ func (s *Store) editPost(ctx context.Context, op, userID, postID string, e PostE
 
 // editTagged edits a post and returns the item. If the tags are edited, the write is conditional on the version that
 // had the former ones.
-func (s *Store) editTagged(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (raw []byte, err error) {
+func (s *Store) editTagged(
+	ctx context.Context, userID, postID string, e PostEdit, date blog.Date,
+) (raw []byte, err error) {
 	if e.Tags == nil {
 		return s.edit(ctx, userID, postID, e, date, nil)
 	}
@@ -335,7 +348,8 @@ func (s *Store) editTagged(ctx context.Context, userID, postID string, e PostEdi
 		post.Retag(normalized(*e.Tags))
 		edit := e
 		edit.Version = &post.Version
-		if raw, err = s.edit(ctx, userID, postID, edit, date, post); !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
+		if raw, err = s.edit(ctx, userID, postID, edit, date, post); !cosmos.HasStatus(err,
+			http.StatusPreconditionFailed) {
 			return raw, err
 		}
 	}

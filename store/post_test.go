@@ -52,7 +52,8 @@ func TestCreatePost(t *testing.T) {
 		t.Fatalf("%d posts were written by rejected creates", n)
 	}
 	t.Run("texts at the limits -> stored unchanged", func(t *testing.T) {
-		in := store.NewPost{AuthorID: ada.UserID, Title: strings.Repeat("é", 200), Content: "tab\tnewline\n'; DROP TABLE c -- \" \\ 🦉" + strings.Repeat("x", 99_000)}
+		in := store.NewPost{AuthorID: ada.UserID, Title: strings.Repeat("é", 200),
+			Content: "tab\tnewline\n'; DROP TABLE c -- \" \\ 🦉" + strings.Repeat("x", 99_000)}
 		p, err := w.CreatePost(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +135,8 @@ func TestEditPost(t *testing.T) {
 	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{}), blog.Invalid, "title")
 	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("")}), blog.Invalid, "title")
 	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Content: new("\x01")}), blog.Invalid, "content")
-	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("x"), Version: new(int32(2))}), blog.Conflict, "version")
+	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("x"), Version: new(int32(2))}),
+		blog.Conflict, "version")
 	c := w.AddComment(grace, p, "not a post")
 	storetest.WantCode(t, edit(grace.UserID, c.ID, store.PostEdit{Title: new("x")}), blog.NotFound, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Title != "first" || got.Version != 1 {
@@ -144,7 +146,8 @@ func TestEditPost(t *testing.T) {
 	if err != nil || got.Title != "second" || got.Content != p.Content || got.Version != 2 || got.UpdatedAt == nil {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("third"), Version: new(int32(1))}), blog.Conflict, "version")
+	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("third"), Version: new(int32(1))}),
+		blog.Conflict, "version")
 }
 
 func TestEditPost_ConcurrentLikes(t *testing.T) {
@@ -189,7 +192,8 @@ func TestReads_ItemsOfOtherTypes(t *testing.T) {
 	if got, err := w.Post(t.Context(), c.ID); got != nil || err != nil {
 		t.Errorf("a comment as a post: %v, %v", got, err)
 	}
-	for _, id := range []string{"", "a/b", "a?b", "a#b", `a\b`, "é", "a b", "like-" + ada.UserID + "'", strings.Repeat("a", 65)} {
+	for _, id := range []string{"", "a/b", "a?b", "a#b", `a\b`, "é", "a b", "like-" + ada.UserID + "'",
+		strings.Repeat("a", 65)} {
 		if got, err := w.Post(t.Context(), id); got != nil || err != nil {
 			t.Errorf("%q: %v, %v", id, got, err)
 		}
@@ -221,7 +225,8 @@ func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.Wire.Intercept(func(r *http.Request) error {
-		if strings.Contains(r.URL.Path, "/colls/feed/") || strings.Contains(r.URL.Path, "/colls/users/") && r.Method == http.MethodPost {
+		if strings.Contains(r.URL.Path, "/colls/feed/") ||
+			strings.Contains(r.URL.Path, "/colls/users/") && r.Method == http.MethodPost {
 			return errors.New("killed")
 		}
 		return nil

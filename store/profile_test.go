@@ -17,28 +17,34 @@ func TestUserEdit_Validate(t *testing.T) {
 		edit  store.UserEdit
 		field string
 	}{
-		"nothing -> valid":                {store.UserEdit{}, ""},
-		"60 characters -> valid":          {store.UserEdit{DisplayName: optional(strings.Repeat("é", 60))}, ""},
-		"61 characters -> invalid":        {store.UserEdit{DisplayName: optional(strings.Repeat("é", 61))}, "displayName"},
-		"empty name -> invalid":           {store.UserEdit{DisplayName: optional("")}, "displayName"},
-		"two lines of name -> invalid":    {store.UserEdit{DisplayName: optional("a\nb")}, "displayName"},
-		"https -> valid":                  {store.UserEdit{AvatarURL: optional("https://pictures.example/ada.png?size=64")}, ""},
-		"path -> valid":                   {store.UserEdit{AvatarURL: optional("/avatars/ada.svg")}, ""},
-		"path with a query -> invalid":    {store.UserEdit{AvatarURL: optional("/graphql?query={feed{edges{cursor}}}")}, "avatarUrl"},
+		"nothing -> valid":       {store.UserEdit{}, ""},
+		"60 characters -> valid": {store.UserEdit{DisplayName: optional(strings.Repeat("é", 60))}, ""},
+		"61 characters -> invalid": {store.UserEdit{DisplayName: optional(strings.Repeat("é", 61))},
+			"displayName"},
+		"empty name -> invalid":        {store.UserEdit{DisplayName: optional("")}, "displayName"},
+		"two lines of name -> invalid": {store.UserEdit{DisplayName: optional("a\nb")}, "displayName"},
+		"https -> valid": {store.UserEdit{
+			AvatarURL: optional("https://pictures.example/ada.png?size=64")}, ""},
+		"path -> valid": {store.UserEdit{AvatarURL: optional("/avatars/ada.svg")}, ""},
+		"path with a query -> invalid": {store.UserEdit{
+			AvatarURL: optional("/graphql?query={feed{edges{cursor}}}")}, "avatarUrl"},
 		"query of this server -> invalid": {store.UserEdit{AvatarURL: optional("/graphql?documentId=a")}, "avatarUrl"},
-		"http -> invalid":                 {store.UserEdit{AvatarURL: optional("http://pictures.example/ada.png")}, "avatarUrl"},
-		"script -> invalid":               {store.UserEdit{AvatarURL: optional("javascript:alert(1)")}, "avatarUrl"},
-		"data -> invalid":                 {store.UserEdit{AvatarURL: optional("data:image/png;base64,AA==")}, "avatarUrl"},
-		"another server -> invalid":       {store.UserEdit{AvatarURL: optional("//evil.example/a.png")}, "avatarUrl"},
-		"backslash -> invalid":            {store.UserEdit{AvatarURL: optional(`/\evil.example/a.png`)}, "avatarUrl"},
-		"tab between slashes -> invalid":  {store.UserEdit{AvatarURL: optional("/\t/evil.example/a.png")}, "avatarUrl"},
-		"relative path -> invalid":        {store.UserEdit{AvatarURL: optional("ada.png")}, "avatarUrl"},
-		"no host -> invalid":              {store.UserEdit{AvatarURL: optional("https:///ada.png")}, "avatarUrl"},
-		"empty URL -> invalid":            {store.UserEdit{AvatarURL: optional("")}, "avatarUrl"},
-		"500 characters -> valid":         {store.UserEdit{AvatarURL: optional("/" + strings.Repeat("a", 499))}, ""},
-		"501 characters -> invalid":       {store.UserEdit{AvatarURL: optional("/" + strings.Repeat("a", 500))}, "avatarUrl"},
-		"biography of 500 -> valid":       {store.UserEdit{Bio: optional("a\n" + strings.Repeat("é", 498))}, ""},
-		"biography of 501 -> invalid":     {store.UserEdit{Bio: optional(strings.Repeat("é", 501))}, "bio"},
+		"http -> invalid": {store.UserEdit{AvatarURL: optional("http://pictures.example/ada.png")},
+			"avatarUrl"},
+		"script -> invalid": {store.UserEdit{AvatarURL: optional("javascript:alert(1)")}, "avatarUrl"},
+		"data -> invalid": {store.UserEdit{AvatarURL: optional("data:image/png;base64,AA==")},
+			"avatarUrl"},
+		"another server -> invalid":      {store.UserEdit{AvatarURL: optional("//evil.example/a.png")}, "avatarUrl"},
+		"backslash -> invalid":           {store.UserEdit{AvatarURL: optional(`/\evil.example/a.png`)}, "avatarUrl"},
+		"tab between slashes -> invalid": {store.UserEdit{AvatarURL: optional("/\t/evil.example/a.png")}, "avatarUrl"},
+		"relative path -> invalid":       {store.UserEdit{AvatarURL: optional("ada.png")}, "avatarUrl"},
+		"no host -> invalid":             {store.UserEdit{AvatarURL: optional("https:///ada.png")}, "avatarUrl"},
+		"empty URL -> invalid":           {store.UserEdit{AvatarURL: optional("")}, "avatarUrl"},
+		"500 characters -> valid":        {store.UserEdit{AvatarURL: optional("/" + strings.Repeat("a", 499))}, ""},
+		"501 characters -> invalid": {store.UserEdit{AvatarURL: optional("/" + strings.Repeat("a", 500))},
+			"avatarUrl"},
+		"biography of 500 -> valid":   {store.UserEdit{Bio: optional("a\n" + strings.Repeat("é", 498))}, ""},
+		"biography of 501 -> invalid": {store.UserEdit{Bio: optional(strings.Repeat("é", 501))}, "bio"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := tt.edit.Validate()
@@ -51,7 +57,8 @@ func TestUserEdit_Validate(t *testing.T) {
 	}
 }
 
-// Changes of the byline count for the cooldown, and those of the biography do not. What is written later has the byline.
+// Changes of the byline count for the cooldown, and those of the biography do not. What is written later has the
+// byline.
 func TestUpdateUser_Profile(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -71,7 +78,8 @@ func TestUpdateUser_Profile(t *testing.T) {
 		}
 	}
 	storetest.WantCode(t, update(store.UserEdit{DisplayName: optional("Ada")}), blog.Throttled, "")
-	want := blog.Byline{UserID: ada.UserID, Username: "countess", DisplayName: "Ada King", AvatarURL: "/avatars/ada.svg"}
+	want := blog.Byline{UserID: ada.UserID, Username: "countess", DisplayName: "Ada King",
+		AvatarURL: "/avatars/ada.svg"}
 	p := w.AddPost(ada, "one")
 	c := w.AddComment(ada, p, "first")
 	if ada.Bio != "second" || ada.Byline != want || p.Byline != want || c.Byline != want {

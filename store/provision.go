@@ -24,11 +24,14 @@ func containerSpecs() []provision.ContainerSpec {
 	sort := []string{"/type", "/creationDate", "/id"}
 	return []provision.ContainerSpec{
 		// ownerId is for deletions of users, which query all partitions for a user's reservations.
-		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/userId", "/type", "/ownerId"}, Composite: append([]string{"/userId"}, sort...), TTL: true},
+		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/userId", "/type", "/ownerId"},
+			Composite: append([]string{"/userId"}, sort...), TTL: true},
 		// userId is for renames, which query all partitions for a user's items.
-		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/postId", "/type", "/userId"}, Composite: append([]string{"/postId"}, sort...), TTL: true},
+		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/postId", "/type", "/userId"},
+			Composite: append([]string{"/postId"}, sort...), TTL: true},
 		// authorId is for deletions of users, which query all partitions for a user's entries in timelines.
-		{Name: blog.FeedContainer, PartitionKey: "/type", Indexed: []string{"/type", "/authorId"}, Composite: sort, TTL: true},
+		{Name: blog.FeedContainer, PartitionKey: "/type", Indexed: []string{"/type", "/authorId"}, Composite: sort,
+			TTL: true},
 		// kind is for listings of jobs. Some path must be indexed: azcosmos omits an empty includedPaths, and the
 		// service may then index all paths.
 		{Name: blog.LeasesContainer, PartitionKey: "/id", Indexed: []string{"/kind"}},
@@ -61,12 +64,14 @@ func Provision(ctx context.Context, account *cosmos.Account, spec provision.Data
 	}
 	if broken := (*provision.ContainersError)(nil); errors.As(err, &broken) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Field: "database", Message: fmt.Sprintf(
-			"database %s cannot be used: %v. Change the containers as docs/configuration.md has them, use another database (or --data directory), or delete the containers if their data is not needed",
+			"database %s cannot be used: %v. Change the containers as docs/configuration.md has them, use another "+
+				"database (or --data directory), or delete the containers if their data is not needed",
 			spec.Name, broken)}
 	}
 	if missing := (*provision.MissingError)(nil); errors.As(err, &missing) {
 		return &blog.Error{Code: blog.Unavailable, Op: op, Field: "database", Message: fmt.Sprintf(
-			"%v: run \"byline provision --cosmos-endpoint %s --cosmos-database %s\" with the account's key in COSMOS_KEY, or the commands that \"byline provision --template az --cosmos-database %[3]s\" prints",
+			"%v: run \"byline provision --cosmos-endpoint %s --cosmos-database %s\" with the account's key in "+
+				"COSMOS_KEY, or the commands that \"byline provision --template az --cosmos-database %[3]s\" prints",
 			missing, account.Client().Endpoint(), spec.Name)}
 	}
 	return stored.Error(op, err)

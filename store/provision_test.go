@@ -52,8 +52,9 @@ func (e *existing) provision(through policy.Transporter) error {
 	if through == nil {
 		through = e.Transport
 	}
-	account, err := cosmos.Open(cosmos.Options{Endpoint: e.Endpoint, Key: e.Key, Credential: e.Credential, Transport: through,
-		Logger: slog.New(slog.NewTextHandler(&e.logs, nil))})
+	account, err := cosmos.Open(cosmos.Options{Endpoint: e.Endpoint, Key: e.Key, Credential: e.Credential,
+		Transport: through,
+		Logger:    slog.New(slog.NewTextHandler(&e.logs, nil))})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -68,7 +69,8 @@ func (e *existing) provision(through policy.Transporter) error {
 // container returns the properties of a container. included has its indexed paths, composite the columns of
 // its composite index.
 func container(id, key string, ttl *int32, included, composite []string) azcosmos.ContainerProperties {
-	p := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
+	p := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+		ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
 	for _, path := range included {
 		if path == "/*" {
 			p.ExcludedPaths = nil
@@ -79,8 +81,9 @@ func container(id, key string, ttl *int32, included, composite []string) azcosmo
 	if columns != nil {
 		p.CompositeIndexes = [][]azcosmos.CompositeIndex{columns}
 	}
-	return azcosmos.ContainerProperties{ID: id, PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{key}, Version: 2},
-		DefaultTimeToLive: ttl, IndexingPolicy: p}
+	return azcosmos.ContainerProperties{ID: id,
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{key}, Version: 2},
+		DefaultTimeToLive:      ttl, IndexingPolicy: p}
 }
 
 func compositeIndex(paths []string) (columns []azcosmos.CompositeIndex) {
@@ -142,7 +145,8 @@ func TestProvision_InefficientContainers(t *testing.T) {
 	if err := e.provision(writes.through(e.Transport)); err != nil {
 		t.Fatal(err)
 	}
-	wantParts(t, e.logs.String(), "container=users difference=\"/* is indexed", "container=posts difference=\"/postId is not indexed",
+	wantParts(t, e.logs.String(), "container=users difference=\"/* is indexed",
+		"container=posts difference=\"/postId is not indexed",
 		"container=feed difference=\"/authorId is not indexed", "container=leases difference=\"/kind is not indexed")
 	if n := strings.Count(e.logs.String(), "\n"); n != 4 {
 		t.Errorf("got %d warnings, want 4:\n%s", n, &e.logs)
@@ -158,14 +162,16 @@ func TestProvision_OlderCompositeIndexes(t *testing.T) {
 	e := newExisting(t, posts)
 	err := e.provision(nil)
 	storetest.WantCode(t, err, blog.Conflict, "database")
-	wantParts(t, err.Error(), "container posts: the composite index /postId, /type, /creationDate, /id is missing", "Change the containers as docs/configuration.md has them")
+	wantParts(t, err.Error(), "container posts: the composite index /postId, /type, /creationDate, /id is missing",
+		"Change the containers as docs/configuration.md has them")
 
 	posts.IndexingPolicy.CompositeIndexes = append(posts.IndexingPolicy.CompositeIndexes, compositeIndex(ofPosts))
 	e = newExisting(t, posts)
 	if err := e.provision(nil); err != nil {
 		t.Fatal(err)
 	}
-	wantParts(t, e.logs.String(), "container=posts difference=\"the composite index /type, /creationDate, /id is not used")
+	wantParts(t, e.logs.String(),
+		"container=posts difference=\"the composite index /type, /creationDate, /id is not used")
 }
 
 // Provision accepts the containers that it creates without warnings, except the one that they share no throughput.
@@ -176,8 +182,10 @@ func TestProvision_OwnContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if strings.Count(e.logs.String(), "level=WARN") != 1 || !strings.Contains(e.logs.String(), "no throughput that its containers share") ||
-		strings.Count(e.logs.String(), `msg="containers created" database=`+e.Database+` containers="users posts feed leases"`) != 1 {
+	if strings.Count(e.logs.String(), "level=WARN") != 1 ||
+		!strings.Contains(e.logs.String(), "no throughput that its containers share") ||
+		strings.Count(e.logs.String(),
+			`msg="containers created" database=`+e.Database+` containers="users posts feed leases"`) != 1 {
 		t.Errorf("warnings, or not one line about the creation:\n%s", &e.logs)
 	}
 }
@@ -190,7 +198,9 @@ func TestProvision_EntraIdentity(t *testing.T) {
 	writes := writes{refuse: true}
 	err := e.provision(writes.through(e.Transport))
 	storetest.WantCode(t, err, blog.Unavailable, "database")
-	wantParts(t, err.Error(), "lacks the containers posts, leases, and an Entra identity may not create them: run \"byline provision --cosmos-endpoint "+e.Endpoint,
+	wantParts(t, err.Error(),
+		"lacks the containers posts, leases, and an Entra identity may not create them: run \"byline provision "+
+			"--cosmos-endpoint "+e.Endpoint,
 		"--cosmos-database "+e.Database+`" with the account's key in COSMOS_KEY`)
 }
 
@@ -206,7 +216,9 @@ func TestProvision_MultiRegionWrites(t *testing.T) {
 			return resp, err
 		}
 		body, err := io.ReadAll(resp.Body)
-		resp.Body = io.NopCloser(bytes.NewReader(bytes.Replace(body, []byte(`"enableMultipleWriteLocations":false`), []byte(`"enableMultipleWriteLocations":true`), 1)))
+		resp.Body = io.NopCloser(
+			bytes.NewReader(bytes.Replace(body, []byte(`"enableMultipleWriteLocations":false`),
+				[]byte(`"enableMultipleWriteLocations":true`), 1)))
 		resp.ContentLength = -1
 		return resp, err
 	}))
@@ -232,8 +244,11 @@ func (w *writes) through(to policy.Transporter) policy.Transporter {
 		if !w.refuse {
 			return to.Do(r)
 		}
-		return &http.Response{StatusCode: http.StatusForbidden, Status: "403 Forbidden", Header: http.Header{"X-Ms-Substatus": {"5300"}}, Request: r,
-			Body: io.NopCloser(strings.NewReader(`{"code":"Forbidden","message":"Request blocked by Auth: the given request cannot be authorized by AAD token in data plane."}`))}, nil
+		return &http.Response{StatusCode: http.StatusForbidden, Status: "403 Forbidden",
+			Header: http.Header{"X-Ms-Substatus": {"5300"}}, Request: r,
+			Body: io.NopCloser(
+				strings.NewReader(
+					`{"code":"Forbidden","message":"Request blocked by Auth: the given request cannot be authorized by AAD token in data plane."}`))}, nil
 	})
 }
 
@@ -245,7 +260,8 @@ func (f transport) Do(r *http.Request) (*http.Response, error) { return f(r) }
 // The containers of a new database share the least autoscale throughput, and have none of their own.
 func TestProvision_Throughput(t *testing.T) {
 	on := cosmostest.Open(t, emulator.Options{})
-	account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Credential: on.Credential, Transport: on.Transport})
+	account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Credential: on.Credential,
+		Transport: on.Transport})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,8 @@ func TestRenameUser_BackToOldName(t *testing.T) {
 	if u, err := w.UserByUsername(t.Context(), "ada"); !taken || err != nil || u == nil {
 		t.Fatalf("the user is not found by the current name: %v, %v", u, err)
 	}
-	if diff := cmp.Diff(map[string]string{"ada": ada.UserID, "countess": ada.UserID + storetest.Released}, w.Reservations()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"ada": ada.UserID, "countess": ada.UserID + storetest.Released},
+		w.Reservations()); diff != "" {
 		t.Error(diff)
 	}
 	_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "ADA"})
@@ -106,7 +107,8 @@ func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"countess": ada.UserID, "ada": grace, "other": ada.UserID + storetest.Released}, w.Reservations()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"countess": ada.UserID, "ada": grace,
+		"other": ada.UserID + storetest.Released}, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -148,7 +150,8 @@ func TestRenameUser_Deadline(t *testing.T) {
 				Leaving      bool
 				CreationDate blog.Date
 			}
-			item, err := users.ReadItem(r.Context(), azcosmos.NewPartitionKeyString("username:ada"), "username:ada", nil)
+			item, err := users.ReadItem(r.Context(), azcosmos.NewPartitionKeyString("username:ada"), "username:ada",
+				nil)
 			if err == nil {
 				err = json.Unmarshal(item.Value, &old)
 			}
@@ -161,7 +164,8 @@ func TestRenameUser_Deadline(t *testing.T) {
 	ada := w.AddUser("ada")
 	w.Clock.Millis.Add(time.Hour.Milliseconds())
 	began = blog.NewDate(w.Clock.Now())
-	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil || requests < 5 {
+	if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil ||
+		requests < 5 {
 		t.Errorf("%d requests, %v", requests, err)
 	}
 }
@@ -327,13 +331,15 @@ func TestRenameUser_CrashBetweenSteps(t *testing.T) {
 					t.Fatal(err)
 				} else if u != nil {
 					current = u.Username
-					if found, err := w.UserByUsername(t.Context(), current); err != nil || found == nil || found.UserID != owner {
+					if found, err := w.UserByUsername(t.Context(), current); err != nil || found == nil ||
+						found.UserID != owner {
 						t.Fatalf("user %s: got %v, %v, want id %s", current, found, err, owner)
 					}
 				}
 				w.Clock.Millis.Add(61_000) // after the grace period
 				for i, name := range []string{"ada", "wanted"} {
-					_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", fmt.Sprint("next", i)), Username: name})
+					_, err := w.CreateUser(t.Context(),
+						store.NewUser{ID: blog.UserID("test", fmt.Sprint("next", i)), Username: name})
 					held := name == current || what == "create" && name == "ada"
 					if held {
 						storetest.WantCode(t, err, blog.Conflict, "username")

@@ -57,9 +57,11 @@ func (w *world) items() map[string]versionedItem {
 
 // typesOfItems are the types of items that Byline stores, by container, sorted.
 var typesOfItems = []string{
-	"feed/all.<month>", "feed/deleted summary", "feed/post", "feed/tag.go.<month>", "feed/" + blog.TopTagsKey, "feed/timeline.all", "feed/timeline.tag.go",
+	"feed/all.<month>", "feed/deleted summary", "feed/post", "feed/tag.go.<month>", "feed/" + blog.TopTagsKey,
+	"feed/timeline.all", "feed/timeline.tag.go",
 	"leases/job", "leases/lease",
-	"posts/comment", "posts/deletedComment", "posts/deletedPost", "posts/deletedText", "posts/like", "posts/post", "posts/text",
+	"posts/comment", "posts/deletedComment", "posts/deletedPost", "posts/deletedText", "posts/like", "posts/post",
+	"posts/text",
 	"users/deletedPost", "users/draft", "users/post", "users/user", "users/username",
 }
 
@@ -107,7 +109,8 @@ func TestSchemaVersion_EveryItem(t *testing.T) {
 	_, edited := w.EditPost(t.Context(), ada.UserID, short.ID, store.PostEdit{Content: &content})
 	_, removed := w.DeleteComment(t.Context(), grace.UserID, short.ID, c.ID)
 	_, drafted := w.CreateDraft(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "draft", Content: "draft"})
-	err = errors.Join(edited, removed, drafted, w.DeletePost(t.Context(), ada.UserID, deleted.ID), runner.Enqueue(t.Context(), "unknown", "x", 1))
+	err = errors.Join(edited, removed, drafted, w.DeletePost(t.Context(), ada.UserID, deleted.ID),
+		runner.Enqueue(t.Context(), "unknown", "x", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,8 @@ func TestSchemaVersion_EveryItem(t *testing.T) {
 	})
 	for path, item := range w.items() {
 		if item.SchemaVersion != itemjson.Version {
-			t.Errorf("%s %s has the schemaVersion %d", typeOf(path, item, short.CreatedAt.Month(), deleted.ID), path, item.SchemaVersion)
+			t.Errorf("%s %s has the schemaVersion %d", typeOf(path, item, short.CreatedAt.Month(), deleted.ID), path,
+				item.SchemaVersion)
 		}
 	}
 }
@@ -145,44 +149,49 @@ var rewrites = map[string]struct {
 		testkit.Until(w.T, w.CaughtUp)
 		return "feed", partition, p.ID, func() error {
 			w.Corrupt("feed", partition, p.ID, "/authorId", "another")
-			return w.Views().Repair(w.T.Context(), projection.Difference{Kind: projection.TimelineEntry, Partition: partition, ID: p.ID})
+			return w.Views().Repair(w.T.Context(),
+				projection.Difference{Kind: projection.TimelineEntry, Partition: partition, ID: p.ID})
 		}
 	}},
 	"edited long text": {patched: true, make: func(w *world, ada *blog.User) (string, string, string, func() error) {
 		p := w.addLong(ada, 20_000, "")
 		return "posts", p.ID, blog.TextID, func() error { return w.edit(ada, p, longText(30_000)) }
 	}},
-	"edited text of a post that became long": {patched: true, make: func(w *world, ada *blog.User) (string, string, string, func() error) {
-		p := w.AddPost(ada, "title")
-		if err := w.edit(ada, p, longText(20_000)); err != nil {
-			w.T.Fatal(err)
-		}
-		return "posts", p.ID, blog.TextID, func() error { return w.edit(ada, p, longText(30_000)) }
-	}},
+	"edited text of a post that became long": {patched: true,
+		make: func(w *world, ada *blog.User) (string, string, string, func() error) {
+			p := w.AddPost(ada, "title")
+			if err := w.edit(ada, p, longText(20_000)); err != nil {
+				w.T.Fatal(err)
+			}
+			return "posts", p.ID, blog.TextID, func() error { return w.edit(ada, p, longText(30_000)) }
+		}},
 	"repaired text": {patched: true, make: func(w *world, ada *blog.User) (string, string, string, func() error) {
 		p := w.addLong(ada, 20_000, "")
 		return "posts", p.ID, blog.TextID, func() error {
 			w.Corrupt("posts", p.ID, p.ID, "/textDigest", "")
 			w.Corrupt("posts", p.ID, p.ID, "/content", longText(30_000))
-			return w.Views().Repair(w.T.Context(), projection.Difference{Kind: projection.Text, Partition: p.ID, ID: p.ID})
+			return w.Views().Repair(w.T.Context(),
+				projection.Difference{Kind: projection.Text, Partition: p.ID, ID: p.ID})
 		}
 	}},
-	"username that is left and taken again": {patched: true, make: func(w *world, ada *blog.User) (string, string, string, func() error) {
-		k := username.Key("ada")
-		return "users", k, k, func() error {
-			for _, name := range []string{"countess", "ada"} {
-				if _, err := w.UpdateUser(w.T.Context(), ada.UserID, store.UserEdit{Username: &name}); err != nil {
-					return err
+	"username that is left and taken again": {patched: true,
+		make: func(w *world, ada *blog.User) (string, string, string, func() error) {
+			k := username.Key("ada")
+			return "users", k, k, func() error {
+				for _, name := range []string{"countess", "ada"} {
+					if _, err := w.UpdateUser(w.T.Context(), ada.UserID, store.UserEdit{Username: &name}); err != nil {
+						return err
+					}
 				}
+				return nil
 			}
-			return nil
-		}
-	}},
+		}},
 	"repaired username": {patched: true, make: func(w *world, ada *blog.User) (string, string, string, func() error) {
 		k := username.Key("ada")
 		return "users", k, k, func() error {
 			w.Corrupt("users", k, k, "/ttl", 1_000_000)
-			return w.Views().Repair(w.T.Context(), projection.Difference{Kind: projection.Username, Partition: k, ID: ada.UserID})
+			return w.Views().Repair(w.T.Context(),
+				projection.Difference{Kind: projection.Username, Partition: k, ID: ada.UserID})
 		}
 	}},
 }
@@ -205,7 +214,9 @@ func rewriteSummary(container string) func(*world, *blog.User) (string, string, 
 	}
 }
 
-func repairedSummary(container string, kind projection.Kind) func(*world, *blog.User) (string, string, string, func() error) {
+func repairedSummary(
+	container string, kind projection.Kind,
+) func(*world, *blog.User) (string, string, string, func() error) {
 	return func(w *world, ada *blog.User) (string, string, string, func() error) {
 		p := w.AddPost(ada, "title")
 		partition := map[string]string{"users": ada.UserID, "feed": blog.FeedPartitionKeys(1)[0]}[container]
@@ -216,12 +227,15 @@ func repairedSummary(container string, kind projection.Kind) func(*world, *blog.
 	}
 }
 
-// rewritten gives an item a version and a property that this version does not know, rewrites it, and returns it and the error.
+// rewritten gives an item a version and a property that this version does not know, rewrites it, and returns it and the
+// error.
 func rewritten(t *testing.T, name string, version int) (after versionedItem, err error) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	displayName, avatar := "Ada", "https://example.org/ada.png"
-	ada, err = w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{DisplayName: store.Optional{Set: true, Value: &displayName}, AvatarURL: store.Optional{Set: true, Value: &avatar}})
+	ada, err = w.UpdateUser(t.Context(), ada.UserID,
+		store.UserEdit{DisplayName: store.Optional{Set: true, Value: &displayName},
+			AvatarURL: store.Optional{Set: true, Value: &avatar}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +273,8 @@ func TestRewrites_LaterVersion(t *testing.T) {
 				if after.Later == "" || after.SchemaVersion != 2 {
 					t.Errorf("got %+.300v", after)
 				}
-				if repaired := strings.HasPrefix(name, "repaired"); !tt.patched && repaired && (blog.CodeOf(err) != blog.Conflict || !errors.Is(err, itemjson.ErrLater)) {
+				if repaired := strings.HasPrefix(name, "repaired"); !tt.patched && repaired &&
+					(blog.CodeOf(err) != blog.Conflict || !errors.Is(err, itemjson.ErrLater)) {
 					t.Errorf("got %v, want a conflict", err)
 				} else if (tt.patched || !repaired) && err != nil {
 					t.Error(err)

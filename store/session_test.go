@@ -111,12 +111,14 @@ func futureSession(t testing.TB, a *cosmostest.Account, o cosmos.Options) string
 	t.Helper()
 	i := newInstanceWith(t, a, o)
 	i.wire.After(func(r *http.Response) {
-		if id, _, ok := strings.Cut(r.Header.Get("X-Ms-Session-Token"), ":"); ok && r.Request.Method == http.MethodPost {
+		if id, _, ok := strings.Cut(r.Header.Get("X-Ms-Session-Token"), ":"); ok &&
+			r.Request.Method == http.MethodPost {
 			r.Header.Set("X-Ms-Session-Token", fmt.Sprintf("%s:-1#%d", id, 1<<60))
 		}
 	})
 	ctx, session := i.within(t, "")
-	if _, err := i.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil || session.Token() == "" {
+	if _, err := i.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil ||
+		session.Token() == "" {
 		t.Fatal("no session", err)
 	}
 	return session.Token()
@@ -149,7 +151,8 @@ func TestSession_CraftedTokenIsIgnored(t *testing.T) {
 			})
 		}
 		requests, ru := reads("")
-		crafted := map[string]string{"with another key": futureSession(t, a, cosmos.Options{SessionKey: []byte("another")}), "invalid characters": "rubbish!"}
+		crafted := map[string]string{"with another key": futureSession(t, a,
+			cosmos.Options{SessionKey: []byte("another")}), "invalid characters": "rubbish!"}
 		for at := range raw {
 			b := slices.Clone(raw)
 			b[at] ^= 0x40
@@ -211,7 +214,8 @@ func (i *instance) describe(ctx context.Context, userID, postID string) (string,
 	if many[0] == nil {
 		return "", fmt.Errorf("Post finds %s, Posts does not", postID)
 	}
-	return fmt.Sprintf("%s %q %q comments=%d feed=%d own=%d", u.Username, p.Title, many[0].Title, len(comments.Items), len(feed.Items), len(own.Items)), nil
+	return fmt.Sprintf("%s %q %q comments=%d feed=%d own=%d", u.Username, p.Title, many[0].Title, len(comments.Items),
+		len(feed.Items), len(own.Items)), nil
 }
 
 // Batches also send a session token, as they may only read.
@@ -316,7 +320,8 @@ func TestReadYourWrites(t *testing.T) {
 			return
 		}
 		tokenless := newInstance(t, a, withoutToken{})
-		if _, err := tokenless.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil {
+		if _, err := tokenless.CreateUser(t.Context(),
+			store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil {
 			t.Fatal(err)
 		}
 		if u, err := tokenless.User(t.Context(), blog.UserID("test", "grace")); u != nil || err != nil {
@@ -361,17 +366,21 @@ func TestSession_Renamed(t *testing.T) {
 		var now atomic.Int64
 		now.Store(time.Now().Unix())
 		var err error
-		one.Store, err = store.New(one.account, store.Options{Database: a.Database, Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
+		one.Store, err = store.New(one.account, store.Options{Database: a.Database, Clock: func() time.Time {
+			return time.Unix(now.Load(), 0)
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		id := blog.UserID("test", "ada")
 		ctx, session := one.within(t, "")
-		if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil || one.Renamed(session) != "" {
+		if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil ||
+			one.Renamed(session) != "" {
 			t.Fatalf("renamed %q, %v", one.Renamed(session), err)
 		}
 		old := session.Token()
-		if _, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("a b")}); err == nil || one.Renamed(session) != "" {
+		if _, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("a b")}); err == nil ||
+			one.Renamed(session) != "" {
 			t.Errorf("after a rejected rename: got %q, want none", one.Renamed(session))
 		}
 		for _, what := range []string{"rename", "repetition, without the session"} {
@@ -380,13 +389,15 @@ func TestSession_Renamed(t *testing.T) {
 				token = old
 			}
 			ctx, session := one.within(t, token)
-			if _, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("countess")}); err != nil || one.Renamed(session) != id {
+			if _, err := one.UpdateUser(ctx, id, store.UserEdit{Username: new("countess")}); err != nil ||
+				one.Renamed(session) != id {
 				t.Errorf("%s: %q, %v", what, one.Renamed(session), err)
 			}
 			token = session.Token()
 			other := newInstance(t, a) // has no session tokens yet
 			ctx, session = other.within(t, token)
-			if u, err := other.User(ctx, id); err != nil || u == nil || u.Username != "countess" || one.Renamed(session) != id || session.Token() != "" {
+			if u, err := other.User(ctx, id); err != nil || u == nil || u.Username != "countess" ||
+				one.Renamed(session) != id || session.Token() != "" {
 				t.Errorf("%s, on another instance: got %q, %v, %v", what, one.Renamed(session), u, err)
 			}
 			ctx, session = one.within(t, token)
@@ -394,7 +405,8 @@ func TestSession_Renamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, session = one.within(t, session.Token()); one.Renamed(session) != id || len(token) > 200 {
-				t.Errorf("%s, after a later write: got %q from a token of %d characters", what, one.Renamed(session), len(token))
+				t.Errorf("%s, after a later write: got %q from a token of %d characters", what, one.Renamed(session),
+					len(token))
 			}
 			for _, after := range []int64{-3601, -60, 3600, 3601} {
 				want := id
@@ -437,14 +449,16 @@ func TestSession_LostWrites(t *testing.T) {
 				r.Header.Set("X-Ms-Session-Token", "0:-1#1000000")
 			}
 		})
-		if _, err := one.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "eve"), Username: "eve"}); err != nil {
+		if _, err := one.CreateUser(t.Context(),
+			store.NewUser{ID: blog.UserID("test", "eve"), Username: "eve"}); err != nil {
 			t.Fatal(err)
 		}
 		one.wire.After(nil)
 		for _, most := range []time.Duration{2 * time.Second, 0} {
 			began := time.Now()
 			if _, err := one.User(t.Context(), id); err != nil || time.Since(began) > most {
-				t.Errorf("with the instance's session ahead: got %v after %v, want at most %v", err, time.Since(began), most)
+				t.Errorf("with the instance's session ahead: got %v after %v, want at most %v", err, time.Since(began),
+					most)
 			}
 		}
 	})

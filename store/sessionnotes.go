@@ -18,8 +18,8 @@ const viewLag = time.Hour
 const deletedPrefix = "-"
 
 // NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
-// cosmos.Account.NewSession. The instance learns what the notes say, as if it had written it itself: the change feed may
-// not have delivered it yet, nor the projections applied it.
+// cosmos.Account.NewSession. The instance learns what the notes say, as if it had written it itself: the change feed
+// may not have delivered it yet, nor the projections applied it.
 func (s *Store) NewSession(token string) *session.Session {
 	in := s.account.NewSession(token, s.sessionContainers...)
 	notes := in.Notes()

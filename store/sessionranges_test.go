@@ -86,11 +86,13 @@ func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
 		i.wire.After(func(r *http.Response) {
 			sent := r.Request.Header.Get(sessionHeader)
 			longest.Store(max(longest.Load(), int64(len(sent))))
-			if sent != "" && r.StatusCode != http.StatusNotFound && (strings.Contains(sent, ",") || !strings.HasPrefix(sent, r.Header.Get(rangeHeader)+":")) {
+			if sent != "" && r.StatusCode != http.StatusNotFound &&
+				(strings.Contains(sent, ",") || !strings.HasPrefix(sent, r.Header.Get(rangeHeader)+":")) {
 				ofOthers.Add(1)
 			}
 			if id, lsn, ok := strings.Cut(r.Header.Get(sessionHeader), ":-1#"); ok {
-				r.Header.Set(sessionHeader, id+":1234567#"+lsn+"#1=1234567890123#257=-1#35=1234567890123#7=1234567890123#9=1234567890123")
+				r.Header.Set(sessionHeader,
+					id+":1234567#"+lsn+"#1=1234567890123#257=-1#35=1234567890123#7=1234567890123#9=1234567890123")
 			}
 		})
 		users := i.container(t, "users")
@@ -108,7 +110,8 @@ func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
 				}
 			}
 			k := key(n)
-			if err := users.Create(cosmos.WithRecorder(ctx, op), k.Partition, fmt.Appendf(nil, `{"id":"x","userId":%q}`, k.Partition)); err != nil {
+			if err := users.Create(cosmos.WithRecorder(ctx, op), k.Partition,
+				fmt.Appendf(nil, `{"id":"x","userId":%q}`, k.Partition)); err != nil {
 				t.Fatal(err)
 			}
 			if item, err := users.Read(ctx, k); item.Value == nil || err != nil {
@@ -132,7 +135,8 @@ func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
 			if item, err := users.Read(t.Context(), key(n)); item.Value == nil || err != nil {
 				t.Errorf("%v is missing: %v", key(n), err)
 			}
-			for page, err := range users.Query(t.Context(), cosmos.Query{Text: "SELECT * FROM c", Partition: key(n).Partition}) {
+			for page, err := range users.Query(t.Context(),
+				cosmos.Query{Text: "SELECT * FROM c", Partition: key(n).Partition}) {
 				if len(page) != 1 || err != nil {
 					t.Errorf("a query of %v has %d items: %v", key(n), len(page), err)
 				}
@@ -146,7 +150,8 @@ func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
 		two := newInstance(t, a)
 		ctx, _ = two.within(t, token)
 		for n := range written {
-			if item, err := two.container(t, "users").Read(ctx, key(n)); err != nil || item.Value == nil && n == slices.Max(slices.Collect(maps.Keys(written))) {
+			if item, err := two.container(t, "users").Read(ctx, key(n)); err != nil ||
+				item.Value == nil && n == slices.Max(slices.Collect(maps.Keys(written))) {
 				t.Errorf("on another instance %v is missing: %v", key(n), err)
 			}
 		}
@@ -291,7 +296,8 @@ func TestSessionTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		token := session.Token()
-		if strings.Trim(token, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || len(token) > 100 {
+		if strings.Trim(token, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" ||
+			len(token) > 100 {
 			t.Errorf("token %q", token)
 		}
 		raw, err := base64.RawURLEncoding.DecodeString(token)
@@ -312,7 +318,8 @@ func TestSessionTokens(t *testing.T) {
 		} {
 			before := one.count(t, "byline_session_invalid_total")
 			session := one.NewSession(bad)
-			if session.MarkWritten(); len(session.Token()) > 30 || one.count(t, "byline_session_invalid_total") != before+1 {
+			if session.MarkWritten(); len(session.Token()) > 30 ||
+				one.count(t, "byline_session_invalid_total") != before+1 {
 				t.Errorf("%s: %s", name, session.Token())
 			}
 		}

@@ -98,11 +98,12 @@ type Store struct {
 	deletions *deletion.Tracker
 
 	users, posts, feed *cosmos.Container
-	background         struct{ users, posts, feed, leases *cosmos.Container } // for reads at low priority, which wait while throttled
-	names              *username.Names
-	reserved           username.Reserved
-	sessionContainers  []*cosmos.Container // covered by sessions, whose tokens depend on the order
-	feedPartitions     []string            // partition keys of the feed
+	// for reads at low priority, which wait while throttled
+	background        struct{ users, posts, feed, leases *cosmos.Container }
+	names             *username.Names
+	reserved          username.Reserved
+	sessionContainers []*cosmos.Container // covered by sessions, whose tokens depend on the order
+	feedPartitions    []string            // partition keys of the feed
 }
 
 // Instance returns the owner of this process's change feed leases and jobs.
@@ -116,8 +117,9 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 		reserved: username.NewReserved(o.ReservedUsernames)}
 	account.Patterns(patterns...)
 	var err error
-	s.views, err = projection.New(account, projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,
-		FeedPartitions: o.FeedPartitions, BackgroundRU: o.BackgroundRU, Clock: o.Clock, Logger: o.Logger})
+	s.views, err = projection.New(account,
+		projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,
+			FeedPartitions: o.FeedPartitions, BackgroundRU: o.BackgroundRU, Clock: o.Clock, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +130,14 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 		name    string
 		to      **cosmos.Container
 	}{
-		{account, blog.UsersContainer, &s.users}, {account, blog.PostsContainer, &s.posts}, {account, blog.FeedContainer, &s.feed},
+		{account, blog.UsersContainer, &s.users}, {account, blog.PostsContainer, &s.posts},
+		{account, blog.FeedContainer, &s.feed},
 		{background, blog.UsersContainer, &s.background.users}, {background, blog.PostsContainer, &s.background.posts},
 		{background, blog.FeedContainer, &s.background.feed}, {background, blog.LeasesContainer, &s.background.leases},
 	} {
 		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
-			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
+			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Message: err.Error(),
+				Err: err}
 		}
 	}
 	s.sessionContainers = []*cosmos.Container{s.users, s.posts, s.feed}
@@ -163,10 +167,14 @@ func (s *Store) Run(ctx context.Context) error {
 
 // tail returns a tail of a container's changes, which calls handle and observe unless they are nil.
 // partition is the property of the partition key.
-func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail {
+func (s *Store) tail(
+	name string, source *cosmos.Container, partition string, handle changefeed.Handler, unwatched func() bool,
+	observe func(changefeed.Progress),
+) *itemcache.Tail {
 	count := s.views.Observer(name)
 	return source.Tail(partition, handle, changefeed.Options{
-		PollInterval: s.o.PollInterval, IdleInterval: projection.IdleInterval(s.o.PollInterval), Logger: s.o.Logger, Unwatched: unwatched,
+		PollInterval: s.o.PollInterval, IdleInterval: projection.IdleInterval(s.o.PollInterval), Logger: s.o.Logger,
+		Unwatched: unwatched,
 		Observe: func(p changefeed.Progress) {
 			count(p)
 			if observe != nil {
@@ -187,7 +195,8 @@ func (s *Store) Ready(ctx context.Context) error {
 		return stored.Error("check readiness", err)
 	}
 	if err != nil && cosmos.ErrorOf(err).NoContainer() {
-		return &blog.Error{Code: blog.Unavailable, Op: "check readiness", Message: "the containers do not exist", Err: err}
+		return &blog.Error{Code: blog.Unavailable, Op: "check readiness", Message: "the containers do not exist",
+			Err: err}
 	}
 	return nil
 }
@@ -223,7 +232,10 @@ func countItems(ctx context.Context, op string, c *cosmos.Container, q cosmos.Qu
 }
 
 // cachedMany is cosmos.GetMany.
-func cachedMany[T any](ctx context.Context, c *cosmos.Container, partitions []string, what string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
+func cachedMany[T any](
+	ctx context.Context, c *cosmos.Container, partitions []string, what string,
+	read func(_ context.Context, partitions []string) ([]T, error),
+) ([]T, error) {
 	all, err := cosmos.GetMany(ctx, c, partitions, what, read)
 	return all, stored.Error("read", err)
 }

@@ -38,8 +38,8 @@ func (s *Store) Tag(ctx context.Context, name string) (*Tag, error) {
 // count32 returns a count, which may have drifted below 0.
 func count32(n int64) int32 { return int32(min(max(n, 0), 1<<31-1)) }
 
-// TagPosts is the posts with a tag, newest first: one query of one partition, or two where a month ends, and one batch of
-// reads.
+// TagPosts is the posts with a tag, newest first: one query of one partition, or two where a month ends, and one batch
+// of reads.
 func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.Post], error) {
 	const op = "list posts with tag"
 	if p.First < 1 || p.First > blog.MaxPage {
@@ -76,17 +76,18 @@ func (s *Store) TopTags(ctx context.Context, first int) ([]*Tag, error) {
 		return nil, invalidFirst(op)
 	}
 	ctx = s.beginRead(ctx, TopTags)
-	item, err := cached(ctx, s.feed, blog.TopTagsKey, blog.TopTagsKey, func(ctx context.Context) (*blog.TopTagsItem, error) {
-		raw, err := stored.Read(ctx, op, s.feed, stored.Key(blog.TopTagsKey, blog.TopTagsKey))
-		item := &blog.TopTagsItem{}
-		if raw == nil || err != nil {
-			return item, err
-		}
-		if err := blog.Unmarshal(raw, item); err != nil {
-			return nil, blog.Malformed(op, blog.TopTagsKey, err)
-		}
-		return item, nil
-	})
+	item, err := cached(ctx, s.feed, blog.TopTagsKey, blog.TopTagsKey,
+		func(ctx context.Context) (*blog.TopTagsItem, error) {
+			raw, err := stored.Read(ctx, op, s.feed, stored.Key(blog.TopTagsKey, blog.TopTagsKey))
+			item := &blog.TopTagsItem{}
+			if raw == nil || err != nil {
+				return item, err
+			}
+			if err := blog.Unmarshal(raw, item); err != nil {
+				return nil, blog.Malformed(op, blog.TopTagsKey, err)
+			}
+			return item, nil
+		})
 	if err != nil {
 		return nil, err
 	}

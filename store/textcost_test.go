@@ -70,7 +70,10 @@ func TestText_Costs(t *testing.T) {
 						_, _ = s.Post(t.Context(), p.ID)
 						testkit.Advance(1)
 						s.readUserOf(t, ada)
-						ru := ruOf(t, func(ctx context.Context) error { _, _, err := s.LikePost(ctx, ada.UserID, p.ID); return err })
+						ru := ruOf(t, func(ctx context.Context) error {
+							_, _, err := s.LikePost(ctx, ada.UserID, p.ID)
+							return err
+						})
 						like[alone], read[alone] = ru, 0
 						for range reads {
 							one := ruOf(t, func(ctx context.Context) error {
@@ -88,9 +91,12 @@ func TestText_Costs(t *testing.T) {
 					}
 				}
 			}
-			rows = append(rows, fmt.Sprintf("| %d KB | %.2f | %.2f | %.1f | %.1f |%s", kb, read[false], read[true], like[false], like[true], cells))
+			rows = append(rows,
+				fmt.Sprintf("| %d KB | %.2f | %.2f | %.1f | %.1f |%s", kb, read[false], read[true], like[false],
+					like[true], cells))
 			if chosen := kb<<10 <= blog.InlineText; chosen != (sum[false] < sum[true]) {
-				t.Errorf("a text of %d KB costs %.1f RU on the post and %.1f as an item, but is on the post: %t", kb, sum[false], sum[true], chosen)
+				t.Errorf("a text of %d KB costs %.1f RU on the post and %.1f as an item, but is on the post: %t", kb,
+					sum[false], sum[true], chosen)
 			}
 		}
 		t.Log("\n" + strings.Join(rows, "\n"))

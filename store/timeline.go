@@ -13,8 +13,8 @@ import (
 )
 
 // A page of a timeline takes the entries by one query of the month's partition, or of two where a month ends, and their
-// posts in one batch. Posts that were deleted a moment ago, are hidden, or have lost the tag still have entries: if a page
-// has some, the next ones are read until it is full.
+// posts in one batch. Posts that were deleted a moment ago, are hidden, or have lost the tag still have entries: if a
+// page has some, the next ones are read until it is full.
 
 // A page is shorter than it could be, and the next one goes on, after maxMonths months, which matters for a timeline
 // with few posts a month, or maxRounds batches of posts, which matters while many posts are being deleted.
@@ -71,8 +71,8 @@ func (t timelinePage) fill(ctx context.Context, to *Page[*blog.Post], first int)
 	return nil
 }
 
-// next returns the next n entries, or fewer if it reaches the last month or has read the most months; and how many months
-// it has read to their ends.
+// next returns the next n entries, or fewer if it reaches the last month or has read the most months; and how many
+// months it has read to their ends.
 func (t *timelinePage) next(ctx context.Context, n, most int) (entries []blog.Entry, ended int, err error) {
 	for len(t.months) > 0 && t.after.ID != "" && t.months[0] > t.after.CreatedAt.Month() {
 		t.months = t.months[1:]
@@ -100,8 +100,8 @@ func (t *timelinePage) next(ctx context.Context, n, most int) (entries []blog.En
 	return entries, ended, nil
 }
 
-// listedPosts reads the posts of entries in one request, without the texts of long ones: nil for those that do not exist,
-// or are hidden.
+// listedPosts reads the posts of entries in one request, without the texts of long ones: nil for those that do not
+// exist, or are hidden.
 func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.Post, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {
@@ -124,13 +124,14 @@ func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*
 	})
 }
 
-// withOlder returns a page of the newest posts, continued by the timeline of all posts where the newest end. The page may
-// be cached, so it is not modified.
+// withOlder returns a page of the newest posts, continued by the timeline of all posts where the newest end. The page
+// may be cached, so it is not modified.
 func (s *Store) withOlder(ctx context.Context, op string, page *Page[*blog.Post], p Paging) (*Page[*blog.Post], error) {
 	last := page.seen+len(page.Items) >= blog.FeedServed // of the newest posts
 	complete, full := s.views.Timeline()
 	switch {
-	case page.More && (!last || complete && len(page.Items) == p.First), !page.More && !full && page.seen < blog.FeedServed:
+	case page.More && (!last || complete && len(page.Items) == p.First),
+		!page.More && !full && page.seen < blog.FeedServed:
 		return page, nil
 	case !complete: // older posts are not listed by date
 		shorter := *page

@@ -22,11 +22,16 @@ import (
 // addPosts imports a user with posts between two dates, at equal intervals, the oldest first.
 func addPosts(w *world, name string, n int, from, to time.Time, tags func(i int) []string) (*blog.User, []*blog.Post) {
 	w.T.Helper()
-	u := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", name), Username: name}, CreatedAt: blog.NewDate(from), Revision: 1}
+	u := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", name), Username: name},
+		CreatedAt: blog.NewDate(from), Revision: 1}
 	var posts []*blog.Post
 	for i := range n {
-		posts = append(posts, &blog.Post{ID: fmt.Sprintf("%s-%05d", name, i), Byline: blog.Byline{UserID: u.UserID, Username: name}, Title: fmt.Sprint("post ", i),
-			Content: "text", Tags: tags(i), CreatedAt: blog.NewDate(from.Add(to.Sub(from) / time.Duration(n) * time.Duration(i))), Version: 1, Revision: 1})
+		posts = append(posts,
+			&blog.Post{ID: fmt.Sprintf("%s-%05d", name, i), Byline: blog.Byline{UserID: u.UserID, Username: name},
+				Title:   fmt.Sprint("post ", i),
+				Content: "text", Tags: tags(i),
+				CreatedAt: blog.NewDate(from.Add(to.Sub(from) / time.Duration(n) * time.Duration(i))), Version: 1,
+				Revision: 1})
 	}
 	threads := iter.Seq[store.Thread](func(yield func(store.Thread) bool) {
 		for _, p := range posts {
@@ -106,8 +111,8 @@ func byDate(w *world, u *blog.User, tag string) map[string]listOfPosts {
 	}
 }
 
-// readAll reads a list in pages of n. It fails for a short page before the end, and a post that comes twice or in the wrong order.
-// after is called after each page.
+// readAll reads a list in pages of n. It fails for a short page before the end, and a post that comes twice or in the
+// wrong order. after is called after each page.
 func readAll(t *testing.T, list listOfPosts, n int, after func(pages int, r *requested)) (ids map[string]bool) {
 	t.Helper()
 	ids = map[string]bool{}
@@ -119,7 +124,8 @@ func readAll(t *testing.T, list listOfPosts, n int, after func(pages int, r *req
 			t.Fatal(err)
 		}
 		for _, post := range page.Items {
-			if last != nil && (post.CreatedAt > last.CreatedAt || post.CreatedAt == last.CreatedAt && post.ID >= last.ID) {
+			if last != nil &&
+				(post.CreatedAt > last.CreatedAt || post.CreatedAt == last.CreatedAt && post.ID >= last.ID) {
 				t.Errorf("%s of %s comes after %s of %s", post.ID, post.CreatedAt, last.ID, last.CreatedAt)
 			}
 			ids[post.ID], last = true, post
@@ -135,21 +141,22 @@ func readAll(t *testing.T, list listOfPosts, n int, after func(pages int, r *req
 	}
 }
 
-// Lists of 2,000 posts over three months are read completely, each page by at most one query and one batch, or two queries at
-// a seam: between two months, or where the newest posts end. While others publish, edit and delete posts, no post comes twice,
-// and none that exists all the time is missing.
+// Lists of 2,000 posts over three months are read completely, each page by at most one query and one batch, or two
+// queries at a seam: between two months, or where the newest posts end. While others publish, edit and delete posts, no
+// post comes twice, and none that exists all the time is missing.
 func TestTimelines_Paging(t *testing.T) {
 	n := 2000
 	if testing.Short() {
 		n = 400
 	}
 	w := newWorld(t)
-	ada, posts := addPosts(w, "ada", n, time.Date(2025, 12, 1, 0, 0, 0, 0, time.UTC), storetest.Epoch(), func(i int) []string {
-		if i%4 == 0 {
-			return []string{"go"}
-		}
-		return nil
-	})
+	ada, posts := addPosts(w, "ada", n, time.Date(2025, 12, 1, 0, 0, 0, 0, time.UTC), storetest.Epoch(),
+		func(i int) []string {
+			if i%4 == 0 {
+				return []string{"go"}
+			}
+			return nil
+		})
 	w.Start()
 	testkit.Until(t, w.CaughtUp)
 	countRequests(w)
@@ -159,7 +166,8 @@ func TestTimelines_Paging(t *testing.T) {
 			seams := 0
 			ids := readAll(t, list, 37, func(pages int, r *requested) {
 				if r.queries > 2 || r.batches > 1 || r.pointReads > 1 || r.queries == 0 || r.writes > 0 {
-					t.Errorf("page %d took %d queries, %d batches and %d requests in all", pages, r.queries, r.batches, r.all())
+					t.Errorf("page %d took %d queries, %d batches and %d requests in all", pages, r.queries, r.batches,
+						r.all())
 				}
 				batches += r.batches
 				if r.queries == 2 {
@@ -197,9 +205,11 @@ func TestTimelines_Paging(t *testing.T) {
 					edited, untagged, deleted := posts[mine-7], posts[mine-8], posts[mine-4]
 					churned[untagged.ID], churned[deleted.ID] = true, true
 					wg.Go(func() {
-						_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "new", Content: "new", Tags: []string{"go"}})
+						_, err := w.CreatePost(t.Context(),
+							store.NewPost{AuthorID: ada.UserID, Title: "new", Content: "new", Tags: []string{"go"}})
 						_, err2 := w.EditPost(t.Context(), ada.UserID, edited.ID, store.PostEdit{Title: new("edited")})
-						_, err3 := w.EditPost(t.Context(), ada.UserID, untagged.ID, store.PostEdit{Tags: &[]string{"other"}})
+						_, err3 := w.EditPost(t.Context(), ada.UserID, untagged.ID,
+							store.PostEdit{Tags: &[]string{"other"}})
 						err4 := w.DeletePost(t.Context(), ada.UserID, deleted.ID)
 						for _, err := range []error{err, err2, err3, err4} {
 							if err != nil {
@@ -224,8 +234,8 @@ func TestTimelines_Paging(t *testing.T) {
 	w.noDifferences(t)
 }
 
-// repairTagCounts repairs what is allowed to differ on a busy machine, where leases are lost and pages handled twice: the
-// counts of tags.
+// repairTagCounts repairs what is allowed to differ on a busy machine, where leases are lost and pages handled twice:
+// the counts of tags.
 func (w *world) repairTagCounts(t *testing.T) {
 	t.Helper()
 	for _, d := range w.Differences(time.Second) {
@@ -267,7 +277,10 @@ func TestTimelines_Refill(t *testing.T) {
 	var first float64
 	for _, n := range sizes {
 		w := newWorld(t)
-		ada, posts := addPosts(w, "ada", n, storetest.Epoch().Add(-20*24*time.Hour), storetest.Epoch(), func(int) []string { return nil })
+		ada, posts := addPosts(w, "ada", n, storetest.Epoch().Add(-20*24*time.Hour), storetest.Epoch(),
+			func(int) []string {
+				return nil
+			})
 		stop := w.Start()
 		testkit.Until(t, w.CaughtUp)
 		stop()
@@ -312,14 +325,17 @@ func TestTimelines_DeletedUser(t *testing.T) {
 	ada, _ := addPosts(w, "ada", n, storetest.Epoch().Add(-80*24*time.Hour), storetest.Epoch(), func(i int) []string {
 		return []string{fmt.Sprint("tag-", i%20), "grösse"}
 	})
-	if _, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: grace.UserID, Title: "stays", Content: "stays", Tags: []string{"tag-1"}}); err != nil {
+	if _, err := w.CreatePost(t.Context(),
+		store.NewPost{AuthorID: grace.UserID, Title: "stays", Content: "stays", Tags: []string{"tag-1"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.Start()
 	testkit.Until(t, w.CaughtUp)
 	testkit.Until(t, func() error {
 		tags, err := w.TopTags(t.Context(), 100)
-		if err == nil && (len(tags) != 21 || tags[0].Name != "grösse" || tags[0].PostCount != int32(n) || tags[1].Name != "tag-1" || tags[1].PostCount != int32(n/20+1)) {
+		if err == nil &&
+			(len(tags) != 21 || tags[0].Name != "grösse" || tags[0].PostCount != int32(n) || tags[1].Name != "tag-1" ||
+				tags[1].PostCount != int32(n/20+1)) {
 			err = fmt.Errorf("%d tags: %s", len(tags), jsonOf(t, tags))
 		}
 		return err
@@ -355,7 +371,8 @@ func TestTags_Edits(t *testing.T) {
 	ada := w.AddUser("ada")
 	w.Start()
 	create := func(tags ...string) (*blog.Post, error) {
-		return w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", Tags: tags, Key: "key"})
+		return w.CreatePost(t.Context(),
+			store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", Tags: tags, Key: "key"})
 	}
 	p, err := create("Go", "go", "Größe")
 	if err != nil || strings.Join(p.Tags, " ") != "go grösse" {
@@ -411,7 +428,8 @@ func TestTags_Edits(t *testing.T) {
 			t.Errorf("%s: %+v", list, posts)
 		}
 	}
-	if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Tags: &[]string{}, Version: new(int32(2))}); blog.CodeOf(err) != blog.Conflict {
+	if _, err := w.EditPost(t.Context(), ada.UserID, p.ID,
+		store.PostEdit{Tags: &[]string{}, Version: new(int32(2))}); blog.CodeOf(err) != blog.Conflict {
 		t.Errorf("an edit of an older version: %v", err)
 	}
 	if err := w.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
@@ -436,7 +454,8 @@ func TestTimelines_OutdatedEntries(t *testing.T) {
 		return []string{"go"}
 	})
 	for i := range 2 {
-		if _, err := w.EditPost(t.Context(), ada.UserID, posts[11-2*i].ID, store.PostEdit{Tags: &[]string{"rust"}}); err != nil {
+		if _, err := w.EditPost(t.Context(), ada.UserID, posts[11-2*i].ID,
+			store.PostEdit{Tags: &[]string{"rust"}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.DeletePost(t.Context(), ada.UserID, posts[10-2*i].ID); err != nil {
@@ -452,13 +471,15 @@ func TestTimelines_OutdatedEntries(t *testing.T) {
 	}
 }
 
-// While so many posts are being deleted that a page would read through many entries of them, it ends early, or is refused.
+// While so many posts are being deleted that a page would read through many entries of them, it ends early, or is
+// refused.
 func TestTimelines_ManyHidden(t *testing.T) {
 	for n, code := range map[int]blog.Code{0: "", 18: "", 25: blog.Unavailable} {
 		w := newWorld(t)
 		tags := func(int) []string { return []string{"go"} }
 		ada, _ := addPosts(w, "ada", 2, storetest.Epoch().Add(-3*time.Hour), storetest.Epoch().Add(-2*time.Hour), tags)
-		mallory, _ := addPosts(w, "mallory", n, storetest.Epoch().Add(-time.Hour), storetest.Epoch().Add(-time.Minute), tags)
+		mallory, _ := addPosts(w, "mallory", n, storetest.Epoch().Add(-time.Hour), storetest.Epoch().Add(-time.Minute),
+			tags)
 		first, err := byDate(w, ada, "go")["tag"](t.Context(), store.Paging{First: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -481,19 +502,23 @@ func TestTimelines_ManyHidden(t *testing.T) {
 	}
 }
 
-// A database of an earlier version, whose leases have checkpoints and whose feed container has the newest posts only, serves
-// them as before, and all after a rebuild.
+// A database of an earlier version, whose leases have checkpoints and whose feed container has the newest posts only,
+// serves them as before, and all after a rebuild.
 func TestTimelines_EarlierVersion(t *testing.T) {
 	testkit.Heavy(t)
 	const n = 260
 	w := newWorld(t)
-	ada, posts := addPosts(w, "ada", n, storetest.Epoch().Add(-40*24*time.Hour), storetest.Epoch(), func(int) []string { return nil })
+	ada, posts := addPosts(w, "ada", n, storetest.Epoch().Add(-40*24*time.Hour), storetest.Epoch(), func(int) []string {
+		return nil
+	})
 	stop := w.Start()
 	testkit.Until(t, w.CaughtUp)
 	stop()
 	w.removeTimelines(t)
 	var err error
-	if w.Store, err = store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, Instance: "later", PollInterval: 10 * time.Millisecond}); err != nil {
+	if w.Store, err = store.New(w.Account,
+		store.Options{Database: w.Database, Clock: w.Clock.Now, Instance: "later",
+			PollInterval: 10 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	w.Start()
@@ -533,7 +558,8 @@ func (w *world) removeTimelines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for items, err := range feed.Query(t.Context(), cosmos.Query{AllPartitions: true, Text: "SELECT c.id, c.type FROM c WHERE c.type != 'post'"}) {
+	for items, err := range feed.Query(t.Context(),
+		cosmos.Query{AllPartitions: true, Text: "SELECT c.id, c.type FROM c WHERE c.type != 'post'"}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,9 +49,12 @@ func TestTruncatedResponses(t *testing.T) {
 			of string
 			do func() (any, error)
 		}{
-			"item":  {"GET /docs/" + ada.UserID, func() (any, error) { return w.User(t.Context(), ada.UserID) }},
-			"list":  {"POST /feed/docs", func() (any, error) { return w.Feed(t.Context(), store.Paging{First: 5}) }},
-			"write": {"POST /posts/docs", func() (any, error) { _, p, err := w.LikePost(t.Context(), ada.UserID, post.ID); return p, err }},
+			"item": {"GET /docs/" + ada.UserID, func() (any, error) { return w.User(t.Context(), ada.UserID) }},
+			"list": {"POST /feed/docs", func() (any, error) { return w.Feed(t.Context(), store.Paging{First: 5}) }},
+			"write": {"POST /posts/docs", func() (any, error) {
+				_, p, err := w.LikePost(t.Context(), ada.UserID, post.ID)
+				return p, err
+			}},
 		} {
 			of.Store(tt.of)
 			tries.Store(0)

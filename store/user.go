@@ -20,7 +20,9 @@ const cachedUser = "user"
 // User is Q1, one point read. It returns nil if the user does not exist.
 func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
 	ctx = s.account.Begin(ctx, Q1)
-	return cached(ctx, s.users, id, cachedUser, func(ctx context.Context) (*blog.User, error) { return s.readUser(ctx, "read user", id) })
+	return cached(ctx, s.users, id, cachedUser, func(ctx context.Context) (*blog.User, error) {
+		return s.readUser(ctx, "read user", id)
+	})
 }
 
 // readUser is User without the item cache.
@@ -90,8 +92,10 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
-	item := blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: n.ID, InputDigest: inputDigest(n.Key, n.Key, n.Username),
-		User: blog.User{Byline: blog.Byline{UserID: n.ID, Username: n.Username}, CreatedAt: s.now(), Revision: 1}}
+	item := blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: n.ID,
+		InputDigest: inputDigest(n.Key, n.Key, n.Username),
+		User: blog.User{Byline: blog.Byline{UserID: n.ID, Username: n.Username}, CreatedAt: s.now(),
+			Revision: 1}}
 	// Check first, because a name must not be reserved for an existing user.
 	existing, err := s.existingUser(ctx, op, item)
 	if existing != nil || err != nil {
@@ -110,7 +114,8 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 		}
 	}
 	if stored.Ambiguous(ctx, err) {
-		if have, readErr := stored.ReadUser(ctx, op, s.users, n.ID); readErr == nil && have != nil && have.CreatedAt == item.CreatedAt && have.Username == n.Username {
+		if have, readErr := stored.ReadUser(ctx, op, s.users, n.ID); readErr == nil && have != nil &&
+			have.CreatedAt == item.CreatedAt && have.Username == n.Username {
 			return have, nil
 		}
 	}
@@ -285,7 +290,8 @@ func (s *Store) checkChange(op string, u *blog.UserItem, to blog.User) error {
 // on the request path.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
 	ctx = s.account.Begin(ctx, Readiness)
-	for users, err := range s.background.users.Query(ctx, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type = 'user'", AllPartitions: true, PageSize: 1}) {
+	for users, err := range s.background.users.Query(ctx,
+		cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type = 'user'", AllPartitions: true, PageSize: 1}) {
 		if err != nil {
 			return false, stored.Error("look for users", err)
 		}

@@ -34,7 +34,8 @@ func TestCreateUser(t *testing.T) {
 		{"name too long", store.NewUser{ID: id("x"), Username: strings.Repeat("a", 31)}, blog.Invalid, "username"},
 		{"name with a look-alike", store.NewUser{ID: id("x"), Username: "аda"}, blog.Invalid, "username"},
 		{"name with a quote", store.NewUser{ID: id("x"), Username: "o'neil"}, blog.Invalid, "username"},
-		{"key too long", store.NewUser{ID: id("x"), Username: "fine", Key: strings.Repeat("k", 101)}, blog.Invalid, "idempotencyKey"},
+		{"key too long", store.NewUser{ID: id("x"), Username: "fine", Key: strings.Repeat("k", 101)}, blog.Invalid,
+			"idempotencyKey"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := w.CreateUser(t.Context(), c.in)
@@ -70,7 +71,8 @@ func TestCreateUser(t *testing.T) {
 	})
 	t.Run("repeated after a crash between reservation and user -> created", func(t *testing.T) {
 		w.Wire.Intercept(func(r *http.Request) error {
-			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), id("crash")) && r.Method == http.MethodPost {
+			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), id("crash")) &&
+				r.Method == http.MethodPost {
 				return context.DeadlineExceeded
 			}
 			return nil
@@ -89,7 +91,8 @@ func TestCreateUser(t *testing.T) {
 		got := 0
 		for i := range 16 {
 			wg.Go(func() {
-				_, err := w.CreateUser(context.Background(), store.NewUser{ID: id("racer" + string(rune('a'+i))), Username: "wanted"})
+				_, err := w.CreateUser(context.Background(),
+					store.NewUser{ID: id("racer" + string(rune('a'+i))), Username: "wanted"})
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -109,7 +112,8 @@ func TestCreateUser(t *testing.T) {
 func TestUserByUsername(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("Ada")
-	for name, want := range map[string]*blog.User{"ada": ada, "ADA": ada, "unknown": nil, "": nil, "no such/name": nil} {
+	for name, want := range map[string]*blog.User{"ada": ada, "ADA": ada, "unknown": nil, "": nil,
+		"no such/name": nil} {
 		got, err := w.UserByUsername(t.Context(), name)
 		if err != nil || (got == nil) != (want == nil) || got != nil && got.UserID != want.UserID {
 			t.Errorf("%q: got %v, %v", name, got, err)
@@ -134,16 +138,19 @@ func TestRenameUser(t *testing.T) {
 	if u, err = w.UserByUsername(t.Context(), "countess"); err != nil || u == nil || u.UserID != ada.UserID {
 		t.Fatalf("by the new name: %v, %v", u, err)
 	}
-	if u, err = w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.UserID != ada.UserID || u.Username != "Countess" {
+	if u, err = w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.UserID != ada.UserID ||
+		u.Username != "Countess" {
 		t.Fatalf("by the old name: %v, %v", u, err)
 	}
-	if u, err = w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("GRACE")}); err != nil || u.Username != "GRACE" {
+	if u, err = w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("GRACE")}); err != nil ||
+		u.Username != "GRACE" {
 		t.Fatalf("only the case changes: %v, %v", u, err)
 	}
 	if u, err = w.UserByUsername(t.Context(), "Grace"); err != nil || u == nil || u.UserID != grace.UserID {
 		t.Fatalf("after a change of case: %v, %v", u, err)
 	}
-	if same, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("GRACE")}); err != nil || same.Revision != u.Revision {
+	if same, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("GRACE")}); err != nil ||
+		same.Revision != u.Revision {
 		t.Fatalf("the same name again: %v, %v", same, err)
 	}
 }
@@ -173,11 +180,13 @@ func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
 	if diff := cmp.Diff(reserved, w.Reservations()); diff != "" {
 		t.Errorf("a throttled rename has reserved a name: %s", diff)
 	}
-	if u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil || u.Revision != 4 {
+	if u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil ||
+		u.Revision != 4 {
 		t.Errorf("a repetition: %+v, %v", u, err)
 	}
 	w.Clock.Millis.Add((21 * time.Hour).Milliseconds())
-	if u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}); err != nil || u.Revision != 5 {
+	if u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}); err != nil ||
+		u.Revision != 5 {
 		t.Errorf("after a day: %+v, %v", u, err)
 	}
 	_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")})
@@ -206,7 +215,8 @@ func TestEmpty(t *testing.T) {
 		t.Fatalf("got %v, %v", empty, err)
 	}
 	w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
-		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "ada")) && r.Method == http.MethodPost {
+		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "ada")) &&
+			r.Method == http.MethodPost {
 			return context.DeadlineExceeded
 		}
 		return nil
@@ -230,8 +240,10 @@ func TestUserID(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, v := range [][2]string{
-		{"https://id.example", "ada"}, {"https://id.example/", "ada"}, {"https://id.example", "Ada"}, {"https://id.example", "ada "},
-		{"https://id.exampleada", ""}, {"https://id.example", "\x00ada"}, {"", "https://id.exampleada"}, {"https://id.example3:", "ada"},
+		{"https://id.example", "ada"}, {"https://id.example/", "ada"}, {"https://id.example", "Ada"},
+		{"https://id.example", "ada "},
+		{"https://id.exampleada", ""}, {"https://id.example", "\x00ada"}, {"", "https://id.exampleada"},
+		{"https://id.example3:", "ada"},
 		{"https://id.example", "аda"}, {"https://id.example", "ada\u0301"},
 	} {
 		id := blog.UserID(v[0], v[1])

@@ -42,7 +42,8 @@ func (s *Store) exportParts(userID string) []exportPart {
 		return cosmos.Query{Text: text, AllPartitions: true, PageSize: exportPageSize}.With("@user", userID)
 	}
 	return []exportPart{
-		{"account", s.background.users, cosmos.Query{Text: "SELECT * FROM c", Partition: userID, PageSize: exportPageSize}},
+		{"account", s.background.users,
+			cosmos.Query{Text: "SELECT * FROM c", Partition: userID, PageSize: exportPageSize}},
 		{"usernames", s.background.users, all("SELECT * FROM c WHERE c.type = 'username' AND c.ownerId = @user")},
 		{"posts", s.background.posts, all("SELECT * FROM c WHERE c.userId = @user")},
 		{"feed", s.background.feed, all("SELECT * FROM c WHERE " + projection.NotEntries + " AND c.userId = @user")},

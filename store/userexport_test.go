@@ -99,8 +99,10 @@ func TestExport_AllItems(t *testing.T) {
 			}
 		}
 		stop := w.Start()
-		notes, gone, theirs := w.AddPost(ada, "Notes <&> \u2028"), w.AddPost(ada, "Deleted"), w.AddPost(grace, "Compilers")
-		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "Long", Content: strings.Repeat("text ", 2_000)})
+		notes, gone, theirs := w.AddPost(ada, "Notes <&> \u2028"), w.AddPost(ada, "Deleted"),
+			w.AddPost(grace, "Compilers")
+		_, err := w.CreatePost(t.Context(),
+			store.NewPost{AuthorID: ada.UserID, Title: "Long", Content: strings.Repeat("text ", 2_000)})
 		must(err)
 		w.AddComment(ada, notes, "mine on mine")
 		w.AddComment(ada, theirs, "mine on theirs")
@@ -113,9 +115,13 @@ func TestExport_AllItems(t *testing.T) {
 		_, err = w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")})
 		must(err)
 		testkit.Until(t, w.CaughtUp)
-		stop()                                                                                                                                        // possibly before the job of the rename has ended
-		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q}`, ada.UserID)) // of a crashed rename
-		w.Upsert("leases", "test."+ada.UserID, fmt.Sprintf(`{"id":"test.%s","kind":"test","subject":%[1]q}`, ada.UserID))
+		// possibly before the job of the rename has ended
+		stop()
+		// of a crashed rename
+		w.Upsert("users", "username:left",
+			fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q}`, ada.UserID))
+		w.Upsert("leases", "test."+ada.UserID,
+			fmt.Sprintf(`{"id":"test.%s","kind":"test","subject":%[1]q}`, ada.UserID))
 
 		got, positions := export(t, w.Store, ada.UserID, "")
 		want := mentioning(w, ada.UserID)
@@ -141,9 +147,11 @@ func TestExport_AllItems(t *testing.T) {
 			t.Errorf("%d entries in timelines", entries)
 		}
 		delete(kinds, "feed all.2026-03") // that of the deleted post may be left
-		if diff := cmp.Diff(map[string]int{"users user": 1, "users username": 3, "users post": 2, "users deletedPost, deleted": 1,
-			"feed post.0": 2, "feed post.1": 2, "feed post.0, deleted": 1, "feed post.1, deleted": 1,
-			"posts post": 2, "posts text": 1, "posts deletedPost, deleted": 1, "posts comment": 2, "posts deletedComment, deleted": 1, "posts like": 1}, kinds); diff != "" {
+		if diff := cmp.Diff(map[string]int{"users user": 1, "users username": 3, "users post": 2,
+			"users deletedPost, deleted": 1,
+			"feed post.0":                2, "feed post.1": 2, "feed post.0, deleted": 1, "feed post.1, deleted": 1,
+			"posts post": 2, "posts text": 1, "posts deletedPost, deleted": 1, "posts comment": 2,
+			"posts deletedComment, deleted": 1, "posts like": 1}, kinds); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if last := positions[len(positions)-1]; last != "end" {
@@ -155,13 +163,18 @@ func TestExport_AllItems(t *testing.T) {
 // importComments imports a blog of grace in which ada has written n comments on each of two posts.
 func importComments(t testing.TB, s *store.Store, ada string, n int) (posts []*blog.Post) {
 	t.Helper()
-	grace := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "grace"), Username: "grace"}, CreatedAt: blog.NewDate(storetest.Epoch()), Revision: 1}
+	grace := &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", "grace"), Username: "grace"},
+		CreatedAt: blog.NewDate(storetest.Epoch()), Revision: 1}
 	err := s.Import(t.Context(), grace, func(yield func(store.Thread) bool) {
 		for i := range 2 {
-			p := &blog.Post{ID: fmt.Sprint("post", i), Byline: blog.Byline{UserID: grace.UserID, Username: "grace"}, Title: "Compilers", Content: "x", CommentCount: int32(n), CreatedAt: grace.CreatedAt, Version: 1, Revision: 1}
+			p := &blog.Post{ID: fmt.Sprint("post", i), Byline: blog.Byline{UserID: grace.UserID, Username: "grace"},
+				Title: "Compilers", Content: "x", CommentCount: int32(n), CreatedAt: grace.CreatedAt, Version: 1,
+				Revision: 1}
 			thread := store.Thread{Post: p}
 			for j := range n {
-				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprintf("comment%d-%d", i, j), PostID: p.ID, Byline: blog.Byline{UserID: ada, Username: "ada"}, Content: "x", CreatedAt: grace.CreatedAt})
+				thread.Comments = append(thread.Comments,
+					&blog.Comment{ID: fmt.Sprintf("comment%d-%d", i, j), PostID: p.ID,
+						Byline: blog.Byline{UserID: ada, Username: "ada"}, Content: "x", CreatedAt: grace.CreatedAt})
 			}
 			if posts = append(posts, p); !yield(thread) {
 				return
@@ -231,7 +244,8 @@ func TestExport_ChangingUser(t *testing.T) {
 				id = fmt.Sprintf("comment%d-%d", i, 10*pages+7)
 				must(writer.DeleteComment(t.Context(), ada.UserID, p.ID, id))
 				touched[id] = true
-				_, _, err := writer.CreateComment(t.Context(), store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "new"})
+				_, _, err := writer.CreateComment(t.Context(),
+					store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "new"})
 				must(nil, err)
 			}
 			testkit.Advance(lag / 2)
@@ -344,7 +358,8 @@ func TestUserIDOf_NotAUser(t *testing.T) {
 	w.AddUser("ada")
 	deleted := w.AddUser("deleted")
 	w.Corrupt("users", deleted.UserID, deleted.UserID, "/deleted", true)
-	w.Upsert("users", "username:crashed", `{"id":"username:crashed","userId":"username:crashed","type":"username","ownerId":"unknown"}`)
+	w.Upsert("users", "username:crashed",
+		`{"id":"username:crashed","userId":"username:crashed","type":"username","ownerId":"unknown"}`)
 	ids := map[string]string{}
 	for _, name := range []string{"grace", "crashed", "", "o'neil", "deleted"} {
 		id, err := w.UserIDOf(t.Context(), name)
@@ -353,7 +368,8 @@ func TestUserIDOf_NotAUser(t *testing.T) {
 		}
 		ids[name] = id
 	}
-	if diff := cmp.Diff(map[string]string{"grace": "", "crashed": "", "": "", "o'neil": "", "deleted": deleted.UserID}, ids); diff != "" {
+	if diff := cmp.Diff(map[string]string{"grace": "", "crashed": "", "": "", "o'neil": "", "deleted": deleted.UserID},
+		ids); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

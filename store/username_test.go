@@ -66,7 +66,9 @@ func TestCreateUser_ConcurrentRepetition(t *testing.T) {
 // A recent reservation holds its name, as the owner may be about to take it.
 func TestReservation_GracePeriod(t *testing.T) {
 	w := newWorld(t)
-	w.Upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"other","creationDate":%q}`, blog.NewDate(w.Clock.Now())))
+	w.Upsert("users", "username:wanted",
+		fmt.Sprintf(
+			`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"other","creationDate":%q}`, blog.NewDate(w.Clock.Now())))
 	in := store.NewUser{ID: blog.UserID("test", "ada"), Username: "Wanted"}
 	_, err := w.CreateUser(t.Context(), in)
 	storetest.WantCode(t, err, blog.Conflict, "username")
@@ -119,7 +121,8 @@ func TestReleasedUsername(t *testing.T) {
 			}
 			find(w, "ada", ada.UserID, "Ada")
 			find(w, "countess", ada.UserID, "Ada")
-			want := map[string]string{"ada": ada.UserID, "countess": ada.UserID + storetest.Released, "grace": grace.UserID}
+			want := map[string]string{"ada": ada.UserID, "countess": ada.UserID + storetest.Released,
+				"grace": grace.UserID}
 			if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 				t.Error(diff)
 			}
@@ -131,7 +134,8 @@ func TestReleasedUsername(t *testing.T) {
 	t.Run("free after 30 days", func(t *testing.T) {
 		w, ada, grace := setup(t)
 		w.Clock.Millis.Add(kept.Milliseconds())
-		if diff := cmp.Diff(map[string]string{"countess": ada.UserID, "grace": grace.UserID}, w.Reservations()); diff != "" {
+		if diff := cmp.Diff(map[string]string{"countess": ada.UserID, "grace": grace.UserID},
+			w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
 		find(w, "ada", "", "")
@@ -168,7 +172,8 @@ func TestReleasedUsername(t *testing.T) {
 		w.Clock.Millis.Add(61_000)
 		w.Start()
 		testkit.Until(t, func() error {
-			want := map[string]string{"ada": ada.UserID + storetest.Released, "countess": ada.UserID, "grace": grace.UserID}
+			want := map[string]string{"ada": ada.UserID + storetest.Released, "countess": ada.UserID,
+				"grace": grace.UserID}
 			return errorOf(cmp.Diff(want, w.Reservations()))
 		})
 		_, err = w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("ada")})
@@ -177,12 +182,15 @@ func TestReleasedUsername(t *testing.T) {
 	t.Run("sixth released name -> first is free", func(t *testing.T) {
 		w, ada, grace := setup(t)
 		for i := range 5 {
-			if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new(fmt.Sprint("name-", i))}); err != nil {
+			if _, err := w.UpdateUser(t.Context(), ada.UserID,
+				store.UserEdit{Username: new(fmt.Sprint("name-", i))}); err != nil {
 				t.Fatal(err)
 			}
 			w.Clock.Millis.Add((24 * time.Hour).Milliseconds())
 		}
-		want := map[string]string{"countess": ada.UserID + storetest.Released, "name-0": ada.UserID + storetest.Released, "name-1": ada.UserID + storetest.Released, "name-2": ada.UserID + storetest.Released,
+		want := map[string]string{"countess": ada.UserID + storetest.Released,
+			"name-0": ada.UserID + storetest.Released, "name-1": ada.UserID + storetest.Released,
+			"name-2": ada.UserID + storetest.Released,
 			"name-3": ada.UserID + storetest.Released, "name-4": ada.UserID, "grace": grace.UserID}
 		if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 			t.Error(diff)
@@ -198,7 +206,9 @@ func TestReleasedUsername(t *testing.T) {
 			t.Fatal(err)
 		}
 		delete(want, "countess")
-		maps.Copy(want, map[string]string{"countess": ada.UserID, "name-4": ada.UserID + storetest.Released, "ada": grace.UserID, "grace": grace.UserID + storetest.Released})
+		maps.Copy(want,
+			map[string]string{"countess": ada.UserID, "name-4": ada.UserID + storetest.Released, "ada": grace.UserID,
+				"grace": grace.UserID + storetest.Released})
 		if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
@@ -225,7 +235,9 @@ func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	item := func(name, owner, more string) {
 		id := "username:" + name
-		w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":%q,"creationDate":%q%s}`, id, id, owner, blog.NewDate(storetest.Epoch()), more))
+		w.Upsert("users", id,
+			fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":%q,"creationDate":%q%s}`, id, id, owner,
+				blog.NewDate(storetest.Epoch()), more))
 	}
 	item("ada", ada.UserID, `,"leaving":true,"ttl":1000`)
 	item("crashed", grace.UserID, `,"leaving":true`)
@@ -247,7 +259,8 @@ func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := map[string]string{"ada": ada.UserID, "grace": grace.UserID, "crashed": grace.UserID + storetest.Released, "former": grace.UserID + storetest.Released}
+	want := map[string]string{"ada": ada.UserID, "grace": grace.UserID, "crashed": grace.UserID + storetest.Released,
+		"former": grace.UserID + storetest.Released}
 	if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}

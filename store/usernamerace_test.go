@@ -21,11 +21,14 @@ import (
 
 // The age of a reservation counts by Cosmos DB's clock, not by that of the instance that wrote it.
 func TestReservation_AgeByAccountClock(t *testing.T) {
-	for name, off := range map[string]time.Duration{"writer's clock behind": -10 * time.Minute, "writer's clock ahead": 10 * time.Minute} {
+	for name, off := range map[string]time.Duration{"writer's clock behind": -10 * time.Minute,
+		"writer's clock ahead": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorldWithOneClock(t)
 			ada := w.AddUser("ada")
-			wrong, err := store.New(w.Account, store.Options{Database: w.Database, Clock: func() time.Time { return w.Clock.Now().Add(off) }})
+			wrong, err := store.New(w.Account, store.Options{Database: w.Database, Clock: func() time.Time {
+				return w.Clock.Now().Add(off)
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +69,8 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 				}
 				w.Wire.Intercept(nil)
 				w.Clock.Millis.Add(61_000)
-				if _, err := w.UpdateUser(t.Context(), grace.UserID, store.UserEdit{Username: new("wanted")}); err != nil {
+				if _, err := w.UpdateUser(t.Context(), grace.UserID,
+					store.UserEdit{Username: new("wanted")}); err != nil {
 					t.Error(err)
 				}
 				return nil
@@ -106,7 +110,8 @@ func TestUsername_LostWhilePaused(t *testing.T) {
 			storetest.WantCode(t, err, blog.Forbidden, "")
 			if what == "rename" { // the attempt does not count as a rename
 				for _, name := range []string{"one", "two", "three"} {
-					if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new(name)}); err != nil {
+					if _, err := w.UpdateUser(t.Context(), ada.UserID,
+						store.UserEdit{Username: new(name)}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -217,7 +222,8 @@ func raceForName(t *testing.T, o emulator.Options) {
 				return err
 			}
 			if random.IntN(2) == 0 {
-				if _, err := s.CreateUser(t.Context(), store.NewUser{ID: id, Username: fmt.Sprint("user", i)}); err != nil {
+				if _, err := s.CreateUser(t.Context(),
+					store.NewUser{ID: id, Username: fmt.Sprint("user", i)}); err != nil {
 					t.Fatal(err)
 				}
 				operation = func(ctx context.Context) error {

@@ -24,7 +24,8 @@ func TestSweep_KeepsYoungReservations(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
-			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) && r.Method == http.MethodPost {
+			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) &&
+				r.Method == http.MethodPost {
 				return context.DeadlineExceeded
 			}
 			return nil
@@ -69,8 +70,10 @@ func TestSweep_NameInUse(t *testing.T) {
 		w.Clock.Millis.Add(61_000)
 		var taken atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && taken.CompareAndSwap(false, true) {
-				if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("wanted")}); err != nil {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") &&
+				taken.CompareAndSwap(false, true) {
+				if _, err := w.UpdateUser(t.Context(), ada.UserID,
+					store.UserEdit{Username: new("wanted")}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -85,7 +88,8 @@ func TestSweep_NameInUse(t *testing.T) {
 		})
 		w.Clock.Millis.Add(61_000)
 		testkit.Until(t, func() error {
-			if diff := cmp.Diff(map[string]string{"ada": ada.UserID + storetest.Released, "wanted": ada.UserID}, w.Reservations()); diff != "" {
+			if diff := cmp.Diff(map[string]string{"ada": ada.UserID + storetest.Released, "wanted": ada.UserID},
+				w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
 			return nil
@@ -117,7 +121,8 @@ func TestSweep_DuringRename(t *testing.T) {
 					last := what == "rename" && releases(r)
 					switch {
 					case changesUser(r),
-						r.Method == http.MethodPost && strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
+						r.Method == http.MethodPost &&
+							strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
 						storetest.Pass(time.Second) // ten polls of the sweep
 					case last:
 						return context.DeadlineExceeded
@@ -180,7 +185,8 @@ func TestRenameUser_SweptNameIsReservedAgain(t *testing.T) {
 		w.Remove("users", "username:wanted", "username:wanted")
 		defer w.Start()()
 		testkit.Until(t, func() error {
-			if diff := cmp.Diff(map[string]string{"ada": ada.UserID + storetest.Released, "wanted": ada.UserID}, w.Reservations()); diff != "" {
+			if diff := cmp.Diff(map[string]string{"ada": ada.UserID + storetest.Released, "wanted": ada.UserID},
+				w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
 			return nil
@@ -210,9 +216,11 @@ func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
 			}
 		})
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && held.CompareAndSwap(false, true) {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") &&
+				held.CompareAndSwap(false, true) {
 				w.Corrupt("users", ada.UserID, ada.UserID, "/username", "wanted") // the delayed write of the rename
-				storetest.Pass(time.Second)                                       // the projections handle it while the name is reserved
+				// the projections handle it while the name is reserved
+				storetest.Pass(time.Second)
 			}
 			return nil
 		})

@@ -1,5 +1,5 @@
-// Skipped compares the tests that were skipped with tests.txt. It reads what go test -v has printed, of all layers: a test
-// that was skipped in one and passed in another is only listed.
+// Skipped compares the tests that were skipped with tests.txt. It reads what go test -v has printed, of all layers: a
+// test that was skipped in one and passed in another is only listed.
 //
 //	go run ./.ci/skipped <printed
 package main

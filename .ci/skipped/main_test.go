@@ -14,7 +14,8 @@ ok  	byline/one	1.2s
 --- SKIP: TestB (0.00s)
 ok  	byline/two	1.2s
 `))
-	if err != nil || len(skipped) != 2 || !skipped["byline/one.TestA"] || !skipped["byline/two.TestB"] || len(passed) != 1 || !passed["byline/one.TestB"] {
+	if err != nil || len(skipped) != 2 || !skipped["byline/one.TestA"] || !skipped["byline/two.TestB"] ||
+		len(passed) != 1 || !passed["byline/one.TestB"] {
 		t.Error(skipped, passed, err)
 	}
 }

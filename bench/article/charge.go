@@ -40,7 +40,8 @@ func (c *charges) split(request string) (ru, other float64) {
 }
 
 // readKinds are the kinds of read operations.
-var readKinds = []cosmos.Kind{cosmos.KindPointRead, cosmos.KindQuery, cosmos.KindReadMany, cosmos.KindChangeFeed, cosmos.KindMetadata}
+var readKinds = []cosmos.Kind{cosmos.KindPointRead, cosmos.KindQuery, cosmos.KindReadMany, cosmos.KindChangeFeed,
+	cosmos.KindMetadata}
 
 // countedByArticle reports whether the article counts an operation for a request: every operation of a
 // read, and the one of a write that creates the item.

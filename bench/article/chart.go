@@ -14,7 +14,8 @@ import (
 
 // colors are the colors of the versions.
 var colors = []color.Color{
-	color.RGBA{R: 0xc4, G: 0x4e, B: 0x52, A: 0xff}, color.RGBA{R: 0xdd, G: 0xa1, B: 0x4a, A: 0xff}, color.RGBA{R: 0x2f, G: 0x6f, B: 0x9f, A: 0xff},
+	color.RGBA{R: 0xc4, G: 0x4e, B: 0x52, A: 0xff}, color.RGBA{R: 0xdd, G: 0xa1, B: 0x4a, A: 0xff},
+	color.RGBA{R: 0x2f, G: 0x6f, B: 0x9f, A: 0xff},
 }
 
 // Chart writes RU by request and version, on a log scale, to article-ru.svg and

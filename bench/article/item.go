@@ -32,11 +32,13 @@ const (
 )
 
 func postItem(p *blog.Post) item {
-	return item{ID: p.ID, Type: typePost, PostID: p.ID, UserID: p.UserID, Title: p.Title, Content: p.Content, CreatedAt: p.CreatedAt}
+	return item{ID: p.ID, Type: typePost, PostID: p.ID, UserID: p.UserID, Title: p.Title, Content: p.Content,
+		CreatedAt: p.CreatedAt}
 }
 
 func commentItem(c *blog.Comment) item {
-	return item{ID: c.ID, Type: typeComment, PostID: c.PostID, UserID: c.UserID, Content: c.Content, CreatedAt: c.CreatedAt}
+	return item{ID: c.ID, Type: typeComment, PostID: c.PostID, UserID: c.UserID, Content: c.Content,
+		CreatedAt: c.CreatedAt}
 }
 
 func likeItem(l *blog.Like) item {
@@ -60,7 +62,8 @@ func encode(v any) []byte {
 }
 
 func (i *item) post() *blog.Post {
-	p := &blog.Post{ID: i.ID, Byline: blog.Byline{UserID: i.UserID, Username: i.Username}, Title: i.Title, Content: i.Content, CreatedAt: i.CreatedAt}
+	p := &blog.Post{ID: i.ID, Byline: blog.Byline{UserID: i.UserID, Username: i.Username}, Title: i.Title,
+		Content: i.Content, CreatedAt: i.CreatedAt}
 	if i.CommentCount != nil && i.LikeCount != nil {
 		p.CommentCount, p.LikeCount = *i.CommentCount, *i.LikeCount
 	}

@@ -55,7 +55,8 @@ func Compare(ctx context.Context, small, large *Suite, progress func(done int)) 
 	for at, r := range reads {
 		small, large := measured[at][0], measured[at][1]
 		l.Reads = append(l.Reads, Latency{Request: r.id, What: r.what,
-			RU: [2]float64{small.RU, large.RU}, P50: [2]float64{small.P50, large.P50}, P99: [2]float64{small.P99, large.P99}})
+			RU: [2]float64{small.RU, large.RU}, P50: [2]float64{small.P50, large.P50},
+			P99: [2]float64{small.P99, large.P99}})
 	}
 	return l, nil
 }
@@ -67,7 +68,8 @@ func (l *Latencies) Write(w io.Writer, f Format) error {
 	}
 	header := []any{"request", ""}
 	for _, what := range []string{"RU", "p50 ms", "p99 ms"} {
-		header = append(header, fmt.Sprintf("%s, %d posts", what, l.Posts[0]), fmt.Sprintf("%d posts", l.Posts[1]), "times")
+		header = append(header, fmt.Sprintf("%s, %d posts", what, l.Posts[0]), fmt.Sprintf("%d posts", l.Posts[1]),
+			"times")
 	}
 	t := newTable(header...)
 	for _, r := range l.Reads {
@@ -77,7 +79,10 @@ func (l *Latencies) Write(w io.Writer, f Format) error {
 		}
 		t.AppendRow(row)
 	}
-	_, err := fmt.Fprintf(w, "%s\n\n%d runs of each read of V3 on each data set, in turn, for users and posts drawn at random, after as many warm-ups.\nThe store's cache is off: each read is a request to Cosmos DB, or to the embedded engine.\n", render(t, f), l.Runs)
+	_, err := fmt.Fprintf(w,
+		"%s\n\n%d runs of each read of V3 on each data set, in turn, for users and posts drawn at random, after as "+
+			"many warm-ups.\nThe store's cache is off: each read is a request to Cosmos DB, or to the embedded "+
+			"engine.\n", render(t, f), l.Runs)
 	return err
 }
 
@@ -95,5 +100,6 @@ func (l *Latencies) Check() error {
 	if slow == nil {
 		return nil
 	}
-	return fmt.Errorf("over %v times as long with %d posts as with %d: %s", maxRatio, l.Posts[1], l.Posts[0], strings.Join(slow, "; "))
+	return fmt.Errorf("over %v times as long with %d posts as with %d: %s", maxRatio, l.Posts[1], l.Posts[0],
+		strings.Join(slow, "; "))
 }

@@ -30,7 +30,9 @@ type subject struct {
 // measure runs each request on all subjects alternately, so that other load on the machine affects all of them:
 // first the warm-ups, which are not counted, then the runs. It calls progress after each run of all requests on
 // all subjects, and returns the measurements by request and subject.
-func measure(ctx context.Context, requests []request, subjects []subject, warmUps, runs int, progress func()) ([][]Measurement, error) {
+func measure(
+	ctx context.Context, requests []request, subjects []subject, warmUps, runs int, progress func(),
+) ([][]Measurement, error) {
 	measured, took := make([][]Measurement, len(requests)), make([][][]time.Duration, len(requests))
 	for at := range requests {
 		measured[at], took[at] = make([]Measurement, len(subjects)), make([][]time.Duration, len(subjects))

@@ -19,7 +19,10 @@ func param(name string, value any) azcosmos.QueryParameter {
 }
 
 // query returns all results of a query.
-func query[T any](ctx context.Context, c *azcosmos.ContainerClient, partition azcosmos.PartitionKey, text string, parameters ...azcosmos.QueryParameter) ([]T, error) {
+func query[T any](
+	ctx context.Context, c *azcosmos.ContainerClient, partition azcosmos.PartitionKey, text string,
+	parameters ...azcosmos.QueryParameter,
+) ([]T, error) {
 	var all []T
 	pager := c.NewQueryItemsPager(text, partition, &azcosmos.QueryOptions{QueryParameters: parameters})
 	for pager.More() {
@@ -46,7 +49,8 @@ func (m *v1) queryRanges(ctx context.Context, text string, parameters ...azcosmo
 	g.SetLimit(parallel)
 	for i, id := range m.ranges {
 		g.Go(func() (err error) {
-			results[i], err = query[item](policy.WithHTTPHeader(gctx, http.Header{rangeHeader: {id}}), m.posts, azcosmos.NewPartitionKey(), text, parameters...)
+			results[i], err = query[item](policy.WithHTTPHeader(gctx, http.Header{rangeHeader: {id}}), m.posts,
+				azcosmos.NewPartitionKey(), text, parameters...)
 			return err
 		})
 	}

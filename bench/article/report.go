@@ -81,8 +81,10 @@ func (r *Report) notes() []string {
 		longest = fmt.Sprintf(", which of %d runs is the longest", r.Runs)
 	}
 	notes := []string{
-		"In each cell: the mean charge (the article's, and the ratio); the latency's 50th and 99th percentile" + longest + " (the article's).",
-		fmt.Sprintf("%d authors, %d posts; %d runs of each request on each version, in turn.", r.Users, r.Posts, r.Runs),
+		"In each cell: the mean charge (the article's, and the ratio); the latency's 50th and 99th percentile" +
+			longest + " (the article's).",
+		fmt.Sprintf("%d authors, %d posts; %d runs of each request on each version, in turn.", r.Users, r.Posts,
+			r.Runs),
 	}
 	var beside []string
 	for _, c := range r.Cells {
@@ -91,18 +93,26 @@ func (r *Report) notes() []string {
 		}
 	}
 	if beside != nil {
-		notes = append(notes, "In all: with what Byline does besides, for unique usernames and views that are written at once: "+strings.Join(beside, ", ")+" RU more. The latency includes it.")
+		notes = append(notes,
+			"In all: with what Byline does besides, for unique usernames and views that are written at once: "+
+				strings.Join(beside, ", ")+" RU more. The latency includes it.")
 	}
-	notes = append(notes, "C3 and C4 are transactional batches, charged as the sum of their operations, where the article has stored procedures, which azcosmos cannot call.")
+	notes = append(notes,
+		"C3 and C4 are transactional batches, charged as the sum of their operations, where the article has stored "+
+			"procedures, which azcosmos cannot call.")
 	for _, measure := range []struct {
 		name  string
 		of    func(Cell) float64
 		noise float64
-	}{{"RU", chargeOf, 1}, {fmt.Sprintf("ms (p50; V3 by %.0f %% at most)", 100*(noise-1)), func(c Cell) float64 { return c.P50 }, noise}} {
+	}{{"RU", chargeOf, 1}, {fmt.Sprintf("ms (p50; V3 by %.0f %% at most)", 100*(noise-1)), func(c Cell) float64 {
+		return c.P50
+	}, noise}} {
 		if wrong := r.disorder(measure.of, measure.noise); wrong == nil {
-			notes = append(notes, fmt.Sprintf("V1 > V2 >= V3 in %[2]s: %[1]s.", strings.Join(ordered, ", "), measure.name))
+			notes = append(notes,
+				fmt.Sprintf("V1 > V2 >= V3 in %[2]s: %[1]s.", strings.Join(ordered, ", "), measure.name))
 		} else {
-			notes = append(notes, fmt.Sprintf("Not V1 > V2 >= V3 in %[2]s: %[1]s.", strings.Join(wrong, ", "), measure.name))
+			notes = append(notes,
+				fmt.Sprintf("Not V1 > V2 >= V3 in %[2]s: %[1]s.", strings.Join(wrong, ", "), measure.name))
 		}
 	}
 	return notes
@@ -153,11 +163,13 @@ func (r *Report) Check() error {
 			ru -= keyIndex
 		}
 		if c.Version == V3 && ru > (1+tolerance)*c.ArticleRU {
-			wrong = append(wrong, fmt.Sprintf("%s costs %s RU, in the article %s", c.Request, amount(ru), amount(c.ArticleRU)))
+			wrong = append(wrong,
+				fmt.Sprintf("%s costs %s RU, in the article %s", c.Request, amount(ru), amount(c.ArticleRU)))
 		}
 	}
 	if wrong != nil {
-		wrong = []string{fmt.Sprintf("over %.0f%% more than in the article: %s", 100*tolerance, strings.Join(wrong, "; "))}
+		wrong = []string{fmt.Sprintf("over %.0f%% more than in the article: %s", 100*tolerance,
+			strings.Join(wrong, "; "))}
 	}
 	if disorder := r.disorder(chargeOf, 1); disorder != nil {
 		wrong = append(wrong, "not V1 > V2 >= V3 in RU: "+strings.Join(disorder, ", "))

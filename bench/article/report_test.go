@@ -44,8 +44,11 @@ func TestCheck(t *testing.T) {
 		"another version -> nil":                {"C3", V2, 100, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Report{Cells: []Cell{{Request: c.request, Version: c.version, Measurement: Measurement{RU: c.ru, BesideRU: c.beside}, ArticleRU: 10}}}
-			if err := r.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			r := &Report{
+				Cells: []Cell{{Request: c.request, Version: c.version,
+					Measurement: Measurement{RU: c.ru, BesideRU: c.beside}, ArticleRU: 10}}}
+			if err := r.Check(); (err == nil) != (c.want == "") ||
+				err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
@@ -73,7 +76,8 @@ func TestDisorder(t *testing.T) {
 			if wrong := r.disorder(chargeOf, noise) != nil; wrong != c.wrong {
 				t.Errorf("not in order: %t, want %t", wrong, c.wrong)
 			}
-			if err := r.Check(); c.wrong != (err != nil) && c.ru[2] != 1.05 || err != nil && !strings.Contains(err.Error(), "Q6") {
+			if err := r.Check(); c.wrong != (err != nil) && c.ru[2] != 1.05 ||
+				err != nil && !strings.Contains(err.Error(), "Q6") {
 				t.Errorf("--check: %v", err)
 			}
 		})
@@ -91,7 +95,8 @@ func TestPercentile(t *testing.T) {
 	for _, c := range []struct {
 		n, p int
 		want float64
-	}{{1, 50, 1}, {1, 99, 1}, {2, 50, 1}, {30, 50, 15}, {30, 99, 30}, {99, 99, 99}, {100, 50, 50}, {100, 99, 99}, {1000, 99, 990}} {
+	}{{1, 50, 1}, {1, 99, 1}, {2, 50, 1}, {30, 50, 15}, {30, 99, 30}, {99, 99, 99}, {100, 50, 50}, {100, 99, 99},
+		{1000, 99, 990}} {
 		if got := percentile(up(c.n), c.p); got != c.want {
 			t.Errorf("%dth of %d: %v, want %v", c.p, c.n, got, c.want)
 		}
@@ -108,11 +113,14 @@ func TestLatencies(t *testing.T) {
 		t.Errorf("1.2 times as long: %v", err)
 	}
 	l.Reads[1].P50[1] = 0.121
-	if err := l.Check(); err == nil || !strings.Contains(err.Error(), "1000 posts as with 100: Q2 takes 1.21 times as long") || strings.Contains(err.Error(), "Q1") {
+	if err := l.Check(); err == nil ||
+		!strings.Contains(err.Error(), "1000 posts as with 100: Q2 takes 1.21 times as long") ||
+		strings.Contains(err.Error(), "Q1") {
 		t.Errorf("1.21 times as long: %v", err)
 	}
 	for f, want := range map[Format][]string{
-		Text:     {"| Q1      | a user | 1.000         | 1.000      | 1.00  | 0.100             | 0.120      | 1.20  | 0.200             | 2.000      | 10.00 |", "7 runs", "cache is off"},
+		Text: {"| Q1      | a user | 1.000         | 1.000      | 1.00  | 0.100             | 0.120      | 1.20  " +
+			"| 0.200             | 2.000      | 10.00 |", "7 runs", "cache is off"},
 		Markdown: {"| Q2 | a post | 1.000 | 1.000 | 1.00 | 0.100 | 0.121 | 1.21 |", "7 runs"},
 		JSON:     {`{"posts":[100,1000],"runs":7,"reads":[{"request":"Q1","what":"a user","ru":[1,1],`},
 	} {
@@ -132,9 +140,10 @@ func TestGrowth(t *testing.T) {
 	large.Cells[3*9].RU *= 50
 	g := &Growth{Reports: []*Report{small, articleReport(1000, 1), large}}
 	for f, want := range map[Format]string{
-		Text:     "| Q6      | the newest 100 posts | V1 | 2063.54       | 2063.54        | 103177.00       | 50.00 |",
-		Markdown: "| Q6 | the newest 100 posts | V1 | 2063.54 | 2063.54 | 103177.00 | 50.00 | 306.00 | 306.00 | 306.00 | 1.00 |",
-		JSON:     `{"reports":[{"users":4,"posts":100,`,
+		Text: "| Q6      | the newest 100 posts | V1 | 2063.54       | 2063.54        | 103177.00       | 50.00 |",
+		Markdown: "| Q6 | the newest 100 posts | V1 | 2063.54 | 2063.54 | 103177.00 | 50.00 | 306.00 | 306.00 | " +
+			"306.00 | 1.00 |",
+		JSON: `{"reports":[{"users":4,"posts":100,`,
 	} {
 		var out bytes.Buffer
 		if err := g.Write(&out, f); err != nil || !strings.Contains(out.String(), want) {
@@ -153,7 +162,8 @@ func TestCharts(t *testing.T) {
 	if err := r.Chart(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Growth{Reports: []*Report{r, articleReport(1000, 2), articleReport(10_000, 3)}}).Chart(dir); err != nil {
+	if err := (&Growth{Reports: []*Report{r, articleReport(1000, 2), articleReport(10_000, 3)}}).Chart(
+		dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{

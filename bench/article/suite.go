@@ -114,7 +114,8 @@ func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, 
 		}
 		subjects = append(subjects, subject{m, work, Versions()[i]})
 	}
-	report := &Report{Users: s.o.Users, Posts: s.blog.TotalPosts(), Runs: s.o.Runs, Cells: make([]Cell, len(requests)*len(s.models))}
+	report := &Report{Users: s.o.Users, Posts: s.blog.TotalPosts(), Runs: s.o.Runs,
+		Cells: make([]Cell, len(requests)*len(s.models))}
 	done := 0
 	// Reads first, on the data set as loaded.
 	order := slices.Clone(requests)
@@ -130,7 +131,8 @@ func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, 
 		}
 		cells := report.Cells[len(s.models)*slices.IndexFunc(requests, func(x request) bool { return x.id == r.id }):]
 		for n := range s.models {
-			cells[n] = Cell{Request: r.id, What: r.what, Version: Versions()[n], Measurement: measured[0][n], ArticleRU: r.figures[n].ru, ArticleMS: r.figures[n].ms}
+			cells[n] = Cell{Request: r.id, What: r.what, Version: Versions()[n], Measurement: measured[0][n],
+				ArticleRU: r.figures[n].ru, ArticleMS: r.figures[n].ms}
 		}
 	}
 	return report, nil

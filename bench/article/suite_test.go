@@ -57,7 +57,8 @@ func TestArticle(t *testing.T) {
 		t.Errorf("%d cells", len(report.Cells))
 	}
 	for i, c := range report.Cells {
-		if want := requests[i/3]; c.Request != want.id || c.Version != Versions()[i%3] || c.ArticleRU != want.figures[i%3].ru {
+		if want := requests[i/3]; c.Request != want.id || c.Version != Versions()[i%3] ||
+			c.ArticleRU != want.figures[i%3].ru {
 			t.Errorf("cell %d is %+v", i, c)
 		}
 		if c.RU < 1 || c.P50 <= 0 || c.P99 < c.P50 {
@@ -99,8 +100,12 @@ func TestModels_SameResults(t *testing.T) {
 	for _, m := range s.models {
 		for _, err := range []error{
 			m.createUser(ctx, &blog.User{Byline: blog.Byline{UserID: "new", Username: "new"}}),
-			m.createComment(ctx, &blog.Comment{ID: "comment", PostID: thread.Post.ID, Byline: blog.Byline{UserID: "new", Username: "new"}, Content: "!", CreatedAt: blog.NewDate(measuredAt)}),
-			m.like(ctx, &blog.Like{PostID: thread.Post.ID, Byline: blog.Byline{UserID: "new", Username: "new"}, CreatedAt: blog.NewDate(measuredAt)}),
+			m.createComment(ctx,
+				&blog.Comment{ID: "comment", PostID: thread.Post.ID,
+					Byline: blog.Byline{UserID: "new", Username: "new"}, Content: "!",
+					CreatedAt: blog.NewDate(measuredAt)}),
+			m.like(ctx, &blog.Like{PostID: thread.Post.ID, Byline: blog.Byline{UserID: "new", Username: "new"},
+				CreatedAt: blog.NewDate(measuredAt)}),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -127,11 +132,14 @@ func TestModels_SameResults(t *testing.T) {
 			t.Fatalf("%s is not among its author's posts", p.ID)
 		}
 		posts[i].CommentCount, posts[i].LikeCount = p.CommentCount, p.LikeCount // V3 updates the view later
-		if len(posts) != s.blog.PostCount(1) || len(comments) != len(thread.Comments)+1 || len(likes) != len(thread.Likes)+1 || len(feed) != min(100, s.blog.TotalPosts()) {
-			t.Errorf("%d posts, %d comments, %d likes, %d in the feed", len(posts), len(comments), len(likes), len(feed))
+		if len(posts) != s.blog.PostCount(1) || len(comments) != len(thread.Comments)+1 ||
+			len(likes) != len(thread.Likes)+1 || len(feed) != min(100, s.blog.TotalPosts()) {
+			t.Errorf("%d posts, %d comments, %d likes, %d in the feed", len(posts), len(comments), len(likes),
+				len(feed))
 		}
 		if int(p.CommentCount) != len(comments) || int(p.LikeCount) != len(likes) {
-			t.Errorf("%d comments and %d likes; the post counts %d and %d", len(comments), len(likes), p.CommentCount, p.LikeCount)
+			t.Errorf("%d comments and %d likes; the post counts %d and %d", len(comments), len(likes), p.CommentCount,
+				p.LikeCount)
 		}
 		for _, x := range feed {
 			if x.ID == p.ID {
@@ -150,7 +158,8 @@ func TestModels_SameResults(t *testing.T) {
 // TestCompare compares the reads of two data sets; the lists of their users have the same lengths.
 func TestCompare(t *testing.T) {
 	testkit.Heavy(t)
-	small, large := newSuite(t, Options{Seed: 1, Users: 2, Runs: 3}, V3), newSuite(t, Options{Seed: 1, Users: 6, Runs: 3}, V3)
+	small, large := newSuite(t, Options{Seed: 1, Users: 2, Runs: 3}, V3),
+		newSuite(t, Options{Seed: 1, Users: 6, Runs: 3}, V3)
 	last := 0
 	l, err := Compare(t.Context(), small, large, func(done int) { last = done })
 	if err != nil {
@@ -172,7 +181,8 @@ func TestCompare(t *testing.T) {
 		t.Errorf("requests %v, want %v", ids, want)
 	}
 	few := small.workload(20, nil)
-	if many := large.workload(20, few); !slices.Equal(few.wrote, many.wrote) || slices.Equal(few.authors, many.authors) {
+	if many := large.workload(20, few); !slices.Equal(few.wrote, many.wrote) ||
+		slices.Equal(few.authors, many.authors) {
 		t.Errorf("%v have %v posts, %v have %v", few.authors, few.wrote, many.authors, many.wrote)
 	}
 }

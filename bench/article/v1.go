@@ -63,7 +63,9 @@ func (m *v1) Import(ctx context.Context, u *blog.User, threads iter.Seq[store.Th
 	})
 }
 
-func (m *v1) load(ctx context.Context, u *blog.User, threads iter.Seq[store.Thread], itemsOf func(store.Thread) []item) error {
+func (m *v1) load(
+	ctx context.Context, u *blog.User, threads iter.Seq[store.Thread], itemsOf func(store.Thread) []item,
+) error {
 	_, err := m.users.ReadItem(ctx, key(u.UserID), u.UserID, nil)
 	if err == nil || !hasStatus(err, http.StatusNotFound) {
 		return err
@@ -140,7 +142,9 @@ const parallel = 8
 
 // complete looks up the counts of posts and their authors' names.
 func (m *v1) complete(ctx context.Context, posts []*blog.Post) error {
-	if err := addNames(ctx, m, posts, func(p *blog.Post) (string, *string) { return p.UserID, &p.Username }); err != nil {
+	if err := addNames(ctx, m, posts, func(p *blog.Post) (string, *string) {
+		return p.UserID, &p.Username
+	}); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -159,7 +163,8 @@ func (m *v1) complete(ctx context.Context, posts []*blog.Post) error {
 }
 
 func (m *v1) count(ctx context.Context, postID, typ string) (int32, error) {
-	counts, err := query[int32](ctx, m.posts, key(postID), "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @id AND c.type = @type",
+	counts, err := query[int32](ctx, m.posts, key(postID),
+		"SELECT VALUE COUNT(1) FROM c WHERE c.postId = @id AND c.type = @type",
 		param("@id", postID), param("@type", typ))
 	if err != nil {
 		return 0, err
@@ -205,7 +210,8 @@ func (m *v1) userPosts(ctx context.Context, userID string) ([]*blog.Post, error)
 // userPostItems names userId first: the embedded engine uses the index of the first
 // property, and of the two that one is shorter.
 func (m *v1) userPostItems(ctx context.Context, userID string) ([]*blog.Post, error) {
-	items, err := m.queryRanges(ctx, "SELECT * FROM c WHERE c.userId = @userId AND c.type = 'post'", param("@userId", userID))
+	items, err := m.queryRanges(ctx, "SELECT * FROM c WHERE c.userId = @userId AND c.type = 'post'",
+		param("@userId", userID))
 	return newest(items, len(items)), err
 }
 
@@ -214,16 +220,21 @@ func (m *v1) comments(ctx context.Context, postID string) ([]*blog.Comment, erro
 	if err != nil {
 		return nil, err
 	}
-	return comments, addNames(ctx, m, comments, func(c *blog.Comment) (string, *string) { return c.UserID, &c.Username })
+	return comments, addNames(ctx, m, comments, func(c *blog.Comment) (string, *string) {
+		return c.UserID, &c.Username
+	})
 }
 
 const queryUnderPost = "SELECT * FROM c WHERE c.postId = @id AND c.type = @type ORDER BY c.creationDate DESC"
 
 func (m *v1) commentItems(ctx context.Context, postID string) ([]*blog.Comment, error) {
-	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID), param("@type", typeComment))
+	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID),
+		param("@type", typeComment))
 	var comments []*blog.Comment
 	for _, i := range items {
-		comments = append(comments, &blog.Comment{ID: i.ID, PostID: i.PostID, Byline: blog.Byline{UserID: i.UserID, Username: i.Username}, Content: i.Content, CreatedAt: i.CreatedAt})
+		comments = append(comments,
+			&blog.Comment{ID: i.ID, PostID: i.PostID, Byline: blog.Byline{UserID: i.UserID, Username: i.Username},
+				Content: i.Content, CreatedAt: i.CreatedAt})
 	}
 	return comments, err
 }
@@ -240,7 +251,9 @@ func (m *v1) likeItems(ctx context.Context, postID string) ([]*blog.Like, error)
 	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID), param("@type", typeLike))
 	var likes []*blog.Like
 	for _, i := range items {
-		likes = append(likes, &blog.Like{PostID: i.PostID, Byline: blog.Byline{UserID: i.UserID, Username: i.Username}, CreatedAt: i.CreatedAt})
+		likes = append(likes,
+			&blog.Like{PostID: i.PostID, Byline: blog.Byline{UserID: i.UserID, Username: i.Username},
+				CreatedAt: i.CreatedAt})
 	}
 	return likes, err
 }
@@ -257,7 +270,8 @@ func (m *v1) feed(ctx context.Context) ([]*blog.Post, error) {
 const feedLength = 100
 
 func (m *v1) feedItems(ctx context.Context) ([]*blog.Post, error) {
-	items, err := m.queryRanges(ctx, fmt.Sprintf("SELECT TOP %d * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC", feedLength))
+	items, err := m.queryRanges(ctx,
+		fmt.Sprintf("SELECT TOP %d * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC", feedLength))
 	return newest(items, feedLength), err
 }
 

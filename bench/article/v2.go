@@ -75,5 +75,6 @@ func (m *v2) createCounted(ctx context.Context, counter string, i item) error {
 	if err != nil || r.Success {
 		return err
 	}
-	return fmt.Errorf("batch: %s, %s", http.StatusText(int(r.OperationResults[0].StatusCode)), http.StatusText(int(r.OperationResults[1].StatusCode)))
+	return fmt.Errorf("batch: %s, %s", http.StatusText(int(r.OperationResults[0].StatusCode)),
+		http.StatusText(int(r.OperationResults[1].StatusCode)))
 }

@@ -28,7 +28,9 @@ func (s *Suite) workload(n int, other *workload) *workload {
 	total, drawn := s.blog.TotalPosts(), map[[2]int]bool{}
 	for i := range n {
 		name := fmt.Sprintf("bench-%s-%d", run, i)
-		w.users = append(w.users, &blog.User{Byline: blog.Byline{UserID: name, Username: name}, CreatedAt: blog.NewDate(measuredAt), Revision: 1})
+		w.users = append(w.users,
+			&blog.User{Byline: blog.Byline{UserID: name, Username: name}, CreatedAt: blog.NewDate(measuredAt),
+				Revision: 1})
 		author := random.IntN(s.blog.Authors)
 		for other != nil && s.blog.PostCount(author) != other.wrote[i] {
 			author = random.IntN(s.blog.Authors)

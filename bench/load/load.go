@@ -109,7 +109,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	began := time.Now()
 	for i := range workers {
 		random := rand.New(rand.NewPCG(o.Blog.Seed, uint64(i)))
-		workers[i] = &worker{run: r, client: &http.Client{Transport: transport, Timeout: longest * time.Microsecond}, random: random,
+		workers[i] = &worker{run: r, client: &http.Client{Transport: transport, Timeout: longest * time.Microsecond},
+			random:  random,
 			popular: rand.NewZipf(random, o.Skew, 1, uint64(r.total-1)), took: map[string]*hdrhistogram.Histogram{}}
 		all.Go(func() { workers[i].work(ctx, limited) })
 	}

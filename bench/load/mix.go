@@ -24,9 +24,10 @@ const (
 	short = `id title excerpt commentCount likeCount createdAt author { id username }`
 	paged = ` pageInfo { hasNextPage endCursor }`
 
-	queryUser     = `query User($id: ID!) { user(id: $id) { id username createdAt } }`
-	queryPost     = `query Post($id: ID!) { post(id: $id) { id title content commentCount likeCount createdAt author { id username } } }`
-	queryPosts    = `query Posts($id: ID!) { user(id: $id) { posts(first: 20) { edges { node { ` + short + ` } }` + paged + ` } } }`
+	queryUser  = `query User($id: ID!) { user(id: $id) { id username createdAt } }`
+	queryPost  = `query Post($id: ID!) { post(id: $id) { id title content commentCount likeCount createdAt author { id username } } }`
+	queryPosts = `query Posts($id: ID!) { user(id: $id) { posts(first: 20) { edges { node { ` + short + ` } }` +
+		paged + ` } } }`
 	queryComments = `query Comments($id: ID!) { post(id: $id) { comments(first: 25) { edges { node { id content createdAt author { id username } } }` + paged + ` } } }`
 	queryLikes    = `query Likes($id: ID!) { post(id: $id) { likes(first: 100) { edges { node { id createdAt user { id username } } }` + paged + ` } } }`
 	queryFeed     = `query Feed { feed(first: 100) { edges { node { ` + short + ` } }` + paged + ` } }`
@@ -48,9 +49,12 @@ func mixOf(writes float64) []pattern {
 		mix[i].weight *= 1 - writes
 	}
 	return append(mix,
-		pattern{"C4", writes * 0.7, func(w *worker) ([]byte, string) { return request(like, map[string]any{"id": w.post()}), w.writer() }},
+		pattern{"C4", writes * 0.7, func(w *worker) ([]byte, string) {
+			return request(like, map[string]any{"id": w.post()}), w.writer()
+		}},
 		pattern{"C3", writes * 0.3, func(w *worker) ([]byte, string) {
-			return request(comment, map[string]any{"id": w.post(), "text": strings.Repeat("And another thing. ", 10)}), w.writer()
+			return request(comment, map[string]any{"id": w.post(), "text": strings.Repeat("And another thing. ", 10)}),
+				w.writer()
 		}})
 }
 
@@ -61,7 +65,8 @@ func onPost(query string) func(*worker) ([]byte, string) {
 func onAuthor(query string) func(*worker) ([]byte, string) {
 	return func(w *worker) ([]byte, string) {
 		user, _ := w.popularPost()
-		return request(query, map[string]any{"id": globalid.ID{Kind: globalid.User, Key: w.run.Blog.User(user).UserID}.String()}), ""
+		return request(query,
+			map[string]any{"id": globalid.ID{Kind: globalid.User, Key: w.run.Blog.User(user).UserID}.String()}), ""
 	}
 }
 
@@ -122,7 +127,8 @@ func (w *worker) send(ctx context.Context, body []byte, token string) error {
 	if err != nil {
 		return err
 	}
-	missing := bytes.HasPrefix(response, []byte(`{"data":{"post":null`)) || bytes.HasPrefix(response, []byte(`{"data":{"user":null`))
+	missing := bytes.HasPrefix(response, []byte(`{"data":{"post":null`)) ||
+		bytes.HasPrefix(response, []byte(`{"data":{"user":null`))
 	if res.StatusCode != http.StatusOK || missing || bytes.HasPrefix(response, []byte(`{"errors"`)) {
 		return fmt.Errorf("%s: %.200s", res.Status, response)
 	}

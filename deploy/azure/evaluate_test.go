@@ -96,7 +96,8 @@ func (a *template) value(v any) any {
 		if !strings.HasPrefix(v, "[") {
 			return v
 		}
-		e := &expression{a, regexp.MustCompile(`'(?:[^']|'')*'|\w+|\S`).FindAllString(strings.TrimSuffix(v[1:], "]"), -1)}
+		e := &expression{a,
+			regexp.MustCompile(`'(?:[^']|'')*'|\w+|\S`).FindAllString(strings.TrimSuffix(v[1:], "]"), -1)}
 		result := e.term()
 		if len(e.tokens) > 0 || !strings.HasSuffix(v, "]") {
 			a.t.Fatalf("%s: syntax error before %q", v, e.tokens)

@@ -28,7 +28,8 @@ import (
 func printed(t *testing.T, format string) string {
 	t.Helper()
 	var out, log strings.Builder
-	if status := servertest.Run(t.Context(), []string{"provision", "--template", format}, &out, &log, nil); status != 0 {
+	if status := servertest.Run(t.Context(), []string{"provision", "--template", format}, &out, &log,
+		nil); status != 0 {
 		t.Fatalf("exit status %d: %s", status, &log)
 	}
 	return out.String()
@@ -48,21 +49,50 @@ func TestTemplate_Containers(t *testing.T) {
 
 // schemas are the types that Microsoft generates from the specification of each API version.
 var schemas = map[string]func() any{
-	"Microsoft.DocumentDB/databaseAccounts@2024-08-15":                         func() any { return new(armcosmos.DatabaseAccountCreateUpdateParameters) },
-	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-08-15":            func() any { return new(armcosmos.SQLDatabaseCreateUpdateParameters) },
-	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15": func() any { return new(armcosmos.SQLContainerCreateUpdateParameters) },
-	"Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15":      func() any { return new(armcosmos.SQLRoleAssignmentCreateUpdateParameters) },
-	"Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30":              func() any { return new(armmsi.Identity) },
-	"Microsoft.OperationalInsights/workspaces@2025-07-01":                      func() any { return new(armoperationalinsights.Workspace) },
-	"Microsoft.Monitor/accounts@2023-04-03":                                    func() any { return new(armmonitor.AzureMonitorWorkspaceResource) }, // of 2021-06-03-preview, its preview
-	"Microsoft.Insights/dataCollectionEndpoints@2022-06-01":                    func() any { return new(armmonitor.DataCollectionEndpointResource) },
-	"Microsoft.Insights/dataCollectionRules@2022-06-01":                        func() any { return new(armmonitor.DataCollectionRuleResource) },
-	"Microsoft.Authorization/roleAssignments@2022-04-01":                       func() any { return new(armauthorization.RoleAssignmentCreateParameters) },
-	"Microsoft.App/managedEnvironments@2024-03-01":                             func() any { return new(armappcontainers.ManagedEnvironment) },
-	"Microsoft.App/containerApps@2024-03-01":                                   func() any { return new(armappcontainers.ContainerApp) },
-	"Microsoft.Insights/actionGroups@2023-01-01":                               func() any { return new(armmonitor.ActionGroupResource) },
-	"Microsoft.Insights/metricAlerts@2018-03-01":                               func() any { return new(armmonitor.MetricAlertResource) },
-	"Microsoft.Insights/diagnosticSettings@2021-05-01-preview":                 func() any { return new(armmonitor.DiagnosticSettingsResource) },
+	"Microsoft.DocumentDB/databaseAccounts@2024-08-15": func() any {
+		return new(armcosmos.DatabaseAccountCreateUpdateParameters)
+	},
+	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-08-15": func() any {
+		return new(armcosmos.SQLDatabaseCreateUpdateParameters)
+	},
+	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15": func() any {
+		return new(armcosmos.SQLContainerCreateUpdateParameters)
+	},
+	"Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15": func() any {
+		return new(armcosmos.SQLRoleAssignmentCreateUpdateParameters)
+	},
+	"Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30": func() any { return new(armmsi.Identity) },
+	"Microsoft.OperationalInsights/workspaces@2025-07-01": func() any {
+		return new(armoperationalinsights.Workspace)
+	},
+	// of 2021-06-03-preview, its preview
+	"Microsoft.Monitor/accounts@2023-04-03": func() any {
+		return new(armmonitor.AzureMonitorWorkspaceResource)
+	},
+	"Microsoft.Insights/dataCollectionEndpoints@2022-06-01": func() any {
+		return new(armmonitor.DataCollectionEndpointResource)
+	},
+	"Microsoft.Insights/dataCollectionRules@2022-06-01": func() any {
+		return new(armmonitor.DataCollectionRuleResource)
+	},
+	"Microsoft.Authorization/roleAssignments@2022-04-01": func() any {
+		return new(armauthorization.RoleAssignmentCreateParameters)
+	},
+	"Microsoft.App/managedEnvironments@2024-03-01": func() any {
+		return new(armappcontainers.ManagedEnvironment)
+	},
+	"Microsoft.App/containerApps@2024-03-01": func() any {
+		return new(armappcontainers.ContainerApp)
+	},
+	"Microsoft.Insights/actionGroups@2023-01-01": func() any {
+		return new(armmonitor.ActionGroupResource)
+	},
+	"Microsoft.Insights/metricAlerts@2018-03-01": func() any {
+		return new(armmonitor.MetricAlertResource)
+	},
+	"Microsoft.Insights/diagnosticSettings@2021-05-01-preview": func() any {
+		return new(armmonitor.DiagnosticSettingsResource)
+	},
 }
 
 // TestSchemas_VersionOfTypes: the client of each type's module requests the API version that schemas names.
@@ -121,7 +151,8 @@ func TestTemplate_Resources(t *testing.T) {
 					t.Errorf("%s: the type of this version is unknown", kind)
 					continue
 				}
-				for _, key := range []string{"condition", "type", "apiVersion", "name", "scope", "dependsOn"} { // of the template language
+				// of the template language
+				for _, key := range []string{"condition", "type", "apiVersion", "name", "scope", "dependsOn"} {
 					delete(r, key)
 				}
 				into := schemas[kind]()
@@ -193,14 +224,17 @@ func TestTemplate_Parameters(t *testing.T) {
 		{values{"subnetId": "/subnet"}, account, "virtualNetworkRules", []any{map[string]any{"id": "/subnet"}}},
 		{values{"subnetId": "/subnet"}, account, "isVirtualNetworkFilterEnabled", true},
 		{nil, environment, "vnetConfiguration", nil},
-		{values{"subnetId": "/subnet"}, environment, "vnetConfiguration", map[string]any{"infrastructureSubnetId": "/subnet"}},
+		{values{"subnetId": "/subnet"}, environment, "vnetConfiguration",
+			map[string]any{"infrastructureSubnetId": "/subnet"}},
 		{nil, environment, "zoneRedundant", false}, // which needs a subnet
 		{values{"subnetId": "/subnet"}, environment, "zoneRedundant", true},
 		{values{"subnetId": "/subnet", "zoneRedundant": false}, environment, "zoneRedundant", false},
 		{nil, account, "locations", []any{region(here, 0, true)}},
 		{values{"zoneRedundant": false}, account, "locations", []any{region(here, 0, false)}},
-		{values{"secondRegion": "northeurope"}, account, "locations", []any{region(here, 0, true), region("northeurope", 1, true)}},
-		{values{"secondRegion": "northeurope", "maxThroughput": 0.0}, account, "locations", []any{region(here, 0, true)}},
+		{values{"secondRegion": "northeurope"}, account, "locations",
+			[]any{region(here, 0, true), region("northeurope", 1, true)}},
+		{values{"secondRegion": "northeurope", "maxThroughput": 0.0}, account, "locations",
+			[]any{region(here, 0, true)}},
 		{nil, app, "template.containers.0.env.COSMOS_REGIONS", ""},
 		{values{"secondRegion": "northeurope"}, app, "template.containers.0.env.COSMOS_REGIONS", here + ",northeurope"},
 		{nil, account, "enableAutomaticFailover", true},
@@ -208,8 +242,9 @@ func TestTemplate_Parameters(t *testing.T) {
 		{nil, account, "enableBurstCapacity", true},
 		{values{"maxThroughput": 0.0}, account, "enableBurstCapacity", false},
 		{nil, app, "configuration.registries", []any{}},
-		{values{"registryName": "registry"}, app, "configuration.registries", []any{map[string]any{"server": "registry.azurecr.io",
-			"identity": "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/byline"}}},
+		{values{"registryName": "registry"}, app, "configuration.registries",
+			[]any{map[string]any{"server": "registry.azurecr.io",
+				"identity": "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/byline"}}},
 	} {
 		t.Run(fmt.Sprint(tt.path, " ", tt.parameters), func(t *testing.T) {
 			a := readTemplate(t)
@@ -244,7 +279,8 @@ func TestTemplate_PullRole(t *testing.T) {
 		a.set(map[string]any{"registryName": registry})
 		a.evaluate()
 		i := slices.IndexFunc(a.Resources, func(r map[string]any) bool { return r["condition"] != nil })
-		if got := a.Resources[i]["condition"]; got != want || !strings.Contains(fmt.Sprint(a.Resources[i]["scope"]), "ContainerRegistry/registries/"+registry) {
+		if got := a.Resources[i]["condition"]; got != want ||
+			!strings.Contains(fmt.Sprint(a.Resources[i]["scope"]), "ContainerRegistry/registries/"+registry) {
 			t.Errorf("registry %q: assigned %v in %v", registry, got, a.Resources[i]["scope"])
 		}
 	}
@@ -260,11 +296,13 @@ func TestTemplate_Alerts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`"(?:metricName|category)":"(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`"(?:metricName|category)":"(\w+)"`).FindAllStringSubmatch(string(text),
+			-1) {
 			got = append(got, m[1])
 		}
 	}
-	want := []string{"TotalRequestUnits", "TotalRequests", "NormalizedRUConsumption", "ServiceAvailability", "DataUsage",
+	want := []string{"TotalRequestUnits", "TotalRequests", "NormalizedRUConsumption", "ServiceAvailability",
+		"DataUsage",
 		"ControlPlaneRequests", "PartitionKeyStatistics", "PartitionKeyRUConsumption", "Requests"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -279,7 +317,8 @@ func TestTemplate_Identities(t *testing.T) {
 		if r["type"] != "Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments" {
 			continue
 		}
-		if id := fmt.Sprint(r["properties"].(map[string]any)["principalId"]); !strings.HasSuffix(id, "userAssignedIdentities/byline.principalId") {
+		if id := fmt.Sprint(r["properties"].(map[string]any)["principalId"]); !strings.HasSuffix(id,
+			"userAssignedIdentities/byline.principalId") {
 			t.Errorf("%s has a role in Cosmos DB", id)
 		}
 	}
@@ -361,13 +400,18 @@ func checkValues(t *testing.T, path string, v reflect.Value) {
 // TestTemplate_Agent: the configuration of the agent is prometheus.yml, and it scrapes where byline serves metrics.
 func TestTemplate_Agent(t *testing.T) {
 	a, file := readTemplate(t), readFile(t, "prometheus.yml")
-	if text, err := json.Marshal(file); err != nil || !strings.Contains(readFile(t, "azuredeploy.json"), "'"+strings.Trim(string(text), `"`)+"'") {
+	if text, err := json.Marshal(file); err != nil ||
+		!strings.Contains(readFile(t, "azuredeploy.json"), "'"+strings.Trim(string(text), `"`)+"'") {
 		t.Errorf("azuredeploy.json does not have prometheus.yml: %v", err)
 	}
 	app := readApp(t, a)
 	containers := app.Properties.Template.Containers
-	metrics := slices.IndexFunc(containers[0].Env, func(v *armappcontainers.EnvironmentVar) bool { return *v.Name == "BYLINE_METRICS_LISTEN" })
-	secret := slices.IndexFunc(app.Properties.Configuration.Secrets, func(s *armappcontainers.Secret) bool { return *s.Name == "prometheus" })
+	metrics := slices.IndexFunc(containers[0].Env, func(v *armappcontainers.EnvironmentVar) bool {
+		return *v.Name == "BYLINE_METRICS_LISTEN"
+	})
+	secret := slices.IndexFunc(app.Properties.Configuration.Secrets, func(s *armappcontainers.Secret) bool {
+		return *s.Name == "prometheus"
+	})
 	if metrics < 0 || secret < 0 {
 		t.Fatal("no address of metrics, or no configuration")
 	}
@@ -391,10 +435,12 @@ func TestTemplate_Agent(t *testing.T) {
 		t.Errorf("the agent scrapes %s, and byline serves metrics on %s", target, *containers[0].Env[metrics].Value)
 	}
 	to := config.RemoteWrite[0]
-	if !strings.Contains(to.URL, ".metricsIngestion.endpoint/dataCollectionRules/reference") || !strings.Contains(to.URL, ".immutableId/streams/Microsoft-PrometheusMetrics/") {
+	if !strings.Contains(to.URL, ".metricsIngestion.endpoint/dataCollectionRules/reference") ||
+		!strings.Contains(to.URL, ".immutableId/streams/Microsoft-PrometheusMetrics/") {
 		t.Errorf("the agent writes to %s", to.URL)
 	}
-	if id := to.AzureAD.ManagedIdentity.ClientID; !strings.Contains(id, "userAssignedIdentities/byline-metrics.clientId") {
+	if id := to.AzureAD.ManagedIdentity.ClientID; !strings.Contains(id,
+		"userAssignedIdentities/byline-metrics.clientId") {
 		t.Errorf("the agent signs in as %s", id)
 	}
 }
@@ -402,7 +448,9 @@ func TestTemplate_Agent(t *testing.T) {
 // TestTemplate_ReadinessProbe: the probe waits longer than the two seconds that /readyz may take.
 func TestTemplate_ReadinessProbe(t *testing.T) {
 	probes := readApp(t, readTemplate(t)).Properties.Template.Containers[0].Probes
-	i := slices.IndexFunc(probes, func(p *armappcontainers.ContainerAppProbe) bool { return *p.Type == armappcontainers.TypeReadiness })
+	i := slices.IndexFunc(probes, func(p *armappcontainers.ContainerAppProbe) bool {
+		return *p.Type == armappcontainers.TypeReadiness
+	})
 	if i < 0 {
 		t.Fatal("no readiness probe")
 	}
@@ -416,7 +464,9 @@ func TestTemplate_ReadinessProbe(t *testing.T) {
 func readApp(t *testing.T, a *template) (app armappcontainers.ContainerApp) {
 	t.Helper()
 	a.evaluate()
-	i := slices.IndexFunc(a.Resources, func(r map[string]any) bool { return r["type"] == "Microsoft.App/containerApps" })
+	i := slices.IndexFunc(a.Resources, func(r map[string]any) bool {
+		return r["type"] == "Microsoft.App/containerApps"
+	})
 	if i < 0 {
 		t.Fatal("the template has no app")
 	}
@@ -444,7 +494,8 @@ func TestTemplate_Bicep(t *testing.T) {
 		}
 		want = append(want, p.Metadata.Description, line)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^@description\('(.*)'\)\n(@secure\(\)\n)?(?:@(min\w+\(\d+\))\n)?param (\w+) (\w+)(?: = (.*))?$`).FindAllStringSubmatch(source, -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^@description\('(.*)'\)\n(@secure\(\)\n)?(?:@(min\w+\(\d+\))\n)?param (\w+) (\w+)(?: = (.*))?$`).FindAllStringSubmatch(source, -1) {
 		kind, value := m[5], any(nil)
 		if m[2] != "" {
 			kind = "secure" + kind
@@ -472,7 +523,8 @@ func TestTemplate_Bicep(t *testing.T) {
 		}
 		want = flatten(want, fmt.Sprint(i), r)
 	}
-	for i, m := range regexp.MustCompile(`(?ms)^resource \w+ '(\S+)' = (?:if \([^\n]*\) )?(\{\n.*?\n\})$`).FindAllStringSubmatch(source, -1) {
+	for i, m := range regexp.MustCompile(
+		`(?ms)^resource \w+ '(\S+)' = (?:if \([^\n]*\) )?(\{\n.*?\n\})$`).FindAllStringSubmatch(source, -1) {
 		have = append(have, fmt.Sprint(i, " ", m[1]))
 		lines := strings.Split(m[2], "\n")
 		r := bicepObject(t, &lines).(map[string]any)

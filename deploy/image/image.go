@@ -36,7 +36,8 @@ func newImage(b binary, source string) (image, error) {
 	}
 	created := v1.Time{Time: b.committed}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	img, err = mutate.Append(img, mutate.Addendum{Layer: files, History: v1.History{Created: created, CreatedBy: "go run ./deploy/image"}})
+	img, err = mutate.Append(img,
+		mutate.Addendum{Layer: files, History: v1.History{Created: created, CreatedBy: "go run ./deploy/image"}})
 	if err != nil {
 		return image{}, err
 	}
@@ -94,7 +95,8 @@ func layer(program string) (v1.Layer, error) {
 		return nil, err
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }
-	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
 }
 
 // compressedSize returns the download size, in bytes.
@@ -130,7 +132,8 @@ func writeLayout(dir string, all []image) (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, err
 	}
-	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": all[0].version})); err != nil {
+	if err := path.AppendIndex(index,
+		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": all[0].version})); err != nil {
 		return v1.Hash{}, err
 	}
 	return index.Digest()

@@ -34,7 +34,8 @@ func imagesOf(t *testing.T, content string) []image {
 		if err := os.Chtimes(file, time.Now(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		i, err := newImage(binary{file: file, arch: arch, version: "0.1.0", revision: "5f3", committed: time.Unix(1_700_000_000, 0).UTC()}, "https://example.com/byline")
+		i, err := newImage(binary{file: file, arch: arch, version: "0.1.0", revision: "5f3",
+			committed: time.Unix(1_700_000_000, 0).UTC()}, "https://example.com/byline")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +119,8 @@ func TestLayout_IsValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	top, err := index.IndexManifest()
-	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "0.1.0" {
+	if err != nil || len(top.Manifests) != 1 ||
+		top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "0.1.0" {
 		t.Fatalf("%v, %v", err, top)
 	}
 	nested, err := index.ImageIndex(top.Manifests[0].Digest)

@@ -117,7 +117,8 @@ func TestBuiltImage_Static(t *testing.T) {
 			t.Fatal(err)
 		}
 		labels := config(t, i).Config.Labels
-		for name, want := range map[string]string{"version": b.version, "revision": b.revision, "source": "https://example.com/byline"} {
+		for name, want := range map[string]string{"version": b.version, "revision": b.revision,
+			"source": "https://example.com/byline"} {
 			if got := labels["org.opencontainers.image."+name]; got != want || want == "" {
 				t.Errorf("%s: label %s is %q, want %q", arch, name, got, want)
 			}
@@ -128,13 +129,15 @@ func TestBuiltImage_Static(t *testing.T) {
 		}
 		defer f.Close()
 		libraries, err := f.ImportedLibraries()
-		if err != nil || len(libraries) > 0 || f.Section(".interp") != nil || f.Section(".debug_info") != nil || f.Machine != machines[arch] {
+		if err != nil || len(libraries) > 0 || f.Section(".interp") != nil || f.Section(".debug_info") != nil ||
+			f.Machine != machines[arch] {
 			t.Errorf("%s: %v, %v, libraries %v; dynamic or with debug information", arch, err, f.Machine, libraries)
 		}
 	}
 }
 
-// start runs the image by its configuration: with its user, in a read-only root that has only its files, with a volume at /data. It needs only Debian's util-linux and coreutils.
+// start runs the image by its configuration: with its user, in a read-only root that has only its files, with a volume
+// at /data. It needs only Debian's util-linux and coreutils.
 const start = `
 set -e
 root=$1 data=$2 user=$3
@@ -181,7 +184,8 @@ func TestBuiltImage_RunsReadOnly(t *testing.T) {
 
 	proc := fmt.Sprintf("/proc/%d/", cmd.Process.Pid)
 	status, err := os.ReadFile(proc + "status")
-	if err != nil || !regexp.MustCompile(`(?m)^Uid:(\s+65532){4}$`).Match(status) || !regexp.MustCompile(`(?m)^CapEff:\s+0+$`).Match(status) {
+	if err != nil || !regexp.MustCompile(`(?m)^Uid:(\s+65532){4}$`).Match(status) ||
+		!regexp.MustCompile(`(?m)^CapEff:\s+0+$`).Match(status) {
 		t.Errorf("%v: not without privileges: %s", err, status)
 	}
 	mounts, err := os.ReadFile(proc + "mountinfo")
@@ -190,7 +194,8 @@ func TestBuiltImage_RunsReadOnly(t *testing.T) {
 	}
 
 	p.WaitReady()
-	if id := servertest.At(t, p.Do("", "{ feed(first: 1) { edges { node { id } } } }", nil), "feed.edges.0.node.id"); id == "" {
+	if id := servertest.At(t, p.Do("", "{ feed(first: 1) { edges { node { id } } } }", nil),
+		"feed.edges.0.node.id"); id == "" {
 		t.Error("no post in the feed")
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

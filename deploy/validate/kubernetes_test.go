@@ -98,7 +98,9 @@ func TestKubernetes_ReferencesMatch(t *testing.T) {
 			t.Errorf("%s does not select the pods: %v", what, err)
 		}
 	}
-	if selector, err := meta.LabelSelectorAsSelector(&m.monitor.Spec.Selector); err != nil || selector.Empty() || !selector.Matches(labels.Set(m.service.Labels)) {
+	if selector,
+		err := meta.LabelSelectorAsSelector(&m.monitor.Spec.Selector); err != nil || selector.Empty() ||
+		!selector.Matches(labels.Set(m.service.Labels)) {
 		t.Errorf("the monitor does not select the service: %v", err)
 	}
 	if job := m.service.Labels[m.monitor.Spec.JobLabel]; job != "byline" {

@@ -39,9 +39,12 @@ func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewe
 		return nil, nil
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > MaxToken || !isToken(token, bearerOthers) || verifier == nil {
-		return nil, &refusal.Error{Code: refusal.Unauthenticated, Message: "the Authorization header must have the form: Bearer <token>",
-			Err: invalid(Malformed, "not one header of the form Bearer <token>, with a token of at most %d bytes", MaxToken)}
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > MaxToken ||
+		!isToken(token, bearerOthers) || verifier == nil {
+		return nil, &refusal.Error{Code: refusal.Unauthenticated,
+			Message: "the Authorization header must have the form: Bearer <token>",
+			Err: invalid(Malformed, "not one header of the form Bearer <token>, with a token of at most %d bytes",
+				MaxToken)}
 	}
 	viewer, err := verifier.Verify(ctx, token)
 	switch code := blog.CodeOf(err); {

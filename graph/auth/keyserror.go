@@ -79,7 +79,8 @@ func (l *outageLog) observe(known bool, err error) {
 		cause = e.Cause // which is the same for all tries of an outage
 	}
 	if l.cause == "" || since >= outageLogInterval || cause != l.cause && since >= outageCauseInterval {
-		message := "identity provider's keys cannot be fetched: tokens cannot be verified, and this instance is not ready"
+		message := "identity provider's keys cannot be fetched: tokens cannot be verified, and this instance is not " +
+			"ready"
 		if known {
 			message = "identity provider's keys cannot be fetched: only tokens of known keys are accepted"
 		}

@@ -55,7 +55,8 @@ func TestOIDC_CauseOfOutage(t *testing.T) {
 		keys      http.HandlerFunc
 		cause     string // $URL is the issuer
 	}{
-		"another issuer":        {respond(200, `{"issuer":"$URL/","jwks_uri":"$URL/keys"}`), nil, `the discovery document has the issuer "$URL/", not "$URL"`},
+		"another issuer": {respond(200, `{"issuer":"$URL/","jwks_uri":"$URL/keys"}`), nil,
+			`the discovery document has the issuer "$URL/", not "$URL"`},
 		"no issuer":             {respond(200, `{}`), nil, `the discovery document has the issuer "", not "$URL"`},
 		"no discovery":          {respond(404, "no page"), nil, "404 Not Found"},
 		"a status without text": {respond(599, ""), nil, "599"},
@@ -69,9 +70,12 @@ func TestOIDC_CauseOfOutage(t *testing.T) {
 			w.Header().Set("Location", "file:///etc/passwd")
 			w.WriteHeader(http.StatusFound)
 		}, nil, errUnsafeRedirect.Error()},
-		"no keys":             {respond(200, `{"issuer":"$URL","jwks_uri":"$URL/keys"}`), respond(200, `{"keys":[]}`), "there are no public keys for signatures"},
-		"no address of keys":  {respond(200, `{"issuer":"$URL"}`), nil, "the jwks_uri in the discovery document is not an https address"},
-		"keys not authorized": {respond(200, `{"issuer":"$URL","jwks_uri":"$URL/keys"}`), respond(403, "secret"), "403 Forbidden"},
+		"no keys": {respond(200, `{"issuer":"$URL","jwks_uri":"$URL/keys"}`), respond(200, `{"keys":[]}`),
+			"there are no public keys for signatures"},
+		"no address of keys": {respond(200, `{"issuer":"$URL"}`), nil,
+			"the jwks_uri in the discovery document is not an https address"},
+		"keys not authorized": {respond(200, `{"issuer":"$URL","jwks_uri":"$URL/keys"}`), respond(403, "secret"),
+			"403 Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
@@ -108,7 +112,8 @@ func TestOIDC_CauseOfOutage(t *testing.T) {
 			if !strings.HasPrefix(e.URL, s.URL) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %v", err)
 			}
-			if !strings.Contains(text, "level=WARN") || !strings.Contains(text, "not ready") || !strings.Contains(text, s.URL) || strings.Count(text, "\n") != 1 {
+			if !strings.Contains(text, "level=WARN") || !strings.Contains(text, "not ready") ||
+				!strings.Contains(text, s.URL) || strings.Count(text, "\n") != 1 {
 				t.Errorf("log: %s", text)
 			}
 		})
@@ -134,7 +139,8 @@ func TestConnectionCause(t *testing.T) {
 	}
 	defer silent.Close()
 	for want, err := range map[string]error{
-		"no response in time":            get(http.Client{Timeout: 10 * time.Millisecond}, "http://"+silent.Addr().String()),
+		"no response in time": get(http.Client{Timeout: 10 * time.Millisecond},
+			"http://"+silent.Addr().String()),
 		"the certificate is not trusted": get(http.Client{Transport: &http.Transport{}}, private.URL),
 		"the host name does not resolve": &net.OpError{Err: &net.DNSError{Name: "secret.example"}},
 		"the connection failed":          io.ErrUnexpectedEOF,
@@ -150,7 +156,8 @@ func TestOutageLog(t *testing.T) {
 		var log lines
 		l := outageLog{log: log.logger()}
 		refused := func() error {
-			return &KeysError{URL: "https://id.example", Cause: "connection refused", Err: errors.New(time.Now().String())}
+			return &KeysError{URL: "https://id.example", Cause: "connection refused",
+				Err: errors.New(time.Now().String())}
 		}
 		lost := &KeysError{Cause: "no response in time"}
 		observe := func(known bool, err error, want string) {

@@ -67,7 +67,9 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 		return nil, errors.New("the issuer is not the address of an OpenID Connect provider")
 	}
 	if isMultiTenant(issuer) {
-		return nil, errors.New("common, organizations and consumers issue no tokens: the issuer is that of a tenant, https://login.microsoftonline.com/<tenant id>/v2.0")
+		return nil, errors.New(
+			"common, organizations and consumers issue no tokens: the issuer is that of a tenant, " +
+				"https://login.microsoftonline.com/<tenant id>/v2.0")
 	}
 	if o.Audience == "" {
 		return nil, errors.New("the audience is missing")
@@ -81,7 +83,8 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	keys := &providerKeys{issuer: issuer, text: o.Issuer, clock: o.Clock, client: &http.Client{Timeout: providerTimeout}}
+	keys := &providerKeys{issuer: issuer, text: o.Issuer, clock: o.Clock,
+		client: &http.Client{Timeout: providerTimeout}}
 	keys.client.CheckRedirect = keys.checkRedirect
 	algorithms := make([]string, len(asymmetric))
 	for i, a := range asymmetric {
@@ -96,7 +99,8 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 // discovery documents, have the issuer of a tenant, or a placeholder for it.
 func isMultiTenant(issuer *url.URL) bool {
 	host, tenant := strings.ToLower(issuer.Hostname()), strings.Split(strings.ToLower(issuer.Path)+"/", "/")[1]
-	return (host == "login.microsoftonline.com" || host == "login.microsoftonline.us") && slices.Contains([]string{"common", "organizations", "consumers"}, tenant)
+	return (host == "login.microsoftonline.com" || host == "login.microsoftonline.us") &&
+		slices.Contains([]string{"common", "organizations", "consumers"}, tenant)
 }
 
 // Run keeps the provider's keys up to date until ctx ends: keys that it no longer publishes
@@ -160,7 +164,9 @@ func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
 	case !now.Before(expires):
 		return Viewer{}, invalid(Expired, "the token expired at %s", verified.Expiry.UTC())
 	case notBefore > float64(now.Add(ClockSkew).Unix()):
-		return Viewer{}, invalid(NotYetValid, "the token is valid from %s on, and it is %s", time.Unix(int64(notBefore), 0).UTC(), now.UTC())
+		return Viewer{},
+			invalid(NotYetValid, "the token is valid from %s on, and it is %s", time.Unix(int64(notBefore), 0).UTC(),
+				now.UTC())
 	case verified.Subject == "":
 		return Viewer{}, invalid(BadClaims, "the token has no subject")
 	}

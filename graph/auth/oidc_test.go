@@ -29,40 +29,56 @@ func TestOIDC(t *testing.T) {
 		reason    Reason // "": valid
 		moderator bool
 	}{
-		"valid token":                                      {nil, "", false},
-		"one of several audiences -> valid":                {map[string]any{"aud": []string{"other", "byline"}}, "", false},
-		"wrong audience":                                   {map[string]any{"aud": "other"}, WrongAudience, false},
-		"missing audience":                                 {map[string]any{"aud": nil}, WrongAudience, false},
-		"wrong issuer":                                     {map[string]any{"iss": "https://elsewhere.example"}, WrongIssuer, false},
-		"issuer with a trailing slash":                     {map[string]any{"iss": p.URL + "/"}, WrongIssuer, false},
-		"expired within the clock skew -> valid":           {map[string]any{"exp": at(-ClockSkew + time.Second)}, "", false},
-		"expired beyond the clock skew":                    {map[string]any{"exp": at(-ClockSkew - time.Second)}, Expired, false},
-		"missing expiry":                                   {map[string]any{"exp": nil}, BadClaims, false},
-		"not yet valid within the clock skew -> valid":     {map[string]any{"nbf": at(ClockSkew - time.Second)}, "", false},
-		"not yet valid beyond the clock skew":              {map[string]any{"nbf": at(ClockSkew + 2*time.Second)}, NotYetValid, false},
-		"nbf is not a number":                              {map[string]any{"nbf": "tomorrow"}, BadClaims, false},
-		"missing subject":                                  {map[string]any{"sub": nil}, BadClaims, false},
-		"subject is not a string":                          {map[string]any{"sub": 1}, BadClaims, false},
-		"claim that case-folds to sub":                     {map[string]any{"\u017fub": "mallory"}, BadClaims, false},
-		"claim that case-folds to iss":                     {map[string]any{"iss": "https://elsewhere.example", "i\u017fs": p.URL}, BadClaims, false},
-		"unrelated claim -> valid":                         {map[string]any{"SUBJECT": "mallory"}, "", false},
-		"claim that case-folds to exp":                     {map[string]any{"EXP": at(time.Hour), "exp": nil}, BadClaims, false},
-		"list with the moderator role -> moderator":        {map[string]any{"roles": []string{"writer", "moderator"}}, "", true},
-		"string with the moderator role -> moderator":      {map[string]any{"roles": "moderator"}, "", true},
-		"string that contains the role -> not a moderator": {map[string]any{"roles": "moderators moderator"}, "", false},
-		"role in another claim -> not a moderator":         {map[string]any{"groups": []string{"moderator"}}, "", false},
-		"roles are not strings -> not a moderator":         {map[string]any{"roles": []any{1, nil, map[string]any{"moderator": true}}}, "", false},
-		"roles are an object -> not a moderator":           {map[string]any{"roles": map[string]any{"moderator": true}}, "", false},
+		"valid token": {nil, "", false},
+		"one of several audiences -> valid": {map[string]any{"aud": []string{"other", "byline"}}, "",
+			false},
+		"wrong audience":   {map[string]any{"aud": "other"}, WrongAudience, false},
+		"missing audience": {map[string]any{"aud": nil}, WrongAudience, false},
+		"wrong issuer": {map[string]any{"iss": "https://elsewhere.example"},
+			WrongIssuer, false},
+		"issuer with a trailing slash": {map[string]any{"iss": p.URL + "/"}, WrongIssuer, false},
+		"expired within the clock skew -> valid": {map[string]any{"exp": at(-ClockSkew + time.Second)}, "",
+			false},
+		"expired beyond the clock skew": {map[string]any{"exp": at(-ClockSkew - time.Second)},
+			Expired, false},
+		"missing expiry": {map[string]any{"exp": nil}, BadClaims, false},
+		"not yet valid within the clock skew -> valid": {map[string]any{"nbf": at(ClockSkew - time.Second)}, "",
+			false},
+		"not yet valid beyond the clock skew": {map[string]any{"nbf": at(ClockSkew + 2*time.Second)},
+			NotYetValid, false},
+		"nbf is not a number":          {map[string]any{"nbf": "tomorrow"}, BadClaims, false},
+		"missing subject":              {map[string]any{"sub": nil}, BadClaims, false},
+		"subject is not a string":      {map[string]any{"sub": 1}, BadClaims, false},
+		"claim that case-folds to sub": {map[string]any{"\u017fub": "mallory"}, BadClaims, false},
+		"claim that case-folds to iss": {map[string]any{"iss": "https://elsewhere.example",
+			"i\u017fs": p.URL}, BadClaims, false},
+		"unrelated claim -> valid": {map[string]any{"SUBJECT": "mallory"}, "", false},
+		"claim that case-folds to exp": {map[string]any{"EXP": at(time.Hour), "exp": nil},
+			BadClaims, false},
+		"list with the moderator role -> moderator": {map[string]any{"roles": []string{"writer", "moderator"}},
+			"", true},
+		"string with the moderator role -> moderator": {map[string]any{"roles": "moderator"}, "", true},
+		"string that contains the role -> not a moderator": {map[string]any{"roles": "moderators moderator"}, "",
+			false},
+		"role in another claim -> not a moderator": {map[string]any{"groups": []string{"moderator"}}, "", false},
+		"roles are not strings -> not a moderator": {map[string]any{"roles": []any{1, nil,
+			map[string]any{"moderator": true}}}, "", false},
+		"roles are an object -> not a moderator": {map[string]any{"roles": map[string]any{"moderator": true}}, "",
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			viewer, err := v.Verify(t.Context(), p.Token(t, tt.claims))
 			if (err == nil) != (tt.reason == "") {
 				t.Fatalf("Verify = %+v, %v; want the reason %q", viewer, err, tt.reason)
 			}
-			if err == nil && (viewer.Issuer != p.URL || viewer.Subject != "ada" || viewer.Moderator != tt.moderator || viewer.Expires.IsZero()) {
+			if err == nil &&
+				(viewer.Issuer != p.URL || viewer.Subject != "ada" || viewer.Moderator != tt.moderator ||
+					viewer.Expires.IsZero()) {
 				t.Errorf("viewer %+v, want ada of %s, moderator: %t, with an expiry", viewer, p.URL, tt.moderator)
 			}
-			if err != nil && (blog.CodeOf(err) == blog.Unavailable || ReasonOf(err) != tt.reason || strings.Contains(err.Error(), "ada")) {
+			if err != nil &&
+				(blog.CodeOf(err) == blog.Unavailable || ReasonOf(err) != tt.reason ||
+					strings.Contains(err.Error(), "ada")) {
 				t.Errorf("%v: reason %q, want %q, no outage, and no subject", err, ReasonOf(err), tt.reason)
 			}
 		})
@@ -84,15 +100,21 @@ func TestOIDC_ReasonsOfSignatures(t *testing.T) {
 	}{
 		"opaque":                      {"opaque", Malformed, "malformed jwt"},
 		"three parts that are no JWS": {"a.b.c", Malformed, "malformed jwt"},
-		"symmetric algorithm":         {p.Signed(t, jose.HS256, []byte(strings.Repeat("k", 32)), nil, nil), Malformed, "HS256"},
-		"another type":                {p.Signed(t, jose.ES256, key, map[jose.HeaderKey]any{"kid": name, "typ": "logout+jwt"}, nil), Malformed, "logout+jwt"},
-		"unknown key id":              {p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "mine"}, nil), UnknownKey, `"mine"`},
-		"another key, known id":       {p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": name}, nil), BadSignature, ""},
-		"another key, no id":          {p.Signed(t, jose.ES256, oidctest.NewKey(t), nil, nil), BadSignature, ""},
-		"changed claims":              {testkit.Secret(parts[0] + "." + strings.Split(p.Token(t, map[string]any{"sub": "eve"}), ".")[1] + "." + parts[2]), BadSignature, ""},
+		"symmetric algorithm": {p.Signed(t, jose.HS256, []byte(strings.Repeat("k", 32)), nil, nil), Malformed,
+			"HS256"},
+		"another type": {p.Signed(t, jose.ES256, key,
+			map[jose.HeaderKey]any{"kid": name, "typ": "logout+jwt"}, nil), Malformed, "logout+jwt"},
+		"unknown key id": {p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "mine"},
+			nil), UnknownKey, `"mine"`},
+		"another key, known id": {p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": name},
+			nil), BadSignature, ""},
+		"another key, no id": {p.Signed(t, jose.ES256, oidctest.NewKey(t), nil, nil), BadSignature, ""},
+		"changed claims": {testkit.Secret(parts[0] + "." +
+			strings.Split(p.Token(t, map[string]any{"sub": "eve"}), ".")[1] + "." + parts[2]), BadSignature, ""},
 	} {
 		_, err := v.Verify(t.Context(), tt.token)
-		if err == nil || ReasonOf(err) != tt.want || !strings.Contains(err.Error(), tt.text) || testkit.FindSecret([]byte(err.Error())) != "" {
+		if err == nil || ReasonOf(err) != tt.want || !strings.Contains(err.Error(), tt.text) ||
+			testkit.FindSecret([]byte(err.Error())) != "" {
 			t.Errorf("%s: %v: reason %q, want %q, and %s in the text", name, err, ReasonOf(err), tt.want, tt.text)
 		}
 	}
@@ -142,7 +164,8 @@ func TestRoleClaim(t *testing.T) {
 	for name, role := range map[string]string{
 		"roles": "top", "realm_access.roles": "nested", "https://byline.example/roles": "named", "a.b": "dotted",
 	} {
-		v, err := NewOIDC(OIDCOptions{Issuer: "https://id.example", Audience: "byline", RoleClaim: name, ModeratorRole: role})
+		v, err := NewOIDC(OIDCOptions{Issuer: "https://id.example", Audience: "byline", RoleClaim: name,
+			ModeratorRole: role})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +188,8 @@ func TestRoleClaim(t *testing.T) {
 func TestOIDCOptions(t *testing.T) {
 	for _, o := range []OIDCOptions{
 		{}, {Issuer: "https://id.example"}, {Audience: "byline"}, {Issuer: "id.example", Audience: "byline"},
-		{Issuer: "https://user:password@id.example", Audience: "byline"}, {Issuer: "https://id.example?tenant=1", Audience: "byline"},
+		{Issuer: "https://user:password@id.example", Audience: "byline"},
+		{Issuer: "https://id.example?tenant=1", Audience: "byline"},
 	} {
 		if _, err := NewOIDC(o); err == nil || strings.Contains(err.Error(), "password") {
 			t.Errorf("NewOIDC(%+v): %v, want an error without the password", o, err)
@@ -379,9 +403,11 @@ func TestVerifyWith_Algorithms(t *testing.T) {
 		token string
 		valid bool
 	}{
-		"algorithm of the key -> valid":              {p.Signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "r"}, nil), true},
-		"other algorithm of the same key -> invalid": {p.Signed(t, jose.PS256, rsaKey, map[jose.HeaderKey]any{"kid": "r"}, nil), false},
-		"no key id -> valid":                         {p.Signed(t, jose.RS256, rsaKey, nil, nil), true},
+		"algorithm of the key -> valid": {p.Signed(t, jose.RS256, rsaKey,
+			map[jose.HeaderKey]any{"kid": "r"}, nil), true},
+		"other algorithm of the same key -> invalid": {p.Signed(t, jose.PS256, rsaKey,
+			map[jose.HeaderKey]any{"kid": "r"}, nil), false},
+		"no key id -> valid": {p.Signed(t, jose.RS256, rsaKey, nil, nil), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			signed, err := jose.ParseSignedCompact(tt.token, asymmetric)
@@ -393,7 +419,8 @@ func TestVerifyWith_Algorithms(t *testing.T) {
 			}
 		})
 	}
-	if _, err := jose.ParseSignedCompact(p.Signed(t, jose.HS256, shared, map[jose.HeaderKey]any{"kid": "s"}, nil), asymmetric); err == nil {
+	if _, err := jose.ParseSignedCompact(p.Signed(t, jose.HS256, shared, map[jose.HeaderKey]any{"kid": "s"}, nil),
+		asymmetric); err == nil {
 		t.Error("a symmetric signature was accepted")
 	}
 }

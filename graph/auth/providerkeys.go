@@ -190,7 +190,9 @@ func (k *providerKeys) discover(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if metadata.Issuer != k.text {
-		return "", &KeysError{URL: at, Cause: fmt.Sprintf("the discovery document has the issuer %q, not %q", refusal.Truncate(metadata.Issuer, refusal.MaxMessage), k.text)}
+		return "", &KeysError{URL: at,
+			Cause: fmt.Sprintf("the discovery document has the issuer %q, not %q",
+				refusal.Truncate(metadata.Issuer, refusal.MaxMessage), k.text)}
 	}
 	keysURL, err := url.Parse(metadata.KeysURL)
 	if err != nil || !k.safe(keysURL) {
@@ -251,7 +253,8 @@ func (k *providerKeys) get(ctx context.Context, at string, document any) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return &KeysError{URL: at, Cause: strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))}
+		return &KeysError{URL: at,
+			Cause: strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))}
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxProviderResponse))
 	if err != nil {

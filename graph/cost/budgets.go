@@ -50,7 +50,8 @@ var _ graphql.OperationContextMutator = (*Budgets)(nil)
 
 // Options of budgets. Meter, Logger and Metrics are required.
 type Options struct {
-	PerRequest     Budget // what an operation, or an event of a subscription, may be predicted to charge; default 400 RU
+	// what an operation, or an event of a subscription, may be predicted to charge; default 400 RU
+	PerRequest     Budget
 	PerViewer      Budget // what a payer may spend in a minute; default: no limit
 	FeedPartitions int    // number of the feed's partitions
 
@@ -63,7 +64,8 @@ type Options struct {
 
 // NewBudgets returns unspent budgets, and registers their metrics.
 func NewBudgets(o Options) *Budgets {
-	b := &Budgets{perRequest: o.PerRequest, perViewer: o.PerViewer, feedPartitions: o.FeedPartitions, meter: o.Meter, left: limit.NewRatePerMinute(100 * o.PerViewer.RU), log: o.Logger,
+	b := &Budgets{perRequest: o.PerRequest, perViewer: o.PerViewer, feedPartitions: o.FeedPartitions, meter: o.Meter,
+		left: limit.NewRatePerMinute(100 * o.PerViewer.RU), log: o.Logger,
 		exceeded: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_budget_exceeded_total",
 			Help: "Operations over a budget, whether refused or only measured."}, []string{"budget"})}
 	if b.perRequest.RU <= 0 {
@@ -75,7 +77,8 @@ func NewBudgets(o Options) *Budgets {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields.Table["Mutation"])) {
 		if ru := fields.Lookup("Mutation", name).Price.Of(b.feedPartitions); ru > float64(b.perRequest.RU) {
-			b.log.Warn("this mutation is always over budget", logMutation, name, logBudget, budgetPerRequest, logLimit, b.perRequest.RU, logPredicted, math.Round(ru))
+			b.log.Warn("this mutation is always over budget", logMutation, name, logBudget, budgetPerRequest, logLimit,
+				b.perRequest.RU, logPredicted, math.Round(ru))
 		}
 	}
 	return b
@@ -109,7 +112,8 @@ func (p Prediction) refusal(limit int) *refusal.Error {
 	top := p.mostExpensive()
 	path := refusal.Truncate(top.path(), refusal.MaxMessage)
 	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
-		"this operation is predicted to cost %.0f RU, more than the limit of %d RU; the most expensive field is %s with %.0f RU: request smaller pages or fewer nested lists",
+		"this operation is predicted to cost %.0f RU, more than the limit of %d RU; the most expensive field is %s "+
+			"with %.0f RU: request smaller pages or fewer nested lists",
 		p.RU, limit, path, top.ru)}
 }
 
@@ -120,7 +124,9 @@ func (b *Budgets) exceeds(ctx context.Context, name string, of Budget, p Predict
 		return true
 	}
 	b.log.LogAttrs(ctx, slog.LevelInfo, "over budget", slog.String(logBudget, name), slog.Int(logLimit, of.RU),
-		slog.Float64(logPredicted, math.Round(p.RU)), slog.String(logRUPath, refusal.Truncate(p.mostExpensive().path(), refusal.MaxMessage)), slog.String(logRequest, b.meter(ctx).RequestID))
+		slog.Float64(logPredicted, math.Round(p.RU)),
+		slog.String(logRUPath, refusal.Truncate(p.mostExpensive().path(), refusal.MaxMessage)),
+		slog.String(logRequest, b.meter(ctx).RequestID))
 	return false
 }
 
@@ -142,7 +148,8 @@ func (b *Budgets) reserve(m *Meter, p Prediction) *refusal.Error {
 	}
 	n := min(hundredths(p.RU), b.left.Burst()) // with a full budget an operation may exceed it, and go into debt
 	if wait := b.left.Take(m.Payer, n); wait > 0 {
-		return &refusal.Error{Code: refusal.Throttled, RetryAfter: wait, Message: "the request units for this minute are used up; try again later"}
+		return &refusal.Error{Code: refusal.Throttled, RetryAfter: wait,
+			Message: "the request units for this minute are used up; try again later"}
 	}
 	m.reserve(n, hundredths(p.work))
 	return nil

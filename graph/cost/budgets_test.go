@@ -110,7 +110,8 @@ func TestBudgets_PerRequest(t *testing.T) {
 				t.Errorf("refused as %q and counted %.0f and %.0f times, want %q, %.0f and 0",
 					code, perRequest, perViewer, tt.code, tt.counted)
 			}
-			if logged := strings.Contains(b.log.String(), "over budget"); logged != (tt.budget.Measure && tt.counted > 0) {
+			if logged := strings.Contains(b.log.String(),
+				"over budget"); logged != (tt.budget.Measure && tt.counted > 0) {
 				t.Errorf("logged %q", b.log)
 			}
 			if reserved, _, ok := m.settle(); ok != (tt.code == "") || ok != (reserved > 0) {

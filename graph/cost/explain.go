@@ -69,7 +69,8 @@ func Explain(schema *ast.Schema, text string, variables []byte, feedPartitions i
 	var all []Explanation
 	for _, operation := range parsed.Operations {
 		e := explainer{variables: map[string]any{}, feedPartitions: feedPartitions}
-		explanation := Explanation{Operation: operation.Name, Type: string(operation.Operation), Fields: []ExplainedField{}}
+		explanation := Explanation{Operation: operation.Name, Type: string(operation.Operation),
+			Fields: []ExplainedField{}}
 		for _, v := range operation.VariableDefinitions {
 			value, ok := given[v.Variable]
 			if !ok && v.DefaultValue != nil {
@@ -86,7 +87,8 @@ func Explain(schema *ast.Schema, text string, variables []byte, feedPartitions i
 			if e.variables, err = validator.VariableValues(schema, operation, e.variables); err != nil {
 				return nil, located(err)
 			}
-			if err := document.CheckVariables(schema, &graphql.OperationContext{Doc: parsed, Operation: operation, Variables: e.variables}); err != nil {
+			if err := document.CheckVariables(schema,
+				&graphql.OperationContext{Doc: parsed, Operation: operation, Variables: e.variables}); err != nil {
 				return nil, located(err)
 			}
 		}
@@ -140,7 +142,8 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 		e.objects(&out, f, store.Q1, store.Q2, f.field.ArgumentMap(e.variables)["id"])
 		return out
 	case "Query.nodes":
-		e.objects(&out, f, store.ManyUsers, store.ManyPosts, graphql.CoerceList(f.field.ArgumentMap(e.variables)["ids"])...)
+		e.objects(&out, f, store.ManyUsers, store.ManyPosts,
+			graphql.CoerceList(f.field.ArgumentMap(e.variables)["ids"])...)
 		return out
 	}
 	a := rowOf(f.field, e.variables).Access
@@ -162,7 +165,8 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 		text, given := v.(string)
 		if !given { // a variable without a value
 			out.Pattern = "Q1, Q2, oneComment, oneLike or oneTag"
-			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users, posts or feed", e.argument(f.field, "id")}}
+			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users, posts or feed",
+				e.argument(f.field, "id")}}
 			return
 		}
 		if id, err := globalid.Parse(text); err == nil {
@@ -174,7 +178,8 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 		kind      globalid.Kind
 		pattern   cosmos.Pattern
 		container string
-	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"}, {globalid.Like, store.OneLike, "posts"}, {globalid.Tag, store.OneTag, "feed"}} {
+	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"},
+		{globalid.Like, store.OneLike, "posts"}, {globalid.Tag, store.OneTag, "feed"}} {
 		found := of[k.kind]
 		if len(found) == 0 {
 			continue

@@ -89,7 +89,8 @@ func (r Rounded) MarshalJSON() ([]byte, error) {
 func (t *Meter) Record(ctx context.Context, o *cosmos.Operation) {
 	var reported Operation
 	if t.Detail == Full {
-		reported = Operation{Path: pathOf(ctx), Pattern: string(o.Pattern), Container: o.Container, Kind: string(o.Kind),
+		reported = Operation{Path: pathOf(ctx), Pattern: string(o.Pattern), Container: o.Container,
+			Kind:         string(o.Kind),
 			PartitionKey: json.RawMessage(o.PartitionKey), Range: o.Range,
 			RU: Rounded(o.RU), Ms: Rounded(o.Took.Seconds() * 1000), Retries: max(0, o.Tries-1)}
 	}
@@ -123,8 +124,8 @@ func (t *Meter) Spent() float64 {
 	return math.Round(float64(t.response.ActualRU)*100) / 100
 }
 
-// reserve records n hundredths of an RU that have been taken from the budget in advance, work of them for what no request
-// charges.
+// reserve records n hundredths of an RU that have been taken from the budget in advance, work of them for what no
+// request charges.
 func (t *Meter) reserve(n, work int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

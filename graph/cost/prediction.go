@@ -88,7 +88,9 @@ func (p Prediction) mostExpensive() *fieldCost {
 // Predict predicts the charge of an operation if the feed has feedPartitions partitions. It walks each
 // fragment once, after it has counted how often the fragment is spread, so it takes time linear in
 // the length of the document.
-func Predict(operation *ast.OperationDefinition, variables map[string]any, signedIn bool, feedPartitions int) Prediction {
+func Predict(
+	operation *ast.OperationDefinition, variables map[string]any, signedIn bool, feedPartitions int,
+) Prediction {
 	w := &costWalk{variables: variables, signedIn: signedIn, feedPartitions: feedPartitions}
 	w.findFragments(operation.SelectionSet)
 	w.selection(operation.SelectionSet, nil, times{all: 1, parents: 1})
@@ -272,7 +274,8 @@ func (w *costWalk) malformedID(f *ast.Field) bool {
 		}
 	}
 	parsed, err := globalid.Parse(text)
-	return err != nil || f.Name == "user" && parsed.Kind != globalid.User || f.Name == "post" && parsed.Kind != globalid.Post
+	return err != nil || f.Name == "user" && parsed.Kind != globalid.User ||
+		f.Name == "post" && parsed.Kind != globalid.Post
 }
 
 // isReference reports whether only the id and one list of an object are selected, so that the
@@ -291,7 +294,8 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		case *ast.Field:
 			switch {
 			case s.Name == "id", s.Name == "__typename", !w.included(s.Directives):
-			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, s.Name == "drafts", *list != "" && *list != s.Alias, w.hasTotal(s.SelectionSet, map[*ast.FragmentDefinition]bool{}):
+			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, s.Name == "drafts",
+				*list != "" && *list != s.Alias, w.hasTotal(s.SelectionSet, map[*ast.FragmentDefinition]bool{}):
 				return false
 			default:
 				*list = s.Alias
@@ -374,7 +378,8 @@ func (w *costWalk) load(f *fieldCost, batch *fields.Batch, keys float64) {
 // nodes charges for the field nodes, and returns how many nodes it reads; ok is false if the field
 // is refused, or reads none because all ids are malformed.
 func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) (n float64, ok bool) {
-	ids := graphql.CoerceList(f.ArgumentMap(w.variables)["ids"]) // a single value is coerced to a list, as by the executor
+	// a single value is coerced to a list, as by the executor
+	ids := graphql.CoerceList(f.ArgumentMap(w.variables)["ids"])
 	if len(ids) > fields.MaxNodes {
 		return 0, false
 	}

@@ -42,57 +42,88 @@ func TestPrediction(t *testing.T) {
 		total     float64
 		top       string
 	}{
-		"nothing is read":                          {`{ __typename }`, nil, anonymous, 0, ""},
-		"viewer of an anonymous caller":            {`{ viewer { id posts { edges { cursor } } } }`, nil, anonymous, 0, ""},
-		"viewer":                                   {`{ viewer { username } }`, nil, signedIn, 1, "viewer"},
-		"default page":                             {`{ feed { edges { cursor } } }`, nil, anonymous, feed(20), "feed"},
-		"null page size -> default page":           {`{ feed(first: null) { edges { cursor } } }`, nil, anonymous, feed(20), "feed"},
-		"page":                                     {`{ feed(first: 7) { edges { cursor } } }`, nil, anonymous, feed(7), "feed"},
-		"page size from a variable":                {`query($n: Int) { feed(first: $n) { edges { cursor } } }`, map[string]any{"n": int64(9)}, anonymous, feed(9), "feed"},
-		"lists side by side":                       {`{ a: feed(first: 7) { edges { cursor } } b: feed(first: 9) { edges { cursor } } }`, nil, anonymous, feed(7) + feed(9), "b"},
-		"nested lists":                             {`{ feed(first: 10) { edges { node { comments(first: 5) { edges { cursor } } } } } }`, nil, anonymous, feed(10) + 10*comments(5), "feed.edges.node.comments"},
-		"three nested lists":                       {`{ feed(first: 10) { edges { p: node { author { posts(first: 5) { edges { node { c: comments(first: 2) { edges { cursor } } } } } } } } } }`, nil, anonymous, feed(10) + 10*posts(5) + 50*comments(2), "feed.edges.p.author.posts.edges.node.c"},
-		"fragment spread in two places":            {`{ a: feed(first: 3) { ...F } b: feed(first: 4) { ...F } } fragment F on PostConnection { edges { node { ...G ...G } } } fragment G on Post { comments(first: 5) { edges { cursor } } }`, nil, anonymous, feed(3) + feed(4) + 14*comments(5), "a.edges.node.comments"},
-		"inline fragments":                         {`{ ... on Query { ... { feed(first: 7) { edges { cursor } } } } }`, nil, anonymous, feed(7), "feed"},
-		"excluded by @skip and @include":           {`query($n: Boolean!) { a: feed @include(if: $n) { edges { cursor } } b: feed @skip(if: true) { edges { cursor } } ...F @include(if: false) ... @skip(if: true) { c: feed { edges { cursor } } } } fragment F on Query { d: feed { edges { cursor } } }`, map[string]any{"n": false}, anonymous, 0, ""},
-		"included by @skip and @include":           {`query($n: Boolean!) { feed(first: 1) @include(if: $n) @skip(if: false) { edges { cursor } } }`, map[string]any{"n": true}, anonymous, feed(1), "feed"},
-		"page too large -> not executed":           {`{ feed(first: 1000000) { edges { node { comments { edges { cursor } } } } } }`, nil, anonymous, 0, ""},
-		"page of the largest Int":                  {`{ feed(first: 2147483647) { edges { cursor } } }`, nil, anonymous, 0, ""},
-		"negative page":                            {`{ feed(first: -2147483648) { edges { cursor } } }`, nil, anonymous, 0, ""},
-		"page size from a variable beyond 32 bits": {`query($n: Int) { feed(first: $n) { edges { cursor } } }`, map[string]any{"n": int64(math.MaxInt64)}, anonymous, 0, ""},
-		"post": {`{ post(id: "` + postID + `") { title content author { username } } }`, nil, anonymous, postRead, "post"},
-		"post with only id and list -> list only":  {`{ post(id: "` + postID + `") { id ...F comments(first: 5) { edges { cursor } } } } fragment F on Post { __typename comments(first: 5) { pageInfo { hasNextPage } } }`, nil, anonymous, 2 * comments(5), "post.comments"},
-		"node with only a list -> list only":       {`{ node(id: "` + postID + `") { ... on Post { comments(first: 5) { edges { cursor } } } } }`, nil, anonymous, comments(5), "node.comments"},
-		"post with two lists -> read":              {`{ post(id: "` + postID + `") { id a: comments(first: 5) { edges { cursor } } b: comments(first: 5) { edges { cursor } } } }`, nil, anonymous, postRead + 2*comments(5), "post.a"},
-		"node with a list and a title -> read":     {`{ node(id: "` + postID + `") { ... on Post { title comments(first: 5) { edges { cursor } } } } }`, nil, anonymous, nodeRead + comments(5), "node.comments"},
-		"userByUsername with only a list -> read":  {`{ userByUsername(username: "ada") { id posts(first: 5) { edges { cursor } } } }`, nil, anonymous, 2 + posts(5), "userByUsername.posts"},
-		"post with an excluded title -> list only": {`{ post(id: "` + postID + `") { title @skip(if: true) ... @include(if: false) { title } comments(first: 5) { edges { cursor } } } }`, nil, anonymous, comments(5), "post.comments"},
-		"largest page":                   {`{ feed(first: 100) { edges { cursor } } }`, nil, anonymous, feed(100), "feed"},
-		"page of one item too many":      {`{ feed(first: 101) { edges { cursor } } }`, nil, anonymous, 0, ""},
-		"viewerHasLiked of a page":       {`{ feed(first: 5) { edges { node { viewerHasLiked } } } }`, nil, signedIn, feed(5) + fields.Liked.Of(5), "feed"},
-		"most nodes":                     {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`, map[string]any{"ids": slices.Repeat([]any{userID}, 100)}, anonymous, fields.Users.Of(100), "nodes"},
-		"nodes that are read one by one": {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`, map[string]any{"ids": []any{userID, commentID, commentID}}, anonymous, fields.Users.Of(1) + 2, "nodes"},
-		"short text":                     {`mutation($text: String!) { createPost(input: {title: "t", content: $text}) { post { id } } }`, map[string]any{"text": strings.Repeat("a", 2046)}, signedIn, of("Mutation", "createPost", 0), "createPost"},
-		"long text": {`mutation($text: String!) { createPost(input: {title: "t", content: $text}) { post { id } } }`, map[string]any{"text": strings.Repeat("a", 16<<10)}, signedIn,
+		"nothing is read": {`{ __typename }`, nil, anonymous, 0, ""},
+		"viewer of an anonymous caller": {`{ viewer { id posts { edges { cursor } } } }`, nil, anonymous, 0,
+			""},
+		"viewer":       {`{ viewer { username } }`, nil, signedIn, 1, "viewer"},
+		"default page": {`{ feed { edges { cursor } } }`, nil, anonymous, feed(20), "feed"},
+		"null page size -> default page": {`{ feed(first: null) { edges { cursor } } }`, nil, anonymous,
+			feed(20), "feed"},
+		"page": {`{ feed(first: 7) { edges { cursor } } }`, nil, anonymous,
+			feed(7), "feed"},
+		"page size from a variable": {`query($n: Int) { feed(first: $n) { edges { cursor } } }`,
+			map[string]any{"n": int64(9)}, anonymous, feed(9), "feed"},
+		"lists side by side":            {`{ a: feed(first: 7) { edges { cursor } } b: feed(first: 9) { edges { cursor } } }`, nil, anonymous, feed(7) + feed(9), "b"},
+		"nested lists":                  {`{ feed(first: 10) { edges { node { comments(first: 5) { edges { cursor } } } } } }`, nil, anonymous, feed(10) + 10*comments(5), "feed.edges.node.comments"},
+		"three nested lists":            {`{ feed(first: 10) { edges { p: node { author { posts(first: 5) { edges { node { c: comments(first: 2) { edges { cursor } } } } } } } } } }`, nil, anonymous, feed(10) + 10*posts(5) + 50*comments(2), "feed.edges.p.author.posts.edges.node.c"},
+		"fragment spread in two places": {`{ a: feed(first: 3) { ...F } b: feed(first: 4) { ...F } } fragment F on PostConnection { edges { node { ...G ...G } } } fragment G on Post { comments(first: 5) { edges { cursor } } }`, nil, anonymous, feed(3) + feed(4) + 14*comments(5), "a.edges.node.comments"},
+		"inline fragments": {`{ ... on Query { ... { feed(first: 7) { edges { cursor } } } } }`, nil,
+			anonymous, feed(7), "feed"},
+		"excluded by @skip and @include": {`query($n: Boolean!) { a: feed @include(if: $n) { edges { cursor } } b: feed @skip(if: true) { edges { cursor } } ...F @include(if: false) ... @skip(if: true) { c: feed { edges { cursor } } } } fragment F on Query { d: feed { edges { cursor } } }`, map[string]any{"n": false}, anonymous, 0, ""},
+		"included by @skip and @include": {`query($n: Boolean!) { feed(first: 1) @include(if: $n) @skip(if: false) { edges { cursor } } }`, map[string]any{"n": true}, anonymous, feed(1), "feed"},
+		"page too large -> not executed": {`{ feed(first: 1000000) { edges { node { comments { edges { cursor } } } } } }`, nil, anonymous, 0, ""},
+		"page of the largest Int": {`{ feed(first: 2147483647) { edges { cursor } } }`, nil,
+			anonymous, 0, ""},
+		"negative page": {`{ feed(first: -2147483648) { edges { cursor } } }`, nil, anonymous, 0, ""},
+		"page size from a variable beyond 32 bits": {`query($n: Int) { feed(first: $n) { edges { cursor } } }`,
+			map[string]any{"n": int64(math.MaxInt64)}, anonymous, 0, ""},
+		"post": {`{ post(id: "` + postID + `") { title content author { username } } }`, nil, anonymous, postRead,
+			"post"},
+		"post with only id and list -> list only": {`{ post(id: "` + postID +
+			`") { id ...F comments(first: 5) { edges { cursor } } } } fragment F on Post { __typename comments(first: 5) { pageInfo { hasNextPage } } }`, nil, anonymous, 2 * comments(5), "post.comments"},
+		"node with only a list -> list only": {`{ node(id: "` + postID +
+			`") { ... on Post { comments(first: 5) { edges { cursor } } } } }`, nil, anonymous, comments(5),
+			"node.comments"},
+		"post with two lists -> read": {`{ post(id: "` + postID +
+			`") { id a: comments(first: 5) { edges { cursor } } b: comments(first: 5) { edges { cursor } } } }`, nil,
+			anonymous, postRead + 2*comments(5), "post.a"},
+		"node with a list and a title -> read": {`{ node(id: "` + postID +
+			`") { ... on Post { title comments(first: 5) { edges { cursor } } } } }`, nil, anonymous,
+			nodeRead + comments(5), "node.comments"},
+		"userByUsername with only a list -> read": {`{ userByUsername(username: "ada") { id posts(first: 5) { edges { cursor } } } }`, nil, anonymous, 2 + posts(5), "userByUsername.posts"},
+		"post with an excluded title -> list only": {`{ post(id: "` + postID +
+			`") { title @skip(if: true) ... @include(if: false) { title } comments(first: 5) { edges { cursor } } } }`,
+			nil, anonymous, comments(5), "post.comments"},
+		"largest page": {`{ feed(first: 100) { edges { cursor } } }`, nil, anonymous, feed(100),
+			"feed"},
+		"page of one item too many": {`{ feed(first: 101) { edges { cursor } } }`, nil, anonymous, 0, ""},
+		"viewerHasLiked of a page": {`{ feed(first: 5) { edges { node { viewerHasLiked } } } }`, nil, signedIn,
+			feed(5) + fields.Liked.Of(5), "feed"},
+		"most nodes": {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`,
+			map[string]any{"ids": slices.Repeat([]any{userID}, 100)}, anonymous, fields.Users.Of(100), "nodes"},
+		"nodes that are read one by one": {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`,
+			map[string]any{"ids": []any{userID, commentID, commentID}}, anonymous, fields.Users.Of(1) + 2, "nodes"},
+		"short text": {`mutation($text: String!) { createPost(input: {title: "t", content: $text}) { post { id } } }`,
+			map[string]any{"text": strings.Repeat("a", 2046)}, signedIn, of("Mutation", "createPost", 0), "createPost"},
+		"long text": {`mutation($text: String!) { createPost(input: {title: "t", content: $text}) { post { id } } }`,
+			map[string]any{"text": strings.Repeat("a", 16<<10)}, signedIn,
 			of("Mutation", "createPost", 0) + createPost.Long + 16*createPost.KB, "createPost"},
-		"long comment":                          {`mutation($text: String!) { createComment(input: {postId: "x", content: $text}) { comment { id } } }`, map[string]any{"text": strings.Repeat("a", 4096)}, signedIn, of("Mutation", "createComment", 0), "createComment"},
-		"post with only the id -> read":         {`{ post(id: "` + postID + `") { id } }`, nil, anonymous, postRead, "post"},
-		"batch of one key -> point read":        {`{ post(id: "` + postID + `") { title author { createdAt } viewerHasLiked } }`, nil, signedIn, postRead + 1 + 1, "post"},
-		"viewerHasLiked of an anonymous caller": {`{ post(id: "` + postID + `") { title viewerHasLiked } }`, nil, anonymous, postRead, "post"},
+		"long comment": {`mutation($text: String!) { createComment(input: {postId: "x", content: $text}) { comment { id } } }`, map[string]any{"text": strings.Repeat("a", 4096)}, signedIn, of("Mutation", "createComment", 0), "createComment"},
+		"post with only the id -> read": {`{ post(id: "` + postID + `") { id } }`, nil, anonymous, postRead,
+			"post"},
+		"batch of one key -> point read": {`{ post(id: "` + postID +
+			`") { title author { createdAt } viewerHasLiked } }`, nil, signedIn, postRead + 1 + 1, "post"},
+		"viewerHasLiked of an anonymous caller": {`{ post(id: "` + postID + `") { title viewerHasLiked } }`, nil,
+			anonymous, postRead, "post"},
 		"keys of two lists -> one batch":        {`{ a: feed(first: 5) { ...F } b: feed(first: 6) { ...F } } fragment F on PostConnection { edges { node { author { createdAt } } } }`, nil, anonymous, feed(5) + feed(6) + fields.Users.Of(11), "b"},
 		"more keys than a batch -> two batches": {`{ a: feed(first: 100) { ...F } b: feed(first: 30) { ...F } } fragment F on PostConnection { edges { node { content } } }`, nil, anonymous, feed(100) + feed(30) + 2*fields.Posts.Each + 130*fields.Posts.Key, "a.edges.node.content"},
-		"parent posts are not truncated":        {`{ user(id: "` + userID + `") { createdAt posts(first: 2) { edges { node { comments(first: 3) { edges { node { post { content } } } } } } } } }`, nil, anonymous, 1 + posts(2) + 2*comments(3) + fields.Posts.Of(2), "user.posts.edges.node.comments"},
-		"nodes": {`{ nodes(ids: ["` + userID + `", "` + postID + `", "` + postID + `"]) { ... on Post { comments(first: 10) { edges { cursor } } } } }`, nil, anonymous,
+		"parent posts are not truncated": {`{ user(id: "` + userID +
+			`") { createdAt posts(first: 2) { edges { node { comments(first: 3) { edges { node { post { content } } } } } } } } }`, nil, anonymous, 1 + posts(2) + 2*comments(3) + fields.Posts.Of(2), "user.posts.edges.node.comments"},
+		"nodes": {`{ nodes(ids: ["` + userID + `", "` + postID + `", "` + postID +
+			`"]) { ... on Post { comments(first: 10) { edges { cursor } } } } }`, nil, anonymous,
 			fields.Users.Of(1) + fields.Posts.Of(2) + 3*comments(10), "nodes.comments"},
 		"single id for nodes": {`{ nodes(ids: "` + userID + `") { id } }`, nil, anonymous, fields.Users.Of(1), "nodes"},
-		"nodes with a malformed id": {`{ nodes(ids: ["` + userID + `", "nonsense"]) { ... on Post { comments(first: 10) { edges { cursor } } } } }`, nil, anonymous,
+		"nodes with a malformed id": {`{ nodes(ids: ["` + userID +
+			`", "nonsense"]) { ... on Post { comments(first: 10) { edges { cursor } } } } }`, nil, anonymous,
 			fields.Users.Of(1) + comments(10), "nodes.comments"},
 		"nodes with only a malformed id": {`{ nodes(ids: ["nonsense"]) { ... on Post { comments(first: 10) { edges { cursor } } } } }`, nil, anonymous, 0, ""},
-		"too many nodes":                 {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`, map[string]any{"ids": make([]any, 101)}, anonymous, 0, ""},
-		"malformed ids":                  {`query($id: ID!) { post(id: "x") { title comments { edges { cursor } } } user(id: "` + postID + `") { username } node(id: $id) { id } }`, map[string]any{"id": "x"}, anonymous, 0, ""},
-		"mutations":                      {`mutation { a: likePost(input: {postId: "x"}) { post { title comments(first: 1) { edges { cursor } } } } b: createComment(input: {postId: "x", content: "c"}) { comment { id } } }`, nil, signedIn, of("Mutation", "likePost", 0) + of("Mutation", "createComment", 0) + comments(1), "a"},
-		"event with batched reads":       {`subscription { commentAdded(postId: "x") { content author { createdAt } post { title content } } }`, nil, anonymous, fields.Users.Of(1) + fields.Posts.Of(1), "commentAdded.post"},
-		"event without reads":            {`subscription { postPublished { title content author { username } } }`, nil, anonymous, 0, ""},
+		"too many nodes": {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`,
+			map[string]any{"ids": make([]any, 101)}, anonymous, 0, ""},
+		"malformed ids":            {`query($id: ID!) { post(id: "x") { title comments { edges { cursor } } } user(id: "` + postID + `") { username } node(id: $id) { id } }`, map[string]any{"id": "x"}, anonymous, 0, ""},
+		"mutations":                {`mutation { a: likePost(input: {postId: "x"}) { post { title comments(first: 1) { edges { cursor } } } } b: createComment(input: {postId: "x", content: "c"}) { comment { id } } }`, nil, signedIn, of("Mutation", "likePost", 0) + of("Mutation", "createComment", 0) + comments(1), "a"},
+		"event with batched reads": {`subscription { commentAdded(postId: "x") { content author { createdAt } post { title content } } }`, nil, anonymous, fields.Users.Of(1) + fields.Posts.Of(1), "commentAdded.post"},
+		"event without reads": {`subscription { postPublished { title content author { username } } }`, nil,
+			anonymous, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := predicted(t, schema, tt.query, tt.variables, tt.signedIn)
@@ -117,7 +148,8 @@ func TestPrediction(t *testing.T) {
 }
 
 func TestPredict_FeedPartitions(t *testing.T) {
-	document, err := gqlparser.LoadQueryWithRules(readSchema(t), `mutation { deletePost(input: {id: "x"}) { __typename } }`, nil)
+	document, err := gqlparser.LoadQueryWithRules(readSchema(t),
+		`mutation { deletePost(input: {id: "x"}) { __typename } }`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +179,8 @@ func TestFields_MatchTheSchema(t *testing.T) {
 	for name, definition := range schema.Types {
 		for _, f := range definition.Fields {
 			priced := fields.Lookup(name, f.Name).Price != (fields.Price{})
-			root := name == "Query" && !strings.HasPrefix(f.Name, "__") && f.Name != "nodes" && f.Name != "viewerIsModerator" || name == "Mutation"
+			root := name == "Query" && !strings.HasPrefix(f.Name, "__") && f.Name != "nodes" &&
+				f.Name != "viewerIsModerator" || name == "Mutation"
 			if (root || f.Arguments.ForName("first") != nil) && !priced {
 				t.Errorf("%s.%s has no price", name, f.Name)
 			}
@@ -155,8 +188,8 @@ func TestFields_MatchTheSchema(t *testing.T) {
 	}
 }
 
-// A text that an input takes, and that may be longer than defaultMaxBytes, has MaxBytes where it is read, so that responses
-// are predicted with it.
+// A text that an input takes, and that may be longer than defaultMaxBytes, has MaxBytes where it is read, so that
+// responses are predicted with it.
 func TestFields_LongTexts(t *testing.T) {
 	schema, input := readSchema(t), regexp.MustCompile(`^(?:Create|Update)(\w+)Input$`)
 	length := regexp.MustCompile(`to ([0-9,]+) characters`)
@@ -180,7 +213,8 @@ func TestFields_LongTexts(t *testing.T) {
 			}
 			long++
 			if row := fields.Lookup(of[1], f.Name); row.MaxBytes < float64(n*fields.TextBytes) {
-				t.Errorf("%s.%s may have %d characters: its row in graph/fields/table.go needs MaxBytes", of[1], f.Name, n)
+				t.Errorf("%s.%s may have %d characters: its row in graph/fields/table.go needs MaxBytes", of[1],
+					f.Name, n)
 			}
 		}
 	}
@@ -194,8 +228,9 @@ func TestFields_LongTexts(t *testing.T) {
 func TestPredict_ExponentialFragments(t *testing.T) {
 	schema := generated.NewExecutableSchema(generated.Config{}).Schema()
 	for name, inside := range map[string]string{
-		"side by side":       "...F%[1]d ...F%[1]d",
-		"below lists":        "a: posts { edges { node { author { ...F%[1]d } } } } b: posts { edges { node { author { ...F%[1]d } } } }",
+		"side by side": "...F%[1]d ...F%[1]d",
+		"below lists": "a: posts { edges { node { author { ...F%[1]d } } } } b: posts { edges { node { author " +
+			"{ ...F%[1]d } } } }",
 		"beside a sole list": "id posts(first: 100) { __typename } ...F%[1]d ...F%[1]d",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +241,8 @@ func TestPredict_ExponentialFragments(t *testing.T) {
 				fmt.Fprintf(&query, " fragment F%d on User { %s }", i, fmt.Sprintf(inside, i+1))
 			}
 			fmt.Fprintf(&query, " fragment F%d on User { posts(first: 100) { __typename } }", n)
-			document, err := gqlparser.LoadQueryWithRules(schema, query.String(), &rules.Rules{}) // without rules, which walk fragments at each spread
+			// without rules, which walk fragments at each spread
+			document, err := gqlparser.LoadQueryWithRules(schema, query.String(), &rules.Rules{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +252,8 @@ func TestPredict_ExponentialFragments(t *testing.T) {
 				t.Errorf("took %s, want less than 1s", took)
 			}
 			if p.RU != math.MaxInt32 || p.mostExpensive().ru != math.MaxInt32 {
-				t.Errorf("predicted %f RU, %f of them for %s; want %d for both", p.RU, p.mostExpensive().ru, p.mostExpensive().path(), math.MaxInt32)
+				t.Errorf("predicted %f RU, %f of them for %s; want %d for both", p.RU, p.mostExpensive().ru,
+					p.mostExpensive().path(), math.MaxInt32)
 			}
 		})
 	}

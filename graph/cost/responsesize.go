@@ -32,8 +32,8 @@ func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
 	}
 }
 
-// refusal returns an error if the response is too large with ASCII texts of the longest length, or by far too large with
-// others: selecting a long text again and again costs no RU. Between the two, encoding finds out.
+// refusal returns an error if the response is too large with ASCII texts of the longest length, or by far too large
+// with others: selecting a long text again and again costs no RU. Between the two, encoding finds out.
 func (s *size) refusal() *refusal.Error {
 	const byFar = 3
 	total := s.ascii
@@ -44,7 +44,8 @@ func (s *size) refusal() *refusal.Error {
 	}
 	path := s.path()
 	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
-		"with full pages and long texts the response may have %.0f MB, more than the limit of %d MB; the largest field is %s with %.0f MB: request smaller pages or fewer text fields",
+		"with full pages and long texts the response may have %.0f MB, more than the limit of %d MB; the largest "+
+			"field is %s with %.0f MB: request smaller pages or fewer text fields",
 		total/mb, limit.MaxResponse/mb, path, min(total, s.most)/mb)}
 }
 
@@ -58,6 +59,7 @@ func (s *size) path() string { return refusal.Truncate(s.field.path(), refusal.M
 func (p Prediction) TooLarge() *refusal.Error {
 	path := p.response.path()
 	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
-		"the response has more than the limit of %d MB, or takes more memory than this server has for one; the largest field is %s: request smaller pages or fewer text fields",
+		"the response has more than the limit of %d MB, or takes more memory than this server has for one; the "+
+			"largest field is %s: request smaller pages or fewer text fields",
 		limit.MaxResponse/mb, path)}
 }

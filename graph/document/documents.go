@@ -45,7 +45,8 @@ var _ graphql.Cache[*ast.QueryDocument] = (*Documents)(nil)
 
 // New returns a Documents with empty caches.
 func New(o Options) *Documents {
-	return &Documents{options: o, parsed: newByteCache[*parsedDocument](maxCachedBytes), persisted: newByteCache[string](PersistedBytes)}
+	return &Documents{options: o, parsed: newByteCache[*parsedDocument](maxCachedBytes),
+		persisted: newByteCache[string](PersistedBytes)}
 }
 
 // Install installs the extensions in an executor, before all others.

@@ -27,10 +27,12 @@ func TestDocuments_EvictLeastRecentlyUsed(t *testing.T) {
 		c.Add(t.Context(), query(i), &ast.QueryDocument{}) // as by two requests at once
 	}
 	if !cached(query(1000)) || c.parsed.entries.Len() != most || c.parsed.bytes != most*size {
-		t.Errorf("%d documents of %d bytes are cached, want %d of %d", c.parsed.entries.Len(), c.parsed.bytes, most, most*size)
+		t.Errorf("%d documents of %d bytes are cached, want %d of %d", c.parsed.entries.Len(), c.parsed.bytes, most,
+			most*size)
 	}
 	c.Add(t.Context(), "{ a }", &ast.QueryDocument{})
 	if !cached("{ a }") || !cached(query(1000)) || cached(query(1001)) || c.parsed.bytes > maxCachedBytes {
-		t.Errorf("cached: new document %t, recently used %t, least recently used %t; want true, true, false", cached("{ a }"), cached(query(1000)), cached(query(1001)))
+		t.Errorf("cached: new document %t, recently used %t, least recently used %t; want true, true, false",
+			cached("{ a }"), cached(query(1000)), cached(query(1001)))
 	}
 }

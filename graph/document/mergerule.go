@@ -27,7 +27,9 @@ var mergeRule = core.Rule{
 				m.sameShapes(all)
 			}
 			if c := m.conflict; c != nil {
-				addError(core.Message("Fields %q conflict because %s. Use different aliases on the fields to fetch both if this was intentional.",
+				addError(core.Message(
+					"Fields %q conflict because %s. Use different aliases on the fields to fetch both if this was "+
+						"intentional.",
 					responseName(c.field), c.reason), core.At(c.field.Position))
 			}
 		})
@@ -105,7 +107,8 @@ func (m *merging) sameShapes(sets []ast.SelectionSet) {
 	for _, fields := range byResponseName(sets) {
 		first := fields[0]
 		for _, f := range fields[1:] {
-			if f.Definition != nil && first.Definition != nil && !m.sameShape(f.Definition.Type, first.Definition.Type) {
+			if f.Definition != nil && first.Definition != nil &&
+				!m.sameShape(f.Definition.Type, first.Definition.Type) {
 				m.found(f, "they return conflicting types %q and %q", first.Definition.Type, f.Definition.Type)
 			}
 		}

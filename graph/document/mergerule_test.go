@@ -23,34 +23,50 @@ func TestMergeRule(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query, conflict string // "" for none
 	}{
-		"same field":                           {`{ viewer { id id } }`, ""},
-		"same alias of the same field":         {`{ viewer { a: id a: id } }`, ""},
-		"same alias of two fields":             {`{ viewer { a: id a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"alias equal to another field":         {`{ viewer { username: id username } }`, `Fields "username" conflict because "id" and "username" are different fields.`},
-		"same arguments in another order":      {`{ feed(first: 1, after: "x") { __typename } feed(after: "x", first: 1) { __typename } }`, ""},
-		"different arguments":                  {`{ feed(first: 1) { __typename } feed(first: 2) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"additional argument":                  {`{ feed { __typename } feed(first: 2) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"different argument names":             {`{ feed(first: 1) { __typename } feed(after: "1") { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"number and string":                    {`{ feed(first: 1) { __typename } feed(first: "1") { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"two variables":                        {`query($a: Int, $b: Int) { feed(first: $a) { __typename } feed(first: $b) { __typename } }`, `Fields "feed" conflict because they have differing arguments.`},
-		"same variable":                        {`query($a: Int) { feed(first: $a) { __typename } feed(first: $a) { __typename } }`, ""},
-		"same list":                            {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["a", "b"]) { id } }`, ""},
-		"list in another order":                {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["b", "a"]) { id } }`, `Fields "nodes" conflict because they have differing arguments.`},
-		"longer list":                          {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["a"]) { id } }`, `Fields "nodes" conflict because they have differing arguments.`},
-		"object in another order":              {`mutation { likePost(input: {postId: "a", x: 1}) { __typename } likePost(input: {x: 1, postId: "a"}) { __typename } }`, ""},
-		"object with another value":            {`mutation { likePost(input: {postId: "a"}) { __typename } likePost(input: {postId: "b"}) { __typename } }`, `Fields "likePost" conflict because they have differing arguments.`},
-		"an object with another name":          {`mutation { likePost(input: {postId: "a"}) { __typename } likePost(input: {x: "a"}) { __typename } }`, `Fields "likePost" conflict because they have differing arguments.`},
-		"the third of three":                   {`{ viewer { a: id a: id a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"below the same field":                 {`{ viewer { a: id } viewer { a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"below different aliases":              {`{ x: viewer { a: id } y: viewer { a: username } }`, ""},
-		"in a fragment":                        {`{ viewer { a: id ...F } } fragment F on User { a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"in two fragments":                     {`{ viewer { ...F ...G } } fragment F on User { a: id } fragment G on User { a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"in a fragment of a fragment":          {`{ viewer { a: id ...F } } fragment F on User { ...G } fragment G on User { ... on Node { ...H } } fragment H on User { a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"in one fragment":                      {`{ viewer { ...F } } fragment F on User { a: id a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"in the second operation":              {`query A { viewer { id } } query B { viewer { a: id a: username } }`, `Fields "a" conflict because "id" and "username" are different fields.`},
-		"of two object types":                  {`{ node(id: "a") { ... on User { a: username } ... on Post { a: title } } }`, ""},
-		"of an object type and an interface":   {`{ node(id: "a") { a: id ... on Post { a: title } } }`, `Fields "a" conflict because "id" and "title" are different fields.`},
-		"of the same interface":                {`{ node(id: "a") { a: id ... on Node { a: __typename } } }`, `Fields "a" conflict because "id" and "__typename" are different fields.`},
+		"same field":                   {`{ viewer { id id } }`, ""},
+		"same alias of the same field": {`{ viewer { a: id a: id } }`, ""},
+		"same alias of two fields": {`{ viewer { a: id a: username } }`,
+			`Fields "a" conflict because "id" and "username" are different fields.`},
+		"alias equal to another field": {`{ viewer { username: id username } }`,
+			`Fields "username" conflict because "id" and "username" are different fields.`},
+		"same arguments in another order": {`{ feed(first: 1, after: "x") { __typename } feed(after: "x", first: 1) { __typename } }`, ""},
+		"different arguments": {`{ feed(first: 1) { __typename } feed(first: 2) { __typename } }`,
+			`Fields "feed" conflict because they have differing arguments.`},
+		"additional argument": {`{ feed { __typename } feed(first: 2) { __typename } }`,
+			`Fields "feed" conflict because they have differing arguments.`},
+		"different argument names": {`{ feed(first: 1) { __typename } feed(after: "1") { __typename } }`,
+			`Fields "feed" conflict because they have differing arguments.`},
+		"number and string": {`{ feed(first: 1) { __typename } feed(first: "1") { __typename } }`,
+			`Fields "feed" conflict because they have differing arguments.`},
+		"two variables": {`query($a: Int, $b: Int) { feed(first: $a) { __typename } feed(first: $b) { __typename } }`,
+			`Fields "feed" conflict because they have differing arguments.`},
+		"same variable": {`query($a: Int) { feed(first: $a) { __typename } feed(first: $a) { __typename } }`, ""},
+		"same list":     {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["a", "b"]) { id } }`, ""},
+		"list in another order": {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["b", "a"]) { id } }`,
+			`Fields "nodes" conflict because they have differing arguments.`},
+		"longer list": {`{ nodes(ids: ["a", "b"]) { id } nodes(ids: ["a"]) { id } }`,
+			`Fields "nodes" conflict because they have differing arguments.`},
+		"object in another order":     {`mutation { likePost(input: {postId: "a", x: 1}) { __typename } likePost(input: {x: 1, postId: "a"}) { __typename } }`, ""},
+		"object with another value":   {`mutation { likePost(input: {postId: "a"}) { __typename } likePost(input: {postId: "b"}) { __typename } }`, `Fields "likePost" conflict because they have differing arguments.`},
+		"an object with another name": {`mutation { likePost(input: {postId: "a"}) { __typename } likePost(input: {x: "a"}) { __typename } }`, `Fields "likePost" conflict because they have differing arguments.`},
+		"the third of three": {`{ viewer { a: id a: id a: username } }`,
+			`Fields "a" conflict because "id" and "username" are different fields.`},
+		"below the same field": {`{ viewer { a: id } viewer { a: username } }`,
+			`Fields "a" conflict because "id" and "username" are different fields.`},
+		"below different aliases": {`{ x: viewer { a: id } y: viewer { a: username } }`, ""},
+		"in a fragment": {`{ viewer { a: id ...F } } fragment F on User { a: username }`,
+			`Fields "a" conflict because "id" and "username" are different fields.`},
+		"in two fragments":            {`{ viewer { ...F ...G } } fragment F on User { a: id } fragment G on User { a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
+		"in a fragment of a fragment": {`{ viewer { a: id ...F } } fragment F on User { ...G } fragment G on User { ... on Node { ...H } } fragment H on User { a: username }`, `Fields "a" conflict because "id" and "username" are different fields.`},
+		"in one fragment": {`{ viewer { ...F } } fragment F on User { a: id a: username }`,
+			`Fields "a" conflict because "id" and "username" are different fields.`},
+		"in the second operation": {`query A { viewer { id } } query B { viewer { a: id a: username } }`,
+			`Fields "a" conflict because "id" and "username" are different fields.`},
+		"of two object types": {`{ node(id: "a") { ... on User { a: username } ... on Post { a: title } } }`, ""},
+		"of an object type and an interface": {`{ node(id: "a") { a: id ... on Post { a: title } } }`,
+			`Fields "a" conflict because "id" and "title" are different fields.`},
+		"of the same interface": {`{ node(id: "a") { a: id ... on Node { a: __typename } } }`,
+			`Fields "a" conflict because "id" and "__typename" are different fields.`},
 		"different arguments, of two types":    {`{ node(id: "a") { ... on User { posts(first: 1) { __typename } } ... on Post { posts: likes(first: 2) { __typename } } } }`, ""},
 		"Int and String, of two types":         {`{ node(id: "a") { ... on User { a: username } ... on Post { a: version } } }`, `Fields "a" conflict because they return conflicting types "String!" and "Int!".`},
 		"nullable and non-null, of two types":  {`{ node(id: "a") { ... on User { a: username } ... on Post { a: content } } }`, `Fields "a" conflict because they return conflicting types "String!" and "String".`},
@@ -131,8 +147,10 @@ func fieldsInSetCanMerge(s *ast.Schema, set ast.SelectionSet) bool {
 			if !sameResponseShape(s, a, b) {
 				return false
 			}
-			if a.ObjectDefinition == b.ObjectDefinition || a.ObjectDefinition.Kind != ast.Object || b.ObjectDefinition.Kind != ast.Object {
-				if a.Name != b.Name || argumentText(a) != argumentText(b) || !fieldsInSetCanMerge(s, slices.Concat(a.SelectionSet, b.SelectionSet)) {
+			if a.ObjectDefinition == b.ObjectDefinition || a.ObjectDefinition.Kind != ast.Object ||
+				b.ObjectDefinition.Kind != ast.Object {
+				if a.Name != b.Name || argumentText(a) != argumentText(b) ||
+					!fieldsInSetCanMerge(s, slices.Concat(a.SelectionSet, b.SelectionSet)) {
 					return false
 				}
 			}
@@ -227,7 +245,8 @@ func randomDocument(schema *ast.Schema, r *rand.Rand) string {
 		}
 		return b.String() + "} "
 	}
-	query := "{ node(id: 1) " + selection(schema.Types["Node"], 0, 4) + "viewer " + selection(schema.Types["User"], 0, 4) + "} "
+	query := "{ node(id: 1) " + selection(schema.Types["Node"], 0, 4) + "viewer " +
+		selection(schema.Types["User"], 0, 4) + "} "
 	for i, kind := range on {
 		fmt.Fprintf(&definitions, "fragment F%d on %s %s", i, kind, selection(schema.Types[kind], i+1, 2))
 	}

@@ -43,7 +43,8 @@ func findMisplacedNull(op *graphql.OperationContext) *gqlerror.Error {
 		return nil
 	}
 	err := gqlerror.ErrorPosf(s.found.Position, "")
-	err.Err = refusal.Input(s.found.Raw, "$%s: cannot be null where a value of type %s is expected", s.found.Raw, s.found.ExpectedType)
+	err.Err = refusal.Input(s.found.Raw, "$%s: cannot be null where a value of type %s is expected", s.found.Raw,
+		s.found.ExpectedType)
 	return err
 }
 

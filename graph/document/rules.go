@@ -72,7 +72,8 @@ func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	for _, f := range document.Fragments {
 		if len(f.VariableDefinition) > 0 {
 			err := gqlerror.ErrorPosf(f.VariableDefinition[0].Position, "")
-			err.Err = &refusal.Error{Code: refusal.ParseFailed, Message: "fragments cannot define variables: only operations can"}
+			err.Err = &refusal.Error{Code: refusal.ParseFailed,
+				Message: "fragments cannot define variables: only operations can"}
 			return err
 		}
 	}
@@ -81,12 +82,15 @@ func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	if s := c.cycle; s != nil {
 		err := gqlerror.ErrorPosf(s.Position, "")
 		err.Rule = rules.NoFragmentCyclesRule.Name
-		err.Err = &refusal.Error{Code: refusal.ValidationFailed, Message: refusal.Truncate(fmt.Sprintf("Cannot spread fragment %q within itself.", s.Name), refusal.MaxMessage)}
+		err.Err = &refusal.Error{Code: refusal.ValidationFailed,
+			Message: refusal.Truncate(fmt.Sprintf("Cannot spread fragment %q within itself.", s.Name),
+				refusal.MaxMessage)}
 		return err
 	}
 	if f := c.long; f != nil {
 		err := gqlerror.ErrorPosf(f.Position, "")
-		err.Err = &refusal.Error{Code: refusal.QueryTooExpensive, Message: fmt.Sprintf("an alias must have at most %d characters", MaxAlias)}
+		err.Err = &refusal.Error{Code: refusal.QueryTooExpensive,
+			Message: fmt.Sprintf("an alias must have at most %d characters", MaxAlias)}
 		return err
 	}
 	for _, limit := range []struct {
@@ -99,7 +103,8 @@ func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	} {
 		if limit.have > limit.most {
 			return gqlerror.Wrap(&refusal.Error{Code: refusal.QueryTooExpensive, Message: fmt.Sprintf(
-				"with its fragments expanded, the document has %d %s; the limit is %d", limit.have, limit.of, limit.most)})
+				"with its fragments expanded, the document has %d %s; the limit is %d", limit.have, limit.of,
+				limit.most)})
 		}
 	}
 	return nil
@@ -150,7 +155,8 @@ func newExpansionCount(document *ast.QueryDocument) *expansionCount {
 func (c *expansionCount) document(document *ast.QueryDocument) expansion {
 	var total expansion
 	for _, operation := range document.Operations {
-		total = total.plus(expansion{size: directivesSize(operation.Directives)}).plus(c.selection(operation.SelectionSet))
+		total = total.plus(expansion{size: directivesSize(operation.Directives)}).plus(
+			c.selection(operation.SelectionSet))
 	}
 	for _, f := range document.Fragments {
 		alone := c.fragment(f.Name)
@@ -316,7 +322,8 @@ var emptyObjectRule = core.Rule{
 	Name: "EmptyObjectsAreInputObjects",
 	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
 		observers.OnValue(func(_ *core.Walker, v *ast.Value) {
-			if v.Kind == ast.ObjectValue && len(v.Children) == 0 && v.Definition != nil && v.Definition.Kind != ast.InputObject {
+			if v.Kind == ast.ObjectValue && len(v.Children) == 0 && v.Definition != nil &&
+				v.Definition.Kind != ast.InputObject {
 				addError(core.Message("Expected value of type %q, found {}.", v.ExpectedType), core.At(v.Position))
 			}
 		})
@@ -333,7 +340,8 @@ var int32Rule = core.Rule{
 				return
 			}
 			if n, err := strconv.ParseInt(v.Raw, 10, 64); err == nil && int64(int32(n)) != n {
-				addError(core.Message("Int cannot represent non 32-bit signed integer value: %s", v.Raw), core.At(v.Position))
+				addError(core.Message("Int cannot represent non 32-bit signed integer value: %s", v.Raw),
+					core.At(v.Position))
 			}
 		})
 	},

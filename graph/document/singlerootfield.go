@@ -22,7 +22,8 @@ func (singleRootField) ExtensionName() string                   { return "Single
 func (singleRootField) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (singleRootField) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	if op.Operation.Operation == ast.Subscription && len(graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})) != 1 {
+	if op.Operation.Operation == ast.Subscription &&
+		len(graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})) != 1 {
 		return gqlerror.Wrap(&refusal.Error{Code: refusal.ValidationFailed, Message: messageSingleRootField})
 	}
 	return nil
@@ -31,7 +32,8 @@ func (singleRootField) MutateOperationContext(_ context.Context, op *graphql.Ope
 // CheckVariables refuses variables that the executor would accept, or refuse only while it executes.
 // Operations of an executor with Install are checked likewise.
 func CheckVariables(schema *ast.Schema, op *graphql.OperationContext) error {
-	for _, check := range []graphql.OperationContextMutator{nullVariables{}, strictVariables{schema}, singleRootField{}} {
+	for _, check := range []graphql.OperationContextMutator{nullVariables{}, strictVariables{schema},
+		singleRootField{}} {
 		if err := check.MutateOperationContext(context.Background(), op); err != nil {
 			return err
 		}

@@ -54,7 +54,8 @@ func TestParse_Escapes(t *testing.T) {
 
 func TestParse_AnyEscape(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOfN(rapid.RuneFrom([]rune{'a', '"', '\\', '#', 'u', 'd', '\n', 'é', '😀', utf8.MaxRune}), 0, 20, -1).Draw(t, "text")
+		text := rapid.StringOfN(rapid.RuneFrom([]rune{'a', '"', '\\', '#', 'u', 'd', '\n', 'é', '😀', utf8.MaxRune}), 0,
+			20, -1).Draw(t, "text")
 		literal := ""
 		for _, unit := range utf16.Encode([]rune(text)) {
 			literal += fmt.Sprintf(`\u%04x`, unit)
@@ -71,14 +72,16 @@ func TestParse_AnyEscape(t *testing.T) {
 
 // A token is located where its source is, whatever precedes it.
 func TestTokens(t *testing.T) {
-	sources := []string{"{", "}", "@", "...", "name", "$", "-1.5e3", `"s"`, `"é😀\""`, `"\ud83d\ude00"`, `""`, `""""""`, `"""a` + "\n" + `  é\"""😀` + "\r" + `"""`, "# é\n", "\n", "\r", " ", ",", "\ufeff"}
+	sources := []string{"{", "}", "@", "...", "name", "$", "-1.5e3", `"s"`, `"é😀\""`, `"\ud83d\ude00"`, `""`, `""""""`,
+		`"""a` + "\n" + `  é\"""😀` + "\r" + `"""`, "# é\n", "\n", "\r", " ", ",", "\ufeff"}
 	rapid.Check(t, func(t *rapid.T) {
 		text := ""
 		var want []gqlerror.Location
 		for _, source := range rapid.SliceOfN(rapid.SampledFrom(sources), 0, 15).Draw(t, "sources") {
 			lines := strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n")
 			if strings.Trim(source, "\n\r ,\ufeff") != "" {
-				want = append(want, gqlerror.Location{Line: len(lines), Column: utf8.RuneCountInString(lines[len(lines)-1]) + 1})
+				want = append(want,
+					gqlerror.Location{Line: len(lines), Column: utf8.RuneCountInString(lines[len(lines)-1]) + 1})
 			}
 			text += source + " "
 		}

@@ -97,7 +97,8 @@ func parseManifest(manifest []byte) (map[string]string, error) {
 func trustedError(id string, err error) error {
 	var at *gqlerror.Error
 	if errors.As(err, &at) && len(at.Locations) > 0 {
-		return fmt.Errorf("document %q, line %d, column %d: %s", id, at.Locations[0].Line, at.Locations[0].Column, refusal.Cause(err))
+		return fmt.Errorf("document %q, line %d, column %d: %s", id, at.Locations[0].Line, at.Locations[0].Column,
+			refusal.Cause(err))
 	}
 	return fmt.Errorf("document %q: %s", id, refusal.Cause(err))
 }
@@ -114,7 +115,8 @@ func (d *Trusted) find(id string, params *graphql.RawParams) error {
 	case params.Query == "":
 		return &refusal.Error{Code: refusal.PersistedNotFound, Message: messagePersistedNotFound}
 	case !d.texts[params.Query]:
-		return &refusal.Error{Code: refusal.Forbidden, Message: "this server executes only trusted documents, and this is not one of them"}
+		return &refusal.Error{Code: refusal.Forbidden,
+			Message: "this server executes only trusted documents, and this is not one of them"}
 	}
 	return nil
 }

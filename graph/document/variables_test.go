@@ -10,8 +10,11 @@ import (
 
 // An integer is one wherever it is: alone, in lists, in input objects (GraphQL, section 3.5).
 func TestVariableErrors_Numbers(t *testing.T) {
-	schema := gqlparser.MustLoadSchema(&ast.Source{Input: `type Query { f(i: I, l: [[Int!]]): Int } input I { n: Int, l: [Int], f: Float, id: ID, in: [I!] }`})
-	document, err := Parse(schema, `query($i: I, $l: [[Int!]], $n: Int, $id: ID) { f(i: $i, l: $l) @skip(if: false) g: f(i: {n: $n, id: $id}) }`)
+	schema := gqlparser.MustLoadSchema(
+		&ast.Source{
+			Input: `type Query { f(i: I, l: [[Int!]]): Int } input I { n: Int, l: [Int], f: Float, id: ID, in: [I!] }`})
+	document, err := Parse(schema,
+		`query($i: I, $l: [[Int!]], $n: Int, $id: ID) { f(i: $i, l: $l) @skip(if: false) g: f(i: {n: $n, id: $id}) }`)
 	if err != nil {
 		t.Fatal(err)
 	}

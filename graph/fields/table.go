@@ -10,8 +10,8 @@ import (
 // characters but newline and tab.
 const TextBytes = 4
 
-// HTMLBytes is how many bytes a character of a text may have in its HTML. A text that is mostly markup has more: encoding
-// finds out.
+// HTMLBytes is how many bytes a character of a text may have in its HTML. A text that is mostly markup has more:
+// encoding finds out.
 const HTMLBytes = 2 * TextBytes
 
 // maxSlug is the greatest length of a slug.
@@ -27,7 +27,8 @@ var OlderFeed = Field{
 }
 
 // Table describes the fields of the schema, by type and name. A field that is missing costs
-// nothing: its value is part of its object (readingMinutes is, unless a version before stored the summary). A mutation without a rule cannot be executed.
+// nothing: its value is part of its object (readingMinutes is, unless a version before stored the summary). A mutation
+// without a rule cannot be executed.
 //
 // The prices are the charges of the embedded engine for posts of 1,350 characters, comments of
 // 200 and full pages (BenchmarkAccessPattern); TestPredictedCost compares them. The authors of writes are cached.
@@ -42,8 +43,9 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.Q1, []Request{{cosmos.KindPointRead, "users", Viewer}}},
 		},
 		"userByUsername": { // the reservation, and Q1
-			Price:  Price{Each: 2},
-			Access: Access{store.ByUsername, []Request{{cosmos.KindPointRead, "users", "username"}, {cosmos.KindPointRead, "users", Owner}}},
+			Price: Price{Each: 2},
+			Access: Access{store.ByUsername,
+				[]Request{{cosmos.KindPointRead, "users", "username"}, {cosmos.KindPointRead, "users", Owner}}},
 		},
 		"post": { // Q2
 			Price:  Price{Each: 1.03},
@@ -72,8 +74,9 @@ var Table = map[string]map[string]Field{
 	},
 	"Tag": {
 		"posts": {
-			Price:  Price{Each: 4.65, Item: .12},
-			Access: Access{store.TagPosts, []Request{{cosmos.KindQuery, "feed", MonthOfTag}, {cosmos.KindReadMany, "posts", EachPost}}},
+			Price: Price{Each: 4.65, Item: .12},
+			Access: Access{store.TagPosts,
+				[]Request{{cosmos.KindQuery, "feed", MonthOfTag}, {cosmos.KindReadMany, "posts", EachPost}}},
 		},
 	},
 	"User": {
@@ -149,32 +152,43 @@ var Table = map[string]map[string]Field{
 	"Mutation": {
 		"createUser": { // C1
 			Price: Price{Each: 13.8}, Rule: []Relation{Self},
-			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}}},
+			Access: Access{store.C1,
+				[]Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
+					{cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}}},
 		},
 		"updateUser": { // C1
 			Price: Price{Each: 41.2}, Rule: []Relation{Self},
-			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindPatch, "users", OldUsername}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}, {cosmos.KindPatch, "users", OldUsername}}},
+			Access: Access{store.C1,
+				[]Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
+					{cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindPatch, "users", OldUsername},
+					{cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"},
+					{cosmos.KindPatch, "users", OldUsername}}},
 		},
 		"deleteUser": {
 			Price: Price{Each: 11.3}, Rule: []Relation{Self, Moderator},
-			Access: Access{store.DeleteUser, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer}}},
+			Access: Access{store.DeleteUser,
+				[]Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer}}},
 		},
 		"createPost": { // C2
 			Price: Price{Each: 18.3, FeedPartition: 5.3, Long: 6.5, KB: .37, Key: 1}, Rule: []Relation{Anyone},
-			Access: Access{store.C2, []Request{{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", EachFeedPartition}}},
+			Access: Access{store.C2,
+				[]Request{{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer},
+					{cosmos.KindCreate, "feed", EachFeedPartition}}},
 		},
 		"publishPost": { // C2, and the writes of the draft
 			Price: Price{Each: 39.8, FeedPartition: 5.3}, Rule: []Relation{Self},
 			Access: Access{store.PublishPost, []Request{
 				{cosmos.KindPatch, "users", Viewer},
-				{cosmos.KindCreate, "posts", "input.id"}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", EachFeedPartition},
+				{cosmos.KindCreate, "posts", "input.id"}, {cosmos.KindCreate, "users", Viewer},
+				{cosmos.KindCreate, "feed", EachFeedPartition},
 				{cosmos.KindDelete, "users", Viewer},
 			}},
 		},
 		"updatePost": { // C2
 			Price: Price{Each: 33.5, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
 			Access: Access{store.C2, []Request{
-				{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
+				{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer},
+				{cosmos.KindPatch, "feed", EachFeedPartition},
 				// of a post with tags
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
 				{cosmos.KindPointRead, "feed", EachFeedPartition}, {cosmos.KindReplace, "feed", EachFeedPartition},
@@ -199,7 +213,8 @@ var Table = map[string]map[string]Field{
 		},
 		"deleteComment": {
 			Price: Price{Each: 23.9}, Rule: []Relation{Author, Moderator},
-			Access: Access{store.DeleteComment, []Request{{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
+			Access: Access{store.DeleteComment,
+				[]Request{{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
 		},
 		"likePost": { // C4
 			Price: Price{Each: 18.6}, Rule: []Relation{Anyone},

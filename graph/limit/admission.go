@@ -74,7 +74,8 @@ type Admission struct {
 // refuses.
 func NewAdmission(c Capacity, log *slog.Logger) *Admission {
 	c = c.withDefaults()
-	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing), events: make(chan struct{}, max(1, c.processors/2))}
+	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing),
+		events: make(chan struct{}, max(1, c.processors/2))}
 }
 
 func countRunnable() int {
@@ -84,7 +85,8 @@ func countRunnable() int {
 }
 
 // ErrOverloaded refuses an operation for which the server has no capacity.
-var ErrOverloaded = &refusal.Error{Code: refusal.Unavailable, Message: "the server is overloaded; try again later", RetryAfter: time.Second}
+var ErrOverloaded = &refusal.Error{Code: refusal.Unavailable, Message: "the server is overloaded; try again later",
+	RetryAfter: time.Second}
 
 // Shed returns ErrOverloaded if an operation is to be refused. It is called as early as
 // possible, so that refusals take little time.

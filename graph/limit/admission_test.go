@@ -44,7 +44,9 @@ const refusing = 12
 
 func newMachine(t testing.TB, service time.Duration) *machine {
 	m := &machine{service: service, random: rand.New(rand.NewPCG(1, 2)), queue: make(chan arrival, 1<<20)}
-	m.Admission = NewAdmission(Capacity{processors: processors, Runnable: func() int { return len(m.queue) }}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	m.Admission = NewAdmission(Capacity{processors: processors, Runnable: func() int {
+		return len(m.queue)
+	}}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	for range processors {
 		m.workers.Go(func() {
 			for op := range m.queue {
@@ -137,10 +139,12 @@ func TestOverload(t *testing.T) {
 				}
 				executed, refused := m.load(m.capacity()*4, span)
 				possible := m.capacity()*span.Seconds()*0.9 - float64(len(refused))/refusing
-				t.Logf("p99 %s at a tenth of the capacity, %s at four times; %.0f%% of what is possible; refused after %s (p99)",
+				t.Logf("p99 %s at a tenth of the capacity, %s at four times; %.0f%% of what is possible; refused "+
+					"after %s (p99)",
 					p99(before), p99(executed), float64(len(executed))/possible*100, p99(refused))
 				if p99(executed) >= 4*p99(before) {
-					t.Errorf("p99 %s in overload, %s at a tenth of the capacity; want less than 4 times as much", p99(executed), p99(before))
+					t.Errorf("p99 %s in overload, %s at a tenth of the capacity; want less than 4 times as much",
+						p99(executed), p99(before))
 				}
 				if float64(len(executed)) < 0.8*possible {
 					t.Errorf("%d executed of %.0f possible, want 80%%", len(executed), possible)
@@ -150,7 +154,8 @@ func TestOverload(t *testing.T) {
 				}
 				after, refused := m.load(m.capacity()/10, span)
 				if len(refused) > 0 || p99(after) > 2*p99(before) {
-					t.Errorf("after the overload p99 %s, before it %s; %d refused", p99(after), p99(before), len(refused))
+					t.Errorf("after the overload p99 %s, before it %s; %d refused", p99(after), p99(before),
+						len(refused))
 				}
 				if n := len(m.slots); n != 0 {
 					t.Errorf("%d slots are not released", n)
@@ -183,9 +188,11 @@ func TestOverload_ClientsRetryAtOnce(t *testing.T) {
 		executed, refused := m.take()
 		perSecond := float64(len(executed)) / 10
 		if perSecond < m.capacity()/4 {
-			t.Fatalf("%.0f operations per second executed, want %.0f; %d refused", perSecond, m.capacity()/4, len(refused)/10)
+			t.Fatalf("%.0f operations per second executed, want %.0f; %d refused", perSecond, m.capacity()/4,
+				len(refused)/10)
 		}
-		t.Logf("%.0f operations per second executed of %.0f, after %s (p99); %d refused", perSecond, m.capacity(), p99(executed), len(refused)/10)
+		t.Logf("%.0f operations per second executed of %.0f, after %s (p99); %d refused", perSecond, m.capacity(),
+			p99(executed), len(refused)/10)
 	})
 }
 

@@ -24,7 +24,8 @@ func NewBodies(c Capacity) Bodies {
 }
 
 // ErrTooManyBodies is the error of a request that there is no memory for.
-var ErrTooManyBodies = &refusal.Error{Code: refusal.Unavailable, Message: "too many large requests in progress; try again later", RetryAfter: refusal.DefaultRetryAfter}
+var ErrTooManyBodies = &refusal.Error{Code: refusal.Unavailable,
+	Message: "too many large requests in progress; try again later", RetryAfter: refusal.DefaultRetryAfter}
 
 // ReadAll reads a body of size bytes, -1 if that is unknown. The caller calls release when it no
 // longer needs the body. ReadAll returns ErrTooManyBodies if there is not enough memory.

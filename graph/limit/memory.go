@@ -24,11 +24,14 @@ const (
 )
 
 // ErrTooManyResponses is the error of a response that there is no memory for.
-var ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable, Message: "too many responses in progress; request less data, or try again later", RetryAfter: refusal.DefaultRetryAfter}
+var ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable,
+	Message:    "too many responses in progress; request less data, or try again later",
+	RetryAfter: refusal.DefaultRetryAfter}
 
 // ErrTooLarge is the error of a response that has more than MaxResponse, or takes more memory than there is for
 // one.
-var ErrTooLarge = &refusal.Error{Code: refusal.QueryTooExpensive, Message: "the response is too large: request less data"}
+var ErrTooLarge = &refusal.Error{Code: refusal.QueryTooExpensive,
+	Message: "the response is too large: request less data"}
 
 // Memory is that of all responses and events: of what is read and built for them, until their
 // clients have received them. Large responses may take two thirds of it, so that there is room for small

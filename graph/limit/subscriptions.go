@@ -74,11 +74,15 @@ func (l *Subscriptions) Admit(ctx context.Context, key string, bytes int) (Event
 	defer l.mu.Unlock()
 	switch {
 	case l.total+n > l.all:
-		return nil, &refusal.Error{Code: refusal.Unavailable, Message: "the server has too many subscriptions; try again later", RetryAfter: refusal.DefaultRetryAfter}
+		return nil, &refusal.Error{Code: refusal.Unavailable,
+			Message: "the server has too many subscriptions; try again later", RetryAfter: refusal.DefaultRetryAfter}
 	case key != "" && l.open(key)+n > l.each:
-		return nil, &refusal.Error{Code: refusal.Throttled, Message: fmt.Sprintf("too many subscriptions: at most %d at a time, and large ones count as several", l.each)}
+		return nil, &refusal.Error{Code: refusal.Throttled,
+			Message: fmt.Sprintf("too many subscriptions: at most %d at a time, and large ones count as several",
+				l.each)}
 	case network != "" && l.open(network)+n > PerNetwork*l.each:
-		return nil, &refusal.Error{Code: refusal.Throttled, Message: "too many subscriptions from this network; try again later"}
+		return nil, &refusal.Error{Code: refusal.Throttled,
+			Message: "too many subscriptions from this network; try again later"}
 	}
 	l.total += n
 	counted := slices.DeleteFunc([]string{key, network}, func(k string) bool { return k == "" })

@@ -121,7 +121,8 @@ func tenEvents(t *testing.T, took, want time.Duration) {
 			})
 		}
 		all.Wait()
-		if want := map[string]time.Duration{"viewer ada": want, "viewer grace": want, "": took}; !maps.Equal(last, want) {
+		if want := map[string]time.Duration{"viewer ada": want, "viewer grace": want, "": took}; !maps.Equal(last,
+			want) {
 			t.Errorf("last events ended after %v, want %v", last, want)
 		}
 	})

@@ -1,14 +1,15 @@
 // Package plan executes most queries without gqlgen's executor.
 //
 // The executor takes about 18 us for each object of a list, without any reads: for a goroutine, field contexts, and a
-// writer for each value. Yet nearly every query selects only fields that are part of the items that were read. For these
-// a plan is compiled once for each root field of a document: what to read, and for each object the JSON between the values
-// and the encoders of the values. Without plans a page of a user's posts takes 2.3 times the CPU, the feed 4.3 times.
+// writer for each value. Yet nearly every query selects only fields that are part of the items that were read. For
+// these a plan is compiled once for each root field of a document: what to read, and for each object the JSON between
+// the values and the encoders of the values. Without plans a page of a user's posts takes 2.3 times the CPU, the feed
+// 4.3 times.
 //
-// A plan resolves its whole root field or nothing. If it does not cover the field (because of a directive, a list inside a
-// list, or a field that a projection lacks), or if a read fails, the executor resolves the root field instead, and reports
-// the error. It finds what was read in the memos and loaders of the response. Mutations have no plans, and neither have
-// subscriptions: they would gain 4% to 12%.
+// A plan resolves its whole root field or nothing. If it does not cover the field (because of a directive, a list
+// inside a list, or a field that a projection lacks), or if a read fails, the executor resolves the root field instead,
+// and reports the error. It finds what was read in the memos and loaders of the response. Mutations have no plans, and
+// neither have subscriptions: they would gain 4% to 12%.
 //
 // The interface is Compile, Plan.Run and Roots.Encode; Source is what plans read by.
 package plan

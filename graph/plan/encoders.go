@@ -159,7 +159,9 @@ func userField[T any](of func(T) blog.Byline) func(*compiler, graphql.CollectedF
 }
 
 // objectField encodes a non-null object.
-func objectField[T, V any](typeName string, known encoders[V], of func(T) V) func(*compiler, graphql.CollectedField) encoder[T] {
+func objectField[T, V any](
+	typeName string, known encoders[V], of func(T) V,
+) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(c *compiler, f graphql.CollectedField) encoder[T] {
 		encode := compile(c, typeName, f.Selections, known)
 		return func(dst []byte, d *planData, v T) []byte { return encode(dst, d, of(v)) }
@@ -169,9 +171,10 @@ func objectField[T, V any](typeName string, known encoders[V], of func(T) V) fun
 var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline }, encoders[*names.User]{
 	"bio":       nullableTextField(func(u *names.User) *string { return textOrNull(u.Bio) }),
 	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
-	"posts": listField("Post", postFields, func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
-		return s.UserPosts(ctx, u.UserID, p)
-	}, nil),
+	"posts": listField("Post", postFields,
+		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
+			return s.UserPosts(ctx, u.UserID, p)
+		}, nil),
 })
 
 // textOrNull returns nil for "".
@@ -233,21 +236,24 @@ var postFields = encoders[*blog.Post]{
 	"isDraft":         booleanField(func(p *blog.Post) bool { return p.IsDraft }),
 	"updatedAt":       nullableTextField(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
 	"version":         intField(func(p *blog.Post) int32 { return p.Version }),
-	"comments": listField("Comment", commentFields, func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {
-		return s.Comments(ctx, post.ID, p)
-	}, func(p *blog.Post) int32 { return p.CommentCount }),
-	"likes": listField("Like", likeFields, func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
-		return s.Likes(ctx, post.ID, p)
-	}, func(p *blog.Post) int32 { return p.LikeCount }),
+	"comments": listField("Comment", commentFields,
+		func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {
+			return s.Comments(ctx, post.ID, p)
+		}, func(p *blog.Post) int32 { return p.CommentCount }),
+	"likes": listField("Like", likeFields,
+		func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
+			return s.Likes(ctx, post.ID, p)
+		}, func(p *blog.Post) int32 { return p.LikeCount }),
 }
 
 var tagFields = encoders[*store.Tag]{
 	"id":        idField(func(t *store.Tag) globalid.ID { return globalid.OfTag(t.Name) }),
 	"name":      textField(func(t *store.Tag) string { return t.Name }),
 	"postCount": intField(func(t *store.Tag) int32 { return t.PostCount }),
-	"posts": listField("Post", postFields, func(ctx context.Context, s Source, t *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
-		return s.TagPosts(ctx, t, p)
-	}, nil),
+	"posts": listField("Post", postFields,
+		func(ctx context.Context, s Source, t *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
+			return s.TagPosts(ctx, t, p)
+		}, nil),
 }
 
 var commentFields = encoders[*blog.Comment]{
@@ -281,13 +287,15 @@ func listField[P, T any](
 			return nil
 		}
 		at, path := len(c.object.lists), any(strings.Join(c.path, "."))
-		c.object.lists = append(c.object.lists, plannedList{f.ObjectDefinition.Name + "." + f.Name, func(ctx context.Context, s Source, parent any) (any, error) {
-			p, err := Paging(ctx, f.Field)
-			if err != nil {
-				return nil, err
-			}
-			return read(cost.WithField(ctx, path), s, parent.(P), p)
-		}})
+		c.object.lists = append(c.object.lists,
+			plannedList{f.ObjectDefinition.Name + "." + f.Name,
+				func(ctx context.Context, s Source, parent any) (any, error) {
+					p, err := Paging(ctx, f.Field)
+					if err != nil {
+						return nil, err
+					}
+					return read(cost.WithField(ctx, path), s, parent.(P), p)
+				}})
 		encode := connectionOf(c, typeName, f.Selections, of)
 		return func(dst []byte, d *planData, parent P) []byte {
 			l := listed[T]{page: d.pages[at].(*store.Page[T])}

@@ -11,7 +11,8 @@ import (
 // appendText encodes any text as the executor does.
 func TestAppendText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("a\x1f !\"#[\\]\xa2\xdc"))) // what is escaped, and what differs by a bit
+		// what is escaped, and what differs by a bit
+		b := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("a\x1f !\"#[\\]\xa2\xdc")))
 		s := string(rapid.SliceOf(b).Draw(t, "text"))
 		var want strings.Builder
 		graphql.MarshalString(s).MarshalGQL(&want)

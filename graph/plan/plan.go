@@ -111,8 +111,8 @@ type planData struct {
 // errNotCovered is the error for which the executor resolves the root field instead.
 var errNotCovered = errors.New("the plan does not cover this")
 
-// Run resolves the root field and encodes its value. alone reports that the value will be appended to an output at once.
-// After an error the executor has to resolve the root field.
+// Run resolves the root field and encodes its value. alone reports that the value will be appended to an output at
+// once. After an error the executor has to resolve the root field.
 func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 	value, err := p.resolve(ctx, s, p.Field.Field)
 	if err != nil {
@@ -130,7 +130,8 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 		return nil, err
 	}
 	if object.liked != "" {
-		if d.liked, err = s.Liked(cost.WithField(ctx, object.liked), postsIn(append([]any{value}, d.pages...))); err != nil {
+		if d.liked, err = s.Liked(cost.WithField(ctx, object.liked),
+			postsIn(append([]any{value}, d.pages...))); err != nil {
 			return nil, err
 		}
 	}
@@ -144,7 +145,8 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 	return e, nil
 }
 
-// html appends the HTML of a text as a JSON string: null if there is no memory for it, for which the response is refused.
+// html appends the HTML of a text as a JSON string: null if there is no memory for it, for which the response is
+// refused.
 func (d *planData) html(dst []byte, source string) []byte {
 	h, ok := d.rendered[source]
 	if !ok {
@@ -213,8 +215,8 @@ func typeOf(value any) string {
 	return ""
 }
 
-// Compile compiles the plans of the root fields of an operation, in their order; object is their type. A nil plan stands
-// for a field that needs the executor. It returns nil if a selection has directives.
+// Compile compiles the plans of the root fields of an operation, in their order; object is their type. A nil plan
+// stands for a field that needs the executor. It returns nil if a selection has directives.
 func Compile(op *graphql.OperationContext, object string) (plans []*Plan) {
 	if (&conditions{op: op}).in(op.Operation.SelectionSet) {
 		return nil
@@ -309,7 +311,9 @@ var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, erro
 }
 
 // withText resolves a field whose only argument is a String or an ID.
-func withText(argument string, read func(context.Context, Source, string) (any, error)) func(context.Context, Source, *ast.Field) (any, error) {
+func withText(
+	argument string, read func(context.Context, Source, string) (any, error),
+) func(context.Context, Source, *ast.Field) (any, error) {
 	return func(ctx context.Context, s Source, f *ast.Field) (any, error) {
 		text, err := graphql.UnmarshalString(f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)[argument])
 		if err != nil {

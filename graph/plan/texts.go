@@ -12,7 +12,8 @@ type Texts struct {
 	Memory *limit.Reservation // of the response; nil: not limited
 }
 
-// HTML returns the HTML of a text, for which it reserves memory. It returns an error if the response cannot have so much.
+// HTML returns the HTML of a text, for which it reserves memory. It returns an error if the response cannot have so
+// much.
 func (t Texts) HTML(source string) (string, error) {
 	h := t.Cache.Show(source)
 	return string(h), t.Memory.Grow(len(h))

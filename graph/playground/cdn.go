@@ -30,5 +30,6 @@ func policy(withCDN bool) string {
 		source, workers = " "+graphiQL.URL, "; worker-src blob:"
 	}
 	return "default-src 'none'; script-src 'self'" + source + "; style-src 'self' 'unsafe-inline'" + source +
-		"; connect-src 'self'" + source + workers + "; img-src 'self' data:; font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		"; connect-src 'self'" + source + workers +
+		"; img-src 'self' data:; font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }

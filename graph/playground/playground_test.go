@@ -39,7 +39,8 @@ func readPrepared(t *testing.T, h http.Handler) (p prepared) {
 // Whatever the page and its files name is served.
 func TestNew_ServesItsFiles(t *testing.T) {
 	h := newPlayground(t, "", false)
-	asset := regexp.MustCompile(`(?:src|href)="(/[^"]*)"|["'](/playground/[^"']*)["']|from "\.(/[^"]*)"|import\("\.(/[^"]*)"\)`)
+	asset := regexp.MustCompile(
+		`(?:src|href)="(/[^"]*)"|["'](/playground/[^"']*)["']|from "\.(/[^"]*)"|import\("\.(/[^"]*)"\)`)
 	seen, open := map[string]bool{}, []string{"/"}
 	for len(open) > 0 {
 		target := open[0]
@@ -80,7 +81,8 @@ func TestNew_CDN(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newPlayground(t, "", tt.cdn)
 			policy := get(t, h, "/").Header().Get("Content-Security-Policy")
-			if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, tt.policy) || strings.Contains(policy, "https:") != tt.cdn {
+			if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, tt.policy) ||
+				strings.Contains(policy, "https:") != tt.cdn {
 				t.Errorf("policy %s", policy)
 			}
 			if p := readPrepared(t, h); (p.CDN != nil) != tt.cdn {
@@ -112,7 +114,8 @@ func TestNew_Examples(t *testing.T) {
 		if strings.Contains(e.Query, postIDPlaceholder) || strings.Contains(e.Query, idempotencyKeyPlaceholder) {
 			t.Errorf("%s has placeholders", e.Name)
 		}
-		if filled := empty.Examples[i].Query; strings.Contains(e.Query, "the id") != strings.Contains(filled, postIDPlaceholder) {
+		if filled := empty.Examples[i].Query; strings.Contains(e.Query, "the id") != strings.Contains(filled,
+			postIDPlaceholder) {
 			t.Errorf("%s without a post: %s", e.Name, filled)
 		}
 	}

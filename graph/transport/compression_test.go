@@ -66,7 +66,8 @@ func decompress(t testing.TB, coding string, body []byte) string {
 // A compressor that is used again knows nothing of what it has compressed before.
 func TestCoding_Compress(t *testing.T) {
 	for _, c := range codings {
-		for _, pieces := range [][]string{{strings.Repeat("a like, ", 10_000)}, {"short"}, {`{"data":`, strings.Repeat("x", 100), "}"}, {""}} {
+		for _, pieces := range [][]string{{strings.Repeat("a like, ", 10_000)}, {"short"},
+			{`{"data":`, strings.Repeat("x", 100), "}"}, {""}} {
 			var all [][]byte
 			for _, p := range pieces {
 				all = append(all, []byte(p))

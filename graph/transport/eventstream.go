@@ -45,7 +45,8 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(t.streams, cancel)()
 	operation, expire := context.WithCancelCause(ctx)
 	defer expire(nil)
-	if expires := RequestOf(ctx).expires; errs == nil && op.Operation.Operation == ast.Subscription && !expires.IsZero() {
+	if expires := RequestOf(ctx).expires; errs == nil && op.Operation.Operation == ast.Subscription &&
+		!expires.IsZero() {
 		defer time.AfterFunc(time.Until(expires), func() { expire(errExpired) }).Stop()
 	}
 
@@ -72,7 +73,9 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 // receiveOperation reads a request, and parses and validates its operation. See operation.
-func (t httpTransport) receiveOperation(w http.ResponseWriter, r *http.Request) (_ *graphql.OperationContext, releaseSlot func(), err error) {
+func (t httpTransport) receiveOperation(
+	w http.ResponseWriter, r *http.Request,
+) (_ *graphql.OperationContext, releaseSlot func(), err error) {
 	in, err := t.receive(w, r)
 	if err != nil {
 		return nil, nil, err
@@ -181,7 +184,8 @@ func newEventWriter(w http.ResponseWriter) (*eventWriter, error) {
 
 // event writes an event. data is JSON, in pieces, without line breaks.
 func (e *eventWriter) event(name string, data ...[]byte) error {
-	return e.write(joined(slices.Concat([][]byte{[]byte("event: " + name + "\ndata: ")}, data, [][]byte{[]byte("\n\n")})...)...)
+	return e.write(
+		joined(slices.Concat([][]byte{[]byte("event: " + name + "\ndata: ")}, data, [][]byte{[]byte("\n\n")})...)...)
 }
 
 func (e *eventWriter) comment() error { return e.write([]byte(":\n\n")) }

@@ -93,7 +93,9 @@ func (t *transport) begin(ctx context.Context, params *graphql.RawParams) *respo
 
 // prepareOperation finds and validates the operation that a request names. A subscription then counts as open
 // until ctx ends.
-func (t *transport) prepareOperation(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+func (t *transport) prepareOperation(
+	ctx context.Context, params *graphql.RawParams,
+) (*graphql.OperationContext, gqlerror.List) {
 	op, errs := t.exec.CreateOperationContext(ctx, params)
 	document.Locate(params.Query, errs)
 	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
@@ -151,20 +153,22 @@ func (t *transport) dispatch(ctx context.Context, op *graphql.OperationContext, 
 	if kind == ast.Subscription {
 		return &responses{transport: t, ctx: ctx, kind: kind, next: next, subscription: s}
 	}
-	return &responses{transport: t, ctx: ctx, kind: kind, subscription: s, next: func(ctx context.Context) *graphql.Response {
-		defer releaseSlot()
-		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
-		defer cancel()
-		if kind == ast.Query { // what remains to be read is not needed
-			RequestOf(ctx).Memory.OnRefuse(cancel)
-		}
-		return next(cosmos.WithMemory(ctx, readMemory{RequestOf(ctx).Memory}))
-	}}
+	return &responses{transport: t, ctx: ctx, kind: kind, subscription: s,
+		next: func(ctx context.Context) *graphql.Response {
+			defer releaseSlot()
+			ctx, cancel := context.WithTimeout(ctx, executionTimeout)
+			defer cancel()
+			if kind == ast.Query { // what remains to be read is not needed
+				RequestOf(ctx).Memory.OnRefuse(cancel)
+			}
+			return next(cosmos.WithMemory(ctx, readMemory{RequestOf(ctx).Memory}))
+		}}
 }
 
 // refused returns the only response of an operation that is refused.
 func (t *transport) refused(ctx context.Context, err error) *responses {
-	return &responses{transport: t, ctx: ctx, kind: ast.Query, next: graphql.OneShot(t.dispatchError(ctx, err)), subscription: &subscription{}}
+	return &responses{transport: t, ctx: ctx, kind: ast.Query, next: graphql.OneShot(t.dispatchError(ctx, err)),
+		subscription: &subscription{}}
 }
 
 // dispatchError returns the response to an operation that failed before execution.
@@ -261,7 +265,9 @@ func shedLoad(a *limit.Admission, next http.Handler, refused func()) http.Handle
 		h.Set("Content-Type", mediaJSON+"; charset=utf-8")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Retry-After", "1")
-		writeBody(w, http.StatusServiceUnavailable, fmt.Appendf(nil, `{"errors":[{"message":%q,"extensions":{"code":%q,"requestId":%q,"retryAfterMs":%d}}]}`+"\n",
-			overloaded.Message, overloaded.Code, RequestOf(r.Context()).ID, overloaded.RetryAfter.Milliseconds()))
+		writeBody(w, http.StatusServiceUnavailable,
+			fmt.Appendf(nil,
+				`{"errors":[{"message":%q,"extensions":{"code":%q,"requestId":%q,"retryAfterMs":%d}}]}`+"\n",
+				overloaded.Message, overloaded.Code, RequestOf(r.Context()).ID, overloaded.RetryAfter.Milliseconds()))
 	})
 }

@@ -20,8 +20,8 @@ import (
 	"byline/store"
 )
 
-// Options of a Handler. The functions and Executor, Schema, Store and Pages have to be set. The fields after Shed are those of the
-// options of package graph.
+// Options of a Handler. The functions and Executor, Schema, Store and Pages have to be set. The fields after Shed are
+// those of the options of package graph.
 type Options struct {
 	Executor graphql.GraphExecutor // of a schema from ShareEvents
 	Schema   *ast.Schema

@@ -112,7 +112,8 @@ type requestBody struct {
 func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in requestBody, err error) {
 	ctx := r.Context()
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
-		return in, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refusal.Input("", "use GET or POST")}
+		return in, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST",
+			err: refusal.Input("", "use GET or POST")}
 	}
 	if err := t.requests.AdmitAddress(RequestOf(ctx).address); err != nil {
 		return in, err
@@ -145,10 +146,13 @@ func (t httpTransport) execute(r *http.Request, in requestBody) (*graphql.Respon
 	switch op.Operation.Operation {
 	case ast.Subscription:
 		releaseSlot()
-		return nil, &httpError{status: http.StatusNotAcceptable, err: refusal.Input("", "subscribe over WebSocket, or with %s as the first media type in the Accept header", mediaEvents)}
+		return nil, &httpError{status: http.StatusNotAcceptable,
+			err: refusal.Input("", "subscribe over WebSocket, or with %s as the first media type in the Accept header",
+				mediaEvents)}
 	case ast.Query:
 		caller := RequestOf(ctx)
-		caller.readSet, caller.operation = &itemcache.ReadSet{}, strings.Clone(op.Operation.Name) // does not retain the document
+		// does not retain the document
+		caller.readSet, caller.operation = &itemcache.ReadSet{}, strings.Clone(op.Operation.Name)
 	}
 	all := t.dispatch(ctx, op, releaseSlot)
 	response := all.next(all.ctx)
@@ -160,7 +164,9 @@ func (t httpTransport) execute(r *http.Request, in requestBody) (*graphql.Respon
 
 // operation acquires a slot, and parses and validates the operation. Unless it returns an error, the
 // caller calls releaseSlot.
-func (t httpTransport) operation(r *http.Request, in requestBody) (_ *graphql.OperationContext, releaseSlot func(), err error) {
+func (t httpTransport) operation(
+	r *http.Request, in requestBody,
+) (_ *graphql.OperationContext, releaseSlot func(), err error) {
 	ctx := r.Context()
 	err = t.admission.Acquire(ctx)
 	switch {
@@ -192,7 +198,9 @@ func (t httpTransport) operation(r *http.Request, in requestBody) (_ *graphql.Op
 
 	op, errs := t.prepareOperation(ctx, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
-		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refusal.Input("", "GET is for queries only: use POST for a mutation")}
+		return nil, nil,
+			&httpError{status: http.StatusMethodNotAllowed, allow: "POST",
+				err: refusal.Input("", "GET is for queries only: use POST for a mutation")}
 	}
 	if errs != nil {
 		return nil, nil, errs
@@ -204,12 +212,16 @@ func (t httpTransport) operation(r *http.Request, in requestBody) (_ *graphql.Op
 // longer needs the body.
 func readBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
+		return nil, nil,
+			&httpError{status: http.StatusUnsupportedMediaType,
+				err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
 	}
 	zipped, ok := isZipped(r.Header.Values("Content-Encoding"))
 	if !ok {
 		w.Header().Set("Accept-Encoding", "gzip") // RFC 9110, section 12.5.3
-		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Encoding must be gzip or identity")}
+		return nil, nil,
+			&httpError{status: http.StatusUnsupportedMediaType,
+				err: refusal.Input("", "the Content-Encoding must be gzip or identity")}
 	}
 	if body, release, err = receiveBody(bodies, w, r); err != nil || !zipped {
 		return body, release, err
@@ -267,7 +279,9 @@ func receiveBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (b
 		w.Header().Set("Connection", "close") // rather than read the rest of the body
 		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
 	case errors.Is(err, os.ErrDeadlineExceeded): // the server's
-		return nil, nil, &httpError{status: http.StatusRequestTimeout, err: refusal.Input("", "the request body took too long to arrive")}
+		return nil, nil,
+			&httpError{status: http.StatusRequestTimeout,
+				err: refusal.Input("", "the request body took too long to arrive")}
 	}
 	return nil, nil, badRequest("", "the body did not arrive")
 }
@@ -283,7 +297,8 @@ func isJSON(contentType string) bool {
 }
 
 func tooLarge() error {
-	return &httpError{status: http.StatusRequestEntityTooLarge, err: refusal.Input("", "the request body must have at most %d bytes", limit.MaxBody)}
+	return &httpError{status: http.StatusRequestEntityTooLarge,
+		err: refusal.Input("", "the request body must have at most %d bytes", limit.MaxBody)}
 }
 
 // readGet reads an operation from the URL.

@@ -26,9 +26,13 @@ const preflightMaxAge = 2 * time.Hour
 func checkOrigins(origins []string) error {
 	for _, origin := range origins {
 		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || origin != u.Scheme+"://"+strings.ToLower(u.Host) ||
-			strings.ContainsAny(origin, `*?[\`) || u.Port() == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
-			return fmt.Errorf("%q is not an origin as browsers send it, such as https://app.example.com or http://localhost:3000: there are no wildcards, paths and default ports in it", origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
+			origin != u.Scheme+"://"+strings.ToLower(u.Host) ||
+			strings.ContainsAny(origin, `*?[\`) ||
+			u.Port() == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+			return fmt.Errorf(
+				"%q is not an origin as browsers send it, such as https://app.example.com or http://localhost:3000: "+
+					"there are no wildcards, paths and default ports in it", origin)
 		}
 	}
 	return nil
@@ -85,7 +89,8 @@ func (o *origins) logRefused(r *http.Request, origin string) {
 	}
 	attrs := []slog.Attr{slog.String(logOrigin, short)}
 	if checkOrigins([]string{short}) == nil { // not "null", for instance
-		attrs = append(attrs, slog.String(logAdmit, "--cors-origins="+strings.Join(append(slices.Clip(o.named), short), ",")))
+		attrs = append(attrs,
+			slog.String(logAdmit, "--cors-origins="+strings.Join(append(slices.Clip(o.named), short), ",")))
 	}
 	o.log.LogAttrs(r.Context(), slog.LevelWarn, "origin refused", attrs...)
 }
@@ -149,13 +154,15 @@ func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) h
 }
 
 // elementDestinations are the values of Sec-Fetch-Dest of what elements of a page load.
-var elementDestinations = []string{"audio", "embed", "font", "frame", "iframe", "image", "object", "script", "style", "track", "video"}
+var elementDestinations = []string{"audio", "embed", "font", "frame", "iframe", "image", "object", "script", "style",
+	"track", "video"}
 
 // secured sets headers that keep browsers from interpreting a response as another type. Paths other than Path may be
 // pages: these are not framed, nor loaded into pages of other origins. The playground replaces the policy. JSON of
 // Path needs no more: a browser neither executes it, nor gives it to a page of an origin that is not admitted.
 func secured(next http.Handler) http.Handler {
-	policy, resource, options := []string{"default-src 'none'; frame-ancestors 'none'"}, []string{"same-origin"}, []string{"nosniff"}
+	policy, resource, options := []string{"default-src 'none'; frame-ancestors 'none'"}, []string{"same-origin"},
+		[]string{"nosniff"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h["X-Content-Type-Options"] = options

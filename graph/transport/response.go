@@ -56,9 +56,10 @@ const vary = "Accept, Accept-Encoding, Authorization, " + sessionHeader + ", " +
 
 // Header values that all responses share. They are never modified.
 var (
-	contentTypes = map[string][]string{mediaJSON: {mediaJSON + "; charset=utf-8"}, mediaResponse: {mediaResponse + "; charset=utf-8"}}
-	noStore      = []string{"no-store"}
-	varies       = []string{vary}
+	contentTypes = map[string][]string{mediaJSON: {mediaJSON + "; charset=utf-8"},
+		mediaResponse: {mediaResponse + "; charset=utf-8"}}
+	noStore = []string{"no-store"}
+	varies  = []string{vary}
 )
 
 // prepare negotiates the media type, and sets the headers that every response has. No cache stores the response to a
@@ -238,7 +239,8 @@ func negotiate(accept []string) (media string, acceptable bool) {
 		}
 	}
 	media = mediaJSON
-	if response.quality > json.quality || response.quality == json.quality && response.precision == exactType && response.place < json.place {
+	if response.quality > json.quality ||
+		response.quality == json.quality && response.precision == exactType && response.place < json.place {
 		media = mediaResponse
 	}
 	return media, json.quality > 0 || response.quality > 0 || strings.TrimSpace(strings.Join(accept, "")) == ""

@@ -22,8 +22,8 @@ import (
 
 // responseCache caches the responses to queries over HTTP, by the text of the request, which
 // is not even parsed on a hit. A response is valid while nothing in its read set has changed.
-// A response that depends on the viewer is cached for that viewer alone, and for the role of their token. Responses with
-// errors or with a cost report are not cached: their queries execute, on cached items.
+// A response that depends on the viewer is cached for that viewer alone, and for the role of their token. Responses
+// with errors or with a cost report are not cached: their queries execute, on cached items.
 type responseCache struct {
 	store   *store.Store
 	entries *otter.Cache[cacheKey, *cachedResponse] // nil: nothing is cached
@@ -196,7 +196,8 @@ const publicMaxAge = 5 * time.Second
 // isPublic reports whether HTTP caches may share the response to a request: a GET without a bearer
 // token or a session, and without a cost report, which differs between requests.
 func isPublic(r *http.Request) bool {
-	return r.Method == http.MethodGet && len(r.Header.Values("Authorization")) == 0 && r.Header.Get(sessionHeader) == "" &&
+	return r.Method == http.MethodGet && len(r.Header.Values("Authorization")) == 0 &&
+		r.Header.Get(sessionHeader) == "" &&
 		RequestOf(r.Context()).Meter.Detail == cost.None
 }
 
@@ -225,7 +226,8 @@ func setPublic(w http.ResponseWriter, r *http.Request, tag string, maxAge time.D
 // section 13.1.2). The tag must not contain a comma.
 func matches(header []string, tag string) bool {
 	for item := range strings.SplitSeq(strings.Join(header, ","), ",") {
-		if item = strings.TrimSpace(item); item == "*" || strings.TrimPrefix(item, "W/") == strings.TrimPrefix(tag, "W/") {
+		if item = strings.TrimSpace(item); item == "*" ||
+			strings.TrimPrefix(item, "W/") == strings.TrimPrefix(tag, "W/") {
 			return true
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"byline/store/cosmos/itemcache"
 )
 
-var distinctResponses = flag.Int("distinct", 50_000, "number of distinct responses that TestResponseCache_MemoryIsBounded adds")
+var distinctResponses = flag.Int("distinct", 50_000,
+	"number of distinct responses that TestResponseCache_MemoryIsBounded adds")
 
 // Any number of distinct responses takes at most the limit and a tenth of it.
 func TestResponseCache_MemoryIsBounded(t *testing.T) {
@@ -27,8 +28,10 @@ func TestResponseCache_MemoryIsBounded(t *testing.T) {
 				for n := range *distinctResponses {
 					r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 					caller := &Request{readSet: &itemcache.ReadSet{}}
-					text := fmt.Sprintf(`{"query":"query Post($id: ID!) { post(id: $id) { id title content } }","variables":{"id":"%d"}}`, n)
-					a.add(r.WithContext(caller.Begin(r.Context())), requestBody{text: text}, &graphql.Response{Data: []byte(`"` + strings.Repeat("x", body+n%7) + `"`)})
+					text := fmt.Sprintf(
+						`{"query":"query Post($id: ID!) { post(id: $id) { id title content } }","variables":{"id":"%d"}}`, n)
+					a.add(r.WithContext(caller.Begin(r.Context())), requestBody{text: text},
+						&graphql.Response{Data: []byte(`"` + strings.Repeat("x", body+n%7) + `"`)})
 				}
 				a.entries.CleanUp()
 				return a

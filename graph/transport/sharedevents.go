@@ -49,7 +49,8 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 		if !ok {
 			return nil
 		}
-		if caller := RequestOf(ctx); !shares || s.store.Renamed(caller.Session) != "" { // the shared response may have the old name
+		// the shared response may have the old name
+		if caller := RequestOf(ctx); !shares || s.store.Renamed(caller.Session) != "" {
 			return s.execute(ctx, event)
 		}
 		return s.respond(ctx, eventKey{event, selection})
@@ -74,7 +75,8 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 	defer func() { s.cache.executed(k, e) }()
 	caller.personal.Store(false)
 	response := s.execute(itemcache.WithReadSet(ctx, &e.readSet), k.event)
-	if response != nil && response.Data != nil && len(graphql.GetErrors(ctx)) == 0 && !caller.personal.Load() && ctx.Err() == nil {
+	if response != nil && response.Data != nil && len(graphql.GetErrors(ctx)) == 0 && !caller.personal.Load() &&
+		ctx.Err() == nil {
 		e.data = bytes.Clone(response.Data) // without the buffer's spare capacity
 		return s.share(ctx, e)
 	}

@@ -99,15 +99,19 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
 	}
 	t.open.Add(1) // while the HTTP server still waits for the request
 	lean := &leanWriter{ResponseWriter: w}
-	conn, err := websocket.Accept(lean, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
-		InsecureSkipVerify: t.origins.admits(r.Header.Get("Origin"))}) // of other origins, only the server's own passes
+	conn, err := websocket.Accept(lean, r,
+		&websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
+			// of other origins, only the server's own passes
+			InsecureSkipVerify: t.origins.admits(r.Header.Get("Origin"))})
 	if err != nil {
 		t.open.Done()
 		return // Accept has responded: not an upgrade, or another origin
 	}
 	conn.SetReadLimit(limit.MaxBody)
 	s := &socket{transport: t.transport, conn: conn, network: lean.conn, address: RequestOf(r.Context()).address,
-		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: RequestOf(r.Context()).Meter.Detail, running: map[string]*operation{}}
+		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"),
+			sessionHeader: r.Header.Values(sessionHeader)}, cost: RequestOf(r.Context()).Meter.Detail,
+		running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
 		s.serve()
@@ -368,7 +372,8 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	caller := &Request{ID: newRequestID(), viewer: s.viewer, Moderator: s.moderator, address: s.address, Session: s.session, size: len(m.ID) + len(m.Payload), Meter: cost.Meter{Detail: s.cost}}
+	caller := &Request{ID: newRequestID(), viewer: s.viewer, Moderator: s.moderator, address: s.address,
+		Session: s.session, size: len(m.ID) + len(m.Payload), Meter: cost.Meter{Detail: s.cost}}
 	ctx, cancel := context.WithCancel(caller.Begin(graphql.StartOperationTrace(s.ctx)))
 	op := &operation{cancel}
 	s.mu.Lock()
@@ -379,7 +384,8 @@ func (s *socket) subscribe(m message) bool {
 			refused = s.requests.AdmitViewer(s.viewer)
 		}
 		if full := len(s.running) >= maxOperations; full {
-			refused = &refusal.Error{Code: refusal.Throttled, Message: "too many operations at a time on this connection"}
+			refused = &refusal.Error{Code: refusal.Throttled,
+				Message: "too many operations at a time on this connection"}
 		}
 	}
 	if !taken && refused == nil {

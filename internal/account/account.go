@@ -50,7 +50,8 @@ func (c Flags) Check() error {
 		return err
 	}
 	if len(c.CosmosRegions) > 0 && c.Embedded() {
-		return errors.New("--cosmos-regions: the embedded engine has no regions; name an account with --cosmos-endpoint")
+		return errors.New(
+			"--cosmos-regions: the embedded engine has no regions; name an account with --cosmos-endpoint")
 	}
 	if slices.ContainsFunc(c.CosmosRegions, func(name string) bool { return strings.TrimSpace(name) == "" }) {
 		return errors.New("--cosmos-regions: the name of a region is empty")
@@ -80,7 +81,9 @@ func CheckEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch { // the error does not quote it: it may be a connection string, with the key
 	case strings.HasPrefix(endpoint, "AccountEndpoint="):
-		return errors.New("--cosmos-endpoint is a connection string: its AccountEndpoint is the endpoint, and its AccountKey is COSMOS_KEY")
+		return errors.New(
+			"--cosmos-endpoint is a connection string: its AccountEndpoint is the endpoint, and its AccountKey is " +
+				"COSMOS_KEY")
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return errors.New("--cosmos-endpoint is not an http or https address")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
@@ -143,7 +146,9 @@ func (c Flags) ConfirmLoad(yes bool) error {
 	if yes || c.Local() {
 		return nil
 	}
-	return fmt.Errorf("--cosmos-endpoint, or COSMOS_ENDPOINT, is %s: to load test data into that account, repeat the command with --yes; without an endpoint it goes to the embedded engine", c.CosmosEndpoint)
+	return fmt.Errorf(
+		"--cosmos-endpoint, or COSMOS_ENDPOINT, is %s: to load test data into that account, repeat the command with "+
+			"--yes; without an endpoint it goes to the embedded engine", c.CosmosEndpoint)
 }
 
 // Options are the settings of an account that are not flags. The zero value is a durable engine
@@ -168,8 +173,11 @@ type Account struct {
 // account's properties, and fails once ctx has ended.
 func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account, error) {
 	metrics := prometheus.NewRegistry()
-	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error { return nil }, close: func() error { return nil }}
-	options := cosmos.Options{Endpoint: c.CosmosEndpoint, Regions: c.CosmosRegions, CacheBytes: o.Cache, RetryBudget: o.RetryBudget, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
+	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error {
+		return nil
+	}, close: func() error { return nil }}
+	options := cosmos.Options{Endpoint: c.CosmosEndpoint, Regions: c.CosmosRegions, CacheBytes: o.Cache,
+		RetryBudget: o.RetryBudget, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
 	var err error
 	if options.SessionKey, err = sessionKey(); err != nil {
 		return nil, err
@@ -217,7 +225,8 @@ func (c Flags) signIn(o *cosmos.Options) error {
 	if key == emulator.WellKnownKey && Loopback(endpoint.Host) {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = idleConnections
-		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a self-signed certificate
+		// an emulator on this machine, with a self-signed certificate
+		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 		o.Transport = &http.Client{Transport: t}
 	}
 	return nil
@@ -267,7 +276,8 @@ func (c Flags) store(db *cosmos.Account, log *slog.Logger, o store.Options) (*st
 	if c.Embedded() {
 		o.Instance = "embedded" // the data directory has one owner: no need to wait for old leases to expire
 	} else if host, err := os.Hostname(); err == nil {
-		o.Instance = fmt.Sprintf("%s-%06x", host, rand.N(1<<24)) // views status shows it: in a container it is the name of the pod or replica
+		// views status shows it: in a container it is the name of the pod or replica
+		o.Instance = fmt.Sprintf("%s-%06x", host, rand.N(1<<24))
 	}
 	if !c.Local() {
 		o.PollInterval = time.Second // each poll of the change feed costs RU

@@ -38,7 +38,8 @@ func TestOpen_EmulatorConnectionsReused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	spec := provision.DatabaseSpec{Name: "blog", Containers: []provision.ContainerSpec{{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}}}}
+	spec := provision.DatabaseSpec{Name: "blog",
+		Containers: []provision.ContainerSpec{{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}}}}
 	if err := provision.Create(t.Context(), db.Account, spec); err != nil {
 		t.Fatal(err)
 	}

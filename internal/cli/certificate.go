@@ -41,7 +41,8 @@ func localCertificate(dir string) (tls.Certificate, error) {
 	if len(certPEM) > 0 && len(keyPEM) > 0 {
 		c, err := tls.X509KeyPair(certPEM, keyPEM)
 		if err != nil {
-			return tls.Certificate{}, fmt.Errorf("certificate %s and its key %s: %w; delete both to create new ones", certPath, keyPath, err)
+			return tls.Certificate{},
+				fmt.Errorf("certificate %s and its key %s: %w; delete both to create new ones", certPath, keyPath, err)
 		}
 		if time.Now().Before(c.Leaf.NotAfter) {
 			return c, nil
@@ -109,7 +110,8 @@ func newCertificate(now time.Time) (certPEM, keyPEM []byte, err error) {
 		SerialNumber: serial,
 		// OpenSSL finds an issuer by name alone. The serial number lets a client trust the
 		// certificates of several emulators.
-		Subject:               pkix.Name{CommonName: "localhost", Organization: []string{"Byline emulator"}, SerialNumber: serial.Text(16)},
+		Subject: pkix.Name{CommonName: "localhost", Organization: []string{"Byline emulator"},
+			SerialNumber: serial.Text(16)},
 		NotBefore:             now.Add(-time.Hour),
 		NotAfter:              now.Add(certificateLife),
 		DNSNames:              []string{"localhost"},

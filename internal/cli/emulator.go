@@ -41,7 +41,9 @@ func (c *Emulator) check() error {
 	}
 	for flag, address := range map[string]string{"--listen": c.Listen, "--compute-listen": c.ComputeListen} {
 		if address != "" && c.Key == "" && !c.InsecurePublicKey && !account.Loopback(address) {
-			return fmt.Errorf("%s %s: other machines could read and write with the well-known key: set BYLINE_EMULATOR_KEY, or --insecure-public-key", flag, address)
+			return fmt.Errorf(
+				"%s %s: other machines could read and write with the well-known key: set BYLINE_EMULATOR_KEY, or "+
+					"--insecure-public-key", flag, address)
 		}
 	}
 	if c.Partitions == 0 { // the engine would take its default
@@ -55,7 +57,9 @@ func (c *Emulator) Run(ctx context.Context, s console.Streams) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
-	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.Reveal(), Logger: s.Log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync, ReplicaLag: c.ReplicaLag})
+	engine, err := emulator.Open(c.Data,
+		emulator.Options{Key: c.Key.Reveal(), Logger: s.Log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync,
+			ReplicaLag: c.ReplicaLag})
 	if err != nil {
 		return err
 	}
@@ -69,7 +73,9 @@ func (c *Emulator) Run(ctx context.Context, s console.Streams) (err error) {
 }
 
 // Serve serves an open engine until ctx ends.
-func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger) (err error) {
+func (c *Emulator) Serve(
+	ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger,
+) (err error) {
 	if !c.Sync {
 		log.Warn("writes are acknowledged before they are on disk")
 	}
@@ -94,8 +100,10 @@ func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener 
 	served := make(chan error, len(servers))
 	var running []*http.Server
 	for l, handler := range servers {
-		s := &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)} // handshakes of clients that do not trust the certificate
+		s := &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout: 2 * time.Minute,
+			// handshakes of clients that do not trust the certificate
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 		running = append(running, s)
 		go func() {
 			if secure == nil {
@@ -111,7 +119,8 @@ func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener 
 	} else {
 		log.Info("key", "how", "set by --key or BYLINE_EMULATOR_KEY")
 	}
-	log.Info("listening", "url", scheme+"://"+server.Address(c.Listen, listener.Addr())+"/", "address", listener.Addr().String())
+	log.Info("listening", "url", scheme+"://"+server.Address(c.Listen, listener.Addr())+"/", "address",
+		listener.Addr().String())
 	if c.listening != nil {
 		c.listening(listener.Addr())
 	}

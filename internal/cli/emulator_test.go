@@ -26,21 +26,24 @@ func TestEmulator_GracePeriodEnds(t *testing.T) {
 		listener, served := testkit.ListenPipe(), make(chan error, 1)
 		var log bytes.Buffer
 		go func() {
-			served <- (&Emulator{HTTP: true, Sync: true, Listen: "localhost:0"}).Serve(ctx, engine, listener, slog.New(slog.NewTextHandler(&log, nil)))
+			served <- (&Emulator{HTTP: true, Sync: true, Listen: "localhost:0"}).Serve(ctx, engine, listener,
+				slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		c, err := listener.Dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c,
+			"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 			t.Fatal(line, err)
 		}
 		stop()
-		if err := <-served; err != nil || !strings.Contains(log.String(), `msg="requests aborted after the grace period"`) {
+		if err := <-served; err != nil ||
+			!strings.Contains(log.String(), `msg="requests aborted after the grace period"`) {
 			t.Errorf("%v: %s", err, &log)
 		}
 	})
@@ -51,10 +54,11 @@ func TestEmulator_WellKnownKeyOnlyOnLoopback(t *testing.T) {
 		c       Emulator
 		refused bool
 	}{
-		"loopback -> served":                     {Emulator{Listen: "localhost:8081"}, false},
-		"all addresses -> refused":               {Emulator{Listen: "0.0.0.0:8081"}, true},
-		"no host -> refused":                     {Emulator{Listen: ":8081"}, true},
-		"second address -> refused":              {Emulator{Listen: "localhost:8081", ComputeListen: "0.0.0.0:8082"}, true},
+		"loopback -> served":       {Emulator{Listen: "localhost:8081"}, false},
+		"all addresses -> refused": {Emulator{Listen: "0.0.0.0:8081"}, true},
+		"no host -> refused":       {Emulator{Listen: ":8081"}, true},
+		"second address -> refused": {Emulator{Listen: "localhost:8081", ComputeListen: "0.0.0.0:8082"},
+			true},
 		"all addresses, own key -> served":       {Emulator{Listen: "0.0.0.0:8081", Key: "c2VjcmV0"}, false},
 		"all addresses, insecure flag -> served": {Emulator{Listen: "0.0.0.0:8081", InsecurePublicKey: true}, false},
 	} {

@@ -37,7 +37,8 @@ func openBlog(t *testing.T, n int) (st *store.Store, ada string) {
 	}
 	for i := range n {
 		if err == nil {
-			_, err = st.CreatePost(t.Context(), store.NewPost{AuthorID: "ada", Title: fmt.Sprint(i), Content: "A <b> & a \"quote\"."})
+			_, err = st.CreatePost(t.Context(),
+				store.NewPost{AuthorID: "ada", Title: fmt.Sprint(i), Content: "A <b> & a \"quote\"."})
 		}
 	}
 	if err != nil {
@@ -71,7 +72,8 @@ func TestExport_TornFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(whole, []byte(`{"container":`)); n != 11 || !bytes.HasSuffix(whole, []byte("\n{\"complete\":true,\"items\":11}\n")) {
+	if n := bytes.Count(whole, []byte(`{"container":`)); n != 11 ||
+		!bytes.HasSuffix(whole, []byte("\n{\"complete\":true,\"items\":11}\n")) {
 		t.Fatalf("%d items: %s", n, whole)
 	}
 	for cut := range len(whole) + 1 {
@@ -110,18 +112,21 @@ func TestExport_ForeignFile(t *testing.T) {
 	beginning, rest, _ := strings.Cut(whole, "\n")
 	interrupted := whole[:strings.LastIndex(whole, `{"complete"`)]
 	for name, c := range map[string]struct{ content, want string }{
-		"text":                    {"Dear Ada,\n", "line 1 is not of an export"},
-		"torn text":               {"Dear Ada", "the file is not an export"},
-		"other JSON lines":        {`{"type":"user"}` + "\n", "line 1 is not of an export"},
-		"no first position":       {rest, "the file is not an export"},
-		"export of another user":  {strings.ReplaceAll(interrupted, `"userId":"ada"`, `"userId":"grace"`), "the file is an export of another user"},
-		"text in the middle":      {beginning + "\nDear Ada,\n" + rest, "line 2 is not of an export"},
-		"line without an item":    {beginning + "\n{}\n" + rest, "line 2 is not of an export"},
-		"text at the end":         {interrupted + "Dear Ada,\n", fmt.Sprintf("line %d is not of an export", strings.Count(interrupted, "\n")+1)},
+		"text":              {"Dear Ada,\n", "line 1 is not of an export"},
+		"torn text":         {"Dear Ada", "the file is not an export"},
+		"other JSON lines":  {`{"type":"user"}` + "\n", "line 1 is not of an export"},
+		"no first position": {rest, "the file is not an export"},
+		"export of another user": {strings.ReplaceAll(interrupted, `"userId":"ada"`, `"userId":"grace"`),
+			"the file is an export of another user"},
+		"text in the middle":   {beginning + "\nDear Ada,\n" + rest, "line 2 is not of an export"},
+		"line without an item": {beginning + "\n{}\n" + rest, "line 2 is not of an export"},
+		"text at the end": {interrupted + "Dear Ada,\n",
+			fmt.Sprintf("line %d is not of an export", strings.Count(interrupted, "\n")+1)},
 		"missing item":            {dropItem(whole), "is not of an export"},
 		"torn line in the middle": {strings.Replace(whole, `,"item":`, ``, 1), "line 2 is not of an export"},
 		"line after the end":      {whole + "\n", "the file has more than a complete export"},
-		"unknown position":        {beginning + "\n" + `{"userId":"ada","position":"somewhere"}` + "\n", "the position is not one of an export of this user"},
+		"unknown position": {beginning + "\n" + `{"userId":"ada","position":"somewhere"}` + "\n",
+			"the position is not one of an export of this user"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(dir, "foreign")

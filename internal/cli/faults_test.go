@@ -152,12 +152,15 @@ func TestFaults(t *testing.T) {
 					t.Errorf("%v (%s): exit status %d: %s", c, requests.Failed, status, log)
 				}
 				if status, lines, log := run(); status != 0 || lines != want {
-					t.Errorf("after %v (%s): exit status %d and %d lines, want %d: %s", c, requests.Failed, status, lines, want, log)
+					t.Errorf("after %v (%s): exit status %d and %d lines, want %d: %s", c, requests.Failed, status,
+						lines, want, log)
 				}
 				return requests
 			}, command.requests)
 			var found bytes.Buffer
-			if status := Run(context.Background(), []string{"views", "verify", "--json", "--cosmos-endpoint", endpoint}, &found, io.Discard, "", nil); status != 0 {
+			if status := Run(context.Background(),
+				[]string{"views", "verify", "--json", "--cosmos-endpoint", endpoint}, &found, io.Discard, "",
+				nil); status != 0 {
 				t.Errorf("afterwards views verify has exit status %d: %s", status, &found)
 			}
 		})

@@ -76,13 +76,17 @@ func (c *provisionCommand) check() error {
 	case c.Embedded():
 		return errors.New("--cosmos-endpoint is missing: the embedded engine needs no provisioning")
 	case !c.Compare && os.Getenv(account.KeyVariable) == "":
-		return errors.New("COSMOS_KEY is missing: only the account's key may create containers. Without a key, run the commands that \"byline provision --template az\" prints")
+		return errors.New(
+			"COSMOS_KEY is missing: only the account's key may create containers. Without a key, run the commands " +
+				"that \"byline provision --template az\" prints")
 	}
 	return c.Flags.Check()
 }
 
 // compare prints the differences. It fails if Byline would not serve.
-func (c *provisionCommand) compare(ctx context.Context, s console.Streams, db *account.Account, spec provision.DatabaseSpec) error {
+func (c *provisionCommand) compare(
+	ctx context.Context, s console.Streams, db *account.Account, spec provision.DatabaseSpec,
+) error {
 	all, err := provision.Compare(ctx, db.Account, spec)
 	if err != nil {
 		return err

@@ -70,7 +70,9 @@ func (c *seedCommand) load(ctx context.Context, db *account.Account, p *console.
 	if other, err := seed.Other(ctx, blog, content); err != nil {
 		return err
 	} else if other {
-		return fmt.Errorf("%s, database %s: the blog of --seed %d exists with another number of --users: choose another --seed, which adds a second blog, or another database", db.Where, c.CosmosDatabase, c.Seed)
+		return fmt.Errorf(
+			"%s, database %s: the blog of --seed %d exists with another number of --users: choose another --seed, "+
+				"which adds a second blog, or another database", db.Where, c.CosmosDatabase, c.Seed)
 	}
 	return p.Follow("posts", content.TotalPosts(), func(progress func(int)) error {
 		return seed.LoadOffline(ctx, content, blog, progress)

@@ -57,7 +57,9 @@ type viewsRebuild struct {
 
 // withBlog opens the store, calls do, and closes it. Progress and the log go to stderr, results to
 // stdout.
-func (c viewsFlags) withBlog(ctx context.Context, s console.Streams, do func(*store.Store, *console.Progress) error) (err error) {
+func (c viewsFlags) withBlog(
+	ctx context.Context, s console.Streams, do func(*store.Store, *console.Progress) error,
+) (err error) {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -124,9 +126,11 @@ type rangeLine struct {
 // printRanges prints the status of the projections.
 func (c viewsFlags) printRanges(stdout io.Writer, status []projection.Status) error {
 	t := table.NewWriter()
-	t.AppendHeader(table.Row{"processor", "container", "range", "owner", "generation", "behind (changes)", "behind (seconds)", "to rebuild (changes)"})
+	t.AppendHeader(table.Row{"processor", "container", "range", "owner", "generation", "behind (changes)",
+		"behind (seconds)", "to rebuild (changes)"})
 	for _, r := range status {
-		l := rangeLine{Processor: r.Processor, Container: r.Container, MinInclusive: r.Range.MinInclusive, MaxExclusive: r.Range.MaxExclusive, Owner: r.Owner,
+		l := rangeLine{Processor: r.Processor, Container: r.Container, MinInclusive: r.Range.MinInclusive,
+			MaxExclusive: r.Range.MaxExclusive, Owner: r.Owner,
 			Generation: r.Generation, BehindChanges: r.Lag, ToRebuild: r.Replay}
 		if !r.Since.IsZero() {
 			l.BehindSeconds = max(0, time.Since(r.Since).Round(time.Second).Seconds())
@@ -141,7 +145,8 @@ func (c viewsFlags) printRanges(stdout io.Writer, status []projection.Status) er
 		if owner == "" {
 			owner = "nobody"
 		}
-		t.AppendRow(table.Row{l.Processor, l.Container, l.MinInclusive + "-" + l.MaxExclusive, owner, l.Generation, l.BehindChanges, l.BehindSeconds, l.ToRebuild})
+		t.AppendRow(table.Row{l.Processor, l.Container, l.MinInclusive + "-" + l.MaxExclusive, owner, l.Generation,
+			l.BehindChanges, l.BehindSeconds, l.ToRebuild})
 	}
 	return c.print(stdout, t)
 }
@@ -162,10 +167,13 @@ type jobLine struct {
 func (c viewsFlags) printJobs(stdout io.Writer, all []jobs.Job) error {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"job", "subject", "items", "position", "RU", "age (seconds)", "owner", "wait (seconds)"})
-	slices.SortFunc(all, func(a, b jobs.Job) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all, func(a, b jobs.Job) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
 	for _, j := range all {
-		l := jobLine{Kind: j.Kind, Subject: j.Subject, Items: j.Items, PositionSaved: j.Position != "", RequestCharge: math.Round(100*j.RequestCharge) / 100,
-			Owner: j.Owner, WaitSeconds: j.Wait.Seconds()}
+		l := jobLine{Kind: j.Kind, Subject: j.Subject, Items: j.Items, PositionSaved: j.Position != "",
+			RequestCharge: math.Round(100*j.RequestCharge) / 100,
+			Owner:         j.Owner, WaitSeconds: j.Wait.Seconds()}
 		if !j.Created.IsZero() {
 			l.AgeSeconds = max(0, time.Since(j.Created).Round(time.Second).Seconds())
 		}
@@ -179,7 +187,8 @@ func (c viewsFlags) printJobs(stdout io.Writer, all []jobs.Job) error {
 		if l.PositionSaved {
 			position = "saved"
 		}
-		t.AppendRow(table.Row{l.Kind, l.Subject, l.Items, position, fmt.Sprintf("%.2f", l.RequestCharge), l.AgeSeconds, cmp.Or(l.Owner, "none"), l.WaitSeconds})
+		t.AppendRow(table.Row{l.Kind, l.Subject, l.Items, position, fmt.Sprintf("%.2f", l.RequestCharge), l.AgeSeconds,
+			cmp.Or(l.Owner, "none"), l.WaitSeconds})
 	}
 	if len(all) == 0 {
 		return nil
@@ -229,7 +238,9 @@ func (v *viewsStatus) Run(ctx context.Context, s console.Streams) error {
 }
 
 // verify returns the differences between the views and their sources.
-func (c viewsFlags) verify(ctx context.Context, st *store.Store, m *console.Progress, settle time.Duration) (found []projection.Difference, err error) {
+func (c viewsFlags) verify(
+	ctx context.Context, st *store.Store, m *console.Progress, settle time.Duration,
+) (found []projection.Difference, err error) {
 	err = st.Views().Verify(ctx, settle, func(done, total int) { m.Show("reading", int64(done), int64(total), 0) },
 		func(d projection.Difference) { found = append(found, d) })
 	if err != nil && ctx.Err() != nil {
@@ -282,12 +293,14 @@ func (v *viewsRepair) Run(ctx context.Context, s console.Streams) error {
 	})
 	err = errors.Join(err, v.printDifferences(s.Stdout, repaired, "was", "is"))
 	if failed != nil {
-		err = errors.Join(err, fmt.Errorf("%d of %d could not be repaired: %w", len(found)-len(repaired), len(found), failed))
+		err = errors.Join(err,
+			fmt.Errorf("%d of %d could not be repaired: %w", len(found)-len(repaired), len(found), failed))
 	}
 	if err == nil && len(found) == 0 {
 		s.Log.Info("every view is equal to its source")
 	} else if err == nil {
-		s.Log.Info("repaired; the change feed updates the summaries of posts with repaired counts", "done", len(repaired))
+		s.Log.Info("repaired; the change feed updates the summaries of posts with repaired counts", "done",
+			len(repaired))
 	}
 	return err
 }
@@ -321,7 +334,9 @@ func (v *viewsRebuild) Run(ctx context.Context, s console.Streams) error {
 			})
 		}
 		if err != nil && ctx.Err() != nil {
-			return errors.New("interrupted: the instances that serve, or the next that starts, resume the rebuild; byline views status shows its progress")
+			return errors.New(
+				"interrupted: the instances that serve, or the next that starts, resume the rebuild; byline views " +
+					"status shows its progress")
 		}
 		return err
 	})

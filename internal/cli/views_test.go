@@ -39,12 +39,13 @@ func TestProjections_FeedOfFourPartitions(t *testing.T) {
 	for partitions, want := range map[int]blog.Code{0: blog.Conflict, 4: ""} {
 		flags.FeedPartitions = partitions
 		ran := false
-		err := viewsFlags{Flags: flags}.withBlog(t.Context(), console.Streams{Stderr: io.Discard, Log: log}, func(st *store.Store, _ *console.Progress) error {
-			return withProjections(t.Context(), st, func() error {
-				ran = true
-				return nil
+		err := viewsFlags{Flags: flags}.withBlog(t.Context(), console.Streams{Stderr: io.Discard, Log: log},
+			func(st *store.Store, _ *console.Progress) error {
+				return withProjections(t.Context(), st, func() error {
+					ran = true
+					return nil
+				})
 			})
-		})
 		if blog.CodeOf(err) != want || ran != (want == "") {
 			t.Errorf("%d partitions: %v; the projections run: %v", partitions, err, ran)
 		}

@@ -34,11 +34,14 @@ func (p Program) warnUnknown(log *slog.Logger, commands *kong.Node, variables []
 	slices.Sort(names)
 	var unknown []string
 	for _, name := range names {
-		if slices.Contains(known, name) || slices.ContainsFunc(ignored, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		if slices.Contains(known, name) || slices.ContainsFunc(ignored, func(p string) bool {
+			return strings.HasPrefix(name, p)
+		}) {
 			continue
 		}
 		typos := func(meant string) int { // also finds COSMOS_KEY for BYLINE_COSMOS_KEY
-			return min(levenshtein.ComputeDistance(name, meant), levenshtein.ComputeDistance(strings.TrimPrefix(name, prefix), meant))
+			return min(levenshtein.ComputeDistance(name, meant),
+				levenshtein.ComputeDistance(strings.TrimPrefix(name, prefix), meant))
 		}
 		closest := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(typos(a), typos(b)) })
 		if typos(closest) <= maxTypos {

@@ -39,7 +39,8 @@ func TestNewLog_Formats(t *testing.T) {
 		jsonFormat: `"level":"WARN","msg":"not read","path":"feed[0]","n":3,"ru":2.5,"took":"1.5s","error":"one; two"}`,
 	} {
 		var log strings.Builder
-		newLog(&log, format).Warn("not read", "path", "feed[0]", "n", 3, "ru", 2.5, "took", 1500*time.Millisecond, "error", errors.New("one\ntwo"))
+		newLog(&log, format).Warn("not read", "path", "feed[0]", "n", 3, "ru", 2.5, "took", 1500*time.Millisecond,
+			"error", errors.New("one\ntwo"))
 		if line := log.String(); !strings.HasSuffix(line, want+"\n") {
 			t.Errorf("format %q: %s; want %s", format, line, want)
 		}
@@ -49,7 +50,8 @@ func TestNewLog_Formats(t *testing.T) {
 // TestNewLog_ErrorOnOneLine: azcore formats an error response as a page, which is one line in the log.
 func TestNewLog_ErrorOnOneLine(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "https://account.example/dbs/blog", nil)
-	response := runtime.NewResponseError(&http.Response{Status: "503 Unavailable", StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
+	response := runtime.NewResponseError(&http.Response{Status: "503 Unavailable",
+		StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
 		Body: io.NopCloser(strings.NewReader(`{"message":"later"}`))})
 	var log strings.Builder
 	newLog(&log, "").Warn("not read", "error", fmt.Errorf("read database: %w", response))

@@ -39,7 +39,8 @@ func TestProgress(t *testing.T) {
 		m.Stop()
 		lines := strings.Split(strings.TrimSpace(err.String()), "\n")
 		// The first at once, perhaps one for each second, and the last.
-		if len(lines) < 3 || len(lines) > 20 || !strings.Contains(err.String(), "done=1000 total=1000") || !strings.Contains(err.String(), "behind=7") {
+		if len(lines) < 3 || len(lines) > 20 || !strings.Contains(err.String(), "done=1000 total=1000") ||
+			!strings.Contains(err.String(), "behind=7") {
 			t.Errorf("%d lines: %s", len(lines), err.String())
 		}
 	})
@@ -52,7 +53,8 @@ func TestProgress(t *testing.T) {
 		m.Log.Warn("a warning", "what", "100%d")
 		m.Show("rebuilding posts", 60, 120, 0)
 		m.Stop()
-		for _, want := range []string{"rebuilding posts", "50.00%", "reading", "17", `"msg":"a warning","what":"100%d"`} {
+		for _, want := range []string{"rebuilding posts", "50.00%", "reading", "17",
+			`"msg":"a warning","what":"100%d"`} {
 			if !strings.Contains(screen.String(), want) {
 				t.Errorf("the screen does not show %q: %q", want, screen.String())
 			}

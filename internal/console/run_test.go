@@ -64,7 +64,8 @@ func (c *loggingCommand) Run(_ context.Context, s Streams) error {
 // runLogging runs a program whose default command logs, and returns what it writes to stderr, without times.
 func runLogging(t *testing.T, args ...string) string {
 	var stderr bytes.Buffer
-	Program{Name: "byline", Variables: []string{"COSMOS_KEY"}, Commands: &loggingCommands{}}.Run(t.Context(), args, io.Discard, &stderr)
+	Program{Name: "byline", Variables: []string{"COSMOS_KEY"}, Commands: &loggingCommands{}}.Run(t.Context(), args,
+		io.Discard, &stderr)
 	return regexp.MustCompile(`time=\S+ |"time":"[^"]+",`).ReplaceAllString(stderr.String(), "")
 }
 
@@ -77,7 +78,8 @@ func TestProgram_LogFormat(t *testing.T) {
 		{"BYLINE_LOG_FORMAT=json", "--log-format text", "level=INFO msg=done n=3\n"},
 		{"", "--fail", "byline: no space; left\n"},
 		{"BYLINE_LOG_FORMAT=json", "--fail", `{"level":"ERROR","msg":"byline failed","error":"no space; left"}` + "\n"},
-		{"BYLINE_WAIT=x", "--log-format json", `{"level":"ERROR","msg":"byline failed","error":"--wait: expected duration but got \"x\": time: invalid duration \"x\" (from envar BYLINE_WAIT=\"x\")"}` + "\n"},
+		{"BYLINE_WAIT=x", "--log-format json",
+			`{"level":"ERROR","msg":"byline failed","error":"--wait: expected duration but got \"x\": time: invalid duration \"x\" (from envar BYLINE_WAIT=\"x\")"}` + "\n"},
 		{"", "--log-format xml", `byline: --log-format must be one of "text","json" but got "xml"` + "\n"},
 		{"BYLINE_LOG_FORMAT=", "", `byline: --log-format must be one of "text","json" but got ""` + "\n"},
 	} {
@@ -95,7 +97,8 @@ func TestProgram_LogFormat(t *testing.T) {
 func TestProgram(t *testing.T) {
 	run := func(args ...string) (out, log string, status int) {
 		var stdout, stderr bytes.Buffer
-		status = Program{Name: "test", Help: "A test.", Version: "v1", Commands: &testCommands{}}.Run(t.Context(), args, &stdout, &stderr)
+		status = Program{Name: "test", Help: "A test.", Version: "v1", Commands: &testCommands{}}.Run(t.Context(),
+			args, &stdout, &stderr)
 		return stdout.String(), stderr.String(), status
 	}
 	for _, tt := range []struct {
@@ -126,7 +129,8 @@ func TestProgram(t *testing.T) {
 		{args: "--size=x", wantErr: `test: --size: expected a valid 64 bit int but got "x"`},
 		{args: "--light=x", wantErr: `test: --light: bool value must be true, 1, yes, false, 0 or no but got "x"`},
 		{environment: "BYLINE_TEST_LIGHT=x", wantErr: `(from envar BYLINE_TEST_LIGHT="x")`},
-		{environment: "BYLINE_TEST_WAIT=x", args: "wait", wantErr: `invalid duration "x" (from envar BYLINE_TEST_WAIT="x")`},
+		{environment: "BYLINE_TEST_WAIT=x", args: "wait",
+			wantErr: `invalid duration "x" (from envar BYLINE_TEST_WAIT="x")`},
 		{environment: "BYLINE_TEST_WAIT=x", args: "show", out: `[] true 7`}, // not a variable of this command
 		{args: "wait --wait=5", wantErr: `missing unit in duration "5"`},
 		{args: "--other", wantErr: "other"},
@@ -140,21 +144,26 @@ func TestProgram(t *testing.T) {
 			if tt.wantErr == "" && (status != 0 || out != tt.out || log != "") {
 				t.Errorf("status %d, %s%s; want %s", status, out, log, tt.out)
 			}
-			if tt.wantErr != "" && (status != 1 || !strings.Contains(log, tt.wantErr) || strings.Count(log, "\n") != 1) {
+			if tt.wantErr != "" &&
+				(status != 1 || !strings.Contains(log, tt.wantErr) || strings.Count(log, "\n") != 1) {
 				t.Errorf("status %d: %s; want an error with %s", status, log, tt.wantErr)
 			}
 		})
 	}
 	for args, want := range map[string][]string{
-		"--help":             {"Usage: test <command> [flags]", "  show           Show the flags.", "  group inner    An inner command."},
-		"show -h":            {"Usage: test show [flags]"},
-		"help":               {"Usage: test <command> [flags]"},
-		"help group inner":   {"Usage: test group inner [flags]", "--size=7 "},
-		"group --help":       {"Usage: test group <command> [flags]", "  group inner    An inner command."},
-		"group inner --help": {"Usage: test group inner [flags]", "--size=7 ", "--[no-]light         Whether there is light ($BYLINE_TEST_LIGHT).\n"},
+		"--help": {"Usage: test <command> [flags]", "  show           Show the flags.",
+			"  group inner    An inner command."},
+		"show -h":          {"Usage: test show [flags]"},
+		"help":             {"Usage: test <command> [flags]"},
+		"help group inner": {"Usage: test group inner [flags]", "--size=7 "},
+		"group --help":     {"Usage: test group <command> [flags]", "  group inner    An inner command."},
+		"group inner --help": {"Usage: test group inner [flags]", "--size=7 ",
+			"--[no-]light         Whether there is light ($BYLINE_TEST_LIGHT).\n"},
 	} {
 		out, log, status := run(strings.Fields(args)...)
-		if missing := slices.DeleteFunc(want, func(s string) bool { return strings.Contains(out, s) }); status != 0 || log != "" || len(missing) > 0 {
+		if missing := slices.DeleteFunc(want, func(s string) bool {
+			return strings.Contains(out, s)
+		}); status != 0 || log != "" || len(missing) > 0 {
 			t.Errorf("%s: status %d, %s, without %q: %s", args, status, log, missing, out)
 		}
 	}

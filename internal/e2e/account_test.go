@@ -29,7 +29,8 @@ func TestStop_AccountDoesNotRespond(t *testing.T) {
 			var log output
 			ended := make(chan int, 1)
 			go func() {
-				ended <- run(ctx, append(strings.Fields(command), "--cosmos-endpoint", account.URL), io.Discard, &log, nil)
+				ended <- run(ctx, append(strings.Fields(command), "--cosmos-endpoint", account.URL), io.Discard, &log,
+					nil)
 			}()
 			<-requested
 			cancel()

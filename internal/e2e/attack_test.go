@@ -34,7 +34,8 @@ const (
 	attackLeast     = 10  // operations over each of them
 	attackRate      = 100 // requests a second to each instance: twice the limit of a viewer
 	attackBlogPosts = 150
-	noiseP99        = 10 * time.Millisecond // others' p99 below this is noise: the attacker, the engine and the instances share the processors
+	// others' p99 below this is noise: the attacker, the engine and the instances share the processors
+	noiseP99 = 10 * time.Millisecond
 )
 
 // TestAttack_OneViewer attacks two instances with default limits as one viewer at a time, while other viewers
@@ -75,7 +76,8 @@ func TestAttack_OneViewer(t *testing.T) {
 			maxRequests := attackInstances * (budgetRU + operationRU + budgetPerSec*during.elapsed.Seconds())
 			maxBackground := backgroundRate*maxRequests + o.renamed
 			if requests > maxRequests || background > maxBackground {
-				t.Errorf("the attack caused %.0f RU in requests and %.0f RU in the background; want at most %.0f and %.0f", requests, background, maxRequests, maxBackground)
+				t.Errorf("the attack caused %.0f RU in requests and %.0f RU in the background; want at most %.0f and "+
+					"%.0f", requests, background, maxRequests, maxBackground)
 			}
 			if o.refused == 0 {
 				t.Error("no operation was refused: the attack is too weak")
@@ -88,7 +90,8 @@ func TestAttack_OneViewer(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%-33s %6s %8s %8s %9s %9s %9s %7s %9s %9s %9s\n%s", "", "s", "accepted", "refused", "RU", "RU back", "RU bound", "RU/s", "p50", "p99", "lag", strings.Join(w.rows, "\n"))
+	t.Logf("%-33s %6s %8s %8s %9s %9s %9s %7s %9s %9s %9s\n%s", "", "s", "accepted", "refused", "RU", "RU back",
+		"RU bound", "RU/s", "p50", "p99", "lag", strings.Join(w.rows, "\n"))
 }
 
 // outcome is the result of an attack.
@@ -127,9 +130,12 @@ func (o observed) caused(quiet undisturbed) (requests, background float64) {
 func (o observed) row(name string, quiet undisturbed) string {
 	requests, background := o.caused(quiet)
 	seconds := o.elapsed.Seconds()
-	return fmt.Sprintf("%-33s %6.1f %8d %8d %9.0f %9.0f %9.0f %7.0f %9v %9v %9v", name, seconds, o.outcome.accepted, o.outcome.refused, requests, background,
-		(1+backgroundRate)*attackInstances*(budgetRU+operationRU+budgetPerSec*seconds)+o.outcome.renamed, (requests+background)/seconds,
-		percentile(o.took, 50).Round(10*time.Microsecond), o.p99().Round(10*time.Microsecond), o.lag.Round(time.Millisecond))
+	return fmt.Sprintf("%-33s %6.1f %8d %8d %9.0f %9.0f %9.0f %7.0f %9v %9v %9v", name, seconds, o.outcome.accepted,
+		o.outcome.refused, requests, background,
+		(1+backgroundRate)*attackInstances*(budgetRU+operationRU+budgetPerSec*seconds)+o.outcome.renamed,
+		(requests+background)/seconds,
+		percentile(o.took, 50).Round(10*time.Microsecond), o.p99().Round(10*time.Microsecond),
+		o.lag.Round(time.Millisecond))
 }
 
 // phase sends requests of other viewers while attack runs, for at least attackedFor, and checks that the instances
@@ -254,7 +260,8 @@ func (w *attackedBlog) probe(t *testing.T, ctx context.Context) (lag time.Durati
 		return lag
 	}
 	write(updateUser, map[string]any{"name": name + "renamed"})
-	if !await(`query($id: ID!) { node(id: $id) { ... on Comment { author { username } } } }`, map[string]any{"id": id}, "node.author.username", name+"renamed") {
+	if !await(`query($id: ID!) { node(id: $id) { ... on Comment { author { username } } } }`, map[string]any{"id": id},
+		"node.author.username", name+"renamed") {
 		return lag
 	}
 	tick := time.NewTicker(time.Second)

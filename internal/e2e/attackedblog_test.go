@@ -54,7 +54,8 @@ func newAttackedBlog(t *testing.T) *attackedBlog {
 	t.Cleanup(transport.CloseIdleConnections)
 	w.seed(t)
 	for range attackInstances {
-		p := startProcess(t, "--cosmos-endpoint", w.engine, "--auth-issuer", w.provider.URL, "--auth-audience", "byline")
+		p := startProcess(t, "--cosmos-endpoint", w.engine, "--auth-issuer", w.provider.URL, "--auth-audience",
+			"byline")
 		p.WaitReady()
 		eventually(t, func() error {
 			if c := identityCheck(&p.Instance); !c.OK {
@@ -73,11 +74,13 @@ func newAttackedBlog(t *testing.T) *attackedBlog {
 	w.publisher = w.provider.token(t, "publisher")
 	w.must(t, w.publisher, createUser, map[string]any{"name": "publisher"})
 	post := func(content string) string {
-		return at(t, w.must(t, author, createPost, map[string]any{"title": "t", "content": content}), "createPost.post.id").(string)
+		return at(t, w.must(t, author, createPost, map[string]any{"title": "t", "content": content}),
+			"createPost.post.id").(string)
 	}
 	w.must(t, author, createUser, map[string]any{"name": "author"})
 	for after := any(nil); len(w.cursors) < 400; {
-		page := w.must(t, author, `query($id: ID!, $after: String) { post(id: $id) { comments(first: 100, after: $after) { edges { cursor } } } }`, map[string]any{"id": w.commented, "after": after})
+		page := w.must(t, author,
+			`query($id: ID!, $after: String) { post(id: $id) { comments(first: 100, after: $after) { edges { cursor } } } }`, map[string]any{"id": w.commented, "after": after})
 		for _, edge := range at(t, page, "post.comments.edges").([]any) {
 			w.cursors = append(w.cursors, find(edge, "cursor").(string))
 		}
@@ -101,12 +104,15 @@ func (w *attackedBlog) seed(t *testing.T) {
 	}
 	began := time.Now().Add(-24 * time.Hour)
 	user := func(name string) *blog.User {
-		return &blog.User{Byline: blog.Byline{UserID: blog.UserID(w.provider.URL, name), Username: name}, CreatedAt: blog.NewDate(began), Revision: 1}
+		return &blog.User{Byline: blog.Byline{UserID: blog.UserID(w.provider.URL, name), Username: name},
+			CreatedAt: blog.NewDate(began), Revision: 1}
 	}
 	renamer, commenter, writer := user("renamer"), user("commenter"), user("writer")
 	post := func(author *blog.User, i int) store.Thread {
-		return store.Thread{Post: &blog.Post{ID: fmt.Sprint("post-", author.Username, i), Byline: author.Byline, Title: fmt.Sprint("post ", i),
-			Content: strings.Repeat("Every read of the front page is one request. ", 30), CreatedAt: blog.NewDate(began.Add(time.Duration(i) * time.Second)), Version: 1, Revision: 1}}
+		return store.Thread{Post: &blog.Post{ID: fmt.Sprint("post-", author.Username, i), Byline: author.Byline,
+			Title:     fmt.Sprint("post ", i),
+			Content:   strings.Repeat("Every read of the front page is one request. ", 30),
+			CreatedAt: blog.NewDate(began.Add(time.Duration(i) * time.Second)), Version: 1, Revision: 1}}
 	}
 	threads := map[*blog.User][]store.Thread{commenter: nil, renamer: {post(renamer, 0)}}
 	var posts []*blog.Post
@@ -121,12 +127,14 @@ func (w *attackedBlog) seed(t *testing.T) {
 		if i >= commentersSeeded {
 			by = renamer
 		}
-		many.Comments = append(many.Comments, &blog.Comment{ID: fmt.Sprintf("comment-%05d", i), PostID: many.Post.ID, Byline: by.Byline,
-			Content: "well put", CreatedAt: blog.NewDate(began.Add(time.Duration(i) * time.Millisecond))})
+		many.Comments = append(many.Comments,
+			&blog.Comment{ID: fmt.Sprintf("comment-%05d", i), PostID: many.Post.ID, Byline: by.Byline,
+				Content: "well put", CreatedAt: blog.NewDate(began.Add(time.Duration(i) * time.Millisecond))})
 	}
 	many.Post.CommentCount, many.Post.Revision = int32(len(many.Comments)), int64(1+len(many.Comments))
 	w.commented = globalid.ID{Kind: globalid.Post, Key: many.Post.ID}.String()
-	w.comment = globalid.ID{Kind: globalid.Comment, Parent: many.Post.ID, Key: many.Comments[len(many.Comments)-1].ID}.String()
+	w.comment = globalid.ID{Kind: globalid.Comment, Parent: many.Post.ID,
+		Key: many.Comments[len(many.Comments)-1].ID}.String()
 
 	if err := w.store.Provision(t.Context()); err != nil {
 		t.Fatal(err)
@@ -145,15 +153,20 @@ func (w *attackedBlog) seed(t *testing.T) {
 }
 
 // send sends an operation; token and session may be "".
-func (w *attackedBlog) send(ctx context.Context, instance int, token, session, query string, variables map[string]any) (reply, error) {
+func (w *attackedBlog) send(
+	ctx context.Context, instance int, token, session, query string, variables map[string]any,
+) (reply, error) {
 	return w.client.send(ctx, w.instances[instance].Root, token, session, operation{query, variables})
 }
 
 // sendWithRetry sends an operation to the first instance. In the short form it retries, for a minute at most, if
 // the instance is overloaded.
-func (w *attackedBlog) sendWithRetry(ctx context.Context, token, query string, variables map[string]any) (reply, error) {
+func (w *attackedBlog) sendWithRetry(
+	ctx context.Context, token, query string, variables map[string]any,
+) (reply, error) {
 	r, err := w.send(ctx, 0, token, "", query, variables)
-	for began := time.Now(); err == nil && r.code() == "UNAVAILABLE" && !testkit.Long() && time.Since(began) < time.Minute; {
+	for began := time.Now(); err == nil && r.code() == "UNAVAILABLE" && !testkit.Long() &&
+		time.Since(began) < time.Minute; {
 		<-time.After(100 * time.Millisecond)
 		r, err = w.send(ctx, 0, token, "", query, variables)
 	}

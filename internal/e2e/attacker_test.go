@@ -138,7 +138,8 @@ func (a attack) subscribe(ctx context.Context, cancel context.CancelCauseFunc, r
 	defer all.Wait()
 	for i, subscriptions := range a.Subscriptions {
 		dial := func() (*websocket.Conn, *http.Response, error) {
-			return websocket.Dial(ctx, a.Roots[i%len(a.Roots)]+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+			return websocket.Dial(ctx, a.Roots[i%len(a.Roots)]+"/graphql",
+				&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
 		}
 		c, res, err := dial()
 		for ; res != nil && res.StatusCode == http.StatusServiceUnavailable; c, res, err = dial() { // overloaded
@@ -191,7 +192,8 @@ func (a attack) subscribe(ctx context.Context, cancel context.CancelCauseFunc, r
 			}
 		})
 		all.Go(func() {
-			err := send(map[string]any{"type": "connection_init", "payload": map[string]string{"authorization": "Bearer " + a.Token}})
+			err := send(map[string]any{"type": "connection_init",
+				"payload": map[string]string{"authorization": "Bearer " + a.Token}})
 			for n := 0; n < len(subscriptions) && err == nil; n++ { // an instance may close the connection
 				err = subscribe(strconv.Itoa(n))
 				atomic.AddInt64(&r.Subscribed, 1)

@@ -23,7 +23,9 @@ func (w *attackedBlog) roots() (roots []string) {
 
 // flood sends operations of a viewer over several connections to each instance until ctx ends, at least a few over
 // each. It returns the number of responses by code.
-func (w *attackedBlog) flood(t *testing.T, ctx context.Context, token, session string, operations ...operation) map[string]int {
+func (w *attackedBlog) flood(
+	t *testing.T, ctx context.Context, token, session string, operations ...operation,
+) map[string]int {
 	t.Helper()
 	end := attack{Roots: w.roots(), Token: token, Session: session, Operations: operations}.start(t)
 	<-ctx.Done()
@@ -79,7 +81,9 @@ func (w *attackedBlog) awaitSweeps(t *testing.T, name string) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for began := time.Now(); ; <-again.C {
-		r, err := w.send(context.WithoutCancel(t.Context()), 0, "", "", `query($id: ID!) { node(id: $id) { ... on Comment { author { username } } } }`, map[string]any{"id": w.comment})
+		r, err := w.send(context.WithoutCancel(t.Context()), 0, "", "",
+			`query($id: ID!) { node(id: $id) { ... on Comment { author { username } } } }`,
+			map[string]any{"id": w.comment})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,10 +111,12 @@ func (w *attackedBlog) toggles(t *testing.T, ctx context.Context) outcome {
 	token := w.attacker(t, "toggler")
 	var query strings.Builder
 	for i := range 10 {
-		fmt.Fprintf(&query, `l%d: likePost(input: {postId: %q}) { post { id } } u%[1]d: unlikePost(input: {postId: %[2]q}) { post { id } } `, i, w.longest)
+		fmt.Fprintf(&query,
+			`l%d: likePost(input: {postId: %q}) { post { id } } u%[1]d: unlikePost(input: {postId: %[2]q}) { post { id } } `, i, w.longest)
 	}
 	// Batches that meet on one post conflict.
-	return outcomeOf(t, w.flood(t, ctx, token, "", operation{Query: "mutation { " + query.String() + "}"}), "THROTTLED", "CONFLICT")
+	return outcomeOf(t, w.flood(t, ctx, token, "", operation{Query: "mutation { " + query.String() + "}"}),
+		"THROTTLED", "CONFLICT")
 }
 
 // attacker creates a user and returns their token.
@@ -124,7 +130,8 @@ func (w *attackedBlog) attacker(t *testing.T, name string) (token string) {
 // sessions reads a hundred posts at a time with a session token whose LSNs no replica will ever reach.
 func (w *attackedBlog) sessions(t *testing.T, ctx context.Context) outcome {
 	token := w.attacker(t, "crafter")
-	r, err := w.send(t.Context(), 0, token, "", likePost, map[string]any{"post": w.posts[0]}) // a post in the range that is read
+	// a post in the range that is read
+	r, err := w.send(t.Context(), 0, token, "", likePost, map[string]any{"post": w.posts[0]})
 	if err != nil || r.session == "" {
 		t.Fatalf("no session: %v %v", err, r.Errors)
 	}
@@ -188,7 +195,8 @@ func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
 	token := w.provider.token(t, "commenter")
 	var query strings.Builder
 	for i := range 10 {
-		fmt.Fprintf(&query, `c%d: createComment(input: {postId: %q, content: "again and again"}) { comment { id } } `, i, w.commented)
+		fmt.Fprintf(&query, `c%d: createComment(input: {postId: %q, content: "again and again"}) { comment { id } } `,
+			i, w.commented)
 	}
 	codes := w.flood(t, ctx, token, "", operation{Query: "mutation { " + query.String() + "}"})
 	o := outcomeOf(t, codes, "THROTTLED", "LIMIT_REACHED", "CONFLICT")
@@ -198,7 +206,8 @@ func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
 	}
 	o.accepted = int(post.CommentCount) - renamersComments - commentersSeeded
 	if limit := maxCommented - commentersSeeded + attackInstances*(uncounted+attackConns); o.accepted > limit {
-		t.Errorf("%d comments of a viewer on a post; want at most %d", commentersSeeded+o.accepted, commentersSeeded+limit)
+		t.Errorf("%d comments of a viewer on a post; want at most %d", commentersSeeded+o.accepted,
+			commentersSeeded+limit)
 	}
 	if codes["LIMIT_REACHED"] == 0 {
 		t.Error("the limit of comments was not reached")
@@ -209,9 +218,11 @@ func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
 // subscriptions opens the maximum number of subscriptions of a viewer, and publishes posts of 99 KB.
 func (w *attackedBlog) subscriptions(t *testing.T, _ context.Context) outcome {
 	const perConn, expensive = 100, 20
-	a := attack{Roots: w.roots(), Token: w.attacker(t, "subscriber"), Subscriptions: make([][]string, openSubscriptions/perConn)}
+	a := attack{Roots: w.roots(), Token: w.attacker(t, "subscriber"),
+		Subscriptions: make([][]string, openSubscriptions/perConn)}
 	for i := range a.Subscriptions {
-		a.Subscriptions[i] = slices.Repeat([]string{`subscription { postPublished { id title content author { username } } }`}, perConn)
+		a.Subscriptions[i] = slices.Repeat(
+			[]string{`subscription { postPublished { id title content author { username } } }`}, perConn)
 		if i < attackInstances {
 			for n := range expensive {
 				a.Subscriptions[i][n] = w.expensiveEvents(i*expensive + n)
@@ -220,7 +231,8 @@ func (w *attackedBlog) subscriptions(t *testing.T, _ context.Context) outcome {
 	}
 	end := a.start(t)
 	eventually(t, func() error {
-		if open := w.metric(t, "byline_subscribers"); open < 0.9*attackInstances*maxSubscribed { // the expensive ones count twice
+		// the expensive ones count twice
+		if open := w.metric(t, "byline_subscribers"); open < 0.9*attackInstances*maxSubscribed {
 			return fmt.Errorf("%.0f subscriptions are open", open)
 		}
 		return nil
@@ -233,7 +245,8 @@ func (w *attackedBlog) subscriptions(t *testing.T, _ context.Context) outcome {
 	tick := time.NewTicker(attackedFor / comments)
 	defer tick.Stop()
 	for n := range comments {
-		w.sendOther(t, n%attackInstances, w.others[n%len(w.others)], createComment, map[string]any{"post": w.commented, "content": "for the subscribers"})
+		w.sendOther(t, n%attackInstances, w.others[n%len(w.others)], createComment,
+			map[string]any{"post": w.commented, "content": "for the subscribers"})
 		<-tick.C
 	}
 	open := w.metric(t, "byline_subscribers")
@@ -254,7 +267,8 @@ func (w *attackedBlog) expensiveEvents(number int) string {
 	fmt.Fprintf(&query, `subscription { commentAdded(postId: %q) { post {`, w.commented)
 	const pages = 10
 	for i := range pages {
-		fmt.Fprintf(&query, ` p%d: comments(first: 20, after: %q) { edges { node { id } } }`, i, w.cursors[number*pages+i])
+		fmt.Fprintf(&query, ` p%d: comments(first: 20, after: %q) { edges { node { id } } }`, i,
+			w.cursors[number*pages+i])
 	}
 	query.WriteString(" } } }")
 	return query.String()

@@ -18,7 +18,8 @@ import (
 
 var (
 	chaosSeed = flag.Uint64("chaos.seed", 0, "seed of TestChaos; 0: random")
-	chaosFor  = flag.Duration("chaos.for", 0, "how long each part of TestChaos sends load; 0: 2s, and 15s in its long form")
+	chaosFor  = flag.Duration("chaos.for", 0,
+		"how long each part of TestChaos sends load; 0: 2s, and 15s in its long form")
 )
 
 // TestChaos writes to three instances on one engine, each in its own process, and kills and restarts
@@ -109,7 +110,8 @@ func runChaos(t *testing.T, kills []victim) {
 			splits = splits[1:]
 		}
 		if len(splits) > 0 {
-			engine.startSplit(splits[0]) // the next one, until after the kill: instances that start read the ranges meanwhile
+			// the next one, until after the kill: instances that start read the ranges meanwhile
+			engine.startSplit(splits[0])
 		}
 		// The kill comes during a split or after it.
 		pause(random, 0, every/4)
@@ -140,7 +142,8 @@ func runChaos(t *testing.T, kills []victim) {
 	stopped := time.Now()
 	pause(random, chaosReplicaLag, 2*chaosReplicaLag) // for the last writes to be on every replica
 	var out, log output
-	status := run(t.Context(), append([]string{"views", "verify", "--settle", within.String()}, engine.flags()...), &out, &log, nil)
+	status := run(t.Context(), append([]string{"views", "verify", "--settle", within.String()}, engine.flags()...),
+		&out, &log, nil)
 	took := time.Since(stopped)
 	if status != 0 {
 		t.Errorf("views verify: status %d after %v: %s%s", status, took, out.String(), log.String())
@@ -159,11 +162,13 @@ func runChaos(t *testing.T, kills []victim) {
 	// such a job will delete.
 	eventually(t, func() error {
 		var out, log output
-		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {
+		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log,
+			nil); status != 0 {
 			return errors.New(log.String())
 		}
 		wanted := map[string]int{"projections-posts": 1, "projections-users": 1} // the sweep of usernames is slow
-		for _, processor := range []string{"projections-posts", "projections-users", "projections-posts"}[:chaosSplits-len(splits)] {
+		for _, processor := range []string{"projections-posts", "projections-users",
+			"projections-posts"}[:chaosSplits-len(splits)] {
 			wanted[processor]++
 		}
 		for processor, n := range wanted {
@@ -186,8 +191,10 @@ func runChaos(t *testing.T, kills []victim) {
 		w.checkStored()
 	}
 	checkCounts(writers)
-	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind in %d samples, and verified %v after the load stopped",
-		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond), lag.samples, took.Round(time.Millisecond))
+	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind "+
+		"in %d samples, and verified %v after the load stopped",
+		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond),
+		lag.samples, took.Round(time.Millisecond))
 	if operations < 20 || lag.samples == 0 && testkit.Long() { // a short load may end while the engine is down
 		t.Error("too few operations, or no sample of the lag")
 	}
@@ -200,7 +207,8 @@ func runChaos(t *testing.T, kills []victim) {
 
 // pause waits for a random time.
 func pause(random *rand.Rand, least, most time.Duration) {
-	time.Sleep(least + time.Duration(random.Int64N(int64(most-least)))) // the test needs random moments, so there is no event to wait for
+	// the test needs random moments, so there is no event to wait for
+	time.Sleep(least + time.Duration(random.Int64N(int64(most-least))))
 }
 
 // lagWatch polls the lag of the projections. While the lag cannot be read, it assumes that they make no progress.
@@ -234,7 +242,8 @@ func lagOf(ctx context.Context, engine *engineProcess) (longest time.Duration, e
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var out, log output
-	if status := run(ctx, append([]string{"views", "status", "--json"}, engine.flags()...), &out, &log, nil); status != 0 {
+	if status := run(ctx, append([]string{"views", "status", "--json"}, engine.flags()...), &out, &log,
+		nil); status != 0 {
 		return 0, errors.New(log.String())
 	}
 	for lines := json.NewDecoder(strings.NewReader(out.String())); ; {

@@ -32,7 +32,9 @@ func chaosEngine() int {
 		if err != nil {
 			return err
 		}
-		engine, err := emulator.Open(dir, emulator.Options{Logger: log, Regions: []string{"West Europe", "North Europe"}, ItemWriters: 2, ReplicaLag: chaosReplicaLag})
+		engine, err := emulator.Open(dir,
+			emulator.Options{Logger: log, Regions: []string{"West Europe", "North Europe"}, ItemWriters: 2,
+				ReplicaLag: chaosReplicaLag})
 		if err != nil {
 			return err
 		}
@@ -40,12 +42,14 @@ func chaosEngine() int {
 		go func() {
 			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 				command := strings.Fields(lines.Text())
-				run := map[string]func(database, container, id string) error{"split": engine.Split, "start": engine.StartSplit}[command[0]]
+				run := map[string]func(database, container, id string) error{"split": engine.Split,
+					"start": engine.StartSplit}[command[0]]
 				fmt.Println(run("blog", command[1], command[2]))
 			}
 			os.Exit(0) // the test has ended
 		}()
-		return (&cli.Emulator{Data: dir, HTTP: true, Sync: true, Listen: address}).Serve(context.Background(), engine, listener, log)
+		return (&cli.Emulator{Data: dir, HTTP: true, Sync: true, Listen: address}).Serve(context.Background(), engine,
+			listener, log)
 	}()
 	fmt.Fprintln(os.Stderr, err)
 	return 1
@@ -55,7 +59,8 @@ func chaosEngine() int {
 // the batches, 2% fail because of one operation.
 func chaosFault(o emulator.Operation) emulator.Fault {
 	n, retryAfter := rand.N(1000), time.Duration(1+rand.N(300))*time.Millisecond
-	write := o.Kind != emulator.Read && o.Kind != emulator.Query && o.Kind != emulator.ChangeFeed && o.Kind != emulator.Metadata
+	write := o.Kind != emulator.Read && o.Kind != emulator.Query && o.Kind != emulator.ChangeFeed &&
+		o.Kind != emulator.Metadata
 	const retryWith = 449
 	switch {
 	case n < 20:
@@ -63,7 +68,8 @@ func chaosFault(o emulator.Operation) emulator.Fault {
 	case n < 30 && write:
 		return emulator.Fault{Status: retryWith}
 	case n < 40:
-		return emulator.Fault{BatchStatus: http.StatusTooManyRequests, BatchOperation: rand.N(3), RetryAfter: retryAfter}
+		return emulator.Fault{BatchStatus: http.StatusTooManyRequests, BatchOperation: rand.N(3),
+			RetryAfter: retryAfter}
 	case n < 50:
 		return emulator.Fault{BatchStatus: retryWith, BatchOperation: rand.N(3)}
 	}

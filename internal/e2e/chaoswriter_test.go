@@ -92,7 +92,8 @@ type chaosComment struct {
 type chaosLike struct{ removed, frozen bool }
 
 func newWriter(t *testing.T, c *cluster, name string, r *rand.Rand) *writer {
-	return &writer{t: t, c: c, random: r, subject: name, name: name, posts: map[string]*chaosPost{}, comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}}
+	return &writer{t: t, c: c, random: r, subject: name, name: name, posts: map[string]*chaosPost{},
+		comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}}
 }
 
 // do sends an operation to one instance after the other until it gets a response. A response with the
@@ -136,7 +137,8 @@ func (w *writer) key() string {
 
 // create makes the writer's user and first post.
 func (w *writer) create() {
-	data, refused, _ := w.do(`mutation($name: String!, $key: String) { createUser(input: {username: $name, idempotencyKey: $key}) { user { id } } }`,
+	data, refused,
+		_ := w.do(`mutation($name: String!, $key: String) { createUser(input: {username: $name, idempotencyKey: $key}) { user { id } } }`,
 		map[string]any{"name": w.name, "key": w.key()}, "")
 	if refused {
 		return
@@ -180,13 +182,16 @@ func (w *writer) content(key string) string {
 func (w *writer) write(share bool) {
 	key := w.key()
 	content := w.content(key)
-	data, refused, again := w.do(`mutation($title: String!, $content: String!, $key: String) { createPost(input: {title: $title, content: $content, idempotencyKey: $key}) { post { id version } } }`,
+	data, refused,
+		again := w.do(
+		`mutation($title: String!, $content: String!, $key: String) { createPost(input: {title: $title, content: $content, idempotencyKey: $key}) { post { id version } } }`,
 		map[string]any{"title": key, "content": content, "key": key}, "")
 	if refused {
 		return
 	}
 	id := at(w.t, data, "createPost.post.id").(string)
-	w.posts[id] = &chaosPost{title: key, content: content, shared: share, frozen: again, version: at(w.t, data, "createPost.post.version").(float64)}
+	w.posts[id] = &chaosPost{title: key, content: content, shared: share, frozen: again,
+		version: at(w.t, data, "createPost.post.version").(float64)}
 	if share {
 		w.c.share(id)
 	}
@@ -209,7 +214,9 @@ func (w *writer) edit() {
 	}
 	title := w.key()
 	content := w.content(title)
-	data, refused, again := w.do(`mutation($id: ID!, $title: String!, $content: String!, $version: Int) { updatePost(input: {id: $id, title: $title, content: $content, version: $version}) { post { version } } }`,
+	data, refused,
+		again := w.do(
+		`mutation($id: ID!, $title: String!, $content: String!, $version: Int) { updatePost(input: {id: $id, title: $title, content: $content, version: $version}) { post { version } } }`,
 		map[string]any{"id": id, "title": title, "content": content, "version": p.version}, "CONFLICT")
 	if refused && !again {
 		w.t.Errorf("edit of %s at version %v is refused", id, p.version)
@@ -225,7 +232,9 @@ func (w *writer) deletePost() {
 	if p == nil {
 		return
 	}
-	if _, refused, again := w.do(`mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": id}, "NOT_FOUND"); refused && !again {
+	if _, refused,
+		again := w.do(`mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`,
+		map[string]any{"id": id}, "NOT_FOUND"); refused && !again {
 		w.t.Errorf("post %s is lost", id)
 	}
 	p.deleted = true
@@ -236,7 +245,8 @@ func (w *writer) comment() {
 	if own, p := w.ownPost(false); p != nil && w.random.IntN(3) == 0 {
 		post = own // it may be deleted, and the comment with it
 	}
-	data, refused, _ := w.do(`mutation($post: ID!, $content: String!, $key: String) { createComment(input: {postId: $post, content: $content, idempotencyKey: $key}) { comment { id } } }`,
+	data, refused,
+		_ := w.do(`mutation($post: ID!, $content: String!, $key: String) { createComment(input: {postId: $post, content: $content, idempotencyKey: $key}) { comment { id } } }`,
 		map[string]any{"post": post, "content": key, "key": key}, "")
 	if !refused {
 		w.comments[at(w.t, data, "createComment.comment.id").(string)] = &chaosComment{post: post, content: key}
@@ -248,7 +258,9 @@ func (w *writer) deleteComment() {
 		if p := w.posts[c.post]; c.deleted || p != nil && p.deleted {
 			continue
 		}
-		if _, refused, again := w.do(`mutation($id: ID!) { deleteComment(input: {id: $id}) { deletedCommentId } }`, map[string]any{"id": id}, "NOT_FOUND"); refused && !again {
+		if _, refused,
+			again := w.do(`mutation($id: ID!) { deleteComment(input: {id: $id}) { deletedCommentId } }`,
+			map[string]any{"id": id}, "NOT_FOUND"); refused && !again {
 			w.t.Errorf("comment %s is lost", id)
 		}
 		c.deleted = true
@@ -319,7 +331,8 @@ func (w *writer) checkStored() {
 func (w *writer) nodes(ids iter.Seq[string]) map[string]any {
 	found := map[string]any{}
 	for chunk := range slices.Chunk(slices.Collect(ids), 100) {
-		data, _, _ := w.do(`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content commentCount likeCount viewerHasLiked } ... on Comment { comment: content } } }`,
+		data, _, _ := w.do(
+			`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content commentCount likeCount viewerHasLiked } ... on Comment { comment: content } } }`,
 			map[string]any{"ids": chunk}, "")
 		for i, id := range chunk {
 			found[id] = find(data, fmt.Sprint("nodes.", i))
@@ -356,17 +369,21 @@ func checkCounts(writers []*writer) {
 			if p.deleted {
 				continue
 			}
-			if c, l := find(stored[id], "commentCount"), find(stored[id], "likeCount"); c != float64(comments[id]) || l != float64(likes[id]) {
-				w.t.Errorf("post %s has %v comments and %v likes, of which %d and %d were acknowledged", id, c, l, comments[id], likes[id])
+			if c, l := find(stored[id], "commentCount"),
+				find(stored[id], "likeCount"); c != float64(comments[id]) || l != float64(likes[id]) {
+				w.t.Errorf("post %s has %v comments and %v likes, of which %d and %d were acknowledged", id, c, l,
+					comments[id], likes[id])
 			}
 		}
 		n, after := 0, any(nil)
 		for {
-			data, _, _ := w.do(`query($id: ID!, $after: String) { user(id: $id) { posts(first: 100, after: $after) { edges { node { id } } pageInfo { endCursor hasNextPage } } } }`,
+			data, _, _ := w.do(
+				`query($id: ID!, $after: String) { user(id: $id) { posts(first: 100, after: $after) { edges { node { id } } pageInfo { endCursor hasNextPage } } } }`,
 				map[string]any{"id": w.id, "after": after}, "")
 			edges, _ := find(data, "user.posts.edges").([]any)
 			n += len(edges)
-			if after = find(data, "user.posts.pageInfo.endCursor"); find(data, "user.posts.pageInfo.hasNextPage") != true {
+			if after = find(data, "user.posts.pageInfo.endCursor"); find(data,
+				"user.posts.pageInfo.hasNextPage") != true {
 				break
 			}
 		}

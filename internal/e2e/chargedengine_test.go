@@ -44,15 +44,16 @@ func (e *chargedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ru := chargeOf(w)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r.Header.Get("x-ms-cosmos-priority-level") == "Low" || r.Header.Get("A-Im") != "" || strings.Contains(r.URL.Path, "/colls/leases/") {
+	if r.Header.Get("x-ms-cosmos-priority-level") == "Low" || r.Header.Get("A-Im") != "" ||
+		strings.Contains(r.URL.Path, "/colls/leases/") {
 		e.sum.Background += ru
 	} else {
 		e.sum.Requests += ru
 	}
 }
 
-// chargeOf returns the request charge of a response of the engine. The engine's headers are in lower case, as the service
-// sends them, so that Header.Get does not find them.
+// chargeOf returns the request charge of a response of the engine. The engine's headers are in lower case, as the
+// service sends them, so that Header.Get does not find them.
 func chargeOf(w http.ResponseWriter) float64 {
 	for name, values := range w.Header() {
 		if strings.EqualFold(name, "x-ms-request-charge") {

@@ -64,7 +64,8 @@ func TestClients_Counts(t *testing.T) {
 	one.Do("ada", createUser, map[string]any{"name": "ada"})
 	const posts = 6 // one for each test
 	for i := range posts {
-		one.Do("ada", `mutation($t: String!) { createPost(input: {title: $t, content: "x"}) { post { id } } }`, map[string]any{"t": fmt.Sprint("one ", i)})
+		one.Do("ada", `mutation($t: String!) { createPost(input: {title: $t, content: "x"}) { post { id } } }`,
+			map[string]any{"t": fmt.Sprint("one ", i)})
 	}
 	compileDocumented(t, folder, node, one.Root, "docs/graphql.md")
 	runProgram(t, folder, node, "counts.test.mjs", "GRAPHQL_URLS="+one.Root+" "+two.Root)
@@ -148,7 +149,8 @@ func compileDocumented(t testing.TB, folder, node, root string, pages ...string)
 		writeFile(t, filepath.Join(folder, name), code)
 	}
 	for _, tool := range [][]string{{"graphql-codegen", "--config", "codegen.mjs"}, {"tsc"}} {
-		cmd := exec.CommandContext(t.Context(), node, append([]string{filepath.Join("node_modules", ".bin", tool[0])}, tool[1:]...)...)
+		cmd := exec.CommandContext(t.Context(), node,
+			append([]string{filepath.Join("node_modules", ".bin", tool[0])}, tool[1:]...)...)
 		cmd.Dir = folder
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", tool[0], err, out)
@@ -197,7 +199,8 @@ func documentedFiles(t testing.TB, page string) map[string]string {
 		t.Fatal(err)
 	}
 	files := map[string]string{}
-	for _, m := range regexp.MustCompile("(?s)```[a-z]+\n// ([A-Za-z]+\\.[a-z]+)\n(.*?)```").FindAllStringSubmatch(string(b), -1) {
+	for _, m := range regexp.MustCompile("(?s)```[a-z]+\n// ([A-Za-z]+\\.[a-z]+)\n(.*?)```").FindAllStringSubmatch(
+		string(b), -1) {
 		files[m[1]] = m[2]
 	}
 	if len(files) == 0 {

@@ -36,7 +36,8 @@ func TestServe_InvalidConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	manifest := filepath.Join(t.TempDir(), "manifest.json")
-	if err := os.WriteFile(manifest, []byte(`{"good":"{ __typename }","bad":"query Feed { feed { nodes { id } } }"}`), 0o600); err != nil {
+	if err := os.WriteFile(manifest, []byte(`{"good":"{ __typename }","bad":"query Feed { feed { nodes { id } } }"}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
@@ -49,45 +50,76 @@ func TestServe_InvalidConfiguration(t *testing.T) {
 	}{
 		{"data directory in use", []string{"--data", inUse}, inUse},
 		{"occupied port", []string{"--listen", taken.Addr().String(), "--data", t.TempDir()}, "address already in use"},
-		{"port without a host", []string{"--listen", "8080", "--data", t.TempDir()}, "--listen: address 8080: missing port in address"},
-		{"occupied port for metrics", []string{"--metrics-listen", taken.Addr().String(), "--data", t.TempDir()}, "--metrics-listen: "},
+		{"port without a host", []string{"--listen", "8080", "--data", t.TempDir()},
+			"--listen: address 8080: missing port in address"},
+		{"occupied port for metrics", []string{"--metrics-listen", taken.Addr().String(), "--data", t.TempDir()},
+			"--metrics-listen: "},
 		{"unwritable directory", []string{"--data", filepath.Join(file, "data")}, file},
 		{"endpoint of another service", []string{"--cosmos-endpoint", other.URL}, other.URL},
 		{"invalid endpoint", []string{"--cosmos-endpoint", "cosmos"}, "not an http or https address"},
 		{"invalid key", []string{"--cosmos-endpoint", "http://localhost:1"}, "base64"},
 		{"key in a flag", []string{"--cosmos-key=" + badKey}, "unknown flag --cosmos-key"},
-		{"connection string", []string{"--cosmos-endpoint", "AccountEndpoint=https://localhost:1/;AccountKey=" + badKey}, "connection string"},
-		{"key in the address", []string{"--cosmos-endpoint", "http://me:" + url.QueryEscape(badKey) + "@localhost:1"}, "more than an address"},
+		{"connection string",
+			[]string{"--cosmos-endpoint", "AccountEndpoint=https://localhost:1/;AccountKey=" + badKey},
+			"connection string"},
+		{"key in the address", []string{"--cosmos-endpoint", "http://me:" + url.QueryEscape(badKey) + "@localhost:1"},
+			"more than an address"},
 		{"open to the network with demo tokens", []string{"--listen", ":0", "--data", t.TempDir()}, "--auth-issuer"},
-		{"account in the cloud with demo tokens", []string{"--cosmos-endpoint", "https://example.documents.azure.com"}, "--auth-issuer"},
+		{"account in the cloud with demo tokens", []string{"--cosmos-endpoint", "https://example.documents.azure.com"},
+			"--auth-issuer"},
 		{"address other than loopback", []string{"--listen", "0.0.0.0:0", "--data", t.TempDir()}, "--auth-issuer"},
-		{"issuer over plain HTTP", []string{"--auth-issuer", "http://example.com", "--auth-audience", "byline", "--data", t.TempDir()}, "must be an https address"},
-		{"invalid issuer", []string{"--auth-issuer", "https:example.com", "--auth-audience", "byline", "--data", t.TempDir()}, "--auth-issuer"},
-		{"moderators without an issuer", []string{"--auth-moderator-role", "moderator", "--data", t.TempDir()}, "needs --auth-issuer"},
-		{"open to the network over plain HTTP", []string{"--listen", ":0", "--auth-issuer", "https://example.com", "--auth-audience", "x"}, "plain HTTP would expose tokens on the network"},
-		{"behind a proxy with demo tokens", []string{"--behind-proxy", "10.0.0.0/8"}, "--behind-proxy needs --auth-issuer"},
-		{"invalid network of proxies", []string{"--behind-proxy", "10.0.0.0/8,proxy"}, `"proxy" is neither an address nor a network`},
+		{"issuer over plain HTTP",
+			[]string{"--auth-issuer", "http://example.com", "--auth-audience", "byline", "--data", t.TempDir()},
+			"must be an https address"},
+		{"invalid issuer",
+			[]string{"--auth-issuer", "https:example.com", "--auth-audience", "byline", "--data", t.TempDir()},
+			"--auth-issuer"},
+		{"moderators without an issuer", []string{"--auth-moderator-role", "moderator", "--data", t.TempDir()},
+			"needs --auth-issuer"},
+		{"open to the network over plain HTTP",
+			[]string{"--listen", ":0", "--auth-issuer", "https://example.com", "--auth-audience", "x"},
+			"plain HTTP would expose tokens on the network"},
+		{"behind a proxy with demo tokens", []string{"--behind-proxy", "10.0.0.0/8"},
+			"--behind-proxy needs --auth-issuer"},
+		{"invalid network of proxies", []string{"--behind-proxy", "10.0.0.0/8,proxy"},
+			`"proxy" is neither an address nor a network`},
 		{"certificate without a key", []string{"--tls-cert", manifest}, "--tls-cert and --tls-key are needed together"},
-		{"missing certificate", []string{"--tls-cert", file + "s", "--tls-key", file}, "--tls-cert and --tls-key: stat " + file + "s"},
-		{"invalid certificate", []string{"--tls-cert", file, "--tls-key", file}, "--tls-cert and --tls-key: tls: failed to find any PEM data"},
+		{"missing certificate", []string{"--tls-cert", file + "s", "--tls-key", file},
+			"--tls-cert and --tls-key: stat " + file + "s"},
+		{"invalid certificate", []string{"--tls-cert", file, "--tls-key", file},
+			"--tls-cert and --tls-key: tls: failed to find any PEM data"},
 		{"invalid origin", []string{"--cors-origins", "*", "--cosmos-endpoint", other.URL}, `"*" is not an origin`},
 		{"negative rate", []string{"--requests-per-viewer=-1"}, "cannot be negative"},
 		{"no connections", []string{"--max-connections", "0"}, "--max-connections must be at least 1"},
 		{"a negative drain", []string{"--drain=-1s"}, "--drain cannot be negative"},
-		{"issuer without an audience", []string{"--auth-issuer", "https://example.com", "--data", t.TempDir()}, "--auth-audience"},
-		{"missing manifest", []string{"--trusted-documents", file + "s", "--data", t.TempDir()}, "--trusted-documents: open " + file + "s"},
-		{"invalid manifest", []string{"--trusted-documents", file, "--data", t.TempDir()}, file + ": the manifest is not a JSON object"},
-		{"invalid document", []string{"--trusted-documents", manifest, "--data", t.TempDir()}, manifest + `: document "bad", line 1, column 21: Cannot query field "nodes"`},
-		{"regions of the embedded engine", []string{"--data", t.TempDir(), "--cosmos-regions", "West US"}, "the embedded engine has no regions"},
-		{"region without a name", []string{"--cosmos-endpoint", other.URL, "--cosmos-regions", "West US,,East US"}, "the name of a region is empty"},
-		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"}, "1 to 64 partitions, not 65"},
-		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()}, "--ru-per-request must be at least 1"},
-		{"unknown mode of a budget", []string{"--ru-per-viewer-mode", "refuse", "--data", t.TempDir()}, `--ru-per-viewer-mode must be one of "enforce","measure" but got "refuse"`},
-		{"no budget for retries", []string{"--retry-budget", "0s", "--data", t.TempDir()}, "--retry-budget must be more than 0"},
-		{"a negative rate of jobs", []string{"--background-ru=-1", "--data", t.TempDir()}, "--background-ru must be at least 0"},
-		{"renames without a period", []string{"--rename-cooldown", "0s", "--data", t.TempDir()}, "--rename-cooldown must be more than 0"},
-		{"negative memory", []string{"--cache=-1", "--data", t.TempDir(), "--no-demo"}, "--cache -1: there can be 0 to 1048576 megabytes"},
-		{"more memory than the maximum", []string{"--cache", "17592186044416", "--data", t.TempDir(), "--no-demo"}, "--cache 17592186044416"},
+		{"issuer without an audience", []string{"--auth-issuer", "https://example.com", "--data", t.TempDir()},
+			"--auth-audience"},
+		{"missing manifest", []string{"--trusted-documents", file + "s", "--data", t.TempDir()},
+			"--trusted-documents: open " + file + "s"},
+		{"invalid manifest", []string{"--trusted-documents", file, "--data", t.TempDir()},
+			file + ": the manifest is not a JSON object"},
+		{"invalid document", []string{"--trusted-documents", manifest, "--data", t.TempDir()},
+			manifest + `: document "bad", line 1, column 21: Cannot query field "nodes"`},
+		{"regions of the embedded engine", []string{"--data", t.TempDir(), "--cosmos-regions", "West US"},
+			"the embedded engine has no regions"},
+		{"region without a name", []string{"--cosmos-endpoint", other.URL, "--cosmos-regions", "West US,,East US"},
+			"the name of a region is empty"},
+		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"},
+			"1 to 64 partitions, not 65"},
+		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()},
+			"--ru-per-request must be at least 1"},
+		{"unknown mode of a budget", []string{"--ru-per-viewer-mode", "refuse", "--data", t.TempDir()},
+			`--ru-per-viewer-mode must be one of "enforce","measure" but got "refuse"`},
+		{"no budget for retries", []string{"--retry-budget", "0s", "--data", t.TempDir()},
+			"--retry-budget must be more than 0"},
+		{"a negative rate of jobs", []string{"--background-ru=-1", "--data", t.TempDir()},
+			"--background-ru must be at least 0"},
+		{"renames without a period", []string{"--rename-cooldown", "0s", "--data", t.TempDir()},
+			"--rename-cooldown must be more than 0"},
+		{"negative memory", []string{"--cache=-1", "--data", t.TempDir(), "--no-demo"},
+			"--cache -1: there can be 0 to 1048576 megabytes"},
+		{"more memory than the maximum", []string{"--cache", "17592186044416", "--data", t.TempDir(), "--no-demo"},
+			"--cache 17592186044416"},
 		{"unknown flag", []string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,7 +148,9 @@ func checkRefused(t *testing.T, wantErr string, args ...string) string {
 	if strings.Contains(lines[0], `level=INFO msg="data is in `) { // logged before the account is opened
 		lines = lines[1:]
 	}
-	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, `level=INFO msg="slow operation on Cosmos DB"`) })
+	lines = slices.DeleteFunc(lines, func(line string) bool {
+		return strings.Contains(line, `level=INFO msg="slow operation on Cosmos DB"`)
+	})
 	last := lines[len(lines)-1]
 	if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, wantErr) {
 		t.Errorf("status %d: %s", status, log.String())
@@ -134,7 +168,8 @@ func TestServe_UnreachableAccount(t *testing.T) {
 // TestCommands_EmptyName: an empty --data or --cosmos-database is refused. No command falls back to an engine in
 // memory or to another database.
 func TestCommands_EmptyName(t *testing.T) {
-	withData := []string{"serve --listen localhost:0", "seed --users 1", "views status", "views verify", "views repair", "views rebuild", "export --user ada"}
+	withData := []string{"serve --listen localhost:0", "seed --users 1", "views status", "views verify",
+		"views repair", "views rebuild", "export --user ada"}
 	for _, c := range []struct {
 		flag, variable string
 		commands       []string
@@ -156,7 +191,9 @@ func TestCommands_EmptyName(t *testing.T) {
 					var log output
 					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 					defer cancel()
-					if status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() }); status != 1 || log.String() != "byline: "+c.wantErr.Error()+"\n" {
+					if status := run(ctx, args, io.Discard, &log, func(net.Addr) {
+						cancel()
+					}); status != 1 || log.String() != "byline: "+c.wantErr.Error()+"\n" {
 						t.Errorf("status %d: %s", status, log.String())
 					}
 					if left, err := os.ReadDir("."); len(left) > 0 || err != nil {
@@ -179,7 +216,8 @@ func TestHelp(t *testing.T) {
 		documented[r[1]] = true
 	}
 	shown, all := map[string]bool{}, ""
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"provision", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"export", "--help"}, {"explain", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"provision", "--help"},
+		{"views", "verify", "--help"}, {"seed", "--help"}, {"export", "--help"}, {"explain", "--help"}} {
 		var out output
 		if status := run(t.Context(), args, &out, io.Discard, nil); status != 0 {
 			t.Errorf("exit status %d", status)
@@ -202,13 +240,15 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	for _, flag := range []string{"--cache=64", "--max-connections=20000", `--auth-role-claim="roles"`, "--partitions=1"} {
+	for _, flag := range []string{"--cache=64", "--max-connections=20000", `--auth-role-claim="roles"`,
+		"--partitions=1"} {
 		if !strings.Contains(all, flag+" ") {
 			t.Errorf("--help does not show the default %s", flag)
 		}
 	}
 	if len(shown) < 8 || !maps.Equal(shown, documented) {
-		t.Errorf("--help shows %v\ndocs/configuration.md has %v", slices.Sorted(maps.Keys(shown)), slices.Sorted(maps.Keys(documented)))
+		t.Errorf("--help shows %v\ndocs/configuration.md has %v", slices.Sorted(maps.Keys(shown)),
+			slices.Sorted(maps.Keys(documented)))
 	}
 }
 
@@ -256,7 +296,8 @@ func TestServe_UnknownVariable(t *testing.T) {
 	run(t.Context(), []string{"--listen", ":0"}, io.Discard, &refused, nil)
 	for _, log := range []string{s.Log.String(), refused.String()} {
 		first, rest, _ := strings.Cut(log, "\n")
-		if !strings.HasSuffix(first, `level=WARN msg="unknown environment variables" variables="BYLINE_CORS_ORIGIN (did you mean BYLINE_CORS_ORIGINS?)"`) ||
+		if !strings.HasSuffix(first,
+			`level=WARN msg="unknown environment variables" variables="BYLINE_CORS_ORIGIN (did you mean BYLINE_CORS_ORIGINS?)"`) ||
 			strings.Contains(rest, "BYLINE_CORS_ORIGIN") || strings.Contains(log, value) {
 			t.Error(log)
 		}

@@ -36,7 +36,7 @@ var cpuUsers = flag.Int("cpu.users", 50, "number of users of the blog of Benchma
 // cpuProgram makes BenchmarkCPU measure another build of the program, so that benchstat can compare two. It is not
 // profiled.
 //
-//	go test ./internal/e2e -run '^$' -bench CPU -benchtime 10000x -count 6 -cpu.program /tmp/byline-before >/tmp/before
+//	go test ./internal/e2e -run '^$' -bench CPU -benchtime 10000x -count 6 -cpu.program FILE >/tmp/before
 //	go test ./internal/e2e -run '^$' -bench CPU -benchtime 10000x -count 6 >/tmp/after
 //	benchstat /tmp/before /tmp/after
 var cpuProgram = flag.String("cpu.program", "", "program that BenchmarkCPU measures; default: this version")
@@ -170,7 +170,8 @@ func newCPUSide(name, root string, pid int, user, post func(int) string) *cpuSid
 // startByline starts Byline and waits until the projections have applied the load, and the engine is idle, so that
 // the CPU of the load is not measured.
 func startByline(b *testing.B, blog *cpuBlog, data string, args ...string) *cpuSide {
-	return idleByline(b, blog, bylineCommand(append([]string{"--listen", "localhost:0", "--data", data, "--no-demo"}, args...)...))
+	return idleByline(b, blog,
+		bylineCommand(append([]string{"--listen", "localhost:0", "--data", data, "--no-demo"}, args...)...))
 }
 
 // idleByline is startByline for a command of the program.
@@ -249,7 +250,8 @@ func measureCPU(b *testing.B, p cpuPattern, blog *cpuBlog, connections int, side
 	for left := b.N; left > 0; left -= alternateAfter {
 		for i, side := range sides {
 			before := side.cpu(b)
-			took[i].latencies = append(took[i].latencies, side.send(b, p, blog, connections, min(alternateAfter, left))...)
+			took[i].latencies = append(took[i].latencies,
+				side.send(b, p, blog, connections, min(alternateAfter, left))...)
 			settle()
 			took[i].cpu += side.cpu(b) - before
 		}
@@ -298,7 +300,8 @@ var browser = http.Header{
 	"Content-Type":    {"application/json"},
 	"Origin":          {"http://localhost:3000"},
 	"Referer":         {"http://localhost:3000/"},
-	"User-Agent":      {"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"},
+	"User-Agent": {"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 " +
+		"Safari/537.36"},
 }
 
 // do sends a request, and returns its response, or nil if the request failed.

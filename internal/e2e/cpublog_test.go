@@ -37,19 +37,28 @@ const (
 
 var cpuPatterns = []cpuPattern{
 	{name: "Q1", on: globalid.User, query: `query User($id: ID!) { user(id: $id) { id username createdAt } }`},
-	{name: "Q2", on: globalid.Post, query: `query Post($id: ID!) { post(id: $id) { id title content commentCount likeCount createdAt author { id username } } }`},
-	{name: "Q3", on: globalid.User, query: `query Posts($id: ID!) { user(id: $id) { posts(first: 20) { edges { node { ` + shortPost + ` } }` + paged + ` } } }`},
-	{name: "Q4", on: globalid.Post, query: `query Comments($id: ID!) { post(id: $id) { comments(first: 25) { edges { node { id content createdAt author { id username } } }` + paged + ` } } }`},
-	{name: "Q5", on: globalid.Post, query: `query Likes($id: ID!) { post(id: $id) { likes(first: 100) { edges { node { id createdAt user { id username } } }` + paged + ` } } }`},
+	{name: "Q2", on: globalid.Post,
+		query: `query Post($id: ID!) { post(id: $id) { id title content commentCount likeCount createdAt author { id username } } }`},
+	{name: "Q3", on: globalid.User,
+		query: `query Posts($id: ID!) { user(id: $id) { posts(first: 20) { edges { node { ` + shortPost + ` } }` +
+			paged + ` } } }`},
+	{name: "Q4", on: globalid.Post,
+		query: `query Comments($id: ID!) { post(id: $id) { comments(first: 25) { edges { node { id content createdAt author { id username } } }` + paged + ` } } }`},
+	{name: "Q5", on: globalid.Post,
+		query: `query Likes($id: ID!) { post(id: $id) { likes(first: 100) { edges { node { id createdAt user { id username } } }` + paged + ` } } }`},
 	{name: "Q6", query: `query Feed { feed(first: 100) { edges { node { ` + shortPost + ` } }` + paged + ` } }`},
-	{name: "C3", on: globalid.Post, writes: true, query: `mutation Comment($id: ID!, $content: String!) { createComment(input: {postId: $id, content: $content}) { comment { id } post { commentCount } } }`},
-	{name: "C4", on: globalid.Post, writes: true, query: `mutation Like($id: ID!) { likePost(input: {postId: $id}) { like { id } post { likeCount } } }`},
+	{name: "C3", on: globalid.Post, writes: true,
+		query: `mutation Comment($id: ID!, $content: String!) { createComment(input: {postId: $id, content: $content}) { comment { id } post { commentCount } } }`},
+	{name: "C4", on: globalid.Post, writes: true,
+		query: `mutation Like($id: ID!) { likePost(input: {postId: $id}) { like { id } post { likeCount } } }`},
 }
 
 // pathPatterns are the patterns of BenchmarkPath: also those that the peers lack.
 var pathPatterns = append(slices.Clone(cpuPatterns),
-	cpuPattern{name: "C1", writes: true, query: `mutation User($username: String!) { createUser(input: {username: $username}) { user { id } } }`},
-	cpuPattern{name: "C2", writes: true, query: `mutation Post($title: String!, $content: String!) { createPost(input: {title: $title, content: $content}) { post { id } } }`},
+	cpuPattern{name: "C1", writes: true,
+		query: `mutation User($username: String!) { createUser(input: {username: $username}) { user { id } } }`},
+	cpuPattern{name: "C2", writes: true,
+		query: `mutation Post($title: String!, $content: String!) { createPost(input: {title: $title, content: $content}) { post { id } } }`},
 )
 
 // cpuSeed is the seed of the blog and of the requests.

@@ -140,7 +140,8 @@ func (v vocabulary) check(expr string) (wrong []string, outermost []string) {
 			depth++
 		case token == ")":
 			depth--
-		case !promName.MatchString(token) || slices.Contains(promFunction, token) || slices.Contains(promOperator, token):
+		case !promName.MatchString(token) || slices.Contains(promFunction, token) ||
+			slices.Contains(promOperator, token):
 		case slices.Contains(promGrouping, token):
 			var names []string
 			if names, at = labels(at + 1); metrics == 0 && outermost == nil {
@@ -162,7 +163,8 @@ func (v vocabulary) check(expr string) (wrong []string, outermost []string) {
 			if at+1 < len(tokens) && tokens[at+1] == "{" {
 				for at++; at < len(tokens) && tokens[at] != "}"; at++ {
 					if label := tokens[at]; promName.MatchString(label) {
-						wrong = append(wrong, matches(token, label, tokens[at+1], strings.Trim(tokens[at+2], `"`), has)...)
+						wrong = append(wrong,
+							matches(token, label, tokens[at+1], strings.Trim(tokens[at+2], `"`), has)...)
 						at += 2
 					}
 				}
@@ -170,7 +172,8 @@ func (v vocabulary) check(expr string) (wrong []string, outermost []string) {
 		}
 	}
 	if depth != 0 || metrics == 0 || len(pending) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d metrics, %d parentheses left open, labels of no metric: %v", metrics, depth, pending))
+		wrong = append(wrong,
+			fmt.Sprintf("%d metrics, %d parentheses left open, labels of no metric: %v", metrics, depth, pending))
 	}
 	return wrong, outermost
 }
@@ -194,8 +197,8 @@ func matches(metric, label, op, value string, has map[string][]string) []string 
 	return nil
 }
 
-// TestDashboardAndAlerts: docs/cost.md lists the metrics and their labels, the dashboard and the alert rules query existing
-// ones, every alert is in the runbook, and panels do not overlap and have a description.
+// TestDashboardAndAlerts: docs/cost.md lists the metrics and their labels, the dashboard and the alert rules query
+// existing ones, every alert is in the runbook, and panels do not overlap and have a description.
 func TestDashboardAndAlerts(t *testing.T) {
 	v := vocabularyOf(t)
 	for expr, want := range map[string]string{
@@ -208,7 +211,8 @@ func TestDashboardAndAlerts(t *testing.T) {
 		`byline_access_total and on (range) sum by (container) (byline_cosmos_range_request_units_total)`: "",
 		`byline_access_total and on (nonsense) byline_subscribers`:                                        "byline_subscribers has no label nonsense",
 	} {
-		if wrong, _ := v.check(expr); want == "" && wrong != nil || want != "" && !strings.Contains(strings.Join(wrong, "; "), want) {
+		if wrong, _ := v.check(expr); want == "" && wrong != nil ||
+			want != "" && !strings.Contains(strings.Join(wrong, "; "), want) {
 			t.Errorf("the test finds in %s: %q, want %q", expr, wrong, want)
 		}
 	}
@@ -219,14 +223,19 @@ func TestDashboardAndAlerts(t *testing.T) {
 			t.Fatal(err)
 		}
 		documented, exported := map[string]string{}, map[string]string{} // the labels by metric
-		for _, row := range regexp.MustCompile("(?m)^\\| `(byline_\\w+)` \\| ([\\w, ]*)\\|").FindAllStringSubmatch(string(docs), -1) {
-			documented[row[1]] = strings.Join(slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(row[2]), ", "))), ", ")
+		for _, row := range regexp.MustCompile("(?m)^\\| `(byline_\\w+)` \\| ([\\w, ]*)\\|").FindAllStringSubmatch(
+			string(docs), -1) {
+			documented[row[1]] = strings.Join(
+				slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(row[2]), ", "))), ", ")
 		}
 		for name, labels := range v {
 			if name, ok := strings.CutPrefix(name, "byline_"); ok {
 				names := slices.Sorted(maps.Keys(labels))
-				names = slices.DeleteFunc(names, func(l string) bool { return l == "le" || l == "job" || l == "instance" })
-				exported["byline_"+regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(name, "")] = strings.Join(names, ", ")
+				names = slices.DeleteFunc(names, func(l string) bool {
+					return l == "le" || l == "job" || l == "instance"
+				})
+				exported["byline_"+
+					regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(name, "")] = strings.Join(names, ", ")
 			}
 		}
 		if diff := cmp.Diff(exported, documented); diff != "" {
@@ -271,9 +280,12 @@ func TestDashboardAndAlerts(t *testing.T) {
 				}
 			}
 			for _, target := range p.Targets {
-				if code := regexp.MustCompile(`^([CQ]\d|[a-z]+[A-Z]\w*)\b`); strings.HasPrefix(target.LegendFormat, "{{pattern}}") {
-					for _, pattern := range []string{"C1", "C2", "C3", "C4", "Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "changeFeed", "projectPosts"} {
-						if legend := p.rename(strings.ReplaceAll(target.LegendFormat, "{{pattern}}", pattern)); code.MatchString(legend) {
+				if code := regexp.MustCompile(`^([CQ]\d|[a-z]+[A-Z]\w*)\b`); strings.HasPrefix(target.LegendFormat,
+					"{{pattern}}") {
+					for _, pattern := range []string{"C1", "C2", "C3", "C4", "Q1", "Q2", "Q3", "Q4", "Q5", "Q6",
+						"changeFeed", "projectPosts"} {
+						if legend := p.rename(strings.ReplaceAll(target.LegendFormat, "{{pattern}}",
+							pattern)); code.MatchString(legend) {
 							t.Errorf("%s: the legend of %s is %q", p.Title, pattern, legend)
 						}
 					}
@@ -282,7 +294,8 @@ func TestDashboardAndAlerts(t *testing.T) {
 				if wrong != nil {
 					t.Errorf("%s: %s: %s", p.Title, target.Expr, wrong)
 				}
-				for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {
+				for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat,
+					-1) {
 					if !slices.Contains(groups, label[1]) {
 						t.Errorf("%s: the legend names %s, which is not in %s", p.Title, label[1], target.Expr)
 					}
@@ -293,7 +306,8 @@ func TestDashboardAndAlerts(t *testing.T) {
 			}
 		}
 		for metric := range v {
-			if name := regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(metric, ""); strings.HasPrefix(metric, "byline_") && !queried[name] {
+			if name := regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(metric,
+				""); strings.HasPrefix(metric, "byline_") && !queried[name] {
 				t.Errorf("no panel shows %s", name)
 			}
 		}
@@ -322,12 +336,15 @@ func TestDashboardAndAlerts(t *testing.T) {
 				if wrong, _ := v.check(rule.Expr); wrong != nil {
 					t.Errorf("%s: %s", rule.Alert, wrong)
 				}
-				for _, label := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(rule.Annotations["summary"], -1) {
-					if !regexp.MustCompile(`\bby \([^)]*\b`+label[1]+`\b`).MatchString(rule.Expr) && !strings.HasPrefix(rule.Expr, "up{") {
+				for _, label := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(
+					rule.Annotations["summary"], -1) {
+					if !regexp.MustCompile(`\bby \([^)]*\b`+label[1]+`\b`).MatchString(rule.Expr) &&
+						!strings.HasPrefix(rule.Expr, "up{") {
 						t.Errorf("%s: the summary names %s, which is not in %s", rule.Alert, label[1], rule.Expr)
 					}
 				}
-				if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" || rule.Annotations["summary"] == "" || rule.Annotations["runbook"] != "docs/operations.md#alerts" {
+				if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" ||
+					rule.Annotations["summary"] == "" || rule.Annotations["runbook"] != "docs/operations.md#alerts" {
 					t.Errorf("%+v", rule)
 				}
 			}

@@ -29,8 +29,9 @@ import (
 
 var (
 	deletionPosts    = flag.Int("deletion.posts", testkit.Pick(20, 1000), "posts of the user whom TestDeletion deletes")
-	deletionComments = flag.Int("deletion.comments", testkit.Pick(100, 20_000), "comments of that user on posts of others")
-	deletionLikes    = flag.Int("deletion.likes", testkit.Pick(100, 50_000), "likes of that user, each on another post")
+	deletionComments = flag.Int("deletion.comments", testkit.Pick(100, 20_000),
+		"comments of that user on posts of others")
+	deletionLikes = flag.Int("deletion.likes", testkit.Pick(100, 50_000), "likes of that user, each on another post")
 )
 
 // TestDeletion deletes a user by the mutation while others write to the same posts, instances are killed, and the
@@ -103,7 +104,8 @@ func TestDeletion(t *testing.T) {
 	load.Wait()
 	pause(random, chaosReplicaLag, 2*chaosReplicaLag) // for the last writes to be on every replica
 	var out, log output
-	if status := run(t.Context(), append([]string{"views", "verify", "--settle", "1m"}, engine.flags()...), &out, &log, nil); status != 0 {
+	if status := run(t.Context(), append([]string{"views", "verify", "--settle", "1m"}, engine.flags()...), &out, &log,
+		nil); status != 0 {
 		t.Errorf("views verify: status %d: %s%s", status, out.String(), log.String())
 	}
 	read := d.check()
@@ -130,12 +132,14 @@ func newDeletedUser(t *testing.T, engine *engineProcess) *deletedUser {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
-	account, err := cosmos.Open(cosmos.Options{Endpoint: "http://" + engine.address + "/", Key: os.Getenv("COSMOS_KEY"), Transport: &http.Client{Transport: transport}})
+	account, err := cosmos.Open(cosmos.Options{Endpoint: "http://" + engine.address + "/",
+		Key: os.Getenv("COSMOS_KEY"), Transport: &http.Client{Transport: transport}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	d := &deletedUser{t: t, subject: "zuleika", id: auth.DemoUserID("zuleika"), name: "zuleika-dobson", containers: map[string]*cosmos.Container{}}
+	d := &deletedUser{t: t, subject: "zuleika", id: auth.DemoUserID("zuleika"), name: "zuleika-dobson",
+		containers: map[string]*cosmos.Container{}}
 	for _, name := range append(store.Containers(), blog.LeasesContainer) {
 		if d.containers[name], err = account.Background().Container("blog", name); err != nil {
 			t.Fatal(err)
@@ -169,15 +173,19 @@ func (d *deletedUser) write(shared []string) {
 		})
 	}
 	user := func(id, name string) {
-		create(blog.UsersContainer, id, blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: id, User: blog.User{Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date(0), Revision: 1},
-			FormerUsernames: []string{"former-" + name}})
+		create(blog.UsersContainer, id,
+			blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: id,
+				User: blog.User{Byline: blog.Byline{UserID: id, Username: name}, CreatedAt: date(0),
+					Revision: 1},
+				FormerUsernames: []string{"former-" + name}})
 		for _, name := range []string{name, "former-" + name} {
 			k := username.Key(name)
 			create(blog.UsersContainer, k, username.New(id, name, date(0)))
 		}
 	}
 	post := func(id, author, name, content string, comments, likes int32, i int) []any {
-		item, text := blog.NewPostItem(&blog.Post{ID: id, Byline: blog.Byline{UserID: author, Username: name}, Title: id, Content: content, CommentCount: comments, LikeCount: likes,
+		item, text := blog.NewPostItem(&blog.Post{ID: id, Byline: blog.Byline{UserID: author, Username: name},
+			Title: id, Content: content, CommentCount: comments, LikeCount: likes,
 			CreatedAt: date(i), Version: 1, Revision: 1 + int64(comments+likes)})
 		if text != nil {
 			return []any{item, text}
@@ -185,10 +193,13 @@ func (d *deletedUser) write(shared []string) {
 		return []any{item}
 	}
 	comment := func(id, postID, author, name string, i int) blog.CommentItem {
-		return blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: blog.Comment{ID: id, PostID: postID, Byline: blog.Byline{UserID: author, Username: name}, Content: "by " + name, CreatedAt: date(i)}}
+		return blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment},
+			Comment: blog.Comment{ID: id, PostID: postID, Byline: blog.Byline{UserID: author, Username: name},
+				Content: "by " + name, CreatedAt: date(i)}}
 	}
 	like := func(postID, author, name string, i int) blog.LikeItem {
-		return blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(author), Like: blog.Like{PostID: postID, Byline: blog.Byline{UserID: author, Username: name}, CreatedAt: date(i)}}
+		return blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(author),
+			Like: blog.Like{PostID: postID, Byline: blog.Byline{UserID: author, Username: name}, CreatedAt: date(i)}}
 	}
 	const crowd, crowdName = "c0ffee00c0ffee00c0ffee00c0ffee00", "crowd"
 	name := d.name
@@ -199,8 +210,10 @@ func (d *deletedUser) write(shared []string) {
 		if i%10 == 0 {
 			id, content = blog.LongID(id), strings.Repeat(name+" ", 500)
 		}
-		items := append(post(id, d.id, name, content, 3, 1, i), like(id, crowd, crowdName, i), comment("mine", id, d.id, name, i))
-		create(blog.PostsContainer, id, append(items, comment("one", id, crowd, crowdName, i), comment("two", id, crowd, crowdName, i))...)
+		items := append(post(id, d.id, name, content, 3, 1, i), like(id, crowd, crowdName, i),
+			comment("mine", id, d.id, name, i))
+		create(blog.PostsContainer, id,
+			append(items, comment("one", id, crowd, crowdName, i), comment("two", id, crowd, crowdName, i))...)
 	}
 	for i := range *deletionLikes {
 		id := fmt.Sprint("other-", i)
@@ -266,7 +279,8 @@ func (d *deletedUser) checkCreateRefused(p *process, session string) {
 	if len(out.Errors) == 0 || out.Errors[0].Extensions["code"] != "CONFLICT" {
 		d.t.Fatalf("createUser during the deletion: %v %v", out.Data, out.Errors)
 	}
-	if ms, _ := out.Errors[0].Extensions["retryAfterMs"].(float64); ms < 1 || ms > float64(blog.DeletionGrace.Milliseconds()) {
+	if ms, _ := out.Errors[0].Extensions["retryAfterMs"].(float64); ms < 1 ||
+		ms > float64(blog.DeletionGrace.Milliseconds()) {
 		d.t.Errorf("retryAfterMs is %v, want 1 to %d", ms, blog.DeletionGrace.Milliseconds())
 	}
 }
@@ -279,7 +293,8 @@ func (d *deletedUser) recreate(p *process) {
 		d.t.Fatalf("createUser after the deletion: %v", out.Errors)
 	}
 	out = d.send(p, out.Session, `{ viewer { username posts { edges { cursor } } } }`)
-	if got := fmt.Sprint(out.Data["viewer"], out.Errors); got != fmt.Sprintf("map[posts:map[edges:[]] username:%s] []", d.name) {
+	if got := fmt.Sprint(out.Data["viewer"], out.Errors); got != fmt.Sprintf("map[posts:map[edges:[]] username:%s] []",
+		d.name) {
 		d.t.Errorf("the recreated user: %s", got)
 	}
 }
@@ -290,7 +305,8 @@ func (d *deletedUser) backdate(to time.Time) {
 	var p cosmos.Patch
 	p.Set("/deletionDate", blog.NewDate(to))
 	p.Increment("/revision", 1)
-	if _, err := d.containers[blog.UsersContainer].Patch(d.t.Context(), cosmos.Key{Partition: d.id, ID: d.id}, p); err != nil {
+	if _, err := d.containers[blog.UsersContainer].Patch(d.t.Context(), cosmos.Key{Partition: d.id, ID: d.id},
+		p); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -315,7 +331,8 @@ func (d *deletedUser) ended() bool {
 func (d *deletedUser) check() (read int) {
 	d.t.Helper()
 	for name, c := range d.containers {
-		for page, err := range c.Query(d.t.Context(), cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
+		for page, err := range c.Query(d.t.Context(),
+			cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
 			if err != nil {
 				d.t.Fatal(err)
 			}

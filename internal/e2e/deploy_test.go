@@ -26,9 +26,13 @@ func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 		change func(*azcosmos.ContainerProperties)
 		want   string // "" if it serves
 	}{
-		"unchanged":            {func(*azcosmos.ContainerProperties) {}, ""},
-		"no composite indexes": {func(p *azcosmos.ContainerProperties) { p.IndexingPolicy.CompositeIndexes = nil }, "the composite index /postId, /type, /creationDate, /id is missing, so sorted queries would fail"},
-		"no time to live":      {func(p *azcosmos.ContainerProperties) { p.DefaultTimeToLive = nil }, "time to live is off, so deleted items would stay"},
+		"unchanged": {func(*azcosmos.ContainerProperties) {}, ""},
+		"no composite indexes": {func(p *azcosmos.ContainerProperties) {
+			p.IndexingPolicy.CompositeIndexes = nil
+		}, "the composite index /postId, /type, /creationDate, /id is missing, so sorted queries would fail"},
+		"no time to live": {func(p *azcosmos.ContainerProperties) {
+			p.DefaultTimeToLive = nil
+		}, "time to live is off, so deleted items would stay"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newEntraAccount(t)
@@ -39,24 +43,29 @@ func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 					t.Fatalf("arguments %q", args)
 				}
 				i := a.serve(args[3:]...) // on a free port
-				if strings.Contains(i.Log.String(), "unknown environment variables") || !strings.HasPrefix(i.Log.String(), `{"time":`) {
+				if strings.Contains(i.Log.String(), "unknown environment variables") ||
+					!strings.HasPrefix(i.Log.String(), `{"time":`) {
 					t.Errorf("the environment of the template: %s", i.Log)
 				}
-				response, err := http.Post(i.Root+"/graphql", "application/json", strings.NewReader(`{"query":"{ feed { edges { node { id } } } }"}`))
+				response, err := http.Post(i.Root+"/graphql", "application/json",
+					strings.NewReader(`{"query":"{ feed { edges { node { id } } } }"}`))
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer response.Body.Close()
-				if body, err := io.ReadAll(response.Body); err != nil || strings.TrimSpace(string(body)) != `{"data":{"feed":{"edges":[]}}}` {
+				if body, err := io.ReadAll(response.Body); err != nil ||
+					strings.TrimSpace(string(body)) != `{"data":{"feed":{"edges":[]}}}` {
 					t.Errorf("the feed is %s: %v", body, err)
 				}
 				return
 			}
-			if _, line := a.fail("serve", "--listen", "localhost:0"); !strings.Contains(line, "container posts: "+tt.want) {
+			if _, line := a.fail("serve", "--listen", "localhost:0"); !strings.Contains(line,
+				"container posts: "+tt.want) {
 				t.Errorf("serve: %s", line)
 			}
 			out, line := a.fail("provision", "--check")
-			if !regexp.MustCompile(`(?m)^\| posts +\|.*\| ` + regexp.QuoteMeta(tt.want) + ` +\| no +\|$`).MatchString(out) {
+			if !regexp.MustCompile(`(?m)^\| posts +\|.*\| ` + regexp.QuoteMeta(tt.want) +
+				` +\| no +\|$`).MatchString(out) {
 				t.Errorf("provision --check: %s%s", out, line)
 			}
 		})
@@ -125,7 +134,8 @@ func (a *entraAccount) deploy(change func(*azcosmos.ContainerProperties)) (args 
 				case parameter[1] == "authAudience":
 					a.environment = append(a.environment, v.Name+"=byline")
 				default:
-					a.environment = append(a.environment, fmt.Sprint(v.Name, "=", template.Parameters[parameter[1]].DefaultValue))
+					a.environment = append(a.environment,
+						fmt.Sprint(v.Name, "=", template.Parameters[parameter[1]].DefaultValue))
 				}
 			}
 		}

@@ -65,12 +65,13 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 		prints []string // responses of the server
 		stubs  int      // number of calls of stubs
 	}{
-		"From an empty subscription to a query": {deployed, []string{`{"data":{"feed":{"edges":[]}}}`, `{"data":{"createUser":{"user":{"username":"ada"}}}}`}, 12},
-		"Signing in as an operator":             {deployed, nil, 4},
-		"Upgrades and rollbacks":                {deployed, nil, 1},
-		"Scaling":                               {deployed, nil, 1},
-		"Backup and restore":                    {restored, nil, 4},
-		"Containers":                            {func(*entraAccount) string { return "" }, nil, 5},
+		"From an empty subscription to a query": {deployed,
+			[]string{`{"data":{"feed":{"edges":[]}}}`, `{"data":{"createUser":{"user":{"username":"ada"}}}}`}, 12},
+		"Signing in as an operator": {deployed, nil, 4},
+		"Upgrades and rollbacks":    {deployed, nil, 1},
+		"Scaling":                   {deployed, nil, 1},
+		"Backup and restore":        {restored, nil, 4},
+		"Containers":                {func(*entraAccount) string { return "" }, nil, 5},
 	}
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	for _, section := range strings.Split(string(document), "\n## ")[1:] {
@@ -90,9 +91,12 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			a := newEntraAccount(t)
 			root := s.before(a)
-			text := strings.NewReplacer("https://<account>.documents.azure.com", a.endpoint, "https://<restored>.documents.azure.com", a.endpoint,
-				"<account>", "account", "<restored>", "restored", "<region>", "westeurope", "<registry>", "registry", "<group>", "byline",
-				"<address>", "operator@example.com", "<issuer>", "example.com", "<audience>", "byline", "<key>", emulator.WellKnownKey).Replace(script.String())
+			text := strings.NewReplacer("https://<account>.documents.azure.com", a.endpoint,
+				"https://<restored>.documents.azure.com", a.endpoint,
+				"<account>", "account", "<restored>", "restored", "<region>", "westeurope", "<registry>", "registry",
+				"<group>", "byline",
+				"<address>", "operator@example.com", "<issuer>", "example.com", "<audience>", "byline", "<key>",
+				emulator.WellKnownKey).Replace(script.String())
 			if left := regexp.MustCompile(`<[a-z]+>`).FindString(text); left != "" {
 				t.Fatalf("the test has no value for %s", left)
 			}
@@ -104,13 +108,15 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 			cmd := exec.Command("sh", "-euc", text)
 			cmd.Dir = t.TempDir()
 			cmd.Env = append(append(os.Environ(), a.environment...),
-				"PATH="+bin+":"+os.Getenv("PATH"), "ACCOUNT=account", "TEST_STUBS="+stubs, "TEST_URL="+root, "TEST_TOKEN="+token)
+				"PATH="+bin+":"+os.Getenv("PATH"), "ACCOUNT=account", "TEST_STUBS="+stubs, "TEST_URL="+root,
+				"TEST_TOKEN="+token)
 			var out, log output
 			cmd.Stdout, cmd.Stderr = &out, &log
 			if err := cmd.Run(); err != nil {
 				t.Errorf("%v:\n%s%s", err, &out, &log)
 			}
-			if responses := regexp.MustCompile(`(?m)^\{.*\}$`).FindAllString(out.String(), -1); !slices.Equal(responses, s.prints) {
+			if responses := regexp.MustCompile(`(?m)^\{.*\}$`).FindAllString(out.String(),
+				-1); !slices.Equal(responses, s.prints) {
 				t.Errorf("the responses are %q, want %q", responses, s.prints)
 			}
 			for _, response := range s.prints {
@@ -143,7 +149,8 @@ func TestDeployDocument_Button(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`\(https://portal\.azure\.com/#create/Microsoft\.Template/uri/([^)]+)\)`).FindSubmatch(document)
+	m := regexp.MustCompile(`\(https://portal\.azure\.com/#create/Microsoft\.Template/uri/([^)]+)\)`).FindSubmatch(
+		document)
 	if m == nil {
 		t.Fatal("no button")
 	}
@@ -204,7 +211,8 @@ func restored(a *entraAccount) (root string) {
 	args := a.deploy(unchanged)
 	ctx := a.t.Context()
 	from, to := original.client(), a.client()
-	for name, partition := range map[string]string{blog.UsersContainer: "userId", blog.PostsContainer: "postId", blog.LeasesContainer: "id"} {
+	for name, partition := range map[string]string{blog.UsersContainer: "userId", blog.PostsContainer: "postId",
+		blog.LeasesContainer: "id"} {
 		source, err := from.NewContainer("blog", name)
 		if err != nil {
 			a.t.Fatal(err)

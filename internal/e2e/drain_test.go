@@ -57,13 +57,16 @@ func TestDrain(t *testing.T) {
 		}
 		return nil
 	})
-	if status, body, err := get("/graphql?query={__typename}"); err != nil || status != http.StatusOK || body != `{"data":{"__typename":"Query"}}`+"\n" {
+	if status, body,
+		err := get("/graphql?query={__typename}"); err != nil || status != http.StatusOK ||
+		body != `{"data":{"__typename":"Query"}}`+"\n" {
 		t.Errorf("a query: %d %s %v", status, body, err)
 	}
 	if !closes() {
 		t.Error("a response keeps its connection during the drain")
 	}
-	if _, _, err := stream.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway || time.Since(began) < drain {
+	if _, _, err := stream.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway ||
+		time.Since(began) < drain {
 		t.Errorf("after %s, a subscription ends with %v", time.Since(began), err)
 	}
 	if status := <-exit; status != 0 {

@@ -23,10 +23,13 @@ func TestEmulator_InvalidPartitions(t *testing.T) {
 	for _, n := range []string{"0", "-1", "257", "many"} {
 		ctx, stop := context.WithCancel(context.Background())
 		var log output
-		code := run(ctx, []string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--partitions=" + n}, io.Discard, &log,
+		code := run(ctx,
+			[]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--partitions=" + n},
+			io.Discard, &log,
 			func(net.Addr) { stop() })
 		stop()
-		if out := log.String(); code != 1 || strings.Count(out, "\n") != 1 || !strings.Contains(out, n) || n != "many" && !strings.Contains(out, "1 to 256") {
+		if out := log.String(); code != 1 || strings.Count(out, "\n") != 1 || !strings.Contains(out, n) ||
+			n != "many" && !strings.Contains(out, "1 to 256") {
 			t.Errorf("--partitions=%s: exit status %d: %s", n, code, out)
 		}
 	}
@@ -39,7 +42,9 @@ func TestEmulator_Flags(t *testing.T) {
 	var log output
 	addresses, ended := make(chan net.Addr, 1), make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--rus", "10", "--partitions", "3", "--sync=false"},
+		ended <- run(ctx,
+			[]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--rus", "10",
+				"--partitions", "3", "--sync=false"},
 			io.Discard, &log, func(a net.Addr) { addresses <- a })
 	}()
 	defer func() {
@@ -61,8 +66,9 @@ func TestEmulator_Flags(t *testing.T) {
 	}
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	client, err := azcosmos.NewClientWithKey("http://"+at.String()+"/", cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: &http.Client{Transport: transport}, Retry: policy.RetryOptions{MaxRetries: -1}}})
+	client, err := azcosmos.NewClientWithKey("http://"+at.String()+"/", cred,
+		&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+			Transport: &http.Client{Transport: transport}, Retry: policy.RetryOptions{MaxRetries: -1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +80,9 @@ func TestEmulator_Flags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateContainer(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}}}, nil); err != nil {
+	if _, err := db.CreateContainer(ctx,
+		azcosmos.ContainerProperties{ID: "c",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	c, err := db.NewContainer("c")
@@ -86,7 +94,8 @@ func TestEmulator_Flags(t *testing.T) {
 	}
 	var refused *azcore.ResponseError
 	for range 100 {
-		if _, err = c.UpsertItem(ctx, azcosmos.NewPartitionKeyString("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil {
+		if _, err = c.UpsertItem(ctx, azcosmos.NewPartitionKeyString("p"), []byte(`{"id":"1","pk":"p"}`),
+			nil); err != nil {
 			break
 		}
 	}
@@ -104,10 +113,11 @@ func TestEmulator_Key(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		"none -> well-known key":          {want: wellKnown},
-		"COSMOS_KEY -> not read":          {environment: "COSMOS_KEY", want: wellKnown},
-		"BYLINE_EMULATOR_KEY -> that key": {environment: "BYLINE_EMULATOR_KEY", want: "set by --key or BYLINE_EMULATOR_KEY"},
-		"--key -> that key":               {args: []string{"--key", other}, want: "set by --key or BYLINE_EMULATOR_KEY"},
+		"none -> well-known key": {want: wellKnown},
+		"COSMOS_KEY -> not read": {environment: "COSMOS_KEY", want: wellKnown},
+		"BYLINE_EMULATOR_KEY -> that key": {environment: "BYLINE_EMULATOR_KEY",
+			want: "set by --key or BYLINE_EMULATOR_KEY"},
+		"--key -> that key": {args: []string{"--key", other}, want: "set by --key or BYLINE_EMULATOR_KEY"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.environment != "" {
@@ -117,7 +127,9 @@ func TestEmulator_Key(t *testing.T) {
 			defer stop()
 			var log output
 			args := append([]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir()}, c.args...)
-			if code := run(ctx, args, io.Discard, &log, func(net.Addr) { stop() }); code != 0 || !strings.Contains(log.String(), c.want) {
+			if code := run(ctx, args, io.Discard, &log, func(net.Addr) {
+				stop()
+			}); code != 0 || !strings.Contains(log.String(), c.want) {
 				t.Errorf("exit status %d: %s", code, log.String())
 			}
 		})

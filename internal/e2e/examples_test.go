@@ -66,7 +66,8 @@ func firstCost(t *testing.T, s *instance, query string) reportedCost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "text/event-stream", "Authorization": "Bearer demo:ada", "Byline-Cost": "summary"} {
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "text/event-stream",
+		"Authorization": "Bearer demo:ada", "Byline-Cost": "summary"} {
 		request.Header.Set(name, value)
 	}
 	response, err := http.DefaultClient.Do(request)
@@ -78,9 +79,11 @@ func firstCost(t *testing.T, s *instance, query string) reportedCost {
 		var writes sync.WaitGroup
 		defer writes.Wait()
 		defer cancel()
-		writes.Go(func() { // the first event may be the second post: the response does not tell when the subscription begins
+		// the first event may be the second post: the response does not tell when the subscription begins
+		writes.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := s.PostIn(ctx, "", "grace", createPost, map[string]any{"title": "Live", "content": "x"}); err != nil && ctx.Err() == nil {
+				if _, err := s.PostIn(ctx, "", "grace", createPost,
+					map[string]any{"title": "Live", "content": "x"}); err != nil && ctx.Err() == nil {
 					t.Error(err)
 					return
 				}
@@ -94,7 +97,8 @@ func firstCost(t *testing.T, s *instance, query string) reportedCost {
 		}
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); !ok || data == "" {
 			continue
-		} else if err := json.Unmarshal([]byte(data), &out); err != nil || out.Errors != nil || out.Extensions.Cost == nil {
+		} else if err := json.Unmarshal([]byte(data), &out); err != nil || out.Errors != nil ||
+			out.Extensions.Cost == nil {
 			t.Fatal(fmt.Sprint(err, data))
 		}
 		return *out.Extensions.Cost

@@ -35,7 +35,9 @@ func TestExplain_DocumentedExample(t *testing.T) {
 // TestExplain_NoDatabase: `byline explain` needs no database and creates none.
 func TestExplain_NoDatabase(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("front.graphql", []byte("query Front($n: Int) { feed(first: $n) { edges { node { author { createdAt } } } } }\nquery Me { viewer { username } }"), 0o600); err != nil {
+	if err := os.WriteFile("front.graphql",
+		[]byte("query Front($n: Int) { feed(first: $n) { edges { node { author { createdAt } } } } }\nquery Me { "+
+			"viewer { username } }"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	explain := func(args ...string) (status int, stdout, stderr string) {
@@ -44,7 +46,8 @@ func TestExplain_NoDatabase(t *testing.T) {
 		return status, out.String(), log.String()
 	}
 	status, table, _ := explain("front.graphql")
-	for _, want := range []string{"query Front: 5.94 RU predicted", "| feed ", "| Q6 ", "| ReadMany ", "query Me: 1.00 RU predicted"} {
+	for _, want := range []string{"query Front: 5.94 RU predicted", "| feed ", "| Q6 ", "| ReadMany ",
+		"query Me: 1.00 RU predicted"} {
 		if status != 0 || !strings.Contains(table, want) {
 			t.Errorf("status %d, no %q in\n%s", status, want, table)
 		}
@@ -61,7 +64,8 @@ func TestExplain_NoDatabase(t *testing.T) {
 		}
 		all = append(all, e)
 	}
-	if status != 0 || len(all) != 2 || at(t, all[0], "predictedRU") != 11.18 || at(t, all[0], "fields.1.requests.0.container") != "users" {
+	if status != 0 || len(all) != 2 || at(t, all[0], "predictedRU") != 11.18 ||
+		at(t, all[0], "fields.1.requests.0.container") != "users" {
 		t.Errorf("status %d: %s", status, lines)
 	}
 	status, table, _ = explain("--feed-partitions", "4", "front.graphql")
@@ -70,16 +74,21 @@ func TestExplain_NoDatabase(t *testing.T) {
 	}
 	status, table, stderr := explain("--variables", `{"n": 1000}`, "front.graphql")
 	if status != 1 || stderr != "byline: front.graphql: 1 of 2 operations would be refused\n" ||
-		!strings.Contains(table, "query Front: 0.00 RU predicted\nrefused for its page size or its ids: feed\n") || !strings.Contains(table, "query Me: 1.00 RU predicted") {
+		!strings.Contains(table, "query Front: 0.00 RU predicted\nrefused for its page size or its ids: feed\n") ||
+		!strings.Contains(table, "query Me: 1.00 RU predicted") {
 		t.Errorf("status %d, too large a page: %s\n%s", status, stderr, table)
 	}
-	if status, _, stderr := explain("--feed-partitions", "65", "front.graphql"); status != 1 || !strings.Contains(stderr, "1 to 64") {
+	if status, _,
+		stderr := explain("--feed-partitions", "65", "front.graphql"); status != 1 ||
+		!strings.Contains(stderr, "1 to 64") {
 		t.Errorf("status %d, want 1: %s", status, stderr)
 	}
 	if status, _, stderr := explain("absent.graphql"); status != 1 || !strings.Contains(stderr, "absent.graphql") {
 		t.Errorf("status %d, want 1: %s", status, stderr)
 	}
-	if status, _, stderr := explain("--variables", "n", "front.graphql"); status != 1 || !strings.Contains(stderr, "not a JSON object") {
+	if status, _,
+		stderr := explain("--variables", "n", "front.graphql"); status != 1 ||
+		!strings.Contains(stderr, "not a JSON object") {
 		t.Errorf("status %d, want 1: %s", status, stderr)
 	}
 	if entries, err := filepath.Glob("*"); len(entries) != 1 || err != nil {
@@ -93,8 +102,9 @@ func TestExplain_Stdin(t *testing.T) {
 		document, stdout, stderr string
 		status                   int
 	}{
-		"accepted":         {"{ viewer { username } }", "query: 1.00 RU predicted\n", "", 0},
-		"too expensive":    {"{ feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }", "refused by default: ", "byline: stdin: 1 of 1 operations would be refused\n", 1},
+		"accepted": {"{ viewer { username } }", "query: 1.00 RU predicted\n", "", 0},
+		"too expensive": {"{ feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }",
+			"refused by default: ", "byline: stdin: 1 of 1 operations would be refused\n", 1},
 		"an unknown field": {"{ nothing }", "", "byline: stdin: line 1, column 3: ", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +112,8 @@ func TestExplain_Stdin(t *testing.T) {
 			cmd := servertest.Command("explain", "-")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(tt.document), &out, &log
 			_ = cmd.Run()
-			if status := cmd.ProcessState.ExitCode(); status != tt.status || !strings.Contains(out.String(), tt.stdout) || !strings.HasPrefix(log.String(), tt.stderr) {
+			if status := cmd.ProcessState.ExitCode(); status != tt.status ||
+				!strings.Contains(out.String(), tt.stdout) || !strings.HasPrefix(log.String(), tt.stderr) {
 				t.Errorf("status %d, %s: prints\n%s", status, &log, &out)
 			}
 		})

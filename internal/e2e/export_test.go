@@ -55,7 +55,8 @@ func TestExport(t *testing.T) {
 	s := start(t, "--data", data, "--no-demo")
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
 	s.Do("grace", createUser, map[string]any{"name": "grace"})
-	post := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": strings.Repeat("long ", 2_000)}), "createPost.post.id")
+	post := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": strings.Repeat("long ", 2_000)}),
+		"createPost.post.id")
 	s.Do("ada", createComment, map[string]any{"post": post, "content": "by ada"})
 	s.Do("grace", createComment, map[string]any{"post": post, "content": "by grace"})
 	s.Do("ada", updateUser, map[string]any{"name": "Countess"})
@@ -63,7 +64,8 @@ func TestExport(t *testing.T) {
 	export := func(want int, args ...string) (stdout, stderr string) {
 		t.Helper()
 		var out, log output
-		if status := run(t.Context(), append([]string{"export", "--data", data, "--user"}, args...), &out, &log, nil); status != want {
+		if status := run(t.Context(), append([]string{"export", "--data", data, "--user"}, args...), &out, &log,
+			nil); status != want {
 			t.Fatalf("%v: status %d: %s %s", args, status, out.String(), log.String())
 		}
 		return out.String(), log.String()
@@ -73,7 +75,8 @@ func TestExport(t *testing.T) {
 	// The server may have stopped before it has created the entry of the post in the timeline.
 	isEntry := func(item string) bool { return strings.Contains(item, `"type":"all.`) }
 	all := strings.Join(slices.DeleteFunc(slices.Clone(items), isEntry), "")
-	for what, want := range map[string]int{`"type":"user"`: 1, `"type":"username"`: 2, `"type":"text"`: 1, `"container":"posts"`: 3, `"container":"feed"`: 1, "by ada": 1, "by grace": 0, "_etag": 0} {
+	for what, want := range map[string]int{`"type":"user"`: 1, `"type":"username"`: 2, `"type":"text"`: 1,
+		`"container":"posts"`: 3, `"container":"feed"`: 1, "by ada": 1, "by grace": 0, "_etag": 0} {
 		if n := strings.Count(all, what); n != want {
 			t.Errorf("%s occurs %d times, want %d", what, n, want)
 		}
@@ -111,7 +114,8 @@ func TestExport(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(data, "../foreign"), []byte("Dear Ada,\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if stdout, log := export(1, args...); stdout != "" || !strings.Contains(log, want) || strings.Count(log, "\n") != 1 {
+		if stdout, log := export(1, args...); stdout != "" || !strings.Contains(log, want) ||
+			strings.Count(log, "\n") != 1 {
 			t.Errorf("%s: %s %s", want, stdout, log)
 		}
 	}
@@ -120,7 +124,8 @@ func TestExport(t *testing.T) {
 	}
 	missing := filepath.Join(data, "missing")
 	var log output
-	if status := run(t.Context(), []string{"export", "--user", "ada", "--data", missing}, io.Discard, &log, nil); status != 1 || !strings.Contains(log.String(), "no such file") {
+	if status := run(t.Context(), []string{"export", "--user", "ada", "--data", missing}, io.Discard, &log,
+		nil); status != 1 || !strings.Contains(log.String(), "no such file") {
 		t.Errorf("no data: status %d: %s", status, &log)
 	}
 	if _, err := os.Stat(missing); !os.IsNotExist(err) {
@@ -172,14 +177,20 @@ func newExportAccount(t *testing.T, comments int) *exportAccount {
 		_, err = st.CreateUser(t.Context(), store.NewUser{ID: "ada", Username: "ada"})
 	}
 	if err == nil {
-		post := &blog.Post{ID: "post", Byline: blog.Byline{UserID: "grace", Username: "grace"}, Title: "Compilers", Content: "x", CommentCount: int32(comments), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
-		err = st.Import(t.Context(), &blog.User{Byline: blog.Byline{UserID: "grace", Username: "grace"}, CreatedAt: post.CreatedAt, Revision: 1}, func(yield func(store.Thread) bool) {
-			thread := store.Thread{Post: post}
-			for i := range comments {
-				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprint("comment", i), PostID: post.ID, Byline: blog.Byline{UserID: "ada", Username: "ada"}, Content: "x", CreatedAt: post.CreatedAt})
-			}
-			yield(thread)
-		})
+		post := &blog.Post{ID: "post", Byline: blog.Byline{UserID: "grace", Username: "grace"}, Title: "Compilers",
+			Content: "x", CommentCount: int32(comments), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
+		err = st.Import(t.Context(),
+			&blog.User{Byline: blog.Byline{UserID: "grace", Username: "grace"}, CreatedAt: post.CreatedAt,
+				Revision: 1}, func(yield func(store.Thread) bool) {
+				thread := store.Thread{Post: post}
+				for i := range comments {
+					thread.Comments = append(thread.Comments,
+						&blog.Comment{ID: fmt.Sprint("comment", i), PostID: post.ID,
+							Byline: blog.Byline{UserID: "ada", Username: "ada"}, Content: "x",
+							CreatedAt: post.CreatedAt})
+				}
+				yield(thread)
+			})
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
@@ -194,7 +205,9 @@ func TestExport_Killed(t *testing.T) {
 	a := newExportAccount(t, 650)
 	var stdout, log output
 	began := time.Now()
-	if status := run(t.Context(), []string{"export", "--cosmos-endpoint", a.url, "--user", "ada", "--background-ru", "20"}, &stdout, &log, nil); status != 0 {
+	if status := run(t.Context(),
+		[]string{"export", "--cosmos-endpoint", a.url, "--user", "ada", "--background-ru", "20"}, &stdout, &log,
+		nil); status != 0 {
 		t.Fatalf("status %d: %s", status, &log)
 	}
 	if took := time.Since(began); took < 500*time.Millisecond { // 40 RU, of which the first 20 are available at once
@@ -246,7 +259,8 @@ func TestExport_Killed(t *testing.T) {
 	}
 	got, complete := exportedItems(t, string(written))
 	if !complete || !slices.Equal(got, want) {
-		t.Errorf("complete: %v, %d items; uninterrupted %d; equal: %v", complete, len(got), len(want), slices.Equal(got, want))
+		t.Errorf("complete: %v, %d items; uninterrupted %d; equal: %v", complete, len(got), len(want),
+			slices.Equal(got, want))
 	}
 	t.Logf("killed %d times", kills)
 	if kills < 4 {
@@ -266,8 +280,10 @@ func TestExport_Interrupted(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		go func() { <-a.stopped; interrupt() }()
 		var stdout, log output
-		status := run(ctx, append([]string{"export", "--cosmos-endpoint", a.url, "--user", "ada"}, to...), &stdout, &log, nil)
-		if _, complete := exportedItems(t, stdout.String()); status != 1 || !strings.HasSuffix(log.String(), want) || complete {
+		status := run(ctx, append([]string{"export", "--cosmos-endpoint", a.url, "--user", "ada"}, to...), &stdout,
+			&log, nil)
+		if _, complete := exportedItems(t, stdout.String()); status != 1 || !strings.HasSuffix(log.String(), want) ||
+			complete {
 			t.Errorf("status %d: %s", status, &log)
 		}
 	}
@@ -292,7 +308,8 @@ func TestExport_BrokenPipe(t *testing.T) {
 	}
 	out.Close()
 	_ = cmd.Wait()
-	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGPIPE || strings.Contains(log.String(), "byline:") {
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGPIPE ||
+		strings.Contains(log.String(), "byline:") {
 		t.Errorf("%v: %s", cmd.ProcessState, &log)
 	}
 }

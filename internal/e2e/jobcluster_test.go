@@ -40,9 +40,11 @@ func (e *jobEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.Header.Get("x-ms-documentdb-isquery") != "" || strings.Contains(r.Header.Get("Content-Type"), "query")
-	posts := strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && (query || r.Header.Get("x-ms-cosmos-is-batch-request") != "") ||
+	posts := strings.HasSuffix(r.URL.Path, "/colls/posts/docs") &&
+		(query || r.Header.Get("x-ms-cosmos-is-batch-request") != "") ||
 		strings.Contains(r.URL.Path, "/colls/posts/docs/") && r.Method == http.MethodPatch
-	job := strings.Contains(r.URL.Path, "/colls/leases/docs/rename.") || strings.Contains(r.URL.Path, "/colls/leases/docs/deletePost.")
+	job := strings.Contains(r.URL.Path, "/colls/leases/docs/rename.") ||
+		strings.Contains(r.URL.Path, "/colls/leases/docs/deletePost.")
 	if posts || job {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -94,7 +96,8 @@ func newJobCluster(t testing.TB) *jobCluster {
 	for i := range jobWriters {
 		name := fmt.Sprint("other", i)
 		do(t, c.at(0), name, createUser, map[string]any{"name": name})
-		c.written = append(c.written, at(t, c.at(0).Do(name, createPost, map[string]any{"title": "t", "content": "mine"}), "createPost.post.id"))
+		c.written = append(c.written,
+			at(t, c.at(0).Do(name, createPost, map[string]any{"title": "t", "content": "mine"}), "createPost.post.id"))
 	}
 	return c
 }
@@ -153,7 +156,8 @@ func (c *jobCluster) seed(t testing.TB) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	for name, to := range map[string]**cosmos.Container{blog.LeasesContainer: &c.leases, blog.PostsContainer: &c.posts} {
+	for name, to := range map[string]**cosmos.Container{blog.LeasesContainer: &c.leases,
+		blog.PostsContainer: &c.posts} {
 		if *to, err = db.Container("blog", name); err != nil {
 			t.Fatal(err)
 		}
@@ -170,24 +174,30 @@ func (c *jobCluster) seed(t testing.TB) {
 	began := time.Now().Add(-24 * time.Hour)
 	date := func(n int) blog.Date { return blog.NewDate(began.Add(time.Duration(n) * time.Millisecond)) }
 	user := func(name string) *blog.User {
-		return &blog.User{Byline: blog.Byline{UserID: auth.DemoUserID(name), Username: name}, CreatedAt: date(0), Revision: 1}
+		return &blog.User{Byline: blog.Byline{UserID: auth.DemoUserID(name), Username: name}, CreatedAt: date(0),
+			Revision: 1}
 	}
 	busy := user("busy")
 	n := 0
 	thread := func(author *blog.User, id string, comments, likes int) store.Thread {
 		n++
 		th := store.Thread{Post: &blog.Post{ID: id, Byline: author.Byline, Title: id, Content: "much to say about it",
-			CommentCount: int32(comments), LikeCount: int32(likes), CreatedAt: date(n), Version: 1, Revision: int64(1 + comments + likes)}}
+			CommentCount: int32(comments), LikeCount: int32(likes), CreatedAt: date(n), Version: 1,
+			Revision: int64(1 + comments + likes)}}
 		for i := range comments {
 			by := busy
 			if likes > 0 { // the renamed user has no comments on the posts to delete
 				by = author
 			}
-			th.Comments = append(th.Comments, &blog.Comment{ID: fmt.Sprintf("%s-%06d", id, i), PostID: id, Byline: by.Byline,
-				Content: "well put", CreatedAt: date(i)})
+			th.Comments = append(th.Comments,
+				&blog.Comment{ID: fmt.Sprintf("%s-%06d", id, i), PostID: id, Byline: by.Byline,
+					Content: "well put", CreatedAt: date(i)})
 		}
 		for i := range likes {
-			th.Likes = append(th.Likes, &blog.Like{PostID: id, Byline: blog.Byline{UserID: fmt.Sprint("liker", i), Username: fmt.Sprint("liker", i)}, CreatedAt: date(i)})
+			th.Likes = append(th.Likes,
+				&blog.Like{PostID: id,
+					Byline:    blog.Byline{UserID: fmt.Sprint("liker", i), Username: fmt.Sprint("liker", i)},
+					CreatedAt: date(i)})
 		}
 		return th
 	}
@@ -226,7 +236,9 @@ func (c *jobCluster) post(i int) string {
 }
 
 // run enqueues a job, runs meanwhile until the job has ended, and returns the job's request charge and duration.
-func (c *jobCluster) run(t *testing.T, job string, enqueue func(), meanwhile func(context.Context)) (ru float64, took time.Duration) {
+func (c *jobCluster) run(
+	t *testing.T, job string, enqueue func(), meanwhile func(context.Context),
+) (ru float64, took time.Duration) {
 	t.Helper()
 	before, began := c.engine.charged(), time.Now()
 	ctx, ended := context.WithCancel(t.Context())
@@ -261,7 +273,8 @@ func (c *jobCluster) kill(t *testing.T, ctx context.Context) {
 		case <-ctx.Done():
 			t.Error("the job ended before the last kill")
 			return
-		case <-time.After(testkit.Pick(0, 4*time.Second) + rand.N(testkit.Pick(500*time.Millisecond, 5*time.Second))): // others take over after 5 s
+		// others take over after 5 s
+		case <-time.After(testkit.Pick(0, 4*time.Second) + rand.N(testkit.Pick(500*time.Millisecond, 5*time.Second))):
 		}
 		for i := range c.instances {
 			c.at(i).Kill()
@@ -298,7 +311,8 @@ func (c *jobCluster) writeAsOthers(t *testing.T, ctx context.Context) (lags []ti
 				if i < jobProbes {
 					want := find(data, "createComment.post.commentCount")
 					for ctx.Err() == nil {
-						data, err := send((i+1)%2, name, `{ viewer { posts(first: 1) { edges { node { commentCount } } } } }`, nil)
+						data, err := send((i+1)%2, name,
+							`{ viewer { posts(first: 1) { edges { node { commentCount } } } } }`, nil)
 						if err != nil {
 							t.Error(err)
 							return

@@ -19,16 +19,17 @@ import (
 
 // Sizes of the jobs of TestJobs.
 var (
-	jobPosts    = testkit.Pick(100, 10_000) // which share jobItems comments of the user who is renamed
-	jobItems    = testkit.Pick(2000, 100_000)
-	jobWriters  = testkit.Pick(20, 200)
-	jobKills    = testkit.Pick(1, 10)
-	jobRU       = testkit.Pick("5000", "20000")
-	jobLongest  = testkit.Pick(time.Minute, 10*time.Minute)
-	jobProbes   = 4 // writers who wait for their summaries
-	jobPostIDs  = []string{"deleted-undisturbed", "deleted-killed"}
-	jobHosts    = 8                                                 // authors of the posts
-	jobInterval = testkit.Pick(300*time.Millisecond, 2*time.Second) // from one write of a writer to the next, half of it at random
+	jobPosts   = testkit.Pick(100, 10_000) // which share jobItems comments of the user who is renamed
+	jobItems   = testkit.Pick(2000, 100_000)
+	jobWriters = testkit.Pick(20, 200)
+	jobKills   = testkit.Pick(1, 10)
+	jobRU      = testkit.Pick("5000", "20000")
+	jobLongest = testkit.Pick(time.Minute, 10*time.Minute)
+	jobProbes  = 4 // writers who wait for their summaries
+	jobPostIDs = []string{"deleted-undisturbed", "deleted-killed"}
+	jobHosts   = 8 // authors of the posts
+	// from one write of a writer to the next, half of it at random
+	jobInterval = testkit.Pick(300*time.Millisecond, 2*time.Second)
 )
 
 // TestJobs renames a user with many comments, and deletes posts with many comments and likes, while other users
@@ -46,16 +47,19 @@ func TestJobs(t *testing.T) {
 	}
 	remove := func(id string) step {
 		return func(t *testing.T, c *jobCluster) {
-			do(t, c.at(0), "host0", `mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": globalid.ID{Kind: globalid.Post, Key: id}.String()})
+			do(t, c.at(0), "host0", `mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`,
+				map[string]any{"id": globalid.ID{Kind: globalid.Post, Key: id}.String()})
 		}
 	}
 	named := func(name string) step {
-		q := cosmos.Query{Text: "SELECT c.id FROM c WHERE c.userId = @id AND c.userUsername != @name", AllPartitions: true}
+		q := cosmos.Query{Text: "SELECT c.id FROM c WHERE c.userId = @id AND c.userUsername != @name",
+			AllPartitions: true}
 		return func(t *testing.T, c *jobCluster) { c.checkNone(t, q.With("@id", busy).With("@name", name)) }
 	}
 	gone := func(id string) step {
 		return func(t *testing.T, c *jobCluster) {
-			c.checkNone(t, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type NOT IN ('post', 'deletedPost')", Partition: id})
+			c.checkNone(t,
+				cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type NOT IN ('post', 'deletedPost')", Partition: id})
 		}
 	}
 	for _, kind := range []struct {
@@ -64,8 +68,10 @@ func TestJobs(t *testing.T) {
 		checkFirst, checkSecond step
 		secondJob               string
 	}{
-		{"rename", "rename." + busy, rename("busybody"), rename("busier"), named("busybody"), named("busier"), "rename." + busy},
-		{"post", "deletePost." + jobPostIDs[0], remove(jobPostIDs[0]), remove(jobPostIDs[1]), gone(jobPostIDs[0]), gone(jobPostIDs[1]), "deletePost." + jobPostIDs[1]},
+		{"rename", "rename." + busy, rename("busybody"), rename("busier"), named("busybody"), named("busier"),
+			"rename." + busy},
+		{"post", "deletePost." + jobPostIDs[0], remove(jobPostIDs[0]), remove(jobPostIDs[1]), gone(jobPostIDs[0]),
+			gone(jobPostIDs[1]), "deletePost." + jobPostIDs[1]},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			if !testkit.Long() { // the long form measures the lag of other users
@@ -73,15 +79,21 @@ func TestJobs(t *testing.T) {
 			}
 			c := newJobCluster(t)
 			var lags []time.Duration
-			undisturbed, took := c.run(t, kind.job, func() { kind.first(t, c) }, func(ctx context.Context) { lags = c.writeAsOthers(t, ctx) })
+			undisturbed, took := c.run(t, kind.job, func() {
+				kind.first(t, c)
+			}, func(ctx context.Context) { lags = c.writeAsOthers(t, ctx) })
 			kind.checkFirst(t, c)
-			killed, tookKilled := c.run(t, kind.secondJob, func() { kind.second(t, c) }, func(ctx context.Context) { c.kill(t, ctx) })
+			killed, tookKilled := c.run(t, kind.secondJob, func() {
+				kind.second(t, c)
+			}, func(ctx context.Context) { c.kill(t, ctx) })
 			kind.checkSecond(t, c)
 			if slices.Sort(lags); len(lags) == 0 {
 				t.Fatal("the lag of others was not measured")
 			}
-			t.Logf("undisturbed %.0f RU in %v, with %d kills %.0f RU (%+.1f %%) in %v; lag of others p50 %v, p99 %v, of %d",
-				undisturbed, took.Round(time.Second), jobKills, killed, 100*(killed/undisturbed-1), tookKilled.Round(time.Second),
+			t.Logf("undisturbed %.0f RU in %v, with %d kills %.0f RU (%+.1f %%) in %v; lag of others p50 %v, p99 %v, "+
+				"of %d",
+				undisturbed, took.Round(time.Second), jobKills, killed, 100*(killed/undisturbed-1),
+				tookKilled.Round(time.Second),
 				percentile(lags, 50).Round(time.Millisecond), percentile(lags, 99).Round(time.Millisecond), len(lags))
 			if killed > 1.05*undisturbed || killed < .95*undisturbed {
 				t.Errorf("with kills the job took %.0f RU, and %.0f RU without", killed, undisturbed)

@@ -32,12 +32,14 @@ func BenchmarkLatency(b *testing.B) {
 		engine.ServeHTTP(w, r)
 	}))
 	defer cosmos.Close()
-	p := servertest.StartCommand(b, bylineCommand("--listen", "localhost:0", "--cosmos-endpoint", cosmos.URL, "--no-demo", "--cache", "0"))
+	p := servertest.StartCommand(b,
+		bylineCommand("--listen", "localhost:0", "--cosmos-endpoint", cosmos.URL, "--no-demo", "--cache", "0"))
 	p.WaitReady()
 	p.Do("ada", createUser, map[string]any{"name": "ada"})
 	var posts [2]string
 	for i, content := range []string{"short", strings.Repeat("four KB ", 512)} {
-		posts[i] = servertest.At(b, p.Do("ada", createPost, map[string]any{"title": "t", "content": content}), "createPost.post.id").(string)
+		posts[i] = servertest.At(b, p.Do("ada", createPost, map[string]any{"title": "t", "content": content}),
+			"createPost.post.id").(string)
 	}
 	for _, pattern := range []struct{ name, query string }{{"C3", createComment}, {"C4", likePost}, {"Q2", q2}} {
 		b.Run(pattern.name, func(b *testing.B) {

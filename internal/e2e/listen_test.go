@@ -28,8 +28,10 @@ func certificate(t testing.TB, serial int64) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"},
+		DNSNames:    []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +40,8 @@ func certificate(t testing.TB, serial int64) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
 // TestTLS: a renewed certificate is used without a restart, once both its files have changed.
@@ -76,7 +79,8 @@ func TestTLS(t *testing.T) {
 		}
 		defer r.Body.Close()
 		body, err := io.ReadAll(r.Body)
-		if err != nil || r.StatusCode != http.StatusOK || r.ProtoMajor != 2 || !strings.Contains(string(body), `{"__typename":"Query"}`) {
+		if err != nil || r.StatusCode != http.StatusOK || r.ProtoMajor != 2 ||
+			!strings.Contains(string(body), `{"__typename":"Query"}`) {
 			t.Fatalf("%s %s %s, %v", r.Proto, r.Status, body, err)
 		}
 		return r.TLS.PeerCertificates[0].SerialNumber.Int64()
@@ -143,7 +147,8 @@ func TestBehindProxy(t *testing.T) {
 		if r.StatusCode == http.StatusOK {
 			continue
 		}
-		if refused++; r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" || !strings.Contains(body, "THROTTLED") {
+		if refused++; r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" ||
+			!strings.Contains(body, "THROTTLED") {
 			t.Errorf("%s %v %s", r.Status, r.Header, body)
 		}
 	}
@@ -162,7 +167,8 @@ func TestCORSOrigins(t *testing.T) {
 		if allowed {
 			args = append(args, "--cors-origins", "https://other.example,https://app.example")
 		}
-		r, body := get(start(t, args...), http.Header{"Origin": {"https://app.example"}, "Sec-Fetch-Site": {"cross-site"}})
+		r, body := get(start(t, args...),
+			http.Header{"Origin": {"https://app.example"}, "Sec-Fetch-Site": {"cross-site"}})
 		if got := r.Header.Get("Access-Control-Allow-Origin"); (got == "https://app.example") != allowed {
 			t.Errorf("%q: %s", got, body)
 		}
@@ -183,7 +189,8 @@ func TestMaxConnections(t *testing.T) {
 		}
 		open = append(open, c)
 	}
-	if code, header := servertest.Status(t, s.Dial("")); code != http.StatusServiceUnavailable || header.Get("Retry-After") != "1" {
+	if code, header := servertest.Status(t, s.Dial("")); code != http.StatusServiceUnavailable ||
+		header.Get("Retry-After") != "1" {
 		t.Errorf("one more: %d %v", code, header)
 	}
 	for n, c := range open {
@@ -209,7 +216,9 @@ func TestMaxConnections(t *testing.T) {
 // TestLongHeader: a header of 32 KB is accepted, one of 200 KB is refused.
 func TestLongHeader(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo")
-	if code, _ := servertest.Status(t, s.Dial("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 200<<10)+"\r\n\r\n")); code != http.StatusRequestHeaderFieldsTooLarge && code != 0 {
+	if code, _ := servertest.Status(t,
+		s.Dial("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 200<<10)+
+			"\r\n\r\n")); code != http.StatusRequestHeaderFieldsTooLarge && code != 0 {
 		t.Errorf("a header of 200 KB: status %d", code)
 	}
 	if r, body := get(s, http.Header{"X-Long": {strings.Repeat("x", 32<<10)}}); r.StatusCode != http.StatusOK {

@@ -66,7 +66,8 @@ func TestLocal_ServicesServe(t *testing.T) {
 	for _, name := range []string{"byline-1", "byline-2", "byline-3"} {
 		i := start(t, command(name, address...)...)
 		i.WaitReady()
-		if servertest.At(t, i.Do("ada", "{ viewer { username } feed(first: 1) { edges { node { title } } } }", nil), "feed.edges.0.node.title") == "" {
+		if servertest.At(t, i.Do("ada", "{ viewer { username } feed(first: 1) { edges { node { title } } } }", nil),
+			"feed.edges.0.node.title") == "" {
 			t.Errorf("%s: no post", name)
 		}
 	}
@@ -93,7 +94,8 @@ func TestLocal_Monitoring(t *testing.T) {
 
 	var sources struct{ Datasources []struct{ URL string } }
 	readYAML(t, "grafana.yml", &sources)
-	if want := "--web.listen-address=" + strings.TrimPrefix(sources.Datasources[0].URL, "http://"); !slices.Contains(all["prometheus"].Command, want) {
+	if want := "--web.listen-address=" +
+		strings.TrimPrefix(sources.Datasources[0].URL, "http://"); !slices.Contains(all["prometheus"].Command, want) {
 		t.Errorf("%s lacks %s", all["prometheus"].Command, want)
 	}
 	var dashboards struct {

@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(chaosEngineArgs) != "" {
 		os.Exit(chaosEngine())
 	}
-	for variable, run := range map[string]func() error{attackerProcess: runAttacker, chargedEngineData: runChargedEngine} {
+	for variable, run := range map[string]func() error{attackerProcess: runAttacker,
+		chargedEngineData: runChargedEngine} {
 		if os.Getenv(variable) == "" {
 			continue
 		}

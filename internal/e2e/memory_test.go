@@ -146,7 +146,8 @@ func (s *smallInstance) checkOthers(t *testing.T) {
 	t.Helper()
 	slices.Sort(s.took)
 	p99 := s.took[len(s.took)*99/100]
-	t.Logf("%d requests of another client, %d of them refused, p99 %v", len(s.took), s.refused, p99.Round(time.Millisecond))
+	t.Logf("%d requests of another client, %d of them refused, p99 %v", len(s.took), s.refused,
+		p99.Round(time.Millisecond))
 	if p99 > maxWait {
 		t.Errorf("another client waits %v", p99)
 	}
@@ -170,7 +171,8 @@ func (s *smallInstance) unread(t *testing.T, user, query string, variables map[s
 	if user != "" {
 		authorization = "Authorization: Bearer demo:" + user + "\r\n"
 	}
-	fmt.Fprintf(c, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", authorization, len(body), body)
+	fmt.Fprintf(c,
+		"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", authorization, len(body), body)
 	return c
 }
 
@@ -194,15 +196,17 @@ func beginning(t *testing.T, c net.Conn) (code string, body string) {
 	return string(m[1]), string(start[:n])
 }
 
-// slowReaders sends a request n times, over three seconds, and reads the responses only afterwards. It returns how
-// many there were of each code.
-func (s *smallInstance) slowReaders(t *testing.T, n int, user, query string, variables map[string]any) (codes map[string]int, last map[string]string) {
+// slowReaders sends a request n times, over three seconds, and reads the responses only afterwards. The alias response is
+// another in each request, so that they share no cached response. It returns how many there were of each code.
+func (s *smallInstance) slowReaders(
+	t *testing.T, n int, user, query string, variables map[string]any,
+) (codes map[string]int, last map[string]string) {
 	t.Helper()
 	conns := make([]net.Conn, n)
 	pause := time.NewTicker(3 * time.Second / time.Duration(n))
 	defer pause.Stop()
 	for i := range conns {
-		conns[i] = s.unread(t, user, query, variables)
+		conns[i] = s.unread(t, user, strings.Replace(query, "response:", fmt.Sprintf("response%d:", i), 1), variables)
 		<-pause.C
 	}
 	codes, last = map[string]int{}, map[string]string{}
@@ -224,11 +228,16 @@ func TestMemory(t *testing.T) {
 	t.Run("short requests for long responses", func(t *testing.T) {
 		ids := slices.Repeat([]string{s.emoji}, 100)
 		s.during(t, func(t *testing.T) {
-			codes, last := s.slowReaders(t, 4, "", `query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { a: content b: content c: content } } }`, map[string]any{"ids": ids})
-			if codes["QUERY_TOO_EXPENSIVE"] != 4 || !strings.Contains(last["QUERY_TOO_EXPENSIVE"], `"field":"nodes.a"`) {
+			codes, last := s.slowReaders(t, 4, "",
+				`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { a: content b: content c: content } } }`,
+				map[string]any{"ids": ids})
+			if codes["QUERY_TOO_EXPENSIVE"] != 4 ||
+				!strings.Contains(last["QUERY_TOO_EXPENSIVE"], `"field":"nodes.a"`) {
 				t.Error(codes, last)
 			}
-			codes, _ = s.slowReaders(t, 20, "", `query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { content } } }`, map[string]any{"ids": ids[:80]})
+			codes, _ = s.slowReaders(t, 20, "",
+				`query($ids: [ID!]!) { response: nodes(ids: $ids) { ... on Post { content } } }`,
+				map[string]any{"ids": ids[:80]})
 			if codes["OK"] == 0 || codes["UNAVAILABLE"] == 0 || codes["OK"]+codes["UNAVAILABLE"] != 20 {
 				t.Error(codes)
 			}
@@ -236,7 +245,7 @@ func TestMemory(t *testing.T) {
 	})
 	t.Run("slow readers", func(t *testing.T) {
 		s.during(t, func(t *testing.T) {
-			codes, _ := s.slowReaders(t, 150, "", `{ feed(first: 80) { edges { node { content } } } }`, nil)
+			codes, _ := s.slowReaders(t, 150, "", `{ response: feed(first: 80) { edges { node { content } } } }`, nil)
 			if codes["OK"] == 0 || codes["UNAVAILABLE"] == 0 || codes["OK"]+codes["UNAVAILABLE"] != 150 {
 				t.Error(codes)
 			}
@@ -251,7 +260,9 @@ func TestMemory(t *testing.T) {
 			fmt.Fprintf(&query, " a%d: content", i)
 		}
 		s.during(t, func(t *testing.T) {
-			codes, last := s.slowReaders(t, 60, "ada", `mutation($post: ID!) { likePost(input: {postId: $post}) { post {`+query.String()+` } } }`, map[string]any{"post": s.long})
+			codes, last := s.slowReaders(t, 60, "ada",
+				`mutation($post: ID!) { likePost(input: {postId: $post}) { post {`+query.String()+` } } }`,
+				map[string]any{"post": s.long})
 			if codes["OK"] == 0 || codes["UNAVAILABLE"] == 0 || codes["OK"]+codes["UNAVAILABLE"] != 60 {
 				t.Error(codes)
 			}
@@ -259,7 +270,9 @@ func TestMemory(t *testing.T) {
 				t.Errorf("not the id of what was written: %s", last["UNAVAILABLE"])
 			} else {
 				testkit.Until(t, func() error { // the server may still be overloaded
-					out, err := s.PostIn(t.Context(), "", "", `query($id: ID!) { node(id: $id) { ... on Like { user { username } } } }`, map[string]any{"id": id[1]})
+					out, err := s.PostIn(t.Context(), "", "",
+						`query($id: ID!) { node(id: $id) { ... on Like { user { username } } } }`,
+						map[string]any{"id": id[1]})
 					if err == nil && find(out.Data, "node.user.username") != "ada" {
 						err = fmt.Errorf("%v", out)
 					}
@@ -279,7 +292,9 @@ func (s *smallInstance) dialSocket(t *testing.T) *websocket.Conn {
 	t.Helper()
 	var c *websocket.Conn
 	testkit.Until(t, func() error {
-		conn, response, err := websocket.Dial(t.Context(), s.Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+		conn, response,
+			err := websocket.Dial(t.Context(), s.Root+"/graphql",
+			&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
 		if err != nil && (response == nil || response.StatusCode != http.StatusServiceUnavailable) {
 			t.Fatal(err)
 		}
@@ -299,7 +314,8 @@ func (s *smallInstance) slowSockets(t *testing.T, n int) {
 	all := make([]*websocket.Conn, n)
 	for i := range all {
 		all[i] = s.dialSocket(t)
-		if err := all[i].Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","id":"1","payload":{"query":"{ feed(first: 80) { edges { node { content } } } }"}}`)); err != nil {
+		if err := all[i].Write(t.Context(), websocket.MessageText,
+			[]byte(`{"type":"subscribe","id":"1","payload":{"query":"{ feed(first: 80) { edges { node { content } } } }"}}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -334,15 +350,18 @@ func (s *smallInstance) unfinishedMessages(t *testing.T, n int) {
 	t.Helper()
 	const admitted = 450 / 16 // of 1 MB, of GOMEMLIMIT
 	begun, running := s.descriptors(), s.goroutines()
-	frame := append(binary.BigEndian.AppendUint64([]byte{0x81, 0x80 | 127}, 500_000), make([]byte, 4+32<<10)...) // masked with zeros
+	// masked with zeros
+	frame := append(binary.BigEndian.AppendUint64([]byte{0x81, 0x80 | 127}, 500_000), make([]byte, 4+32<<10)...)
 	for range n {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.Root, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		fmt.Fprint(c, "GET /graphql HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
-			"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n")
+		fmt.Fprint(c,
+			"GET /graphql HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: "+
+				"Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
+				"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n")
 		if _, err := c.Write(frame); err != nil {
 			t.Fatal(err)
 		}

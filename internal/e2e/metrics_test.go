@@ -34,7 +34,8 @@ func scrape(root string) ([]series, error) {
 		return nil, fmt.Errorf("%s %v", r.Status, err)
 	}
 	var all []series
-	for _, line := range regexp.MustCompile(`(?m)^([a-z]\w*)(?:\{(.*)\})? (\S+)$`).FindAllStringSubmatch(string(body), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^([a-z]\w*)(?:\{(.*)\})? (\S+)$`).FindAllStringSubmatch(string(body),
+		-1) {
 		value, err := strconv.ParseFloat(line[3], 64)
 		if err != nil {
 			return nil, err
@@ -77,7 +78,8 @@ func TestMetrics(t *testing.T) {
 	}
 	send("ada", createUser, map[string]any{"name": "ada"})
 	post := at(t, send("ada", createPost, map[string]any{"title": "t", "content": "c"}), "createPost.post.id")
-	send("", `query($id: ID!) { post(id: $id) { title comments { edges { node { content } } } } }`, map[string]any{"id": post})
+	send("", `query($id: ID!) { post(id: $id) { title comments { edges { node { content } } } } }`,
+		map[string]any{"id": post})
 	send("ada", q6, nil)
 	send("", `{ post(id: "nonsense") { title } }`, nil)
 	send("", `{ nonsense }`, nil)
@@ -96,16 +98,21 @@ func TestMetrics(t *testing.T) {
 	if ru, _ := total(all, "byline_cosmos_request_units_total", ofRequests); math.Abs(ru-reported) > .005 {
 		t.Errorf("responses report %.2f RU, the metric of the patterns %.2f", reported, ru)
 	}
-	for _, name := range []string{"byline_access_total", "byline_cosmos_requests_total", "byline_cosmos_errors_total", "byline_cosmos_throttles_total",
-		"byline_cosmos_request_seconds_bucket", "byline_cosmos_range_request_units_total", "byline_projection_lag_transactions", "byline_projection_stalled_seconds",
+	for _, name := range []string{"byline_access_total", "byline_cosmos_requests_total", "byline_cosmos_errors_total",
+		"byline_cosmos_throttles_total",
+		"byline_cosmos_request_seconds_bucket", "byline_cosmos_range_request_units_total",
+		"byline_projection_lag_transactions", "byline_projection_stalled_seconds",
 		"byline_projection_changes_total", "byline_projection_failures_total", "byline_projection_skipped_total",
-		"byline_subscribers", "byline_graphql_seconds_bucket", "byline_graphql_predicted_request_units_total", "go_goroutines", "process_cpu_seconds_total"} {
+		"byline_subscribers", "byline_graphql_seconds_bucket", "byline_graphql_predicted_request_units_total",
+		"go_goroutines", "process_cpu_seconds_total"} {
 		if _, ok := total(all, name, nil); !ok {
 			t.Errorf("no metric %s", name)
 		}
 	}
 	for _, code := range []string{"OK", "BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"} {
-		if n, _ := total(all, "byline_graphql_responses_total", func(l map[string]string) bool { return l["code"] == code }); n == 0 {
+		if n, _ := total(all, "byline_graphql_responses_total", func(l map[string]string) bool {
+			return l["code"] == code
+		}); n == 0 {
 			t.Errorf("no response with the code %s", code)
 		}
 	}
@@ -134,16 +141,20 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if !maps.Equal(documented, served) {
-		t.Errorf("docs/cost.md has %v\n/metrics has %v", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(served)))
+		t.Errorf("docs/cost.md has %v\n/metrics has %v", slices.Sorted(maps.Keys(documented)),
+			slices.Sorted(maps.Keys(served)))
 	}
 	closed := map[string]string{
-		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`, "projection": `projections-posts|projections-users|usernames|events|cache-users|cache-feed`,
-		"type": `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`, "kind": `rename|deletePost|deleteUser`, "status": `449|40[34]/\d{4}`, "check": `clock|cosmos|overload`,
+		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`,
+		"projection": `projections-posts|projections-users|usernames|events|cache-users|cache-feed`,
+		"type":       `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`,
+		"kind": `rename|deletePost|deleteUser`, "status": `449|40[34]/\d{4}`, "check": `clock|cosmos|overload`,
 		"reason": `malformed|unknownKey|signature|issuer|audience|expired|notYetValid|claims`, "le": `.*`,
 	}
 	for _, s := range all {
 		for label, value := range s.labels {
-			if strings.HasPrefix(s.name, "byline_") && !regexp.MustCompile(`^(?:`+closed[label]+`)$`).MatchString(value) {
+			if strings.HasPrefix(s.name, "byline_") &&
+				!regexp.MustCompile(`^(?:`+closed[label]+`)$`).MatchString(value) {
 				t.Errorf("%s has %s=%q", s.name, label, value)
 			}
 		}
@@ -162,9 +173,11 @@ func probeReadiness(t testing.TB, root string) {
 
 // TestMetricsListen: metrics are for operators: beyond loopback and behind a proxy they need --metrics-listen.
 func TestMetricsListen(t *testing.T) {
-	for name, listen := range map[string]string{"beyond loopback": "0.0.0.0:0", "behind a proxy on this machine": "localhost:0"} {
+	for name, listen := range map[string]string{"beyond loopback": "0.0.0.0:0",
+		"behind a proxy on this machine": "localhost:0"} {
 		t.Run(name, func(t *testing.T) {
-			i := start(t, "--listen", listen, "--drain", "0s", "--behind-proxy", "127.0.0.1/32", "--auth-issuer", "https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
+			i := start(t, "--listen", listen, "--drain", "0s", "--behind-proxy", "127.0.0.1/32", "--auth-issuer",
+				"https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
 			if all, err := scrape(i.Root); err == nil || !strings.Contains(err.Error(), "404") {
 				t.Errorf("%d series, %v", len(all), err)
 			}

@@ -84,7 +84,8 @@ var (
 func (p *page) use(address string, s *instance) (got used) {
 	p.t.Helper()
 	p.do("open", chromedp.Navigate(address))
-	result, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](fmt.Sprintf("%s(%q)", application, s.Root), chromedp.EvalAwaitPromise))
+	result, err := chromedp.Run(p.ctx,
+		chromedp.Evaluate[string](fmt.Sprintf("%s(%q)", application, s.Root), chromedp.EvalAwaitPromise))
 	if err == nil {
 		err = json.Unmarshal([]byte(result), &got)
 	}
@@ -150,7 +151,8 @@ func TestOriginsInBrowser_OtherPage(t *testing.T) {
 	p.mu.Lock()
 	console := strings.Join(p.pageErrors, "\n")
 	p.mu.Unlock()
-	for _, text := range []string{"blocked by CORS policy", "Unexpected response code: 403"} { // which docs/graphql.md quotes
+	// which docs/graphql.md quotes
+	for _, text := range []string{"blocked by CORS policy", "Unexpected response code: 403"} {
 		if !strings.Contains(console, text) {
 			t.Errorf("the console lacks %q: %s", text, console)
 		}

@@ -198,7 +198,10 @@ func newSenders(b *testing.B, s *instance) *senders {
 		if err != nil {
 			b.Fatal(err)
 		}
-		l.requests = append(l.requests, fmt.Appendf(nil, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		l.requests = append(l.requests,
+			fmt.Appendf(nil,
+				"POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: "+
+					"application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	}
 	b.Cleanup(func() {
 		for _, c := range l.idle {

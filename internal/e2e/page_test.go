@@ -39,7 +39,8 @@ func newCDN(t testing.TB, root string) cdn {
 	cmd := exec.Command("npm", "pack", "--silent", "--pack-destination", c.files, name)
 	out, err := cmd.Output()
 	if err == nil {
-		err = exec.Command("tar", "-xzf", filepath.Join(c.files, strings.TrimSpace(string(out))), "-C", c.files, "--strip-components=1").Run()
+		err = exec.Command("tar", "-xzf", filepath.Join(c.files, strings.TrimSpace(string(out))), "-C", c.files,
+			"--strip-components=1").Run()
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", cmd, err)
@@ -62,8 +63,10 @@ func (p *page) answer(c cdn) {
 		}
 		types := map[string]string{".js": "application/javascript", ".css": "text/css", ".json": "application/json"}
 		return chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-			_, err := cdp.Call(ctx, t, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: status, Body: body,
-				ResponseHeaders: []*fetch.HeaderEntry{{Name: "Access-Control-Allow-Origin", Value: "*"}, {Name: "Content-Type", Value: types[path.Ext(name)]}}})
+			_, err := cdp.Call(ctx, t, fetch.FulfillRequest,
+				fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: status, Body: body,
+					ResponseHeaders: []*fetch.HeaderEntry{{Name: "Access-Control-Allow-Origin", Value: "*"},
+						{Name: "Content-Type", Value: types[path.Ext(name)]}}})
 			return err
 		}))
 	}
@@ -78,7 +81,8 @@ func (p *page) answer(c cdn) {
 		p.t.Fatal(err)
 	}
 	p.do("intercept", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: c.root + "*"}}})
+		_, err := cdp.Call(ctx, t, fetch.Enable,
+			fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: c.root + "*"}}})
 		return err
 	}))
 }
@@ -134,7 +138,8 @@ func newPage(t testing.TB, path, root string, rules ...string) *page {
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1400, 900),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
-		chromedp.Flag("host-resolver-rules", strings.Join(append(rules, "MAP * ~NOTFOUND", "EXCLUDE "+address), ", ")))...)
+		chromedp.Flag("host-resolver-rules",
+			strings.Join(append(rules, "MAP * ~NOTFOUND", "EXCLUDE "+address), ", ")))...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
@@ -255,7 +260,8 @@ func (p *page) query() string {
 // text returns the visible text of the page.
 func (p *page) text() string {
 	p.t.Helper()
-	return p.eval(`document.body.innerText + [...document.querySelectorAll("input")].map((i) => i.placeholder).join("\n")`)
+	return p.eval(
+		`document.body.innerText + [...document.querySelectorAll("input")].map((i) => i.placeholder).join("\n")`)
 }
 
 func (p *page) eval(script string) string {
@@ -347,7 +353,9 @@ func (p *page) done(addresses ...string) {
 	requests, pageErrors := p.requests, p.pageErrors
 	p.mu.Unlock()
 	for _, url := range requests {
-		if !slices.ContainsFunc(append(addresses, "data:"), func(address string) bool { return strings.HasPrefix(url, address) }) {
+		if !slices.ContainsFunc(append(addresses, "data:"), func(address string) bool {
+			return strings.HasPrefix(url, address)
+		}) {
 			p.t.Errorf("the page requested %s", url)
 		}
 	}

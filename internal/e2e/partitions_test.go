@@ -23,7 +23,8 @@ func TestFeedPartitions(t *testing.T) {
 		t.Helper()
 		for range 30 {
 			feed := s.Do("", `{ feed(first: 10) { edges { node { title } } } }`, nil)
-			if edges := at(t, feed, "feed.edges").([]any); len(edges) != n || at(t, feed, "feed.edges.0.node.title") != title {
+			if edges := at(t, feed, "feed.edges").([]any); len(edges) != n ||
+				at(t, feed, "feed.edges.0.node.title") != title {
 				t.Fatalf("the feed is %v", feed)
 			}
 		}
@@ -45,7 +46,8 @@ func TestFeedPartitions(t *testing.T) {
 	byline(1, "--feed-partitions 4", "serve", "--listen", "localhost:0")
 	byline(1, "--feed-partitions 4", "views", "verify")
 	byline(1, "--feed-partitions 4", "seed", "--users", "1")
-	// The first post is where a feed of one partition has it. The entries of the second in other views may be missing still.
+	// The first post is where a feed of one partition has it. The entries of the second in other views may be missing
+	// still.
 	out := byline(1, "absent", "views", "verify", "--settle", "0s", "--feed-partitions", "4")
 	if n := strings.Count(out, "| feed entry "); n != 1 {
 		t.Errorf("%d differences of feed entries, want 1: %s", n, out)

@@ -16,7 +16,8 @@ import (
 )
 
 // pathBefore is another build of the program, which BenchmarkPath measures beside this version.
-var pathBefore = flag.String("path.before", "", "older build of the program that BenchmarkPath compares with; default: none")
+var pathBefore = flag.String("path.before", "",
+	"older build of the program that BenchmarkPath compares with; default: none")
 
 // A way of serving in BenchmarkPath.
 const (
@@ -84,7 +85,8 @@ func startPathSide(b *testing.B, blog *cpuBlog, way, seeded string) *cpuSide {
 	case outside:
 		engine := servertest.StartCommand(b, bylineCommand("emulator", "--listen", "localhost:0", "--data", data))
 		_, port, _ := strings.Cut(strings.TrimPrefix(engine.Root, "http://"), ":")
-		gateway := bylineCommand("--listen", "localhost:0", "--no-demo", "--cache", "0", "--cosmos-endpoint", "https://localhost:"+port)
+		gateway := bylineCommand("--listen", "localhost:0", "--no-demo", "--cache", "0", "--cosmos-endpoint",
+			"https://localhost:"+port)
 		gateway.Env = append(gateway.Environ(), "SSL_CERT_FILE="+filepath.Join(data, "cert.pem"))
 		s = idleByline(b, blog, gateway)
 	}

@@ -46,7 +46,8 @@ func (h *holdingProxy) start(t *testing.T, address string) (root string) {
 		if !h.watching {
 			return nil
 		}
-		query := r.Request.Header.Get("x-ms-documentdb-query") != "" || strings.Contains(r.Request.Header.Get("Content-Type"), "query")
+		query := r.Request.Header.Get("x-ms-documentdb-query") != "" ||
+			strings.Contains(r.Request.Header.Get("Content-Type"), "query")
 		if strings.Contains(r.Request.URL.Path, "/colls/leases/docs/usernames.") {
 			return nil // the lease of the usernames' sweep lasts longer, and the instance still owns it
 		}
@@ -101,7 +102,8 @@ func TestPausedInstance_WritesNothing(t *testing.T) {
 	paused.Do("ada", likePost, map[string]any{"post": post})
 	status := func() string {
 		var out, log output
-		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {
+		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log,
+			nil); status != 0 {
 			t.Fatalf("%s\nthe engine: %s", log.String(), engine.log)
 		}
 		return out.String()
@@ -116,7 +118,8 @@ func TestPausedInstance_WritesNothing(t *testing.T) {
 		return all
 	}
 	const ownerColumn, generationColumn = 4, 5
-	db, err := account.Flags{CosmosEndpoint: engine.flags()[1]}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
+	db, err := account.Flags{CosmosEndpoint: engine.flags()[1]}.Open(t.Context(), slog.New(slog.DiscardHandler),
+		account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +130,8 @@ func TestPausedInstance_WritesNothing(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			r, err := c.NewQueryItemsPager("SELECT VALUE c.likeCount FROM c WHERE c.type = 'post'", azcosmos.NewPartitionKeyString(partition), nil).NextPage(t.Context())
+			r, err := c.NewQueryItemsPager("SELECT VALUE c.likeCount FROM c WHERE c.type = 'post'",
+				azcosmos.NewPartitionKeyString(partition), nil).NextPage(t.Context())
 			if got := fmt.Sprintf("%s", r.Items); err != nil || got != "["+want+"]" {
 				return fmt.Errorf("the summaries in %s count %s likes, want %s: %v", name, got, want, err)
 			}

@@ -118,7 +118,9 @@ func (b *cpuBlog) writeCopies(w io.Writer) {
 		}
 	})
 	fmt.Fprintln(w, "\\.")
-	fmt.Fprintf(w, "ALTER TABLE comments ALTER id RESTART %d;\nALTER TABLE likes ALTER id RESTART %d;\nVACUUM ANALYZE;\n", comments+1, likes+1)
+	fmt.Fprintf(w,
+		"ALTER TABLE comments ALTER id RESTART %d;\nALTER TABLE likes ALTER id RESTART %d;\nVACUUM ANALYZE;\n",
+		comments+1, likes+1)
 }
 
 // escapeCopy escapes a value of COPY.

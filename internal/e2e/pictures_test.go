@@ -80,18 +80,22 @@ func TestPictureOfTheDashboard(t *testing.T) {
 	readAndWrite(t, s, began)
 	ended := time.Now()
 
-	picked := []string{"RU/s by access pattern", "RU/s by partition key range", "Predicted and actual RU/s", "Responses by type and code",
+	picked := []string{"RU/s by access pattern", "RU/s by partition key range", "Predicted and actual RU/s",
+		"Responses by type and code",
 		"Latency of operations, p50 and p99", "Latency of requests, p50 and p99",
 		"Cache hits by access pattern", "Memory"}
 	const columns = 2
-	picture := vgimg.NewWith(vgimg.UseWH(13*vg.Inch, 11.5*vg.Inch), vgimg.UseDPI(86), vgimg.UseBackgroundColor(color.White))
+	picture := vgimg.NewWith(vgimg.UseWH(13*vg.Inch, 11.5*vg.Inch), vgimg.UseDPI(86),
+		vgimg.UseBackgroundColor(color.White))
 	canvas := draw.New(picture)
 	rows := (len(picked) + columns - 1) / columns
-	tiles := draw.Tiles{Cols: columns, Rows: rows, PadX: vg.Points(16), PadY: vg.Points(14), PadLeft: vg.Points(8), PadRight: vg.Points(8), PadTop: vg.Points(30), PadBottom: vg.Points(8)}
+	tiles := draw.Tiles{Cols: columns, Rows: rows, PadX: vg.Points(16), PadY: vg.Points(14), PadLeft: vg.Points(8),
+		PadRight: vg.Points(8), PadTop: vg.Points(30), PadBottom: vg.Points(8)}
 	heading := plot.New().Title.TextStyle
 	heading.XAlign, heading.YAlign = draw.XLeft, draw.YTop
 	canvas.FillText(heading, vg.Point{X: vg.Points(12), Y: canvas.Max.Y - vg.Points(8)},
-		"Panels of docs/grafana-dashboard.json, their expressions evaluated by Prometheus over a minute of load; drawn by .ci/pictures, not by Grafana")
+		"Panels of docs/grafana-dashboard.json, their expressions evaluated by Prometheus over a minute of load; "+
+			"drawn by .ci/pictures, not by Grafana")
 	panels := map[string]panel{}
 	for _, p := range readDashboard(t).Panels {
 		panels[p.Title] = p
@@ -120,7 +124,9 @@ func startThrottled(t *testing.T) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, ended, log := make(chan net.Addr, 1), make(chan int, 1), &output{}
 	go func() {
-		ended <- run(ctx, []string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--rus", "1000", "--partitions", "2"},
+		ended <- run(ctx,
+			[]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--rus", "1000",
+				"--partitions", "2"},
 			io.Discard, log, func(a net.Addr) { listening <- a })
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
@@ -134,7 +140,10 @@ func readAndWrite(t *testing.T, s *process, began time.Time) {
 		name := fmt.Sprintf("user%d", n)
 		users = append(users, at(t, s.Do(name, createUser, map[string]any{"name": name}), "createUser.user.id"))
 		for range 6 {
-			posts = append(posts, at(t, s.Do(name, createPost, map[string]any{"title": "A post", "content": strings.Repeat("Words. ", 190)}), "createPost.post.id"))
+			posts = append(posts,
+				at(t, s.Do(name, createPost,
+					map[string]any{"title": "A post", "content": strings.Repeat("Words. ", 190)}),
+					"createPost.post.id"))
 		}
 	}
 	var clients sync.WaitGroup
@@ -164,7 +173,8 @@ func readAndWrite(t *testing.T, s *process, began time.Time) {
 	every(300*ms, 0, func() (string, string, map[string]any) { return "", `{ nonsense }`, nil })
 	write := func(query string) func() (string, string, map[string]any) {
 		return func() (string, string, map[string]any) {
-			return fmt.Sprintf("user%d", rand.N(20)), query, map[string]any{"post": posts[rand.N(len(posts))], "content": "Well said.", "title": "Another"}
+			return fmt.Sprintf("user%d", rand.N(20)), query,
+				map[string]any{"post": posts[rand.N(len(posts))], "content": "Well said.", "title": "Another"}
 		}
 	}
 	every(100*ms, 0, write(createComment))
@@ -184,7 +194,9 @@ func startPrometheus(t *testing.T, target string) (root string) {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte("scrape_configs: [{job_name: byline, scrape_interval: 1s, scrape_timeout: 1s, static_configs: [{targets: ['"+target+"'], labels: {instance: byline-1}}]}]\n"), 0o666); err != nil {
+	if err := os.WriteFile(config,
+		[]byte("scrape_configs: [{job_name: byline, scrape_interval: 1s, scrape_timeout: 1s, static_configs: "+
+			"[{targets: ['"+target+"'], labels: {instance: byline-1}}]}]\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	log := &output{}
@@ -232,9 +244,12 @@ func queryRange(t *testing.T, root, expr string, began, ended time.Time) []query
 }
 
 var lineColors = []color.Color{
-	color.RGBA{R: 0x2f, G: 0x6f, B: 0x9f, A: 0xff}, color.RGBA{R: 0xdd, G: 0x84, B: 0x2a, A: 0xff}, color.RGBA{R: 0x3f, G: 0x8f, B: 0x4f, A: 0xff},
-	color.RGBA{R: 0xc4, G: 0x3e, B: 0x42, A: 0xff}, color.RGBA{R: 0x81, G: 0x62, B: 0xb0, A: 0xff}, color.RGBA{R: 0x8c, G: 0x5f, B: 0x4a, A: 0xff},
-	color.RGBA{R: 0xd0, G: 0x70, B: 0xb0, A: 0xff}, color.RGBA{R: 0x77, G: 0x77, B: 0x77, A: 0xff}, color.RGBA{R: 0xa8, G: 0xa8, B: 0x22, A: 0xff},
+	color.RGBA{R: 0x2f, G: 0x6f, B: 0x9f, A: 0xff}, color.RGBA{R: 0xdd, G: 0x84, B: 0x2a, A: 0xff},
+	color.RGBA{R: 0x3f, G: 0x8f, B: 0x4f, A: 0xff},
+	color.RGBA{R: 0xc4, G: 0x3e, B: 0x42, A: 0xff}, color.RGBA{R: 0x81, G: 0x62, B: 0xb0, A: 0xff},
+	color.RGBA{R: 0x8c, G: 0x5f, B: 0x4a, A: 0xff},
+	color.RGBA{R: 0xd0, G: 0x70, B: 0xb0, A: 0xff}, color.RGBA{R: 0x77, G: 0x77, B: 0x77, A: 0xff},
+	color.RGBA{R: 0xa8, G: 0xa8, B: 0x22, A: 0xff},
 	color.RGBA{R: 0x22, G: 0xb0, B: 0xbf, A: 0xff},
 }
 
@@ -243,7 +258,8 @@ var units = map[string]struct {
 	label string
 	scale float64
 }{
-	"suffix: RU/s": {"RU/s", 1}, "reqps": {"requests/s", 1}, "s": {"ms", 1000}, "percentunit": {"%", 100}, "bytes": {"MiB", 1.0 / (1 << 20)},
+	"suffix: RU/s": {"RU/s", 1}, "reqps": {"requests/s", 1}, "s": {"ms", 1000}, "percentunit": {"%", 100},
+	"bytes": {"MiB", 1.0 / (1 << 20)},
 }
 
 // drawPanel draws the targets of a panel, with the legend on the right.
@@ -258,7 +274,10 @@ func drawPanel(t *testing.T, p panel, root string, began, ended time.Time, to dr
 	lines := 0
 	for _, target := range p.Targets {
 		for _, l := range queryRange(t, root, target.Expr, began, ended) {
-			name := p.rename(regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(target.LegendFormat, func(label string) string { return l.Metric[strings.Trim(label, "{}")] }))
+			name := p.rename(regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(target.LegendFormat,
+				func(label string) string {
+					return l.Metric[strings.Trim(label, "{}")]
+				}))
 			var points plotter.XYs
 			for _, v := range l.Values {
 				y, err := strconv.ParseFloat(v[1].(string), 64)

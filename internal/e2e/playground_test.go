@@ -276,9 +276,11 @@ func (p *page) useExamples(s *instance) {
 	p.tab("Feed")
 	p.paste("{ viewer { username } }")
 	for _, viewer := range []struct{ token, shows string }{
-		{"demo:grace", `"username": "grace"`}, {"demo-moderator:alan", `"username": "alan"`}, {"", `"viewer": null`}, {"demo:ada", `"username": "countess"`},
+		{"demo:grace", `"username": "grace"`}, {"demo-moderator:alan", `"username": "alan"`}, {"", `"viewer": null`},
+		{"demo:ada", `"username": "countess"`},
 	} {
-		p.eval(fmt.Sprintf(`(() => { const select = document.getElementById("viewer"); select.value = %q; select.dispatchEvent(new Event("change")); return select.value; })()`, viewer.token))
+		p.eval(fmt.Sprintf(
+			`(() => { const select = document.getElementById("viewer"); select.value = %q; select.dispatchEvent(new Event("change")); return select.value; })()`, viewer.token))
 		p.execute()
 		p.shows(viewer.shows)
 	}
@@ -323,13 +325,17 @@ func (p *page) look(docs string) {
 		for _, theme := range []string{"light", "dark"} {
 			// The embedded playground reloads when the theme changes.
 			p.do("leave", chromedp.Navigate("about:blank"))
-			p.do("forget", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error { // GraphiQL keeps its docs open
-				_, err := cdp.Call(ctx, t, storage.ClearDataForOrigin, storage.ClearDataForOriginParams{Origin: p.root, StorageTypes: "local_storage"})
+			// GraphiQL keeps its docs open
+			p.do("forget", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+				_, err := cdp.Call(ctx, t, storage.ClearDataForOrigin,
+					storage.ClearDataForOriginParams{Origin: p.root, StorageTypes: "local_storage"})
 				return err
 			}))
 			p.do("size", chromedp.EmulateViewport(width, 800))
 			p.do("theme", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
+				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia,
+					emulation.SetEmulatedMediaParams{
+						Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
 				return err
 			}))
 			p.do("open", chromedp.Navigate(p.root+"/"))
@@ -376,7 +382,8 @@ const faint = `(() => {
 			[canvas.fillStyle, canvas.globalAlpha] = [color, opacity];
 			canvas.fillRect(0, 0, 1, 1);
 		}
-		const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => v <= 10 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4);
+		const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(
+			(v) => v <= 10 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4);
 		return .2126 * r + .7152 * g + .0722 * b;
 	};
 	const found = new Set(), texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

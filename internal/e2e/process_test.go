@@ -68,12 +68,15 @@ func TestKill(t *testing.T) {
 	}
 	seen, after := map[string]bool{}, any(nil)
 	for {
-		page := p.Do("", `query($id: ID!, $after: String) { post(id: $id) { commentCount comments(first: 100, after: $after) {
-			edges { node { id } } pageInfo { endCursor hasNextPage } } } }`, map[string]any{"id": target, "after": after})
+		page := p.Do("",
+			`query($id: ID!, $after: String) { post(id: $id) { commentCount comments(first: 100, after: $after) {
+			edges { node { id } } pageInfo { endCursor hasNextPage } } } }`,
+			map[string]any{"id": target, "after": after})
 		for _, e := range at(t, page, "post.comments.edges").([]any) {
 			seen[at(t, e, "node.id").(string)] = true
 		}
-		if after = find(page, "post.comments.pageInfo.endCursor"); at(t, page, "post.comments.pageInfo.hasNextPage") == false {
+		if after = find(page, "post.comments.pageInfo.endCursor"); at(t, page,
+			"post.comments.pageInfo.hasNextPage") == false {
 			if n := at(t, page, "post.commentCount").(float64); int(n) != len(seen) {
 				t.Errorf("commentCount %v, %d comments", n, len(seen))
 			}
@@ -90,8 +93,9 @@ func TestKill(t *testing.T) {
 		if n := len(feed); n < min(100, len(posts)+1) {
 			return fmt.Errorf("the feed has %d entries", n)
 		}
-		own := at(t, p.Do("", `query($id: ID!) { user(id: $id) { posts(first: 100) { edges { node { id title author { username } commentCount } } } } }`,
-			map[string]any{"id": ada}), "user.posts.edges").([]any)
+		own := at(t,
+			p.Do("", `query($id: ID!) { user(id: $id) { posts(first: 100) { edges { node { id title author { username } commentCount } } } } }`,
+				map[string]any{"id": ada}), "user.posts.edges").([]any)
 		if n := len(own); n < min(100, len(posts)+1) {
 			return fmt.Errorf("the author has %d posts", n)
 		}
@@ -99,7 +103,8 @@ func TestKill(t *testing.T) {
 			if at(t, e, "node.author.username") != "Countess" {
 				return errors.New("an old name in the feed")
 			}
-			if source := p.Do("", q2, map[string]any{"id": at(t, e, "node.id")}); at(t, source, "post.title") != at(t, e, "node.title") ||
+			if source := p.Do("", q2, map[string]any{"id": at(t, e, "node.id")}); at(t, source, "post.title") != at(t,
+				e, "node.title") ||
 				at(t, source, "post.commentCount") != at(t, e, "node.commentCount") {
 				return fmt.Errorf("projection %v of %v", e, source)
 			}

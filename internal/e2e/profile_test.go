@@ -18,7 +18,7 @@ import (
 //
 //	go test ./internal/e2e -run '^$' -bench CPU/cold/Q6/16 -benchtime 20000x -profile /tmp/profiles
 //	go tool pprof -top /tmp/profiles/cold-Q6-16.cpu
-//	go tool pprof -top -sample_index=alloc_space -base /tmp/profiles/cold-Q6-16.allocs-before /tmp/profiles/cold-Q6-16.allocs
+//	go tool pprof -top -sample_index=alloc_space -base /tmp/profiles/cold-Q6-16.allocs{-before,}
 var profileDir = flag.String("profile", "", "write profiles of what BenchmarkCPU measures into this `directory`")
 
 // profiled is the environment variable with the directory in which a process writes profiles.
@@ -105,7 +105,8 @@ func traceTo(p *process, name string) func() {
 	return func() {
 		p.T.Helper()
 		eventually(p.T, func() error { return os.Remove(filepath.Join(*profileDir, "done")) })
-		if err := os.Rename(filepath.Join(*profileDir, "trace"), filepath.Join(*profileDir, name+".trace")); err != nil {
+		if err := os.Rename(filepath.Join(*profileDir, "trace"),
+			filepath.Join(*profileDir, name+".trace")); err != nil {
 			p.T.Fatal(err)
 		}
 	}
@@ -135,7 +136,8 @@ func profileTo(p *process, name string) func() {
 		toggle()
 		await("done")
 		for _, kind := range []string{"cpu", "allocs-before", "allocs"} {
-			if err := os.Rename(filepath.Join(*profileDir, kind), filepath.Join(*profileDir, name+"."+kind)); err != nil {
+			if err := os.Rename(filepath.Join(*profileDir, kind),
+				filepath.Join(*profileDir, name+"."+kind)); err != nil {
 				p.T.Fatal(err)
 			}
 		}

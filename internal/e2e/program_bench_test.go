@@ -37,13 +37,17 @@ func BenchmarkProgram(b *testing.B) {
 		p := servertest.StartCommand(b, exec.Command(program, "--listen", "localhost:0", "--data", b.TempDir()))
 		p.WaitReady()
 		started := statusMB(b, p, "VmRSS:")
-		r, err := load.Run(b.Context(), load.Options{URL: p.Root + "/graphql", Metrics: p.Root + "/metrics", Blog: seed.Demo(auth.DemoUserID),
-			Token: func(username string) string { return "demo:" + username }, Connections: cpuConnections, Duration: loaded, Writes: 0.01, Skew: 1.1})
+		r, err := load.Run(b.Context(),
+			load.Options{URL: p.Root + "/graphql", Metrics: p.Root + "/metrics", Blog: seed.Demo(auth.DemoUserID),
+				Token: func(username string) string {
+					return "demo:" + username
+				}, Connections: cpuConnections, Duration: loaded, Writes: 0.01, Skew: 1.1})
 		if err != nil || r.Errors > 0 {
 			b.Fatalf("%v %+v", err, r)
 		}
 		resident := statusMB(b, p, "VmRSS:")
-		b.Logf("binary %.1f MB; resident %.0f MB at the start, %.0f MB after the load; %.1f µs of CPU a request", binary, started, resident, r.Server.CPUMicros)
+		b.Logf("binary %.1f MB; resident %.0f MB at the start, %.0f MB after the load; %.1f µs of CPU a request",
+			binary, started, resident, r.Server.CPUMicros)
 		b.ReportMetric(binary, "MB-binary")
 		b.ReportMetric(started, "MB-started")
 		b.ReportMetric(resident, "MB-loaded")

@@ -53,16 +53,19 @@ func newEntraAccount(t *testing.T) *entraAccount {
 	testkit.Secret(token.Token)
 	// As Azure Container Apps gives a program the token of its identity.
 	identity := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]string{"access_token": token.Token, "expires_on": fmt.Sprint(token.ExpiresOn.Unix()),
-			"resource": r.URL.Query().Get("resource"), "token_type": "Bearer"})
+		_ = json.NewEncoder(w).Encode(map[string]string{"access_token": token.Token,
+			"expires_on": fmt.Sprint(token.ExpiresOn.Unix()),
+			"resource":   r.URL.Query().Get("resource"), "token_type": "Bearer"})
 	}))
 	t.Cleanup(identity.Close)
 	roots := filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: account.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(roots,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: account.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &entraAccount{t: t, engine: engine, endpoint: account.URL, environment: []string{"COSMOS_ENDPOINT=" + account.URL, "COSMOS_KEY=", "SSL_CERT_FILE=" + roots,
-		"IDENTITY_ENDPOINT=" + identity.URL, "IDENTITY_HEADER=header"}}
+	return &entraAccount{t: t, engine: engine, endpoint: account.URL,
+		environment: []string{"COSMOS_ENDPOINT=" + account.URL, "COSMOS_KEY=", "SSL_CERT_FILE=" + roots,
+			"IDENTITY_ENDPOINT=" + identity.URL, "IDENTITY_HEADER=header"}}
 }
 
 // client returns a client of the account with its key.
@@ -72,7 +75,8 @@ func (a *entraAccount) client() *azcosmos.Client {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	client, err := azcosmos.NewClientWithKey(a.engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: a.engine}})
+	client, err := azcosmos.NewClientWithKey(a.engine.Endpoint(), key,
+		&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: a.engine}})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -135,10 +139,13 @@ func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
 	a := newEntraAccount(t)
 	_, line := a.fail("serve", "--listen", "localhost:0")
 	commands := regexp.MustCompile(`"byline ([^"]+)"`).FindAllStringSubmatch(line, -1)
-	if !strings.Contains(line, "database blog lacks the containers users, posts, feed, leases, and an Entra identity may not create them") || len(commands) != 2 {
+	if !strings.Contains(line,
+		"database blog lacks the containers users, posts, feed, leases, and an Entra identity may not create them") ||
+		len(commands) != 2 {
 		t.Fatal(line)
 	}
-	if out, line := a.fail("provision", "--check"); !strings.Contains(out, "there is no database blog") || !strings.Contains(line, "would not serve") {
+	if out, line := a.fail("provision", "--check"); !strings.Contains(out, "there is no database blog") ||
+		!strings.Contains(line, "would not serve") {
 		t.Errorf("provision --check: %s%s", out, line)
 	}
 	create := a.command(strings.Fields(commands[0][1])...)
@@ -153,7 +160,8 @@ func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
 	} else if ru, ok := have.ThroughputProperties.AutoscaleMaxThroughput(); !ok || ru != 1000 {
 		t.Errorf("the containers share %d RU/s, autoscale %t, want autoscale up to 1000", ru, ok)
 	}
-	if out := a.succeed(a.command(strings.Fields(commands[1][1])...)); strings.Count(out, "az cosmosdb sql container create ") != 4 {
+	if out := a.succeed(a.command(strings.Fields(commands[1][1])...)); strings.Count(out,
+		"az cosmosdb sql container create ") != 4 {
 		t.Errorf("the other command prints %s", out)
 	}
 	a.serve()

@@ -79,7 +79,8 @@ func TestProxies(t *testing.T) {
 func newProxied(t *testing.T, file string, start func(dir, config string) *exec.Cmd) *proxied {
 	t.Helper()
 	provider := oidctest.New(t)
-	args := append(startEmulator(t), "--behind-proxy", "127.0.0.0/8", "--auth-issuer", provider.URL, "--auth-audience", "byline",
+	args := append(startEmulator(t), "--behind-proxy", "127.0.0.0/8", "--auth-issuer", provider.URL, "--auth-audience",
+		"byline",
 		"--requests-per-address", "1", "--drain", "3s")
 	t.Setenv("BYLINE_SESSION_KEY", strings.Repeat("k", 32))
 	p := &proxied{t: t, token: provider.Token(t, nil)}
@@ -112,7 +113,8 @@ func newProxied(t *testing.T, file string, start func(dir, config string) *exec.
 		_ = cmd.Wait()
 	})
 	p.root, p.log = "https://"+address, log
-	p.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
+	p.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots},
+		ForceAttemptHTTP2: true}}
 	testkit.Until(t, func() error {
 		status, body, err := p.post("{__typename}", nil)
 		if err == nil && status != http.StatusOK {
@@ -189,7 +191,9 @@ func (p *proxied) mutate(query string) {
 func (p *proxied) testAddress() {
 	p.t.Helper()
 	for range 50 {
-		status, body, err := p.post("{__typename}", map[string]string{"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9"})
+		status, body,
+			err := p.post("{__typename}",
+			map[string]string{"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9"})
 		if err != nil || status != http.StatusOK || strings.Contains(body, "THROTTLED") {
 			p.t.Fatalf("%d %s %v", status, body, err)
 		}
@@ -201,13 +205,16 @@ func (p *proxied) testWebSocket() {
 	p.mutate(`mutation { createUser(input: {username: "ada"}) { user { id } } }`)
 	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
 	defer cancel()
-	c, _, err := websocket.Dial(ctx, p.root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"},
-		HTTPClient: &http.Client{Transport: &http.Transport{TLSClientConfig: p.client.Transport.(*http.Transport).TLSClientConfig}}})
+	c, _, err := websocket.Dial(ctx, p.root+"/graphql",
+		&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"},
+			HTTPClient: &http.Client{
+				Transport: &http.Transport{TLSClientConfig: p.client.Transport.(*http.Transport).TLSClientConfig}}})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer func() { _ = c.CloseNow() }()
-	for _, m := range []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{"query":"subscription { postPublished { title } }"}}`} {
+	for _, m := range []string{`{"type":"connection_init"}`,
+		`{"type":"subscribe","id":"1","payload":{"query":"subscription { postPublished { title } }"}}`} {
 		if err := c.Write(ctx, websocket.MessageText, []byte(m)); err != nil {
 			p.t.Fatal(err)
 		}
@@ -222,7 +229,8 @@ func (p *proxied) testEventStream() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
 	defer cancel()
-	r, err := p.client.Do(p.request("subscription { postPublished { title } }", map[string]string{"Accept": "text/event-stream"}).WithContext(ctx))
+	r, err := p.client.Do(p.request("subscription { postPublished { title } }",
+		map[string]string{"Accept": "text/event-stream"}).WithContext(ctx))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -259,8 +267,8 @@ func (p *proxied) publishUntil(ctx context.Context, receive func() (string, erro
 	}
 }
 
-// testDrain: no query by GET fails while an instance stops. nginx, which has no health checks, passes a POST on to another
-// instance only if it could not connect to the first.
+// testDrain: no query by GET fails while an instance stops. nginx, which has no health checks, passes a POST on to
+// another instance only if it could not connect to the first.
 func (p *proxied) testDrain() {
 	p.t.Helper()
 	query := p.root + "/graphql?query=" + url.QueryEscape("{ feed(first: 1) { edges { node { title } } } }")

@@ -17,7 +17,8 @@ func TestWrongKey_NotPrinted(t *testing.T) {
 	t.Setenv("COSMOS_KEY", testkit.Secret("d3Jvbmcga2V5IG9mIHRoZSBhY2NvdW50"))
 	for _, args := range [][]string{{"--listen", "localhost:0"}, {"views", "status"}} {
 		var out, log output
-		if status := run(t.Context(), append(args, emulator...), &out, &log, nil); status != 1 || !strings.Contains(log.String(), "is the key right?") {
+		if status := run(t.Context(), append(args, emulator...), &out, &log, nil); status != 1 ||
+			!strings.Contains(log.String(), "is the key right?") {
 			t.Errorf("status %d: %s", status, log.String())
 		}
 		if found := testkit.FindSecret([]byte(out.String() + log.String())); found != "" {

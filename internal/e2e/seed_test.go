@@ -54,11 +54,13 @@ func TestSeed_ResumesAfterKill(t *testing.T) {
 		t.Errorf("again: %s; before: %s", again, want)
 	}
 	var out output
-	if status := run(t.Context(), []string{"seed", "--users", "25", "--seed", "3", "--data", killed}, &out, io.Discard, nil); status != 0 || out.String() != "" {
+	if status := run(t.Context(), []string{"seed", "--users", "25", "--seed", "3", "--data", killed}, &out, io.Discard,
+		nil); status != 0 || out.String() != "" {
 		t.Errorf("without --digest: status %d: %s", status, &out)
 	}
 	var refused output
-	if status := run(t.Context(), append(args(killed), "--users", "26"), io.Discard, &refused, nil); status != 1 || !strings.Contains(refused.String(), "--users") {
+	if status := run(t.Context(), append(args(killed), "--users", "26"), io.Discard, &refused, nil); status != 1 ||
+		!strings.Contains(refused.String(), "--users") {
 		t.Errorf("another size over it: status %d: %s", status, &refused)
 	}
 	if status := run(t.Context(), []string{"views", "verify", "--data", killed}, io.Discard, &log, nil); status != 0 {
@@ -69,7 +71,8 @@ func TestSeed_ResumesAfterKill(t *testing.T) {
 // TestSeed_InvalidFlags: invalid flags are refused before a data directory is created.
 func TestSeed_InvalidFlags(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--seed=-1"}, {"--feed-partitions", "65"}} {
+	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--seed=-1"},
+		{"--feed-partitions", "65"}} {
 		var log output
 		if status := run(t.Context(), append([]string{"seed", "--data", data}, args...), &log, &log, nil); status != 1 {
 			t.Errorf("%v: status %d: %s", args, status, &log)
@@ -91,7 +94,8 @@ func TestSeed_AccountElsewhere(t *testing.T) {
 	t.Setenv("COSMOS_ENDPOINT", strings.Replace(account.URL, "127.0.0.1", "0.0.0.0", 1)) // which reaches it, too
 	t.Setenv("COSMOS_KEY", testkit.Secret("a2V5IG9mIGEgdGVzdA=="))
 	var log output
-	if status := run(t.Context(), []string{"seed", "--users", "1"}, &log, &log, nil); status != 1 || requests.Load() != 0 || !strings.Contains(log.String(), "--yes") {
+	if status := run(t.Context(), []string{"seed", "--users", "1"}, &log, &log, nil); status != 1 ||
+		requests.Load() != 0 || !strings.Contains(log.String(), "--yes") {
 		t.Errorf("without --yes: status %d, %d requests: %s", status, requests.Load(), &log)
 	}
 	if run(t.Context(), []string{"seed", "--users", "1", "--yes"}, &log, &log, nil); requests.Load() == 0 {

@@ -34,7 +34,8 @@ func TestStop_WhileProvisioning(t *testing.T) {
 // TestTrustedDocuments: with a manifest only its documents are executed, and there is no playground.
 func TestTrustedDocuments(t *testing.T) {
 	manifest := filepath.Join(t.TempDir(), "manifest.json")
-	if err := os.WriteFile(manifest, []byte(`{"feed":"query Feed { feed { edges { node { title } } } }"}`), 0o600); err != nil {
+	if err := os.WriteFile(manifest, []byte(`{"feed":"query Feed { feed { edges { node { title } } } }"}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("BYLINE_TRUSTED_DOCUMENTS", manifest)
@@ -61,7 +62,8 @@ func TestTrustedDocuments(t *testing.T) {
 			t.Errorf("%s: %d, want %d", target, response.StatusCode, want)
 		}
 	}
-	if log := i.Log.String(); strings.Contains(log, "open the playground") || !strings.Contains(log, "so there is no playground") {
+	if log := i.Log.String(); strings.Contains(log, "open the playground") ||
+		!strings.Contains(log, "so there is no playground") {
 		t.Error(log)
 	}
 }
@@ -92,12 +94,14 @@ func TestServe_ArticleRequests(t *testing.T) {
 	// C1, C2, C3, C4
 	ada := at(t, s.Do("ada", createUser, map[string]any{"name": "ada"}), "createUser.user.id")
 	s.Do("grace", createUser, map[string]any{"name": "grace"})
-	post := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": "On the engine."}), "createPost.post.id")
+	post := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": "On the engine."}),
+		"createPost.post.id")
 	edited := s.Do("ada", updatePost, map[string]any{"id": post, "title": "Notes, edited"})
 	if at(t, edited, "updatePost.post.version") != 2.0 || find(edited, "updatePost.post.updatedAt") == nil {
 		t.Errorf("edit: %v", edited)
 	}
-	if n := at(t, s.Do("grace", createComment, map[string]any{"post": post, "content": "first"}), "createComment.post.commentCount"); n != 1.0 {
+	if n := at(t, s.Do("grace", createComment, map[string]any{"post": post, "content": "first"}),
+		"createComment.post.commentCount"); n != 1.0 {
 		t.Errorf("commentCount %v", n)
 	}
 	s.Do("ada", createComment, map[string]any{"post": post, "content": "second"})
@@ -115,20 +119,24 @@ func TestServe_ArticleRequests(t *testing.T) {
 	walk := func(s *instance) error {
 		id := map[string]any{"id": post}
 		for what, got := range map[string]struct{ have, want any }{
-			"Q1":         {at(t, s.Do("", q1, map[string]any{"id": ada}), "user.username"), "Countess"},
-			"Q2":         {at(t, s.Do("", q2, id), "post.title"), "Notes, edited"},
-			"Q2 author":  {at(t, s.Do("", q2, id), "post.author.username"), "Countess"},
-			"Q3":         {at(t, s.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.title"), "Notes, edited"},
-			"Q3 author":  {at(t, s.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.author.username"), "Countess"},
-			"Q3 likes":   {at(t, s.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.likeCount"), 1.0},
-			"Q4 first":   {at(t, s.Do("", q4, id), "post.comments.edges.0.node.author.username"), "grace"},
-			"Q4 second":  {at(t, s.Do("", q4, id), "post.comments.edges.1.node.author.username"), "Countess"},
-			"Q5":         {at(t, s.Do("", q5, id), "post.likes.edges.0.node.user.username"), "grace"},
-			"Q6":         {at(t, s.Do("", q6, nil), "feed.edges.0.node.author.username"), "Countess"},
-			"Q6 counts":  {at(t, s.Do("", q6, nil), "feed.edges.0.node.commentCount"), 2.0},
-			"by name":    {at(t, s.Do("", `{ userByUsername(username: "COUNTESS") { id } }`, nil), "userByUsername.id"), ada},
-			"viewer":     {at(t, s.Do("ada", `{ viewer { username } }`, nil), "viewer.username"), "Countess"},
-			"viewer two": {at(t, s.Do("grace", `query($id: ID!) { post(id: $id) { viewerHasLiked } }`, id), "post.viewerHasLiked"), true},
+			"Q1":        {at(t, s.Do("", q1, map[string]any{"id": ada}), "user.username"), "Countess"},
+			"Q2":        {at(t, s.Do("", q2, id), "post.title"), "Notes, edited"},
+			"Q2 author": {at(t, s.Do("", q2, id), "post.author.username"), "Countess"},
+			"Q3": {at(t, s.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.title"),
+				"Notes, edited"},
+			"Q3 author": {at(t, s.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.author.username"),
+				"Countess"},
+			"Q3 likes":  {at(t, s.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.likeCount"), 1.0},
+			"Q4 first":  {at(t, s.Do("", q4, id), "post.comments.edges.0.node.author.username"), "grace"},
+			"Q4 second": {at(t, s.Do("", q4, id), "post.comments.edges.1.node.author.username"), "Countess"},
+			"Q5":        {at(t, s.Do("", q5, id), "post.likes.edges.0.node.user.username"), "grace"},
+			"Q6":        {at(t, s.Do("", q6, nil), "feed.edges.0.node.author.username"), "Countess"},
+			"Q6 counts": {at(t, s.Do("", q6, nil), "feed.edges.0.node.commentCount"), 2.0},
+			"by name": {at(t, s.Do("", `{ userByUsername(username: "COUNTESS") { id } }`, nil),
+				"userByUsername.id"), ada},
+			"viewer": {at(t, s.Do("ada", `{ viewer { username } }`, nil), "viewer.username"), "Countess"},
+			"viewer two": {at(t, s.Do("grace", `query($id: ID!) { post(id: $id) { viewerHasLiked } }`, id),
+				"post.viewerHasLiked"), true},
 		} {
 			if got.have != got.want {
 				return fmt.Errorf("%s: got %v, want %v", what, got.have, got.want)
@@ -166,13 +174,15 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the viewer with demo:%s is %v", name, got)
 		}
 	}
-	if got := at(t, s.Do("", `{ userByUsername(username: "zelda") { posts { edges { cursor } } } }`, nil), "userByUsername.posts.edges").([]any); len(got) != 10 {
+	if got := at(t, s.Do("", `{ userByUsername(username: "zelda") { posts { edges { cursor } } } }`, nil),
+		"userByUsername.posts.edges").([]any); len(got) != 10 {
 		t.Errorf("ready with %d of the 10 posts of the last user", len(got))
 	}
 	if first, _, _ := strings.Cut(s.Log.String(), "\n"); !strings.Contains(first, `msg="data is in `+data) {
 		t.Errorf("the first line of the log is %s", first)
 	}
-	for _, fact := range []string{"msg=listening", "requests without a token are anonymous", "demo:ada", `msg="open the playground in a browser" url=` + strings.Replace(s.Root, "127.0.0.1", "localhost", 1) + "/",
+	for _, fact := range []string{"msg=listening", "requests without a token are anonymous", "demo:ada",
+		`msg="open the playground in a browser" url=` + strings.Replace(s.Root, "127.0.0.1", "localhost", 1) + "/",
 		"the demo blog is complete", "ada grace alan"} {
 		eventually(t, func() error {
 			if !strings.Contains(s.Log.String(), fact) {
@@ -190,7 +200,8 @@ func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		began := time.Now()
 		p := startProcess(b, "--data", b.TempDir())
-		if n := len(at(b, p.Do("", `{ feed(first: 1) { edges { node { title } } } }`, nil), "feed.edges").([]any)); n != 1 {
+		if n := len(at(b, p.Do("", `{ feed(first: 1) { edges { node { title } } } }`, nil),
+			"feed.edges").([]any)); n != 1 {
 			b.Fatalf("the first query finds %d posts", n)
 		}
 		first = max(first, time.Since(began))
@@ -243,7 +254,10 @@ func TestGracefulShutdown(t *testing.T) {
 		return r.StatusCode, string(body)
 	}
 	body := `{"query":"{ viewer { username } }"}`
-	query := dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body)))
+	query := dial(
+		fmt.Sprintf(
+			"POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: "+
+				"application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body)))
 	for received := bufio.NewReader(query); ; { // by the handler, which reads the body
 		if line, err := received.ReadString('\n'); err != nil {
 			t.Fatal(err)
@@ -282,7 +296,8 @@ func TestHotResponse_DefaultServer(t *testing.T) {
 	s.WaitReady()
 	post := func(cost string) string {
 		t.Helper()
-		r, err := http.NewRequest(http.MethodPost, s.Root+"/graphql", strings.NewReader(`{"query":"{ userByUsername(username: \"grace\") { username createdAt } }"}`))
+		r, err := http.NewRequest(http.MethodPost, s.Root+"/graphql",
+			strings.NewReader(`{"query":"{ userByUsername(username: \"grace\") { username createdAt } }"}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,8 @@ func TestSessions(t *testing.T) {
 		t.Helper()
 		return string(sendAsAda(t, i, "application/json", session, `{ viewer { username } }`).body)
 	}
-	const noViewer, ada, countess = `{"data":{"viewer":null}}`, `{"data":{"viewer":{"username":"ada"}}}`, `{"data":{"viewer":{"username":"countess"}}}`
+	const noViewer, ada, countess = `{"data":{"viewer":null}}`, `{"data":{"viewer":{"username":"ada"}}}`,
+		`{"data":{"viewer":{"username":"countess"}}}`
 	expect := func(what, got, want string) {
 		t.Helper()
 		if got = strings.TrimSpace(got); got != want {
@@ -51,7 +52,8 @@ func TestSessions(t *testing.T) {
 		}
 		return response
 	}
-	wrote := sendAsAda(t, one, "application/json", "", `mutation { createUser(input: {username: "ada"}) { user { id } } }`)
+	wrote := sendAsAda(t, one, "application/json", "",
+		`mutation { createUser(input: {username: "ada"}) { user { id } } }`)
 	first := wrote.header.Get("Byline-Session")
 	if first == "" || len(first) > 200 {
 		t.Fatalf("session %q of %s", first, wrote.body)
@@ -66,7 +68,8 @@ func TestSessions(t *testing.T) {
 
 	// An event stream cannot carry the session in a header; it is in the response.
 	stream := untilAccepted(func() string {
-		return string(sendAsAda(t, one, "text/event-stream", first, `mutation { updateUser(input: {username: "countess"}) { user { id } } }`).body)
+		return string(sendAsAda(t, one, "text/event-stream", first,
+			`mutation { updateUser(input: {username: "countess"}) { user { id } } }`).body)
 	})
 	second := sessionIn(t, strings.TrimPrefix(strings.Split(stream, "\n")[1], "data: "))
 	expect("after an event stream", viewer(two, second), countess)
@@ -96,15 +99,19 @@ func TestSessions_Key(t *testing.T) {
 		return start(t, cosmos...)
 	}
 	one := startWith("0123456789abcdef0123456789abcdef")
-	session := sendAsAda(t, one, "application/json", "", `mutation { createUser(input: {username: "ada"}) { user { id } } }`).header.Get("Byline-Session")
-	for key, want := range map[string]string{"0123456789abcdef0123456789abcdef": `"ada"`, "fedcba9876543210fedcba9876543210": "null"} {
-		if got := sendAsAda(t, startWith(key), "application/json", session, `{ viewer { username } }`); !strings.Contains(string(got.body), want) {
+	session := sendAsAda(t, one, "application/json", "",
+		`mutation { createUser(input: {username: "ada"}) { user { id } } }`).header.Get("Byline-Session")
+	for key, want := range map[string]string{"0123456789abcdef0123456789abcdef": `"ada"`,
+		"fedcba9876543210fedcba9876543210": "null"} {
+		if got := sendAsAda(t, startWith(key), "application/json", session,
+			`{ viewer { username } }`); !strings.Contains(string(got.body), want) {
 			t.Errorf("%s, want %s", got.body, want)
 		}
 	}
 	t.Setenv("BYLINE_SESSION_KEY", testkit.Secret("0123456789abcdef0123456789abcde"))
 	var log output
-	if status := run(t.Context(), append([]string{"--listen", "localhost:0"}, cosmos...), io.Discard, &log, nil); status != 1 || !strings.Contains(log.String(), "BYLINE_SESSION_KEY has less than 32 characters") {
+	if status := run(t.Context(), append([]string{"--listen", "localhost:0"}, cosmos...), io.Discard, &log,
+		nil); status != 1 || !strings.Contains(log.String(), "BYLINE_SESSION_KEY has less than 32 characters") {
 		t.Errorf("status %d: %s", status, log.String())
 	}
 }
@@ -116,7 +123,9 @@ func startEmulator(t testing.TB, args ...string) []string {
 	listening, exit := make(chan net.Addr, 1), make(chan int, 1)
 	log := &output{}
 	go func() {
-		exit <- run(ctx, append([]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--sync=false"}, args...), io.Discard, log,
+		exit <- run(ctx,
+			append([]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--sync=false"},
+				args...), io.Discard, log,
 			func(a net.Addr) { listening <- a })
 	}()
 	select {
@@ -153,7 +162,8 @@ func sendAsAda(t testing.TB, i *instance, accept, session, query string) httpRes
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": accept, "Authorization": "Bearer demo:ada", "Byline-Session": session, "Byline-Cost": "none"} {
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": accept,
+		"Authorization": "Bearer demo:ada", "Byline-Session": session, "Byline-Cost": "none"} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}
@@ -183,7 +193,8 @@ func sessionIn(t testing.TB, body string) string {
 // overWebSocket executes an operation and returns the response, or the close status of the connection.
 func overWebSocket(t testing.TB, i *instance, session, query string) string {
 	t.Helper()
-	c, _, err := websocket.Dial(t.Context(), i.Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+	c, _, err := websocket.Dial(t.Context(), i.Root+"/graphql",
+		&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,8 @@ func withToken(i *instance, token, query string) (data, code string) {
 	if err != nil {
 		i.T.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(i.T.Context(), http.MethodPost, i.Root+"/graphql", strings.NewReader(string(body)))
+	r, err := http.NewRequestWithContext(i.T.Context(), http.MethodPost, i.Root+"/graphql",
+		strings.NewReader(string(body)))
 	if err != nil {
 		i.T.Fatal(err)
 	}
@@ -157,7 +158,8 @@ func TestProvider_SignIn(t *testing.T) {
 		t.Errorf("a demo token: %q", code)
 	}
 	ada := p.token(t, "ada")
-	if _, code := withToken(s, ada, `mutation { createUser(input: {username: "countess"}) { user { id } } }`); code != "" {
+	if _, code := withToken(s, ada,
+		`mutation { createUser(input: {username: "countess"}) { user { id } } }`); code != "" {
 		t.Fatal(code)
 	}
 	data, code := withToken(s, ada, `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`)
@@ -167,7 +169,8 @@ func TestProvider_SignIn(t *testing.T) {
 	_, id, _ := strings.Cut(strings.TrimSuffix(data, `"}}}`), `"id":"`)
 
 	p.rotate(t, "second")
-	if data, code := withToken(s, p.token(t, "ada"), `{ viewer { username } }`); data != `{"viewer":{"username":"countess"}}` {
+	if data, code := withToken(s, p.token(t, "ada"),
+		`{ viewer { username } }`); data != `{"viewer":{"username":"countess"}}` {
 		t.Errorf("the rotated key: %s %s", data, code)
 	}
 	if _, code := withToken(s, ada, `{ viewer { username } }`); code != "UNAUTHENTICATED" {
@@ -219,17 +222,20 @@ func TestRUPerViewer_DefaultLimit(t *testing.T) {
 					return nil
 				})
 			}
-			if _, code := withToken(s, tt.token, `mutation { createUser(input: {username: "ada"}) { user { id } } }`); code != "" {
+			if _, code := withToken(s, tt.token,
+				`mutation { createUser(input: {username: "ada"}) { user { id } } }`); code != "" {
 				t.Fatal(code)
 			}
-			data, code := withToken(s, tt.token, `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`)
+			data, code := withToken(s, tt.token,
+				`mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`)
 			if code != "" {
 				t.Fatal(code)
 			}
 			_, id, _ := strings.Cut(strings.TrimSuffix(data, `"}}}`), `"id":"`)
 			var toggles strings.Builder // predicted to cost 392 RU, and about 300
 			for i := range 10 {
-				fmt.Fprintf(&toggles, `l%d: likePost(input: {postId: %q}) { post { id } } u%[1]d: unlikePost(input: {postId: %[2]q}) { post { id } } `, i, id)
+				fmt.Fprintf(&toggles,
+					`l%d: likePost(input: {postId: %q}) { post { id } } u%[1]d: unlikePost(input: {postId: %[2]q}) { post { id } } `, i, id)
 			}
 			accepted, began := 0, time.Now()
 			// On a busy machine operations take so long that much of the budget is refilled.
@@ -241,7 +247,8 @@ func TestRUPerViewer_DefaultLimit(t *testing.T) {
 					code = ""
 				}
 			}
-			if want := map[bool]string{true: "THROTTLED", false: ""}[tt.limited]; code != want || accepted < map[bool]int{true: 15, false: 30}[tt.limited] {
+			if want := map[bool]string{true: "THROTTLED", false: ""}[tt.limited]; code != want ||
+				accepted < map[bool]int{true: 15, false: 30}[tt.limited] {
 				t.Errorf("%q after %d operations", code, accepted)
 			}
 			t.Logf("%q after %d operations", code, accepted)
@@ -280,7 +287,8 @@ func TestDemoTokens_HostOtherThanLoopback(t *testing.T) {
 		"": 200, "localhost": 200, "localhost:1234": 200, "127.0.0.1": 200, "[::1]:8080": 200,
 		"evil.example": 421, "localhost.evil.example": 421, "192.0.2.1": 421, "0.0.0.0": 421,
 	} {
-		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.Root+"/graphql?query={__typename}", nil)
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet,
+			s.Root+"/graphql?query={__typename}", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,8 @@ type subscriber struct {
 const probe = "0"
 
 func subscribe(ctx context.Context, p *process, query string) (*subscriber, error) {
-	c, res, err := websocket.Dial(ctx, p.Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+	c, res, err := websocket.Dial(ctx, p.Root+"/graphql",
+		&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,8 @@ func subscribe(ctx context.Context, p *process, query string) (*subscriber, erro
 		res.Body.Close()
 	}
 	s := &subscriber{Conn: c, ready: make(chan struct{})}
-	body, err := json.Marshal(map[string]any{"type": "subscribe", "id": "1", "payload": map[string]string{"query": query}})
+	body, err := json.Marshal(map[string]any{"type": "subscribe", "id": "1",
+		"payload": map[string]string{"query": query}})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,8 @@ func BenchmarkSubscribers(b *testing.B) {
 		ctx, cancel := context.WithTimeout(b.Context(), 5*time.Minute)
 		p := startProcess(b, "--data", b.TempDir(), "--no-demo")
 		p.Do("ada", `mutation { createUser(input: {username: "ada"}) { user { id } } }`, nil)
-		post := at(b, p.Do("ada", `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`, nil), "createPost.post.id")
+		post := at(b, p.Do("ada", `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`, nil),
+			"createPost.post.id")
 		query := fmt.Sprintf(`subscription { commentAdded(postId: %q) { content } }`, post)
 		before := residentKB(b, p)
 		all := make([]*subscriber, subscribers)

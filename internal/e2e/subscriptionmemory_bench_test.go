@@ -71,7 +71,8 @@ func BenchmarkSubscriptions_Memory(b *testing.B) {
 			})
 		}
 		for range posts {
-			p.Do("ada", `mutation($c: String!) { createPost(input: {title: "t", content: $c}) { post { id } } }`, map[string]any{"c": strings.Repeat("x", length)})
+			p.Do("ada", `mutation($c: String!) { createPost(input: {title: "t", content: $c}) { post { id } } }`,
+				map[string]any{"c": strings.Repeat("x", length)})
 		}
 		close(published)
 		reading.Wait()
@@ -104,9 +105,13 @@ func rawSubscribe(address, query string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	request := fmt.Appendf(nil, "GET /graphql HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n", address)
-	for _, m := range []string{`{"type":"connection_init"}`, fmt.Sprintf(`{"type":"subscribe","id":"1","payload":{"query":%q}}`, query)} {
+	request := fmt.Appendf(nil,
+		"GET /graphql HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: "+
+			"13\r\n"+
+			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n",
+		address)
+	for _, m := range []string{`{"type":"connection_init"}`,
+		fmt.Sprintf(`{"type":"subscribe","id":"1","payload":{"query":%q}}`, query)} {
 		frame := []byte{0x81, 0x80 | 126, 0, 0, 0, 0, 0, 0} // a text, masked with zeros; RFC 6455 section 5.2
 		binary.BigEndian.PutUint16(frame[2:], uint16(len(m)))
 		request = append(append(request, frame...), m...)

@@ -114,8 +114,10 @@ func TestTraces(t *testing.T) {
 		return out.Data
 	}
 	send("01", createUser, map[string]any{"name": "secretname"})
-	post := at(t, send("02", `mutation Publish($t: String!, $c: String!) { createPost(input: {title: $t, content: $c}) { post { id } } }`,
-		map[string]any{"t": "Secrettitle", "c": "Secretcontent. " + strings.Repeat("More. ", 200)}), "createPost.post.id")
+	post := at(t,
+		send("02", `mutation Publish($t: String!, $c: String!) { createPost(input: {title: $t, content: $c}) { post { id } } }`,
+			map[string]any{"t": "Secrettitle", "c": "Secretcontent. " + strings.Repeat("More. ", 200)}),
+		"createPost.post.id")
 	send("03", `query Everything($id: ID!) { secretalias: post(id: $id) { title author { username createdAt } comments { edges { node { id } } } } }`,
 		map[string]any{"id": post})
 	send("06", `{ feed { edges { node { title content author { username } } } } }`, nil)
@@ -133,7 +135,8 @@ func TestTraces(t *testing.T) {
 	id := func(number string) []byte { b, _ := hex.DecodeString(number + trace[2:]); return b }
 	under, _ := hex.DecodeString(parent)
 	for number, want := range map[string][]string{
-		"03": {"query(Query.post(Post.comments(query_items posts(HTTP POST)) read_item posts(HTTP GET)) load users(read_item users(HTTP GET)))"},
+		"03": {"query(Query.post(Post.comments(query_items posts(HTTP POST)) read_item posts(HTTP GET)) load " +
+			"users(read_item users(HTTP GET)))"},
 		"04": {"query(Query.userByUsername(read_item users(HTTP GET) read_item users(HTTP GET)))"},
 		"05": {"query"},
 		"06": {"query(Query.feed(query_items feed(HTTP POST)) load posts(read_item posts(HTTP GET)))"},
@@ -143,7 +146,8 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	// The writes of a mutation besides its item depend on how fast the projections are.
-	for number, want := range map[string][]string{"01": {"mutation(Mutation.createUser(", "create_item users(HTTP POST)"}, "02": {"mutation(Mutation.createPost(", "create_item posts(HTTP POST)"}} {
+	for number, want := range map[string][]string{"01": {"mutation(Mutation.createUser(",
+		"create_item users(HTTP POST)"}, "02": {"mutation(Mutation.createPost(", "create_item posts(HTTP POST)"}} {
 		got := collecting.tree(id(number), under)
 		if len(got) != 1 || !strings.HasPrefix(got[0], want[0]) || !strings.Contains(got[0], want[1]) {
 			t.Errorf("%s: %s, want %s", number, got, want)
@@ -153,7 +157,8 @@ func TestTraces(t *testing.T) {
 		a := attributesOf(s)
 		switch {
 		case s.Name == "query" && bytes.Equal(s.TraceId, id("03")):
-			if a["graphql.operation.name"] != `string_value:"Everything` || a["byline.request_id"] == "" || s.Kind != otlp.Span_SPAN_KIND_SERVER {
+			if a["graphql.operation.name"] != `string_value:"Everything` || a["byline.request_id"] == "" ||
+				s.Kind != otlp.Span_SPAN_KIND_SERVER {
 				t.Errorf("%v %v", s.Kind, a)
 			}
 		case s.Name == "read_item posts":
@@ -161,7 +166,8 @@ func TestTraces(t *testing.T) {
 				t.Errorf("%v", a)
 			}
 		case s.Name == "query" && bytes.Equal(s.TraceId, id("05")):
-			if !strings.Contains(a["error.type"], "BAD_USER_INPUT") || s.Status.GetCode() == otlp.Status_STATUS_CODE_ERROR {
+			if !strings.Contains(a["error.type"], "BAD_USER_INPUT") ||
+				s.Status.GetCode() == otlp.Status_STATUS_CODE_ERROR {
 				t.Errorf("a client error: %v %v", s.Status, a)
 			}
 		}
@@ -185,7 +191,8 @@ func TestTraces_UnsupportedProtocol(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	log := &output{}
-	if status := run(t.Context(), []string{"--listen", "localhost:0", "--data", t.TempDir()}, io.Discard, log, nil); status != 1 || !strings.Contains(log.String(), "http/protobuf") {
+	if status := run(t.Context(), []string{"--listen", "localhost:0", "--data", t.TempDir()}, io.Discard, log,
+		nil); status != 1 || !strings.Contains(log.String(), "http/protobuf") {
 		t.Errorf("%d: %s", status, log)
 	}
 }

@@ -99,7 +99,8 @@ func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 	}
 	c.onlyTombstonesDiffer(t)
 	for _, command := range []string{"repair", "verify"} {
-		if status := run(t.Context(), append([]string{"views", command}, c.engine.flags()...), &out, &log, nil); status != 0 {
+		if status := run(t.Context(), append([]string{"views", command}, c.engine.flags()...), &out, &log,
+			nil); status != 0 {
 			t.Errorf("views %s: status %d: %s%s", command, status, &out, &log)
 		}
 	}
@@ -109,7 +110,8 @@ func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 		w.checkStored()
 	}
 	checkCounts(writers)
-	t.Logf("%d operations, %d retries, 9 instances replaced; verified %v after the load stopped", operations, retries, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d operations, %d retries, 9 instances replaced; verified %v after the load stopped", operations, retries,
+		time.Since(began).Round(time.Millisecond))
 	if t.Failed() {
 		for i := range c.instances {
 			t.Logf("instance %d:\n%s", i, c.at(i).Log)
@@ -117,17 +119,20 @@ func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 	}
 }
 
-// onlyTombstonesDiffer fails unless all views are as their sources, but for tombstones with the type of what was deleted,
-// which the earlier version writes and a repair converts.
+// onlyTombstonesDiffer fails unless all views are as their sources, but for tombstones with the type of what was
+// deleted, which the earlier version writes and a repair converts.
 func (c *cluster) onlyTombstonesDiffer(t *testing.T) {
 	t.Helper()
 	var out, log output
-	if status := run(t.Context(), append([]string{"views", "verify", "--json", "--settle", "20s"}, c.engine.flags()...), &out, &log, nil); status > 1 {
+	if status := run(t.Context(),
+		append([]string{"views", "verify", "--json", "--settle", "20s"}, c.engine.flags()...), &out, &log,
+		nil); status > 1 {
 		t.Errorf("views verify: status %d: %s", status, &log)
 	}
 	for line := range strings.Lines(out.String()) {
 		var d projection.Difference
-		if err := json.Unmarshal([]byte(line), &d); err != nil || d.Kind != projection.Tombstone && d.Have != "a tombstone in the way of lists" {
+		if err := json.Unmarshal([]byte(line), &d); err != nil ||
+			d.Kind != projection.Tombstone && d.Have != "a tombstone in the way of lists" {
 			t.Errorf("%v: %s", err, line)
 		}
 	}
@@ -159,7 +164,9 @@ func (c *cluster) addIndexes(t *testing.T) {
 			columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexAscending})
 		}
 		policy := r.ContainerProperties.IndexingPolicy
-		if columns == nil || slices.ContainsFunc(policy.CompositeIndexes, func(have []azcosmos.CompositeIndex) bool { return slices.Equal(have, columns) }) {
+		if columns == nil || slices.ContainsFunc(policy.CompositeIndexes, func(have []azcosmos.CompositeIndex) bool {
+			return slices.Equal(have, columns)
+		}) {
 			continue
 		}
 		policy.CompositeIndexes = append(policy.CompositeIndexes, columns)

@@ -39,13 +39,15 @@ func TestViews(t *testing.T) {
 	s.Stop()
 	views := func(want int, args ...string) string {
 		var out, log output
-		if status := run(t.Context(), append(append([]string{"views"}, args...), "--data", data), &out, &log, nil); status != want {
+		if status := run(t.Context(), append(append([]string{"views"}, args...), "--data", data), &out, &log,
+			nil); status != want {
 			t.Fatalf("%v: status %d: %s %s", args, status, out.String(), log.String())
 		}
 		return out.String()
 	}
 	views(0, "verify")
-	if out := views(0, "status"); !strings.Contains(out, "projections-posts") || !strings.Contains(out, "projections-users") || !strings.Contains(out, "usernames") {
+	if out := views(0, "status"); !strings.Contains(out, "projections-posts") ||
+		!strings.Contains(out, "projections-users") || !strings.Contains(out, "usernames") {
 		t.Errorf("status prints %s", out)
 	} else {
 		t.Log(out)
@@ -58,21 +60,25 @@ func TestViews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := feed.NewQueryItemsPager("SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(t.Context())
+	r, err := feed.NewQueryItemsPager("SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("post"),
+		nil).NextPage(t.Context())
 	if err != nil || len(r.Items) != 1 {
 		t.Fatal(err, r.Items)
 	}
-	if _, err := feed.DeleteItem(t.Context(), azcosmos.NewPartitionKeyString("post"), strings.Trim(string(r.Items[0]), `"`), nil); err != nil {
+	if _, err := feed.DeleteItem(t.Context(), azcosmos.NewPartitionKeyString("post"),
+		strings.Trim(string(r.Items[0]), `"`), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out := views(1, "verify", "--settle", "0s"); !strings.Contains(out, "feed entry") || !strings.Contains(out, "absent") {
+	if out := views(1, "verify", "--settle", "0s"); !strings.Contains(out, "feed entry") ||
+		!strings.Contains(out, "absent") {
 		t.Errorf("verify prints %s", out)
 	}
 	var d projection.Difference
-	if out := views(1, "verify", "--settle", "0s", "--json"); json.Unmarshal([]byte(out), &d) != nil || d.Kind != projection.FeedEntry {
+	if out := views(1, "verify", "--settle", "0s", "--json"); json.Unmarshal([]byte(out), &d) != nil ||
+		d.Kind != projection.FeedEntry {
 		t.Errorf("verify --json prints %s", out)
 	}
 	if out := views(0, "repair"); !strings.Contains(out, "feed entry") {
@@ -96,12 +102,14 @@ func TestViews(t *testing.T) {
 			Processor, Container  string
 			Generation, ToRebuild int64
 		}
-		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Container == "" || l.ToRebuild != 0 || l.Generation < 3 && l.Processor != "usernames" {
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Container == "" || l.ToRebuild != 0 ||
+			l.Generation < 3 && l.Processor != "usernames" {
 			t.Errorf("rebuild prints %s", out)
 		}
 	}
 	views(0, "verify", "--settle", "0s")
-	if out := views(0, "status", "--json"); strings.Count(out, "\n") != 3 || !strings.Contains(out, `"behindChanges":0`) {
+	if out := views(0, "status", "--json"); strings.Count(out, "\n") != 3 ||
+		!strings.Contains(out, `"behindChanges":0`) {
 		t.Errorf("status --json prints %s", out)
 	}
 	if out := views(0, "repair", "--json"); out != "" {
@@ -126,7 +134,8 @@ func TestViewsStatus_Jobs(t *testing.T) {
 	status := func(args ...string) string {
 		t.Helper()
 		var out, log output
-		if status := run(t.Context(), append([]string{"views", "status", "--data", data}, args...), &out, &log, nil); status != 0 {
+		if status := run(t.Context(), append([]string{"views", "status", "--data", data}, args...), &out, &log,
+			nil); status != 0 {
 			t.Fatalf("status %d: %s", status, &log)
 		}
 		return out.String()
@@ -160,7 +169,8 @@ func TestViewsStatus_Jobs(t *testing.T) {
 			t.Errorf("a job of an hour ago is %s s old", m[1])
 		}
 	}
-	working, err := json.Marshal(jobs.Job{ID: "rename.some-user", Kind: "rename", Subject: "some-user", Generation: 2, Position: "somewhere", Wait: 3 * time.Second,
+	working, err := json.Marshal(jobs.Job{ID: "rename.some-user", Kind: "rename", Subject: "some-user", Generation: 2,
+		Position: "somewhere", Wait: 3 * time.Second,
 		Items: 1200, RequestCharge: 12345.678, Created: created, Owner: "an-instance", Renewals: 9})
 	if err == nil {
 		err = leases.Create(t.Context(), "rename.some-user", working)
@@ -169,7 +179,9 @@ func TestViewsStatus_Jobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(status(), "SUBJECT")
-	for i, want := range []string{`\| rename +\| some-user +\| +1200 +\| saved +\| 12345.68 +\| +36\d\d +\| an-instance +\| +3 +\|`, `\| deletePost +\| some-post +\| +0 +\| beginning +\| 0.00 +\| +\d+ +\| none +\| +0 +\|`} {
+	for i, want := range []string{
+		`\| rename +\| some-user +\| +1200 +\| saved +\| 12345.68 +\| +36\d\d +\| an-instance +\| +3 +\|`,
+		`\| deletePost +\| some-post +\| +0 +\| beginning +\| 0.00 +\| +\d+ +\| none +\| +0 +\|`} {
 		if rows := strings.Split(table, "\n"); len(rows) < 6 || !regexp.MustCompile(want).MatchString(rows[i+2]) {
 			t.Errorf("%s is not row %d of\n%s", want, i, table)
 		}
@@ -179,7 +191,8 @@ func TestViewsStatus_Jobs(t *testing.T) {
 	if len(lines) != 3+2 {
 		t.Fatalf("--json prints %q", lines)
 	}
-	want := regexp.MustCompile(`^{"kind":"rename","subject":"some-user","items":1200,"positionSaved":true,"requestCharge":12345.68,"ageSeconds":36\d\d,"owner":"an-instance","waitSeconds":3}
+	want := regexp.MustCompile(
+		`^{"kind":"rename","subject":"some-user","items":1200,"positionSaved":true,"requestCharge":12345.68,"ageSeconds":36\d\d,"owner":"an-instance","waitSeconds":3}
 {"kind":"deletePost","subject":"some-post","items":0,"positionSaved":false,"requestCharge":0,"ageSeconds":\d+,"owner":"","waitSeconds":0}$`)
 	checkHourOld(lines[3], `"ageSeconds":(\d+)`)
 	if got := strings.Join(lines[3:], "\n"); !want.MatchString(got) {
@@ -194,13 +207,15 @@ func corruptFeedTitle(t *testing.T, db *account.Account) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := feed.NewQueryItemsPager("SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(t.Context())
+	r, err := feed.NewQueryItemsPager("SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("post"),
+		nil).NextPage(t.Context())
 	if err != nil || len(r.Items) != 1 {
 		t.Fatal(err, r.Items)
 	}
 	var p azcosmos.PatchOperations
 	p.AppendSet("/title", "not the title")
-	if _, err := feed.PatchItem(t.Context(), azcosmos.NewPartitionKeyString("post"), strings.Trim(string(r.Items[0]), `"`), p, nil); err != nil {
+	if _, err := feed.PatchItem(t.Context(), azcosmos.NewPartitionKeyString("post"),
+		strings.Trim(string(r.Items[0]), `"`), p, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -211,7 +226,8 @@ func TestViews_MissingDirectory(t *testing.T) {
 	for _, command := range []string{"status", "verify", "repair", "rebuild"} {
 		var out, log output
 		status := run(t.Context(), []string{"views", command, "--data", data}, &out, &log, nil)
-		if _, err := os.Stat(data); status != 1 || !strings.Contains(log.String(), "typo: no such file or directory") || !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(data); status != 1 ||
+			!strings.Contains(log.String(), "typo: no such file or directory") || !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: status %d, %v: %s%s", command, status, err, &out, &log)
 		}
 	}
@@ -224,7 +240,9 @@ func TestViewsRebuild_WhileServing(t *testing.T) {
 	addresses, ended := make(chan net.Addr, 1), make(chan int, 1)
 	var log output
 	go func() {
-		ended <- run(ctx, []string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--sync=false"}, io.Discard, &log,
+		ended <- run(ctx,
+			[]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--sync=false"},
+			io.Discard, &log,
 			func(a net.Addr) { addresses <- a })
 	}()
 	defer func() { stop(); <-ended }()
@@ -238,7 +256,8 @@ func TestViewsRebuild_WhileServing(t *testing.T) {
 	s := start(t, cosmos...)
 	defer s.Stop()
 	id := likedPost(t, s)
-	db, err := account.Flags{CosmosEndpoint: cosmos[1]}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
+	db, err := account.Flags{CosmosEndpoint: cosmos[1]}.Open(t.Context(), slog.New(slog.DiscardHandler),
+		account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +324,8 @@ func TestViewsVerify_Throttled(t *testing.T) {
 	}
 	defer engine.Close()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Content-Type") == "application/query+json" && r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
+		if r.Header.Get("Content-Type") == "application/query+json" &&
+			r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
 			t.Error("a background query does not have low priority")
 		}
 		engine.ServeHTTP(w, r)
@@ -359,7 +379,8 @@ func likedPost(t *testing.T, s *instance) any {
 	eventually(t, func() error {
 		all, err := scrape(s.Root)
 		ofPosts := func(labels map[string]string) bool { return labels["projection"] == "projections-posts" }
-		if n, _ := total(all, "byline_projection_changes_total", ofPosts); err == nil && n < 2 { // the like is in one page with its post
+		// the like is in one page with its post
+		if n, _ := total(all, "byline_projection_changes_total", ofPosts); err == nil && n < 2 {
 			err = fmt.Errorf("%v changes", n)
 		}
 		return err

@@ -25,13 +25,17 @@ func BenchmarkZipf(b *testing.B) {
 		*zipfTime = time.Second
 	}
 	users := max(1, *zipfPosts/20)
-	blog := seed.Blog{Seed: 1, Users: users, Authors: users, Posts: [2]int{10, 30}, Comments: 4, Likes: 4, UserID: auth.DemoUserID}
+	blog := seed.Blog{Seed: 1, Users: users, Authors: users, Posts: [2]int{10, 30}, Comments: 4, Likes: 4,
+		UserID: auth.DemoUserID}
 	data := b.TempDir()
 	inBlog(b, data, func(s *store.Store) error { return seed.LoadOffline(b.Context(), blog, s, nil) })
 	for _, cache := range []string{"64", "0"} {
 		b.Run("cache="+cache+"MB", func(b *testing.B) {
 			p := startProcess(b, "--data", data, "--cache", cache)
-			o := load.Options{URL: p.Root + "/graphql", Metrics: p.Root + "/metrics", Blog: blog, Token: func(username string) string { return "demo:" + username },
+			o := load.Options{URL: p.Root + "/graphql", Metrics: p.Root + "/metrics", Blog: blog,
+				Token: func(username string) string {
+					return "demo:" + username
+				},
 				Connections: cpuConnections, Duration: *zipfTime, Writes: 0.01, Skew: 1.1}
 			b.ResetTimer()
 			for b.Loop() {

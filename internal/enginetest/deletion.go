@@ -16,7 +16,8 @@ func HoldDeletions(t policy.Transporter) policy.Transporter { return heldDeletio
 type heldDeletions struct{ policy.Transporter }
 
 func (h heldDeletions) Do(r *http.Request) (*http.Response, error) {
-	if r.Body == nil || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") || !strings.HasSuffix(r.URL.Path, "/colls/posts/docs") {
+	if r.Body == nil || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") ||
+		!strings.HasSuffix(r.URL.Path, "/colls/posts/docs") {
 		return h.Transporter.Do(r)
 	}
 	body, err := io.ReadAll(r.Body)
@@ -25,7 +26,8 @@ func (h heldDeletions) Do(r *http.Request) (*http.Response, error) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if bytes.Contains(body, []byte(`FROM c WHERE c.userId = @user"`)) {
-		return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable", Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable",
+			Body: http.NoBody, Header: http.Header{}, Request: r}, nil
 	}
 	return h.Transporter.Do(r)
 }

@@ -31,7 +31,8 @@ type heldViews struct {
 
 func (h heldViews) Do(r *http.Request) (*http.Response, error) {
 	if h.Holds(r) {
-		return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Body: http.NoBody,
+		return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests",
+			Body:   http.NoBody,
 			Header: http.Header{"X-Ms-Retry-After-Ms": {"20"}}, Request: r}, nil
 	}
 	return h.to.Do(r)

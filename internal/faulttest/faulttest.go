@@ -40,18 +40,26 @@ var Faults = []Fault{
 	{Name: "connection lost before the request", Codes: unavailable, applies: all, fail: loseRequest},
 	{Name: "connection lost after the write", Codes: unavailable, applies: (*request).isWrite, fail: loseResponse},
 	{Name: "503", Codes: unavailable, applies: all, fail: respond(http.StatusServiceUnavailable, 0)},
-	{Name: "404 without the container", Codes: unavailable, applies: (*request).isOfContainer, fail: respond(http.StatusNotFound, 1003)},
+	{Name: "404 without the container", Codes: unavailable, applies: (*request).isOfContainer,
+		fail: respond(http.StatusNotFound, 1003)},
 	{Name: "404 of a replica that is behind", applies: (*request).isRead, fail: respond(http.StatusNotFound, 1002)},
-	{Name: "404 of a point read", Codes: changed, Misleads: true, applies: (*request).isPointRead, fail: respond(http.StatusNotFound, 0)},
-	{Name: "404 of a write", Codes: changed, Misleads: true, applies: (*request).isItemWrite, fail: respond(http.StatusNotFound, 0)},
+	{Name: "404 of a point read", Codes: changed, Misleads: true, applies: (*request).isPointRead,
+		fail: respond(http.StatusNotFound, 0)},
+	{Name: "404 of a write", Codes: changed, Misleads: true, applies: (*request).isItemWrite,
+		fail: respond(http.StatusNotFound, 0)},
 	{Name: "404 in a batch", Codes: changed, Misleads: true, applies: has("Read", "Patch", "Replace", "Delete"),
 		fail: failOperation(http.StatusNotFound, "Read", "Patch", "Replace", "Delete")},
-	{Name: "409 of a create", Codes: changed, Misleads: true, applies: (*request).isCreate, fail: respond(http.StatusConflict, 0)},
-	{Name: "409 in a batch", Codes: changed, Misleads: true, applies: (*request).isBatchOfWrites, fail: conflictInBatch},
-	{Name: "412 of a write", Codes: changed, Misleads: true, applies: (*request).isConditional, fail: respond(http.StatusPreconditionFailed, 0)},
-	{Name: "412 in a batch", Codes: changed, Misleads: true, applies: has("Patch"), fail: failOperation(http.StatusPreconditionFailed, "Patch")},
+	{Name: "409 of a create", Codes: changed, Misleads: true, applies: (*request).isCreate,
+		fail: respond(http.StatusConflict, 0)},
+	{Name: "409 in a batch", Codes: changed, Misleads: true, applies: (*request).isBatchOfWrites,
+		fail: conflictInBatch},
+	{Name: "412 of a write", Codes: changed, Misleads: true, applies: (*request).isConditional,
+		fail: respond(http.StatusPreconditionFailed, 0)},
+	{Name: "412 in a batch", Codes: changed, Misleads: true, applies: has("Patch"),
+		fail: failOperation(http.StatusPreconditionFailed, "Patch")},
 	{Name: "429", applies: all, fail: respond(http.StatusTooManyRequests, 3200)},
-	{Name: "429 in a batch", applies: (*request).isBatch, fail: failOperation(http.StatusTooManyRequests, operations...)},
+	{Name: "429 in a batch", applies: (*request).isBatch,
+		fail: failOperation(http.StatusTooManyRequests, operations...)},
 	{Name: "449 of a write", applies: (*request).isWrite, fail: respond(449, 0)},
 	{Name: "449 in a batch", applies: (*request).isBatch, fail: failOperation(449, operations...)},
 }
@@ -79,7 +87,9 @@ func (r *request) isBatchOfWrites() bool { return r.isBatch() && r.isWrite() }
 func (r *request) isWrite() bool {
 	switch r.Method {
 	case http.MethodPost:
-		return !r.isQuery() && !(r.isBatch() && !slices.ContainsFunc(r.types(), func(operation string) bool { return operation != "Read" }))
+		return !r.isQuery() && !(r.isBatch() && !slices.ContainsFunc(r.types(), func(operation string) bool {
+			return operation != "Read"
+		}))
 	case http.MethodPut, http.MethodPatch, http.MethodDelete:
 		return true
 	}
@@ -121,7 +131,9 @@ func (r *request) isCreate() bool {
 }
 
 func (r *request) isConditional() bool {
-	return r.isItemWrite() && (r.Header.Get("If-Match") != "" || r.Method == http.MethodPatch && bytes.Contains(r.body, []byte(`"condition"`)))
+	return r.isItemWrite() &&
+		(r.Header.Get("If-Match") != "" ||
+			r.Method == http.MethodPatch && bytes.Contains(r.body, []byte(`"condition"`)))
 }
 
 func all(*request) bool { return true }
@@ -144,7 +156,8 @@ func (r *request) send(to policy.Transporter) (*http.Response, error) {
 
 // response returns a response that the account has not sent.
 func (r *request) response(status int, body string) *http.Response {
-	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Header: http.Header{"X-Ms-Request-Charge": {"1"}}, Request: r.Request,
+	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)),
+		Header: http.Header{"X-Ms-Request-Charge": {"1"}}, Request: r.Request,
 		Body: io.NopCloser(strings.NewReader(body))}
 }
 
@@ -169,7 +182,8 @@ func respond(status, substatus int) func(policy.Transporter, *request) (*http.Re
 func failOperation(status int, types ...string) func(policy.Transporter, *request) (*http.Response, error) {
 	return func(_ policy.Transporter, r *request) (*http.Response, error) {
 		results := slices.Repeat([]string{`{"statusCode":424,"requestCharge":0}`}, len(r.types()))
-		results[r.first(types)] = fmt.Sprintf(`{"statusCode":%d,"requestCharge":1,"retryAfterMilliseconds":%d}`, status, retryAfter)
+		results[r.first(types)] = fmt.Sprintf(`{"statusCode":%d,"requestCharge":1,"retryAfterMilliseconds":%d}`,
+			status, retryAfter)
 		return r.response(http.StatusMultiStatus, "["+strings.Join(results, ",")+"]"), nil
 	}
 }

@@ -37,7 +37,8 @@ func imports(t *testing.T, root string) map[string][]string {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && (name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") && file != root):
+		case d.IsDir() &&
+			(name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") && file != root):
 			return filepath.SkipDir
 		case d.IsDir() && strings.HasSuffix(name, "test"):
 			return filepath.SkipDir
@@ -118,9 +119,10 @@ func TestImportRules_Model(t *testing.T) {
 		"store/jobs":             {"byline/store/blog"},
 		"store/emulator":         {"byline/store/blog", "byline/store/cosmos"},
 
-		"store/emulator/internal/sql":          {"byline/store"},
-		"store/emulator/internal/layout":       {"byline"},
-		"store/emulator/internal/partitionkey": {"byline/store/emulator/internal/layout", "byline/store/emulator/internal/index"},
+		"store/emulator/internal/sql":    {"byline/store"},
+		"store/emulator/internal/layout": {"byline"},
+		"store/emulator/internal/partitionkey": {"byline/store/emulator/internal/layout",
+			"byline/store/emulator/internal/index"},
 	} {
 		if len(all[folder]) == 0 {
 			t.Errorf("%s imports nothing", folder)

@@ -1,6 +1,6 @@
 // Package itemjson encodes the items that Byline stores: here alone they get the version of their format, and keep the
-// properties of later versions. Decoding ignores the version: an item without one was written before there were versions,
-// and is of version 1.
+// properties of later versions. Decoding ignores the version: an item without one was written before there were
+// versions, and is of version 1.
 package itemjson
 
 import (

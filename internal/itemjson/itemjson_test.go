@@ -19,9 +19,11 @@ type item struct {
 
 func TestEncodeOver(t *testing.T) {
 	for name, tt := range map[string]struct{ other, want string }{
-		"known properties -> replaced":              {`{"id":"a","known":"x","absent":1}`, `{"id":"b","schemaVersion":1}`},
-		"properties of Cosmos DB -> dropped":        {`{"id":"a","_etag":"e","_ts":1}`, `{"id":"b","schemaVersion":1}`},
-		"unknown properties -> kept":                {`{"z":{"known":[1.5,null]},"a\"":"<","id":"a"}`, `{"id":"b","schemaVersion":1,"a\"":"<","z":{"known":[1.5,null]}}`},
+		"known properties -> replaced": {`{"id":"a","known":"x","absent":1}`,
+			`{"id":"b","schemaVersion":1}`},
+		"properties of Cosmos DB -> dropped": {`{"id":"a","_etag":"e","_ts":1}`, `{"id":"b","schemaVersion":1}`},
+		"unknown properties -> kept": {`{"z":{"known":[1.5,null]},"a\"":"<","id":"a"}`,
+			`{"id":"b","schemaVersion":1,"a\"":"<","z":{"known":[1.5,null]}}`},
 		"no version -> version 1":                   {`{"new":true}`, `{"id":"b","schemaVersion":1,"new":true}`},
 		"version 1 -> version 1":                    {`{"schemaVersion":1}`, `{"id":"b","schemaVersion":1}`},
 		"later version -> refused":                  {`{"schemaVersion":2}`, ""},

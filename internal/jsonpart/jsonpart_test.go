@@ -23,7 +23,8 @@ func TestChildren(t *testing.T) {
 			got = append(got, string(d.Value))
 		}
 	}
-	want := []string{`a={"x": [1, "}"]}`, `[1, "}"]`, "li\\\"st=[ 1,\"two\\\\\" ,\r\n{}, null]", `1`, `"two\\"`, `{}`, `null`, `other=2`}
+	want := []string{`a={"x": [1, "}"]}`, `[1, "}"]`, "li\\\"st=[ 1,\"two\\\\\" ,\r\n{}, null]", `1`, `"two\\"`, `{}`,
+		`null`, `other=2`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -38,7 +39,8 @@ func TestChildren(t *testing.T) {
 func TestClosed(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: true, `[]`: true, `[{"a":"]"}]`: true, `{"a":[1,{}] }`: true, "[1\n]": true,
-		`[`: false, `{`: false, `[{}`: false, `{"a":"}`: false, `{"a":[}`: false, `{"a":{`: false, `[]]`: false, `{} x`: false, `{"a" 1}`: false,
+		`[`: false, `{`: false, `[{}`: false, `{"a":"}`: false, `{"a":[}`: false, `{"a":{`: false, `[]]`: false,
+		`{} x`: false, `{"a" 1}`: false,
 	} {
 		m, s := Members{Text: []byte(text), At: 1}, Elements{Text: []byte(text), At: 1}
 		var got bool
@@ -63,7 +65,8 @@ func TestClosed(t *testing.T) {
 func TestChildren_LikeEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		space := rapid.StringMatching(`[ \t\r\n]{0,2}`)
-		value := rapid.SampledFrom([]string{`1`, `-2.5e3`, `""`, `"a,b: c"`, `"\""`, `"\\"`, `[]`, `[ 1 , 2 ]`, `{"a" : [ {} ]}`, `true`, `null`})
+		value := rapid.SampledFrom([]string{`1`, `-2.5e3`, `""`, `"a,b: c"`, `"\""`, `"\\"`, `[]`, `[ 1 , 2 ]`,
+			`{"a" : [ {} ]}`, `true`, `null`})
 		names, open, end := rapid.Bool().Draw(t, "object"), "[", "]"
 		if names {
 			open, end = "{", "}"
@@ -106,7 +109,8 @@ func TestChildren_LikeEncodingJSON(t *testing.T) {
 
 // FuzzChildren: invalid JSON causes no read out of bounds and no endless loop.
 func FuzzChildren(f *testing.F) {
-	for _, s := range []string{`{"a":[1,{"b":"c"}]}`, `{"a`, `{"a":`, `["\`, `[\"`, `[,,]`, `{"a" 1}`, "[\x00", `{"":}`, `[[[`, `]`} {
+	for _, s := range []string{`{"a":[1,{"b":"c"}]}`, `{"a`, `{"a":`, `["\`, `[\"`, `[,,]`, `{"a" 1}`, "[\x00",
+		`{"":}`, `[[[`, `]`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -94,7 +94,9 @@ func (p *Provider) Token(t testing.TB, claims map[string]any) string {
 }
 
 // Signed returns a token with the claims of Token, signed with key.
-func (p *Provider) Signed(t testing.TB, alg jose.SignatureAlgorithm, key any, header map[jose.HeaderKey]any, claims map[string]any) string {
+func (p *Provider) Signed(
+	t testing.TB, alg jose.SignatureAlgorithm, key any, header map[jose.HeaderKey]any, claims map[string]any,
+) string {
 	t.Helper()
 	all := map[string]any{"iss": p.URL, "aud": "byline", "sub": "ada", "exp": time.Now().Add(time.Hour).Unix()}
 	maps.Copy(all, claims)

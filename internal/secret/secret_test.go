@@ -15,8 +15,10 @@ func TestText_Redacted(t *testing.T) {
 		More map[string]any
 	}{text, map[string]any{"key": Text(text)}}
 	var log strings.Builder
-	for _, l := range []*slog.Logger{slog.New(slog.NewTextHandler(&log, nil)), slog.New(slog.NewJSONHandler(&log, nil))} {
-		l.Info("message", "key", c.Key, "config", c, "group", slog.GroupValue(slog.Any("key", c.Key)), "error", fmt.Errorf("bad key %v", c.Key))
+	for _, l := range []*slog.Logger{slog.New(slog.NewTextHandler(&log, nil)),
+		slog.New(slog.NewJSONHandler(&log, nil))} {
+		l.Info("message", "key", c.Key, "config", c, "group", slog.GroupValue(slog.Any("key", c.Key)), "error",
+			fmt.Errorf("bad key %v", c.Key))
 	}
 	encoded, err := json.Marshal(c)
 	if err != nil {

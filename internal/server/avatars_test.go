@@ -50,7 +50,8 @@ func TestAvatars(t *testing.T) {
 	if elements != "svg rect text " {
 		t.Errorf("got elements %s", elements)
 	}
-	for _, path := range []string{"/avatars/ada", "/avatars/.svg", "/avatars/ad.svg", "/avatars/%3Cb%3E.svg", "/avatars/ada.svg/x"} {
+	for _, path := range []string{"/avatars/ada", "/avatars/.svg", "/avatars/ad.svg", "/avatars/%3Cb%3E.svg",
+		"/avatars/ada.svg/x"} {
 		if w := get(path); w.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, w.Code)
 		}

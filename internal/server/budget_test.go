@@ -12,11 +12,13 @@ var heavySession = []struct {
 	what, document string
 	perMinute      float64
 }{
-	{"a page of the feed, every 2 s", `{ feed(first: 100) { edges { node { title author { username } commentCount likeCount } } } }`, 30},
+	{"a page of the feed, every 2 s",
+		`{ feed(first: 100) { edges { node { title author { username } commentCount likeCount } } } }`, 30},
 	{"a post with 25 comments and 100 likes, every 2 s", `query($id: ID!) { post(id: $id) { title content viewerHasLiked
 		comments(first: 25) { edges { node { content author { username } } } } likes(first: 100) { edges { node { user { username } } } } } }`, 30},
 	{"a like, every 5 s", `mutation($id: ID!) { likePost(input: {postId: $id}) { post { likeCount } } }`, 12},
-	{"a comment, every 5 s", `mutation($id: ID!) { createComment(input: {postId: $id, content: "c"}) { comment { id } } }`, 12},
+	{"a comment, every 5 s",
+		`mutation($id: ID!) { createComment(input: {postId: $id, content: "c"}) { comment { id } } }`, 12},
 	{"a post, every minute", `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`, 1},
 }
 
@@ -34,7 +36,8 @@ func TestRUPerViewer_DefaultIsFiveHeavySessions(t *testing.T) {
 		t.Logf("%-50s %6.2f RU * %2.0f = %4.0f RU a minute", s.what, ru, s.perMinute, ru*s.perMinute)
 		total += ru * s.perMinute
 	}
-	t.Logf("in all %.0f RU a minute; the default is %d, %.1f times as much, %d RU/s", total, ruPerViewer, ruPerViewer/total, ruPerViewer/60)
+	t.Logf("in all %.0f RU a minute; the default is %d, %.1f times as much, %d RU/s", total, ruPerViewer,
+		ruPerViewer/total, ruPerViewer/60)
 	if ruPerViewer < 5*total || ruPerViewer > 10*total {
 		t.Errorf("the default is %d RU, want 5 to 10 times %.0f", ruPerViewer, total)
 	}

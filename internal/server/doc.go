@@ -14,5 +14,6 @@
 //
 // Package byline/internal/account opens the account, byline/graph executes operations.
 // Shutdown and Address are for other servers of the program. Calls of Run are independent of
-// each other, except for a global of the process: with traces, each sets the error handler of OpenTelemetry (otel.SetErrorHandler), which logs to the last one's log.
+// each other, except for a global of the process: with traces, each sets the error handler of OpenTelemetry
+// (otel.SetErrorHandler), which logs to the last one's log.
 package server

@@ -61,7 +61,8 @@ func probeReady(t testing.TB, h http.Handler) readiness {
 	if body := w.Body.String(); strings.Contains(body, "http") || strings.Contains(body, "localhost") {
 		t.Errorf("names hosts: %s", body)
 	}
-	if (r.code == http.StatusOK) != (r.Status == "ready") || (r.code == http.StatusServiceUnavailable) != (r.Status == "unready") {
+	if (r.code == http.StatusOK) != (r.Status == "ready") ||
+		(r.code == http.StatusServiceUnavailable) != (r.Status == "unready") {
 		t.Errorf("%d %s", r.code, r.Status)
 	}
 	return r
@@ -99,7 +100,8 @@ func newProbed(t *testing.T) probed {
 	}
 	t.Cleanup(func() { engine.Close() })
 	wire := &interceptor{Transporter: engine}
-	account := enginetest.Account(t, engine, cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
+	account := enginetest.Account(t, engine,
+		cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
 	blog, err := store.New(account, store.Options{Logger: testkit.Logger(), PollInterval: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +144,8 @@ func TestReadiness(t *testing.T) {
 		h := p.health()
 		demo := &demoBlog{blog: p.Store, log: testkit.Logger()}
 		h.add(demo.check)
-		if got, want := probeReady(t, h).failing(), map[string]string{"demo": "loading the demo blog"}; !cmp.Equal(got, want) {
+		if got, want := probeReady(t, h).failing(),
+			map[string]string{"demo": "loading the demo blog"}; !cmp.Equal(got, want) {
 			t.Error(cmp.Diff(want, got))
 		}
 		demo.load(t.Context(), func() {})
@@ -151,7 +154,8 @@ func TestReadiness(t *testing.T) {
 		}
 		overloaded := true
 		h.add(func() check { return checkOverload(overloaded) })
-		if got, want := probeReady(t, h).failing(), map[string]string{"overload": "operations are being refused for lack of capacity"}; !cmp.Equal(got, want) {
+		if got, want := probeReady(t, h).failing(),
+			map[string]string{"overload": "operations are being refused for lack of capacity"}; !cmp.Equal(got, want) {
 			t.Error(cmp.Diff(want, got))
 		}
 		overloaded = false
@@ -169,10 +173,15 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("1000 probes in a second made %d requests", sent)
 		}
 
-		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
+		p.engine.Inject(func(emulator.Operation) emulator.Fault {
+			return emulator.Fault{Status: http.StatusTooManyRequests}
+		})
 		expectFailing(map[string]string{})
-		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusServiceUnavailable} })
-		expectFailing(map[string]string{"cosmos": "Cosmos DB responds 503 Service Unavailable: The service is unavailable."})
+		p.engine.Inject(func(emulator.Operation) emulator.Fault {
+			return emulator.Fault{Status: http.StatusServiceUnavailable}
+		})
+		expectFailing(
+			map[string]string{"cosmos": "Cosmos DB responds 503 Service Unavailable: The service is unavailable."})
 		h.stop()
 		if got := probeReady(t, h).failing(); got["process"] != "stopping" {
 			t.Error(got)
@@ -238,17 +247,21 @@ func TestReadiness_Causes(t *testing.T) {
 		embedded bool
 		want     string
 	}{
-		"wrong key":          {respond(401), false, "Cosmos DB refuses the key or the token (401)"},
-		"no role":            {respond(403), false, "Cosmos DB denies access (403): the identity lacks its role, or the firewall refuses this network"},
-		"unavailable":        {respond(503), false, "Cosmos DB responds 503 Service Unavailable"},
-		"full disk":          {respond(503), true, "Cosmos DB responds 503 Service Unavailable: principal secret of account secret"},
-		"a bug":              {respond(400), false, "Cosmos DB responds 400 Bad Request"},
-		"connection refused": {fail(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), false, "Cosmos DB does not respond"},
+		"wrong key": {respond(401), false, "Cosmos DB refuses the key or the token (401)"},
+		"no role": {respond(403), false,
+			"Cosmos DB denies access (403): the identity lacks its role, or the firewall refuses this network"},
+		"unavailable": {respond(503), false, "Cosmos DB responds 503 Service Unavailable"},
+		"full disk": {respond(503), true,
+			"Cosmos DB responds 503 Service Unavailable: principal secret of account secret"},
+		"a bug": {respond(400), false, "Cosmos DB responds 400 Bad Request"},
+		"connection refused": {fail(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), false,
+			"Cosmos DB does not respond"},
 		"no response in time": {func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		}, false, "Cosmos DB does not respond"},
-		"no token": {fail(&account.NoTokenError{Err: errors.New("secret")}), false, "the identity gets no token for Cosmos DB"},
+		"no token": {fail(&account.NoTokenError{Err: errors.New("secret")}), false,
+			"the identity gets no token for Cosmos DB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -280,7 +293,8 @@ func TestReadiness_ChangesAreLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		h := newHealth(p.Store, true, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(io.MultiWriter(&log, testkit.LogWriter), nil)))
+		h := newHealth(p.Store, true, prometheus.NewRegistry(),
+			slog.New(slog.NewTextHandler(io.MultiWriter(&log, testkit.LogWriter), nil)))
 		demo := check{Name: "demo", Detail: "loading the demo blog"}
 		h.add(func() check { return demo })
 		probe := func(want ...string) {
@@ -351,7 +365,8 @@ func TestReadiness_SharedFaults(t *testing.T) {
 				h := p.health()
 				fault := func(r *http.Request) (int, string) { return respond(r, author.UserID) }
 				p.wire.respond.Store(&fault)
-				_, _ = p.CreatePost(t.Context(), store.NewPost{AuthorID: author.UserID, Title: "t", Content: "c"}) // its summary may be refused
+				// its summary may be refused
+				_, _ = p.CreatePost(t.Context(), store.NewPost{AuthorID: author.UserID, Title: "t", Content: "c"})
 				p.run(t)
 				before := p.wire.n.Load()
 				testkit.Advance(stalled)
@@ -367,7 +382,8 @@ func TestReadiness_SharedFaults(t *testing.T) {
 }
 
 func TestCheckClock(t *testing.T) {
-	for offset, ok := range map[time.Duration]bool{0: true, 29 * time.Second: true, -31 * time.Second: false, 10 * time.Minute: false} {
+	for offset, ok := range map[time.Duration]bool{0: true, 29 * time.Second: true, -31 * time.Second: false,
+		10 * time.Minute: false} {
 		if c := checkClock(offset); c.OK != ok || ok != (c.Detail == "") {
 			t.Errorf("offset %v: got %+v, want OK %t", offset, c, ok)
 		}
@@ -375,15 +391,20 @@ func TestCheckClock(t *testing.T) {
 }
 
 func TestCheckProvider(t *testing.T) {
-	refused := &auth.KeysError{URL: "https://id.example/keys", Cause: "connection refused", Err: errors.New("dial tcp 10.0.0.1:443")}
+	refused := &auth.KeysError{URL: "https://id.example/keys", Cause: "connection refused",
+		Err: errors.New("dial tcp 10.0.0.1:443")}
 	for name, tt := range map[string]struct {
 		known bool
 		err   error
 		want  check
 	}{
-		"keys fetched":                  {true, nil, check{Name: "identity", OK: true}},
-		"cannot be fetched":             {false, refused, check{Name: "identity", Detail: "the identity provider's keys: connection refused"}},
-		"fetched before, not now -> ok": {true, refused, check{Name: "identity", OK: true, Detail: "the identity provider's keys: connection refused; tokens signed with known keys are still accepted"}},
+		"keys fetched": {true, nil, check{Name: "identity", OK: true}},
+		"cannot be fetched": {false, refused,
+			check{Name: "identity", Detail: "the identity provider's keys: connection refused"}},
+		"fetched before, not now -> ok": {true, refused,
+			check{Name: "identity", OK: true,
+				Detail: "the identity provider's keys: connection refused; tokens signed with known keys are still " +
+					"accepted"}},
 	} {
 		if got := checkProvider(tt.known, tt.err); got != tt.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, tt.want)

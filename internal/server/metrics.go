@@ -13,7 +13,8 @@ import (
 
 // metricsHandler serves the metrics of a registry, of the build, of the Go runtime and of the process.
 func metricsHandler(registry *prometheus.Registry) http.Handler {
-	registry.MustRegister(collectors.NewBuildInfoCollector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewBuildInfoCollector(), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
@@ -29,7 +30,8 @@ func (g *gateway) serveMetrics(mux *http.ServeMux) (stop func()) {
 	}
 	own := http.NewServeMux()
 	own.Handle("GET /metrics", metrics)
-	server := &http.Server{Handler: own, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout}
+	server := &http.Server{Handler: own, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

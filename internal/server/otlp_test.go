@@ -30,7 +30,8 @@ func TestExporter_Retries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "query"}}.Snapshots()); err != nil || requests.Load() != 2 {
+	if err := e.ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "query"}}.Snapshots()); err != nil ||
+		requests.Load() != 2 {
 		t.Errorf("%d requests: %v", requests.Load(), err)
 	}
 }
@@ -48,7 +49,8 @@ func TestExporter_HidesSecrets(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		if err := e.ExportSpans(ctx, tracetest.SpanStubs{{Name: "query"}}.Snapshots()); err == nil || strings.Contains(err.Error(), "secret") {
+		if err := e.ExportSpans(ctx, tracetest.SpanStubs{{Name: "query"}}.Snapshots()); err == nil ||
+			strings.Contains(err.Error(), "secret") {
 			t.Error(err)
 		}
 	}
@@ -67,15 +69,18 @@ func TestNewExporter(t *testing.T) {
 		"no endpoint":            {nil, false, ""},
 		"endpoint":               {map[string]string{all + "ENDPOINT": "http://localhost:4318"}, true, ""},
 		"endpoint of the traces": {map[string]string{traces + "ENDPOINT": "https://localhost:4318/path"}, true, ""},
-		"address without scheme": {map[string]string{all + "ENDPOINT": "user:secret@localhost:4318"}, false, "not an http or https address"},
-		"gRPC":                   {map[string]string{all + "ENDPOINT": "http://localhost:1", traces + "PROTOCOL": "grpc"}, false, "only http/protobuf"},
+		"address without scheme": {map[string]string{all + "ENDPOINT": "user:secret@localhost:4318"}, false,
+			"not an http or https address"},
+		"gRPC": {map[string]string{all + "ENDPOINT": "http://localhost:1", traces + "PROTOCOL": "grpc"}, false,
+			"only http/protobuf"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for name, value := range tt.environment {
 				t.Setenv(name, value)
 			}
 			e, err := newExporter(t.Context())
-			if tt.wantErr == "" && err != nil || tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+			if tt.wantErr == "" && err != nil ||
+				tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
 				t.Errorf("got %v, want %q", err, tt.wantErr)
 			}
 			if (e != nil) != tt.exports {

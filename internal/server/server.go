@@ -142,17 +142,22 @@ func (g *gateway) listen(context.Context) (err error) {
 func (g *gateway) openBlog(ctx context.Context) (err error) {
 	g.log.Info("data is in "+g.Location(), logDatabase, g.CosmosDatabase)
 	if g.Embedded() && !g.demoTokens() {
-		g.log.Warn("no account is named with --cosmos-endpoint or COSMOS_ENDPOINT: the embedded engine is for development, and serves this instance alone")
+		g.log.Warn("no account is named with --cosmos-endpoint or COSMOS_ENDPOINT: the embedded engine is for " +
+			"development, and serves this instance alone")
 	}
-	g.account, err = g.Open(ctx, g.log, account.Options{Cache: g.itemCache(), RetryBudget: g.RetryBudget, Tracing: g.traces.azure()})
+	g.account, err = g.Open(ctx, g.log,
+		account.Options{Cache: g.itemCache(), RetryBudget: g.RetryBudget, Tracing: g.traces.azure()})
 	if err != nil {
 		return err
 	}
 	g.onClose(func() { g.closeErr = g.account.Close() })
 	if !g.SharesSessions() {
-		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them the same BYLINE_SESSION_KEY")
+		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them " +
+			"the same BYLINE_SESSION_KEY")
 	}
-	g.blog, err = g.Store(g.account, g.log, store.Options{RenameCooldown: g.RenameCooldown, ReservedUsernames: g.ReservedUsernames, BackgroundRU: g.BackgroundRU})
+	g.blog, err = g.Store(g.account, g.log,
+		store.Options{RenameCooldown: g.RenameCooldown, ReservedUsernames: g.ReservedUsernames,
+			BackgroundRU: g.BackgroundRU})
 	return err
 }
 
@@ -161,10 +166,12 @@ func (g *gateway) openHandler(ctx context.Context) (err error) {
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	g.endStreams = endStreams
 	g.onClose(endStreams)
-	o := graph.Options{Store: g.blog, Verifier: auth.DemoVerifier(), Streams: streams, Tracing: g.traces.provider, Logger: g.log, Metrics: g.account.Metrics,
+	o := graph.Options{Store: g.blog, Verifier: auth.DemoVerifier(), Streams: streams, Tracing: g.traces.provider,
+		Logger: g.log, Metrics: g.account.Metrics,
 		RUPerRequest:       cost.Budget{RU: g.RUPerRequest, Measure: g.RUPerRequestMode == measure},
 		RUPerViewer:        g.budgetPerViewer(),
-		ResponseCacheBytes: g.responseCache(), HTMLCacheBytes: g.htmlCache(), Development: g.demoTokens(), PlaygroundCDN: g.PlaygroundCDN == "on", TrustedDocuments: g.trusted}
+		ResponseCacheBytes: g.responseCache(), HTMLCacheBytes: g.htmlCache(), Development: g.demoTokens(),
+		PlaygroundCDN: g.PlaygroundCDN == "on", TrustedDocuments: g.trusted}
 	if g.provider != nil {
 		o.Verifier = g.provider
 	}
@@ -276,11 +283,14 @@ func (g *gateway) announce() {
 	}
 	address := g.listener.Addr()
 	root := g.scheme() + "://" + Address(g.Listen, address)
-	g.log.Info("listening", logURL, root+transport.Path, logVersion, version, logAddress, address.String(), logInstance, g.blog.Instance())
+	g.log.Info("listening", logURL, root+transport.Path, logVersion, version, logAddress, address.String(),
+		logInstance, g.blog.Instance())
 	if g.demoTokens() {
-		g.log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
+		g.log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer " +
+			"demo:ada', or another name")
 	} else {
-		g.log.Info("requests without a token are anonymous; to sign in, send a bearer token", "issuer", g.AuthIssuer, "audience", g.AuthAudience)
+		g.log.Info("requests without a token are anonymous; to sign in, send a bearer token", "issuer", g.AuthIssuer,
+			"audience", g.AuthAudience)
 	}
 	switch {
 	case g.trusted != nil:

@@ -27,7 +27,8 @@ func TestSessionKey_Missing(t *testing.T) {
 			t.Setenv("COSMOS_KEY", tt.key)
 			t.Setenv("BYLINE_SESSION_KEY", tt.sessionKey)
 			var log bytes.Buffer
-			g := &gateway{Config: Config{listenFlags: listenFlags{Listen: "localhost:0"}, Flags: account.Flags{CosmosEndpoint: tt.endpoint, CosmosDatabase: "blog", Data: t.TempDir()}},
+			g := &gateway{Config: Config{listenFlags: listenFlags{Listen: "localhost:0"},
+				Flags: account.Flags{CosmosEndpoint: tt.endpoint, CosmosDatabase: "blog", Data: t.TempDir()}},
 				log: slog.New(slog.NewTextHandler(io.MultiWriter(&log, testkit.LogWriter), nil))}
 			if err := g.openBlog(t.Context()); err != nil {
 				t.Fatal(err)
@@ -35,7 +36,8 @@ func TestSessionKey_Missing(t *testing.T) {
 			if err := g.close(); err != nil {
 				t.Error(err)
 			}
-			if n := strings.Count(log.String(), "level=WARN"); n != tt.warns || tt.warns != strings.Count(log.String(), "BYLINE_SESSION_KEY") {
+			if n := strings.Count(log.String(), "level=WARN"); n != tt.warns ||
+				tt.warns != strings.Count(log.String(), "BYLINE_SESSION_KEY") {
 				t.Errorf("%d warnings: %s", n, log.String())
 			}
 		})

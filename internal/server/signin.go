@@ -20,7 +20,9 @@ type authFlags struct {
 	AuthRoleClaim     string `name:"auth-role-claim" default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"Claim with the roles; a nested one by its path with dots."`
 }
 
-var errDemoTokens = errors.New("demo tokens would let any client in: without --auth-issuer and --auth-audience, both --listen and --cosmos-endpoint must be on loopback")
+var errDemoTokens = errors.New(
+	"demo tokens would let any client in: without --auth-issuer and --auth-audience, both --listen and " +
+		"--cosmos-endpoint must be on loopback")
 
 // checkAuth checks authFlags.
 func (c Config) checkAuth() error {
@@ -28,12 +30,16 @@ func (c Config) checkAuth() error {
 	case (c.AuthIssuer == "") != (c.AuthAudience == ""):
 		return errors.New("--auth-issuer and --auth-audience are needed together")
 	case c.AuthIssuer == "" && c.AuthModeratorRole != "":
-		return errors.New("--auth-moderator-role needs --auth-issuer: without, the tokens of moderators are demo-moderator:<name>")
+		return errors.New(
+			"--auth-moderator-role needs --auth-issuer: without, the tokens of moderators are demo-moderator:<name>")
 	case c.AuthIssuer == "" && !c.demoTokens():
 		return errDemoTokens
 	}
-	if u, err := url.Parse(c.AuthIssuer); err == nil && c.AuthIssuer != "" && u.Scheme != "https" && !(u.Scheme == "http" && account.Loopback(u.Host)) {
-		return errors.New("--auth-issuer must be an https address: an attacker who can change the provider's responses can sign in as any user")
+	if u, err := url.Parse(c.AuthIssuer); err == nil && c.AuthIssuer != "" && u.Scheme != "https" &&
+		!(u.Scheme == "http" && account.Loopback(u.Host)) {
+		return errors.New(
+			"--auth-issuer must be an https address: an attacker who can change the provider's responses can sign in " +
+				"as any user")
 	}
 	return nil
 }
@@ -44,7 +50,8 @@ func (c authFlags) newProvider(log *slog.Logger) (*auth.OIDC, error) {
 	if c.AuthIssuer == "" {
 		return nil, nil
 	}
-	provider, err := auth.NewOIDC(auth.OIDCOptions{Issuer: c.AuthIssuer, Audience: c.AuthAudience, ModeratorRole: c.AuthModeratorRole, RoleClaim: c.AuthRoleClaim, Logger: log})
+	provider, err := auth.NewOIDC(auth.OIDCOptions{Issuer: c.AuthIssuer, Audience: c.AuthAudience,
+		ModeratorRole: c.AuthModeratorRole, RoleClaim: c.AuthRoleClaim, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--auth-issuer: %w", err)
 	}

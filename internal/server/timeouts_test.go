@@ -41,7 +41,8 @@ func serveInBubble(t testing.TB) *served {
 	metrics := prometheus.NewRegistry()
 	g := &gateway{listener: s.l, log: slog.New(slog.NewTextHandler(io.MultiWriter(&s.log, testkit.LogWriter), nil))}
 	g.Listen, g.MaxConnections, g.RUPerRequest = "localhost:0", 1000, 400
-	g.account = &account.Account{Account: enginetest.Open(t, emulator.Options{}, cosmos.Options{Metrics: metrics}), Metrics: metrics}
+	g.account = &account.Account{Account: enginetest.Open(t, emulator.Options{}, cosmos.Options{Metrics: metrics}),
+		Metrics: metrics}
 	var err error
 	if g.blog, err = store.New(g.account.Account, store.Options{}); err != nil {
 		t.Fatal(err)
@@ -125,12 +126,15 @@ func readUntilClosed(t testing.TB, c net.Conn) string {
 func TestShutdown_GracePeriodEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
-		c := s.dial("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+		c := s.dial(
+			"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+				"2\r\nExpect: 100-continue\r\n\r\n")
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 			t.Fatal(line, err)
 		}
 		began := time.Now()
-		if err := s.stop(); err != nil || !strings.Contains(s.log.String(), `msg="requests aborted after the grace period"`) {
+		if err := s.stop(); err != nil ||
+			!strings.Contains(s.log.String(), `msg="requests aborted after the grace period"`) {
 			t.Errorf("%v: %s", err, &s.log)
 		}
 		if took := time.Since(began); took < shutdownTimeout || took > shutdownTimeout+time.Second {
@@ -152,7 +156,9 @@ func TestSlowBodies(t *testing.T) {
 		var clients sync.WaitGroup
 		defer clients.Wait()
 		for range slow {
-			c := s.dial("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{")
+			c := s.dial(
+				"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+					"1000000\r\n\r\n{")
 			conns = append(conns, c)
 			clients.Go(func() { // until the server closes the connection
 				tick := time.NewTicker(time.Second)
@@ -200,7 +206,9 @@ func TestSlowClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
 		s.sendAsAda(createAda)
-		created := s.sendAsAda(fmt.Sprintf(`mutation { createPost(input: {title: "long", content: %q}) { post { id } } }`, strings.Repeat("\U0001F40C", 100_000)))
+		created := s.sendAsAda(
+			fmt.Sprintf(`mutation { createPost(input: {title: "long", content: %q}) { post { id } } }`,
+				strings.Repeat("\U0001F40C", 100_000)))
 		_, id, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(created), `"}}}}`), `"id":"`)
 		id, _, _ = strings.Cut(id, `"`)
 		var same strings.Builder
@@ -211,7 +219,9 @@ func TestSlowClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		long := fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(query), query)
+		long := fmt.Sprintf(
+			"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
+				"%d\r\nConnection: close\r\n\r\n%s", len(query), query)
 		if n := len(readUntilClosed(t, s.dial(long))); n < 20_000_000 {
 			t.Fatalf("the long response has %d bytes", n)
 		}

@@ -47,7 +47,8 @@ func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 	if exporter == nil || err != nil {
 		return off, err
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "byline")), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "byline")),
+		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return off, fmt.Errorf("traces: %w", err)
 	}
@@ -70,13 +71,17 @@ func (t traces) azure() tracing.Provider {
 	}
 	return tracing.NewProvider(func(module, version string) tracing.Tracer {
 		tracer := t.provider.Tracer(module, trace.WithInstrumentationVersion(version))
-		return tracing.NewTracer(func(ctx context.Context, name string, o *tracing.SpanOptions) (context.Context, tracing.Span) {
+		return tracing.NewTracer(func(ctx context.Context, name string, o *tracing.SpanOptions) (context.Context,
+			tracing.Span) {
 			if !trace.SpanContextFromContext(ctx).IsSampled() {
 				return ctx, tracing.Span{}
 			}
-			ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(spanKinds[o.Kind]), trace.WithAttributes(azureAttributes(o.Attributes)...))
+			ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(spanKinds[o.Kind]),
+				trace.WithAttributes(azureAttributes(o.Attributes)...))
 			return ctx, azureSpan(span)
-		}, &tracing.TracerOptions{SpanFromContext: func(ctx context.Context) tracing.Span { return azureSpan(trace.SpanFromContext(ctx)) }})
+		}, &tracing.TracerOptions{SpanFromContext: func(ctx context.Context) tracing.Span {
+			return azureSpan(trace.SpanFromContext(ctx))
+		}})
 	}, nil)
 }
 

@@ -131,7 +131,9 @@ func (i *Instance) Post(user, query string, variables map[string]any) (Response,
 }
 
 // PostIn is Post with a context and a Byline-Session, or "" without one.
-func (i *Instance) PostIn(ctx context.Context, session, user, query string, variables map[string]any) (Response, error) {
+func (i *Instance) PostIn(
+	ctx context.Context, session, user, query string, variables map[string]any,
+) (Response, error) {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return Response{}, err

@@ -45,7 +45,8 @@ func (i *DraftItem) readProperty(r *fastReader, name string) bool {
 }
 
 // Drafts is the format of a list of drafts. They have the ids of their posts.
-var Drafts = Format[Post]{Fields: "c.postId AS id, " + BylineFields + summaryProperties + ", c.publishing", fast: readDraft, into: draftTarget}
+var Drafts = Format[Post]{Fields: "c.postId AS id, " + BylineFields + summaryProperties + ", c.publishing",
+	fast: readDraft, into: draftTarget}
 
 func readDraft(r *fastReader, p *Post) {
 	readSummary(r, p)

@@ -23,7 +23,8 @@ func TestFastPath_PagesOfTheEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := feed.NewQueryItemsPager("SELECT "+blog.Summaries.Fields+" FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(t.Context())
+	r, err := feed.NewQueryItemsPager("SELECT "+blog.Summaries.Fields+" FROM c",
+		azcosmos.NewPartitionKeyString("post"), nil).NextPage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,19 +32,28 @@ func TestFastPath_Pages(t *testing.T) {
 // The fast path reads every item that Cosmos DB writes. What it accepts it decodes like the fallback.
 func TestFastPath_Items(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
-		checkItem[UserItem](t, "id, type, userId, username, userDisplayName, userAvatarUrl, bio, creationDate, revision, spreadRevision, inputDigest, formerUsernames, renames")
+		checkItem[UserItem](t,
+			"id, type, userId, username, userDisplayName, userAvatarUrl, bio, creationDate, revision, "+
+				"spreadRevision, inputDigest, formerUsernames, renames")
 	})
 	t.Run("texts", func(t *testing.T) {
 		checkItem[TextItem](t, "id, type, postId, userId, content, textDigest, deleted, ttl")
 	})
 	t.Run("posts", func(t *testing.T) {
-		checkItem[PostItem](t, "id, type, postId, "+strings.Join(bylineNames, ", ")+", title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, tags, formerTags, deleted, ttl")
+		checkItem[PostItem](t,
+			"id, type, postId, "+strings.Join(bylineNames, ", ")+
+				", title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, "+
+				"tags, formerTags, deleted, ttl")
 	})
 	t.Run("summaries", func(t *testing.T) {
-		checkItem[SummaryItem](t, "id, type, postId, "+strings.Join(bylineNames, ", ")+", title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, tags, ttl")
+		checkItem[SummaryItem](t,
+			"id, type, postId, "+strings.Join(bylineNames, ", ")+
+				", title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, "+
+				"tags, ttl")
 	})
 	t.Run("changes", func(t *testing.T) {
-		checkItem[Change](t, "type, id, postId, "+strings.Join(bylineNames, ", ")+", creationDate, deleted, content, ttl, tags, other")
+		checkItem[Change](t,
+			"type, id, postId, "+strings.Join(bylineNames, ", ")+", creationDate, deleted, content, ttl, tags, other")
 	})
 }
 
@@ -67,7 +76,9 @@ func checkItem[T any, P interface {
 		if err := jsonv2.Unmarshal([]byte(item), &want, jsontext.AllowDuplicateNames(true)); err != nil {
 			t.Fatalf("the fast path reads %s, the fallback fails: %v", item, err)
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}, PostItem{}, TextItem{}, SummaryItem{}, UserItem{}, Change{}, Authored{}, Envelope{})); diff != "" {
+		if diff := cmp.Diff(want, got,
+			cmp.AllowUnexported(Post{}, PostItem{}, TextItem{}, SummaryItem{}, UserItem{}, Change{}, Authored{},
+				Envelope{})); diff != "" {
 			t.Fatalf("%s (-fallback +fast):\n%s", item, diff)
 		}
 	})
@@ -99,7 +110,9 @@ func checkPage[T any](t *testing.T, l Format[T], defaults T) {
 }
 
 // cmpEmpty makes nil equal to an empty slice.
-var cmpEmpty = cmp.FilterValues(func(a, b any) bool { return fmt.Sprint(a) == "[]" && fmt.Sprint(b) == "[]" }, cmp.Ignore())
+var cmpEmpty = cmp.FilterValues(func(a, b any) bool {
+	return fmt.Sprint(a) == "[]" && fmt.Sprint(b) == "[]"
+}, cmp.Ignore())
 
 // generatePage returns a page of items with the fields.
 func generatePage(t *rapid.T, fields string) string {
@@ -113,7 +126,9 @@ func generatePage(t *rapid.T, fields string) string {
 // members returns JSON members with the names and values of their types.
 func members(t *rapid.T, fields string) (members []string) {
 	text := rapid.OneOf(rapid.StringOf(rapid.SampledFrom([]rune("a\"\\/\n\x00\x1f\x7fü€𝄞<"))), rapid.String())
-	date := rapid.Map(rapid.Int64Range(-62135596800, 253402300799), func(s int64) string { return string(NewDate(time.Unix(s, 0))) })
+	date := rapid.Map(rapid.Int64Range(-62135596800, 253402300799), func(s int64) string {
+		return string(NewDate(time.Unix(s, 0)))
+	})
 	for field := range strings.SplitSeq(fields, ", ") {
 		var v any
 		switch name := strings.TrimPrefix(field, "c."); name {
@@ -168,8 +183,10 @@ func fault(t *rapid.T, page string) string {
 	if page == "" {
 		return page
 	}
-	tokens := []string{"null", "true", "false", "0", "-0", "-1", "01", "1.0", "1e2", "2147483648", "9223372036854775808", `""`, `"a"`, "{}", "[]", "[1]",
-		`"\ud800"`, `"\ud834\udd1e"`, "\"\xff\"", "\"\n\"", `"2026-02-29T00:00:00.000Z"`, `"2024-02-29T24:00:00.000Z"`, `"2026-01-01T00:00:00,000Z"`, `"\u0061"`}
+	tokens := []string{"null", "true", "false", "0", "-0", "-1", "01", "1.0", "1e2", "2147483648",
+		"9223372036854775808", `""`, `"a"`, "{}", "[]", "[1]",
+		`"\ud800"`, `"\ud834\udd1e"`, "\"\xff\"", "\"\n\"", `"2026-02-29T00:00:00.000Z"`, `"2024-02-29T24:00:00.000Z"`,
+		`"2026-01-01T00:00:00,000Z"`, `"\u0061"`}
 	members := []string{`,"id":"b"`, `,"userId":"b"`, `,"other":1`, ",", " ", `"`, `\`, "}", "]", "\x00", "\xc3"}
 	at := rapid.IntRange(0, len(page)-1).Draw(t, "at")
 	switch rapid.IntRange(0, 4).Draw(t, "fault") {
@@ -223,7 +240,9 @@ func TestFastPath_IDsDoNotKeepItems(t *testing.T) {
 	}
 	before := heap()
 	for i := range items {
-		raw := fmt.Appendf(nil, `{"id":"post %[1]d","type":"post","userId":"user %[1]d","userUsername":"name %[1]d","content":%[2]q}`, i, strings.Repeat("x", content))
+		raw := fmt.Appendf(nil,
+			`{"id":"post %[1]d","type":"post","userId":"user %[1]d","userUsername":"name %[1]d","content":%[2]q}`, i,
+			strings.Repeat("x", content))
 		var n Change
 		var p PostItem
 		if !fastItem(raw, &n) || !fastItem(raw, &p) {

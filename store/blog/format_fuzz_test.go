@@ -12,8 +12,10 @@ import (
 
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{
-		`{"_rid":"x","Documents":[{"a":1},{"b":[1,{"c":"]"}]}],"_count":2}`, `{"Documents":[]}`, `{"Documents":null}`, `{}`, `[]`, ``, `{"Documents":[1]}`,
-		`{"Documents":[{"a":1}`, `{"Documents":[{"a":1},]}`, `{"Documents":[{}]} `, `{"a":{"Documents":[{"n":1}]},"Documents":[{"n":2}]}`, `{"Documents":[{}],`,
+		`{"_rid":"x","Documents":[{"a":1},{"b":[1,{"c":"]"}]}],"_count":2}`, `{"Documents":[]}`, `{"Documents":null}`,
+		`{}`, `[]`, ``, `{"Documents":[1]}`,
+		`{"Documents":[{"a":1}`, `{"Documents":[{"a":1},]}`, `{"Documents":[{}]} `,
+		`{"a":{"Documents":[{"n":1}]},"Documents":[{"n":2}]}`, `{"Documents":[{}],`,
 	} {
 		f.Add(body)
 	}

@@ -24,7 +24,8 @@ func TestFormat_SelectsEveryProperty(t *testing.T) {
 			selected := strings.Split(tt.fields, ", ")
 			for _, f := range reflect.VisibleFields(reflect.TypeOf(tt.item)) {
 				property, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				if !f.Anonymous && property != "-" && property != tt.blank && !slices.Contains(selected, "c."+property) {
+				if !f.Anonymous && property != "-" && property != tt.blank &&
+					!slices.Contains(selected, "c."+property) {
 					t.Errorf("the list does not select %s (%s)", property, f.Name)
 				}
 			}

@@ -68,7 +68,8 @@ const (
 )
 
 // deletedTypes has the types of tombstones by the types of what was deleted.
-var deletedTypes = map[string]string{TypePost: TypeDeletedPost, TypeComment: TypeDeletedComment, TypeText: TypeDeletedText}
+var deletedTypes = map[string]string{TypePost: TypeDeletedPost, TypeComment: TypeDeletedComment,
+	TypeText: TypeDeletedText}
 
 // TombstoneType returns the type of the tombstone of an item: typ itself for types whose tombstones have no other.
 func TombstoneType(typ string) string { return cmp.Or(deletedTypes[typ], typ) }
@@ -84,8 +85,8 @@ type Envelope struct {
 // stopped without missing a delete.
 const TombstoneTTL = 30 * 24 * 60 * 60
 
-// ViewTombstoneTTL is the TTL of the tombstone of a summary in seconds: longer than an instance may be paused between its
-// read of a post and its write of the summary. The tombstone of the post itself guards against anything later.
+// ViewTombstoneTTL is the TTL of the tombstone of a summary in seconds: longer than an instance may be paused between
+// its read of a post and its write of the summary. The tombstone of the post itself guards against anything later.
 const ViewTombstoneTTL = 24 * 60 * 60
 
 func (e Envelope) envelopeOf() Envelope { return e }

@@ -114,10 +114,11 @@ func (p *Post) Excerpt(render func(string) markdown.HTML) string {
 	return render(p.Content).Excerpt(excerptLength)
 }
 
-// hasMarkup reports whether readers may see something else than a text itself: most short texts are quicker to read than
-// to parse.
+// hasMarkup reports whether readers may see something else than a text itself: most short texts are quicker to read
+// than to parse.
 func hasMarkup(text string) bool {
-	return strings.ContainsAny(text, "\\`*_[]<&~\n") || strings.ContainsAny(text[:min(1, len(text))], " \t#>+-0123456789")
+	return strings.ContainsAny(text, "\\`*_[]<&~\n") ||
+		strings.ContainsAny(text[:min(1, len(text))], " \t#>+-0123456789")
 }
 
 // Minutes returns how long the post takes to read, at least one minute. It returns 0 if that is not known: the post is
@@ -153,7 +154,8 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 	if !ok {
 		return nil, err
 	}
-	item.Post.Truncated, item.Post.FormerTags, item.Post.WasDraft = item.TextDigest != "", item.FormerTags, item.WasDraft
+	item.Post.Truncated, item.Post.FormerTags, item.Post.WasDraft = item.TextDigest != "", item.FormerTags,
+		item.WasDraft
 	return &item.Post, nil
 }
 
@@ -170,9 +172,12 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 }
 
 // Summaries is the format of a list of posts.
-var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
+var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool {
+	return p.Title == "" && p.Version == 0
+}}
 
-const summaryProperties = ", c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
+const summaryProperties = ", c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, " +
+	"c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
 
 // summaryFields are the fields of a summary in a list.
 var summaryFields = "c.id, " + BylineFields + summaryProperties

@@ -8,7 +8,8 @@ import (
 
 // The fast path reads every property of an item: otherwise the property would be lost without an error.
 func TestReadProperty_Every(t *testing.T) {
-	for _, item := range []fastReadable{&Authored{}, &AnyItem{}, &Change{}, &PostItem{}, &SummaryItem{}, &DraftItem{}, &TextItem{}, &UserItem{}} {
+	for _, item := range []fastReadable{&Authored{}, &AnyItem{}, &Change{}, &PostItem{}, &SummaryItem{}, &DraftItem{},
+		&TextItem{}, &UserItem{}} {
 		typ := reflect.TypeOf(item).Elem()
 		read := 0
 		for _, f := range reflect.VisibleFields(typ) {

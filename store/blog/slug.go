@@ -14,8 +14,8 @@ import (
 const maxSlugTitle = 80
 
 // Slug returns the address of the post in a front end: the title in lower-case ASCII, "-", and the post's id in a short
-// form, such as "hello-world-a3kq…". The end alone identifies the post, so that slugs need no reservation, and every slug
-// that the post had under other titles still finds it. No two posts have the same slug.
+// form, such as "hello-world-a3kq…". The end alone identifies the post, so that slugs need no reservation, and every
+// slug that the post had under other titles still finds it. No two posts have the same slug.
 func (p *Post) Slug() string {
 	title := slugTitle(p.Title)
 	if len(title) > maxSlugTitle {
@@ -53,8 +53,8 @@ func slugTitle(title string) string {
 // PostIDOfSlug returns the id at the end of a slug; "" if its end is not an id.
 func PostIDOfSlug(slug string) string { return idOfSlug(slug[strings.LastIndexByte(slug, '-')+1:]) }
 
-// The forms of an id in a slug, which begins with one of these. Forms are never changed, as slugs are in links; a new one
-// gets another letter.
+// The forms of an id in a slug, which begins with one of these. Forms are never changed, as slugs are in links; a new
+// one gets another letter.
 const (
 	slugUUID     = 'a' // a UUID to base 36
 	slugLongUUID = 'b' // of a post with a TextItem: see LongID

@@ -62,7 +62,9 @@ func isTag(text string) bool {
 // Retag sets the tags of a post. Those that it loses become former ones: the projection, which sees only the last
 // version of a post, deletes their entries. A post remembers its last maxFormerTags.
 func (p *Post) Retag(tags []string) {
-	lost := slices.DeleteFunc(slices.Concat(p.FormerTags, p.Tags), func(t string) bool { return slices.Contains(tags, t) })
+	lost := slices.DeleteFunc(slices.Concat(p.FormerTags, p.Tags), func(t string) bool {
+		return slices.Contains(tags, t)
+	})
 	slices.Reverse(lost)         // the later of two equal ones counts
 	former := p.FormerTags[:0:0] // nil only if there were none, so that an edit also removes the last
 	for _, t := range lost {

@@ -58,7 +58,8 @@ func TestNormalizeTag_Stable(t *testing.T) {
 		if back, ok := timeline.Tag(); !ok || back != tag || !Addressable(timeline.Partition("2026-11")) {
 			t.Errorf("%q: timeline %s of %q, %t", tag, timeline, back, ok)
 		}
-		if of, month, ok := ParseEntryPartition(timeline.Partition("2026-11")); !ok || of != timeline || month != "2026-11" {
+		if of, month,
+			ok := ParseEntryPartition(timeline.Partition("2026-11")); !ok || of != timeline || month != "2026-11" {
 			t.Errorf("%q: parsed as %q, %q, %t", timeline, of, month, ok)
 		}
 		if of, ok := ParseTimelineKey(timeline.Key()); !ok || of != timeline {
@@ -68,13 +69,15 @@ func TestNormalizeTag_Stable(t *testing.T) {
 }
 
 func TestParsePartitions_OfOthers(t *testing.T) {
-	for _, partition := range []string{"", "post", "post.3", "all", "all.", "all.2026", "all.2026-13", "all.x.2026-11", "tag.2026-11", "tag..2026-11",
+	for _, partition := range []string{"", "post", "post.3", "all", "all.", "all.2026", "all.2026-13", "all.x.2026-11",
+		"tag.2026-11", "tag..2026-11",
 		"tag.A.2026-11", "tag.a_.2026-11", "tag.a_61_.2026-11", "other.2026-11", "tags", "timeline.all"} {
 		if timeline, month, ok := ParseEntryPartition(partition); ok {
 			t.Errorf("%s: parsed as the month %s of %s", partition, month, timeline)
 		}
 	}
-	for _, partition := range []string{"timeline", "timeline.", "timeline.tag.", "timeline.tag.A", "timeline.post", "all", "tag.a"} {
+	for _, partition := range []string{"timeline", "timeline.", "timeline.tag.", "timeline.tag.A", "timeline.post",
+		"all", "tag.a"} {
 		if timeline, ok := ParseTimelineKey(partition); ok {
 			t.Errorf("%s: parsed as the item of %s", partition, timeline)
 		}
@@ -88,14 +91,16 @@ func TestRetag(t *testing.T) {
 		{"b c", "a"}, {"a", "b c"}, {"", "b c a"}, {"b", "c a"}, {"a b c", ""},
 	} {
 		p.Retag(strings.Fields(step.tags))
-		if got := strings.Join(p.FormerTags, " "); got != step.former || strings.Join(p.Tags, " ") != step.tags || p.FormerTags == nil {
+		if got := strings.Join(p.FormerTags, " "); got != step.former || strings.Join(p.Tags, " ") != step.tags ||
+			p.FormerTags == nil {
 			t.Errorf("%q: got %q, former %q, want %q", step.tags, p.Tags, got, step.former)
 		}
 	}
 	for i := range 2 * maxFormerTags {
 		p.Retag([]string{fmt.Sprint(i)})
 	}
-	if got, want := fmt.Sprint(p.FormerTags[0], " ", len(p.FormerTags)), fmt.Sprint(2*maxFormerTags-1-maxFormerTags, " ", maxFormerTags); got != want {
+	if got, want := fmt.Sprint(p.FormerTags[0], " ", len(p.FormerTags)),
+		fmt.Sprint(2*maxFormerTags-1-maxFormerTags, " ", maxFormerTags); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if slices.Contains(p.FormerTags, p.Tags[0]) {

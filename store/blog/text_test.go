@@ -31,7 +31,8 @@ func TestIsLong(t *testing.T) {
 func TestNewPostItem_ReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		content := strings.Repeat(rapid.StringN(1, 60, -1).Draw(t, "word"), rapid.IntRange(1, 200).Draw(t, "times"))
-		post := &Post{ID: "p", Byline: Byline{UserID: "u", Username: "ada"}, Title: "t", Content: content, CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
+		post := &Post{ID: "p", Byline: Byline{UserID: "u", Username: "ada"}, Title: "t", Content: content,
+			CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
 		item, text := NewPostItem(post)
 		if n := len(Encode(item)); n > InlineText+512 {
 			t.Fatalf("the post item has %d bytes, want at most %d", n, InlineText+512)

@@ -42,7 +42,8 @@ type CommentTombstone struct {
 
 // NewCommentTombstone returns the tombstone of a comment.
 func NewCommentTombstone(c *Comment) CommentTombstone {
-	return CommentTombstone{Envelope: tombstone(TypeComment), ID: c.ID, PostID: c.PostID, UserID: c.UserID, CreatedAt: c.CreatedAt}
+	return CommentTombstone{Envelope: tombstone(TypeComment), ID: c.ID, PostID: c.PostID, UserID: c.UserID,
+		CreatedAt: c.CreatedAt}
 }
 
 // TextTombstone replaces the text of a post that is no longer long.

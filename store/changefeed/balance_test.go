@@ -8,7 +8,8 @@ import (
 
 func TestBalance(t *testing.T) {
 	for name, c := range map[string]struct {
-		leases string // owner of each: A and B live, X dead, - free, m this process in an earlier run, M this process now
+		// owner of each: A and B live, X dead, - free, m this process in an earlier run, M this process now
+		leases string
 		take   int
 		steal  string
 	}{
@@ -72,7 +73,8 @@ func TestBalance_Converges(t *testing.T) {
 		owners, n := 1+r.IntN(6), r.IntN(20)
 		var all []*lease
 		for i := range n {
-			all = append(all, &lease{ID: fmt.Sprint(i), Owner: string(rune('A' + r.IntN(owners+1)))}) // the last is dead
+			// the last is dead
+			all = append(all, &lease{ID: fmt.Sprint(i), Owner: string(rune('A' + r.IntN(owners+1)))})
 		}
 		rebalance := func(me string) bool {
 			r.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })

@@ -61,7 +61,8 @@ func (w *world) fill(n int) {
 		wg.Go(func() {
 			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
 				id := fmt.Sprint(i)
-				if _, err := w.source.CreateItem(context.Background(), azcosmos.NewPartitionKeyString(id), fmt.Appendf(nil, body, i), nil); err != nil {
+				if _, err := w.source.CreateItem(context.Background(), azcosmos.NewPartitionKeyString(id),
+					fmt.Appendf(nil, body, i), nil); err != nil {
 					w.t.Error(err)
 					return
 				}

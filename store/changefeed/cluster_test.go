@@ -239,7 +239,8 @@ func TestTake_OwnerWithLongerExpiry(t *testing.T) {
 		fast := w.process()
 		var lists atomic.Int32
 		fast.intercept(func(r *http.Request) *http.Response {
-			if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && strings.Contains(r.Header.Get("Content-Type"), "query") {
+			if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") &&
+				strings.Contains(r.Header.Get("Content-Type"), "query") {
 				lists.Add(1)
 			}
 			return nil
@@ -270,8 +271,10 @@ func TestStolenLease_CancelsHandler(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stolen := []byte(strings.Replace(strings.Replace(string(r.Value), `"one"`, `"thief"`, 1), `"generation":1`, `"generation":2`, 1))
-		if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, stolen, nil); err != nil {
+		stolen := []byte(strings.Replace(strings.Replace(string(r.Value), `"one"`, `"thief"`, 1), `"generation":1`,
+			`"generation":2`, 1))
+		if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, stolen,
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -313,7 +316,8 @@ func TestAmbiguousLeaseWrite_KeepsLease(t *testing.T) {
 						lost = unavailable(r)
 					})
 				case r.Method == http.MethodGet && behind.Add(-1) >= 0:
-					return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Header: http.Header{"X-Ms-Substatus": {"1002"}}}
+					return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody,
+						Header: http.Header{"X-Ms-Substatus": {"1002"}}}
 				}
 				return lost
 			})
@@ -337,8 +341,10 @@ func TestTake_ConcurrentRenewal(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
 		renew := func(times int) {
-			item := fmt.Sprintf(`{"id":%q,"minInclusive":"","maxExclusive":"FF","owner":"slow","generation":1,"renewals":%d,"expiry":%d}`, leaseID, times, time.Millisecond)
-			if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), []byte(item), nil); err != nil {
+			item := fmt.Sprintf(
+				`{"id":%q,"minInclusive":"","maxExclusive":"FF","owner":"slow","generation":1,"renewals":%d,"expiry":%d}`, leaseID, times, time.Millisecond)
+			if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), []byte(item),
+				nil); err != nil {
 				t.Error(err)
 			}
 		}

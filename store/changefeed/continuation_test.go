@@ -22,7 +22,8 @@ func TestContinuation_Within(t *testing.T) {
 		"trailing zeros of a bound -> same range":           {"1000", "2000", `,"continuationToken":"\"11\""`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := `{"version":1,"resourceId":"r","continuation":[{"minInclusive":"` + x.min + `","maxExclusive":"` + x.max + `"` + x.want + `}]}`
+			want := `{"version":1,"resourceId":"r","continuation":[{"minInclusive":"` + x.min + `","maxExclusive":"` +
+				x.max + `"` + x.want + `}]}`
 			if got := c.within(azcosmos.FeedRange{MinInclusive: x.min, MaxExclusive: x.max}).String(); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}

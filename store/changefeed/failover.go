@@ -144,7 +144,8 @@ func (p *Processor) replayLost(ctx context.Context, h *held, w *worker, end feed
 		return true, nil
 	}
 	v := h.get()
-	p.o.Logger.Warn("change feed is behind its checkpoint after a failover that lost writes: replaying it from the beginning",
+	p.o.Logger.Warn(
+		"change feed is behind its checkpoint after a failover that lost writes: replaying it from the beginning",
 		logRange, spanOf(h.r), logLSN, end.lsn, logCheckpoint, v.Continuation)
 	if err := p.leases.reset(ctx, &lease{ID: v.ID, Resets: v.Resets + 1, ReplayTo: end.lsn}); err != nil {
 		return false, err

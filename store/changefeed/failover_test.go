@@ -76,7 +76,8 @@ func newRegion(t *testing.T) *region {
 
 func (g *region) process(owner string, handle changefeed.Handler) (stop func()) {
 	g.t.Helper()
-	return g.runWith(g.client, handle, changefeed.Options{Name: "test", Owner: owner, PollInterval: time.Second, Expiry: 3 * time.Second})
+	return g.runWith(g.client, handle,
+		changefeed.Options{Name: "test", Owner: owner, PollInterval: time.Second, Expiry: 3 * time.Second})
 }
 
 // newReadRegion returns a region with items a and b, which a process has handled. It runs until stop is called.

@@ -80,7 +80,8 @@ func (l leases) id(r azcosmos.FeedRange) string {
 // list returns all leases. The result is not a snapshot: while leases are replaced, it may miss both
 // the old and the new ones.
 func (l leases) list(ctx context.Context) ([]*lease, error) {
-	pager := l.container.NewQueryItemsPager("SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)", azcosmos.NewPartitionKey(),
+	pager := l.container.NewQueryItemsPager("SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)",
+		azcosmos.NewPartitionKey(),
 		&azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@prefix", Value: l.prefix + "."}}})
 	var all []*lease
 	for pager.More() {
@@ -192,8 +193,8 @@ func (l leases) reset(ctx context.Context, v *lease) error {
 }
 
 // take makes owner the owner of a lease, in a new generation. It returns nil if another process was
-// faster, or the lease is of a later version. An expired lease must be unchanged since it was seen; a stolen one, whose owner may be
-// writing checkpoints, must only have the same owner and generation.
+// faster, or the lease is of a later version. An expired lease must be unchanged since it was seen; a stolen one, whose
+// owner may be writing checkpoints, must only have the same owner and generation.
 func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time.Duration, steal bool) (*lease, error) {
 	v := *seen
 	for range 5 {

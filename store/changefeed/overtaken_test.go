@@ -102,7 +102,8 @@ func TestFailover_NothingLost(t *testing.T) {
 		g := newRegion(t)
 		g.same = true
 		g.write("old")
-		g.runWith(g.client, g.handle, changefeed.Options{Name: "test", Owner: "one", PollInterval: 10 * time.Second, Expiry: time.Minute})
+		g.runWith(g.client, g.handle,
+			changefeed.Options{Name: "test", Owner: "one", PollInterval: 10 * time.Second, Expiry: time.Minute})
 		g.waitFor("old")
 		pass(20 * time.Minute)
 		g.write("a", "b")

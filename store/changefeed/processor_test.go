@@ -81,7 +81,8 @@ func newWorld(t testing.TB) *world {
 func newWorldWith(t testing.TB, o emulator.Options) *world {
 	t.Helper()
 	w := &world{t: t, account: cosmostest.Open(t, o)}
-	if _, err := w.connect(w.account.Transport).CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: w.account.Database}, nil); err != nil {
+	if _, err := w.connect(w.account.Transport).CreateDatabase(t.Context(),
+		azcosmos.DatabaseProperties{ID: w.account.Database}, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.makeContainers("source", "leases")
@@ -101,7 +102,8 @@ func (w *world) makeContainers(ids ...string) {
 			path = "/pk"
 		}
 		if _, err := db.CreateContainer(w.t.Context(), azcosmos.ContainerProperties{ID: id,
-			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{path}, Version: 2}}, nil); err != nil {
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{path}, Version: 2}},
+			nil); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -125,7 +127,8 @@ func (w *world) process() *client {
 // connect returns a client like that of the store's processors.
 func (w *world) connect(transport policy.Transporter) *azcosmos.Client {
 	w.t.Helper()
-	account, err := cosmos.Open(cosmos.Options{Endpoint: w.account.Endpoint, Key: w.account.Key, Credential: w.account.Credential, Transport: transport})
+	account, err := cosmos.Open(cosmos.Options{Endpoint: w.account.Endpoint, Key: w.account.Key,
+		Credential: w.account.Credential, Transport: transport})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -140,7 +143,8 @@ func (w *world) write(ids ...string) {
 		if w.same {
 			pk = "same"
 		}
-		if _, err := w.source.UpsertItem(w.t.Context(), azcosmos.NewPartitionKeyString(pk), fmt.Appendf(nil, `{"id":%q,"pk":%q}`, id, pk), nil); err != nil {
+		if _, err := w.source.UpsertItem(w.t.Context(), azcosmos.NewPartitionKeyString(pk),
+			fmt.Appendf(nil, `{"id":%q,"pk":%q}`, id, pk), nil); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -214,7 +218,8 @@ func (w *world) run(owner string, handle changefeed.Handler, expiry time.Duratio
 
 func (w *world) runOn(c *client, owner string, handle changefeed.Handler, expiry time.Duration) (stop func()) {
 	w.t.Helper()
-	return w.runWith(c, handle, changefeed.Options{Name: "test", Owner: owner, MaxItems: 2, PollInterval: 5 * time.Millisecond, Expiry: expiry})
+	return w.runWith(c, handle,
+		changefeed.Options{Name: "test", Owner: owner, MaxItems: 2, PollInterval: 5 * time.Millisecond, Expiry: expiry})
 }
 
 func (w *world) runWith(c *client, handle changefeed.Handler, o changefeed.Options) (stop func()) {
@@ -347,7 +352,8 @@ func TestFullPages_ReadWithoutWait(t *testing.T) {
 			w := newWorld(t)
 			text, written := strings.Repeat("x", c.bytes), ids("a", c.items)
 			for _, id := range written {
-				if _, err := w.source.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(`{"id":"`+id+`","pk":"`+id+`","text":"`+text+`"}`), nil); err != nil {
+				if _, err := w.source.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id),
+					[]byte(`{"id":"`+id+`","pk":"`+id+`","text":"`+text+`"}`), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -394,7 +400,10 @@ func TestRelease_SavesPosition(t *testing.T) {
 				return ctx.Err()
 			}
 			return w.handle(ctx, items)
-		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, Expiry: time.Hour, Clock: func() time.Time { return began }}) // so that no time passes between two checkpoints
+			// so that no time passes between two checkpoints
+		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, Expiry: time.Hour, Clock: func() time.Time {
+			return began
+		}})
 		testkit.Receive(t, third)
 		stop()
 		w.run("one", w.handle, 0)
@@ -481,7 +490,8 @@ func TestLostLease_StopsWorker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, raw, nil); err != nil {
+		if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, raw,
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		// The old owner may finish its page, but its checkpoint is refused, and then it stops.

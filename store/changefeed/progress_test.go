@@ -41,7 +41,8 @@ func TestProcessor_ProgressesWhileKilled(t *testing.T) {
 					}
 				}
 				return nil
-			}, changefeed.Options{Name: "test", Owner: fmt.Sprint("life ", life), MaxItems: changes, Expiry: 3 * time.Second, PollInterval: 100 * time.Millisecond})
+			}, changefeed.Options{Name: "test", Owner: fmt.Sprint("life ", life), MaxItems: changes,
+				Expiry: 3 * time.Second, PollInterval: 100 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,8 +159,10 @@ func TestProcessor_Settle(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		var wake, hurry changefeed.Signal
-		w.runWith(w.client, w.handle, changefeed.Options{Name: "test", Owner: "one", PollInterval: 100 * time.Millisecond, IdleInterval: 10 * time.Second, Settle: time.Second,
-			Wake: &wake, Hurry: &hurry})
+		w.runWith(w.client, w.handle,
+			changefeed.Options{Name: "test", Owner: "one", PollInterval: 100 * time.Millisecond,
+				IdleInterval: 10 * time.Second, Settle: time.Second,
+				Wake: &wake, Hurry: &hurry})
 		handled := func(after time.Duration, want string) {
 			t.Helper()
 			pass(after)

@@ -104,7 +104,8 @@ func TestReset_RunningProcessors(t *testing.T) {
 		w.write(old...)
 		w.wait(func() bool { c := w.owners(); return c["one"] == n/2 && c["two"] == n/2 })
 		unconditional := func(r *http.Request) *http.Response {
-			if strings.Contains(r.URL.Path, "/colls/leases/") && r.Method == http.MethodPut && r.Header.Get("If-Match") == "" {
+			if strings.Contains(r.URL.Path, "/colls/leases/") && r.Method == http.MethodPut &&
+				r.Header.Get("If-Match") == "" {
 				t.Error("a lease is written without If-Match")
 			}
 			return nil
@@ -118,7 +119,8 @@ func TestReset_RunningProcessors(t *testing.T) {
 			for i := 0; !stop.Load(); i++ {
 				pass(time.Millisecond)
 				id := fmt.Sprint("meanwhile", i%20)
-				if _, err := w.source.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(`{"id":"`+id+`","pk":"`+id+`"}`), nil); err != nil {
+				if _, err := w.source.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(id),
+					[]byte(`{"id":"`+id+`","pk":"`+id+`"}`), nil); err != nil {
 					t.Error(err)
 					return
 				}
@@ -143,7 +145,9 @@ func TestReset_RunningProcessors(t *testing.T) {
 		w.wait(func() bool {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return slices.ContainsFunc(slices.Collect(maps.Keys(h.count)), func(s string) bool { return strings.Contains(s, " new@") })
+			return slices.ContainsFunc(slices.Collect(maps.Keys(h.count)), func(s string) bool {
+				return strings.Contains(s, " new@")
+			})
 		})
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -33,13 +33,14 @@ func TestThrottling_RetryAfter(t *testing.T) {
 				return fmt.Errorf("handle: %w", errors.Join(errors.New("and more"), busy))
 			}
 			return w.handle(ctx, items)
-		}, changefeed.Options{Name: "test", Owner: "one", PollInterval: time.Millisecond, Observe: func(p changefeed.Progress) {
-			mu.Lock()
-			defer mu.Unlock()
-			if p.Err != nil {
-				failures++
-			}
-		}})
+		}, changefeed.Options{Name: "test", Owner: "one", PollInterval: time.Millisecond,
+			Observe: func(p changefeed.Progress) {
+				mu.Lock()
+				defer mu.Unlock()
+				if p.Err != nil {
+					failures++
+				}
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}

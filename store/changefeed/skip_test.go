@@ -31,11 +31,17 @@ func TestBeginSkip(t *testing.T) {
 		read           string // of the load a, and of b, which is written after it
 		err            error
 	}{
-		"no lease -> begins after the load":        {read: "b"},
-		"free lease -> begins after the load":      {before: runs, read: "b"},
-		"another lives -> refused":                 {before: func(w *world) { w.makeLease(w.t.Context(), w.client, lease("two", time.Hour)) }, err: changefeed.ErrRunning},
-		"its own lease -> begins after the load":   {before: func(w *world) { w.makeLease(w.t.Context(), w.client, lease("one", time.Hour)) }, read: "b"},
-		"expired lease -> begins after the load":   {before: func(w *world) { w.makeLease(w.t.Context(), w.client, lease("two", -time.Hour)) }, read: "b"},
+		"no lease -> begins after the load":   {read: "b"},
+		"free lease -> begins after the load": {before: runs, read: "b"},
+		"another lives -> refused": {before: func(w *world) {
+			w.makeLease(w.t.Context(), w.client, lease("two", time.Hour))
+		}, err: changefeed.ErrRunning},
+		"its own lease -> begins after the load": {before: func(w *world) {
+			w.makeLease(w.t.Context(), w.client, lease("one", time.Hour))
+		}, read: "b"},
+		"expired lease -> begins after the load": {before: func(w *world) {
+			w.makeLease(w.t.Context(), w.client, lease("two", -time.Hour))
+		}, read: "b"},
 		"unread change -> reads everything":        {before: func(w *world) { w.write("unread") }, read: "unread a b"},
 		"one ran meanwhile -> reads from there on": {during: runs, read: "a b"},
 	} {

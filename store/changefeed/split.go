@@ -52,8 +52,9 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 	for _, r := range ranges {
 		r = intersection(r, h.r)
 		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry,
-			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo,
-			Version: whole.Version, Until: whole.Until}
+			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets,
+			ReplayTo: whole.ReplayTo,
+			Version:  whole.Version, Until: whole.Until}
 		v.ID = p.leases.id(r)
 		made := false
 		reserved, ok := p.reserve(v.ID)

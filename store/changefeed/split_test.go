@@ -200,7 +200,8 @@ func (m mergeable) wire(w *world, next func(*http.Request) *http.Response) func(
 		}
 		merged := m.merged.Load()
 		if strings.HasSuffix(r.URL.Path, "/pkranges") {
-			etag, rows := `"parts"`, `{"id":"7","minInclusive":"","maxExclusive":"1F","parents":[]},{"id":"8","minInclusive":"1F","maxExclusive":"FF","parents":[]}`
+			etag, rows := `"parts"`,
+				`{"id":"7","minInclusive":"","maxExclusive":"1F","parents":[]},{"id":"8","minInclusive":"1F","maxExclusive":"FF","parents":[]}`
 			if merged {
 				etag, rows = `"whole"`, `{"id":"9","minInclusive":"","maxExclusive":"FF","parents":["7","8"]}`
 			}
@@ -290,7 +291,8 @@ func TestMerge_LiveLease(t *testing.T) {
 		for _, part := range [][2]string{{"", "1F"}, {"1F", "FF"}} {
 			id := "test." + part[0] + "-" + part[1]
 			item := fmt.Sprintf(`{"id":%q,"minInclusive":%q,"maxExclusive":%q,"generation":2}`, id, part[0], part[1])
-			if _, err := w.leases.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+			if _, err := w.leases.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -45,7 +45,8 @@ func Status(ctx context.Context, source, leaseContainer Container, name string) 
 	g.SetLimit(8)
 	for i, v := range all {
 		g.Go(func() error {
-			status[i] = RangeStatus{Lease: v.public(), Continuation: v.Continuation, Replay: v.toReplay(), Renewed: v.renewed}
+			status[i] = RangeStatus{Lease: v.public(), Continuation: v.Continuation, Replay: v.toReplay(),
+				Renewed: v.renewed}
 			return status[i].measure(ctx, source)
 		})
 	}
@@ -81,7 +82,8 @@ func (s *RangeStatus) measure(ctx context.Context, source Container) error {
 		}
 		if len(read.Positions) > 1 && len(page.Items) > 0 {
 			// Split: the page has not covered all parts, or has read past an item in one.
-			c.Positions = append(c.Positions, start(one.Positions[0].ETag, feedRangesOf(read.Positions)...).Positions...)
+			c.Positions = append(c.Positions,
+				start(one.Positions[0].ETag, feedRangesOf(read.Positions)...).Positions...)
 			continue
 		}
 		if len(page.Items) == 0 {

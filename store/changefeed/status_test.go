@@ -40,7 +40,8 @@ func TestStatus(t *testing.T) {
 		w.waitRanges(1)
 		w.write(ids("a", 3)...)
 		w.wait(func() bool { _, lag := status(); return w.all(ids("a", 3)) && lag == 0 })
-		if all, _ := status(); len(all) != 1 || all[0].Owner != "one" || all[0].Generation != 1 || all[0].Continuation == "" || all[0].Range.MaxExclusive != "FF" {
+		if all, _ := status(); len(all) != 1 || all[0].Owner != "one" || all[0].Generation != 1 ||
+			all[0].Continuation == "" || all[0].Range.MaxExclusive != "FF" {
 			t.Errorf("while it runs: %+v", all)
 		}
 		stop()
@@ -69,7 +70,8 @@ func TestStatus_NamePrefix(t *testing.T) {
 		w.write("a")
 		w.waitFor("a")
 		for name, want := range map[string]int{o.Name: w.ranges(), "test": 0} {
-			if status, err := changefeed.Status(t.Context(), w.source, w.leases, name); err != nil || len(status) != want {
+			if status, err := changefeed.Status(t.Context(), w.source, w.leases, name); err != nil ||
+				len(status) != want {
 				t.Errorf("%s: %+v, %v", name, status, err)
 			}
 		}
@@ -86,7 +88,8 @@ func TestProcessor_HeldAndStalled(t *testing.T) {
 		p, err := changefeed.New(w.client.source, w.client.leases, func(ctx context.Context, items [][]byte) error {
 			<-pages
 			return w.handle(ctx, items)
-		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, PollInterval: 100 * time.Millisecond, Expiry: 3 * time.Second})
+		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, PollInterval: 100 * time.Millisecond,
+			Expiry: 3 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

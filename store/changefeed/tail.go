@@ -25,7 +25,8 @@ type Tail struct {
 // A slow handler delays its feed range. A handler that feeds several consumers must not wait for the
 // slowest: it should queue for each, and drop consumers that fall too far behind.
 func NewTail(source Container, handle Handler, o Options) *Tail {
-	return &Tail{reader: reader{tolerantContainer{source}, o.withDefaults()}, handle: handle, ready: make(chan struct{})}
+	return &Tail{reader: reader{tolerantContainer{source}, o.withDefaults()}, handle: handle,
+		ready: make(chan struct{})}
 }
 
 // Ready is closed once Run knows the end of every feed range: it delivers every change written after

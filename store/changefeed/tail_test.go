@@ -23,7 +23,8 @@ import (
 // tail runs a Tail and waits until it is ready.
 func (w *world) tail(c *client, handle changefeed.Handler) {
 	w.t.Helper()
-	w.tailWith(c.source, handle, changefeed.Options{PollInterval: time.Millisecond, MaxItems: 2, Expiry: 20 * time.Millisecond})
+	w.tailWith(c.source, handle,
+		changefeed.Options{PollInterval: time.Millisecond, MaxItems: 2, Expiry: 20 * time.Millisecond})
 }
 
 func (w *world) tailWith(source changefeed.Container, handle changefeed.Handler, o changefeed.Options) {
@@ -51,7 +52,9 @@ type readBy struct {
 	read func(context.Context, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)
 }
 
-func (r readBy) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+func (r readBy) ReadChangeFeed(
+	ctx context.Context, o *azcosmos.ChangeFeedOptions,
+) (azcosmos.ChangeFeedResponse, error) {
 	return r.read(ctx, o)
 }
 
@@ -63,7 +66,8 @@ func TestTail_StartsAtEnd(t *testing.T) {
 		w.tail(w.client, w.handle)
 		w.write("a", "b", "c", "a")
 		w.wait(func() bool { return strings.HasSuffix(w.have(), "a") && strings.Contains(w.have(), "c") })
-		if have := w.have(); strings.Contains(have, "before") || strings.Contains(have, "more") || len(w.leaseItems()) != 0 {
+		if have := w.have(); strings.Contains(have, "before") || strings.Contains(have, "more") ||
+			len(w.leaseItems()) != 0 {
 			t.Errorf("handled %q with %d leases", have, len(w.leaseItems()))
 		}
 	})
@@ -76,7 +80,10 @@ func TestTail_PollInterval(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
 		var reads atomic.Int64
-		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: poll, Observe: func(changefeed.Progress) { reads.Add(1) }})
+		w.tailWith(w.client.source, w.handle,
+			changefeed.Options{PollInterval: poll, Observe: func(changefeed.Progress) {
+				reads.Add(1)
+			}})
 		began := time.Now()
 		written := ids("a", 200)
 		for _, id := range written {
@@ -97,8 +104,9 @@ func TestTail_IdleInterval(t *testing.T) {
 		w := newWorld(t)
 		var reads atomic.Int64
 		var wake changefeed.Signal
-		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: 100 * time.Millisecond, IdleInterval: 10 * time.Second, Wake: &wake,
-			Observe: func(changefeed.Progress) { reads.Add(1) }})
+		w.tailWith(w.client.source, w.handle,
+			changefeed.Options{PollInterval: 100 * time.Millisecond, IdleInterval: 10 * time.Second, Wake: &wake,
+				Observe: func(changefeed.Progress) { reads.Add(1) }})
 		pass(time.Minute)
 		if n := reads.Load(); n < 10 || n > 15 { // 0.1 s, 0.2 s, ..., 6.4 s, and then 10 s
 			t.Errorf("got %d reads in a minute, want 10 to 15", n)
@@ -124,7 +132,10 @@ func TestTail_Unwatched(t *testing.T) {
 		w := newWorld(t)
 		var wake changefeed.Signal
 		var watched atomic.Bool
-		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: 100 * time.Millisecond, Wake: &wake, Unwatched: func() bool { return !watched.Load() }})
+		w.tailWith(w.client.source, w.handle,
+			changefeed.Options{PollInterval: 100 * time.Millisecond, Wake: &wake, Unwatched: func() bool {
+				return !watched.Load()
+			}})
 		handled := func(after time.Duration, want string) {
 			t.Helper()
 			pass(after)
@@ -197,12 +208,13 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 		reported := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges reported without a lag
 		before, after := ids("a", 20), ids("b", 20)
 		whole := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
-		source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-			if reads.Add(1) == 2 { // the first reads the end of the feed
-				<-read
-			}
-			return w.client.source.ReadChangeFeed(ctx, o)
-		}}
+		source := readBy{w.client.source,
+			func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+				if reads.Add(1) == 2 { // the first reads the end of the feed
+					<-read
+				}
+				return w.client.source.ReadChangeFeed(ctx, o)
+			}}
 		w.tailWith(source, func(ctx context.Context, items [][]byte) error {
 			if handled.Add(1) == 1 {
 				close(handling)
@@ -247,14 +259,16 @@ func TestTail_SplitBesideWaitingRange(t *testing.T) {
 		w.split()
 		var busy atomic.Bool
 		waits := make(chan struct{})
-		source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-			if o.Continuation != nil && strings.Contains(*o.Continuation, `"FF"`) && busy.CompareAndSwap(true, false) {
-				close(waits)
-				return azcosmos.ChangeFeedResponse{}, &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
-					RawResponse: &http.Response{Header: http.Header{"X-Ms-Retry-After-Ms": {"3600000"}}}}
-			}
-			return w.client.source.ReadChangeFeed(ctx, o)
-		}}
+		source := readBy{w.client.source,
+			func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+				if o.Continuation != nil && strings.Contains(*o.Continuation, `"FF"`) &&
+					busy.CompareAndSwap(true, false) {
+					close(waits)
+					return azcosmos.ChangeFeedResponse{}, &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
+						RawResponse: &http.Response{Header: http.Header{"X-Ms-Retry-After-Ms": {"3600000"}}}}
+				}
+				return w.client.source.ReadChangeFeed(ctx, o)
+			}}
 		w.tailWith(source, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond})
 		busy.Store(true)
 		testkit.Receive(t, waits)

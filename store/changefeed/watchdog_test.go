@@ -36,7 +36,8 @@ func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 			var last time.Time // guarded by mu; time of the last successful write
 			cut, f := w.process(), fences{t: t}
 			cut.intercept(func(r *http.Request) *http.Response {
-				if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/colls/leases/") || time.Since(began) < c.after {
+				if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/colls/leases/") ||
+					time.Since(began) < c.after {
 					return nil
 				}
 				mu.Lock()
@@ -75,7 +76,8 @@ func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			t.Logf("renewed at %v, stopped after %v, taken after %v", last.Sub(began), stopped.Sub(last), took.Sub(last))
+			t.Logf("renewed at %v, stopped after %v, taken after %v", last.Sub(began), stopped.Sub(last),
+				took.Sub(last))
 			if stopped.Sub(last) > expiry {
 				t.Errorf("stopped %v after the last write of the lease, want at most %v", stopped.Sub(last), expiry)
 			}

@@ -226,7 +226,8 @@ func (x *rawBodies) batch(resp *http.Response, body []byte) (*http.Response, err
 			resp.Body = io.NopCloser(bytes.NewReader(body))
 		default:
 			text := fmt.Sprintf("operation %d of a batch: status %d, substatus %d", i, o.Status, o.Substatus)
-			resp.StatusCode, resp.Status = o.Status, strings.TrimSpace(fmt.Sprint(o.Status, " ", http.StatusText(o.Status)))
+			resp.StatusCode, resp.Status = o.Status,
+				strings.TrimSpace(fmt.Sprint(o.Status, " ", http.StatusText(o.Status)))
 			resp.Header = resp.Header.Clone()
 			resp.Header.Set(substatusHeader, strconv.Itoa(o.Substatus))
 			resp.Header.Set(retryAfterHeader, strconv.FormatFloat(o.RetryAfter, 'f', -1, 64))

@@ -90,9 +90,11 @@ func TestPages_MatchAzcosmos(t *testing.T) {
 	for i := range 300 {
 		k := Key{fmt.Sprint("p", i), fmt.Sprint(i)}
 		for _, k := range []Key{k, {k.Partition, "missing"}} {
-			keys, identities = append(keys, k), append(identities, azcosmos.ItemIdentity{ID: k.ID, PartitionKey: partitionKey(k.Partition)})
+			keys, identities = append(keys, k),
+				append(identities, azcosmos.ItemIdentity{ID: k.ID, PartitionKey: partitionKey(k.Partition)})
 		}
-		if _, err := plain.UpsertItem(t.Context(), partitionKey(k.Partition), fmt.Appendf(nil, `{"id":"%d","postId":"p%[1]d","text":%q}`, i, strings.Repeat("]}", i)), nil); err != nil {
+		if _, err := plain.UpsertItem(t.Context(), partitionKey(k.Partition),
+			fmt.Appendf(nil, `{"id":"%d","postId":"p%[1]d","text":%q}`, i, strings.Repeat("]}", i)), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,7 +102,8 @@ func TestPages_MatchAzcosmos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); on.Engine == nil && len(many.Items) < 300 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); on.Engine == nil && len(many.Items) < 300 &&
+		time.Now().Before(deadline); {
 		if many, err = plain.ReadManyItems(t.Context(), identities, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +128,8 @@ func TestReadBody(t *testing.T) {
 		"truncated -> unexpected EOF": {`{"a"`, 7, io.ErrUnexpectedEOF},
 		"missing although length > 0": {"", 7, io.EOF},
 	} {
-		got, err := readBody(&http.Response{Body: io.NopCloser(strings.NewReader(tt.body)), ContentLength: tt.length}, unlimited{})
+		got, err := readBody(&http.Response{Body: io.NopCloser(strings.NewReader(tt.body)), ContentLength: tt.length},
+			unlimited{})
 		if !errors.Is(err, tt.err) || err == nil && string(got) != tt.body {
 			t.Errorf("%s: got %q, %v, want %q, %v", name, got, err, tt.body, tt.err)
 		}
@@ -221,12 +225,14 @@ func TestParseResults(t *testing.T) {
 	if len(got) != 2 || string(got[0]) != `{"id":"]"}` || got[1] != nil || failed || err != nil {
 		t.Errorf("got %q, failed %t, %v", got, failed, err)
 	}
-	for _, body := range []string{``, `[]`, `{}`, `[{"statusCode":200}]`, `[{},{},{}]`, `{"a":{},"b":{}}`, `[{},{"resourceBody":{"id":"1"`, `[{},{}`} {
+	for _, body := range []string{``, `[]`, `{}`, `[{"statusCode":200}]`, `[{},{},{}]`, `{"a":{},"b":{}}`,
+		`[{},{"resourceBody":{"id":"1"`, `[{},{}`} {
 		if got, _, err := parseResults([]byte(body), 2); err == nil {
 			t.Errorf("%s: got %q, want an error", body, got)
 		}
 	}
-	for _, body := range []string{`[{"statusCode":200},{"statusCode":409}]`, `[{"statusCode":424},{"statusCode":201}]`, `[{"statusCode":1},{"statusCode":201}]`} {
+	for _, body := range []string{`[{"statusCode":200},{"statusCode":409}]`, `[{"statusCode":424},{"statusCode":201}]`,
+		`[{"statusCode":1},{"statusCode":201}]`} {
 		if _, failed, err := parseResults([]byte(body), 2); !failed || err != nil {
 			t.Errorf("%s: got failed %t, %v, want true", body, failed, err)
 		}
@@ -247,12 +253,14 @@ func TestBatch_Status(t *testing.T) {
 		got, err := x.batch(&http.Response{StatusCode: http.StatusOK, Header: http.Header{}}, []byte(body))
 		if err != nil {
 			t.Errorf("%s: %v", body, err)
-		} else if e := (Error{Status: got.StatusCode, Substatus: got.Header.Get(substatusHeader), RetryAfter: retryAfter(got)}); e != want {
+		} else if e := (Error{Status: got.StatusCode, Substatus: got.Header.Get(substatusHeader),
+			RetryAfter: retryAfter(got)}); e != want {
 			t.Errorf("%s: got %+v, want %+v", body, e, want)
 		}
 	}
 	x := rawBodies{operations: 2}
-	if got, err := x.batch(&http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}}, []byte(`[{"statusCode":424},{"statusCode":424}]`)); err == nil {
+	if got, err := x.batch(&http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}},
+		[]byte(`[{"statusCode":424},{"statusCode":424}]`)); err == nil {
 		t.Errorf("got %+v, want an error: no operation has failed", got)
 	}
 }

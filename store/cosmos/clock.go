@@ -112,7 +112,8 @@ func (c *clock) observe(sent, received, date time.Time) {
 	c.gauge.Set(offset.Seconds())
 	if offset.Abs() > clockTolerance && (c.warned.IsZero() || received.Sub(c.warned).Abs() >= clockWarnEvery) {
 		c.warned = received
-		c.log.Warn("the clock of this machine differs from the account's: new items are dated by the account's", "offset",
+		c.log.Warn("the clock of this machine differs from the account's: new items are dated by the account's",
+			"offset",
 			offset)
 	}
 }

@@ -26,19 +26,26 @@ func TestClock_Estimate(t *testing.T) {
 		low2, high2   time.Duration // of the estimate after that
 		otherWarnings int           // after that
 	}{
-		"right":                            {every: 170 * time.Millisecond, responses: 100},
-		"right, with an old Date":          {stale: 900 * time.Millisecond, every: 170 * time.Millisecond, responses: 100},
-		"right, on a slow network":         {takes: 3 * time.Second, every: 170 * time.Millisecond, responses: 100},
-		"off by less than responses prove": {off: 900 * time.Millisecond, every: 170 * time.Millisecond, responses: 100},
+		"right": {every: 170 * time.Millisecond, responses: 100},
+		"right, with an old Date": {stale: 900 * time.Millisecond, every: 170 * time.Millisecond,
+			responses: 100},
+		"right, on a slow network": {takes: 3 * time.Second, every: 170 * time.Millisecond, responses: 100},
+		"off by less than responses prove": {off: 900 * time.Millisecond, every: 170 * time.Millisecond,
+			responses: 100},
 		"ahead": {off: 10 * time.Minute, every: 170 * time.Millisecond, responses: 100,
 			low: -10 * time.Minute, high: -10*time.Minute + 1200*time.Millisecond, warnings: 1},
 		"behind": {off: -10 * time.Minute, every: 170 * time.Millisecond, responses: 100,
 			low: 10*time.Minute - 200*time.Millisecond, high: 10 * time.Minute, warnings: 1},
-		"behind, one response": {off: -10 * time.Minute, responses: 1, low: 10*time.Minute - time.Second, high: 10 * time.Minute, warnings: 1},
-		"a little behind":      {off: -1500 * time.Millisecond, every: 170 * time.Millisecond, responses: 100, low: 1300 * time.Millisecond, high: 1500 * time.Millisecond},
-		"off for hours":        {off: -time.Minute, every: 61 * time.Second, responses: 170, low: time.Minute - time.Second, high: time.Minute, warnings: 3},
-		"corrected later":      {off: -time.Minute, every: 170 * time.Millisecond, responses: 100, low: time.Minute - time.Second, high: time.Minute, warnings: 1, then: 1},
-		"off later":            {every: 170 * time.Millisecond, responses: 100, then: -5 * time.Second, low2: 4 * time.Second, high2: 5 * time.Second, otherWarnings: 1},
+		"behind, one response": {off: -10 * time.Minute, responses: 1, low: 10*time.Minute - time.Second,
+			high: 10 * time.Minute, warnings: 1},
+		"a little behind": {off: -1500 * time.Millisecond, every: 170 * time.Millisecond, responses: 100,
+			low: 1300 * time.Millisecond, high: 1500 * time.Millisecond},
+		"off for hours": {off: -time.Minute, every: 61 * time.Second, responses: 170, low: time.Minute - time.Second,
+			high: time.Minute, warnings: 3},
+		"corrected later": {off: -time.Minute, every: 170 * time.Millisecond, responses: 100,
+			low: time.Minute - time.Second, high: time.Minute, warnings: 1, then: 1},
+		"off later": {every: 170 * time.Millisecond, responses: 100, then: -5 * time.Second, low2: 4 * time.Second,
+			high2: 5 * time.Second, otherWarnings: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var logs bytes.Buffer

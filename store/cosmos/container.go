@@ -209,7 +209,10 @@ func (c *Container) QueryBodies(ctx context.Context, q Query) iter.Seq2[[]byte, 
 	return pages(ctx, c, q, withResponseBody, func(x *rawBodies) []byte { return x.body })
 }
 
-func pages[T any](ctx context.Context, c *Container, q Query, capture func(context.Context) (context.Context, *rawBodies), result func(*rawBodies) T) iter.Seq2[T, error] {
+func pages[T any](
+	ctx context.Context, c *Container, q Query, capture func(context.Context) (context.Context, *rawBodies),
+	result func(*rawBodies) T,
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		key, o := q.arguments()
 		pager := c.client.NewQueryItemsPager(q.Text, key, o)

@@ -32,14 +32,16 @@ func TestQueryPage_Continues(t *testing.T) {
 		const items = 25
 		for i := range items {
 			id := fmt.Sprint("item-", i)
-			if err := posts.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"postId":%q,"name":"old"}`, id, id)); err != nil {
+			if err := posts.Create(t.Context(), id,
+				fmt.Appendf(nil, `{"id":%q,"postId":%q,"name":"old"}`, id, id)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		other := open()
 		testkit.WaitFor(t, func() bool { // replicas of an account may lag
 			visible := 0
-			for page, err := range other.Query(t.Context(), Query{Text: "SELECT VALUE c.id FROM c", AllPartitions: true}) {
+			for page, err := range other.Query(t.Context(),
+				Query{Text: "SELECT VALUE c.id FROM c", AllPartitions: true}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -47,7 +49,8 @@ func TestQueryPage_Continues(t *testing.T) {
 			}
 			return visible == items
 		})
-		q := Query{Text: "SELECT VALUE c.id FROM c WHERE c.name != @name", AllPartitions: true, PageSize: 4}.With("@name", "new")
+		q := Query{Text: "SELECT VALUE c.id FROM c WHERE c.name != @name", AllPartitions: true,
+			PageSize: 4}.With("@name", "new")
 		found := map[string]bool{}
 		for {
 			page, next, err := posts.QueryPage(t.Context(), q)

@@ -53,7 +53,8 @@ func ErrorOf(err error) *Error {
 	e = &Error{Status: r.StatusCode, Err: err}
 	if r.RawResponse != nil {
 		h := r.RawResponse.Header
-		e.Substatus, e.ActivityID, e.RetryAfter = h.Get(substatusHeader), h.Get(activityHeader), retryAfter(r.RawResponse)
+		e.Substatus, e.ActivityID, e.RetryAfter = h.Get(substatusHeader), h.Get(activityHeader),
+			retryAfter(r.RawResponse)
 	}
 	return e
 }

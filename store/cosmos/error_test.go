@@ -19,7 +19,8 @@ func TestErrorOf_RetryAfter(t *testing.T) {
 		"-9000": 0,
 		"soon":  0,
 	} {
-		resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"X-Ms-Retry-After-Ms": {header}}}
+		resp := &http.Response{StatusCode: http.StatusTooManyRequests,
+			Header: http.Header{"X-Ms-Retry-After-Ms": {header}}}
 		e := ErrorOf(&azcore.ResponseError{StatusCode: resp.StatusCode, RawResponse: resp})
 		if e.RetryAfter != want {
 			t.Errorf("x-ms-retry-after-ms %q: got %v, want %v", header, e.RetryAfter, want)

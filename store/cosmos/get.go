@@ -71,7 +71,8 @@ func Get[T any](
 	flight := of.reads.DoChan(r.Key(what), func() (got any, err error) {
 		defer func() {
 			if p := recover(); p != nil { // the goroutine is not the caller's
-				got, err = itemcache.Value{}, &Error{Status: http.StatusInternalServerError, Err: fmt.Errorf("panic: %v", p)}
+				got, err = itemcache.Value{},
+					&Error{Status: http.StatusInternalServerError, Err: fmt.Errorf("panic: %v", p)}
 			}
 		}()
 		mine = true
@@ -132,7 +133,10 @@ func (c *Container) hits(ctx context.Context) prometheus.Counter {
 
 // GetMany is Get for the value what in each of several partitions. read reads the values missing in the
 // cache, in one request.
-func GetMany[T any](ctx context.Context, of *Container, partitions []string, what string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
+func GetMany[T any](
+	ctx context.Context, of *Container, partitions []string, what string,
+	read func(_ context.Context, partitions []string) ([]T, error),
+) ([]T, error) {
 	if !of.Caches() {
 		return read(ctx, partitions)
 	}

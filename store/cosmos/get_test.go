@@ -106,7 +106,9 @@ func TestReadSet_UncachedRead(t *testing.T) {
 	}
 	posts.Tail("postId", nil, changefeed.Options{PollInterval: time.Minute}) // as if it ran
 	cached := func(ctx context.Context) error {
-		_, err := Get(ctx, posts, "p", "post", func(ctx context.Context) (Item, error) { return posts.Read(ctx, Key{"p", "p"}) })
+		_, err := Get(ctx, posts, "p", "post", func(ctx context.Context) (Item, error) {
+			return posts.Read(ctx, Key{"p", "p"})
+		})
 		return err
 	}
 	point := func(ctx context.Context) error {

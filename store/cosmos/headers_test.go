@@ -45,7 +45,8 @@ func TestSetHeaders(t *testing.T) {
 	if got := sent.last.Get(headerEnableScan); got != "" {
 		t.Errorf("a create has %s: %s", headerEnableScan, got)
 	}
-	for _, err := range posts.Query(t.Context(), Query{Text: "SELECT * FROM c WHERE c.deleted = true", Partition: "a"}) {
+	for _, err := range posts.Query(t.Context(),
+		Query{Text: "SELECT * FROM c WHERE c.deleted = true", Partition: "a"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +59,8 @@ func TestSetHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if _, err := posts.client.ReadChangeFeed(t.Context(), &azcosmos.ChangeFeedOptions{StartFrom: &start, FeedRange: &ranges[0]}); err != nil {
+	if _, err := posts.client.ReadChangeFeed(t.Context(),
+		&azcosmos.ChangeFeedOptions{StartFrom: &start, FeedRange: &ranges[0]}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := sent.last.Get(headerModifiedSince), start.Format(http.TimeFormat); got != want {

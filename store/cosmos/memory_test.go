@@ -73,13 +73,15 @@ func TestMemory_Responses(t *testing.T) {
 		grown, added  int
 		fails         bool
 	}{
-		"read":                          {do: read, body: item, limit: 2 * len(item), grown: 2 * len(item)},
-		"read of unknown length":        {do: read, body: item, unknownLength: true, limit: 2 * len(item), grown: 2 * len(item)},
-		"read without memory":           {do: read, body: item, limit: 2*len(item) - 1, fails: true},
-		"of unknown length, without it": {do: read, body: item, unknownLength: true, limit: 2*len(item) - 1, fails: true},
-		"query":                         {do: query, body: page, limit: 2 * len(page), grown: 2 * len(page)},
-		"query without memory":          {do: query, body: page, limit: 2*len(page) - 1, fails: true},
-		"write without memory":          {do: patch, body: item, added: 2 * len(item)},
+		"read": {do: read, body: item, limit: 2 * len(item), grown: 2 * len(item)},
+		"read of unknown length": {do: read, body: item, unknownLength: true, limit: 2 * len(item),
+			grown: 2 * len(item)},
+		"read without memory": {do: read, body: item, limit: 2*len(item) - 1, fails: true},
+		"of unknown length, without it": {do: read, body: item, unknownLength: true, limit: 2*len(item) - 1,
+			fails: true},
+		"query":                {do: query, body: page, limit: 2 * len(page), grown: 2 * len(page)},
+		"query without memory": {do: query, body: page, limit: 2*len(page) - 1, fails: true},
+		"write without memory": {do: patch, body: item, added: 2 * len(item)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scripted{status: http.StatusOK, body: tt.body, unknownLength: tt.unknownLength}

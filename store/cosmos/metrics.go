@@ -91,8 +91,10 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 	m := &meter{
 		ranges: counter("byline_cosmos_range_request_units_total",
 			"Request units that Cosmos DB has charged, by partition key range.", "container", "range"),
-		begun:    counter("byline_access_total", "How often each access pattern was used, whatever it took.", "pattern"),
-		hits:     counter("byline_cache_hits_total", "Reads that were served without a request to Cosmos DB.", "pattern"),
+		begun: counter("byline_access_total", "How often each access pattern was used, whatever it took.",
+			"pattern"),
+		hits: counter("byline_cache_hits_total", "Reads that were served without a request to Cosmos DB.",
+			"pattern"),
 		requests: counter("byline_cosmos_requests_total", "Requests to Cosmos DB, each try counted.", "pattern"),
 		ru:       counter("byline_cosmos_request_units_total", "Request units that Cosmos DB has charged.", "pattern"),
 		errors: counter("byline_cosmos_errors_total",
@@ -100,11 +102,13 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 		throttles: counter("byline_cosmos_throttles_total",
 			"Requests that Cosmos DB refused for want of request units (429).", "pattern"),
 		refusals: counter("byline_cosmos_refusals_total",
-			"Requests and operations of batches that Cosmos DB refused for a reason of their own, by status and substatus.",
+			"Requests and operations of batches that Cosmos DB refused for a reason of their own, by status and "+
+				"substatus.",
 			"status"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_cosmos_request_seconds",
 			Help:    "How long requests to Cosmos DB took.",
-			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"pattern"}),
+			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}},
+			[]string{"pattern"}),
 	}
 	m.invalid = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_invalid_total",
 		Help: "Sessions that were ignored because this account has not made them."})

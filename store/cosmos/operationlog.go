@@ -18,8 +18,8 @@ const (
 // account throttles, every operation is repeated.
 const operationLogInterval = time.Minute
 
-// operationLog logs notable operations, whether they succeed or fail. Metrics say how many there are; a line has what is
-// needed to find one in Azure's diagnostic logs, or to ask its support.
+// operationLog logs notable operations, whether they succeed or fail. Metrics say how many there are; a line has what
+// is needed to find one in Azure's diagnostic logs, or to ask its support.
 type operationLog struct {
 	log *slog.Logger
 

@@ -63,31 +63,40 @@ func TestOperationLog_Notable(t *testing.T) {
 		"hardly slow": {read, func(*scripted, int64) {
 			time.Sleep(1001 * time.Millisecond)
 		}, map[string]any{"msg": "slow operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 1.001e9, "ru": 3.5, "tries": 1.0, "status": "200", "requestId": "r1"}},
+			"op": "point read", "pattern": "Q2", "took": 1.001e9, "ru": 3.5, "tries": 1.0, "status": "200",
+			"requestId": "r1"}},
 		"hardly expensive": {read, func(s *scripted, _ int64) {
 			s.header = map[string]string{"x-ms-request-charge": "100.01", "x-ms-activity-id": "a1"}
 		}, map[string]any{"msg": "expensive operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 100.01, "tries": 1.0, "status": "200", "requestId": "r1"}},
-		"slow": {read, func(*scripted, int64) { time.Sleep(1500 * time.Millisecond) }, map[string]any{"msg": "slow operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 1.5e9, "ru": 3.5, "tries": 1.0, "status": "200", "requestId": "r1"}},
+			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 100.01, "tries": 1.0, "status": "200",
+			"requestId": "r1"}},
+		"slow": {read, func(*scripted, int64) {
+			time.Sleep(1500 * time.Millisecond)
+		}, map[string]any{"msg": "slow operation on Cosmos DB",
+			"op": "point read", "pattern": "Q2", "took": 1.5e9, "ru": 3.5, "tries": 1.0, "status": "200",
+			"requestId": "r1"}},
 		"expensive": {read, func(s *scripted, _ int64) {
 			s.header = map[string]string{"x-ms-request-charge": "150", "x-ms-activity-id": "a1"}
 		}, map[string]any{"msg": "expensive operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 150.0, "tries": 1.0, "status": "200", "requestId": "r1"}},
+			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 150.0, "tries": 1.0, "status": "200",
+			"requestId": "r1"}},
 		"repeated": {read, func(s *scripted, n int64) {
 			s.status, s.header = http.StatusOK, header
 			if n == 1 {
-				s.status, s.header = http.StatusTooManyRequests, map[string]string{"x-ms-substatus": "3200", "x-ms-retry-after-ms": "500"}
+				s.status, s.header = http.StatusTooManyRequests,
+					map[string]string{"x-ms-substatus": "3200", "x-ms-retry-after-ms": "500"}
 			}
 		}, map[string]any{"msg": "repeated operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 0.5e9, "ru": 3.5, "tries": 2.0, "status": "200", "repeatedAfter": "429/3200", "requestId": "r1"}},
+			"op": "point read", "pattern": "Q2", "took": 0.5e9, "ru": 3.5, "tries": 2.0, "status": "200",
+			"repeatedAfter": "429/3200", "requestId": "r1"}},
 		"repeated batch": {batch, func(s *scripted, n int64) {
 			s.body = `[{"statusCode":201},{"statusCode":201}]`
 			if n == 1 {
 				s.body = strings.ReplaceAll(throttledBatch, "%", "500")
 			}
 		}, map[string]any{"msg": "repeated operation on Cosmos DB",
-			"op": "batch", "pattern": "C4", "took": 0.5e9, "ru": 7.0, "tries": 2.0, "status": "200", "repeatedAfter": "429/3200"}},
+			"op": "batch", "pattern": "C4", "took": 0.5e9, "ru": 7.0, "tries": 2.0, "status": "200",
+			"repeatedAfter": "429/3200"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,7 +108,8 @@ func TestOperationLog_Notable(t *testing.T) {
 				}
 				var want []map[string]any
 				if tt.want != nil {
-					tt.want["level"], tt.want["container"], tt.want["region"], tt.want["activityId"] = "INFO", "posts", "South Central US", "a1"
+					tt.want["level"], tt.want["container"], tt.want["region"], tt.want["activityId"] = "INFO", "posts",
+						"South Central US", "a1"
 					want = append(want, tt.want)
 				}
 				if d := cmp.Diff(want, lines()); d != "" {
@@ -121,11 +131,14 @@ func TestOperationLog_NoResponse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := posts.Create(account.Begin(t.Context(), "C4"), "p", []byte(`{"id":"p","postId":"p"}`)); !errors.Is(err, s.err) {
+		if err := posts.Create(account.Begin(t.Context(), "C4"), "p",
+			[]byte(`{"id":"p","postId":"p"}`)); !errors.Is(err, s.err) {
 			t.Fatal(err)
 		}
-		want := map[string]any{"level": "INFO", "msg": "slow operation on Cosmos DB", "op": "create", "pattern": "C4", "container": "posts",
-			"took": 2e9, "ru": 0.0, "tries": 1.0, "status": "no response", "region": "South Central US", "error": "connection lost"}
+		want := map[string]any{"level": "INFO", "msg": "slow operation on Cosmos DB", "op": "create", "pattern": "C4",
+			"container": "posts",
+			"took":      2e9, "ru": 0.0, "tries": 1.0, "status": "no response", "region": "South Central US",
+			"error": "connection lost"}
 		if d := cmp.Diff(want, lines()[0]); d != "" {
 			t.Error(d)
 		}
@@ -157,8 +170,8 @@ func (s *scripted) logged(t *testing.T) (*Account, func() []map[string]any) {
 	}
 }
 
-// TestOperationLog_Suppressed: while everything is throttled, each access pattern has one line in a minute, which counts
-// the others.
+// TestOperationLog_Suppressed: while everything is throttled, each access pattern has one line in a minute, which
+// counts the others.
 func TestOperationLog_Suppressed(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	synctest.Test(t, func(t *testing.T) {

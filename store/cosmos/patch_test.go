@@ -16,7 +16,8 @@ type text string
 func TestPatch_MatchesAzcosmos(t *testing.T) {
 	var p Patch
 	var want azcosmos.PatchOperations
-	for _, value := range []any{"", "a \"text\" \u2028 é <b> \\", text("2026-01-02T03:04:05.678Z"), 7, int32(-8), int64(9), true, false} {
+	for _, value := range []any{"", "a \"text\" \u2028 é <b> \\", text("2026-01-02T03:04:05.678Z"), 7, int32(-8),
+		int64(9), true, false} {
 		p.Set("/a b", value)
 		want.AppendSet("/a b", value)
 	}

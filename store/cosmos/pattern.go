@@ -13,9 +13,10 @@ type Pattern string
 // The patterns of requests for which the caller names none.
 const (
 	ChangeFeed Pattern = "changeFeed" // reads of the change feed
-	Leases     Pattern = "leases"     // items of the container with this name: owners and positions of change feed readers
-	Metadata   Pattern = "metadata"   // accounts, databases, containers, partition key ranges
-	Unnamed    Pattern = "unnamed"    // all others
+	// items of the container with this name: owners and positions of change feed readers
+	Leases   Pattern = "leases"
+	Metadata Pattern = "metadata" // accounts, databases, containers, partition key ranges
+	Unnamed  Pattern = "unnamed"  // all others
 )
 
 // leasesContainer is the name of the leases container in every database.

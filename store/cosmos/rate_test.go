@@ -30,7 +30,10 @@ func TestRate_Holds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
-				s := &scripted{status: 200, body: "{}", header: map[string]string{"x-ms-request-charge": tt.charge}, before: func(int64) { <-time.After(5 * time.Millisecond) }}
+				s := &scripted{status: 200, body: "{}", header: map[string]string{"x-ms-request-charge": tt.charge},
+					before: func(int64) {
+						<-time.After(5 * time.Millisecond)
+					}}
 				c, err := s.open(t).Background().Container("blog", "posts")
 				if err != nil {
 					t.Fatal(err)

@@ -13,7 +13,9 @@ import (
 )
 
 // ErrMultiRegionWrites reports an account with multi-region writes, which is not supported.
-var ErrMultiRegionWrites = errors.New("the account has multi-region writes: conditions, unique names and leases hold within one region only, and of conflicting writes one is lost. Use an account with a single write region")
+var ErrMultiRegionWrites = errors.New(
+	"the account has multi-region writes: conditions, unique names and leases hold within one region only, and of " +
+		"conflicting writes one is lost. Use an account with a single write region")
 
 // Properties are the properties of an account that matter to requests.
 type Properties struct {

@@ -42,7 +42,8 @@ func readDatabase(ctx context.Context, a *Account, name string) error {
 }
 
 func unavailable(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable", Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable",
+		Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
 func unreachable(*http.Request) (*http.Response, error) {
@@ -52,7 +53,8 @@ func unreachable(*http.Request) (*http.Response, error) {
 // TestRegions_Failover: reads go to the preferred region, and to the next one while it cannot serve; writes
 // go only to the write region.
 func TestRegions_Failover(t *testing.T) {
-	for name, down := range map[string]func(*http.Request) (*http.Response, error){"status 503": unavailable, "connection refused": unreachable} {
+	for name, down := range map[string]func(*http.Request) (*http.Response, error){"status 503": unavailable,
+		"connection refused": unreachable} {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
 				g := cosmostest.OpenRegions(t)
@@ -95,7 +97,8 @@ func TestRegions_Failover(t *testing.T) {
 					t.Errorf("the read was not served by the remaining region: %v", err)
 				}
 				g.Count(cosmostest.East)
-				if err := posts.Create(t.Context(), "b", []byte(`{"id":"b","postId":"b"}`)); !ErrorOf(err).Unavailable() || g.Count(cosmostest.East) != 0 {
+				if err := posts.Create(t.Context(), "b",
+					[]byte(`{"id":"b","postId":"b"}`)); !ErrorOf(err).Unavailable() || g.Count(cosmostest.East) != 0 {
 					t.Errorf("write: got %v, want it unavailable and not sent to the other region", err)
 				}
 				if err := read(openRegions(t, g, Options{})); err == nil {
@@ -129,11 +132,14 @@ func TestRegions_Hanging(t *testing.T) {
 			return len(items), err
 		},
 		"change feed": func(ctx context.Context, c *Container) (int, error) {
-			page, err := c.ChangeFeed().ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+			page, err := c.ChangeFeed().ReadChangeFeed(ctx,
+				&azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 			return len(page.Items), err
 		},
 	} {
-		for caller, of := range map[string]func(*Account) *Account{"request": func(a *Account) *Account { return a }, "background": (*Account).Background} {
+		for caller, of := range map[string]func(*Account) *Account{"request": func(a *Account) *Account {
+			return a
+		}, "background": (*Account).Background} {
 			t.Run(name+", "+caller, func(t *testing.T) {
 				cosmostest.Run(t, func(t *testing.T) {
 					g := cosmostest.OpenRegions(t)
@@ -174,7 +180,8 @@ func TestRegions_MultipleWritesLater(t *testing.T) {
 		t.Errorf("logs with one region: %s", &logs)
 	}
 	g.MultipleWrites = true
-	if err := readDatabase(t.Context(), a.Background(), g.Database); err != nil { // its client requests the properties, too
+	// its client requests the properties, too
+	if err := readDatabase(t.Context(), a.Background(), g.Database); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(logs.String(), "level=ERROR") || !strings.Contains(logs.String(), "multi-region writes") {
@@ -220,7 +227,8 @@ func TestBackground_RetriesProperties(t *testing.T) {
 // TestClose_EndsWaitForProperties: also in the background, where the request for them is retried.
 func TestClose_EndsWaitForProperties(t *testing.T) {
 	g := cosmostest.OpenRegions(t)
-	a, err := Open(Options{Endpoint: g.Endpoint, Key: g.Key, Credential: g.Credential, Transport: transporterFunc(unavailable)})
+	a, err := Open(Options{Endpoint: g.Endpoint, Key: g.Key, Credential: g.Credential,
+		Transport: transporterFunc(unavailable)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"byline/store/internal/sleep"
 )
 
-// Everything that repeats a request, a batch included (see bodyPolicy), is in this file. What happens depends on how the
-// request failed:
+// Everything that repeats a request, a batch included (see bodyPolicy), is in this file. What happens depends on how
+// the request failed:
 //
 //	failure                       request                             background work
 //	429, throttled                retryThrottled                      backgroundRetry, until its context ends
@@ -35,8 +35,8 @@ import (
 //	any other status              not repeated                        not repeated
 //
 // The pauses of requests, except azcore's and azcosmos's, are within the retryWindow of their operation. After
-// WithoutRetries it is over. After WithUnlimitedRetries azcore repeats throttled requests and other transient errors until
-// the context ends.
+// WithoutRetries it is over. After WithUnlimitedRetries azcore repeats throttled requests and other transient errors
+// until the context ends.
 
 // retries returns the policies, per try, that repeat requests, the outermost first.
 func retries(budget time.Duration, regions bool) []policy.Policy {

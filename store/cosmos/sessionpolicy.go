@@ -183,7 +183,8 @@ func (s *sessions) learn(resp *http.Response, at session.Target, of *session.Ses
 	switch {
 	case resp.StatusCode < http.StatusBadRequest:
 	// they depend on the items
-	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode):
+	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed},
+		resp.StatusCode):
 	default:
 		return
 	}

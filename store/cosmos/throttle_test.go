@@ -44,7 +44,8 @@ func (s *scripted) Do(r *http.Request) (*http.Response, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	resp := &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(s.body)), ContentLength: int64(len(s.body))}
+	resp := &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r,
+		Body: io.NopCloser(strings.NewReader(s.body)), ContentLength: int64(len(s.body))}
 	for name, value := range s.header {
 		resp.Header.Set(name, value)
 	}
@@ -73,7 +74,8 @@ func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, response := range map[string]func(retryAfter string) *scripted{
 		"request": func(retryAfter string) *scripted {
-			return &scripted{status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": retryAfter}}
+			return &scripted{status: http.StatusTooManyRequests,
+				header: map[string]string{"x-ms-retry-after-ms": retryAfter}}
 		},
 		"operation of a batch": func(retryAfter string) *scripted {
 			return &scripted{status: http.StatusMultiStatus, body: strings.ReplaceAll(throttledBatch, "%", retryAfter)}
@@ -100,7 +102,8 @@ func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
 					b.Create([]byte(`{"id":"b"}`))
 					ctx, began := account.Begin(t.Context(), "C4"), time.Now()
 					_, err = posts.Batch(ctx, "p", &b)
-					if e := ErrorOf(err); e == nil || e.Status != http.StatusTooManyRequests || e.RetryAfter != tt.want {
+					if e := ErrorOf(err); e == nil || e.Status != http.StatusTooManyRequests ||
+						e.RetryAfter != tt.want {
 						t.Errorf("got %+v, want a 429 with retry-after %s", e, tt.want)
 					}
 					if took := time.Since(began); took > defaultRetryBudget {
@@ -236,13 +239,15 @@ func giveUp(t *testing.T, ctx context.Context, account *Account) time.Duration {
 func TestThrottled_ShortRetryAfter(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, s := range map[string]*scripted{
-		"request":              {status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "5"}},
+		"request": {status: http.StatusTooManyRequests,
+			header: map[string]string{"x-ms-retry-after-ms": "5"}},
 		"operation of a batch": {status: http.StatusMultiStatus, body: strings.ReplaceAll(throttledBatch, "%", "5")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				account := s.open(t)
-				if took := giveUp(t, account.Begin(t.Context(), "C4"), account); took > defaultRetryBudget || took < defaultRetryBudget-2*lastPause {
+				if took := giveUp(t, account.Begin(t.Context(), "C4"), account); took > defaultRetryBudget ||
+					took < defaultRetryBudget-2*lastPause {
 					t.Errorf("took %s", took)
 				}
 			})
@@ -285,11 +290,13 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 	for name, then := range map[string]*scripted{
 		"conflicting write": {status: statusRetryWith},
 		"conflicting batch": {status: http.StatusMultiStatus, body: `[{"statusCode":449}]`},
-		"replica behind":    {status: http.StatusNotFound, header: map[string]string{substatusHeader: substatusReadSession}},
+		"replica behind": {status: http.StatusNotFound,
+			header: map[string]string{substatusHeader: substatusReadSession}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &scripted{status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "900"}}
+				s := &scripted{status: http.StatusTooManyRequests,
+					header: map[string]string{"x-ms-retry-after-ms": "900"}}
 				s.before = func(n int64) {
 					if n == 3 { // after 1.8 s
 						s.status, s.header, s.body = then.status, then.header, then.body
@@ -323,7 +330,8 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 func TestThrottled_WithoutPattern(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, s := range map[string]*scripted{
-		"request":              {status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "900"}},
+		"request": {status: http.StatusTooManyRequests,
+			header: map[string]string{"x-ms-retry-after-ms": "900"}},
 		"operation of a batch": {status: http.StatusMultiStatus, body: strings.ReplaceAll(throttledBatch, "%", "900")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -340,9 +348,12 @@ func TestThrottled_WithoutPattern(t *testing.T) {
 
 func TestPartitionFull_NotRetried(t *testing.T) {
 	for name, s := range map[string]*scripted{
-		"request":                               {status: http.StatusForbidden, header: map[string]string{"x-ms-substatus": "1014"}},
-		"operation of a batch":                  {status: http.StatusMultiStatus, body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
-		"operation of a batch, with status 200": {status: http.StatusOK, body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
+		"request": {status: http.StatusForbidden,
+			header: map[string]string{"x-ms-substatus": "1014"}},
+		"operation of a batch": {status: http.StatusMultiStatus,
+			body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
+		"operation of a batch, with status 200": {status: http.StatusOK,
+			body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := s.open(t)
@@ -383,7 +394,8 @@ func TestContendedWrite_Retried(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				if err := posts.Create(account.Begin(t.Context(), "C4"), "a", []byte(`{"id":"a"}`)); !HasStatus(err, statusRetryWith) {
+				if err := posts.Create(account.Begin(t.Context(), "C4"), "a", []byte(`{"id":"a"}`)); !HasStatus(err,
+					statusRetryWith) {
 					t.Error(err)
 				}
 				if n := s.requests.Load(); n != 7 {

@@ -154,7 +154,8 @@ func (t *Tracker) learn(_ context.Context, items [][]byte) error {
 		if blog.Unmarshal(raw, &e, blog.Lenient) != nil || e.Type != blog.TypeUser || !e.Deleted {
 			continue
 		}
-		if u, err := blog.DecodeUserOrTombstone("learn of deletions", raw); err == nil && u != nil && u.DeletedAt != "" {
+		if u, err := blog.DecodeUserOrTombstone("learn of deletions", raw); err == nil && u != nil &&
+			u.DeletedAt != "" {
 			t.Hide(u.UserID, u.DeletedAt.Time())
 		}
 	}

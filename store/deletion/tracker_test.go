@@ -8,7 +8,8 @@ import (
 
 // A user may be created and deleted again while forget finds that the first deletion has ended.
 func TestTracker_RemoveKeepsLaterDeletion(t *testing.T) {
-	const first, second, between blog.Date = "2026-01-01T00:01:00.000Z", "2026-01-01T00:03:00.000Z", "2026-01-01T00:02:00.000Z"
+	const first, second, between blog.Date = "2026-01-01T00:01:00.000Z", "2026-01-01T00:03:00.000Z",
+		"2026-01-01T00:02:00.000Z"
 	d := New(Options{})
 	d.add("ada", first)
 	d.add("grace", first)

@@ -21,7 +21,8 @@ func audit(t testing.TB, e *Engine) {
 		for _, c := range d.containers {
 			want, got := map[string][]byte{}, map[string][]byte{}
 			scan(t, e, layout.KindItem, c, func(key, value []byte) { auditEntries(t, e, c, key[5:], value, want) })
-			for _, kind := range []byte{layout.KindFeed, layout.KindOrder, layout.KindComposite, layout.KindRange, layout.KindUnique, layout.KindExpiry} {
+			for _, kind := range []byte{layout.KindFeed, layout.KindOrder, layout.KindComposite, layout.KindRange,
+				layout.KindUnique, layout.KindExpiry} {
 				scan(t, e, kind, c, func(key, value []byte) { got[string(key)] = value })
 			}
 			for key, value := range want {
@@ -81,7 +82,8 @@ func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, 
 // scan calls fn for the keys of one kind in a container.
 func scan(t testing.TB, e *Engine, kind byte, c *container, fn func(key, value []byte)) {
 	t.Helper()
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: layout.AppendKind(nil, kind, c.No), UpperBound: layout.AppendKind(nil, kind, c.No+1)})
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: layout.AppendKind(nil, kind, c.No),
+		UpperBound: layout.AppendKind(nil, kind, c.No+1)})
 	if err != nil {
 		t.Fatal(err)
 	}

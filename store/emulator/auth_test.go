@@ -14,8 +14,9 @@ func TestEntraDataPlaneOnly(t *testing.T) {
 	for only, want := range map[bool]int{false: 0, true: 403} {
 		e := newEngine(t, Options{EntraDataPlaneOnly: only})
 		newContainer(t, e, azcosmos.ContainerProperties{}) // with the key
-		client, err := azcosmos.NewClient(e.Endpoint(), e.Credential(), &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-			Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+		client, err := azcosmos.NewClient(e.Endpoint(), e.Credential(),
+			&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+				Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +29,8 @@ func TestEntraDataPlaneOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		properties := azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}}}
+		properties := azcosmos.ContainerProperties{ID: "c",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}}}
 		throughput := azcosmos.NewManualThroughputProperties(500)
 		for _, one := range []struct {
 			name string
@@ -55,17 +57,27 @@ func TestEntraDataPlaneOnly(t *testing.T) {
 				return err
 			}},
 			{"create a container", want, func() error {
-				_, err := db.CreateContainer(t.Context(), azcosmos.ContainerProperties{ID: "other", PartitionKeyDefinition: properties.PartitionKeyDefinition}, nil)
+				_, err := db.CreateContainer(t.Context(),
+					azcosmos.ContainerProperties{ID: "other",
+						PartitionKeyDefinition: properties.PartitionKeyDefinition}, nil)
 				return err
 			}},
 			{"read throughput", want, func() error { _, err := c.ReadThroughput(t.Context(), nil); return err }},
-			{"replace throughput", want, func() error { _, err := c.ReplaceThroughput(t.Context(), throughput, nil); return err }},
-			{"replace a container", want, func() error { _, err := c.Replace(t.Context(), properties, nil); return err }},
+			{"replace throughput", want, func() error {
+				_, err := c.ReplaceThroughput(t.Context(), throughput, nil)
+				return err
+			}},
+			{"replace a container", want, func() error {
+				_, err := c.Replace(t.Context(), properties, nil)
+				return err
+			}},
 			{"delete a container", want, func() error { _, err := c.Delete(t.Context(), nil); return err }},
 			{"delete a database", want, func() error { _, err := db.Delete(t.Context(), nil); return err }},
 		} {
 			err := one.call()
-			if got := statusOf(err); got != one.want || err != nil && got == 0 || got == 403 && (subStatusOf(err) != "5300" || !strings.Contains(err.Error(), "AAD token in data plane")) {
+			if got := statusOf(err); got != one.want || err != nil && got == 0 ||
+				got == 403 &&
+					(subStatusOf(err) != "5300" || !strings.Contains(err.Error(), "AAD token in data plane")) {
 				t.Errorf("only %v: %s: %v, want %d", only, one.name, err, one.want)
 			}
 		}

@@ -63,7 +63,8 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	switch {
 	case q.is(atomic) && q.is(continueOnError):
 		return nil, apierror.BadRequest(
-			"The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic), strings.ToLower(continueOnError))
+			"The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic),
+			strings.ToLower(continueOnError))
 	case !q.is(atomic) && (q.get(atomic) != "" || q.get(continueOnError) != ""):
 		return e.bulk(q, c, ops, q.is(continueOnError))
 	}
@@ -171,7 +172,8 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 	if err != nil && (failure == nil || !errors.Is(err, failure)) {
 		return &response{container: c, partition: p, lsn: lsn}, err
 	}
-	resp := &response{status: http.StatusOK, container: c, partition: p, lsn: lsn, session: e.regions.sessionToken(p, lsn)}
+	resp := &response{status: http.StatusOK, container: c, partition: p, lsn: lsn,
+		session: e.regions.sessionToken(p, lsn)}
 	if failed >= 0 {
 		resp.status = http.StatusMultiStatus
 		for i := range results {

@@ -144,7 +144,8 @@ func TestBatch(t *testing.T) {
 		if got := statuses(out); err != nil || out.Success || got[18] != 424 || got[19] != 413 || got[20] != 424 {
 			t.Error(err, got)
 		}
-		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'large'", pk("a"), nil); len(got) != 1 || got[0] != "19" {
+		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'large'", pk("a"), nil); len(got) != 1 ||
+			got[0] != "19" {
 			t.Errorf("n: got %q, want 19", got)
 		}
 	})
@@ -160,7 +161,8 @@ func TestParseBatch(t *testing.T) {
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(batchOp{})); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	for _, bad := range []string{``, ` `, `{}`, `[]`, `[1]`, `[null]`, `[[]]`, `[{}`, `[{}]]`, `"[{}]"`, `[{"id":1}]`, `[{"minimalReturnPreference":1}]`, `[{"resourceBody":}]`, `[{"a":tru}]`, "[{}]\v", "\u00a0[{}]"} {
+	for _, bad := range []string{``, ` `, `{}`, `[]`, `[1]`, `[null]`, `[[]]`, `[{}`, `[{}]]`, `"[{}]"`, `[{"id":1}]`,
+		`[{"minimalReturnPreference":1}]`, `[{"resourceBody":}]`, `[{"a":tru}]`, "[{}]\v", "\u00a0[{}]"} {
 		if got, err := parseBatch([]byte(bad)); err == nil {
 			t.Errorf("%s: %+v", bad, got)
 		}
@@ -172,14 +174,16 @@ func TestBatch_MissingBody(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	for _, kind := range []string{"Create", "Upsert", "Replace", "Patch", "Nothing", ""} {
-		r := signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}},
+		r := signed(t, "POST", "/dbs/db/colls/c/docs",
+			http.Header{"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}},
 			fmt.Appendf(nil, `[{"operationType":%q,"id":"1"}]`, kind))
 		res, err := e.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(res.Body)
-		if res.StatusCode != http.StatusMultiStatus || !strings.Contains(string(body), `"statusCode":400`) || err != nil {
+		if res.StatusCode != http.StatusMultiStatus || !strings.Contains(string(body), `"statusCode":400`) ||
+			err != nil {
 			t.Errorf("%s: got %d %s, want 207 with an operation of 400: %v", kind, res.StatusCode, body, err)
 		}
 	}

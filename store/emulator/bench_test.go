@@ -28,7 +28,9 @@ func benchBlog(b *testing.B, n int) (*Engine, *azcosmos.ContainerClient) {
 	for i := 0; i < n; i += 100 {
 		batch := c.NewTransactionalBatch(pk("p"))
 		for j := i; j < i+100; j++ {
-			batch.CreateItem(fmt.Appendf(nil, `{"id":"%08x","pk":"p","type":"comment","creationDate":"%s","userId":"u%d","content":%q}`, uint32(j)*2654435761, benchDate(j), j%100, content), nil)
+			batch.CreateItem(fmt.Appendf(nil,
+				`{"id":"%08x","pk":"p","type":"comment","creationDate":"%s","userId":"u%d","content":%q}`,
+				uint32(j)*2654435761, benchDate(j), j%100, content), nil)
 		}
 		if out, err := c.ExecuteTransactionalBatch(context.Background(), batch, nil); err != nil || !out.Success {
 			b.Fatal(err)
@@ -64,7 +66,9 @@ func BenchmarkPointRead(b *testing.B) {
 		e, c := benchBlog(b, n)
 		id := fmt.Sprintf("%08x", uint32(n/2)*2654435761)
 		b.Run(fmt.Sprintf("engine/n=%d", n), func(b *testing.B) {
-			benchEngine(b, e, signed(b, "GET", "/dbs/db/colls/c/docs/"+id, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil), nil)
+			benchEngine(b, e,
+				signed(b, "GET", "/dbs/db/colls/c/docs/"+id, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}},
+					nil), nil)
 		})
 		b.Run(fmt.Sprintf("azcosmos/n=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
@@ -86,13 +90,16 @@ func BenchmarkKeysetPage(b *testing.B) {
 		e, c := benchBlog(b, n)
 		date := benchDate(n / 2)
 		b.Run(fmt.Sprintf("engine/n=%d", n), func(b *testing.B) {
-			body := fmt.Appendf(nil, `{"query":%q,"parameters":[{"name":"@t","value":"comment"},{"name":"@d","value":%q},{"name":"@id","value":"00000000"}]}`, keyset, date)
-			h := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"20"}, "Content-Type": {"application/query+json"}}
+			body := fmt.Appendf(nil,
+				`{"query":%q,"parameters":[{"name":"@t","value":"comment"},{"name":"@d","value":%q},{"name":"@id","value":"00000000"}]}`, keyset, date)
+			h := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"20"},
+				"Content-Type": {"application/query+json"}}
 			benchEngine(b, e, signed(b, "POST", "/dbs/db/colls/c/docs", h, body), body)
 		})
 		b.Run(fmt.Sprintf("azcosmos/n=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			o := &azcosmos.QueryOptions{PageSizeHint: 20, QueryParameters: params("@t", "comment", "@d", date, "@id", "00000000")}
+			o := &azcosmos.QueryOptions{PageSizeHint: 20,
+				QueryParameters: params("@t", "comment", "@d", date, "@id", "00000000")}
 			var ru float64
 			for b.Loop() {
 				page, err := c.NewQueryItemsPager(keyset, pk("p"), o).NextPage(context.Background())
@@ -110,7 +117,8 @@ func BenchmarkChangeFeedPage(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		e, _ := benchBlog(b, n)
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}, "X-Ms-Max-Item-Count": {"100"}, "If-None-Match": {fmt.Sprintf(`"%d"`, n/200)}}
+			h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"},
+				"X-Ms-Max-Item-Count": {"100"}, "If-None-Match": {fmt.Sprintf(`"%d"`, n/200)}}
 			benchEngine(b, e, signed(b, "GET", "/dbs/db/colls/c/docs", h, nil), nil)
 		})
 	}
@@ -120,12 +128,15 @@ func BenchmarkChangeFeedPage(b *testing.B) {
 func BenchmarkParseItem(b *testing.B) {
 	for name, path := range map[string]string{"key=top": "/pk", "key=nested": "/a/b"} {
 		b.Run(name, func(b *testing.B) {
-			r := containerRecord{Properties: containerProperties{PartitionKey: &partitionKeyDef{Paths: []string{path}, Kind: "Hash", Version: 2}, IndexingPolicy: &index.Policy{}}}
+			r := containerRecord{
+				Properties: containerProperties{PartitionKey: &partitionKeyDef{Paths: []string{path}, Kind: "Hash",
+					Version: 2}, IndexingPolicy: &index.Policy{}}}
 			d, err := r.define()
 			if err != nil {
 				b.Fatal(err)
 			}
-			doc := []byte(`{"id":"c0001","pk":"p","a":{"b":"p"},"type":"comment","creationDate":"2024-01-01","userId":"u","text":"` + strings.Repeat("x", 200) + `","likes":7}`)
+			doc := []byte(
+				`{"id":"c0001","pk":"p","a":{"b":"p"},"type":"comment","creationDate":"2024-01-01","userId":"u","text":"` + strings.Repeat("x", 200) + `","likes":7}`)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := d.parseItem(doc); err != nil {
@@ -143,7 +154,8 @@ func BenchmarkCreate(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		res, err := c.CreateItem(context.Background(), pk("q"), fmt.Appendf(nil, `{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i), nil)
+		res, err := c.CreateItem(context.Background(), pk("q"),
+			fmt.Appendf(nil, `{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -163,7 +175,9 @@ func BenchmarkCreateParallel(b *testing.B) {
 		for p.Next() {
 			i := <-ids
 			ids <- i + 1
-			if _, err := c.CreateItem(context.Background(), pk("q"), fmt.Appendf(nil, `{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i), nil); err != nil {
+			if _, err := c.CreateItem(context.Background(), pk("q"),
+				fmt.Appendf(nil, `{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i),
+				nil); err != nil {
 				b.Error(err)
 			}
 		}
@@ -179,7 +193,8 @@ func BenchmarkBatch(b *testing.B) {
 	for b.Loop() {
 		i++
 		batch := c.NewTransactionalBatch(pk("q"))
-		batch.CreateItem(fmt.Appendf(nil, `{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i), nil)
+		batch.CreateItem(fmt.Appendf(nil,
+			`{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i), nil)
 		batch.PatchItem("post", patchOf("/commentCount", 1), nil)
 		out, err := c.ExecuteTransactionalBatch(context.Background(), batch, nil)
 		if err != nil || !out.Success {
@@ -194,10 +209,14 @@ func BenchmarkBatch(b *testing.B) {
 // counts it, the patch of a copy of its post, and the change feed page with both.
 func BenchmarkComment(b *testing.B) {
 	e, c := benchBlog(b, 1000)
-	post := `{"id":"post","pk":"q","type":"post","userId":"u","userUsername":"ada","title":"A title","content":"` + strings.Repeat(`Every read is one request.\n`, 50) + `","commentCount":0,"likeCount":0,"creationDate":"2024-01-01T00:00:00.000Z","revision":1,"version":1}`
+	post := `{"id":"post","pk":"q","type":"post","userId":"u","userUsername":"ada","title":"A title","content":"` +
+		strings.Repeat(`Every read is one request.\n`, 50) +
+		`","commentCount":0,"likeCount":0,"creationDate":"2024-01-01T00:00:00.000Z","revision":1,"version":1}`
 	mustCreate(b, c, "q", post)
-	const docs, condition = "/dbs/db/colls/c/docs", `"condition":"from c where c.type = 'post' AND NOT IS_DEFINED(c.deleted)",`
-	const count = `{` + condition + `"operations":[{"op":"incr","path":"/commentCount","value":1},{"op":"incr","path":"/revision","value":1}]}`
+	const docs, condition = "/dbs/db/colls/c/docs",
+		`"condition":"from c where c.type = 'post' AND NOT IS_DEFINED(c.deleted)",`
+	const count = `{` + condition +
+		`"operations":[{"op":"incr","path":"/commentCount","value":1},{"op":"incr","path":"/revision","value":1}]}`
 	key := func() http.Header { return http.Header{"X-Ms-Documentdb-Partitionkey": {`["q"]`}} }
 	b.Run("batch", func(b *testing.B) {
 		h := key()
@@ -206,7 +225,8 @@ func BenchmarkComment(b *testing.B) {
 		req, content := signed(b, "POST", docs, h, nil), strings.Repeat("x", 200)
 		b.ReportAllocs()
 		for b.Loop() {
-			body := fmt.Appendf(make([]byte, 0, 1024), `[{"operationType":"Patch","id":"post","resourceBody":%s},{"operationType":"Create","resourceBody":{"id":"n%09d","pk":"q","type":"comment","creationDate":"2024-01-01T00:00:00.000Z","userId":"u","content":%q}}]`, count, benchID.Add(1), content)
+			body := fmt.Appendf(make([]byte, 0, 1024),
+				`[{"operationType":"Patch","id":"post","resourceBody":%s},{"operationType":"Create","resourceBody":{"id":"n%09d","pk":"q","type":"comment","creationDate":"2024-01-01T00:00:00.000Z","userId":"u","content":%q}}]`, count, benchID.Add(1), content)
 			req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			if res, err := e.Do(req); err != nil || res.StatusCode != http.StatusOK {
 				b.Fatal(res.StatusCode, err)
@@ -223,9 +243,13 @@ func BenchmarkComment(b *testing.B) {
 		}
 		var last uint64
 		fmt.Sscanf(res.Header.Get("Etag"), `"%d"`, &last)
-		mustCreate(b, c, "q", fmt.Sprintf(`{"id":"m%09d","pk":"q","type":"comment","content":%q}`, benchID.Add(1), strings.Repeat("x", 200)))
+		mustCreate(b, c, "q",
+			fmt.Sprintf(`{"id":"m%09d","pk":"q","type":"comment","content":%q}`, benchID.Add(1),
+				strings.Repeat("x", 200)))
 		mustCreate(b, c, "q", strings.Replace(post, `"post"`, fmt.Sprintf(`"p%09d"`, benchID.Add(1)), 1))
-		benchEngine(b, e, signed(b, "GET", docs, http.Header{"A-Im": {"Incremental Feed"}, "If-None-Match": {fmt.Sprintf(`"%d"`, last)}}, nil), nil)
+		benchEngine(b, e,
+			signed(b, "GET", docs,
+				http.Header{"A-Im": {"Incremental Feed"}, "If-None-Match": {fmt.Sprintf(`"%d"`, last)}}, nil), nil)
 	})
 }
 
@@ -235,11 +259,14 @@ var benchID atomic.Int64
 // BenchmarkRows measures pages of 100 rows that an index finds.
 func BenchmarkRows(b *testing.B) {
 	e, _ := benchBlog(b, 1000)
-	const where = "FROM c WHERE c.type = 'comment' AND NOT IS_DEFINED(c.deleted) AND c.creationDate <= @d ORDER BY c.type DESC, c.creationDate DESC, c.id DESC"
-	for name, text := range map[string]string{"select=all": "SELECT * " + where, "select=some": "SELECT c.id, c.userId, c.creationDate " + where} {
+	const where = "FROM c WHERE c.type = 'comment' AND NOT IS_DEFINED(c.deleted) AND c.creationDate <= @d ORDER BY " +
+		"c.type DESC, c.creationDate DESC, c.id DESC"
+	for name, text := range map[string]string{"select=all": "SELECT * " + where,
+		"select=some": "SELECT c.id, c.userId, c.creationDate " + where} {
 		b.Run(name, func(b *testing.B) {
 			body := fmt.Appendf(nil, `{"query":%q,"parameters":[{"name":"@d","value":"2025"}]}`, text)
-			h := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"100"}, "Content-Type": {"application/query+json"}}
+			h := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"100"},
+				"Content-Type": {"application/query+json"}}
 			benchEngine(b, e, signed(b, "POST", "/dbs/db/colls/c/docs", h, body), body)
 		})
 	}

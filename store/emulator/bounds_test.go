@@ -35,7 +35,8 @@ func TestQuery_TooMuchWork(t *testing.T) {
 		"SELECT VALUE REPLACE(c.s, 'a', c.s) FROM c ORDER BY c.s",
 	} {
 		_, err := c.NewQueryItemsPager(text, pk("p"), nil).NextPage(ctx)
-		if wantStatus(t, err, http.StatusBadRequest, ""); !strings.Contains(err.Error(), "SC1001") || !strings.Contains(err.Error(), "REPLACE is larger than 2097152 bytes") {
+		if wantStatus(t, err, http.StatusBadRequest, ""); !strings.Contains(err.Error(), "SC1001") ||
+			!strings.Contains(err.Error(), "REPLACE is larger than 2097152 bytes") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -54,9 +55,12 @@ func TestIntervals(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, Options{Partitions: 2})
 	indexed := newContainer(t, e, azcosmos.ContainerProperties{ID: "indexed"})
-	bare := newContainer(t, e, azcosmos.ContainerProperties{ID: "bare", IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
+	bare := newContainer(t, e,
+		azcosmos.ContainerProperties{ID: "bare",
+			IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
 	long := strings.Repeat("x", 300)
-	values := []any{nil, true, false, -1.5, 0.0, 1.0, 2.0, 1e300, "", "a", "ab", "b", long[:255], long[:257], long, long + "1", long + "2", "y", []any{1.0}, map[string]any{"v": 1.0}}
+	values := []any{nil, true, false, -1.5, 0.0, 1.0, 2.0, 1e300, "", "a", "ab", "b", long[:255], long[:257], long,
+		long + "1", long + "2", "y", []any{1.0}, map[string]any{"v": 1.0}}
 	for i := range 120 {
 		doc := map[string]any{"id": fmt.Sprintf("%03d", i), "pk": fmt.Sprint(i % 5)}
 		if v := i % (len(values) + 1); v < len(values) {
@@ -81,7 +85,8 @@ func TestIntervals(t *testing.T) {
 	for range 60 {
 		wheres = append(wheres, fmt.Sprintf("c.v BETWEEN @%d AND @%d", rand.IntN(len(values)), rand.IntN(len(values))))
 	}
-	wheres = append(wheres, "STARTSWITH(c.v, 'a')", "STARTSWITH(c.v, @14)", "c.v LIKE 'a%'", "c.v > @3 AND c.v < @3", "c.v > 0 AND c.pk > '2'")
+	wheres = append(wheres, "STARTSWITH(c.v, 'a')", "STARTSWITH(c.v, @14)", "c.v LIKE 'a%'", "c.v > @3 AND c.v < @3",
+		"c.v > 0 AND c.pk > '2'")
 	var params []azcosmos.QueryParameter
 	for n, v := range values {
 		params = append(params, azcosmos.QueryParameter{Name: fmt.Sprintf("@%d", n), Value: v})
@@ -101,7 +106,8 @@ func TestIntervals(t *testing.T) {
 				}
 			}
 			if round == 0 && n%40 == 0 { // a query continues over a split
-				pager := indexed.NewQueryItemsPager(text, azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: params, PageSizeHint: 3})
+				pager := indexed.NewQueryItemsPager(text, azcosmos.NewPartitionKey(),
+					&azcosmos.QueryOptions{QueryParameters: params, PageSizeHint: 3})
 				var rows []string
 				for first := true; pager.More(); first = false {
 					page, err := pager.NextPage(context.Background())
@@ -117,7 +123,8 @@ func TestIntervals(t *testing.T) {
 						}
 					}
 				}
-				want := sorted(queryAll(t, bare, text, azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: params}))
+				want := sorted(queryAll(t, bare, text, azcosmos.NewPartitionKey(),
+					&azcosmos.QueryOptions{QueryParameters: params}))
 				if d := cmp.Diff(want, sorted(rows), equateEmpty); d != "" {
 					t.Errorf("%s over a split: %s", where, d)
 				}
@@ -142,7 +149,8 @@ func TestIntervals(t *testing.T) {
 		if halves != total {
 			t.Errorf("%d items in the halves of the key space, %d in all of it", halves, total)
 		}
-		if want := len(queryAll(t, bare, "SELECT VALUE c.id FROM c WHERE c.v > 0", azcosmos.NewPartitionKey(), nil)); total != want || len(ranges) < 3 {
+		if want := len(queryAll(t, bare, "SELECT VALUE c.id FROM c WHERE c.v > 0", azcosmos.NewPartitionKey(),
+			nil)); total != want || len(ranges) < 3 {
 			t.Errorf("%d items in %d partitions, want %d", total, len(ranges), want)
 		}
 	})
@@ -175,8 +183,9 @@ func queryRange(t testing.TB, e *Engine, container, rangeID, token, text string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Query": {"true"}, "X-Ms-Documentdb-Populatequerymetrics": {"true"},
-		"X-Ms-Documentdb-Partitionkeyrangeid": {rangeID}, "X-Ms-Max-Item-Count": {"10"}}
+	h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Query": {"true"},
+		"X-Ms-Documentdb-Populatequerymetrics": {"true"},
+		"X-Ms-Documentdb-Partitionkeyrangeid":  {rangeID}, "X-Ms-Max-Item-Count": {"10"}}
 	if token != "" {
 		h.Set("X-Ms-Continuation", token)
 	}
@@ -191,7 +200,8 @@ func queryRange(t testing.TB, e *Engine, container, rangeID, token, text string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.status, p.token, p.entries = res.StatusCode, res.Header.Get("X-Ms-Continuation"), entriesOf(res.Header.Get("X-Ms-Documentdb-Query-Metrics"))
+	p.status, p.token, p.entries = res.StatusCode, res.Header.Get("X-Ms-Continuation"),
+		entriesOf(res.Header.Get("X-Ms-Documentdb-Query-Metrics"))
 	if p.status == http.StatusOK {
 		mustUnmarshal(t, out, &p)
 	}
@@ -220,13 +230,15 @@ func TestIntervalPlans(t *testing.T) {
 	}{
 		{"over partitions", "c.creationDate >= '2024-01-01T00:02:29.000Z'", azcosmos.NewPartitionKey(), 2, 2},
 		{"over partitions, no rows", "c.rank > 100", azcosmos.NewPartitionKey(), 0, 0},
-		{"a short interval in a large logical partition", "c.creationDate >= '2024-01-01T00:02:29.000Z'", pk("large"), 2, 2},
+		{"a short interval in a large logical partition", "c.creationDate >= '2024-01-01T00:02:29.000Z'", pk("large"),
+			2, 2},
 		{"a small logical partition", "c.rank >= 0", pk("small"), 10, 10},
 		{"most of a logical partition", "c.rank >= 0", pk("large"), 300, 300},
 		{"an empty interval", "c.rank > 2 AND c.rank < 2", pk("large"), 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			page, err := c.NewQueryItemsPager("SELECT * FROM c WHERE "+test.where, test.key, nil).NextPage(context.Background())
+			page, err := c.NewQueryItemsPager("SELECT * FROM c WHERE "+test.where, test.key,
+				nil).NextPage(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,8 +286,10 @@ func TestContinuation_Reindexed(t *testing.T) {
 		return index
 	}
 	policy := func(included string, composites ...[]azcosmos.CompositeIndex) *azcosmos.IndexingPolicy {
-		return &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, CompositeIndexes: composites,
-			IncludedPaths: []azcosmos.IncludedPath{{Path: included}}, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
+		return &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+			CompositeIndexes: composites,
+			IncludedPaths:    []azcosmos.IncludedPath{{Path: included}},
+			ExcludedPaths:    []azcosmos.ExcludedPath{{Path: "/*"}}}
 	}
 	byDate := columns("/type", "/creationDate", "/id")
 	for _, test := range []struct {
@@ -283,11 +297,13 @@ func TestContinuation_Reindexed(t *testing.T) {
 		key           azcosmos.PartitionKey
 		before, after *azcosmos.IndexingPolicy
 	}{
-		{"same index, another number", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", pk("p"),
+		{"same index, another number",
+			"SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", pk("p"),
 			policy("/x/?", byDate, columns("/name", "/id")), policy("/x/?", columns("/name", "/id"), byDate)},
 		{"another index, same number", "SELECT * FROM c WHERE c.type = 'comment'", pk("p"),
 			policy("/x/?", byDate), policy("/x/?", columns("/type", "/name"))},
-		{"equality on another path", "SELECT * FROM c WHERE c.type = 'comment' AND c.rank = 1", azcosmos.NewPartitionKey(),
+		{"equality on another path", "SELECT * FROM c WHERE c.type = 'comment' AND c.rank = 1",
+			azcosmos.NewPartitionKey(),
 			policy("/type/?"), policy("/rank/?")},
 		{"an interval on another path", "SELECT * FROM c WHERE c.type > '' AND c.rank > 0", azcosmos.NewPartitionKey(),
 			policy("/type/?"), policy("/rank/?")},
@@ -297,15 +313,21 @@ func TestContinuation_Reindexed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: test.before})
 			fillBlog(t, c, "p", 60)
-			page, err := c.NewQueryItemsPager(test.text, test.key, &azcosmos.QueryOptions{PageSizeHint: 5}).NextPage(ctx)
+			page, err := c.NewQueryItemsPager(test.text, test.key,
+				&azcosmos.QueryOptions{PageSizeHint: 5}).NextPage(ctx)
 			if err != nil || page.ContinuationToken == nil {
 				t.Fatal(page.ContinuationToken, err)
 			}
-			if _, err := c.Replace(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, IndexingPolicy: test.after}, nil); err != nil {
+			if _, err := c.Replace(ctx,
+				azcosmos.ContainerProperties{ID: "c",
+					PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2},
+					IndexingPolicy:         test.after}, nil); err != nil {
 				t.Fatal(err)
 			}
-			_, err = c.NewQueryItemsPager(test.text, test.key, &azcosmos.QueryOptions{PageSizeHint: 5, ContinuationToken: page.ContinuationToken}).NextPage(ctx)
-			if wantStatus(t, err, http.StatusBadRequest, ""); !strings.Contains(err.Error(), "Invalid Continuation Token") {
+			_, err = c.NewQueryItemsPager(test.text, test.key,
+				&azcosmos.QueryOptions{PageSizeHint: 5, ContinuationToken: page.ContinuationToken}).NextPage(ctx)
+			if wantStatus(t, err, http.StatusBadRequest, ""); !strings.Contains(err.Error(),
+				"Invalid Continuation Token") {
 				t.Error(err)
 			}
 			if rows := queryAll(t, c, test.text, test.key, nil); len(rows) == 0 {
@@ -367,8 +389,10 @@ func heldQuery(t *testing.T) (*Engine, *azcosmos.ContainerClient, *heldContext, 
 	fillBlog(t, c, "p", 1000)
 	ctx := &heldContext{Context: context.Background(), held: make(chan struct{}), resume: make(chan struct{})}
 	done := make(chan heldResult, 1)
-	h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Query": {"true"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}}
-	req := signed(t, "POST", "/dbs/db/colls/c/docs", h, []byte(`{"query":"SELECT VALUE c.id FROM c ORDER BY c.name"}`)).WithContext(ctx)
+	h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Query": {"true"},
+		"X-Ms-Documentdb-Partitionkey": {`["p"]`}}
+	req := signed(t, "POST", "/dbs/db/colls/c/docs", h,
+		[]byte(`{"query":"SELECT VALUE c.id FROM c ORDER BY c.name"}`)).WithContext(ctx)
 	go func() {
 		var a heldResult
 		res, err := e.Do(req)
@@ -394,7 +418,10 @@ func TestQuery_DoesNotBlockChanges(t *testing.T) {
 	changed := make(chan error, 1)
 	go func() {
 		ctx := context.Background()
-		_, replaced := c.Replace(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, IndexingPolicy: blogPolicy()}, nil)
+		_, replaced := c.Replace(ctx,
+			azcosmos.ContainerProperties{ID: "c",
+				PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2},
+				IndexingPolicy:         blogPolicy()}, nil)
 		split := e.Split("db", "c", "0")
 		_, dropped := c.Delete(ctx, nil)
 		changed <- errors.Join(replaced, split, dropped)
@@ -452,7 +479,8 @@ func TestQuery_CanceledDuringAggregation(t *testing.T) {
 	} {
 		ctx := &countdownContext{Context: context.Background()}
 		ctx.left.Store(150) // the scan of 200 items takes 12 calls
-		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Isquery": {"true"}},
+		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs",
+			http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Isquery": {"true"}},
 			fmt.Appendf(nil, `{"query":%q}`, text)).WithContext(ctx))
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: response: %t, error: %v, want %v", text, res != nil, err, context.Canceled)
@@ -468,13 +496,18 @@ func TestBatch_Canceled(t *testing.T) {
 	for atomic, want := range map[string]int{"true": 0, "false": 50} {
 		var ops []string
 		for i := range 100 {
-			ops = append(ops, fmt.Sprintf(`{"operationType":"Create","partitionKey":"[\"%[1]s\"]","resourceBody":{"id":"%[2]d","pk":"%[1]s"}}`, atomic, i))
+			ops = append(ops,
+				fmt.Sprintf(
+					`{"operationType":"Create","partitionKey":"[\"%[1]s\"]","resourceBody":{"id":"%[2]d","pk":"%[1]s"}}`, atomic, i))
 		}
 		ctx := &countdownContext{Context: context.Background()}
 		ctx.left.Store(50)
-		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["` + atomic + `"]`},
-			"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "X-Ms-Cosmos-Batch-Atomic": {atomic}}, []byte("["+strings.Join(ops, ",")+"]")).WithContext(ctx))
-		if gone := want == 0; gone != errors.Is(err, context.Canceled) || !gone && res.StatusCode != http.StatusMultiStatus {
+		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs",
+			http.Header{"X-Ms-Documentdb-Partitionkey": {`["` + atomic + `"]`},
+				"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "X-Ms-Cosmos-Batch-Atomic": {atomic}},
+			[]byte("["+strings.Join(ops, ",")+"]")).WithContext(ctx))
+		if gone := want == 0; gone != errors.Is(err, context.Canceled) ||
+			!gone && res.StatusCode != http.StatusMultiStatus {
 			t.Errorf("atomic: %s: response: %t, error: %v", atomic, res != nil, err)
 		}
 		if n := len(queryAll(t, c, "SELECT * FROM c", pk(atomic), nil)); n > want || n == 0 && want > 0 {
@@ -488,14 +521,16 @@ func TestBatch_Canceled(t *testing.T) {
 func TestChangeFeed_LogicalPartitionIsBounded(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
-	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
+	c := newContainer(t, e,
+		azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
 	mustCreate(t, c, "rare", `{"id":"first","pk":"rare"}`)
 	if err := bulkLoad(e, 0, query.MaxPageScan+500); err != nil { // under the key p
 		t.Fatal(err)
 	}
 	mustCreate(t, c, "rare", `{"id":"last","pk":"rare"}`)
 	key := pk("rare")
-	o := &azcosmos.ChangeFeedOptions{PartitionKey: &key, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}, MaxItemCount: 1}
+	o := &azcosmos.ChangeFeedOptions{PartitionKey: &key, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"},
+		MaxItemCount: 1}
 	var got []string
 	empty := 0
 	for {
@@ -526,23 +561,30 @@ func TestChangeFeed_LogicalPartitionIsBounded(t *testing.T) {
 // TestContinuation_LongValues: a continuation contains what distinguishes the rows at the end of the
 // page. If it is too long for a header, the query is refused.
 func TestContinuation_LongValues(t *testing.T) {
-	ordered := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
-		CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/s", Order: azcosmos.CompositeIndexAscending}, {Path: "/n", Order: azcosmos.CompositeIndexDescending}}}}
+	ordered := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+		IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
+		CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/s", Order: azcosmos.CompositeIndexAscending},
+			{Path: "/n", Order: azcosmos.CompositeIndexDescending}}}}
 	const rows = 6
 	for name, tt := range map[string]struct {
 		value  func(text string, i int) string
 		status int
 	}{
-		"10,000 bytes -> all rows":                  {func(text string, i int) string { return text[:10_000] }, 200},
-		"20,000 bytes, different start -> all rows": {func(text string, i int) string { return fmt.Sprintf("%02d", i*5%rows) + text }, 200},
-		"20,000 bytes, different end -> refused":    {func(text string, i int) string { return text + fmt.Sprintf("%02d", i*5%rows) }, 400},
-		"20,000 equal bytes -> refused":             {func(text string, i int) string { return text }, 400},
+		"10,000 bytes -> all rows": {func(text string, i int) string { return text[:10_000] }, 200},
+		"20,000 bytes, different start -> all rows": {func(text string, i int) string {
+			return fmt.Sprintf("%02d", i*5%rows) + text
+		}, 200},
+		"20,000 bytes, different end -> refused": {func(text string, i int) string {
+			return text + fmt.Sprintf("%02d", i*5%rows)
+		}, 400},
+		"20,000 equal bytes -> refused": {func(text string, i int) string { return text }, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: ordered})
 			text := string(noise(20_000))
 			for i := range rows {
-				mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%02d","pk":"p","n":%d,"s":%q}`, i, i*5%rows, tt.value(text, i)))
+				mustCreate(t, c, "p",
+					fmt.Sprintf(`{"id":"%02d","pk":"p","n":%d,"s":%q}`, i, i*5%rows, tt.value(text, i)))
 			}
 			for _, text := range []string{
 				"SELECT VALUE c.id FROM c ORDER BY c.s",
@@ -554,7 +596,8 @@ func TestContinuation_LongValues(t *testing.T) {
 					t.Fatalf("%s: %d rows", text, len(want))
 				}
 				var got []string
-				for pager := c.NewQueryItemsPager(text, pk("p"), &azcosmos.QueryOptions{PageSizeHint: 2}); pager.More(); {
+				for pager := c.NewQueryItemsPager(text, pk("p"),
+					&azcosmos.QueryOptions{PageSizeHint: 2}); pager.More(); {
 					page, err := pager.NextPage(t.Context())
 					if tt.status != 200 {
 						wantStatus(t, err, tt.status, "")

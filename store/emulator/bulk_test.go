@@ -30,8 +30,10 @@ type bulkResult struct {
 // bulk sends operations as SDKs do in bulk mode.
 func bulk(t testing.TB, e *Engine, rangeID, body string, headers ...string) (*http.Response, []bulkResult) {
 	t.Helper()
-	res := do(t, e, "POST", "/dbs/db/colls/c/docs", body, append([]string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "false",
-		"x-ms-cosmos-batch-continue-on-error", "true", "x-ms-documentdb-partitionkeyrangeid", rangeID}, headers...)...)
+	res := do(t, e, "POST", "/dbs/db/colls/c/docs", body,
+		append([]string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "false",
+			"x-ms-cosmos-batch-continue-on-error", "true", "x-ms-documentdb-partitionkeyrangeid", rangeID},
+			headers...)...)
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +56,9 @@ func bulkStatuses(results []bulkResult) (s []int) {
 func bulkCreates(key string, ids ...string) string {
 	var ops []string
 	for _, id := range ids {
-		ops = append(ops, fmt.Sprintf(`{"operationType":"Create","partitionKey":"[\"%s\"]","resourceBody":{"id":%q,"pk":%q}}`, key, id, key))
+		ops = append(ops,
+			fmt.Sprintf(`{"operationType":"Create","partitionKey":"[\"%s\"]","resourceBody":{"id":%q,"pk":%q}}`, key,
+				id, key))
 	}
 	return "[" + strings.Join(ops, ",") + "]"
 }
@@ -87,7 +91,8 @@ func TestBulk(t *testing.T) {
 			{"operationType":"Nonsense","partitionKey":"[\"p\"]"},
 			{"operationType":"Upsert","partitionKey":"[\"p\"]","minimalReturnPreference":true,"resourceBody":{"id":"new","pk":"p","x":1}},
 			{"operationType":"Delete","partitionKey":"[\"SAME\"]","id":"new"}]`))
-		if d := cmp.Diff([]int{201, 201, 409, 200, 200, 412, 404, 400, 400, 400, 400, 400, 200, 204}, bulkStatuses(results)); d != "" || res.StatusCode != http.StatusMultiStatus {
+		if d := cmp.Diff([]int{201, 201, 409, 200, 200, 412, 404, 400, 400, 400, 400, 400, 200, 204},
+			bulkStatuses(results)); d != "" || res.StatusCode != http.StatusMultiStatus {
 			t.Fatal(res.Status, d)
 		}
 		if results[7].SubStatus != apierror.SubPartitionKeyMismatch {
@@ -108,29 +113,36 @@ func TestBulk(t *testing.T) {
 		if got, want := res.Header.Get("X-Ms-Session-Token"), at("p")+":-1#6"; got != want {
 			t.Errorf("session token %s, want %s, after six transactions", got, want)
 		}
-		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'there'", pk("p"), nil); len(got) != 1 || got[0] != "2" {
+		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'there'", pk("p"), nil); len(got) != 1 ||
+			got[0] != "2" {
 			t.Errorf("n: got %v, want 2", got)
 		}
 	})
 	t.Run("all succeed -> 200", func(t *testing.T) {
 		res, results := bulk(t, e, at("p"), bulkCreates("p", "s1", "s2"), "Prefer", "return=minimal")
-		if d := cmp.Diff([]int{201, 201}, bulkStatuses(results)); d != "" || res.StatusCode != 200 || results[0].Body != nil {
+		if d := cmp.Diff([]int{201, 201}, bulkStatuses(results)); d != "" || res.StatusCode != 200 ||
+			results[0].Body != nil {
 			t.Error(res.Status, d, string(results[0].Body))
 		}
 	})
 	t.Run("without continue-on-error -> 424 after a failure", func(t *testing.T) {
-		res, results := bulk(t, e, at("p"), bulkCreates("p", "f1", "there", "f2"), "x-ms-cosmos-batch-continue-on-error", "false")
-		if d := cmp.Diff([]int{201, 409, 424}, bulkStatuses(results)); d != "" || res.StatusCode != http.StatusMultiStatus {
+		res, results := bulk(t, e, at("p"), bulkCreates("p", "f1", "there", "f2"),
+			"x-ms-cosmos-batch-continue-on-error", "false")
+		if d := cmp.Diff([]int{201, 409, 424}, bulkStatuses(results)); d != "" ||
+			res.StatusCode != http.StatusMultiStatus {
 			t.Error(res.Status, d)
 		}
-		if got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.id IN ('f1', 'f2')", pk("p"), nil); len(got) != 1 || got[0] != `"f1"` {
+		if got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.id IN ('f1', 'f2')", pk("p"), nil); len(got) != 1 ||
+			got[0] != `"f1"` {
 			t.Errorf("written: got %v, want f1", got)
 		}
 	})
 	t.Run("key of another physical partition -> 410, nothing is written", func(t *testing.T) {
-		body := strings.TrimSuffix(bulkCreates("p", "g1"), "]") + "," + strings.TrimPrefix(bulkCreates(other, "g2"), "[")
+		body := strings.TrimSuffix(bulkCreates("p", "g1"), "]") + "," +
+			strings.TrimPrefix(bulkCreates(other, "g2"), "[")
 		for _, id := range []string{at("p"), at(other), "77"} {
-			if res, _ := bulk(t, e, id, body); res.StatusCode != http.StatusGone || res.Header.Get("X-Ms-Substatus") != "1002" {
+			if res, _ := bulk(t, e, id, body); res.StatusCode != http.StatusGone ||
+				res.Header.Get("X-Ms-Substatus") != "1002" {
 				t.Errorf("range %s: %s %s", id, res.Status, res.Header.Get("X-Ms-Substatus"))
 			}
 		}
@@ -146,7 +158,8 @@ func TestBulk(t *testing.T) {
 		if res, _ := bulk(t, e, at("p"), bulkCreates("p", ids...)); res.StatusCode != 400 {
 			t.Errorf("101 operations: got %s, want 400", res.Status)
 		}
-		if res, results := bulk(t, e, at("p"), bulkCreates("p", ids[:100]...)); res.StatusCode != 200 || len(results) != 100 {
+		if res, results := bulk(t, e, at("p"), bulkCreates("p", ids[:100]...)); res.StatusCode != 200 ||
+			len(results) != 100 {
 			t.Errorf("100 operations: got %s with %d results, want 200", res.Status, len(results))
 		}
 		if res, _ := bulk(t, e, at("p"), bulkCreates("p", strings.Repeat("x", 2<<20))); res.StatusCode != 413 {
@@ -169,22 +182,26 @@ func TestBulk(t *testing.T) {
 		if d := cmp.Diff([]int{200, 200, 200}, bulkStatuses(results)); d != "" {
 			t.Error(d)
 		}
-		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'big'", pk("p"), nil); len(got) != 1 || got[0] != "5" {
+		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'big'", pk("p"), nil); len(got) != 1 ||
+			got[0] != "5" {
 			t.Errorf("got %v, want 5: an operation with 413 must not be applied", got)
 		}
-		_, results = bulk(t, e, at("p"), "["+patch+","+read+","+read+"]", "x-ms-cosmos-batch-atomic", "true", "x-ms-cosmos-batch-continue-on-error", "false",
+		_, results = bulk(t, e, at("p"), "["+patch+","+read+","+read+"]", "x-ms-cosmos-batch-atomic", "true",
+			"x-ms-cosmos-batch-continue-on-error", "false",
 			"x-ms-documentdb-partitionkey", `["p"]`)
 		if d := cmp.Diff([]int{424, 424, 413}, bulkStatuses(results)); d != "" {
 			t.Error(d)
 		}
 	})
 	t.Run("contradicting headers -> 400", func(t *testing.T) {
-		if res, _ := bulk(t, e, at("p"), bulkCreates("p", "x"), "x-ms-cosmos-batch-atomic", "true"); res.StatusCode != 400 {
+		if res, _ := bulk(t, e, at("p"), bulkCreates("p", "x"), "x-ms-cosmos-batch-atomic",
+			"true"); res.StatusCode != 400 {
 			t.Errorf("got %s, want 400", res.Status)
 		}
 	})
 	t.Run("HybridRow -> 400 that names it", func(t *testing.T) {
-		res := do(t, e, "POST", "/dbs/db/colls/c/docs", "\x81\xff\xff\xff\x7f", "x-ms-cosmos-is-batch-request", "true", "x-ms-documentdb-partitionkey", `["p"]`)
+		res := do(t, e, "POST", "/dbs/db/colls/c/docs", "\x81\xff\xff\xff\x7f", "x-ms-cosmos-is-batch-request", "true",
+			"x-ms-documentdb-partitionkey", `["p"]`)
 		if b, err := io.ReadAll(res.Body); res.StatusCode != 400 || !strings.Contains(string(b), "HybridRow") {
 			t.Errorf("%s %s %v", res.Status, b, err)
 		}
@@ -194,7 +211,9 @@ func TestBulk(t *testing.T) {
 // TestBulk_HierarchicalKeys: an operation with a missing or partial key fails alone.
 func TestBulk_HierarchicalKeys(t *testing.T) {
 	e := newEngine(t, Options{})
-	newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a", "/b"}, Version: 2}})
+	newContainer(t, e,
+		azcosmos.ContainerProperties{
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a", "/b"}, Version: 2}})
 	_, results := bulk(t, e, "0", `[
 		{"operationType":"Create","partitionKey":"[\"1\",\"2\"]","resourceBody":{"id":"x","a":"1","b":"2"}},
 		{"operationType":"Create","resourceBody":{"id":"x","a":"1","b":"3"}},
@@ -223,7 +242,8 @@ func TestBulk_LargeItems(t *testing.T) {
 	p = e.catalog.Load().databases["db"].containers["c"].ranges[0]
 	const op = `{"operationType":"Patch","partitionKey":"[\"p\"]","id":"1","minimalReturnPreference":true,"resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}}`
 	res, _ := bulk(t, e, "0", "["+strings.Repeat(op+",", 49)+op+"]")
-	if got := queryAll(t, c, "SELECT VALUE c.n FROM c", pk("p"), nil); res.StatusCode != 200 || len(got) != 1 || got[0] != "50" {
+	if got := queryAll(t, c, "SELECT VALUE c.n FROM c", pk("p"), nil); res.StatusCode != 200 || len(got) != 1 ||
+		got[0] != "50" {
 		t.Errorf("%s %q", res.Status, got)
 	}
 	if most > maxBatchWritten/size+1 {
@@ -241,7 +261,8 @@ func TestBulk_DuringSplits(t *testing.T) {
 	for _, key := range keys {
 		mustCreate(t, c, key, `{"id":"count","pk":"`+key+`","n":0}`)
 		wg.Go(func() {
-			op := fmt.Sprintf(`{"operationType":"Patch","partitionKey":"[\"%s\"]","id":"count","resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}}`, key)
+			op := fmt.Sprintf(
+				`{"operationType":"Patch","partitionKey":"[\"%s\"]","id":"count","resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}}`, key)
 			for done := 0; done < rounds; {
 				ranges, _ := rangesOf(t, e)
 				for _, r := range ranges {
@@ -267,7 +288,8 @@ func TestBulk_DuringSplits(t *testing.T) {
 	}
 	wg.Wait()
 	for _, key := range keys {
-		if got := queryAll(t, c, "SELECT VALUE c.n FROM c", pk(key), nil); len(got) != 1 || got[0] != fmt.Sprint(10*rounds) {
+		if got := queryAll(t, c, "SELECT VALUE c.n FROM c", pk(key), nil); len(got) != 1 ||
+			got[0] != fmt.Sprint(10*rounds) {
 			t.Errorf("%s: %v, want %d", key, got, 10*rounds)
 		}
 	}

@@ -43,7 +43,8 @@ type databaseRecord struct {
 
 func (r databaseRecord) open() *database {
 	d := &database{databaseRecord: r, rid: layout.DatabaseRID(r.No), containers: map[string]*container{}}
-	d.body = fmt.Appendf(nil, `{"id":%s,"_rid":%q,"_self":"dbs/%s/","_etag":%q,"_colls":"colls/","_users":"users/","_ts":%d}`,
+	d.body = fmt.Appendf(nil,
+		`{"id":%s,"_rid":%q,"_self":"dbs/%s/","_etag":%q,"_colls":"colls/","_users":"users/","_ts":%d}`,
 		sql.AppendQuoted(nil, []byte(r.ID)), d.rid, d.rid, r.ETag, r.Timestamp)
 	return d
 }
@@ -365,11 +366,13 @@ func (e *Engine) database(q *request) (*response, error) {
 func checkResourceID(id string) error {
 	switch {
 	case id == "":
-		return apierror.BadRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
+		return apierror.BadRequest(
+			"The input content is invalid because the required properties - 'id; ' - are missing.")
 	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, "/\\?#\uFFFD") ||
 		strings.ContainsFunc(id, unicode.IsControl) || strings.HasSuffix(id, " "):
 		return apierror.BadRequest(
-			"The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
+			"The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.",
+			id)
 	}
 	return nil
 }

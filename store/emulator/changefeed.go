@@ -89,7 +89,8 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 		id := q.get("X-Ms-Documentdb-Partitionkeyrangeid")
 		if id == "" {
 			return nil, nil, apierror.BadRequest(
-				"The partition key lies in several partition key ranges: the change feed needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
+				"The partition key lies in several partition key ranges: the change feed needs the header " +
+					"'x-ms-documentdb-partitionkeyrangeid'.")
 		}
 		p, err = c.rangeByIDLocked(id)
 		return p, prefix, err
@@ -100,7 +101,8 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 	}
 	if len(c.ranges) > 1 {
 		return nil, nil, apierror.BadRequest(
-			"The change feed of a container with several partition key ranges needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
+			"The change feed of a container with several partition key ranges needs the header " +
+				"'x-ms-documentdb-partitionkeyrangeid'.")
 	}
 	return c.ranges[0], nil, nil
 }

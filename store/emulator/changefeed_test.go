@@ -75,7 +75,8 @@ func TestChangeFeed(t *testing.T) {
 	})
 	t.Run("one logical partition", func(t *testing.T) {
 		a := pk("a")
-		if d := cmp.Diff([]change{{"3", 1, 3}, {"1", 2, 4}}, changes(t, c, &azcosmos.ChangeFeedOptions{PartitionKey: &a})); d != "" {
+		if d := cmp.Diff([]change{{"3", 1, 3}, {"1", 2, 4}},
+			changes(t, c, &azcosmos.ChangeFeedOptions{PartitionKey: &a})); d != "" {
 			t.Error(d)
 		}
 	})
@@ -87,7 +88,8 @@ func TestChangeFeed(t *testing.T) {
 		}
 		o.Continuation = &res.ContinuationToken
 		res, err = c.ReadChangeFeed(ctx, o)
-		if err != nil || res.RawResponse.StatusCode != http.StatusNotModified || res.ETag != `"4"` || !strings.Contains(res.ContinuationToken, `\"4\"`) {
+		if err != nil || res.RawResponse.StatusCode != http.StatusNotModified || res.ETag != `"4"` ||
+			!strings.Contains(res.ContinuationToken, `\"4\"`) {
 			t.Errorf("%v %q %s %v", res.RawResponse.StatusCode, res.ETag, res.ContinuationToken, err)
 		}
 		mustCreate(t, c, "c", `{"id":"4","pk":"c","n":1}`)
@@ -114,7 +116,9 @@ func TestChangeFeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := pk("t")
-		res, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{MaxItemCount: 2, PartitionKey: &key, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+		res, err := c.ReadChangeFeed(ctx,
+			&azcosmos.ChangeFeedOptions{MaxItemCount: 2, PartitionKey: &key,
+				FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 		if err != nil || res.Count != 5 {
 			t.Errorf("%d items on the page, %v", res.Count, err)
 		}
@@ -133,7 +137,8 @@ func TestChangeFeed(t *testing.T) {
 			t.Errorf("got %v, want later and much later", got)
 		}
 		from = clock.now
-		if got := changes(t, c, &azcosmos.ChangeFeedOptions{StartFrom: &from}); len(got) != 1 || got[0].ID != "much later" {
+		if got := changes(t, c, &azcosmos.ChangeFeedOptions{StartFrom: &from}); len(got) != 1 ||
+			got[0].ID != "much later" {
 			t.Errorf("got %v, want much later", got)
 		}
 	})
@@ -209,7 +214,8 @@ func TestResponse_NotOverwritten(t *testing.T) {
 		mustCreate(t, c, "p", fmt.Sprintf(`{"id":%q,"pk":"p","text":%q}`, id, strings.Repeat(id, 1000)))
 	}
 	feed := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}
-	query := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Query": {"True"}, "Content-Type": {"application/query+json"}}
+	query := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Query": {"True"},
+		"Content-Type": {"application/query+json"}}
 	type body struct{ held, copied []byte }
 	var bodies []body
 	largest := 0
@@ -247,7 +253,8 @@ func TestResponse_SmallPages(t *testing.T) {
 	for i := range 1000 {
 		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p"}`, i))
 	}
-	h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkey": {`["lone"]`}, "X-Ms-Max-Item-Count": {"-1"}}
+	h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkey": {`["lone"]`},
+		"X-Ms-Max-Item-Count": {"-1"}}
 	for range 3 {
 		r, err := e.Do(signed(t, http.MethodGet, "/dbs/db/colls/c/docs", h, nil))
 		if err != nil {

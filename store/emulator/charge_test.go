@@ -99,7 +99,8 @@ func TestCharge_Recorded(t *testing.T) {
 		page, err := c.NewQueryItemsPager(q.text, pk(q.key), nil).NextPage(ctx)
 		charged(q.name, q.want, page.Response, err)
 	}
-	feed, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{MaxItemCount: 1, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+	feed, err := c.ReadChangeFeed(ctx,
+		&azcosmos.ChangeFeedOptions{MaxItemCount: 1, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 	charged("change feed page of one item", 1, feed.Response, err)
 }
 
@@ -124,13 +125,18 @@ func fillSmall(t *testing.T, c *azcosmos.ContainerClient, key string) {
 func TestCharge_Article(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
-	users := newContainer(t, e, azcosmos.ContainerProperties{ID: "users", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}}})
-	posts := newContainer(t, e, azcosmos.ContainerProperties{ID: "posts", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/postId"}}})
+	users := newContainer(t, e,
+		azcosmos.ContainerProperties{ID: "users",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}}})
+	posts := newContainer(t, e,
+		azcosmos.ContainerProperties{ID: "posts",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/postId"}}})
 	user, err := users.CreateItem(ctx, pk("u"), []byte(`{"id":"u","username":"ada"}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	like, err := posts.CreateItem(ctx, pk("p"), []byte(`{"id":"l","type":"like","postId":"p","userId":"u","creationDate":"2024-01-01"}`), nil)
+	like, err := posts.CreateItem(ctx, pk("p"),
+		[]byte(`{"id":"l","type":"like","postId":"p","userId":"u","creationDate":"2024-01-01"}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +155,8 @@ func TestCharge_ExcludedPaths(t *testing.T) {
 	e := newEngine(t, Options{})
 	all := newContainer(t, e, azcosmos.ContainerProperties{ID: "all"})
 	few := newContainer(t, e, azcosmos.ContainerProperties{ID: "few", IndexingPolicy: blogPolicy()})
-	doc := []byte(`{"id":"1","pk":"p","title":"t","content":"` + strings.Repeat("x", 100) + `","tags":["a","b"],"userId":"u"}`)
+	doc := []byte(`{"id":"1","pk":"p","title":"t","content":"` + strings.Repeat("x", 100) +
+		`","tags":["a","b"],"userId":"u"}`)
 	a, err := all.CreateItem(ctx, pk("p"), doc, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -179,12 +186,15 @@ func TestCharge_PartitionKeyNotIndexed(t *testing.T) {
 		t.Helper()
 		for key := range 20 { // 10 in each half of the key space, give or take a few
 			for n := range 5 {
-				mustCreate(t, c, fmt.Sprint(key), fmt.Sprintf(`{"id":"%d","pk":"%d","kind":"k","copy":"%d","text":%q}`, n, key, key, strings.Repeat("x", 2000)))
+				mustCreate(t, c, fmt.Sprint(key),
+					fmt.Sprintf(`{"id":"%d","pk":"%d","kind":"k","copy":"%d","text":%q}`, n, key, key,
+						strings.Repeat("x", 2000)))
 			}
 		}
 	}
 	policy := func(included ...string) *azcosmos.IndexingPolicy {
-		p := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
+		p := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
 		for _, path := range included {
 			p.IncludedPaths = append(p.IncludedPaths, azcosmos.IncludedPath{Path: path})
 		}
@@ -192,15 +202,19 @@ func TestCharge_PartitionKeyNotIndexed(t *testing.T) {
 	}
 	bare := newContainer(t, e, azcosmos.ContainerProperties{ID: "bare", IndexingPolicy: policy()})
 	kind := newContainer(t, e, azcosmos.ContainerProperties{ID: "kind", IndexingPolicy: policy("/kind/?")})
-	indexed := newContainer(t, e, azcosmos.ContainerProperties{ID: "indexed", IndexingPolicy: policy("/pk/?", "/kind/?")})
+	indexed := newContainer(t, e,
+		azcosmos.ContainerProperties{ID: "indexed", IndexingPolicy: policy("/pk/?", "/kind/?")})
 	for _, c := range []*azcosmos.ContainerClient{bare, kind, indexed} {
 		fill(c)
 	}
 	scan := func(id, key string) float64 { // of the physical partition of a key
 		t.Helper()
-		item := do(t, e, http.MethodGet, "/dbs/db/colls/"+id+"/docs/0", "", "x-ms-documentdb-partitionkey", `["`+key+`"]`)
-		h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Partitionkeyrangeid": {item.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid")}}
-		res, err := e.Do(signed(t, http.MethodPost, "/dbs/db/colls/"+id+"/docs", h, fmt.Appendf(nil, `{"query":"SELECT * FROM c WHERE c.copy = '%s'"}`, key)))
+		item := do(t, e, http.MethodGet, "/dbs/db/colls/"+id+"/docs/0", "", "x-ms-documentdb-partitionkey",
+			`["`+key+`"]`)
+		h := http.Header{"Content-Type": {"application/query+json"},
+			"X-Ms-Documentdb-Partitionkeyrangeid": {item.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid")}}
+		res, err := e.Do(signed(t, http.MethodPost, "/dbs/db/colls/"+id+"/docs", h,
+			fmt.Appendf(nil, `{"query":"SELECT * FROM c WHERE c.copy = '%s'"}`, key)))
 		if err != nil || res.StatusCode != http.StatusOK {
 			t.Fatal(res.Status, err)
 		}
@@ -239,7 +253,8 @@ func TestCharge_PartitionKeyNotIndexed(t *testing.T) {
 	if _, err := bare.PatchItem(t.Context(), pk("1"), "9", patch, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := charge(bare, "1", "SELECT * FROM c"), scan("bare", "1"); got >= before || math.Abs(got-want) > 0.011 {
+	if got, want := charge(bare, "1", "SELECT * FROM c"),
+		scan("bare", "1"); got >= before || math.Abs(got-want) > 0.011 {
 		t.Errorf("after writes: %v RU, a scan %v, before %v", got, want, before)
 	}
 	if err := e.Split("db", "bare", "0"); err != nil {
@@ -248,7 +263,9 @@ func TestCharge_PartitionKeyNotIndexed(t *testing.T) {
 	if err := e.Split("db", "bare", "1"); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := charge(bare, "1", "SELECT * FROM c"), scan("bare", "1"); got >= before || math.Abs(got-want) > 0.25 { // a scan has one more seek
+	// a scan has one more seek
+	if got, want := charge(bare, "1", "SELECT * FROM c"),
+		scan("bare", "1"); got >= before || math.Abs(got-want) > 0.25 {
 		t.Errorf("after splits: %v RU, a scan %v, before %v", got, want, before)
 	}
 }
@@ -266,7 +283,8 @@ func TestQueryMetrics_LoadedSize(t *testing.T) {
 	sizes := map[string]string{}
 	for _, row := range []string{"*", "c.id", "c.id, c._ts", "c.id, c.text", "VALUE c"} {
 		body := fmt.Appendf(nil, `{"query":"SELECT %s FROM c"}`, row)
-		h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Populatequerymetrics": {"true"}}
+		h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`},
+			"X-Ms-Documentdb-Populatequerymetrics": {"true"}}
 		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", h, body))
 		if err != nil || res.StatusCode != http.StatusOK {
 			t.Fatal(res.Status, err)

@@ -95,7 +95,8 @@ func TestOpen_CompactionDue(t *testing.T) {
 		release()
 	}
 	for i := 0; i < items; i += bulkBatch {
-		read := signed(t, "GET", "/dbs/db/colls/c/docs/"+scaleID(i), http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(i))}}, nil)
+		read := signed(t, "GET", "/dbs/db/colls/c/docs/"+scaleID(i),
+			http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(i))}}, nil)
 		if err := roundTrip(again, read, nil); err != nil {
 			t.Fatal(i, err)
 		}

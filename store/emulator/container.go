@@ -27,12 +27,13 @@ type container struct {
 	rid      string
 	altPath  string // dbs/{db}/colls/{container}
 
-	mu      sync.RWMutex
-	change  atomic.Pointer[chan struct{}] // closed when the writer that holds or awaits mu is done; nil before the first
-	deleted bool                          // guarded by mu
-	def     *definition                   // guarded by mu; the definition itself is immutable
-	ranges  []*partition                  // guarded by mu; sorted by min, without gaps
-	former  []formerRange                 // guarded by mu; the ranges that were split since the engine was opened
+	mu sync.RWMutex
+	// closed when the writer that holds or awaits mu is done; nil before the first
+	change  atomic.Pointer[chan struct{}]
+	deleted bool          // guarded by mu
+	def     *definition   // guarded by mu; the definition itself is immutable
+	ranges  []*partition  // guarded by mu; sorted by min, without gaps
+	former  []formerRange // guarded by mu; the ranges that were split since the engine was opened
 
 	revision atomic.Uint64 // the last revision of a range that splits
 }
@@ -110,8 +111,10 @@ func (r containerRecord) define() (*definition, error) {
 		return nil, err
 	}
 	rid := layout.EncodeRID(layout.ContainerRIDBytes(r.Database, r.No))
-	d.body = append(props[:len(props)-1], fmt.Sprintf(`,"_rid":%q,"_self":"dbs/%s/colls/%s/","_etag":%q,"_docs":"docs/","_sprocs":"sprocs/","_triggers":"triggers/","_udfs":"udfs/","_conflicts":"conflicts/","_ts":%d}`,
-		rid, layout.DatabaseRID(r.Database), rid, r.ETag, r.Timestamp)...)
+	d.body = append(props[:len(props)-1],
+		fmt.Sprintf(
+			`,"_rid":%q,"_self":"dbs/%s/colls/%s/","_etag":%q,"_docs":"docs/","_sprocs":"sprocs/","_triggers":"triggers/","_udfs":"udfs/","_conflicts":"conflicts/","_ts":%d}`,
+			rid, layout.DatabaseRID(r.Database), rid, r.ETag, r.Timestamp)...)
 	return d, nil
 }
 
@@ -123,8 +126,9 @@ func (r containerRecord) open(d *database) (*container, error) {
 	}
 	raw := layout.ContainerRIDBytes(r.Database, r.No)
 	c := &container{
-		Container: layout.Container{No: r.No, RID: raw, SelfLink: "dbs/" + d.rid + "/colls/" + layout.EncodeRID(raw) + "/"},
-		database:  d.ID, rid: layout.EncodeRID(raw), def: def,
+		Container: layout.Container{No: r.No, RID: raw,
+			SelfLink: "dbs/" + d.rid + "/colls/" + layout.EncodeRID(raw) + "/"},
+		database: d.ID, rid: layout.EncodeRID(raw), def: def,
 		altPath: "dbs/" + d.ID + "/colls/" + r.ID,
 	}
 	for _, rr := range r.Ranges {
@@ -152,7 +156,9 @@ func (e *Engine) recoverLSNs(c *container) error {
 
 // rangeOfLocked returns the physical partition of an effective partition key. The caller holds mu.
 func (c *container) rangeOfLocked(epk []byte) *partition {
-	return c.ranges[partitionkey.Search(len(c.ranges), func(i int) *partitionkey.Range { return &c.ranges[i].Range }, epk)]
+	return c.ranges[partitionkey.Search(len(c.ranges), func(i int) *partitionkey.Range {
+		return &c.ranges[i].Range
+	}, epk)]
 }
 
 // rangeByIDLocked finds a physical partition by its id, or, for the .NET and Java SDKs, by
@@ -357,6 +363,7 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &response{status: http.StatusOK, body: def.body, etag: def.record.ETag, charge: charge.Metadata, container: c,
-		extra: []string{"X-Ms-Documentdb-Collection-Index-Transformation-Progress", "100"}}, nil
+	return &response{status: http.StatusOK, body: def.body, etag: def.record.ETag, charge: charge.Metadata,
+		container: c,
+		extra:     []string{"X-Ms-Documentdb-Collection-Index-Transformation-Progress", "100"}}, nil
 }

@@ -37,19 +37,24 @@ func TestCreate_InvalidNamesAndKeys(t *testing.T) {
 		}
 		return res.StatusCode, string(b)
 	}
-	for _, id := range []any{"", "a/b", `a\b`, "a?b", "a#b", "a ", "a\nb", "a\x00b", "a\x01b", "a\x7fb", "a\u0085b", strings.Repeat("x", 256), 7, nil} {
+	for _, id := range []any{"", "a/b", `a\b`, "a?b", "a#b", "a ", "a\nb", "a\x00b", "a\x01b", "a\x7fb", "a\u0085b",
+		strings.Repeat("x", 256), 7, nil} {
 		if status, body := create("/dbs", `{"id":`+quoted(id)+`}`); status != 400 {
 			t.Errorf("database %q: %d %s", id, status, body)
 		}
-		if status, body := create("/dbs/db/colls", `{"id":`+quoted(id)+`,"partitionKey":{"paths":["/pk"]}}`); status != 400 {
+		if status, body := create("/dbs/db/colls",
+			`{"id":`+quoted(id)+`,"partitionKey":{"paths":["/pk"]}}`); status != 400 {
 			t.Errorf("container %q: %d %s", id, status, body)
 		}
 	}
 	for _, paths := range []any{
-		nil, []any{}, "/pk", []any{7}, []any{nil}, []any{""}, []any{"pk"}, []any{"/"}, []any{"//pk"}, []any{"/a//b"}, []any{"/a/"}, []any{"/*"}, []any{"/a/?"},
-		[]any{"/a b"}, []any{"/a.b"}, []any{`/"a`}, []any{`/""`}, []any{`/"a"b`}, []any{"/a", "/a"}, []any{"/a", `/"a"`}, []any{"/a", "b"}, []any{"/a", "/b", "/c", "/d"},
+		nil, []any{}, "/pk", []any{7}, []any{nil}, []any{""}, []any{"pk"}, []any{"/"}, []any{"//pk"}, []any{"/a//b"},
+		[]any{"/a/"}, []any{"/*"}, []any{"/a/?"},
+		[]any{"/a b"}, []any{"/a.b"}, []any{`/"a`}, []any{`/""`}, []any{`/"a"b`}, []any{"/a", "/a"},
+		[]any{"/a", `/"a"`}, []any{"/a", "b"}, []any{"/a", "/b", "/c", "/d"},
 	} {
-		if status, body := create("/dbs/db/colls", `{"id":"c","partitionKey":{"paths":`+quoted(paths)+`}}`); status != 400 {
+		if status, body := create("/dbs/db/colls",
+			`{"id":"c","partitionKey":{"paths":`+quoted(paths)+`}}`); status != 400 {
 			t.Errorf("paths %s: %d %s", quoted(paths), status, body)
 		}
 	}
@@ -61,16 +66,23 @@ func TestCreate_InvalidNamesAndKeys(t *testing.T) {
 		return "[" + strings.Join(all, ",") + "]"
 	}
 	policies := func(unique, inUnique, composites, inComposite, included, excluded int) (int, string) {
-		return create("/dbs/db/colls", fmt.Sprintf(`{"id":"limits","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":%s},"indexingPolicy":{"includedPaths":%s,"excludedPaths":%s,"compositeIndexes":%s}}`,
-			list(unique, `{"paths":`+list(inUnique, `"/N"`)+`}`), `[{"path":"/*"},`+list(included-1, `{"path":"/N/?"}`)[1:], list(excluded, `{"path":"/xN/?"}`), list(composites, list(inComposite, `{"path":"/N"}`))))
+		return create("/dbs/db/colls",
+			fmt.Sprintf(
+				`{"id":"limits","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":%s},"indexingPolicy":{"includedPaths":%s,"excludedPaths":%s,"compositeIndexes":%s}}`,
+				list(unique, `{"paths":`+list(inUnique, `"/N"`)+`}`),
+				`[{"path":"/*"},`+list(included-1, `{"path":"/N/?"}`)[1:], list(excluded, `{"path":"/xN/?"}`),
+				list(composites, list(inComposite, `{"path":"/N"}`))))
 	}
-	for _, n := range [][6]int{{11, 1, 1, 2, 2, 1}, {1, 17, 1, 2, 2, 1}, {1, 1, 101, 2, 2, 1}, {1, 1, 1, 9, 2, 1}, {1, 1, 1, 2, 1501, 1}, {1, 1, 1, 2, 2, 1501}} {
+	for _, n := range [][6]int{{11, 1, 1, 2, 2, 1}, {1, 17, 1, 2, 2, 1}, {1, 1, 101, 2, 2, 1}, {1, 1, 1, 9, 2, 1},
+		{1, 1, 1, 2, 1501, 1}, {1, 1, 1, 2, 2, 1501}} {
 		if status, body := policies(n[0], n[1], n[2], n[3], n[4], n[5]); status != 400 {
 			t.Errorf("policies %d: %d %s", n, status, body)
 		}
 	}
-	for _, keys := range []string{`[{}]`, `[null]`, `[{"paths":[]}]`, `[{"paths":["/"]}]`, `[{"paths":["a"]}]`, `[{"paths":["/a"]},{"paths":["/b",""]}]`} {
-		if status, body := create("/dbs/db/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":`+keys+`}}`); status != 400 {
+	for _, keys := range []string{`[{}]`, `[null]`, `[{"paths":[]}]`, `[{"paths":["/"]}]`, `[{"paths":["a"]}]`,
+		`[{"paths":["/a"]},{"paths":["/b",""]}]`} {
+		if status, body := create("/dbs/db/colls",
+			`{"id":"c","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":`+keys+`}}`); status != 400 {
 			t.Errorf("unique keys %s: %d %s", keys, status, body)
 		}
 	}
@@ -81,9 +93,11 @@ func TestCreate_InvalidNamesAndKeys(t *testing.T) {
 		t.Errorf("%d containers", n)
 	}
 	for id, paths := range map[string][]string{
-		strings.Repeat("é", 255): {"/pk"}, " a b%c": {"/a/b"}, "quotes": {`/"a b/c"/d`}, "three": {"/a-b", "/a_b", "/Straße"},
+		strings.Repeat("é", 255): {"/pk"}, " a b%c": {"/a/b"}, "quotes": {`/"a b/c"/d`},
+		"three": {"/a-b", "/a_b", "/Straße"},
 	} {
-		if status, body := create("/dbs/db/colls", `{"id":`+quoted(id)+`,"partitionKey":{"paths":`+quoted(paths)+`}}`); status != http.StatusCreated {
+		if status, body := create("/dbs/db/colls",
+			`{"id":`+quoted(id)+`,"partitionKey":{"paths":`+quoted(paths)+`}}`); status != http.StatusCreated {
 			t.Errorf("%s %s: %d %s", id, paths, status, body)
 		}
 	}
@@ -140,7 +154,8 @@ func TestLockedContainer_RequestCanceled(t *testing.T) {
 	}()
 	<-locked
 	timeout := time.AfterFunc(time.Minute, func() { close(release) })
-	const key, query, coll = "X-Ms-Documentdb-Partitionkey", "X-Ms-Documentdb-Isquery", `{"id":"%s","partitionKey":{"paths":["/pk"]}}`
+	const key, query, coll = "X-Ms-Documentdb-Partitionkey", "X-Ms-Documentdb-Isquery",
+		`{"id":"%s","partitionKey":{"paths":["/pk"]}}`
 	for _, r := range []struct {
 		name, method, path, body string
 		headers                  []string

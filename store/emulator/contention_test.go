@@ -37,7 +37,9 @@ func TestItemWriters_RetryWith(t *testing.T) {
 		return err
 	}
 	remove := func() error { _, err := c.DeleteItem(t.Context(), pk("p"), "1", nil); return err }
-	for name, call := range map[string]func() error{"patch": func() error { return patch("1") }, "replace": replace, "upsert": upsert, "delete": remove} {
+	for name, call := range map[string]func() error{"patch": func() error {
+		return patch("1")
+	}, "replace": replace, "upsert": upsert, "delete": remove} {
 		if err := call(); statusOf(err) != apierror.StatusRetryWith {
 			t.Errorf("%s: got %v, want 449", name, err)
 		}

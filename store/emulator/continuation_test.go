@@ -19,7 +19,8 @@ func numbered(t testing.TB, c *azcosmos.ContainerClient, count int, prefix strin
 	t.Helper()
 	for i := range count {
 		key, kind := fmt.Sprintf("p%d", i%3), []string{"even", "odd"}[i%2]
-		mustCreate(t, c, key, fmt.Sprintf(`{"id":"%03d","pk":%q,"kind":%q,"n":%d,"s":"%s%03d"}`, i, key, kind, i/2, prefix, i/2))
+		mustCreate(t, c, key,
+			fmt.Sprintf(`{"id":"%03d","pk":%q,"kind":%q,"n":%d,"s":"%s%03d"}`, i, key, kind, i/2, prefix, i/2))
 	}
 }
 
@@ -29,21 +30,29 @@ func TestContinuation_NarrowedFilter(t *testing.T) {
 	policy := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
 		IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
 		CompositeIndexes: [][]azcosmos.CompositeIndex{
-			{{Path: "/kind", Order: azcosmos.CompositeIndexAscending}, {Path: "/n", Order: azcosmos.CompositeIndexAscending}}}}
+			{{Path: "/kind", Order: azcosmos.CompositeIndexAscending},
+				{Path: "/n", Order: azcosmos.CompositeIndexAscending}}}}
 	for name, one := range map[string]struct {
 		text   string // with %s for the filter
 		atMost string // compares n with that of the last row
 		header []string
 	}{
-		"sorted":                       {"SELECT c.id, c.n FROM c WHERE (%s) ORDER BY c.n", ">=", nil},
-		"sorted, descending":           {"SELECT c.id, c.n FROM c WHERE (%s) ORDER BY c.n DESC", "<=", nil},
-		"sorted, equality":             {"SELECT c.id, c.n FROM c WHERE (c.kind = 'odd') AND (%s) ORDER BY c.n", ">=", nil},
-		"sorted, TOP":                  {"SELECT TOP 17 c.id, c.n FROM c WHERE (%s) ORDER BY c.n", ">=", nil},
-		"sorted, OFFSET":               {"SELECT c.id, c.n FROM c WHERE (%s) ORDER BY c.n OFFSET 0 LIMIT 17", ">=", nil},
-		"in a logical partition":       {"SELECT c.id, c.n FROM c WHERE (%s) ORDER BY c.n", ">=", []string{"X-Ms-Documentdb-Partitionkey", `["p1"]`}},
-		"composite index":              {"SELECT c.id, c.n FROM c WHERE (c.kind = 'odd') AND (%s) ORDER BY c.kind, c.n", ">=", []string{"X-Ms-Documentdb-Partitionkey", `["p1"]`}},
-		"composite index, descending":  {"SELECT c.id, c.n FROM c WHERE (c.kind = 'odd') AND (%s) ORDER BY c.n DESC", "<=", []string{"X-Ms-Documentdb-Partitionkey", `["p1"]`}},
-		"composite index, one logical": {"SELECT c.id, c.n FROM c WHERE (c.kind = 'odd') AND c.pk = 'p1' AND (%s) ORDER BY c.n", ">=", []string{"X-Ms-Documentdb-Partitionkeyrangeid", "", "X-Ms-Documentdb-Query-Enablecrosspartition", "true"}},
+		"sorted":             {"SELECT c.id, c.n FROM c WHERE (%s) ORDER BY c.n", ">=", nil},
+		"sorted, descending": {"SELECT c.id, c.n FROM c WHERE (%s) ORDER BY c.n DESC", "<=", nil},
+		"sorted, equality": {"SELECT c.id, c.n FROM c WHERE (c.kind = 'odd') AND (%s) ORDER BY c.n", ">=",
+			nil},
+		"sorted, TOP": {"SELECT TOP 17 c.id, c.n FROM c WHERE (%s) ORDER BY c.n", ">=", nil},
+		"sorted, OFFSET": {"SELECT c.id, c.n FROM c WHERE (%s) ORDER BY c.n OFFSET 0 LIMIT 17", ">=",
+			nil},
+		"in a logical partition": {"SELECT c.id, c.n FROM c WHERE (%s) ORDER BY c.n", ">=",
+			[]string{"X-Ms-Documentdb-Partitionkey", `["p1"]`}},
+		"composite index": {"SELECT c.id, c.n FROM c WHERE (c.kind = 'odd') AND (%s) ORDER BY c.kind, c.n", ">=",
+			[]string{"X-Ms-Documentdb-Partitionkey", `["p1"]`}},
+		"composite index, descending": {"SELECT c.id, c.n FROM c WHERE (c.kind = 'odd') AND (%s) ORDER BY c.n DESC",
+			"<=", []string{"X-Ms-Documentdb-Partitionkey", `["p1"]`}},
+		"composite index, one logical": {"SELECT c.id, c.n FROM c WHERE (c.kind = 'odd') AND c.pk = 'p1' AND (%s) " +
+			"ORDER BY c.n", ">=",
+			[]string{"X-Ms-Documentdb-Partitionkeyrangeid", "", "X-Ms-Documentdb-Query-Enablecrosspartition", "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, Options{})
@@ -53,7 +62,8 @@ func TestContinuation_NarrowedFilter(t *testing.T) {
 				N  int
 			}
 			read := func(filter, token string, size int) (rows []row, next string) {
-				page := queryRange(t, e, "c", "0", token, fmt.Sprintf(one.text, filter), append([]string{"X-Ms-Max-Item-Count", fmt.Sprint(size)}, one.header...)...)
+				page := queryRange(t, e, "c", "0", token, fmt.Sprintf(one.text, filter),
+					append([]string{"X-Ms-Max-Item-Count", fmt.Sprint(size)}, one.header...)...)
 				if page.status != http.StatusOK {
 					t.Fatalf("%s: %d", fmt.Sprintf(one.text, filter), page.status)
 				}
@@ -88,8 +98,8 @@ func TestContinuation_NarrowedFilter(t *testing.T) {
 	}
 }
 
-// TestContinuation_Order: a token is refused for rows in another order, for groups and named items of another query, and
-// for another logical partition.
+// TestContinuation_Order: a token is refused for rows in another order, for groups and named items of another query,
+// and for another logical partition.
 func TestContinuation_Order(t *testing.T) {
 	e := newEngine(t, Options{})
 	numbered(t, newContainer(t, e, azcosmos.ContainerProperties{}), 60, "")
@@ -101,8 +111,10 @@ func TestContinuation_Order(t *testing.T) {
 		{"SELECT c.id FROM c WHERE c.kind = 'odd'", "SELECT c.id FROM c"},
 		{"SELECT c.id FROM c WHERE c.kind = 'odd'", "SELECT c.id FROM c WHERE c.kind = 'even'"},
 		{"SELECT DISTINCT c.n FROM c", "SELECT DISTINCT c.s FROM c"},
-		{"SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n", "SELECT c.n, COUNT(1) AS k FROM c WHERE c.n > 1 GROUP BY c.n"},
-		{"SELECT c.id FROM c WHERE c.pk = 'p0' AND c.id IN ('000', '003', '006')", "SELECT c.id FROM c WHERE c.pk = 'p0' AND c.id IN ('003', '000', '006')"},
+		{"SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n",
+			"SELECT c.n, COUNT(1) AS k FROM c WHERE c.n > 1 GROUP BY c.n"},
+		{"SELECT c.id FROM c WHERE c.pk = 'p0' AND c.id IN ('000', '003', '006')",
+			"SELECT c.id FROM c WHERE c.pk = 'p0' AND c.id IN ('003', '000', '006')"},
 	} {
 		token := queryRange(t, e, "c", "0", "", one.text, "X-Ms-Max-Item-Count", "1").token
 		if token == "" {
@@ -115,10 +127,13 @@ func TestContinuation_Order(t *testing.T) {
 			t.Errorf("%s with the token of %s: %d, want 400", one.other, one.text, page.status)
 		}
 	}
-	for _, text := range []string{"SELECT c.id FROM c WHERE c.pk = 'p%d'", "SELECT c.id FROM c WHERE c.pk = 'p%d' ORDER BY c.n"} {
-		whole := []string{"X-Ms-Documentdb-Partitionkeyrangeid", "", "X-Ms-Documentdb-Query-Enablecrosspartition", "true", "X-Ms-Max-Item-Count", "1"}
+	for _, text := range []string{"SELECT c.id FROM c WHERE c.pk = 'p%d'",
+		"SELECT c.id FROM c WHERE c.pk = 'p%d' ORDER BY c.n"} {
+		whole := []string{"X-Ms-Documentdb-Partitionkeyrangeid", "", "X-Ms-Documentdb-Query-Enablecrosspartition",
+			"true", "X-Ms-Max-Item-Count", "1"}
 		token := queryRange(t, e, "c", "", "", fmt.Sprintf(text, 0), whole...).token
-		if page := queryRange(t, e, "c", "", token, fmt.Sprintf(text, 1), whole...); token == "" || page.status != http.StatusBadRequest {
+		if page := queryRange(t, e, "c", "", token, fmt.Sprintf(text, 1), whole...); token == "" ||
+			page.status != http.StatusBadRequest {
 			t.Errorf("%s: the token %q of another logical partition: %d, want 400", text, token, page.status)
 		}
 	}
@@ -129,19 +144,23 @@ func TestContinuation_Order(t *testing.T) {
 func TestContinuation_CrossPartition(t *testing.T) {
 	e := newEngine(t, Options{Partitions: 2})
 	newContainer(t, e, azcosmos.ContainerProperties{})
-	for _, text := range []string{"SELECT * FROM c ORDER BY c.n", "SELECT TOP 3 * FROM c", "SELECT * FROM c OFFSET 1 LIMIT 2",
+	for _, text := range []string{"SELECT * FROM c ORDER BY c.n", "SELECT TOP 3 * FROM c",
+		"SELECT * FROM c OFFSET 1 LIMIT 2",
 		"SELECT COUNT(1) AS k FROM c", "SELECT SUM(c.n) / COUNT(1) AS mean FROM c"} {
 		body, err := json.Marshal(map[string]string{"query": text})
 		if err != nil {
 			t.Fatal(err)
 		}
 		res := do(t, e, "POST", "/dbs/db/colls/c/docs", string(body), "Content-Type", "application/query+json",
-			"x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-continuation", `{"rangeMappings":[{"continuationToken":"abc"}]}`)
+			"x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-continuation",
+			`{"rangeMappings":[{"continuationToken":"abc"}]}`)
 		out, err := io.ReadAll(res.Body)
 		var failure struct{ AdditionalErrorInfo string }
-		if err != nil || res.StatusCode != 400 || res.Header.Get("X-Ms-Substatus") != "1004" || json.Unmarshal(out, &failure) != nil ||
+		if err != nil || res.StatusCode != 400 || res.Header.Get("X-Ms-Substatus") != "1004" ||
+			json.Unmarshal(out, &failure) != nil ||
 			!json.Valid([]byte(failure.AdditionalErrorInfo)) {
-			t.Errorf("%s: %s, substatus %q, %s: want 400/1004 with a string of JSON", text, res.Status, res.Header.Get("X-Ms-Substatus"), out)
+			t.Errorf("%s: %s, substatus %q, %s: want 400/1004 with a string of JSON", text, res.Status,
+				res.Header.Get("X-Ms-Substatus"), out)
 		}
 	}
 }
@@ -152,8 +171,10 @@ func TestContinuation_Limit(t *testing.T) {
 	const header = "x-ms-documentdb-responsecontinuationtokenlimitinkb"
 	long := strings.Repeat("long", 500)
 	query := func(e *Engine, text, token, limit string) *http.Response {
-		return do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"`+text+`"}`, "Content-Type", "application/query+json",
-			"x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-max-item-count", "4", "x-ms-continuation", token, header, limit)
+		return do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"`+text+`"}`, "Content-Type",
+			"application/query+json",
+			"x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-max-item-count", "4", "x-ms-continuation", token, header,
+			limit)
 	}
 	t.Run("long values that differ early", func(t *testing.T) {
 		e := newEngine(t, Options{})
@@ -161,7 +182,8 @@ func TestContinuation_Limit(t *testing.T) {
 		for i := range 20 {
 			mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%03d","pk":"p","s":"%03d%s"}`, i, i*7%20, long))
 		}
-		for _, text := range []string{"SELECT VALUE c.id FROM c ORDER BY c.s", "SELECT VALUE c.id FROM c ORDER BY c.s DESC", "SELECT DISTINCT VALUE c.s FROM c"} {
+		for _, text := range []string{"SELECT VALUE c.id FROM c ORDER BY c.s",
+			"SELECT VALUE c.id FROM c ORDER BY c.s DESC", "SELECT DISTINCT VALUE c.s FROM c"} {
 			rows, longest, token := 0, 0, ""
 			for {
 				res := query(e, text, token, "1")
@@ -201,8 +223,10 @@ func TestContinuation_Limit(t *testing.T) {
 		}
 		rows, token := 0, ""
 		for {
-			res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"SELECT VALUE 1 FROM c"}`, "Content-Type", "application/query+json",
-				"x-ms-documentdb-partitionkey", `["p"]`, "x-ms-max-item-count", "4", "x-ms-continuation", token, header, "1")
+			res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"SELECT VALUE 1 FROM c"}`, "Content-Type",
+				"application/query+json",
+				"x-ms-documentdb-partitionkey", `["p"]`, "x-ms-max-item-count", "4", "x-ms-continuation", token,
+				header, "1")
 			rows += len(documentsOf(readAll(t, res)))
 			if token = res.Header.Get("X-Ms-Continuation"); token == "" {
 				break

@@ -239,9 +239,12 @@ func (w *crashWriter) settle(applied bool) {
 	w.ambiguous = nil
 }
 
-func (op crashOp) send(ctx context.Context, c *azcosmos.ContainerClient, size int) (token string, status int, err error) {
+func (op crashOp) send(
+	ctx context.Context, c *azcosmos.ContainerClient, size int,
+) (token string, status int, err error) {
 	var res azcosmos.ItemResponse
-	doc := fmt.Appendf(nil, `{"id":%q,"pk":%q,"kind":%q,"version":%d,"content":"%0*d"}`, op.at.id, op.at.key, op.kind, op.version, size+1, 0)
+	doc := fmt.Appendf(nil, `{"id":%q,"pk":%q,"kind":%q,"version":%d,"content":"%0*d"}`, op.at.id, op.at.key, op.kind,
+		op.version, size+1, 0)
 	switch op.kind {
 	case "create":
 		res, err = c.CreateItem(ctx, pk(op.at.key), doc, nil)

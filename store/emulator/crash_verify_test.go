@@ -39,16 +39,20 @@ func newCrashState(t *testing.T, seed uint64) *crashState {
 	}
 	asc := azcosmos.CompositeIndexAscending
 	ttl := int32(1_000_000)
-	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl, IndexingPolicy: &azcosmos.IndexingPolicy{
-		Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
-		IncludedPaths: []azcosmos.IncludedPath{{Path: "/kind/?"}, {Path: "/version/?"}}, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
-		CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/kind", Order: asc}, {Path: "/version", Order: asc}, {Path: "/id", Order: asc}}},
-	}})
+	c := newContainer(t, e,
+		azcosmos.ContainerProperties{DefaultTimeToLive: &ttl, IndexingPolicy: &azcosmos.IndexingPolicy{
+			Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+			IncludedPaths: []azcosmos.IncludedPath{{Path: "/kind/?"}, {Path: "/version/?"}},
+			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
+			CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/kind", Order: asc}, {Path: "/version", Order: asc},
+				{Path: "/id", Order: asc}}},
+		}})
 	mustCreate(t, c, "shared", `{"id":"counter","pk":"shared","n":0}`)
 	for w := range crashWriters {
 		key := fmt.Sprintf("w%d", w)
 		mustCreate(t, c, key, fmt.Sprintf(`{"id":"counter","pk":%q,"n":0}`, key))
-		s.writers = append(s.writers, &crashWriter{key: key, known: map[crashID]int{}, random: rand.New(rand.NewPCG(seed, uint64(w)+1))})
+		s.writers = append(s.writers,
+			&crashWriter{key: key, known: map[crashID]int{}, random: rand.New(rand.NewPCG(seed, uint64(w)+1))})
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
@@ -111,10 +115,14 @@ func (s *crashState) readAll(t *testing.T, c *azcosmos.ContainerClient) map[cras
 			kinds[one.Kind]++
 		}
 		for _, kind := range []string{"create", "batch", "upsert"} {
-			byRange := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.kind = @k", pk(key), &azcosmos.QueryOptions{QueryParameters: params("@k", kind)})
-			byComposite := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.kind = @k ORDER BY c.kind, c.version, c.id", pk(key), &azcosmos.QueryOptions{QueryParameters: params("@k", kind)})
+			byRange := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.kind = @k", pk(key),
+				&azcosmos.QueryOptions{QueryParameters: params("@k", kind)})
+			byComposite := queryAll(t, c,
+				"SELECT VALUE c.id FROM c WHERE c.kind = @k ORDER BY c.kind, c.version, c.id", pk(key),
+				&azcosmos.QueryOptions{QueryParameters: params("@k", kind)})
 			if len(byRange) != kinds[kind] || len(byComposite) != kinds[kind] {
-				t.Errorf("%s: the scan has %d items of kind %q, the range index %d and the composite index %d", key, kinds[kind], kind, len(byRange), len(byComposite))
+				t.Errorf("%s: the scan has %d items of kind %q, the range index %d and the composite index %d", key,
+					kinds[kind], kind, len(byRange), len(byComposite))
 			}
 		}
 		if counter, ok := found[crashID{key, "counter"}]; !ok || counter.N != kinds["batch"] {
@@ -184,7 +192,8 @@ func (s *crashState) checkFeed(t *testing.T, c *azcosmos.ContainerClient, found 
 			t.Errorf("%v: the change feed has %+v, want %+v", at, whole.seen[at], row)
 		}
 		if s.follower.seen[at].ETag != row.ETag {
-			t.Errorf("%v: the follower, which continued after LSN %d, has %+v, want %+v", at, ahead, s.follower.seen[at], row)
+			t.Errorf("%v: the follower, which continued after LSN %d, has %+v, want %+v", at, ahead,
+				s.follower.seen[at], row)
 		}
 	}
 }

@@ -36,7 +36,8 @@ func (l *lines) Write(b []byte) (int, error) {
 }
 
 // notIndexed is an indexing policy for large items.
-var notIndexed = &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
+var notIndexed = &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+	ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
 
 // TestFullDisk_Flush: the log can be written, but no table. Writes are refused instead of blocking
 // forever.
@@ -91,9 +92,12 @@ func TestFullDisk_Flush(t *testing.T) {
 // exist, others exist completely or not at all, reads work and writes are refused.
 func TestFullDisk(t *testing.T) {
 	for name, fails := range map[string]func(errorfs.Op) bool{
-		"log cannot grow": func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") },
+		"log cannot grow": func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log")
+		},
 		"log cannot be synced": func(op errorfs.Op) bool {
-			return slices.Contains([]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}, op.Kind) && strings.HasSuffix(op.Path, ".log")
+			return slices.Contains([]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo},
+				op.Kind) && strings.HasSuffix(op.Path, ".log")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +125,8 @@ func TestFullDisk(t *testing.T) {
 					for _, half := range []string{"first", "second"} {
 						b.CreateItem([]byte(`{"id":"`+half+string(rune('0'+w))+`","pk":"p"}`), nil)
 					}
-					if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); statusOf(err) != http.StatusServiceUnavailable {
+					if out, err := c.ExecuteTransactionalBatch(ctx, b,
+						nil); statusOf(err) != http.StatusServiceUnavailable {
 						t.Errorf("write on a full disk: got %v %v, want 503", out.Success, err)
 					}
 				})
@@ -159,7 +164,8 @@ func TestFullDisk(t *testing.T) {
 					t.Errorf("an acknowledged write is lost: %v", got)
 				}
 				for w := range 4 {
-					if slices.Contains(got, `"first`+string(rune('0'+w))+`"`) != slices.Contains(got, `"second`+string(rune('0'+w))+`"`) {
+					if slices.Contains(got, `"first`+string(rune('0'+w))+`"`) != slices.Contains(got,
+						`"second`+string(rune('0'+w))+`"`) {
 						t.Errorf("part of a batch: %v", got)
 					}
 				}
@@ -172,13 +178,15 @@ func TestFullDisk(t *testing.T) {
 // full or broken, and none blocks forever.
 func TestFullDisk_NoSync(t *testing.T) {
 	testkit.Heavy(t)
-	writes, syncs := []errorfs.OpKind{errorfs.OpFileWrite}, []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
+	writes, syncs := []errorfs.OpKind{errorfs.OpFileWrite},
+		[]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
 	for _, tt := range []struct {
 		name  string
 		kinds []errorfs.OpKind
 		path  string // part of it
 		err   error
-		after int64 // writes before the error: fewer than fill the first log, because errorfs does not see writes to a recycled one
+		// writes before the error: fewer than fill the first log, because errorfs does not see writes to a recycled one
+		after int64
 	}{
 		{"log from the start", writes, ".log", syscall.ENOSPC, 1},
 		{"log", writes, ".log", syscall.ENOSPC, 200},
@@ -189,7 +197,9 @@ func TestFullDisk_NoSync(t *testing.T) {
 		{"tables cannot be synced", syncs, ".sst", syscall.EIO, 200},
 		{"manifest", writes, "MANIFEST", syscall.ENOSPC, 200},
 		{"manifest cannot be synced", syncs, "MANIFEST", syscall.EIO, 200},
-		{"everything", append(append([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, writes...), syncs...), "", syscall.ENOSPC, 200},
+		{"everything",
+			append(append([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, writes...), syncs...), "",
+			syscall.ENOSPC, 200},
 	} {
 		for _, noSync := range []bool{true, false} {
 			t.Run(fmt.Sprint(tt.name, "/sync=", !noSync), func(t *testing.T) {
@@ -203,7 +213,8 @@ func TestFullDisk_NoSync(t *testing.T) {
 				})
 				var log lines
 				mem := vfs.NewMem()
-				e, err := open("", errorfs.Wrap(mem, &full), Options{NoSync: noSync, Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				e, err := open("", errorfs.Wrap(mem, &full),
+					Options{NoSync: noSync, Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -218,7 +229,8 @@ func TestFullDisk_NoSync(t *testing.T) {
 							if written.Add(1) == tt.after {
 								full.On()
 							}
-							_, err := c.CreateItem(context.Background(), pk(key), []byte(`{"id":"1","pk":"`+key+`","content":"`+content+`"}`), nil)
+							_, err := c.CreateItem(context.Background(), pk(key),
+								[]byte(`{"id":"1","pk":"`+key+`","content":"`+content+`"}`), nil)
 							if err != nil {
 								wantStatus(t, err, http.StatusServiceUnavailable, "")
 								return
@@ -242,7 +254,8 @@ func TestFullDisk_NoSync(t *testing.T) {
 				case <-time.After(30 * time.Second):
 					t.Fatal("a write, Compact or Close blocks")
 				}
-				if text := strings.Join(log.all, "\n"); strings.Count(text, "could not be made durable") != 1 || strings.Contains(text, "panicked") || !strings.Contains(text, tt.err.Error()) {
+				if text := strings.Join(log.all, "\n"); strings.Count(text, "could not be made durable") != 1 ||
+					strings.Contains(text, "panicked") || !strings.Contains(text, tt.err.Error()) {
 					t.Errorf("log:\n%s", text)
 				}
 				full.Off()
@@ -286,7 +299,8 @@ func TestUnreadableTable(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		for i := range 1000 {
-			if _, err := c.CreateItem(context.Background(), pk(fmt.Sprint(i)), fmt.Appendf(nil, `{"id":"1","pk":"%d","content":"%s"}`, i, content), nil); err != nil {
+			if _, err := c.CreateItem(context.Background(), pk(fmt.Sprint(i)),
+				fmt.Appendf(nil, `{"id":"1","pk":"%d","content":"%s"}`, i, content), nil); err != nil {
 				wantStatus(t, err, http.StatusServiceUnavailable, "")
 				break
 			}
@@ -314,7 +328,8 @@ func TestCorruptTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustCreate(t, newContainer(t, first, azcosmos.ContainerProperties{}), "p", fmt.Sprintf(`{"id":"1","pk":"p","content":%q}`, noise(16<<10)))
+	mustCreate(t, newContainer(t, first, azcosmos.ContainerProperties{}), "p",
+		fmt.Sprintf(`{"id":"1","pk":"p","content":%q}`, noise(16<<10)))
 	if err := errors.Join(first.Compact(t.Context()), first.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +359,8 @@ func TestCorruptTable(t *testing.T) {
 		}
 	}
 	res := do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/1", "", "x-ms-documentdb-partitionkey", `["p"]`)
-	if text := strings.Join(log.all, "\n"); res.StatusCode != http.StatusServiceUnavailable || len(log.all) != 1 || strings.Contains(text, "panicked") {
+	if text := strings.Join(log.all, "\n"); res.StatusCode != http.StatusServiceUnavailable || len(log.all) != 1 ||
+		strings.Contains(text, "panicked") {
 		t.Errorf("%s, log:\n%s", res.Status, text)
 	}
 }
@@ -426,7 +442,9 @@ func TestOpen_FullDisk(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("Open blocks")
 			}
-			if !errors.Is(err, tt.err) || strings.Contains(err.Error(), "free some space and start again") != (tt.err == syscall.ENOSPC) || strings.Contains(err.Error(), "\n") {
+			if !errors.Is(err, tt.err) ||
+				strings.Contains(err.Error(), "free some space and start again") != (tt.err == syscall.ENOSPC) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Error(err)
 			}
 			if len(log.all) > 0 {
@@ -439,7 +457,8 @@ func TestOpen_FullDisk(t *testing.T) {
 			}
 			defer again.Close()
 			if tt.items > 0 {
-				if res := do(t, again, http.MethodGet, "/dbs/db/colls/c/docs/1", "", "x-ms-documentdb-partitionkey", `["p"]`); res.StatusCode != http.StatusOK {
+				if res := do(t, again, http.MethodGet, "/dbs/db/colls/c/docs/1", "", "x-ms-documentdb-partitionkey",
+					`["p"]`); res.StatusCode != http.StatusOK {
 					t.Errorf("read of an acknowledged write: %s", res.Status)
 				}
 			}

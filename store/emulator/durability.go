@@ -118,7 +118,9 @@ func (d *durability) waitSynced(ctx context.Context, p *partition, lsn uint64) e
 // line. Reads still go through waitSynced: a response that could depend on the lost write is a 503.
 func (e *Engine) writesFailed(err error) {
 	if e.durable.failed.CompareAndSwap(nil, &err) {
-		e.o.Logger.Error("write could not be made durable: writes are refused until restart, and partitions with lost writes serve only point reads of durable items", "err", err.Error())
+		e.o.Logger.Error(
+			"write could not be made durable: writes are refused until restart, and partitions with lost writes "+
+				"serve only point reads of durable items", "err", err.Error())
 		close(e.durable.ended)
 	}
 	e.durable.wake()

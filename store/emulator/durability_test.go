@@ -109,7 +109,8 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 	}
 	pages := make(chan page, 1)
 	go func() {
-		res, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+		res, err := c.ReadChangeFeed(ctx,
+			&azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 		pages <- page{res, err, disk.crashed()}
 	}()
 	var first page
@@ -165,7 +166,8 @@ func TestDurability_LargeBatch(t *testing.T) {
 	e := newEngineOn(t, disk.fs(), Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	const patches = 5
-	mustCreate(t, c, "p", `{"id":"large","pk":"p","n":0,"x":"`+strings.Repeat("x", storage.MemTableBytes/2/patches+1)+`"}`)
+	mustCreate(t, c, "p",
+		`{"id":"large","pk":"p","n":0,"x":"`+strings.Repeat("x", storage.MemTableBytes/2/patches+1)+`"}`)
 	release := disk.hold()
 	defer release()
 	var out azcosmos.TransactionalBatchResponse
@@ -218,7 +220,8 @@ func TestDurability_Reads(t *testing.T) {
 	if got := do(t, e, "GET", "/dbs/db/colls/c", "").Header.Get("X-Ms-Session-Token"); got != "0:-1#2" {
 		t.Errorf("session token of the container: %s, want 0:-1#2", got)
 	}
-	if b, err := io.ReadAll(do(t, e, "GET", "/dbs/db/colls/c/pkranges", "").Body); err != nil || !strings.Contains(string(b), `"lsn":2`) {
+	if b, err := io.ReadAll(do(t, e, "GET", "/dbs/db/colls/c/pkranges", "").Body); err != nil ||
+		!strings.Contains(string(b), `"lsn":2`) {
 		t.Errorf("partition key ranges: got %s, want LSN 2: %v", b, err)
 	}
 	batch := func(id string) func() error {
@@ -247,8 +250,14 @@ func TestDurability_Reads(t *testing.T) {
 		return err
 	})
 	start("read of an unsynced item", 0, func() error { _, err := c.ReadItem(ctx, pk("p"), "new", nil); return err })
-	start("read after an unsynced delete", http.StatusNotFound, func() error { _, err := c.ReadItem(ctx, pk("p"), "deleted", nil); return err })
-	start("delete after an unsynced delete", http.StatusNotFound, func() error { _, err := c.DeleteItem(ctx, pk("p"), "deleted", nil); return err })
+	start("read after an unsynced delete", http.StatusNotFound, func() error {
+		_, err := c.ReadItem(ctx, pk("p"), "deleted", nil)
+		return err
+	})
+	start("delete after an unsynced delete", http.StatusNotFound, func() error {
+		_, err := c.DeleteItem(ctx, pk("p"), "deleted", nil)
+		return err
+	})
 	start("batch that only reads", 0, batch("new"))
 	start("batch that fails", http.StatusNotFound, batch("deleted"))
 	bulkOf := func(op string) func() error {
@@ -259,9 +268,11 @@ func TestDurability_Reads(t *testing.T) {
 			return nil
 		}
 	}
-	start("bulk that writes", 0, bulkOf(`{"operationType":"Upsert","partitionKey":"[\"p\"]","resourceBody":{"id":"old","pk":"p"}}`))
+	start("bulk that writes", 0,
+		bulkOf(`{"operationType":"Upsert","partitionKey":"[\"p\"]","resourceBody":{"id":"old","pk":"p"}}`))
 	start("bulk that reads", 0, bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"new"}`))
-	start("bulk that fails", http.StatusNotFound, bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"deleted"}`))
+	start("bulk that fails", http.StatusNotFound,
+		bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"deleted"}`))
 	start("query", 0, func() error {
 		res, err := c.NewQueryItemsPager("SELECT VALUE c.id FROM c", pk("p"), nil).NextPage(ctx)
 		if err == nil && len(res.Items) != 2 {
@@ -322,10 +333,13 @@ func TestDurability_CanceledRequest(t *testing.T) {
 	const docs = "/dbs/db/colls/c/docs"
 	waiting := map[string]chan error{}
 	for name, q := range map[string]*http.Request{
-		"read":        signed(t, "GET", docs+"/new", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil),
-		"404":         signed(t, "GET", docs+"/deleted", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil),
-		"409":         signed(t, "POST", docs, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, []byte(`{"id":"new","pk":"p"}`)),
-		"query":       signed(t, "POST", docs, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "Content-Type": {"application/query+json"}}, []byte(`{"query":"SELECT * FROM c"}`)),
+		"read": signed(t, "GET", docs+"/new", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil),
+		"404":  signed(t, "GET", docs+"/deleted", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil),
+		"409": signed(t, "POST", docs, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}},
+			[]byte(`{"id":"new","pk":"p"}`)),
+		"query": signed(t, "POST", docs,
+			http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "Content-Type": {"application/query+json"}},
+			[]byte(`{"query":"SELECT * FROM c"}`)),
 		"change feed": signed(t, "GET", docs, http.Header{"A-Im": {"Incremental Feed"}}, nil),
 	} {
 		done := make(chan error, 1)
@@ -383,15 +397,20 @@ func TestDurability_LostWrite(t *testing.T) {
 		key  string
 		want map[string]int
 	}{
-		{"p", map[string]int{"kept": 200, "touched": 503, "missing": 503, "query": 503, "change feed": 503, "write": 503}},
-		{other, map[string]int{"kept": 200, "touched": 200, "missing": 404, "query": 200, "change feed": 200, "write": 503}},
+		{"p", map[string]int{"kept": 200, "touched": 503, "missing": 503, "query": 503, "change feed": 503,
+			"write": 503}},
+		{other, map[string]int{"kept": 200, "touched": 200, "missing": 404, "query": 200, "change feed": 200,
+			"write": 503}},
 	} {
 		const docs = "/dbs/db/colls/c/docs"
 		key := `["` + one.key + `"]`
 		got := map[string]int{
-			"query":       do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`, "x-ms-documentdb-partitionkey", key, "Content-Type", "application/query+json").StatusCode,
-			"change feed": do(t, e, "GET", docs, "", "x-ms-documentdb-partitionkey", key, "A-IM", "Incremental Feed").StatusCode,
-			"write":       do(t, e, "POST", docs, `{"id":"later","pk":"`+one.key+`"}`, "x-ms-documentdb-partitionkey", key).StatusCode,
+			"query": do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`, "x-ms-documentdb-partitionkey", key,
+				"Content-Type", "application/query+json").StatusCode,
+			"change feed": do(t, e, "GET", docs, "", "x-ms-documentdb-partitionkey", key, "A-IM",
+				"Incremental Feed").StatusCode,
+			"write": do(t, e, "POST", docs, `{"id":"later","pk":"`+one.key+`"}`, "x-ms-documentdb-partitionkey",
+				key).StatusCode,
 		}
 		for _, id := range []string{"kept", "touched", "missing"} {
 			got[id] = do(t, e, "GET", docs+"/"+id, "", "x-ms-documentdb-partitionkey", key).StatusCode

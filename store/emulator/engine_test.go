@@ -73,8 +73,9 @@ func newClient(t testing.TB, e *Engine) *azcosmos.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred,
+		&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+			Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,8 @@ func newClient(t testing.TB, e *Engine) *azcosmos.Client {
 func newContainer(t testing.TB, e *Engine, p azcosmos.ContainerProperties) *azcosmos.ContainerClient {
 	t.Helper()
 	ctx, client := context.Background(), newClient(t, e)
-	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: "db"}, nil); err != nil && statusOf(err) != http.StatusConflict {
+	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: "db"}, nil); err != nil &&
+		statusOf(err) != http.StatusConflict {
 		t.Fatal(err)
 	}
 	db, err := client.NewDatabase("db")
@@ -166,8 +168,9 @@ func TestAuth_Signature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred,
+		&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+			Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,8 +205,9 @@ func TestAuth_Signature(t *testing.T) {
 	})
 	t.Run("the engine's own token", func(t *testing.T) {
 		open := func(of *Engine) *azcosmos.Client {
-			client, err := azcosmos.NewClient(e.Endpoint(), of.Credential(), &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-				Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+			client, err := azcosmos.NewClient(e.Endpoint(), of.Credential(),
+				&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+					Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,7 +245,8 @@ func TestOpen_DirectoryInUse(t *testing.T) {
 	}
 	for _, name := range []string{dir, dir + "/.", link} {
 		_, err = Open(name, Options{})
-		if !errors.Is(err, storage.ErrInUse) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, storage.ErrInUse) || !strings.Contains(err.Error(), name) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("second open of %s: %v", name, err)
 		}
 	}
@@ -278,11 +283,14 @@ func TestOpen_IncompleteCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	marker := filepath.Join(dir, files[slices.IndexFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), "marker.manifest.") })].Name())
+	marker := filepath.Join(dir, files[slices.IndexFunc(files, func(f os.DirEntry) bool {
+		return strings.HasPrefix(f.Name(), "marker.manifest.")
+	})].Name())
 	if err := os.Remove(marker); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "marker.manifest.* is missing") || !strings.Contains(err.Error(), dir) {
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "marker.manifest.* is missing") ||
+		!strings.Contains(err.Error(), dir) {
 		t.Errorf("opened without the marker: %v", err)
 	}
 	if err := os.WriteFile(marker, nil, 0o600); err != nil {
@@ -306,7 +314,8 @@ func TestOpen_DirectoryNotWritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(filepath.Join(file, "data"), Options{})
-	if err == nil || errors.Is(err, storage.ErrInUse) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "not writable") {
+	if err == nil || errors.Is(err, storage.ErrInUse) || strings.Contains(err.Error(), "\n") ||
+		!strings.Contains(err.Error(), "not writable") {
 		t.Errorf("%v", err)
 	}
 }
@@ -422,7 +431,8 @@ func TestDropContainer_NoKeysLeft(t *testing.T) {
 	_, err := c.ReadItem(ctx, pk("p"), "c00003", nil)
 	wantStatus(t, err, 404, "1003")
 	wantEmpty(t, e)
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{layout.KindLSN}, UpperBound: []byte{layout.KindLSN + 1}})
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{layout.KindLSN},
+		UpperBound: []byte{layout.KindLSN + 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +458,8 @@ func TestReindex_Interrupted(t *testing.T) {
 	if err := m.set(layout.MetaContainer, inner.No, r); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.batch.DeleteRange(layout.AppendKind(nil, layout.KindComposite, inner.No), layout.AppendKind(nil, layout.KindComposite, inner.No+1), nil); err != nil {
+	if err := m.batch.DeleteRange(layout.AppendKind(nil, layout.KindComposite, inner.No),
+		layout.AppendKind(nil, layout.KindComposite, inner.No+1), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.db.Apply(m.batch, pebble.Sync); err != nil {
@@ -464,7 +475,9 @@ func TestReindex_Interrupted(t *testing.T) {
 	if c, err = newClient(t, e).NewContainer("db", "c"); err != nil {
 		t.Fatal(err)
 	}
-	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", pk("p"), nil); len(rows) != 20 {
+	if rows := queryAll(t, c,
+		"SELECT VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", pk("p"),
+		nil); len(rows) != 20 {
 		t.Errorf("%q", rows)
 	}
 }
@@ -487,7 +500,8 @@ func TestServeHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := azcosmos.NewClientWithKey(server.URL, cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: server.Client()}})
+	client, err := azcosmos.NewClientWithKey(server.URL, cred,
+		&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: server.Client()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -500,7 +514,9 @@ func TestServeHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateContainer(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}}}, nil); err != nil {
+	if _, err := db.CreateContainer(ctx,
+		azcosmos.ContainerProperties{ID: "c",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	c, err := db.NewContainer("c")

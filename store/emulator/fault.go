@@ -85,7 +85,8 @@ func (f *Fault) failure(status int) error {
 	case http.StatusServiceUnavailable:
 		return apierror.Unavailable("The service is unavailable.")
 	}
-	return &apierror.Error{Status: status, Substatus: f.Substatus, Code: "Fault", Message: "This response was injected."}
+	return &apierror.Error{Status: status, Substatus: f.Substatus, Code: "Fault",
+		Message: "This response was injected."}
 }
 
 // batchFailure returns the injected error of an operation of a batch, or nil.

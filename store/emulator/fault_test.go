@@ -38,7 +38,8 @@ func TestInject_ByOperation(t *testing.T) {
 			return err
 		}},
 		{ChangeFeed, "", func() error {
-			_, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+			_, err := c.ReadChangeFeed(ctx,
+				&azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 			return err
 		}},
 		{Batch, "", func() error {
@@ -96,12 +97,16 @@ func TestInject_BatchOperation(t *testing.T) {
 	}{
 		"transactional -> nothing is written": {"p", []string{"x-ms-cosmos-batch-atomic", "True"},
 			[]result{{424, 0, 0}, {429, 3200, 7000}, {424, 0, 0}}, ""},
-		"bulk -> the others are written": {"q", []string{"x-ms-cosmos-batch-atomic", "False", "x-ms-cosmos-batch-continue-on-error", "True"},
+		"bulk -> the others are written": {"q",
+			[]string{"x-ms-cosmos-batch-atomic", "False", "x-ms-cosmos-batch-continue-on-error", "True"},
 			[]result{{201, 0, 0}, {429, 3200, 7000}, {201, 0, 0}}, "0 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body := strings.ReplaceAll(`[{"operationType":"Create","resourceBody":{"id":"0","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"2","pk":"p"}}]`, `"pk":"p"`, `"pk":"`+c.key+`"`)
-			res := do(t, e, http.MethodPost, "/dbs/db/colls/c/docs", body, append(c.header, "x-ms-cosmos-is-batch-request", "True", "x-ms-documentdb-partitionkey", `["`+c.key+`"]`)...)
+			body := strings.ReplaceAll(
+				`[{"operationType":"Create","resourceBody":{"id":"0","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"2","pk":"p"}}]`, `"pk":"p"`, `"pk":"`+c.key+`"`)
+			res := do(t, e, http.MethodPost, "/dbs/db/colls/c/docs", body,
+				append(c.header, "x-ms-cosmos-is-batch-request", "True", "x-ms-documentdb-partitionkey",
+					`["`+c.key+`"]`)...)
 			var got []result
 			if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
 				t.Fatal(err)
@@ -111,7 +116,8 @@ func TestInject_BatchOperation(t *testing.T) {
 			}
 			var kept []string
 			for _, id := range []string{"0", "1", "2"} {
-				if do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/"+id, "", "x-ms-documentdb-partitionkey", `["`+c.key+`"]`).StatusCode == http.StatusOK {
+				if do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/"+id, "", "x-ms-documentdb-partitionkey",
+					`["`+c.key+`"]`).StatusCode == http.StatusOK {
 					kept = append(kept, id)
 				}
 			}
@@ -129,7 +135,8 @@ func TestInject_Connection(t *testing.T) {
 	server := httptest.NewServer(e)
 	defer server.Close()
 	create := func(id string) *http.Request {
-		r := signed(t, http.MethodPost, "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, []byte(`{"id":"`+id+`","pk":"p"}`))
+		r := signed(t, http.MethodPost, "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}},
+			[]byte(`{"id":"`+id+`","pk":"p"}`))
 		r.URL.Host = strings.TrimPrefix(server.URL, "http://")
 		return r
 	}
@@ -170,7 +177,8 @@ func TestInject_Connection(t *testing.T) {
 		}
 	})
 	t.Run("latency and slow bodies", func(t *testing.T) {
-		for name, send := range map[string]func(*http.Request) (*http.Response, error){"network": server.Client().Do, "in process": e.Do} {
+		for name, send := range map[string]func(*http.Request) (*http.Response, error){"network": server.Client().Do,
+			"in process": e.Do} {
 			only(Fault{Latency: 30 * time.Millisecond, SlowBody: 40 * time.Millisecond})
 			began := time.Now()
 			res, err := send(create("slow " + name))
@@ -180,7 +188,8 @@ func TestInject_Connection(t *testing.T) {
 			headers := time.Since(began)
 			body, err := io.ReadAll(res.Body)
 			res.Body.Close()
-			if took := time.Since(began); err != nil || headers < 30*time.Millisecond || took < 65*time.Millisecond || len(body) == 0 {
+			if took := time.Since(began); err != nil || headers < 30*time.Millisecond || took < 65*time.Millisecond ||
+				len(body) == 0 {
 				t.Errorf("%s: headers after %v, all after %v, %v", name, headers, took, err)
 			}
 		}
@@ -209,7 +218,8 @@ func TestServeHTTP_ClientGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	r := signed(t, http.MethodGet, "/dbs/db/colls/c/docs/1", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil)
+	r := signed(t, http.MethodGet, "/dbs/db/colls/c/docs/1", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}},
+		nil)
 	r.Body, r.ContentLength = nil, 0
 	if err := r.Write(conn); err != nil {
 		t.Fatal(err)
@@ -231,8 +241,9 @@ func TestInject_Throttled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: e, Retry: policy.RetryOptions{MaxRetries: 3}}})
+	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred,
+		&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+			Transport: e, Retry: policy.RetryOptions{MaxRetries: 3}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +262,8 @@ func TestInject_Throttled(t *testing.T) {
 		}
 		return Fault{}
 	})
-	if _, err := retrying.CreateItem(context.Background(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil || times != 3 {
+	if _, err := retrying.CreateItem(context.Background(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil ||
+		times != 3 {
 		t.Errorf("%d attempts, want 3: %v", times, err)
 	}
 }

@@ -66,7 +66,8 @@ func FuzzContinuationPosition(f *testing.F) {
 	e := fuzzBlog(f)
 	const docs = "/dbs/db/colls/c/docs"
 	header := func(key string) http.Header {
-		h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Max-Item-Count": {"3"}, "X-Ms-Documentdb-Query-Enablecrosspartition": {"true"}}
+		h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Max-Item-Count": {"3"},
+			"X-Ms-Documentdb-Query-Enablecrosspartition": {"true"}}
 		if key != "" {
 			h.Set("X-Ms-Documentdb-Partitionkey", key)
 		}
@@ -123,7 +124,8 @@ func FuzzContinuationPosition(f *testing.F) {
 				t.Fatalf("%s with %x: %d rows", q.body, from, len(rows))
 			}
 			for _, row := range rows {
-				if sql.Lookup(row, sql.Path{"type"}).String() != "comment" || q.key != "" && sql.Lookup(row, sql.Path{"pk"}).String() != "p" {
+				if sql.Lookup(row, sql.Path{"type"}).String() != "comment" ||
+					q.key != "" && sql.Lookup(row, sql.Path{"pk"}).String() != "p" {
 					t.Fatalf("%s with %x: %s", q.body, from, row)
 				}
 			}
@@ -134,7 +136,8 @@ func FuzzContinuationPosition(f *testing.F) {
 // FuzzPartitionKeyRequest sends every kind of request with a partition key header: no response has
 // items of another partition.
 func FuzzPartitionKeyRequest(f *testing.F) {
-	for _, s := range []string{`["p"]`, `["other"]`, `[]`, `[{}]`, `[null]`, `[1]`, `[1e400]`, `[-0]`, `["p","q"]`, `["\u0070"]`, `[ "p" ]`, `["p"`, "[\"\xff\"]", `["\ud800"]`, `[true]`, `[[]]`, `x`, `["p"]["p"]`} {
+	for _, s := range []string{`["p"]`, `["other"]`, `[]`, `[{}]`, `[null]`, `[1]`, `[1e400]`, `[-0]`, `["p","q"]`,
+		`["\u0070"]`, `[ "p" ]`, `["p"`, "[\"\xff\"]", `["\ud800"]`, `[true]`, `[[]]`, `x`, `["p"]["p"]`} {
 		f.Add(s)
 	}
 	e := fuzzBlog(f)
@@ -156,11 +159,14 @@ func FuzzPartitionKeyRequest(f *testing.F) {
 		send(t, e, "GET", docs+"/c00001", header(), "")
 		send(t, e, "DELETE", docs+"/nothing", header(), "")
 		send(t, e, "PATCH", docs+"/nothing", header(), `{"operations":[{"op":"set","path":"/a","value":1}]}`)
-		if status, _ := send(t, e, "POST", docs, header("X-Ms-Documentdb-Is-Upsert", "true"), `{"id":"c00001","pk":"p","type":"comment"}`); status < 300 && decoded != "p" {
+		if status, _ := send(t, e, "POST", docs, header("X-Ms-Documentdb-Is-Upsert", "true"),
+			`{"id":"c00001","pk":"p","type":"comment"}`); status < 300 && decoded != "p" {
 			t.Fatalf("%q is accepted as the key of an item of p", key)
 		}
-		send(t, e, "POST", docs, header("X-Ms-Cosmos-Is-Batch-Request", "true"), `[{"operationType":"Read","id":"c00001"}]`)
-		_, query := send(t, e, "POST", docs, header("Content-Type", "application/query+json"), `{"query":"SELECT * FROM c ORDER BY c.id"}`)
+		send(t, e, "POST", docs, header("X-Ms-Cosmos-Is-Batch-Request", "true"),
+			`[{"operationType":"Read","id":"c00001"}]`)
+		_, query := send(t, e, "POST", docs, header("Content-Type", "application/query+json"),
+			`{"query":"SELECT * FROM c ORDER BY c.id"}`)
 		_, feed := send(t, e, "GET", docs, header("A-Im", "Incremental Feed"), "")
 		for _, b := range [][]byte{query, feed} {
 			for _, row := range documentsOf(b) {
@@ -183,7 +189,8 @@ func FuzzFeedHeaders(f *testing.F) {
 	e := fuzzBlog(f)
 	f.Fuzz(func(t *testing.T, match, since, size, session string) {
 		h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}
-		for name, value := range map[string]string{"If-None-Match": match, "If-Modified-Since": since, "X-Ms-Max-Item-Count": size, "X-Ms-Session-Token": session} {
+		for name, value := range map[string]string{"If-None-Match": match, "If-Modified-Since": since,
+			"X-Ms-Max-Item-Count": size, "X-Ms-Session-Token": session} {
 			if value != "" {
 				h.Set(name, value)
 			}

@@ -17,7 +17,8 @@ func FuzzRequestBody(f *testing.F) {
 		`{"condition":"from c where c.x = 1","operations":[{"op":"incr","path":"/n","value":1},{"op":"add","path":"/l/-","value":[]},{"op":"move","from":"/a","path":"/b"}]}`,
 		`[{"operationType":"Create","resourceBody":{"id":"2","pk":"p"}},{"operationType":"Patch","id":"2","resourceBody":{"operations":[{"op":"remove","path":"/x"}]}},{"operationType":"Delete","id":"2","ifMatch":"*"}]`,
 		`{"query":"SELECT * FROM c WHERE c.a = @a ORDER BY c.b DESC","parameters":[{"name":"@a","value":{"x":1}}]}`,
-		`{"query":"SELECT TOP 1 VALUE c.id FROM c WHERE c.id IN ('a') AND c.n > 1e400"}`, `{"query":"SELECT * FROM c OFFSET 1 LIMIT 9223372036854775807"}`,
+		`{"query":"SELECT TOP 1 VALUE c.id FROM c WHERE c.id IN ('a') AND c.n > 1e400"}`,
+		`{"query":"SELECT * FROM c OFFSET 1 LIMIT 9223372036854775807"}`,
 		`null`, `[]`, `{`, "\xff", `{"id":"\u0000","pk":"\ud800"}`, `[null]`, `{"operations":[null]}`,
 	} {
 		f.Add(s)
@@ -38,7 +39,8 @@ func FuzzRequestBody(f *testing.F) {
 		{"PUT", "/dbs/db/colls/c/docs/1", nil},
 		{"PATCH", "/dbs/db/colls/c/docs/c00001", nil},
 		{"POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Cosmos-Is-Batch-Request": {"true"}}},
-		{"POST", "/dbs/db/colls/c/docs", http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Query": {"true"}}},
+		{"POST", "/dbs/db/colls/c/docs",
+			http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Query": {"true"}}},
 		{"POST", "/dbs", http.Header{"Content-Type": {"application/query+json"}}},
 		{"PUT", "/dbs/db/colls/c", nil},
 	}

@@ -78,7 +78,8 @@ const maxSessionToken = 8 << 10
 // checkHeaders refuses a request with a header that the engine would otherwise ignore.
 func (r *request) checkHeaders() error {
 	refuse := func(name string) error {
-		return apierror.BadRequest("The value '%s' of the header '%s' is not supported.", r.get(name), strings.ToLower(name))
+		return apierror.BadRequest("The value '%s' of the header '%s' is not supported.", r.get(name),
+			strings.ToLower(name))
 	}
 	for _, name := range unsupportedHeaders {
 		if v := r.get(name); v != "" && !strings.EqualFold(v, "false") {

@@ -49,18 +49,21 @@ func TestHeaders_Unsupported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.StatusCode != one.want || one.want == http.StatusBadRequest && !strings.Contains(string(b), strings.ToLower(one.header)) {
+		if res.StatusCode != one.want ||
+			one.want == http.StatusBadRequest && !strings.Contains(string(b), strings.ToLower(one.header)) {
 			t.Errorf("%s %s with %s: %s: %s %s", one.method, one.path, one.header, one.value, res.Status, b)
 		}
 	}
-	if res := do(t, e, "GET", docs, "", "A-IM", "Full-Fidelity Feed"); res.StatusCode != 400 || !strings.Contains(string(readAll(t, res)), "Full-Fidelity Feed") {
+	if res := do(t, e, "GET", docs, "", "A-IM", "Full-Fidelity Feed"); res.StatusCode != 400 ||
+		!strings.Contains(string(readAll(t, res)), "Full-Fidelity Feed") {
 		t.Errorf("another mode of the change feed: %s", res.Status)
 	}
 	if got := queryAll(t, c, "SELECT * FROM c WHERE IS_DEFINED(c.x)", pk("p"), nil); len(got) != 0 {
 		t.Error("a refused request was applied:", got)
 	}
 	for _, o := range e.catalog.Load().offers {
-		if res := do(t, e, "PUT", "/offers/"+o.id(), `{"content":{"offerThroughput":500}}`, "If-Match", `"stale"`); res.StatusCode != http.StatusPreconditionFailed {
+		if res := do(t, e, "PUT", "/offers/"+o.id(), `{"content":{"offerThroughput":500}}`, "If-Match",
+			`"stale"`); res.StatusCode != http.StatusPreconditionFailed {
 			t.Errorf("replace an offer with a stale ETag: got %s, want 412", res.Status)
 		}
 	}
@@ -76,18 +79,24 @@ func TestHeaders_Metadata(t *testing.T) {
 		{"GET", "/dbs/db/colls/c", "", "x-ms-documentdb-populatepartitionstatistics", "True"},
 		{"POST", "/dbs/db/colls", made, "x-ms-offer-type", "S1"},
 		{"POST", "/dbs/db/colls", made, "x-ms-offer-is-ru-per-minute-throughput-enabled", "true"},
-		{"PUT", "/offers/" + offerOf(e), `{"content":{"offerThroughput":500}}`, "x-ms-cosmos-migrate-offer-to-autopilot", "true"},
-		{"PUT", "/offers/" + offerOf(e), `{"content":{"offerThroughput":500}}`, "x-ms-cosmos-migrate-offer-to-manual-throughput", "true"},
+		{"PUT", "/offers/" + offerOf(e), `{"content":{"offerThroughput":500}}`,
+			"x-ms-cosmos-migrate-offer-to-autopilot", "true"},
+		{"PUT", "/offers/" + offerOf(e), `{"content":{"offerThroughput":500}}`,
+			"x-ms-cosmos-migrate-offer-to-manual-throughput", "true"},
 	} {
 		res := do(t, e, one.method, one.path, one.body, one.header, one.value)
-		if out := string(readAll(t, res)); res.StatusCode != http.StatusBadRequest || !strings.Contains(out, one.header) {
+		if out := string(readAll(t, res)); res.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(out, one.header) {
 			t.Errorf("%s %s with %s: %s %s", one.method, one.path, one.header, res.Status, out)
 		}
 	}
-	for rid, want := range map[string]int{e.catalog.Load().databases["db"].containers["c"].rid: 201, "AAAAAYAAAAk=": 400} {
-		res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"id":"1","pk":"p"}`, "x-ms-documentdb-partitionkey", `["p"]`, "x-ms-cosmos-intended-collection-rid", rid)
+	for rid, want := range map[string]int{e.catalog.Load().databases["db"].containers["c"].rid: 201,
+		"AAAAAYAAAAk=": 400} {
+		res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"id":"1","pk":"p"}`, "x-ms-documentdb-partitionkey", `["p"]`,
+			"x-ms-cosmos-intended-collection-rid", rid)
 		if res.StatusCode != want || want == 400 && res.Header.Get("X-Ms-Substatus") != "1024" {
-			t.Errorf("for the container %s: %s, substatus %q, want %d", rid, res.Status, res.Header.Get("X-Ms-Substatus"), want)
+			t.Errorf("for the container %s: %s, substatus %q, want %d", rid, res.Status,
+				res.Header.Get("X-Ms-Substatus"), want)
 		}
 	}
 }
@@ -107,13 +116,19 @@ func TestHeaders_LowerCase(t *testing.T) {
 		want               []string
 	}{
 		{"GET", "/dbs/db/colls/c/docs/1", "", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}},
-			[]string{"etag", "lsn", "x-ms-activity-id", "x-ms-request-charge", "x-ms-session-token", "x-ms-alt-content-path"}},
-		{"GET", "/dbs/db/colls/c/docs/3", "", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, []string{"x-ms-request-charge"}},
-		{"POST", "/dbs/db/colls/c/docs", `{"query":"SELECT * FROM c"}`, http.Header{"Content-Type": {"application/query+json"},
-			"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"1"}, "X-Ms-Documentdb-Populatequerymetrics": {"true"}, "X-Ms-Cosmos-Populateindexmetrics": {"true"}},
-			[]string{"x-ms-continuation", "x-ms-item-count", "x-ms-documentdb-query-metrics", "x-ms-cosmos-index-utilization"}},
-		{"POST", "/dbs/db/colls/c/docs", `{"query":"SELECT TOP 1 * FROM c"}`, http.Header{"Content-Type": {"application/query+json"},
-			"X-Ms-Documentdb-Query-Enablecrosspartition": {"true"}}, []string{"x-ms-substatus"}},
+			[]string{"etag", "lsn", "x-ms-activity-id", "x-ms-request-charge", "x-ms-session-token",
+				"x-ms-alt-content-path"}},
+		{"GET", "/dbs/db/colls/c/docs/3", "", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}},
+			[]string{"x-ms-request-charge"}},
+		{"POST", "/dbs/db/colls/c/docs", `{"query":"SELECT * FROM c"}`,
+			http.Header{"Content-Type": {"application/query+json"},
+				"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"1"},
+				"X-Ms-Documentdb-Populatequerymetrics": {"true"}, "X-Ms-Cosmos-Populateindexmetrics": {"true"}},
+			[]string{"x-ms-continuation", "x-ms-item-count", "x-ms-documentdb-query-metrics",
+				"x-ms-cosmos-index-utilization"}},
+		{"POST", "/dbs/db/colls/c/docs", `{"query":"SELECT TOP 1 * FROM c"}`,
+			http.Header{"Content-Type": {"application/query+json"},
+				"X-Ms-Documentdb-Query-Enablecrosspartition": {"true"}}, []string{"x-ms-substatus"}},
 	} {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
@@ -133,7 +148,8 @@ func TestHeaders_LowerCase(t *testing.T) {
 		var names []string
 		for _, line := range strings.Split(head, "\r\n")[1:] {
 			name, _, _ := strings.Cut(line, ":")
-			if names = append(names, name); name != strings.ToLower(name) && !slices.Contains([]string{"Date", "Content-Type", "Content-Length", "Connection"}, name) {
+			if names = append(names, name); name != strings.ToLower(name) &&
+				!slices.Contains([]string{"Date", "Content-Type", "Content-Length", "Connection"}, name) {
 				t.Errorf("%s %s: the header %s", one.method, one.path, name)
 			}
 		}
@@ -167,8 +183,10 @@ func TestRead_NotModified(t *testing.T) {
 			t.Errorf("%s: %s, ETag %q", path, was.Status, etag)
 		}
 		for _, known := range []string{etag, "*"} {
-			if is := read(known); is.StatusCode != http.StatusNotModified || is.ContentLength != 0 || is.Header.Get("Etag") != etag {
-				t.Errorf("%s again with %s: %s with %d bytes, ETag %q", path, known, is.Status, is.ContentLength, is.Header.Get("Etag"))
+			if is := read(known); is.StatusCode != http.StatusNotModified || is.ContentLength != 0 ||
+				is.Header.Get("Etag") != etag {
+				t.Errorf("%s again with %s: %s with %d bytes, ETag %q", path, known, is.Status, is.ContentLength,
+					is.Header.Get("Etag"))
 			}
 		}
 	}
@@ -186,9 +204,11 @@ func TestDate_EngineClock(t *testing.T) {
 	for _, c := range []struct {
 		path   string
 		status int
-	}{{"/", http.StatusOK}, {"/dbs/db/colls/c", http.StatusOK}, {"/dbs/db/colls/c/docs/none", http.StatusNotFound}, {"/nowhere", http.StatusBadRequest}} {
+	}{{"/", http.StatusOK}, {"/dbs/db/colls/c", http.StatusOK}, {"/dbs/db/colls/c/docs/none", http.StatusNotFound},
+		{"/nowhere", http.StatusBadRequest}} {
 		now.Add(3600)
-		for name, send := range map[string]func(*http.Request) (*http.Response, error){"in process": e.Do, "over HTTP": server.Client().Do} {
+		for name, send := range map[string]func(*http.Request) (*http.Response, error){"in process": e.Do,
+			"over HTTP": server.Client().Do} {
 			r := signed(t, http.MethodGet, c.path, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil)
 			r.URL.Host = strings.TrimPrefix(server.URL, "http://")
 			res, err := send(r)

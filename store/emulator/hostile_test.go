@@ -20,7 +20,8 @@ func TestNoSync_Crash(t *testing.T) {
 		e := newEngineOn(t, mem, Options{NoSync: true})
 		c := newContainer(t, e, azcosmos.ContainerProperties{})
 		for i := range 20 {
-			if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p"}`, i), nil); err != nil {
+			if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p"}`, i),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,11 +63,13 @@ func TestHostileRequests(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	for i := range 3 {
-		if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p","x":%d}`, i, i), nil); err != nil {
+		if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p","x":%d}`, i, i),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	query := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Query": {"True"}, "Content-Type": {"application/query+json"}}
+	query := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Query": {"True"},
+		"Content-Type": {"application/query+json"}}
 	with := func(h http.Header, name, value string) http.Header {
 		h = h.Clone()
 		h.Set(name, value)
@@ -78,9 +81,11 @@ func TestHostileRequests(t *testing.T) {
 		body   string
 		status int
 	}{
-		"sorted, largest page size -> 200": {"POST", with(query, "X-Ms-Max-Item-Count", "9223372036854775807"), `{"query":"SELECT * FROM c ORDER BY c.x"}`, 200},
-		"deeply nested body -> 400":        {"POST", query, strings.Repeat("[", 1<<20), 400},
-		"unknown change feed mode -> 400":  {"GET", http.Header{"A-Im": {"Full-Fidelity Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}, "", 400},
+		"sorted, largest page size -> 200": {"POST", with(query, "X-Ms-Max-Item-Count", "9223372036854775807"),
+			`{"query":"SELECT * FROM c ORDER BY c.x"}`, 200},
+		"deeply nested body -> 400": {"POST", query, strings.Repeat("[", 1<<20), 400},
+		"unknown change feed mode -> 400": {"GET",
+			http.Header{"A-Im": {"Full-Fidelity Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}, "", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := signed(t, tt.method, "/dbs/db/colls/c/docs", tt.header, []byte(tt.body))

@@ -88,7 +88,8 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 			if value.Kind() != sql.Number || seconds != math.Trunc(seconds) || seconds == 0 || seconds < -1 ||
 				seconds > math.MaxInt32 {
 				problem = apierror.BadRequest(
-					"The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", c.Value)
+					"The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal "+
+						"to '2147483647', or -1 which means never expire.", c.Value)
 				break
 			}
 			n.ttl = int32(seconds)

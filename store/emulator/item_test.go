@@ -113,8 +113,10 @@ func TestItems(t *testing.T) {
 		wantStatus(t, err, 413, "")
 	})
 	t.Run("invalid document -> bad request", func(t *testing.T) {
-		for _, doc := range []string{`[]`, `"x"`, `{`, `{"id":7,"pk":"a"}`, `{"id":"","pk":"a"}`, `{"pk":"a"}`, "{\"id\":\"\xff\",\"pk\":\"a\"}",
-			`{"id":"` + strings.Repeat("i", 1024) + `","pk":"a"}`, `{"id":"deep","pk":"a","d":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`} {
+		for _, doc := range []string{`[]`, `"x"`, `{`, `{"id":7,"pk":"a"}`, `{"id":"","pk":"a"}`, `{"pk":"a"}`,
+			"{\"id\":\"\xff\",\"pk\":\"a\"}",
+			`{"id":"` + strings.Repeat("i", 1024) + `","pk":"a"}`,
+			`{"id":"deep","pk":"a","d":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`} {
 			if _, err := c.CreateItem(ctx, pk("a"), []byte(doc), nil); statusOf(err) != 400 {
 				t.Errorf("%.40s: %v", doc, err)
 			}
@@ -124,7 +126,8 @@ func TestItems(t *testing.T) {
 		long := strings.Repeat("long", 100_000)
 		mustCreate(t, c, "long", fmt.Sprintf(`{"id":"1","pk":"long","s":%q}`, long))
 		mustCreate(t, c, "long", fmt.Sprintf(`{"id":"2","pk":"long","s":%q}`, long+"er"))
-		got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.s = @s", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: params("@s", long)})
+		got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.s = @s", azcosmos.NewPartitionKey(),
+			&azcosmos.QueryOptions{QueryParameters: params("@s", long)})
 		if len(got) != 1 || got[0] != `"1"` {
 			t.Errorf("got %q, want 1", got)
 		}
@@ -188,20 +191,24 @@ func TestPartitionKeyKinds(t *testing.T) {
 	}
 	t.Run("undefined", func(t *testing.T) {
 		h := func() map[string][]string { return map[string][]string{"X-Ms-Documentdb-Partitionkey": {"[{}]"}} }
-		if res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", h(), []byte(`{"id":"none"}`))); err != nil || res.StatusCode != 201 {
+		if res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", h(), []byte(`{"id":"none"}`))); err != nil ||
+			res.StatusCode != 201 {
 			t.Fatal(res.StatusCode, err)
 		}
-		if res, err := e.Do(signed(t, "GET", "/dbs/db/colls/c/docs/none", h(), nil)); err != nil || res.StatusCode != 200 {
+		if res, err := e.Do(signed(t, "GET", "/dbs/db/colls/c/docs/none", h(), nil)); err != nil ||
+			res.StatusCode != 200 {
 			t.Fatal(res.StatusCode, err)
 		}
 	})
 	t.Run("hierarchical", func(t *testing.T) {
-		h := newContainer(t, e, azcosmos.ContainerProperties{ID: "h", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
-			Paths: []string{"/tenant", "/user"}, Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2}})
+		h := newContainer(t, e,
+			azcosmos.ContainerProperties{ID: "h", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
+				Paths: []string{"/tenant", "/user"}, Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2}})
 		for _, tenant := range []string{"t1", "t2"} {
 			for _, user := range []string{"u1", "u2"} {
 				key := azcosmos.NewPartitionKeyString(tenant).AppendString(user)
-				if _, err := h.CreateItem(ctx, key, fmt.Appendf(nil, `{"id":"1","tenant":%q,"user":%q}`, tenant, user), nil); err != nil {
+				if _, err := h.CreateItem(ctx, key, fmt.Appendf(nil, `{"id":"1","tenant":%q,"user":%q}`, tenant, user),
+					nil); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := h.ReadItem(ctx, key, "1", nil); err != nil {
@@ -220,7 +227,8 @@ func TestPartitionKeyKinds(t *testing.T) {
 		if len(got) != 2 {
 			t.Errorf("prefix in WHERE: %q", got)
 		}
-		got = queryAll(t, h, "SELECT VALUE c.tenant FROM c WHERE c.tenant = 't2' AND c.user = 'u1' ORDER BY c.id", azcosmos.NewPartitionKey(), nil)
+		got = queryAll(t, h, "SELECT VALUE c.tenant FROM c WHERE c.tenant = 't2' AND c.user = 'u1' ORDER BY c.id",
+			azcosmos.NewPartitionKey(), nil)
 		if len(got) != 1 {
 			t.Errorf("whole key in WHERE: %q", got)
 		}
@@ -237,7 +245,8 @@ func TestSessionTokens(t *testing.T) {
 	ahead := "0:-1#99"
 	_, err := c.ReadItem(ctx, pk("a"), "1", &azcosmos.ItemOptions{SessionToken: &ahead})
 	wantStatus(t, err, 404, "1002")
-	_, err = c.NewQueryItemsPager("SELECT * FROM c", pk("a"), &azcosmos.QueryOptions{SessionToken: &ahead}).NextPage(ctx)
+	_, err = c.NewQueryItemsPager("SELECT * FROM c", pk("a"),
+		&azcosmos.QueryOptions{SessionToken: &ahead}).NextPage(ctx)
 	wantStatus(t, err, 404, "1002")
 	several := "7:-1#99,0:-1#1"
 	if _, err := c.ReadItem(ctx, pk("a"), "1", &azcosmos.ItemOptions{SessionToken: &several}); err != nil {
@@ -306,16 +315,23 @@ func TestItem_RepeatedNames(t *testing.T) {
 		{"/a,/b,/c", `["1","2","3"]`, `{"id":"1","a":"1","b":"2","c":"3","c":"4"}`},
 	} {
 		e := newEngine(t, Options{})
-		newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: strings.Split(one.paths, ","), Version: 2}})
+		newContainer(t, e,
+			azcosmos.ContainerProperties{
+				PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: strings.Split(one.paths, ","),
+					Version: 2}})
 		res := do(t, e, "POST", "/dbs/db/colls/c/docs", one.doc, "x-ms-documentdb-partitionkey", one.key)
 		if b, err := io.ReadAll(res.Body); res.StatusCode != 400 || !strings.Contains(string(b), "more than once") {
 			t.Errorf("%s by %s: got %s %s, want 400: %v", one.doc, one.paths, res.Status, b, err)
 		}
 	}
 	e := newEngine(t, Options{})
-	newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a/b", "/a/c"}, Version: 2}})
-	elsewhere := `{"id":"1","a":{"b":"1","c":"2","id":1,"ttl":1},"x":{"id":1,"id":2,"a":1,"a":2}}` // these names are not reserved
-	if res := do(t, e, "POST", "/dbs/db/colls/c/docs", elsewhere, "x-ms-documentdb-partitionkey", `["1","2"]`); res.StatusCode != 201 {
+	newContainer(t, e,
+		azcosmos.ContainerProperties{
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a/b", "/a/c"}, Version: 2}})
+	// these names are not reserved
+	elsewhere := `{"id":"1","a":{"b":"1","c":"2","id":1,"ttl":1},"x":{"id":1,"id":2,"a":1,"a":2}}`
+	if res := do(t, e, "POST", "/dbs/db/colls/c/docs", elsewhere, "x-ms-documentdb-partitionkey",
+		`["1","2"]`); res.StatusCode != 201 {
 		t.Errorf("%s: %s", elsewhere, res.Status)
 	}
 }
@@ -335,11 +351,14 @@ func TestIndex_RepeatedNames(t *testing.T) {
 		{`"a":1`, `"a":2,"a":1`, `c.a = 2`},
 		{`"a":1`, `"a":2,"a":1`, `c.a >= 0`},
 		{`"a":{"b":1},"a":{"b":2}`, `"a":{"b":2}`, `c.a.b = 2`},
-		{`"a":[5]`, `"a":{"\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000":5}`, `c.a["\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000"] = 5`}, // a position's bytes
+		// a position's bytes
+		{`"a":[5]`, `"a":{"\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000":5}`,
+			`c.a["\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000"] = 5`},
 	} {
 		key := fmt.Sprint(i)
 		mustCreate(t, c, key, `{"id":"1","pk":"`+key+`",`+one.before+`}`)
-		if _, err := c.ReplaceItem(ctx, pk(key), "1", []byte(`{"id":"1","pk":"`+key+`",`+one.after+`}`), nil); err != nil {
+		if _, err := c.ReplaceItem(ctx, pk(key), "1", []byte(`{"id":"1","pk":"`+key+`",`+one.after+`}`),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE "+one.where, pk(key), nil); len(got) != 1 {
@@ -379,7 +398,8 @@ func TestIndex_HashCollision(t *testing.T) {
 	} {
 		key := fmt.Sprint(i)
 		mustCreate(t, c, key, `{"id":"1","pk":"`+key+`"`+one.before+`}`)
-		if _, err := c.ReplaceItem(ctx, pk(key), "1", []byte(`{"id":"1","pk":"`+key+`"`+one.after+`}`), nil); err != nil {
+		if _, err := c.ReplaceItem(ctx, pk(key), "1", []byte(`{"id":"1","pk":"`+key+`"`+one.after+`}`),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		for name, value := range map[string]string{a: one.a, b: one.b} {
@@ -423,8 +443,10 @@ func TestUnpairedSurrogates_Refused(t *testing.T) {
 		send(400, "PATCH", docs+"/1", `[{"op":"add","path":"/`+one+`","value":1}]`, key, `["p"]`)
 		send(400, "POST", docs, `[{"operationType":"Read","id":"`+one+`"}]`, batch...)
 		send(400, "POST", docs, `{"query":"SELECT * FROM c WHERE c.id = '`+one+`'"}`, query...)
-		send(400, "POST", docs, `{"query":"SELECT * FROM c WHERE c.id = '`+strings.ReplaceAll(one, `\`, `\\`)+`'"}`, query...)
-		send(400, "POST", docs, `{"query":"SELECT * FROM c WHERE c.id = @id","parameters":[{"name":"@id","value":"`+one+`"}]}`, query...)
+		send(400, "POST", docs, `{"query":"SELECT * FROM c WHERE c.id = '`+strings.ReplaceAll(one, `\`, `\\`)+`'"}`,
+			query...)
+		send(400, "POST", docs,
+			`{"query":"SELECT * FROM c WHERE c.id = @id","parameters":[{"name":"@id","value":"`+one+`"}]}`, query...)
 		if one != "\xff" {
 			send(400, "POST", "/dbs", `{"id":"`+one+`"}`)
 			send(400, "POST", "/dbs/db/colls", `{"id":"`+one+`","partitionKey":{"paths":["/pk"]}}`)
@@ -448,15 +470,19 @@ func TestItem_WhiteSpace(t *testing.T) {
 		`{"id":"%d","pk":"p",` + "\r" + `"text":"a \" b\\","list":[1,` + "\t" + `{"x y":[ ]}]}`,
 	} {
 		doc, want := fmt.Sprintf(doc, i), fmt.Sprintf(want, i)
-		if res := do(t, e, "POST", "/dbs/db/colls/c/docs", doc, "x-ms-documentdb-partitionkey", `["p"]`); res.StatusCode != 201 {
+		if res := do(t, e, "POST", "/dbs/db/colls/c/docs", doc, "x-ms-documentdb-partitionkey",
+			`["p"]`); res.StatusCode != 201 {
 			t.Errorf("%s: %s", doc, res.Status)
 		}
-		if b, err := io.ReadAll(do(t, e, "GET", fmt.Sprintf("/dbs/db/colls/c/docs/%d", i), "", "x-ms-documentdb-partitionkey", `["p"]`).Body); err != nil || !strings.HasPrefix(string(b), want+",") {
+		if b, err := io.ReadAll(do(t, e, "GET", fmt.Sprintf("/dbs/db/colls/c/docs/%d", i), "",
+			"x-ms-documentdb-partitionkey", `["p"]`).Body); err != nil || !strings.HasPrefix(string(b), want+",") {
 			t.Errorf("%q is stored as %s, want %s: %v", doc, b, want, err)
 		}
 	}
-	for _, doc := range []string{`{"id":"x","pk":"p" "a":1}`, `{"id":"x","pk":"p"}}`, `["id"]`, `{"id":"x","pk":"p",}`, ""} {
-		if res := do(t, e, "POST", "/dbs/db/colls/c/docs", doc, "x-ms-documentdb-partitionkey", `["p"]`); res.StatusCode != 400 {
+	for _, doc := range []string{`{"id":"x","pk":"p" "a":1}`, `{"id":"x","pk":"p"}}`, `["id"]`, `{"id":"x","pk":"p",}`,
+		""} {
+		if res := do(t, e, "POST", "/dbs/db/colls/c/docs", doc, "x-ms-documentdb-partitionkey",
+			`["p"]`); res.StatusCode != 400 {
 			t.Errorf("%q: %s", doc, res.Status)
 		}
 	}
@@ -465,9 +491,11 @@ func TestItem_WhiteSpace(t *testing.T) {
 // TestJSON compares ValidJSON and compact with encoding/json, except that unpaired surrogates and
 // invalid UTF-8 are refused.
 func TestJSON(t *testing.T) {
-	part := rapid.SampledFrom([]string{`{`, `}`, `[`, `]`, `,`, `:`, `""`, `"a"`, `"a"`, `" \\\" "`, `"\u00e9"`, "\"\xff\"", `"\ud800"`, "\"\t\"", `1`, `-2.50e1`, `01`, `true`, `null`, `nul`, ` `, "\n", "\t\r", "\f"})
+	part := rapid.SampledFrom([]string{`{`, `}`, `[`, `]`, `,`, `:`, `""`, `"a"`, `"a"`, `" \\\" "`, `"\u00e9"`,
+		"\"\xff\"", `"\ud800"`, "\"\t\"", `1`, `-2.50e1`, `01`, `true`, `null`, `nul`, ` `, "\n", "\t\r", "\f"})
 	value := rapid.Custom(func(t *rapid.T) string {
-		return rapid.SampledFrom([]string{`{"a" : 1, "a":[ ] }`, "[\n 1 , \" : \\\" \" ]", `{ "b": {"c" :null} }`}).Draw(t, "value")
+		return rapid.SampledFrom([]string{`{"a" : 1, "a":[ ] }`, "[\n 1 , \" : \\\" \" ]",
+			`{ "b": {"c" :null} }`}).Draw(t, "value")
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		raw := []byte(strings.Join(rapid.SliceOfN(rapid.OneOf(part, part, value), 0, 6).Draw(t, "parts"), ""))

@@ -31,14 +31,20 @@ func TestReindex_TooManyEntries(t *testing.T) {
 	}
 	mustCreate(t, c, "p", `{"id":"list","pk":"p","a":[`+list+`1]}`)
 	replace := func(policy *azcosmos.IndexingPolicy) error {
-		_, err := c.Replace(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, IndexingPolicy: policy}, nil)
+		_, err := c.Replace(ctx,
+			azcosmos.ContainerProperties{ID: "c",
+				PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2},
+				IndexingPolicy:         policy}, nil)
 		return err
 	}
-	all := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}}}
+	all := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+		IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}}}
 	composite := *all
 	composite.IncludedPaths, composite.ExcludedPaths = nil, []azcosmos.ExcludedPath{{Path: "/*"}}
 	for range 100 {
-		composite.CompositeIndexes = append(composite.CompositeIndexes, []azcosmos.CompositeIndex{{Path: "/a", Order: azcosmos.CompositeIndexAscending}, {Path: "/id", Order: azcosmos.CompositeIndexAscending}})
+		composite.CompositeIndexes = append(composite.CompositeIndexes,
+			[]azcosmos.CompositeIndex{{Path: "/a", Order: azcosmos.CompositeIndexAscending},
+				{Path: "/id", Order: azcosmos.CompositeIndexAscending}})
 	}
 	for item, policy := range map[string]*azcosmos.IndexingPolicy{"properties": all, "list": &composite} {
 		err := replace(policy)
@@ -50,7 +56,8 @@ func TestReindex_TooManyEntries(t *testing.T) {
 			t.Errorf("the indexing mode is %s, %v", now.ContainerProperties.IndexingPolicy.IndexingMode, err)
 		}
 		audit(t, e)
-		if _, err := c.DeleteItem(ctx, pk(map[string]string{"properties": strings.Repeat("k", 2048), "list": "p"}[item]), item, nil); err != nil {
+		if _, err := c.DeleteItem(ctx,
+			pk(map[string]string{"properties": strings.Repeat("k", 2048), "list": "p"}[item]), item, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := replace(policy); err != nil {
@@ -113,7 +120,8 @@ func TestLimits(t *testing.T) {
 	}
 	unique := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{UniqueKeyPolicy: &u})
 	inUniqueKeys := func(size int) int { // 160 times
-		_, err := unique.UpsertItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":"1","pk":"p","u":%q}`, strings.Repeat("u", size)), nil)
+		_, err := unique.UpsertItem(ctx, pk("p"),
+			fmt.Appendf(nil, `{"id":"1","pk":"p","u":%q}`, strings.Repeat("u", size)), nil)
 		return statusOf(err)
 	}
 	item("p", "patched", 100)

@@ -102,7 +102,9 @@ func (r *rig) feed(t *rapid.T) {
 func (r *rig) feedSince(t *rapid.T) {
 	since := r.now - rapid.Int64Range(-1, 60).Draw(t, "seconds ago")
 	from := time.Unix(since, 0)
-	docs := r.readFeed(t, "", int32(rapid.IntRange(1, 4).Draw(t, "page size")), func(o *azcosmos.ChangeFeedOptions) { o.StartFrom = &from })
+	docs := r.readFeed(t, "", int32(rapid.IntRange(1, 4).Draw(t, "page size")), func(o *azcosmos.ChangeFeedOptions) {
+		o.StartFrom = &from
+	})
 	r.sameFeed(t, docs, r.live(func(i *modelItem) bool { return i.ts >= since }))
 }
 
@@ -156,8 +158,9 @@ func (r *rig) page(t *rapid.T, at int) {
 	if p.pk != "" {
 		key = keyOf(p.pk)
 	}
-	res, err := r.c.NewQueryItemsPager(p.text, key, &azcosmos.QueryOptions{PageSizeHint: int32(rapid.IntRange(1, 3).Draw(t, "page size")),
-		ContinuationToken: p.token, QueryParameters: p.params}).NextPage(context.Background())
+	res, err := r.c.NewQueryItemsPager(p.text, key,
+		&azcosmos.QueryOptions{PageSizeHint: int32(rapid.IntRange(1, 3).Draw(t, "page size")),
+			ContinuationToken: p.token, QueryParameters: p.params}).NextPage(context.Background())
 	if err != nil {
 		t.Fatalf("%s: %v", p.text, err)
 	}

@@ -96,11 +96,13 @@ func (f between) sql(b *binder) string {
 }
 
 func (f between) eval(doc map[string]any) truth {
-	return junction{list: []filter{comparison{path: f.path, op: ">=", value: f.low}, comparison{path: f.path, op: "<=", value: f.high}}}.eval(doc)
+	return junction{list: []filter{comparison{path: f.path, op: ">=", value: f.low},
+		comparison{path: f.path, op: "<=", value: f.high}}}.eval(doc)
 }
 
 // longValues have a common prefix about as long as maxRangeValue.
-var longValues = []any{strings.Repeat("l", 300) + "1", strings.Repeat("l", 300) + "2", strings.Repeat("l", 300), strings.Repeat("l", 250)}
+var longValues = []any{strings.Repeat("l", 300) + "1", strings.Repeat("l", 300) + "2", strings.Repeat("l", 300),
+	strings.Repeat("l", 250)}
 
 type inList struct {
 	path   string
@@ -263,7 +265,8 @@ func order(a, b any) int {
 }
 
 func drawComparison(t *rapid.T) comparison {
-	c := comparison{op: rapid.SampledFrom([]string{"=", "=", "!=", "<", "<=", ">", ">="}).Draw(t, "comparison"), flipped: rapid.IntRange(0, 4).Draw(t, "flipped") == 0}
+	c := comparison{op: rapid.SampledFrom([]string{"=", "=", "!=", "<", "<=", ">", ">="}).Draw(t, "comparison"),
+		flipped: rapid.IntRange(0, 4).Draw(t, "flipped") == 0}
 	c.path = rapid.SampledFrom([]string{"n", "n", "s", "t", "id", "o.k", "list"}).Draw(t, "path")
 	c.value = drawValue(t, c.path)
 	return c
@@ -298,7 +301,8 @@ func drawFilter(t *rapid.T, depth int) filter {
 		}
 		return f
 	case kind == 6:
-		return prefixOf{rapid.SampledFrom([]string{"s", "id", "n"}).Draw(t, "path"), rapid.SampledFrom([]string{"", "a", "é"}).Draw(t, "prefix")}
+		return prefixOf{rapid.SampledFrom([]string{"s", "id", "n"}).Draw(t, "path"),
+			rapid.SampledFrom([]string{"", "a", "é"}).Draw(t, "prefix")}
 	case kind == 8:
 		path := rapid.SampledFrom([]string{"n", "s", "id", "o.k"}).Draw(t, "path")
 		return between{path, drawValue(t, path), drawValue(t, path)}

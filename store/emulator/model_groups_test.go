@@ -132,7 +132,8 @@ func (r *rig) texts(t *rapid.T, text, pk string, o *azcosmos.QueryOptions) []str
 // groups compares GROUP BY several properties, and aggregates of others, page by page.
 func (r *rig) groups(t *rapid.T) {
 	pk, f := r.anyKey(t), drawFilter(t, 1)
-	paths := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"t", "n", "s", "o.k"}), 1, 3, rapid.ID[string]).Draw(t, "group by")
+	paths := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"t", "n", "s", "o.k"}), 1, 3, rapid.ID[string]).Draw(t,
+		"group by")
 	var columns, by []string
 	for i, path := range paths {
 		columns, by = append(columns, fmt.Sprintf("c.%s AS k%d", path, i)), append(by, "c."+path)
@@ -166,7 +167,8 @@ func (r *rig) groups(t *rapid.T) {
 			should, has := want[n].aggregate(a.name, a.path)
 			x, numbers := got.(float64)
 			y, _ := should.(float64)
-			if near := numbers && math.Abs(x-y) <= 1e-9*math.Abs(y); is != has || is && !near && !equalJSON(got, should) {
+			if near := numbers && math.Abs(x-y) <= 1e-9*math.Abs(y); is != has ||
+				is && !near && !equalJSON(got, should) {
 				t.Fatalf("%s: row %d is %s, %s should be %v %v", body, n, text, name, should, has)
 			}
 		}
@@ -186,7 +188,8 @@ func (r *rig) distinct(t *rapid.T) {
 		q.orderBy = nil
 	}
 	q.top, q.limit = -1, -1
-	paths := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"t", "n", "s", "o.k"}), 1, 2, rapid.ID[string]).Draw(t, "distinct")
+	paths := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"t", "n", "s", "o.k"}), 1, 2, rapid.ID[string]).Draw(t,
+		"distinct")
 	var columns []string
 	for i, path := range paths {
 		columns = append(columns, fmt.Sprintf("c.%s AS k%d", path, i))

@@ -85,7 +85,8 @@ type modelPatch struct {
 
 func (r *rig) draw(t *rapid.T, kind, pk string) modelOp {
 	op := modelOp{kind: kind, id: r.anyID(t)}
-	if existing := r.passes(pk, nil); kind != "Create" && len(existing) > 0 && rapid.IntRange(0, 3).Draw(t, "existing item") > 0 {
+	if existing := r.passes(pk, nil); kind != "Create" && len(existing) > 0 &&
+		rapid.IntRange(0, 3).Draw(t, "existing item") > 0 {
 		op.id = rapid.SampledFrom(existing).Draw(t, "item").id
 	}
 	if kind == "Create" || kind == "Upsert" || kind == "Replace" {
@@ -150,8 +151,10 @@ func (r *rig) drawDoc(t *rapid.T, pk, id string) map[string]any {
 }
 
 func drawPatch(t *rapid.T) modelPatch {
-	paths := []string{"/n", "/s", "/t", "/o/k", "/o", "/list/0", "/list/-", "/list/2", "/u", "/new", "/new/deep", "/ttl"}
-	p := modelPatch{op: rapid.SampledFrom([]string{"set", "add", "replace", "remove", "incr"}).Draw(t, "op"), path: rapid.SampledFrom(paths).Draw(t, "path")}
+	paths := []string{"/n", "/s", "/t", "/o/k", "/o", "/list/0", "/list/-", "/list/2", "/u", "/new", "/new/deep",
+		"/ttl"}
+	p := modelPatch{op: rapid.SampledFrom([]string{"set", "add", "replace", "remove", "incr"}).Draw(t, "op"),
+		path: rapid.SampledFrom(paths).Draw(t, "path")}
 	if p.op == "add" && rapid.Bool().Draw(t, "element") {
 		p.path = rapid.SampledFrom([]string{"/list/0", "/list/1", "/list/2", "/list/-"}).Draw(t, "path")
 	}
@@ -159,7 +162,8 @@ func drawPatch(t *rapid.T) modelPatch {
 	case "incr":
 		p.value = float64(rapid.IntRange(-2, 2).Draw(t, "by"))
 	case "set", "add", "replace":
-		p.value = rapid.SampledFrom([]any{1.0, 2.5, "a", "x", true, []any{5.0}, map[string]any{"k": 9.0}}).Draw(t, "value")
+		p.value = rapid.SampledFrom([]any{1.0, 2.5, "a", "x", true, []any{5.0}, map[string]any{"k": 9.0}}).Draw(t,
+			"value")
 	}
 	return p
 }
@@ -203,7 +207,8 @@ func (m *model) apply(op *modelOp, pk string) (status int, after *modelItem) {
 	}
 	if m.unique {
 		for _, i := range m.items {
-			if i.pk == pk && i.id != op.id && !m.expired(i) && equalJSON(i.doc["u"], doc["u"]) && has(i.doc, "u") == has(doc, "u") {
+			if i.pk == pk && i.id != op.id && !m.expired(i) && equalJSON(i.doc["u"], doc["u"]) &&
+				has(i.doc, "u") == has(doc, "u") {
 				return http.StatusConflict, nil
 			}
 		}
@@ -324,7 +329,8 @@ func (op *modelOp) body(t *rapid.T) []byte {
 func (r *rig) write(t *rapid.T, kind string) {
 	ctx, pk := context.Background(), r.anyKey(t)
 	op := r.draw(t, kind, pk)
-	key, o := keyOf(pk), &azcosmos.ItemOptions{IfMatchEtag: op.ifMatch, EnableContentResponseOnWrite: rapid.Bool().Draw(t, "content")}
+	key, o := keyOf(pk),
+		&azcosmos.ItemOptions{IfMatchEtag: op.ifMatch, EnableContentResponseOnWrite: rapid.Bool().Draw(t, "content")}
 	var res azcosmos.ItemResponse
 	var err error
 	switch kind {
@@ -378,7 +384,9 @@ func (r *rig) batch(t *rapid.T) {
 	var read []*modelItem // items in the results
 	failed, wrote := -1, false
 	for i := range n {
-		op := r.draw(t, rapid.SampledFrom([]string{"Create", "Upsert", "Upsert", "Replace", "Patch", "Delete", "Read"}).Draw(t, "kind"), pk)
+		op := r.draw(t,
+			rapid.SampledFrom([]string{"Create", "Upsert", "Upsert", "Replace", "Patch", "Delete", "Read"}).Draw(t,
+				"kind"), pk)
 		o := &azcosmos.TransactionalBatchItemOptions{IfMatchETag: op.ifMatch}
 		switch op.kind {
 		case "Create":
@@ -413,7 +421,8 @@ func (r *rig) batch(t *rapid.T) {
 			want[i] = http.StatusFailedDependency
 		}
 	}
-	out, err := r.c.ExecuteTransactionalBatch(context.Background(), b, &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
+	out, err := r.c.ExecuteTransactionalBatch(context.Background(), b,
+		&azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
 	if err != nil {
 		t.Fatal(err)
 	}

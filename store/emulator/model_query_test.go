@@ -88,7 +88,8 @@ func (p modelPolicy) sorts(orderBy []string) (always, never bool) {
 	path, _ := descending(orderBy[0])
 	pointer := "/" + strings.ReplaceAll(path, ".", "/")
 	covers := func(i string) bool {
-		return i == "/*" || i == pointer+"/?" || strings.HasSuffix(i, "/*") && strings.HasPrefix(pointer, strings.TrimSuffix(i, "*"))
+		return i == "/*" || i == pointer+"/?" ||
+			strings.HasSuffix(i, "/*") && strings.HasPrefix(pointer, strings.TrimSuffix(i, "*"))
 	}
 	if path == "id" || slices.ContainsFunc(p.included, covers) {
 		return true, false
@@ -114,7 +115,9 @@ func (p modelPolicy) composed(orderBy []string) bool {
 			inverse[i] = "-" + path
 		}
 	}
-	return slices.ContainsFunc(p.composites, func(c []string) bool { return slices.Equal(c, orderBy) || slices.Equal(c, inverse) })
+	return slices.ContainsFunc(p.composites, func(c []string) bool {
+		return slices.Equal(c, orderBy) || slices.Equal(c, inverse)
+	})
 }
 
 func (r *rig) drawQuery(t *rapid.T) *modelQuery {
@@ -229,7 +232,9 @@ func (r *rig) query(t *rapid.T) {
 }
 
 // refused reports whether a query is refused because it needs an index, and checks that against the policy.
-func (r *rig) refused(t *rapid.T, q *modelQuery, text string, key azcosmos.PartitionKey, o *azcosmos.QueryOptions) bool {
+func (r *rig) refused(
+	t *rapid.T, q *modelQuery, text string, key azcosmos.PartitionKey, o *azcosmos.QueryOptions,
+) bool {
 	always, never := r.policy.sorts(q.orderBy)
 	if always {
 		return false
@@ -337,11 +342,15 @@ func (r *rig) keyset(t *rapid.T) {
 		t.Skip("no composite index")
 	}
 	const text = "SELECT * FROM c WHERE c.t = @t AND (c.n > @n OR (c.n = @n AND c.id > @id)) ORDER BY c.t, c.n, c.id"
-	want := r.passes(pk, junction{list: []filter{comparison{path: "t", op: "=", value: "x"}, comparison{path: "n", op: ">", value: -1e9}}})
+	want := r.passes(pk,
+		junction{list: []filter{comparison{path: "t", op: "=", value: "x"},
+			comparison{path: "n", op: ">", value: -1e9}}})
 	slices.SortFunc(want, func(a, b *modelItem) int { return compareBy(orderBy, a.doc, b.doc) })
 	n, id := any(-1e9), any("")
 	for {
-		page, err := r.c.NewQueryItemsPager(text, keyOf(pk), &azcosmos.QueryOptions{PageSizeHint: int32(size), QueryParameters: params("@t", "x", "@n", n, "@id", id)}).NextPage(context.Background())
+		page, err := r.c.NewQueryItemsPager(text, keyOf(pk),
+			&azcosmos.QueryOptions{PageSizeHint: int32(size),
+				QueryParameters: params("@t", "x", "@n", n, "@id", id)}).NextPage(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}

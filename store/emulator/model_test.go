@@ -137,7 +137,9 @@ func newRig(t *rapid.T) *rig {
 		}
 	}
 	r.policy = rapid.SampledFrom(modelPolicies).Draw(t, "policy")
-	p := azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}}, IndexingPolicy: r.policy.properties()}
+	p := azcosmos.ContainerProperties{ID: "c",
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}},
+		IndexingPolicy:         r.policy.properties()}
 	if ttl := rapid.SampledFrom([]int32{0, -1, 30}).Draw(t, "defaultTtl"); ttl != 0 {
 		r.ttl, p.DefaultTimeToLive = ttl, &ttl
 	}
@@ -167,8 +169,10 @@ func (r *rig) open(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.client, err = azcosmos.NewClientWithKey(r.e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: r.e, Retry: policy.RetryOptions{MaxRetries: -1}}}); err != nil {
+	if r.client,
+		err = azcosmos.NewClientWithKey(r.e.Endpoint(), cred,
+		&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+			Transport: r.e, Retry: policy.RetryOptions{MaxRetries: -1}}}); err != nil {
 		t.Fatal(err)
 	}
 	if r.c, err = r.client.NewContainer("db", "c"); err != nil {

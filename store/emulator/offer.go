@@ -51,7 +51,8 @@ func (o *offer) body() []byte {
 	if err != nil {
 		return nil // cannot fail
 	}
-	return fmt.Appendf(nil, `{"resource":%q,"offerType":"Invalid","offerResourceId":%q,"offerVersion":"V2","content":%s,"id":%q,"_rid":%q,"_self":"offers/%s/","_etag":%q,"_ts":%d}`,
+	return fmt.Appendf(nil,
+		`{"resource":%q,"offerType":"Invalid","offerResourceId":%q,"offerVersion":"V2","content":%s,"id":%q,"_rid":%q,"_self":"offers/%s/","_etag":%q,"_ts":%d}`,
 		o.Resource, o.ResourceRID, content, o.id(), o.id(), o.id(), o.ETag, o.Timestamp)
 }
 
@@ -60,7 +61,8 @@ func (c *offerContent) check() error {
 	switch {
 	case c.Autopilot != nil:
 		if c.Autopilot.Max < minAutoscale || c.Autopilot.Max%1000 != 0 {
-			return apierror.BadRequest("The autoscale throughput must be a multiple of 1000, and at least %d.", minAutoscale)
+			return apierror.BadRequest("The autoscale throughput must be a multiple of 1000, and at least %d.",
+				minAutoscale)
 		}
 		if c.Throughput == 0 {
 			c.Throughput = c.Autopilot.Max / 10
@@ -140,9 +142,11 @@ func (e *Engine) offers(q *request) (*response, error) {
 			Content *offerContent `json:"content"`
 		}
 		if err := json.Unmarshal(q.body, &in); err != nil || in.Content == nil {
-			return nil, apierror.BadRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+			return nil, apierror.BadRequest(
+				"The request payload is invalid. Ensure to provide a valid request payload.")
 		}
-		if err := checkSupported("offer's content", sql.Lookup(bytes.TrimSpace(q.body), sql.Path{"content"}).AppendJSON(nil),
+		if err := checkSupported("offer's content",
+			sql.Lookup(bytes.TrimSpace(q.body), sql.Path{"content"}).AppendJSON(nil),
 			"offerThroughput", "offerAutopilotSettings"); err != nil {
 			return nil, err
 		}

@@ -27,8 +27,9 @@ type partition struct {
 	lsn  uint64 // guarded by mu: last LSN assigned
 	size *size  // guarded by mu: of its items; nil until sizeOfPartition
 
-	writes  map[string][]time.Time // guarded by mu: recent changes, by item; nil without Options.ItemWriters
-	logical map[string]size        // guarded by mu: logical partitions written, by prefix of the addresses; nil without Options.PartitionBytes
+	writes map[string][]time.Time // guarded by mu: recent changes, by item; nil without Options.ItemWriters
+	// guarded by mu: logical partitions written, by prefix of the addresses; nil without Options.PartitionBytes
+	logical map[string]size
 
 	budget budget
 

@@ -16,7 +16,9 @@ func TestContainer_SeveralPartitions(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	inner := e.catalog.Load().databases["db"].containers["c"]
-	inner.ranges = []*partition{{Range: partitionkey.Range{No: 1, Max: []byte{0x15}}}, {Range: partitionkey.Range{No: 2, Min: []byte{0x15}, Max: []byte{0x2A}}}, {Range: partitionkey.Range{No: 3, Min: []byte{0x2A}, Max: []byte{0xFF}}}}
+	inner.ranges = []*partition{{Range: partitionkey.Range{No: 1, Max: []byte{0x15}}},
+		{Range: partitionkey.Range{No: 2, Min: []byte{0x15}, Max: []byte{0x2A}}},
+		{Range: partitionkey.Range{No: 3, Min: []byte{0x2A}, Max: []byte{0xFF}}}}
 	const n = 60
 	for i := range n {
 		mustCreate(t, c, fmt.Sprint(i), fmt.Sprintf(`{"id":"%d","pk":"%d","n":%d}`, i, i, i%2))
@@ -37,10 +39,12 @@ func TestContainer_SeveralPartitions(t *testing.T) {
 		t.Errorf("the ranges have %d items of %d", total, n)
 	}
 	cross := azcosmos.NewPartitionKey()
-	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c", cross, &azcosmos.QueryOptions{PageSizeHint: 7}); len(rows) != n {
+	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c", cross,
+		&azcosmos.QueryOptions{PageSizeHint: 7}); len(rows) != n {
 		t.Errorf("scan: got %d rows, want %d", len(rows), n)
 	}
-	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.n = 1", cross, &azcosmos.QueryOptions{PageSizeHint: 7}); len(rows) != n/2 {
+	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.n = 1", cross,
+		&azcosmos.QueryOptions{PageSizeHint: 7}); len(rows) != n/2 {
 		t.Errorf("range index: got %d rows, want %d", len(rows), n/2)
 	}
 	var ids []azcosmos.ItemIdentity
@@ -65,13 +69,15 @@ func TestPartitionKeyRangeID_ContainerPrefix(t *testing.T) {
 		want int
 	}{{"0", 200}, {rid + ",0", 200}, {rid + ",1", 410}, {"another,0", 410}, {",0", 410}} {
 		of := []string{"x-ms-documentdb-partitionkeyrangeid", one.id}
-		if res := do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`, append(of, "Content-Type", "application/query+json")...); res.StatusCode != one.want {
+		if res := do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`,
+			append(of, "Content-Type", "application/query+json")...); res.StatusCode != one.want {
 			t.Errorf("%q: query: got %s, want %d", one.id, res.Status, one.want)
 		}
 		if res := do(t, e, "GET", docs, "", append(of, "A-IM", "Incremental Feed")...); res.StatusCode != one.want {
 			t.Errorf("%q: change feed: got %s, want %d", one.id, res.Status, one.want)
 		}
-		if res, _ := bulk(t, e, one.id, `[{"operationType":"Read","id":"1","partitionKey":"[\"p\"]"}]`); res.StatusCode != one.want {
+		if res, _ := bulk(t, e, one.id,
+			`[{"operationType":"Read","id":"1","partitionKey":"[\"p\"]"}]`); res.StatusCode != one.want {
 			t.Errorf("%q: bulk: got %s, want %d", one.id, res.Status, one.want)
 		}
 	}

@@ -132,7 +132,8 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 		}
 		depth, spaced := sql.Survey(op.raw)
 		if depth > sql.MaxNesting {
-			return op, apierror.BadRequest("For Operation(%d): the value is nested more than %d levels deep.", n, sql.MaxNesting)
+			return op, apierror.BadRequest("For Operation(%d): the value is nested more than %d levels deep.", n,
+				sql.MaxNesting)
 		}
 		if spaced {
 			op.raw = sql.Compact(op.raw)

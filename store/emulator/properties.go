@@ -81,7 +81,8 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		return nil, err
 	}
 	if p.ConflictResolution == nil {
-		p.ConflictResolution = json.RawMessage(`{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`)
+		p.ConflictResolution = json.RawMessage(
+			`{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`)
 	}
 	if p.GeospatialConfig == nil {
 		p.GeospatialConfig = json.RawMessage(`{"type":"Geography"}`)
@@ -105,7 +106,8 @@ func checkMembers(body []byte) error {
 	if err := checkSupported("partition key definition", key, "paths", "kind", "version"); err != nil {
 		return err
 	}
-	if mode := sql.Lookup(body, sql.Path{"conflictResolutionPolicy", "mode"}); strings.EqualFold(mode.String(), "Custom") {
+	if mode := sql.Lookup(body, sql.Path{"conflictResolutionPolicy", "mode"}); strings.EqualFold(mode.String(),
+		"Custom") {
 		return apierror.BadRequest("The mode 'Custom' of 'conflictResolutionPolicy' is not supported.")
 	}
 	return nil
@@ -151,8 +153,10 @@ func checkKeyPaths(paths []string) error {
 	var all []sql.Path
 	for _, s := range paths {
 		if at := badKeyPath(s); at >= 0 {
-			return apierror.BadRequest("The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
-				"Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character.", s,
+			return apierror.BadRequest(
+				"The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
+					"Partition key paths must contain only valid characters and not contain a trailing slash or "+
+					"wildcard character.", s,
 				at)
 		}
 		path, err := index.ParsePath(s)

@@ -19,13 +19,17 @@ import (
 )
 
 // queryAll drains a query.
-func queryAll(t testing.TB, c *azcosmos.ContainerClient, text string, key azcosmos.PartitionKey, o *azcosmos.QueryOptions) []string {
+func queryAll(
+	t testing.TB, c *azcosmos.ContainerClient, text string, key azcosmos.PartitionKey, o *azcosmos.QueryOptions,
+) []string {
 	t.Helper()
 	rows, _ := queryPages(t, c, text, key, o)
 	return rows
 }
 
-func queryPages(t testing.TB, c *azcosmos.ContainerClient, text string, key azcosmos.PartitionKey, o *azcosmos.QueryOptions) (rows []string, pages int) {
+func queryPages(
+	t testing.TB, c *azcosmos.ContainerClient, text string, key azcosmos.PartitionKey, o *azcosmos.QueryOptions,
+) (rows []string, pages int) {
 	t.Helper()
 	pager := c.NewQueryItemsPager(text, key, o)
 	for pager.More() {
@@ -66,14 +70,16 @@ func blogPolicy() *azcosmos.IndexingPolicy {
 		}}
 }
 
-const keyset = "SELECT * FROM c WHERE c.type = @t AND c.creationDate <= @d AND (c.creationDate < @d OR c.id < @id) ORDER BY c.type DESC, c.creationDate DESC, c.id DESC"
+const keyset = "SELECT * FROM c WHERE c.type = @t AND c.creationDate <= @d AND (c.creationDate < @d OR c.id < @id) " +
+	"ORDER BY c.type DESC, c.creationDate DESC, c.id DESC"
 
 func fillBlog(t testing.TB, c *azcosmos.ContainerClient, key string, n int) {
 	t.Helper()
 	for i := 0; i < n; i += 50 {
 		b := c.NewTransactionalBatch(pk(key))
 		for j := i; j < min(i+50, n); j++ {
-			b.CreateItem(fmt.Appendf(nil, `{"id":"c%05d","pk":%q,"type":"comment","creationDate":"2024-01-01T%02d:%02d:%02d.000Z","userId":"u%d","rank":%d,"name":"n%d"}`,
+			b.CreateItem(fmt.Appendf(nil,
+				`{"id":"c%05d","pk":%q,"type":"comment","creationDate":"2024-01-01T%02d:%02d:%02d.000Z","userId":"u%d","rank":%d,"name":"n%d"}`,
 				j, key, j/7200, j/120%60, j/2%60, j%3, j%5, j), nil) // two items share each date
 		}
 		if out, err := c.ExecuteTransactionalBatch(context.Background(), b, nil); err != nil || !out.Success {
@@ -99,7 +105,8 @@ func TestKeysetPaging(t *testing.T) {
 				return
 			default:
 			}
-			doc := fmt.Appendf(nil, `{"id":"new%04d","pk":"p","type":"comment","creationDate":"2025-01-01T00:00:00.000Z"}`, i)
+			doc := fmt.Appendf(nil,
+				`{"id":"new%04d","pk":"p","type":"comment","creationDate":"2025-01-01T00:00:00.000Z"}`, i)
 			if _, err := c.CreateItem(context.Background(), pk("p"), doc, nil); err != nil {
 				t.Error(err)
 				return
@@ -109,8 +116,9 @@ func TestKeysetPaging(t *testing.T) {
 	var got []string
 	date, id := "2024-12-31", "z"
 	for {
-		page, err := c.NewQueryItemsPager(strings.Replace(keyset, "*", "c.id, c.creationDate", 1), pk("p"), &azcosmos.QueryOptions{PageSizeHint: 20,
-			QueryParameters: params("@t", "comment", "@d", date, "@id", id)}).NextPage(context.Background())
+		page, err := c.NewQueryItemsPager(strings.Replace(keyset, "*", "c.id, c.creationDate", 1), pk("p"),
+			&azcosmos.QueryOptions{PageSizeHint: 20,
+				QueryParameters: params("@t", "comment", "@d", date, "@id", id)}).NextPage(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,10 +155,13 @@ func TestPages_AnySize(t *testing.T) {
 		if i%50 == 0 {
 			size = 100 << 10
 		}
-		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"c%05d","pk":"p","type":"comment","creationDate":"2024-01-01T00:%02d:%02d.000Z","text":%q}`,
-			i*7919%count, i/60, i%60, strings.Repeat("x", size)))
+		mustCreate(t, c, "p",
+			fmt.Sprintf(
+				`{"id":"c%05d","pk":"p","type":"comment","creationDate":"2024-01-01T00:%02d:%02d.000Z","text":%q}`,
+				i*7919%count, i/60, i%60, strings.Repeat("x", size)))
 	}
-	for _, text := range []string{strings.Replace(keyset, "*", "c.id", 1), strings.Replace(keyset, "*", "c.id, c.text", 1)} {
+	for _, text := range []string{strings.Replace(keyset, "*", "c.id", 1),
+		strings.Replace(keyset, "*", "c.id, c.text", 1)} {
 		for _, size := range []int32{1, 2, 100, 127, 128, 129, 130, 200, 256, 257, 300, 301} {
 			var got, want []string
 			pager := c.NewQueryItemsPager(text, pk("p"), &azcosmos.QueryOptions{PageSizeHint: size,
@@ -183,9 +194,12 @@ func TestPages_AnySize(t *testing.T) {
 func TestLookAhead_MemoryIsBounded(t *testing.T) {
 	testkit.Heavy(t)
 	e := newEngine(t, Options{})
-	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
-		IncludedPaths:    []azcosmos.IncludedPath{{Path: "/*"}},
-		CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/name", Order: azcosmos.CompositeIndexAscending}, {Path: "/id", Order: azcosmos.CompositeIndexAscending}}}}})
+	c := newContainer(t, e,
+		azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true,
+			IndexingMode:  azcosmos.IndexingModeConsistent,
+			IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
+			CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/name", Order: azcosmos.CompositeIndexAscending},
+				{Path: "/id", Order: azcosmos.CompositeIndexAscending}}}}})
 	for i := range 20 {
 		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p","name":%q}`, i, strings.Repeat("x", 512<<10)))
 	}
@@ -229,37 +243,61 @@ func TestQueries(t *testing.T) {
 		want       string // rows, joined
 		pages      int    // 0: not checked
 	}{
-		{"filter by an indexed path", "SELECT VALUE c.id FROM c WHERE c.userId = 'u1' AND c.rank = 1", one, nil, 0, `"c00016" "c00001"`, 1},
-		{"over partitions, equality on an indexed path", "SELECT VALUE c.pk FROM c WHERE c.userId = @u AND c.name = 'n7'", cross, params("@u", "u1"), 0, `"q" "p"`, 0},
-		{"over partitions, a scan in order of creation", "SELECT VALUE c.pk FROM c WHERE c.rank = 0 AND c.name != 'n0'", cross, nil, 0,
+		{"filter by an indexed path", "SELECT VALUE c.id FROM c WHERE c.userId = 'u1' AND c.rank = 1", one, nil, 0,
+			`"c00016" "c00001"`, 1},
+		{"over partitions, equality on an indexed path",
+			"SELECT VALUE c.pk FROM c WHERE c.userId = @u AND c.name = 'n7'", cross, params("@u", "u1"), 0, `"q" "p"`,
+			0},
+		{"over partitions, a scan in order of creation",
+			"SELECT VALUE c.pk FROM c WHERE c.rank = 0 AND c.name != 'n0'", cross, nil, 0,
 			strings.TrimSpace(strings.Repeat(`"p" `, 5) + strings.Repeat(`"q" `, 5)), 0},
-		{"key pinned in WHERE", "SELECT VALUE c.id FROM c WHERE c.pk = 'q' AND c.type = 'comment' ORDER BY c.type, c.creationDate, c.id OFFSET 1 LIMIT 2", cross, nil, 0, `"c00001" "c00002"`, 1},
-		{"composite order, ascending and descending", "SELECT VALUE c.id FROM c WHERE c.rank = 4 ORDER BY c.rank, c.name DESC", one, nil, 0,
+		{"key pinned in WHERE",
+			"SELECT VALUE c.id FROM c WHERE c.pk = 'q' AND c.type = 'comment' ORDER BY c.type, c.creationDate, c.id " +
+				"OFFSET 1 LIMIT 2", cross, nil, 0, `"c00001" "c00002"`, 1},
+		{"composite order, ascending and descending",
+			"SELECT VALUE c.id FROM c WHERE c.rank = 4 ORDER BY c.rank, c.name DESC", one, nil, 0,
 			`"c00009" "c00004" "c00029" "c00024" "c00019" "c00014"`, 1},
-		{"composite order, all inverse", "SELECT VALUE c.id FROM c WHERE c.rank = 4 ORDER BY c.rank DESC, c.name ASC", one, nil, 0,
+		{"composite order, all inverse", "SELECT VALUE c.id FROM c WHERE c.rank = 4 ORDER BY c.rank DESC, c.name ASC",
+			one, nil, 0,
 			`"c00014" "c00019" "c00024" "c00029" "c00004" "c00009"`, 1},
-		{"composite order over several ranks pages", "SELECT VALUE c.id FROM c WHERE c.rank > 3 ORDER BY c.rank DESC, c.name ASC", one, nil, 4,
+		{"composite order over several ranks pages",
+			"SELECT VALUE c.id FROM c WHERE c.rank > 3 ORDER BY c.rank DESC, c.name ASC", one, nil, 4,
 			`"c00014" "c00019" "c00024" "c00029" "c00004" "c00009"`, 2},
-		{"range on the pinned index", "SELECT VALUE c.id FROM c WHERE c.type = 'comment' AND c.creationDate >= '2024-01-01T00:00:13.000Z' AND c.creationDate < '2024-01-01T00:00:14.000Z'", one, nil, 0, `"c00026" "c00027"`, 1},
-		{"sorted in memory", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.userId DESC", one, nil, 0, `"c00017" "c00002" "c00022" "c00007" "c00027" "c00012"`, 1},
-		{"sorted in memory, pages end exactly", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id DESC", one, nil, 3, `"c00027" "c00022" "c00017" "c00012" "c00007" "c00002"`, 2},
-		{"sorted in memory, offset over pages", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id OFFSET 1 LIMIT 4", one, nil, 3, `"c00007" "c00012" "c00017" "c00022"`, 2},
+		{"range on the pinned index",
+			"SELECT VALUE c.id FROM c WHERE c.type = 'comment' AND c.creationDate >= '2024-01-01T00:00:13.000Z' AND " +
+				"c.creationDate < '2024-01-01T00:00:14.000Z'", one, nil, 0, `"c00026" "c00027"`, 1},
+		{"sorted in memory", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.userId DESC", one, nil, 0,
+			`"c00017" "c00002" "c00022" "c00007" "c00027" "c00012"`, 1},
+		{"sorted in memory, pages end exactly", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id DESC", one,
+			nil, 3, `"c00027" "c00022" "c00017" "c00012" "c00007" "c00002"`, 2},
+		{"sorted in memory, offset over pages",
+			"SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id OFFSET 1 LIMIT 4", one, nil, 3,
+			`"c00007" "c00012" "c00017" "c00022"`, 2},
 		{"top", "SELECT TOP 3 VALUE c.id FROM c ORDER BY c.id", one, nil, 2, `"c00000" "c00001" "c00002"`, 2},
-		{"top of an index", "SELECT TOP 3 VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", one, nil, 2, `"c00000" "c00001" "c00002"`, 2},
+		{"top of an index",
+			"SELECT TOP 3 VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", one, nil,
+			2, `"c00000" "c00001" "c00002"`, 2},
 		{"limit 0 after an offset", "SELECT VALUE c.id FROM c OFFSET 1 LIMIT 0", one, nil, 0, ``, 1},
-		{"largest limit", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id OFFSET 5 LIMIT 2147483647", one, nil, 0, `"c00027"`, 1},
+		{"largest limit", "SELECT VALUE c.id FROM c WHERE c.rank = 2 ORDER BY c.id OFFSET 5 LIMIT 2147483647", one,
+			nil, 0, `"c00027"`, 1},
 		{"offset beyond the end", "SELECT VALUE c.id FROM c ORDER BY c.id OFFSET 500 LIMIT 5", one, nil, 0, ``, 1},
 		{"count", "SELECT VALUE COUNT(1) FROM c WHERE c.rank = 1", one, nil, 0, `6`, 1},
-		{"group by", "SELECT c.userId, COUNT(1) AS n FROM c GROUP BY c.userId", one, nil, 2, `{"userId":"u0","n":10} {"userId":"u1","n":10} {"userId":"u2","n":10}`, 2},
+		{"group by", "SELECT c.userId, COUNT(1) AS n FROM c GROUP BY c.userId", one, nil, 2,
+			`{"userId":"u0","n":10} {"userId":"u1","n":10} {"userId":"u2","n":10}`, 2},
 		{"distinct in order", "SELECT DISTINCT VALUE c.rank FROM c ORDER BY c.rank DESC", one, nil, 0, `4 3 2 1 0`, 1},
-		{"points", "SELECT VALUE c.id FROM c WHERE c.id IN ('c00003', 'nothing', 'c00001')", one, nil, 0, `"c00003" "c00001"`, 1},
-		{"points in order", "SELECT VALUE c.id FROM c WHERE c.id IN ('c00003', 'c00001') ORDER BY c.id", one, nil, 0, `"c00001" "c00003"`, 1},
-		{"points over partitions", "SELECT VALUE c.pk FROM c WHERE (c.id = 'c00003' AND c.pk = 'p') OR (c.id = 'c00003' AND c.pk = 'q')", cross, nil, 0, `"p" "q"`, 1},
+		{"points", "SELECT VALUE c.id FROM c WHERE c.id IN ('c00003', 'nothing', 'c00001')", one, nil, 0,
+			`"c00003" "c00001"`, 1},
+		{"points in order", "SELECT VALUE c.id FROM c WHERE c.id IN ('c00003', 'c00001') ORDER BY c.id", one, nil, 0,
+			`"c00001" "c00003"`, 1},
+		{"points over partitions",
+			"SELECT VALUE c.pk FROM c WHERE (c.id = 'c00003' AND c.pk = 'p') OR (c.id = 'c00003' AND c.pk = 'q')",
+			cross, nil, 0, `"p" "q"`, 1},
 		{"no rows", "SELECT * FROM c WHERE c.type = 'comment' AND c.creationDate > '2030'", one, nil, 0, ``, 1},
 		{"an empty partition", "SELECT * FROM c", pk("empty"), nil, 0, ``, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rows, pages := queryPages(t, c, test.text, test.key, &azcosmos.QueryOptions{PageSizeHint: test.size, QueryParameters: test.params})
+			rows, pages := queryPages(t, c, test.text, test.key,
+				&azcosmos.QueryOptions{PageSizeHint: test.size, QueryParameters: test.params})
 			if d := cmp.Diff(test.want, strings.Join(rows, " ")); d != "" {
 				t.Error(d)
 			}
@@ -269,7 +307,8 @@ func TestQueries(t *testing.T) {
 		})
 	}
 	t.Run("full last page of a scan -> empty page", func(t *testing.T) {
-		if rows, pages := queryPages(t, c, "SELECT * FROM c", cross, &azcosmos.QueryOptions{PageSizeHint: 15}); len(rows) != 60 || pages != 5 {
+		if rows, pages := queryPages(t, c, "SELECT * FROM c", cross,
+			&azcosmos.QueryOptions{PageSizeHint: 15}); len(rows) != 60 || pages != 5 {
 			t.Errorf("%d rows, %d pages", len(rows), pages)
 		}
 	})
@@ -298,11 +337,13 @@ func TestQueries(t *testing.T) {
 	}
 	t.Run("cross partition not enabled -> refused", func(t *testing.T) {
 		no := false
-		_, err := c.NewQueryItemsPager("SELECT * FROM c", cross, &azcosmos.QueryOptions{EnableCrossPartitionQuery: &no}).NextPage(context.Background())
+		_, err := c.NewQueryItemsPager("SELECT * FROM c", cross,
+			&azcosmos.QueryOptions{EnableCrossPartitionQuery: &no}).NextPage(context.Background())
 		wantStatus(t, err, 400, "")
 	})
 	t.Run("index metrics", func(t *testing.T) {
-		page, err := c.NewQueryItemsPager("SELECT * FROM c WHERE c.userId = 'u1'", one, &azcosmos.QueryOptions{PopulateIndexMetrics: true}).NextPage(context.Background())
+		page, err := c.NewQueryItemsPager("SELECT * FROM c WHERE c.userId = 'u1'", one,
+			&azcosmos.QueryOptions{PopulateIndexMetrics: true}).NextPage(context.Background())
 		if err != nil || page.IndexMetrics == nil {
 			t.Error(page.IndexMetrics, err)
 		}
@@ -320,9 +361,14 @@ func TestPlans(t *testing.T) {
 		cross      bool
 		entries    int // at most
 	}{
-		{"keyset page", strings.NewReplacer("@t", "'comment'", "@d", "'2024-01-01T00:01:00.000Z'", "@id", "'c00120'").Replace(keyset), 20, false, 23},
-		{"first page of an order", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type DESC, c.creationDate DESC, c.id DESC", 20, false, 21},
-		{"one sort property after a pinned one", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.creationDate", 20, false, 21},
+		{"keyset page",
+			strings.NewReplacer("@t", "'comment'", "@d", "'2024-01-01T00:01:00.000Z'", "@id",
+				"'c00120'").Replace(keyset), 20, false, 23},
+		{"first page of an order",
+			"SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type DESC, c.creationDate DESC, c.id DESC", 20, false,
+			21},
+		{"one sort property after a pinned one", "SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.creationDate",
+			20, false, 21},
 		{"range index", "SELECT * FROM c WHERE c.userId = 'u1'", 0, true, 67},
 		{"points", "SELECT * FROM c WHERE c.id IN ('c00001', 'c00002')", 0, false, 2},
 		{"scan stops at the page's end", "SELECT * FROM c", 10, true, 10},
@@ -332,7 +378,8 @@ func TestPlans(t *testing.T) {
 			if test.cross {
 				key = azcosmos.NewPartitionKey()
 			}
-			page, err := c.NewQueryItemsPager(test.text, key, &azcosmos.QueryOptions{PageSizeHint: test.size}).NextPage(context.Background())
+			page, err := c.NewQueryItemsPager(test.text, key,
+				&azcosmos.QueryOptions{PageSizeHint: test.size}).NextPage(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -350,9 +397,13 @@ func TestPlans(t *testing.T) {
 func TestReadMany(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
-	byID := newContainer(t, e, azcosmos.ContainerProperties{ID: "byid", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}}})
+	byID := newContainer(t, e,
+		azcosmos.ContainerProperties{ID: "byid",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}}})
 	byKey := newContainer(t, e, azcosmos.ContainerProperties{ID: "bykey"})
-	odd := newContainer(t, e, azcosmos.ContainerProperties{ID: "odd", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a-b/c"}}})
+	odd := newContainer(t, e,
+		azcosmos.ContainerProperties{ID: "odd",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a-b/c"}}})
 	for i := range 30 {
 		id := fmt.Sprintf("i%02d", i)
 		mustCreate(t, byID, id, fmt.Sprintf(`{"id":%q}`, id))
@@ -372,11 +423,18 @@ func TestReadMany(t *testing.T) {
 		ids  []azcosmos.ItemIdentity
 		want []string
 	}{
-		{"id is the partition key", byID, []azcosmos.ItemIdentity{identity(pk("i03"), "i03"), identity(pk("i01"), "i01"), identity(pk("gone"), "gone")}, []string{"i01", "i03"}},
-		{"one logical partition", byKey, []azcosmos.ItemIdentity{identity(pk("one"), "i03"), identity(pk("one"), "i02"), identity(pk("one"), "gone")}, []string{"i02", "i03"}},
-		{"several partitions", byKey, []azcosmos.ItemIdentity{identity(pk("one"), "i03"), identity(pk("i04"), "i04"), identity(pk("i05"), "i04")}, []string{"i03", "i04"}},
+		{"id is the partition key", byID,
+			[]azcosmos.ItemIdentity{identity(pk("i03"), "i03"), identity(pk("i01"), "i01"),
+				identity(pk("gone"), "gone")}, []string{"i01", "i03"}},
+		{"one logical partition", byKey,
+			[]azcosmos.ItemIdentity{identity(pk("one"), "i03"), identity(pk("one"), "i02"),
+				identity(pk("one"), "gone")}, []string{"i02", "i03"}},
+		{"several partitions", byKey,
+			[]azcosmos.ItemIdentity{identity(pk("one"), "i03"), identity(pk("i04"), "i04"),
+				identity(pk("i05"), "i04")}, []string{"i03", "i04"}},
 		{"a null key", byKey, []azcosmos.ItemIdentity{identity(azcosmos.NullPartitionKey, "null")}, []string{"null"}},
-		{"a path that is not a name", odd, []azcosmos.ItemIdentity{identity(pk("i01"), "i01"), identity(pk("i02"), "i02")}, []string{"i01", "i02"}},
+		{"a path that is not a name", odd,
+			[]azcosmos.ItemIdentity{identity(pk("i01"), "i01"), identity(pk("i02"), "i02")}, []string{"i01", "i02"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			res, err := test.c.ReadManyItems(ctx, test.ids, nil)
@@ -415,7 +473,8 @@ func TestContinuationTokens(t *testing.T) {
 		{"SELECT VALUE c.id FROM c", cross},
 		{"SELECT VALUE c.id FROM c", pk("p")},
 		{"SELECT VALUE c.id FROM c WHERE c.userId = 'u1'", cross},
-		{"SELECT VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type DESC, c.creationDate DESC, c.id DESC", pk("p")},
+		{"SELECT VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type DESC, c.creationDate DESC, c.id DESC",
+			pk("p")},
 		{"SELECT VALUE c.id FROM c ORDER BY c.userId", pk("p")},
 		{"SELECT DISTINCT VALUE c.id FROM c", pk("p")},
 	}
@@ -460,7 +519,8 @@ func TestContinuationTokens(t *testing.T) {
 	}
 	for i, q := range queries {
 		t.Run(q.text, func(t *testing.T) {
-			rows := append(got[i], queryAll(t, c, q.text, q.key, &azcosmos.QueryOptions{ContinuationToken: tokens[i], PageSizeHint: 5})...)
+			rows := append(got[i],
+				queryAll(t, c, q.text, q.key, &azcosmos.QueryOptions{ContinuationToken: tokens[i], PageSizeHint: 5})...)
 			if d := cmp.Diff(whole[i], rows); d != "" {
 				t.Error(d)
 			}
@@ -480,20 +540,28 @@ func TestReindex(t *testing.T) {
 	_, err := c.NewQueryItemsPager(ordered, pk("p"), nil).NextPage(ctx)
 	wantStatus(t, err, 400, "")
 	before := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.userId = 'u1'", azcosmos.NewPartitionKey(), nil)
-	if _, err := c.Replace(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, IndexingPolicy: blogPolicy()}, nil); err != nil {
+	if _, err := c.Replace(ctx,
+		azcosmos.ContainerProperties{ID: "c",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2},
+			IndexingPolicy:         blogPolicy()}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if rows := queryAll(t, c, ordered, pk("p"), nil); len(rows) != 60 || !slices.IsSorted(rows) {
 		t.Errorf("%q", rows)
 	}
-	if d := cmp.Diff(before, queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.userId = 'u1'", azcosmos.NewPartitionKey(), nil)); d != "" {
+	if d := cmp.Diff(before,
+		queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.userId = 'u1'", azcosmos.NewPartitionKey(), nil)); d != "" {
 		t.Error(d)
 	}
-	if _, err := c.Replace(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2},
-		IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}}, nil); err != nil {
+	if _, err := c.Replace(ctx,
+		azcosmos.ContainerProperties{ID: "c",
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2},
+			IndexingPolicy:         &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}},
+		nil); err != nil {
 		t.Fatal(err)
 	}
-	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.userId = 'u1'", azcosmos.NewPartitionKey(), nil); len(rows) != 20 {
+	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.userId = 'u1'", azcosmos.NewPartitionKey(),
+		nil); len(rows) != 20 {
 		t.Errorf("without an index: %q", rows)
 	}
 }
@@ -535,7 +603,8 @@ func TestGroups_ConcurrentWrites(t *testing.T) {
 	} {
 		c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 		put := func(id, x int) {
-			if _, err := c.UpsertItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p","x":"%s%d"}`, id, long, x), nil); err != nil {
+			if _, err := c.UpsertItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p","x":"%s%d"}`, id, long, x),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -586,7 +655,8 @@ func TestOrderBy_Ties(t *testing.T) {
 	for _, direction := range []string{"ASC", "DESC"} {
 		count, last := 0, [2]uint64{}
 		for token := ""; count == 0 || token != ""; {
-			page := queryRange(t, e, "c", "0", token, "SELECT VALUE [c.rank, c._rid] FROM c ORDER BY c.rank "+direction, "X-Ms-Max-Item-Count", "7")
+			page := queryRange(t, e, "c", "0", token,
+				"SELECT VALUE [c.rank, c._rid] FROM c ORDER BY c.rank "+direction, "X-Ms-Max-Item-Count", "7")
 			for _, d := range page.Documents {
 				var row []any
 				mustUnmarshal(t, d, &row)

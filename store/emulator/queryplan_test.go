@@ -112,10 +112,11 @@ func TestQueryPlan_Grouping(t *testing.T) {
 		return m
 	}
 	for text, want := range map[string]planInfo{
-		"SELECT VALUE c.t FROM c GROUP BY c.t":      {GroupBy: []string{"c.t"}, SelectValue: true},
-		"SELECT VALUE COUNT(1) FROM c":              {Aggregates: []string{"Count"}, SelectValue: true},
-		"SELECT VALUE AVG(c.n) FROM c GROUP BY c.t": {GroupBy: []string{"c.t"}, Aggregates: []string{"Average"}, SelectValue: true},
-		"SELECT COUNT(1) AS k FROM c":               {GroupByAliases: []string{"k"}, AliasToType: types("k", &count)},
+		"SELECT VALUE c.t FROM c GROUP BY c.t": {GroupBy: []string{"c.t"}, SelectValue: true},
+		"SELECT VALUE COUNT(1) FROM c":         {Aggregates: []string{"Count"}, SelectValue: true},
+		"SELECT VALUE AVG(c.n) FROM c GROUP BY c.t": {GroupBy: []string{"c.t"}, Aggregates: []string{"Average"},
+			SelectValue: true},
+		"SELECT COUNT(1) AS k FROM c": {GroupByAliases: []string{"k"}, AliasToType: types("k", &count)},
 		"SELECT c.t, AVG(c.n), COUNT(1) AS k FROM c GROUP BY c.t, ABS(c.n)": {GroupBy: []string{"c.t", "ABS(c.n)"},
 			GroupByAliases: []string{"t", "$1", "k"}, AliasToType: types("t", nil, "$1", &average, "k", &count)},
 	} {
@@ -123,7 +124,8 @@ func TestQueryPlan_Grouping(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := do(t, e, "POST", "/dbs/db/colls/c/docs", string(body), "Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
+		res := do(t, e, "POST", "/dbs/db/colls/c/docs", string(body), "Content-Type", "application/query+json",
+			"X-Ms-Cosmos-Is-Query-Plan-Request", "True")
 		var plan queryPlan
 		mustUnmarshal(t, readAll(t, res), &plan)
 		want.Rewritten, want.DistinctType = plan.QueryInfo.Rewritten, "None" // see TestQueryPlan
@@ -138,7 +140,8 @@ func TestQueryPlan_RepeatedQuery(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	const body = `{"query":"SELECT * FROM c ORDER BY c.a","query":"SELECT TOP 1 c.b FROM c"}`
-	res := do(t, e, "POST", "/dbs/db/colls/c/docs", body, "Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
+	res := do(t, e, "POST", "/dbs/db/colls/c/docs", body, "Content-Type", "application/query+json",
+		"X-Ms-Cosmos-Is-Query-Plan-Request", "True")
 	got, err := io.ReadAll(res.Body)
 	if res.StatusCode != 200 || err != nil {
 		t.Fatalf("%s: %s %v", res.Status, got, err)

@@ -18,9 +18,9 @@ import (
 	"byline/store/emulator/internal/partitionkey"
 )
 
-// Clients read the partition key ranges of a container as a change feed: all ranges, then those that have changed, until
-// 304. While a range splits, the service changes its document, so that a client that reads all ranges receives it a
-// second time, with its next revision. After the split the client receives the children, which name it among their
+// Clients read the partition key ranges of a container as a change feed: all ranges, then those that have changed,
+// until 304. While a range splits, the service changes its document, so that a client that reads all ranges receives it
+// a second time, with its next revision. After the split the client receives the children, which name it among their
 // parents, and then the range itself once more, offline.
 
 // Statuses of ranges.
@@ -62,8 +62,8 @@ func parseRangesPosition(etag string) (p rangesPosition, ok bool) {
 	return rangesPosition{uint32(n), r}, err == nil
 }
 
-// StartSplit begins the split of a physical partition: until Split, the partition serves requests as before, but clients
-// that read the ranges receive it again. Closing the engine ends it without a split. It is for tests.
+// StartSplit begins the split of a physical partition: until Split, the partition serves requests as before, but
+// clients that read the ranges receive it again. Closing the engine ends it without a split. It is for tests.
 func (e *Engine) StartSplit(database, name, rangeID string) error {
 	return e.changeRange(database, name, rangeID, func(m *metaChange, c *container, at int) error {
 		p := c.ranges[at]
@@ -99,7 +99,8 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	}
 	rows := c.rangesSinceLocked(since, incremental)
 	if incremental && len(rows) == 0 || q.notModified(end.etag()) {
-		return &response{status: http.StatusNotModified, etag: end.etag(), charge: charge.NotModified, container: c}, nil
+		return &response{status: http.StatusNotModified, etag: end.etag(), charge: charge.NotModified, container: c},
+			nil
 	}
 	for _, p := range c.ranges {
 		if !incremental && p.splitting {
@@ -140,9 +141,11 @@ func (c *container) rangeBody(p *partition, status string) []byte {
 		parents[i] = strconv.Quote(partitionkey.RangeID(no))
 	}
 	etag := quoteETag(layout.FormatETag(c.No, uint64(p.No), uint16(p.revision.Load()), c.def.record.Timestamp))
-	return fmt.Appendf(nil, `{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":%q,"parents":[%s],"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
+	return fmt.Appendf(nil,
+		`{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":%q,"parents":[%s],"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
 		rid, p.ID(), etag, partitionkey.FormatEPK(p.Min), partitionkey.FormatEPK(p.Max), p.No, c.SelfLink, rid,
-		strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), status, strings.Join(parents, ","), c.def.record.Timestamp,
+		strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), status, strings.Join(parents, ","),
+		c.def.record.Timestamp,
 		p.synced.Load())
 }
 

@@ -41,7 +41,8 @@ func TestRegions_SessionTokens(t *testing.T) {
 			t.Errorf("read with %s: %d, want %d", token, got, status)
 		}
 		o := &azcosmos.QueryOptions{SessionToken: &token}
-		if _, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), o).NextPage(t.Context()); statusOf(err) != status {
+		if _, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"),
+			o).NextPage(t.Context()); statusOf(err) != status {
 			t.Errorf("query with %s: %v, want %d", token, err, status)
 		}
 	}
@@ -54,15 +55,19 @@ func TestSessionToken_TooLong(t *testing.T) {
 	token := func(ranges int) string {
 		var all []string
 		for i := range ranges {
-			all = append(all, fmt.Sprintf("%d:1#%d#1=%d#2=-1#3=%d", 1000+i, 1_000_000_000_000+i, 1_000_000_000_000+i, 1_000_000_000_000+i))
+			all = append(all,
+				fmt.Sprintf("%d:1#%d#1=%d#2=-1#3=%d", 1000+i, 1_000_000_000_000+i, 1_000_000_000_000+i,
+					1_000_000_000_000+i))
 		}
 		return strings.Join(all, ",")
 	}
 	for ranges, want := range map[int][]int{1: {200, 404}, 100: {200, 404}, 256: {400, 400}} {
 		for i, path := range []string{"/dbs/db/colls/c", "/dbs/db/colls/c/docs/none"} {
-			res := do(t, e, http.MethodGet, path, "", "x-ms-documentdb-partitionkey", `["p"]`, "x-ms-session-token", token(ranges))
+			res := do(t, e, http.MethodGet, path, "", "x-ms-documentdb-partitionkey", `["p"]`, "x-ms-session-token",
+				token(ranges))
 			if res.StatusCode != want[i] {
-				t.Errorf("%s with a token of %d ranges, %d bytes: %s, want %d", path, ranges, len(token(ranges)), res.Status, want[i])
+				t.Errorf("%s with a token of %d ranges, %d bytes: %s, want %d", path, ranges, len(token(ranges)),
+					res.Status, want[i])
 			}
 		}
 	}
@@ -157,7 +162,8 @@ func TestRegions_Unavailable(t *testing.T) {
 				if _, err := c.ReadItem(t.Context(), pk("p"), "1", nil); err != nil || !slices.Equal(reads, want) {
 					t.Errorf("read in %v, want %v: %v", reads, want, err)
 				}
-				if _, err := c.UpsertItem(t.Context(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil || !slices.Equal(writes, []string{"West US"}) {
+				if _, err := c.UpsertItem(t.Context(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil ||
+					!slices.Equal(writes, []string{"West US"}) {
 					t.Errorf("written in %v, want West US: %v", writes, err)
 				}
 			})
@@ -177,7 +183,8 @@ func TestRegions_Writes(t *testing.T) {
 				h.Set(header[i], header[i+1])
 			}
 			r := signed(t, method, path, h, []byte(body))
-			r.URL.Host = e.regions.endpoint(e.Endpoint(), region)[len("http://") : len(e.regions.endpoint(e.Endpoint(), region))-1]
+			r.URL.Host = e.regions.endpoint(e.Endpoint(),
+				region)[len("http://") : len(e.regions.endpoint(e.Endpoint(), region))-1]
 			res, err := e.Do(r)
 			if err != nil {
 				t.Fatal(err)
@@ -185,13 +192,15 @@ func TestRegions_Writes(t *testing.T) {
 			return res
 		}
 		const key = "x-ms-documentdb-partitionkey"
-		if res := in(1, http.MethodPost, "/dbs/db/colls/c/docs", `{"id":"1","pk":"p"}`, key, `["p"]`); res.StatusCode != want {
+		if res := in(1, http.MethodPost, "/dbs/db/colls/c/docs", `{"id":"1","pk":"p"}`, key,
+			`["p"]`); res.StatusCode != want {
 			t.Errorf("multiple %v: created in the second region: %s", multiple, res.Status)
 		}
 		if res := in(1, http.MethodPost, "/dbs", `{"id":"other"}`); res.StatusCode != want {
 			t.Errorf("multiple %v: database in the second region: %s", multiple, res.Status)
 		}
-		if res := in(0, http.MethodPost, "/dbs/db/colls/c/docs", `{"id":"2","pk":"p"}`, key, `["p"]`); res.StatusCode != http.StatusCreated {
+		if res := in(0, http.MethodPost, "/dbs/db/colls/c/docs", `{"id":"2","pk":"p"}`, key,
+			`["p"]`); res.StatusCode != http.StatusCreated {
 			t.Errorf("multiple %v: created in the first region: %s", multiple, res.Status)
 		}
 		if res := in(1, http.MethodGet, "/dbs/db/colls/c/docs/2", "", key, `["p"]`); res.StatusCode != http.StatusOK {
@@ -208,8 +217,10 @@ func TestRegions_Writes(t *testing.T) {
 		if err := json.NewDecoder(in(1, http.MethodGet, "/", "").Body).Decode(&account); err != nil {
 			t.Fatal(err)
 		}
-		if len(account.Readable) != 2 || len(account.Writable) != map[bool]int{false: 1, true: 2}[multiple] || account.Multiple != multiple ||
-			account.Readable[1].Name != "East US" || account.Readable[1].Endpoint != e.regions.endpoint(e.Endpoint(), 1) {
+		if len(account.Readable) != 2 || len(account.Writable) != map[bool]int{false: 1, true: 2}[multiple] ||
+			account.Multiple != multiple ||
+			account.Readable[1].Name != "East US" ||
+			account.Readable[1].Endpoint != e.regions.endpoint(e.Endpoint(), 1) {
 			t.Errorf("multiple %v: %+v", multiple, account)
 		}
 	}
@@ -251,7 +262,8 @@ func TestFailOver_LosesWrites(t *testing.T) {
 	if err != nil || len(r.Items) != 2 {
 		t.Errorf("by value: %q, %v", r.Items, err)
 	}
-	feed, err := c.ReadChangeFeed(t.Context(), &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+	feed, err := c.ReadChangeFeed(t.Context(),
+		&azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 	if err != nil || len(feed.Items) != 2 {
 		t.Errorf("change feed: %q, %v", feed.Items, err)
 	}

@@ -21,7 +21,8 @@ func (m *metaChange) reindex(c *container, def *definition) error {
 	if err := m.e.eachStored(c, def, func(x *index.Writer, rec *layout.Record) error {
 		if x.SizeOf(rec) > index.MaxIndexed {
 			return apierror.BadRequest(
-				"The item '%s' would have more than the %d bytes of index entries that an item may have.", x.ID, index.MaxIndexed)
+				"The item '%s' would have more than the %d bytes of index entries that an item may have.", x.ID,
+				index.MaxIndexed)
 		}
 		return nil
 	}); err != nil {

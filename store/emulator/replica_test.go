@@ -92,7 +92,8 @@ func TestReplica_SessionToken(t *testing.T) {
 	})
 	t.Run("with the token of the write -> refused once, then the newest", func(t *testing.T) {
 		read := func() *http.Response {
-			return do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/old", "", "x-ms-documentdb-partitionkey", `["p"]`, "x-ms-session-token", after)
+			return do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/old", "", "x-ms-documentdb-partitionkey", `["p"]`,
+				"x-ms-session-token", after)
 		}
 		if r := read(); r.StatusCode != http.StatusNotFound || r.Header.Get("x-ms-substatus") != "1002" {
 			t.Errorf("%s, substatus %s", r.Status, r.Header.Get("x-ms-substatus"))
@@ -160,7 +161,8 @@ func TestReplica_ChangeFeed(t *testing.T) {
 	text := strings.Repeat("x", 2*layout.MaxInlineRecord)
 	put := func(id string, n int) {
 		t.Helper()
-		if _, err := c.UpsertItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":%q,"pk":"p","n":%d,"t":%q}`, id, n, text), nil); err != nil {
+		if _, err := c.UpsertItem(t.Context(), pk("p"),
+			fmt.Appendf(nil, `{"id":%q,"pk":"p","n":%d,"t":%q}`, id, n, text), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +182,8 @@ func TestReplica_ChangeFeed(t *testing.T) {
 	remove("deleted")
 	remove("recreated")
 	put("recreated", 3)
-	r, err := c.ReadChangeFeed(t.Context(), &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+	r, err := c.ReadChangeFeed(t.Context(),
+		&azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 	if err != nil || len(r.Items) != 5 { // with old
 		t.Fatalf("%d items, %v", len(r.Items), err)
 	}
@@ -260,7 +263,8 @@ func TestSessionToken_SeveralPartitions(t *testing.T) {
 		"SELECT * FROM c":                                              "0", // its first page
 	} {
 		for _, id := range []string{"0", "1"} {
-			res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"`+text+`"}`, "Content-Type", "application/query+json",
+			res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"`+text+`"}`, "Content-Type",
+				"application/query+json",
 				"x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-session-token", id+":-1#9")
 			refused := res.StatusCode == http.StatusNotFound && res.Header.Get("x-ms-substatus") == "1002"
 			if refused != strings.Contains(read, id) {

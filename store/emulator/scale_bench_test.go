@@ -124,7 +124,8 @@ func (s *scaled) pointRead() error {
 func (s *scaled) keysetPage() error {
 	key, _, i := s.item()
 	i += 20 - i%bulkBatch + s.random.IntN(bulkBatch-20) // there are 20 before it in its partition
-	o := &azcosmos.QueryOptions{PageSizeHint: 20, QueryParameters: params("@t", "comment", "@d", scaleDate(i), "@id", "0")}
+	o := &azcosmos.QueryOptions{PageSizeHint: 20,
+		QueryParameters: params("@t", "comment", "@d", scaleDate(i), "@id", "0")}
 	page, err := s.client.NewQueryItemsPager(keyset, pk(key), o).NextPage(context.Background())
 	if err == nil && len(page.Items) != 20 {
 		err = fmt.Errorf("%d items", len(page.Items))
@@ -134,7 +135,8 @@ func (s *scaled) keysetPage() error {
 
 func (s *scaled) feedPage() error {
 	last := s.engine.catalog.Load().databases["db"].containers["c"].ranges[0].synced.Load()
-	o := &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}, MaxItemCount: 100}
+	o := &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"},
+		MaxItemCount: 100}
 	if s.feed != "" { // the client's token with another position
 		at := feedPositions.ReplaceAllString(s.feed, fmt.Sprintf(`\"%d\"`, s.random.Uint64N(last)))
 		o.Continuation = &at
@@ -151,7 +153,8 @@ func (s *scaled) batch() error {
 	key, id, i := s.item()
 	s.runs++
 	batch := s.client.NewTransactionalBatch(pk(key))
-	batch.CreateItem(fmt.Appendf(nil, `{"id":"new-%d","pk":%q,"type":"like","creationDate":%q,"userId":"u"}`, s.runs, key, scaleDate(i)), nil)
+	batch.CreateItem(fmt.Appendf(nil, `{"id":"new-%d","pk":%q,"type":"like","creationDate":%q,"userId":"u"}`, s.runs,
+		key, scaleDate(i)), nil)
 	batch.PatchItem(id, patchOf("/likes", 1), nil)
 	out, err := s.client.ExecuteTransactionalBatch(context.Background(), batch, nil)
 	if err == nil && !out.Success {
@@ -279,11 +282,14 @@ func bulkLoad(e *Engine, from, to int) error {
 					if i > at {
 						body = append(body, ',')
 					}
-					body = fmt.Appendf(body, `{"operationType":"Create","resourceBody":{"id":%q,"pk":%q,"type":"comment","creationDate":%q,"userId":"u%d","likes":0,"content":%q}}`,
+					body = fmt.Appendf(body,
+						`{"operationType":"Create","resourceBody":{"id":%q,"pk":%q,"type":"comment","creationDate":%q,"userId":"u%d","likes":0,"content":%q}}`,
 						scaleID(i), scaleKey(i), scaleDate(i), i%100, content)
 				}
-				h := http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(at))}, "X-Ms-Cosmos-Is-Batch-Request": {"true"}, "Prefer": {"return=minimal"}}
-				if err := roundTrip(e, signed(noTB{}, "POST", "/dbs/db/colls/c/docs", h, nil), append(body, ']')); err != nil {
+				h := http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(at))},
+					"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "Prefer": {"return=minimal"}}
+				if err := roundTrip(e, signed(noTB{}, "POST", "/dbs/db/colls/c/docs", h, nil),
+					append(body, ']')); err != nil {
 					errs[client] = err
 					return
 				}
@@ -370,14 +376,16 @@ func scaleChild(dir string) error {
 	if e, err = Open(dir, Options{}); err != nil {
 		return err
 	}
-	read := signed(noTB{}, "GET", "/dbs/db/colls/c/docs/"+scaleID(n/2), http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(n/2))}}, nil)
+	read := signed(noTB{}, "GET", "/dbs/db/colls/c/docs/"+scaleID(n/2),
+		http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(n/2))}}, nil)
 	if err := roundTrip(e, read, nil); err != nil {
 		return err
 	}
 	fmt.Println("start-ms", float64(time.Since(began).Microseconds())/1000)
 	total := 0
 	for after := "0"; ; {
-		h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}, "X-Ms-Max-Item-Count": {"1000"}, "If-None-Match": {after}}
+		h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"},
+			"X-Ms-Max-Item-Count": {"1000"}, "If-None-Match": {after}}
 		res, err := e.Do(signed(noTB{}, "GET", "/dbs/db/colls/c/docs", h, nil))
 		if err != nil {
 			return err

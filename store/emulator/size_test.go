@@ -62,7 +62,8 @@ func TestPartitionBytes_Full(t *testing.T) {
 		b.DeleteItem("1", nil)
 		b.CreateItem(item("p", "5", 6000), nil)
 		r, err := c.ExecuteTransactionalBatch(t.Context(), b, nil)
-		if err != nil || r.Success || r.OperationResults[0].StatusCode != http.StatusFailedDependency || r.OperationResults[1].StatusCode != http.StatusForbidden {
+		if err != nil || r.Success || r.OperationResults[0].StatusCode != http.StatusFailedDependency ||
+			r.OperationResults[1].StatusCode != http.StatusForbidden {
 			t.Errorf("batch that grows: %v, %+v", err, r.OperationResults)
 		}
 	}

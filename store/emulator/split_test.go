@@ -79,7 +79,8 @@ func TestSplit_UnderLoad(t *testing.T) {
 
 	seen := map[string]int{}
 	o := azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}, MaxItemCount: 5}
-	pager := c.NewQueryItemsPager("SELECT VALUE c.pk FROM c WHERE c.id = 'there' OR 1 = 2", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 3})
+	pager := c.NewQueryItemsPager("SELECT VALUE c.pk FROM c WHERE c.id = 'there' OR 1 = 2", azcosmos.NewPartitionKey(),
+		&azcosmos.QueryOptions{PageSizeHint: 3})
 	scanned := map[string]int{}
 	for finished, empty, round := false, 0, 0; ; round++ {
 		if round > 20_000 {
@@ -172,11 +173,14 @@ func TestSplit_UnderLoad(t *testing.T) {
 			at = r.Max
 		}
 		last := ranges[slices.IndexFunc(ranges, func(r pkRange) bool { return r.ID == "8" })]
-		if at != "FF" || !slices.Equal(last.Parents, []string{"1", "5"}) && !slices.Equal(last.Parents, []string{"0", "3"}) && len(last.Parents) == 0 {
+		if at != "FF" ||
+			!slices.Equal(last.Parents, []string{"1", "5"}) && !slices.Equal(last.Parents, []string{"0", "3"}) &&
+				len(last.Parents) == 0 {
 			t.Errorf("%+v", last)
 		}
 		for _, id := range []string{"0", "3", "1", "5"} {
-			res := do(t, e, http.MethodGet, "/dbs/db/colls/c/docs", "", "A-IM", "Incremental Feed", "x-ms-documentdb-partitionkeyrangeid", id)
+			res := do(t, e, http.MethodGet, "/dbs/db/colls/c/docs", "", "A-IM", "Incremental Feed",
+				"x-ms-documentdb-partitionkeyrangeid", id)
 			if res.StatusCode != http.StatusGone || res.Header.Get("X-Ms-Substatus") != "1002" {
 				t.Errorf("range %s: %d %s", id, res.StatusCode, res.Header.Get("X-Ms-Substatus"))
 			}
@@ -226,7 +230,8 @@ func TestSplit_RangesDeliveredAgain(t *testing.T) {
 	etag, etags := "", map[string]bool{} // of the range 0, since all ranges were read
 	read := func() (got []string) {
 		t.Helper()
-		res := do(t, e, http.MethodGet, "/dbs/db/colls/c/pkranges", "", "A-IM", "Incremental Feed", "If-None-Match", etag)
+		res := do(t, e, http.MethodGet, "/dbs/db/colls/c/pkranges", "", "A-IM", "Incremental Feed", "If-None-Match",
+			etag)
 		etag = res.Header.Get("Etag")
 		if res.StatusCode == http.StatusNotModified {
 			return []string{"304"}
@@ -295,7 +300,8 @@ func TestSplit_ColdClient(t *testing.T) {
 			return page.Count, err
 		},
 		"ReadManyItems": func(ctx context.Context, c *azcosmos.ContainerClient) (int, error) {
-			page, err := c.ReadManyItems(ctx, []azcosmos.ItemIdentity{{ID: "1", PartitionKey: pk("a")}, {ID: "1", PartitionKey: pk("b")}}, nil)
+			page, err := c.ReadManyItems(ctx,
+				[]azcosmos.ItemIdentity{{ID: "1", PartitionKey: pk("a")}, {ID: "1", PartitionKey: pk("b")}}, nil)
 			return len(page.Items), err
 		},
 	} {
@@ -330,19 +336,23 @@ func TestSplit_Queries(t *testing.T) {
 		{"order of creation", "SELECT VALUE c.id FROM c", azcosmos.NewPartitionKey(), 90},
 		{"range index", "SELECT VALUE c.id FROM c WHERE c.odd = true", azcosmos.NewPartitionKey(), 45},
 		{"prefix of a hierarchical key", "SELECT VALUE c.id FROM c WHERE c.a = 'x'", azcosmos.NewPartitionKey(), 45},
-		{"one logical partition", "SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("x").AppendString("1"), 15},
+		{"one logical partition", "SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("x").AppendString("1"),
+			15},
 		{"sorted", "SELECT VALUE c.id FROM c ORDER BY c.n", azcosmos.NewPartitionKeyString("x").AppendString("1"), 15},
-		{"points", "SELECT VALUE c.id FROM c WHERE c.a = 'x' AND c.b = '1' AND c.id IN ('2','8','14','20','26')", azcosmos.NewPartitionKey(), 5},
+		{"points", "SELECT VALUE c.id FROM c WHERE c.a = 'x' AND c.b = '1' AND c.id IN ('2','8','14','20','26')",
+			azcosmos.NewPartitionKey(), 5},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			ctx := context.Background()
 			e := newEngine(t, Options{})
-			c := newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
-				Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2, Paths: []string{"/a", "/b"}}})
+			c := newContainer(t, e,
+				azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
+					Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2, Paths: []string{"/a", "/b"}}})
 			for i := range 90 {
 				a, b := string("yx"[(i+1)%2]), fmt.Sprint(i/2%3)
 				doc := fmt.Appendf(nil, `{"id":"%d","a":%q,"b":%q,"n":%d,"odd":%v}`, i, a, b, -i, i%2 == 1)
-				if _, err := c.CreateItem(ctx, azcosmos.NewPartitionKeyString(a).AppendString(b), doc, nil); err != nil {
+				if _, err := c.CreateItem(ctx, azcosmos.NewPartitionKeyString(a).AppendString(b), doc,
+					nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -415,7 +425,8 @@ func followSplits(t *testing.T, query string, more int) {
 			page := queryRange(t, e, "c", id, token, query, "X-Ms-Max-Item-Count", "4")
 			if page.status == http.StatusGone {
 				for _, r := range rangesIn(e, "c") {
-					if token, parents := token, partitionOf(e, "c", r).Parents; partitionkey.RangeID(parents[len(parents)-1]) == id {
+					if token, parents := token,
+						partitionOf(e, "c", r).Parents; partitionkey.RangeID(parents[len(parents)-1]) == id {
 						follow(r, token, pages)
 					}
 				}
@@ -468,7 +479,8 @@ func TestCreateContainer_Partitions(t *testing.T) {
 				if len(def.Paths) > 1 {
 					key = key.AppendString("a")
 				}
-				if _, err := c.CreateItem(context.Background(), key, fmt.Appendf(nil, `{"id":"a","pk":"%d"}`, i), nil); err != nil {
+				if _, err := c.CreateItem(context.Background(), key, fmt.Appendf(nil, `{"id":"a","pk":"%d"}`, i),
+					nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -567,7 +579,9 @@ func TestQuery_FeedRange(t *testing.T) {
 	const docs = "/dbs/db/colls/c/docs"
 	for _, paths := range [][]string{{"/pk"}, {"/pk", "/sub"}} {
 		e := newEngine(t, Options{Partitions: 2})
-		c := newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: paths, Version: 2}})
+		c := newContainer(t, e,
+			azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: paths,
+				Version: 2}})
 		where := map[string][]byte{} // effective partition keys by id
 		for i := range 60 {
 			id, text := strconv.Itoa(i), strconv.Itoa(i%40)
@@ -575,7 +589,8 @@ func TestQuery_FeedRange(t *testing.T) {
 			if len(paths) > 1 {
 				key, of = key.AppendString("x"), append(of, "x")
 			}
-			if _, err := c.CreateItem(context.Background(), key, fmt.Appendf(nil, `{"id":%q,"pk":%q,"sub":"x","kind":"k","n":%d}`, id, text, i), nil); err != nil {
+			if _, err := c.CreateItem(context.Background(), key,
+				fmt.Appendf(nil, `{"id":%q,"pk":%q,"sub":"x","kind":"k","n":%d}`, id, text, i), nil); err != nil {
 				t.Fatal(err)
 			}
 			where[id] = epkOf(t, e, of...)
@@ -592,7 +607,9 @@ func TestQuery_FeedRange(t *testing.T) {
 		} {
 			read := func(headers ...string) (ids []string) {
 				for token, more := "", true; more; more = token != "" {
-					res := do(t, e, "POST", docs, query, append([]string{"Content-Type", "application/query+json", "x-ms-max-item-count", "4", "x-ms-continuation", token}, headers...)...)
+					res := do(t, e, "POST", docs, query,
+						append([]string{"Content-Type", "application/query+json", "x-ms-max-item-count", "4",
+							"x-ms-continuation", token}, headers...)...)
 					var page struct{ Documents []string }
 					if err := json.NewDecoder(res.Body).Decode(&page); err != nil || res.StatusCode != 200 {
 						t.Fatal(res.Status, err)
@@ -603,11 +620,13 @@ func TestQuery_FeedRange(t *testing.T) {
 			}
 			// Also without a physical partition, whether or not WHERE pins a key.
 			for _, low := range []string{"", "14", "28"} {
-				if strings.Contains(query, "ORDER") || strings.Contains(query, "DISTINCT") || strings.Contains(query, "OFFSET") {
+				if strings.Contains(query, "ORDER") || strings.Contains(query, "DISTINCT") ||
+					strings.Contains(query, "OFFSET") {
 					continue // the client has to merge these
 				}
 				high := map[string]string{"": "14", "14": "28", "28": "FF"}[low]
-				for _, id := range read("x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-start-epk", low, "x-ms-end-epk", high) {
+				for _, id := range read("x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-start-epk", low,
+					"x-ms-end-epk", high) {
 					if epk := partitionkey.FormatEPK(where[id]); epk < low || epk >= high {
 						t.Errorf("%v %s: %s with key %s is not from %s to %s", paths, query, id, epk, low, high)
 					}
@@ -621,7 +640,8 @@ func TestQuery_FeedRange(t *testing.T) {
 				slices.Sort(bounds)
 				for i := range len(bounds) - 1 {
 					low, high := bounds[i], bounds[i+1]
-					some := read("x-ms-documentdb-partitionkeyrangeid", r.ID, "x-ms-start-epk", low, "x-ms-end-epk", high, "x-ms-read-key-type", "EffectivePartitionKeyRange")
+					some := read("x-ms-documentdb-partitionkeyrangeid", r.ID, "x-ms-start-epk", low, "x-ms-end-epk",
+						high, "x-ms-read-key-type", "EffectivePartitionKeyRange")
 					for _, id := range some {
 						if epk := partitionkey.FormatEPK(where[id]); epk < low || epk >= high {
 							t.Errorf("%v %s: %s with key %s is not from %s to %s", paths, query, id, epk, low, high)
@@ -643,7 +663,8 @@ func TestQuery_FeedRange(t *testing.T) {
 		{"x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-start-epk", "not hexadecimal"},
 		{"x-ms-documentdb-partitionkey", `["p"]`, "x-ms-start-epk", "05", "x-ms-end-epk", "10"},
 	} {
-		if res := do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`, append(headers, "Content-Type", "application/query+json")...); res.StatusCode != 400 {
+		if res := do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`,
+			append(headers, "Content-Type", "application/query+json")...); res.StatusCode != 400 {
 			t.Errorf("%v: %s", headers, res.Status)
 		}
 	}

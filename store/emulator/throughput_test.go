@@ -74,7 +74,8 @@ func TestThrottling(t *testing.T) {
 		},
 		"change feed": func() error {
 			key := pk("p")
-			_, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{PartitionKey: &key, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+			_, err := c.ReadChangeFeed(ctx,
+				&azcosmos.ChangeFeedOptions{PartitionKey: &key, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 			return err
 		},
 	} {
@@ -189,8 +190,9 @@ func TestThrottling_ClientRetries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-			Transport: e, Retry: policy.RetryOptions{MaxRetries: 5}}})
+		client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred,
+			&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+				Transport: e, Retry: policy.RetryOptions{MaxRetries: 5}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,8 @@ func TestTimeToLive(t *testing.T) {
 		} {
 			n = append(n, len(queryAll(t, c, q, pk("p"), nil)))
 		}
-		return append(n, len(queryAll(t, c, "SELECT * FROM c", azcosmos.NewPartitionKey(), nil)), len(changes(t, c, nil)))
+		return append(n, len(queryAll(t, c, "SELECT * FROM c", azcosmos.NewPartitionKey(), nil)),
+			len(changes(t, c, nil)))
 	}
 	want := func(n int) {
 		t.Helper()
@@ -106,7 +107,8 @@ func TestUniqueKeys_ExpiredOwner(t *testing.T) {
 	e := newEngine(t, Options{Clock: clock.Now})
 	ttl := int32(10)
 	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl,
-		UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/u"}}, {Paths: []string{"/v"}}}}})
+		UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/u"}},
+			{Paths: []string{"/v"}}}}})
 	mustCreate(t, c, "p", `{"id":"expired","pk":"p","u":1,"v":1}`)
 	clock.now = clock.now.Add(10 * time.Second)
 	mustCreate(t, c, "p", `{"id":"new","pk":"p","u":1,"v":1}`)
@@ -142,7 +144,9 @@ func TestPurge_LargeItems(t *testing.T) {
 	if n := p.applied.Load() - before; n < 2 {
 		t.Errorf("%d transactions, want several", n)
 	}
-	scan(t, e, layout.KindItem, e.catalog.Load().databases["db"].containers["c"], func(key, _ []byte) { t.Errorf("%q is left", key) })
+	scan(t, e, layout.KindItem, e.catalog.Load().databases["db"].containers["c"], func(key, _ []byte) {
+		t.Errorf("%q is left", key)
+	})
 	audit(t, e)
 }
 
@@ -153,11 +157,14 @@ func TestBatch_ReplacesExpiredOwners(t *testing.T) {
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})
 	ttl := int32(10)
-	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl, UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{
-		UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/u"}}, {Paths: []string{"/v"}}, {Paths: []string{"/w"}}}}})
+	c := newContainer(t, e,
+		azcosmos.ContainerProperties{DefaultTimeToLive: &ttl, UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{
+			UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/u"}}, {Paths: []string{"/v"}},
+				{Paths: []string{"/w"}}}}})
 	for i := range 100 {
 		for k, name := range []string{"u", "v", "w"} { // one value that the new item takes, and two others
-			values := map[string]any{"id": fmt.Sprint("expired", i, name), "pk": "p", "u": -3*i - k - 1, "v": -3*i - k - 1, "w": -3*i - k - 1}
+			values := map[string]any{"id": fmt.Sprint("expired", i, name), "pk": "p", "u": -3*i - k - 1,
+				"v": -3*i - k - 1, "w": -3*i - k - 1}
 			values[name] = i
 			doc, err := json.Marshal(values)
 			if err != nil {
@@ -193,7 +200,10 @@ func TestTimeToLive_OffByDefault(t *testing.T) {
 		t.Error(err)
 	}
 	ttl := int32(-1)
-	if _, err := c.Replace(ctx, azcosmos.ContainerProperties{ID: "c", DefaultTimeToLive: &ttl, PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}}, nil); err != nil {
+	if _, err := c.Replace(ctx,
+		azcosmos.ContainerProperties{ID: "c", DefaultTimeToLive: &ttl,
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := c.ReadItem(ctx, pk("p"), "1", nil)

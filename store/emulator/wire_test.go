@@ -102,7 +102,8 @@ func wireOptions(t *testing.T, text string, clock *fakeClock) Options {
 }
 
 // hidden are headers that are irrelevant to the cases or vary between runs.
-var hidden = []string{"Content-Length", "Content-Type", "Date", "X-Ms-Activity-Id", "X-Ms-Serviceversion", "X-Ms-Gatewayversion", "X-Ms-Schemaversion",
+var hidden = []string{"Content-Length", "Content-Type", "Date", "X-Ms-Activity-Id", "X-Ms-Serviceversion",
+	"X-Ms-Gatewayversion", "X-Ms-Schemaversion",
 	"X-Ms-Alt-Content-Path", "X-Ms-Content-Path"}
 
 // measured are the times in query metrics.

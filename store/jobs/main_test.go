@@ -37,7 +37,9 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, on: cosmostest.Open(t, emulator.Options{}), one: make(chan struct{}, 1)}
 	account := w.account(w.on.Transport.Do)
-	if err := provision.Create(t.Context(), account, provision.DatabaseSpec{Name: w.on.Database, Containers: []provision.ContainerSpec{{Name: container, PartitionKey: "/id"}}}); err != nil {
+	if err := provision.Create(t.Context(), account,
+		provision.DatabaseSpec{Name: w.on.Database,
+			Containers: []provision.ContainerSpec{{Name: container, PartitionKey: "/id"}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.leases = w.container(account)
@@ -50,7 +52,8 @@ type transport func(*http.Request) (*http.Response, error)
 func (f transport) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (w *world) account(send transport) *cosmos.Account {
-	account, err := cosmos.Open(cosmos.Options{Endpoint: w.on.Endpoint, Key: w.on.Key, Credential: w.on.Credential, Transport: send})
+	account, err := cosmos.Open(cosmos.Options{Endpoint: w.on.Endpoint, Key: w.on.Key, Credential: w.on.Credential,
+		Transport: send})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -128,7 +131,8 @@ type process struct {
 func (w *world) start(owner string, walk Work, change func(*process, *Options)) *process {
 	p := &process{before: func(*http.Request) error { return nil }, after: func(*http.Request) error { return nil }}
 	unavailable := func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable", Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable",
+			Body: http.NoBody, Header: http.Header{}, Request: r}, nil
 	}
 	leases := w.container(w.account(func(r *http.Request) (*http.Response, error) {
 		if p.before(r) != nil {

@@ -34,7 +34,8 @@ type model struct {
 }
 
 func newModel(t testing.TB, seed uint64) *model {
-	m := &model{t: t, w: newWorld(t), random: rand.New(rand.NewPCG(seed, 0)), jobs: map[string]Job{}, saved: map[string]time.Time{}, ended: map[string]int64{},
+	m := &model{t: t, w: newWorld(t), random: rand.New(rand.NewPCG(seed, 0)), jobs: map[string]Job{},
+		saved: map[string]time.Time{}, ended: map[string]int64{},
 		newest: map[string]int64{}, sizes: map[string]map[int64]int{}, walked: map[string]map[int64]map[int]int64{}}
 	m.w.wrote = m.wrote
 	return m

@@ -107,8 +107,9 @@ type observation struct {
 
 // New returns a Runner on the leases container of Account.Background.
 func New(leases *cosmos.Container, o Options) (*Runner, error) {
-	r := &Runner{leases: leases, o: o.withDefaults(), slots: semaphore.NewWeighted(slots), changed: make(chan struct{}, 1),
-		fresh: map[string]bool{}, tasks: map[string]*task{}, seen: map[string]observation{}}
+	r := &Runner{leases: leases, o: o.withDefaults(), slots: semaphore.NewWeighted(slots),
+		changed: make(chan struct{}, 1),
+		fresh:   map[string]bool{}, tasks: map[string]*task{}, seen: map[string]observation{}}
 	if o.RU > 0 {
 		r.rate = cosmos.NewRate(o.RU)
 	}
@@ -235,7 +236,8 @@ func (r *Runner) observe(jobs []Job, all bool) {
 	}
 	for _, j := range jobs {
 		s := before[j.ID]
-		if s.Renewals != j.Renewals || s.Owner != j.Owner || !s.Created.Equal(j.Created) { // Enqueue changes none of them
+		// Enqueue changes none of them
+		if s.Renewals != j.Renewals || s.Owner != j.Owner || !s.Created.Equal(j.Created) {
 			s.since = now
 		}
 		s.Job = j
@@ -293,8 +295,8 @@ func (r *Runner) decode(to []Job, items [][]byte) []Job {
 	return to
 }
 
-// startTask starts to work on a job, unless another instance owns it or it is of a later version. Its claim expires if it is not renewed
-// for expiry plus the wait of the job. read is a time before the job was read.
+// startTask starts to work on a job, unless another instance owns it or it is of a later version. Its claim expires if
+// it is not renewed for expiry plus the wait of the job. read is a time before the job was read.
 func (r *Runner) startTask(ctx context.Context, working *sync.WaitGroup, j Job, read time.Time) {
 	work := r.o.Kinds[j.Kind]
 	if work == nil || itemjson.IsLater(j.raw) {

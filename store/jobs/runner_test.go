@@ -100,7 +100,8 @@ func TestRunner_RunsEachUnitOnce(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if diff := cmp.Diff([]string{" of 7 by ", " of 7 by a", "4 of 7 by a", "8 of 7 by a", "ended"}, saved); diff != "" {
+		if diff := cmp.Diff([]string{" of 7 by ", " of 7 by a", "4 of 7 by a", "8 of 7 by a", "ended"},
+			saved); diff != "" {
 			t.Error(diff)
 		}
 		testkit.Until(t, func() error { // the runner updates its metrics after the delete of the job
@@ -218,8 +219,10 @@ func TestRunner_TakeoverAfterExpiry(t *testing.T) {
 		a.stop()
 		at := w.read("walk.x").Position
 		took := until(t, time.Minute, func() bool { return len(other.all()) > 0 })
-		if took < expiry-slice-renewal || took > expiry+2*listInterval || other.all()[0] != fmt.Sprint("x:", number(at)+1) {
-			t.Errorf("the other instance continued after %v, from %s; the saved position was %s", took, other.all()[0], at)
+		if took < expiry-slice-renewal || took > expiry+2*listInterval ||
+			other.all()[0] != fmt.Sprint("x:", number(at)+1) {
+			t.Errorf("the other instance continued after %v, from %s; the saved position was %s", took, other.all()[0],
+				at)
 		}
 	})
 }
@@ -267,7 +270,8 @@ func TestRunner_Fairness(t *testing.T) {
 				}
 			}
 		}
-		if err := w.leases.Create(t.Context(), "small.y", []byte(`{"id":"small.y","kind":"small","subject":"y","generation":"many"}`)); err != nil {
+		if err := w.leases.Create(t.Context(), "small.y",
+			[]byte(`{"id":"small.y","kind":"small","subject":"y","generation":"many"}`)); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Advance(30 * time.Second)
@@ -399,7 +403,8 @@ func TestRunner_ManyJobs(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		for i := range 2000 {
 			id := fmt.Sprint("unknown.", i)
-			if err := w.leases.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"kind":"unknown","subject":"%d","generation":1}`, id, i)); err != nil {
+			if err := w.leases.Create(t.Context(), id,
+				fmt.Appendf(nil, `{"id":%q,"kind":"unknown","subject":"%d","generation":1}`, id, i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -511,7 +516,8 @@ func TestRunner_SchemaVersion(t *testing.T) {
 		s := &steps{units: 1000}
 		w.start("one", s.work, nil)
 		until(t, time.Minute, func() bool { return w.properties(known)["renewals"].(float64) > 2 })
-		if got := w.properties(known); got["unknown"] != "kept" || got["schemaVersion"] != 1.0 || got["owner"] != "one" {
+		if got := w.properties(known); got["unknown"] != "kept" || got["schemaVersion"] != 1.0 ||
+			got["owner"] != "one" {
 			t.Errorf("got %v", got)
 		}
 		if diff := cmp.Diff(before, w.properties(later)); diff != "" {

@@ -37,7 +37,8 @@ type task struct {
 }
 
 func newTask(ctx context.Context, r *Runner, j Job, work Work) *task {
-	t := &task{r: r, work: work, generation: j.Generation, woken: make(chan struct{}, 1), job: j, charged: j.RequestCharge}
+	t := &task{r: r, work: work, generation: j.Generation, woken: make(chan struct{}, 1), job: j,
+		charged: j.RequestCharge}
 	charge := r.metrics.charge.WithLabelValues(j.Kind)
 	t.ctx = cosmos.WithPattern(cosmos.WithRecorder(ctx, func(_ context.Context, o *cosmos.Operation) {
 		charge.Add(o.RU)
@@ -74,7 +75,8 @@ func (t *task) run() (ended bool) {
 			return true
 		case t.ctx.Err() != nil:
 		case err != nil:
-			t.r.o.Logger.Warn("job not finished, retrying", logKind, t.job.Kind, logSubject, t.job.Subject, logError, err)
+			t.r.o.Logger.Warn("job not finished, retrying", logKind, t.job.Kind, logSubject, t.job.Subject, logError,
+				err)
 			wait, backoff = max(wait, backoff), min(2*backoff, idleListInterval)
 		default:
 			backoff = retry

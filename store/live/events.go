@@ -82,10 +82,13 @@ func New(o Options) (*Events, error) {
 		return nil, err
 	}
 	e := &Events{o: o, wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: o.Clock(),
-		published: newTopics[*blog.Post](open, maxBehind), changed: newTopics[*blog.Post](open, maxBehind), comments: newTopics[*blog.Comment](open, maxBehind),
-		deleted: newTopics[*PostDeletion](open, maxBehind), commentChanges: newTopics[*CommentChange](open, maxBehind)}
+		published: newTopics[*blog.Post](open, maxBehind), changed: newTopics[*blog.Post](open, maxBehind),
+		comments: newTopics[*blog.Comment](open, maxBehind),
+		deleted:  newTopics[*PostDeletion](open, maxBehind), commentChanges: newTopics[*CommentChange](open, maxBehind)}
 	e.deleted.last = func(post string) *PostDeletion { return &PostDeletion{post} }
-	e.seen, err = simplelru.NewLRU(maxSeen, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
+	e.seen, err = simplelru.NewLRU(maxSeen, func(_ string, created blog.Date) {
+		e.forgotten = max(e.forgotten, created)
+	})
 	return e, err
 }
 
@@ -287,7 +290,8 @@ func (e *Events) distribute(ctx context.Context, items [][]byte) error {
 			}
 			e.changed.publish(p.ID, p, len(raw))
 		case item.Type == blog.TypeComment && item.Deleted:
-			e.commentChanges.publish(item.PostID, &CommentChange{Kind: Deleted, PostID: item.PostID, ID: item.ID}, len(raw))
+			e.commentChanges.publish(item.PostID, &CommentChange{Kind: Deleted, PostID: item.PostID, ID: item.ID},
+				len(raw))
 		case item.Type == blog.TypeComment && !hidden:
 			e.distributeComment(op, &item, raw)
 		}
@@ -326,7 +330,8 @@ func (e *Events) isNew(n *blog.Change) bool {
 	} else if n.CreatedAt <= e.forgotten {
 		return false
 	}
-	if n.CreatedAt < blog.NewDate(since) || n.CreatedAt < blog.NewDate(written.Add(-maxNewAge)) || e.seen.Contains(n.ID) {
+	if n.CreatedAt < blog.NewDate(since) || n.CreatedAt < blog.NewDate(written.Add(-maxNewAge)) ||
+		e.seen.Contains(n.ID) {
 		return false
 	}
 	e.seen.Add(n.ID, min(n.CreatedAt, blog.NewDate(written.Add(time.Second)))) // a date may be wrong

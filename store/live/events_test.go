@@ -47,7 +47,8 @@ func TestIsNew_Once(t *testing.T) {
 	}
 	item := func(n int, revision int64) *blog.Change {
 		created := start.Add(time.Duration(n) * time.Millisecond)
-		return &blog.Change{Authored: blog.Authored{ID: fmt.Sprint(n), Written: created.Unix()}, CreatedAt: blog.NewDate(created), Revision: revision}
+		return &blog.Change{Authored: blog.Authored{ID: fmt.Sprint(n), Written: created.Unix()},
+			CreatedAt: blog.NewDate(created), Revision: revision}
 	}
 	for n := range 2 * maxSeen {
 		if !e.isNew(item(n, 1)) {
@@ -86,7 +87,8 @@ func TestIsNew(t *testing.T) {
 		{"post created 2 min before", since - 2*time.Minute, since, 1, "", false},
 		{"post written 11 min after its creation", since, since + 11*time.Minute, 1, "", false},
 	} {
-		item := &blog.Change{Authored: blog.Authored{ID: tt.name, Written: start.Add(tt.written).Unix()}, CreatedAt: blog.NewDate(start.Add(tt.created)), Revision: tt.revision, UpdatedAt: tt.edited}
+		item := &blog.Change{Authored: blog.Authored{ID: tt.name, Written: start.Add(tt.written).Unix()},
+			CreatedAt: blog.NewDate(start.Add(tt.created)), Revision: tt.revision, UpdatedAt: tt.edited}
 		if got := e.isNew(item); got != tt.isNew {
 			t.Errorf("%s: got new %t, want %t", tt.name, got, tt.isNew)
 		}

@@ -169,7 +169,9 @@ func (e *Events) awaitTail(ctx context.Context) error {
 		}
 	default:
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, tailStartTimeout, &blog.Error{Code: blog.Unavailable, Op: followChanges, Err: errors.New("the change feed is not being followed")})
+	ctx, cancel := context.WithTimeoutCause(ctx, tailStartTimeout,
+		&blog.Error{Code: blog.Unavailable, Op: followChanges,
+			Err: errors.New("the change feed is not being followed")})
 	defer cancel()
 	ctx, giveUp := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup

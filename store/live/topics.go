@@ -18,7 +18,8 @@ const (
 
 // newSubscribers returns the gauge of open streams, which Stores with one registry share.
 func newSubscribers(r prometheus.Registerer) (prometheus.Gauge, error) {
-	return metric.Register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: "byline_subscribers", Help: "Open subscriptions."}))
+	return metric.Register(r,
+		prometheus.NewGauge(prometheus.GaugeOpts{Name: "byline_subscribers", Help: "Open subscriptions."}))
 }
 
 // topics distributes the events of a kind to the open streams of each subject.

@@ -72,8 +72,8 @@ func properties(b blog.Byline) (all []blog.BylineProperty) {
 	return all
 }
 
-// Every property of a byline, also one that is added, reaches every copy when it alone changes, and is removed from every
-// copy.
+// Every property of a byline, also one that is added, reaches every copy when it alone changes, and is removed from
+// every copy.
 func TestByline_ReachesEveryCopy(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -90,7 +90,8 @@ func TestByline_ReachesEveryCopy(t *testing.T) {
 			testkit.Until(t, func() error { return w.bylineMatches(b) })
 		}
 		removed := store.Optional{Set: true}
-		if _, err := w.UpdateUser(t.Context(), b.UserID, store.UserEdit{Username: new("ada"), DisplayName: removed, AvatarURL: removed}); err != nil {
+		if _, err := w.UpdateUser(t.Context(), b.UserID,
+			store.UserEdit{Username: new("ada"), DisplayName: removed, AvatarURL: removed}); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Until(t, func() error { return w.bylineMatches(x.author.Byline) })

@@ -30,12 +30,15 @@ func BenchmarkCatchUp(b *testing.B) {
 		date := string(blog.NewDate(w.Clock.Now()))
 		user := func(i int) string { return fmt.Sprintf("user-%d", i%1000) }
 		w.insert("users", 1000, func(i int) (string, map[string]any) {
-			return user(i), map[string]any{"id": user(i), "userId": user(i), "type": "user", "username": user(i), "creationDate": date, "revision": 1}
+			return user(i),
+				map[string]any{"id": user(i), "userId": user(i), "type": "user", "username": user(i),
+					"creationDate": date, "revision": 1}
 		})
 		w.insertPosts(*manyChanges/perPost, func(n int) (string, []map[string]any) {
 			id := fmt.Sprintf("post-%d", n)
-			items := []map[string]any{{"id": id, "type": "post", "title": id, "content": "x", "commentCount": 19, "likeCount": 80,
-				"version": 1, "revision": perPost, "userId": user(n), "userUsername": user(n)}}
+			items := []map[string]any{{"id": id, "type": "post", "title": id, "content": "x", "commentCount": 19,
+				"likeCount": 80,
+				"version":   1, "revision": perPost, "userId": user(n), "userUsername": user(n)}}
 			for i := 1; i < perPost; i++ {
 				u := user(n*7 + i)
 				item := map[string]any{"id": "like-" + u, "type": "like", "userId": u, "userUsername": u}

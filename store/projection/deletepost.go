@@ -20,7 +20,8 @@ func (v *Views) deletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		return jobs.Step{Done: true}, nil
 	}
 	d := &deletion{Views: v}
-	raw, err := v.posts.ReadPrimary(ctx, stored.Key(j.Subject, j.Subject)) // also so that the query sees the latest items
+	// also so that the query sees the latest items
+	raw, err := v.posts.ReadPrimary(ctx, stored.Key(j.Subject, j.Subject))
 	if err != nil {
 		return jobs.Step{}, stored.Error(op, err)
 	}
@@ -35,8 +36,8 @@ func (v *Views) deletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return step, stored.Error(op, err)
 }
 
-// deletePostEntries deletes the entries of a deleted post in timelines, and then the tags of its tombstone, by which they
-// were found. It reports whether the tombstone has changed meanwhile.
+// deletePostEntries deletes the entries of a deleted post in timelines, and then the tags of its tombstone, by which
+// they were found. It reports whether the tombstone has changed meanwhile.
 func (d *deletion) deletePostEntries(ctx context.Context, raw []byte) (changed bool, err error) {
 	const op = "delete entries of a post"
 	p, err := blog.DecodePostOrTombstone(op, raw)
@@ -68,11 +69,14 @@ func etagOf(raw []byte) cosmos.ETag {
 
 // deletePostItems deletes comments, likes and the text of a deleted post from the posts container, until the end
 // of the unit. It reports whether items that can be deleted are left.
-func (d *deletion) deletePostItems(ctx context.Context, c *cosmos.Container, postID string, end time.Time) (left bool, err error) {
+func (d *deletion) deletePostItems(
+	ctx context.Context, c *cosmos.Container, postID string, end time.Time,
+) (left bool, err error) {
 	refused := map[string]bool{}
 	for {
 		found, err := readPages[ownedItem](ctx, "find what belongs to a post", c, cosmos.Query{Partition: postID,
-			Text: "SELECT TOP 100 c.id FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like', 'text', 'deletedComment', 'deletedText')"}.With("@post", postID))
+			Text: "SELECT TOP 100 c.id FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like', 'text', " +
+				"'deletedComment', 'deletedText')"}.With("@post", postID))
 		if err != nil {
 			return true, err
 		}

@@ -163,11 +163,14 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 	if err != nil || !d.isTombstone(raw) {
 		return false, stored.Error(op, err)
 	}
-	return false, &blog.Error{Code: blog.Unavailable, Op: op, Err: fmt.Errorf("the replica does not have the tombstone of user %s yet", id)}
+	return false,
+		&blog.Error{Code: blog.Unavailable, Op: op,
+			Err: fmt.Errorf("the replica does not have the tombstone of user %s yet", id)}
 }
 
 func (d *deletion) isTombstone(raw []byte) bool {
-	return raw != nil && blog.Unmarshal(raw, &d.user, blog.Lenient) == nil && d.user.Type == blog.TypeUser && d.user.Deleted == true
+	return raw != nil && blog.Unmarshal(raw, &d.user, blog.Lenient) == nil && d.user.Type == blog.TypeUser &&
+		d.user.Deleted == true
 }
 
 // isNew reports whether an item belongs to a new user with the same id: the subject may register again after
@@ -178,7 +181,9 @@ func (d *deletion) isNew(item ownedItem) bool {
 }
 
 // page returns the next page of the user's items that a query selects.
-func (d *deletion) page(ctx context.Context, c *cosmos.Container, q cosmos.Query) (items []ownedItem, next string, err error) {
+func (d *deletion) page(
+	ctx context.Context, c *cosmos.Container, q cosmos.Query,
+) (items []ownedItem, next string, err error) {
 	q.PageSize = deletionPage
 	page, next, err := c.QueryPage(ctx, q.With("@user", d.user.ID))
 	for _, raw := range page {
@@ -216,8 +221,8 @@ func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation strin
 	return next, d.entriesDeleted(ctx, deleted)
 }
 
-// deleteFeedEntries deletes a page of the summaries of the user's posts in all partitions of the feed, and after the last
-// page refills the feed.
+// deleteFeedEntries deletes a page of the summaries of the user's posts in all partitions of the feed, and after the
+// last page refills the feed.
 func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (next string, err error) {
 	next, err = d.deleteFromFeed(ctx, NotEntries+" AND c.userId = @user", continuation, func(string, int64) {})
 	if next != "" || err != nil {
@@ -235,8 +240,8 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 	return "", nil
 }
 
-// deleteFromFeed deletes a page of the user's items in the feed container that meet a condition. It calls deleted with each
-// partition, and how many items of it were deleted.
+// deleteFromFeed deletes a page of the user's items in the feed container that meet a condition. It calls deleted with
+// each partition, and how many items of it were deleted.
 func (d *deletion) deleteFromFeed(
 	ctx context.Context, condition, continuation string, deleted func(partition string, n int64),
 ) (next string, err error) {
@@ -263,7 +268,9 @@ func (d *deletion) deleteFromFeed(
 // deleteBatch deletes up to 100 items of a partition in one transactional batch, or one by one if Cosmos DB
 // refuses the batch. It deletes nothing if an item is deleted concurrently. It adds the ids of refused items
 // to rejected.
-func (d *deletion) deleteBatch(ctx context.Context, c *cosmos.Container, partition string, items []ownedItem, rejected map[string]bool) error {
+func (d *deletion) deleteBatch(
+	ctx context.Context, c *cosmos.Container, partition string, items []ownedItem, rejected map[string]bool,
+) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -298,7 +305,8 @@ func (d *deletion) deleteBatch(ctx context.Context, c *cosmos.Container, partiti
 // deleteOne deletes an item, or skips it if it cannot be deleted.
 func (d *deletion) deleteOne(ctx context.Context, c *cosmos.Container, partition string, item ownedItem) error {
 	if !blog.Addressable(partition) || !blog.Addressable(item.ID) {
-		d.skipID(c.Name(), item.ID, fmt.Errorf("item %q in partition %q, which is to be deleted, cannot be addressed", item.ID, partition))
+		d.skipID(c.Name(), item.ID,
+			fmt.Errorf("item %q in partition %q, which is to be deleted, cannot be addressed", item.ID, partition))
 		return nil
 	}
 	err := c.Delete(ctx, stored.Key(partition, item.ID), item.ETag)

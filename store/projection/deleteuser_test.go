@@ -56,7 +56,8 @@ func (w *world) addDeletee(many int) *deletee {
 		w.AddComment(d.User, p, "another by zuleika")
 		d.others = append(d.others, p)
 	}
-	long, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: d.UserID, Title: "long", Content: strings.Repeat("zuleika ", 2000)})
+	long, err := w.CreatePost(w.T.Context(),
+		store.NewPost{AuthorID: d.UserID, Title: "long", Content: strings.Repeat("zuleika ", 2000)})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func (w *world) markDeleted(u *blog.User) string {
 	p.AppendSet("/deleted", true)
 	p.AppendSet("/deletionDate", date)
 	p.AppendIncrement("/revision", 1)
-	if _, err := users.PatchItem(w.T.Context(), azcosmos.NewPartitionKeyString(u.UserID), u.UserID, p, nil); err != nil {
+	if _, err := users.PatchItem(w.T.Context(), azcosmos.NewPartitionKeyString(u.UserID), u.UserID, p,
+		nil); err != nil {
 		w.T.Fatal(err)
 	}
 	return string(date)
@@ -223,7 +225,8 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 		other := *w.World
 		other.Use(w.NewAccount(cosmos.Options{Transport: wire, CacheBytes: 1 << 20}))
 		var err error
-		if other.Store, err = store.New(other.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, Instance: "other",
+		if other.Store,
+			err = store.New(other.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, Instance: "other",
 			PollInterval: 10 * time.Millisecond}); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +235,8 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 		testkit.Until(t, w.CaughtUp)
 		w.pass(10 * time.Second) // for the jobs of the renames
 		wire.Intercept(func(r *http.Request) error {
-			if r.Header.Get("A-Im") != "" && strings.Contains(r.URL.Path, "/colls/users/") && r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" {
+			if r.Header.Get("A-Im") != "" && strings.Contains(r.URL.Path, "/colls/users/") &&
+				r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" {
 				return errors.New("the tail cannot read")
 			}
 			return nil
@@ -250,7 +254,8 @@ func TestDeleteUser_CachedAuthor(t *testing.T) {
 		read()
 		w.markDeleted(d.User)
 		w.pass(5 * time.Second)
-		if all, err := w.Views().Jobs(t.Context()); err != nil || len(all) != 1 || !strings.Contains(all[0].Position, " wait ") {
+		if all, err := w.Views().Jobs(t.Context()); err != nil || len(all) != 1 ||
+			!strings.Contains(all[0].Position, " wait ") {
 			t.Fatalf("got the jobs %+v, %v, want one that has done its first pass", all, err)
 		}
 		other.AddLike(d.User, p)

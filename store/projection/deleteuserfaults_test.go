@@ -29,7 +29,8 @@ import (
 // A process is paused before it queries the user's items. Meanwhile another completes the deletion, and the same
 // subject registers again, under the same name: items of the new user are kept.
 func TestDeleteUser_PausedProcess(t *testing.T) {
-	for stage, query := range map[string]string{"posts-again": "c.userId = @user", "summaries-again": "c.id != @user", "feed-again": "c.userId = @user"} {
+	for stage, query := range map[string]string{"posts-again": "c.userId = @user", "summaries-again": "c.id != @user",
+		"feed-again": "c.userId = @user"} {
 		t.Run(stage, func(t *testing.T) {
 			cosmostest.NeedsEngine(t, "its clock does not advance")
 			cosmostest.Run(t, func(t *testing.T) {
@@ -44,7 +45,8 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 				paused, resume := make(chan bool, 1), make(chan bool)
 				var intercepted atomic.Bool
 				w.Wire.Intercept(func(r *http.Request) error {
-					if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/docs") && strings.Contains(body(t, r), query) && intercepted.CompareAndSwap(false, true) {
+					if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/docs") &&
+						strings.Contains(body(t, r), query) && intercepted.CompareAndSwap(false, true) {
 						paused <- true
 						<-resume
 					}
@@ -68,8 +70,10 @@ func TestDeleteUser_PausedProcess(t *testing.T) {
 				if err := testkit.Receive(t, ended); err != nil {
 					t.Fatal(err)
 				}
-				if got := w.AllUserPosts(again); len(got) != 1 || len(w.AllComments(p)) != 1 || len(w.AllLikes(p)) != 1 || len(w.AllFeed()) != 5 {
-					t.Errorf("of the new user, posts %v, %d comments, %d likes and %d feed entries are left", storetest.Titles(got), len(w.AllComments(p)), len(w.AllLikes(p)), len(w.AllFeed()))
+				if got := w.AllUserPosts(again); len(got) != 1 || len(w.AllComments(p)) != 1 ||
+					len(w.AllLikes(p)) != 1 || len(w.AllFeed()) != 5 {
+					t.Errorf("of the new user, posts %v, %d comments, %d likes and %d feed entries are left",
+						storetest.Titles(got), len(w.AllComments(p)), len(w.AllLikes(p)), len(w.AllFeed()))
 				}
 				if got, err := w.Post(t.Context(), own.ID); got == nil || err != nil {
 					t.Errorf("the post of the new user is gone: %v", err)
@@ -103,11 +107,15 @@ func TestDeleteUser_PoisonItems(t *testing.T) {
 		w.AddLike(w.AddUser("max"), odd)
 		w.Corrupt("posts", odd.ID, odd.ID, "/revision", "two")
 		w.Corrupt("posts", odd.ID, odd.ID, "/creationDate", "yesterday")
-		for i, item := range []string{`"type":5`, `"creationDate":7,"type":"comment","deleted":"yes"`, `"userUsername":5`, `"type":"text"`, `"type":"comment","deleted":true,"creationDate":"2026-01-01T00:00:00.000Z"`} {
-			w.Upsert("posts", "foreign", fmt.Sprintf(`{"id":"foreign-%d","postId":"foreign","userId":%q,%s}`, i, d.UserID, item))
+		for i, item := range []string{`"type":5`, `"creationDate":7,"type":"comment","deleted":"yes"`,
+			`"userUsername":5`, `"type":"text"`,
+			`"type":"comment","deleted":true,"creationDate":"2026-01-01T00:00:00.000Z"`} {
+			w.Upsert("posts", "foreign",
+				fmt.Sprintf(`{"id":"foreign-%d","postId":"foreign","userId":%q,%s}`, i, d.UserID, item))
 			w.Upsert("users", d.UserID, fmt.Sprintf(`{"id":"foreign-%d","userId":%q,%s}`, i, d.UserID, item))
 		}
-		w.Upsert("feed", "elsewhere", fmt.Sprintf(`{"id":"foreign","type":"elsewhere","userId":%q,"revision":"x"}`, d.UserID))
+		w.Upsert("feed", "elsewhere",
+			fmt.Sprintf(`{"id":"foreign","type":"elsewhere","userId":%q,"revision":"x"}`, d.UserID))
 		w.Corrupt("users", d.UserID, d.UserID, "/formerUsernames", []any{"zuleika", 5, "dobson"})
 		w.markDeleted(d.User)
 		w.mustDelete(d.User)
@@ -182,7 +190,9 @@ func TestDeleteUser_LateWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := d.others[0]
-		w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"late","postId":%q,"type":"comment","userId":%q,"userUsername":"zuleika","content":"late","creationDate":%q}`, p.ID, d.UserID, post.CreatedAt))
+		w.Upsert("posts", p.ID,
+			fmt.Sprintf(
+				`{"id":"late","postId":%q,"type":"comment","userId":%q,"userUsername":"zuleika","content":"late","creationDate":%q}`, p.ID, d.UserID, post.CreatedAt))
 		w.Corrupt("posts", p.ID, p.ID, "/commentCount", 2)
 		w.Corrupt("posts", p.ID, p.ID, "/revision", 1000)
 		if _, done, err := w.deleteUser(w.Views(), d.User, position, -1); !done || err != nil {
@@ -203,7 +213,8 @@ func TestDeleteUser_CommentRemovedMeanwhile(t *testing.T) {
 		w.markDeleted(d)
 		var intercepted atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
-			if strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && intercepted.CompareAndSwap(false, true) {
+			if strings.HasSuffix(r.URL.Path, "/colls/posts/docs") &&
+				r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && intercepted.CompareAndSwap(false, true) {
 				_, err := w.RemoveComment(t.Context(), p.ID, c.ID)
 				return err
 			}
@@ -226,7 +237,9 @@ func TestDeleteUser_LargePost(t *testing.T) {
 		d := w.AddUser("zuleika")
 		p := w.AddPost(d, "busy")
 		for i := range 2000 {
-			w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"c%d","postId":%q,"type":"comment","userId":"linus","userUsername":"linus","content":"c","creationDate":%q}`, i, p.ID, p.CreatedAt))
+			w.Upsert("posts", p.ID,
+				fmt.Sprintf(
+					`{"id":"c%d","postId":%q,"type":"comment","userId":"linus","userUsername":"linus","content":"c","creationDate":%q}`, i, p.ID, p.CreatedAt))
 		}
 		w.markDeleted(d)
 		w.Wire.Intercept(func(r *http.Request) error { return wait(r, 50*time.Millisecond) })
@@ -271,10 +284,12 @@ func TestDeleteUser_ConcurrentWrites(t *testing.T) {
 						for n := 0; ctx.Err() == nil; n++ {
 							for _, p := range append(d.others, mine...) {
 								_, _, err := w.LikePost(ctx, u.UserID, p.ID)
-								_, _, err2 := w.CreateComment(ctx, store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "beside"})
+								_, _, err2 := w.CreateComment(ctx,
+									store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "beside"})
 								_, err3 := w.UnlikePost(ctx, u.UserID, p.ID)
 								for _, err := range []error{err, err2, err3} {
-									if code := blog.CodeOf(err); err != nil && code != blog.NotFound && code != blog.Canceled && code != blog.Conflict {
+									if code := blog.CodeOf(err); err != nil && code != blog.NotFound &&
+										code != blog.Canceled && code != blog.Conflict {
 										t.Error(err)
 									}
 								}
@@ -306,7 +321,9 @@ func newLaggingWorlds(t *testing.T, lag time.Duration) (a, b *world) {
 	t.Cleanup(func() { _ = engine.Close() })
 	open := func(name string) *world {
 		w := &world{storetest.On(t, engine)}
-		if w.Store, err = store.New(w.Account, store.Options{Database: w.Database, Clock: time.Now, Instance: name, PollInterval: 10 * time.Millisecond, Logger: testkit.Logger()}); err != nil {
+		if w.Store, err = store.New(w.Account,
+			store.Options{Database: w.Database, Clock: time.Now, Instance: name, PollInterval: 10 * time.Millisecond,
+				Logger: testkit.Logger()}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Provision(t.Context()); err != nil {
@@ -390,7 +407,9 @@ func TestSweep_OwnerDoesNotExist(t *testing.T) {
 		w := newWorld(t)
 		d := w.AddUser("zuleika")
 		for name, owner := range map[string]string{"left": d.UserID, "nobody": "nobody"} {
-			w.Upsert("users", "username:"+name, fmt.Sprintf(`{"id":"username:%s","userId":"username:%[1]s","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true}`, name, owner))
+			w.Upsert("users", "username:"+name,
+				fmt.Sprintf(
+					`{"id":"username:%s","userId":"username:%[1]s","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true}`, name, owner))
 		}
 		w.Clock.Millis.Add(61_000)
 		w.markDeleted(d)
@@ -413,7 +432,9 @@ func TestDeleteUser_UnreferencedReservations(t *testing.T) {
 		w := newWorld(t)
 		d, other := w.AddUser("zuleika"), w.AddUser("grace")
 		for i := range 2 * 100 { // more than a page
-			w.Upsert("users", fmt.Sprintf("username:left%d", i), fmt.Sprintf(`{"id":"username:left%d","userId":"username:left%[1]d","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z"}`, i, d.UserID))
+			w.Upsert("users", fmt.Sprintf("username:left%d", i),
+				fmt.Sprintf(
+					`{"id":"username:left%d","userId":"username:left%[1]d","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z"}`, i, d.UserID))
 		}
 		w.markDeleted(d)
 		w.mustDelete(d)
@@ -442,7 +463,8 @@ func TestDeleteUser_LateFeedEntry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if entry := string(r.Value); !strings.Contains(entry, `"deleted":true`) || strings.Contains(entry, d.UserID) || strings.Contains(entry, "zuleika") {
+		if entry := string(r.Value); !strings.Contains(entry, `"deleted":true`) || strings.Contains(entry, d.UserID) ||
+			strings.Contains(entry, "zuleika") {
 			t.Errorf("got %s, want a tombstone without the user", entry)
 		}
 	})

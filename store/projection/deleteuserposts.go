@@ -28,7 +28,8 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 		postID, _ := item.PostID.(string)
 		if !blog.Addressable(postID) || !blog.Addressable(item.ID) {
 			d.skipID(d.posts.Name(), item.ID,
-				fmt.Errorf("item %q of the deleted user %s has an id or postId that cannot be used in a request", item.ID,
+				fmt.Errorf("item %q of the deleted user %s has an id or postId that cannot be used in a request",
+					item.ID,
 					d.user.ID))
 			continue
 		}
@@ -115,11 +116,13 @@ func (d *deletion) readPost(ctx context.Context, id string) (*blog.PostTombstone
 		ownedItem
 		Revision any `json:"revision"`
 	}
-	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || d.isNew(post.ownedItem) ||
+	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID ||
+		d.isNew(post.ownedItem) ||
 		post.Type != blog.TypePost && post.Type != blog.TypeDeletedPost {
 		return nil, "", false, nil
 	}
-	t := blog.NewPostTombstone(&blog.Post{ID: id, Byline: blog.Byline{UserID: d.user.ID}, CreatedAt: d.now()}) // erased: without a username
+	// erased: without a username
+	t := blog.NewPostTombstone(&blog.Post{ID: id, Byline: blog.Byline{UserID: d.user.ID}, CreatedAt: d.now()})
 	if date, _ := post.CreatedAt.(string); blog.ValidDate(date) {
 		t.CreatedAt = blog.Date(date)
 	}

@@ -54,7 +54,9 @@ func (w *faultWorld) must(err error) {
 
 func (w *faultWorld) add(author *blog.User, title, content string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: author.UserID, Title: title, Content: content, Key: title, Tags: []string{"all", title}})
+	p, err := w.CreatePost(w.T.Context(),
+		store.NewPost{AuthorID: author.UserID, Title: title, Content: content, Key: title,
+			Tags: []string{"all", title}})
 	w.must(err)
 	return p
 }
@@ -67,7 +69,8 @@ func (w *faultWorld) write() {
 	w.post, w.long = w.add(w.ada, "post", "short"), w.add(w.ada, "long", strings.Repeat("long ", 2000))
 	gone := w.add(w.ada, "gone", "short")
 	for i, p := range []*blog.Post{w.post, w.long, gone} {
-		c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: w.bob.UserID, PostID: p.ID, Content: "c", Key: "c"})
+		c, _, err := w.CreateComment(w.T.Context(),
+			store.NewComment{AuthorID: w.bob.UserID, PostID: p.ID, Content: "c", Key: "c"})
 		w.must(err)
 		if i == 0 {
 			w.comment = c
@@ -76,7 +79,8 @@ func (w *faultWorld) write() {
 	}
 	w.rename(w.bob, "rob")
 	w.must(w.DeletePost(w.T.Context(), w.ada.UserID, gone.ID))
-	late, _ := json.Marshal(map[string]any{"id": "late", "type": "comment", "postId": gone.ID, "userId": w.bob.UserID, "userUsername": "rob", "content": "late", "creationDate": gone.CreatedAt})
+	late, _ := json.Marshal(map[string]any{"id": "late", "type": "comment", "postId": gone.ID, "userId": w.bob.UserID,
+		"userUsername": "rob", "content": "late", "creationDate": gone.CreatedAt})
 	w.Upsert("posts", gone.ID, string(late)) // as if written while the post was deleted
 }
 
@@ -141,7 +145,8 @@ func (w *faultWorld) sources() []string {
 			var item map[string]any
 			w.must(json.Unmarshal(raw, &item))
 			for name := range item {
-				if strings.HasPrefix(name, "_") || strings.HasSuffix(name, "Date") || name == "revision" || name == "renames" {
+				if strings.HasPrefix(name, "_") || strings.HasSuffix(name, "Date") || name == "revision" ||
+					name == "renames" {
 					delete(item, name)
 				}
 			}
@@ -169,7 +174,9 @@ type faultOperation struct {
 
 // ofViews are the operations of Views, by method and variant.
 var ofViews = map[string]faultOperation{
-	"CheckFeed": {reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) { return nil, w.Views().CheckFeed(ctx) }},
+	"CheckFeed": {reads: true, do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().CheckFeed(ctx)
+	}},
 	"CheckFeed/of several partitions": {reads: true, options: store.Options{FeedPartitions: 2},
 		prepare: func(w *faultWorld) {
 			w.write()
@@ -233,7 +240,9 @@ var ofViews = map[string]faultOperation{
 	"ProjectTimelines": {believes: entryExists, do: func(ctx context.Context, w *faultWorld) (any, error) {
 		return nil, w.Views().ProjectTimelines(ctx, w.post, w.long)
 	}},
-	"CountEntries": {do: func(ctx context.Context, w *faultWorld) (any, error) { return nil, w.Views().CountEntries(ctx) }},
+	"CountEntries": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().CountEntries(ctx)
+	}},
 	"WriteTopTags": {
 		prepare: func(w *faultWorld) {
 			w.write()
@@ -255,12 +264,12 @@ var ofViews = map[string]faultOperation{
 	}},
 }
 
-// entryExists are the faults that a process that creates an entry of a timeline believes: the entry exists, or the post does
-// not.
+// entryExists are the faults that a process that creates an entry of a timeline believes: the entry exists, or the post
+// does not.
 var entryExists = []string{"409 of a create", "409 in a batch", "404 in a batch"}
 
-// isCount reports whether a difference is the approximate count of a tag. An entry that was created by a request without a
-// response is not counted.
+// isCount reports whether a difference is the approximate count of a tag. An entry that was created by a request
+// without a response is not counted.
 func isCount(d projection.Difference) bool {
 	_, have, counts := strings.Cut(d.Have, " posts, ")
 	_, want, _ := strings.Cut(d.Want, " posts, ")
@@ -280,7 +289,8 @@ var damages = map[string]func(*faultWorld){
 		w.Corrupt("posts", w.post.ID, w.post.ID, "/content", strings.Repeat("inline ", 2000))
 	},
 	string(projection.Text) + " without a post": func(w *faultWorld) {
-		w.Upsert("posts", "nothing", string(blog.Encode(blog.NewText("nothing", w.ada.UserID, strings.Repeat("x", 11_000)))))
+		w.Upsert("posts", "nothing",
+			string(blog.Encode(blog.NewText("nothing", w.ada.UserID, strings.Repeat("x", 11_000)))))
 	},
 	string(projection.Byline): func(w *faultWorld) {
 		w.Corrupt("posts", w.post.ID, w.comment.ID, "/userUsername", "somebody")
@@ -326,7 +336,8 @@ func operations() map[string]faultOperation {
 			}}
 		var believes []string
 		if name == string(projection.Username)+" of two users" {
-			believes = []string{"404 in a batch", "409 of a create"} // the owner of the name does not exist; the new name is taken
+			// the owner of the name does not exist; the new name is taken
+			believes = []string{"404 in a batch", "409 of a create"}
 		}
 		if name == string(projection.TimelineEntry) {
 			believes = entryExists
@@ -380,7 +391,8 @@ func operations() map[string]faultOperation {
 			prepare: func(w *faultWorld) {
 				w.write()
 				w.Clock.Millis.Add(2 * username.Grace.Milliseconds())
-				w.Upsert("users", "username:left", string(blog.Encode(username.New("nobody", "left", w.post.CreatedAt))))
+				w.Upsert("users", "username:left",
+					string(blog.Encode(username.New("nobody", "left", w.post.CreatedAt))))
 				w.Remove("users", "username:ada", "username:ada")
 				_, sources := w.Views().Handlers()
 				w.changes = w.items(sources[processor])
@@ -441,7 +453,8 @@ func TestFaults_Complete(t *testing.T) {
 			t.Errorf("the job %s is in none of the tables of operations whose requests fail", kind)
 		}
 	}
-	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text, projection.Byline, projection.Username, projection.Deletion,
+	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text,
+		projection.Byline, projection.Username, projection.Deletion,
 		projection.TimelineEntry, projection.Timeline, projection.TopTags, projection.Tombstone} {
 		if !covered["Repair/"+string(kind)] {
 			t.Errorf("no difference of kind %s is repaired", kind)
@@ -553,7 +566,8 @@ func TestFaults_Rebuild(t *testing.T) {
 			all, err := w.Views().Status(ctx)
 			var ranges []string
 			for _, s := range all {
-				ranges = append(ranges, fmt.Sprintf("%s %s %v, to rebuild: %v", s.Processor, s.Container, s.Range, s.Replay > 0))
+				ranges = append(ranges,
+					fmt.Sprintf("%s %s %v, to rebuild: %v", s.Processor, s.Container, s.Range, s.Replay > 0))
 			}
 			return ranges, err
 		}
@@ -577,13 +591,15 @@ func TestFaults_Rebuild(t *testing.T) {
 					want = got
 				}
 				if err != nil && (c.N == 0 || !slices.Contains(c.Codes, blog.CodeOf(err))) {
-					t.Errorf("%s, %v (%s): code %s, want %q or no error: %v", name, c, requests.Failed, blog.CodeOf(err), c.Codes, err)
+					t.Errorf("%s, %v (%s): code %s, want %q or no error: %v", name, c, requests.Failed,
+						blog.CodeOf(err), c.Codes, err)
 				}
 				if err == nil && !c.Misleads && gocmp.Diff(want, got) != "" {
 					t.Errorf("%s, %v (%s): %s", name, c, requests.Failed, gocmp.Diff(want, got))
 				}
 				if got, err := do(t.Context()); err != nil || gocmp.Diff(want, got) != "" {
-					t.Errorf("%s, repetition after %v (%s): %v %s", name, c, requests.Failed, err, gocmp.Diff(want, got))
+					t.Errorf("%s, repetition after %v (%s): %v %s", name, c, requests.Failed, err,
+						gocmp.Diff(want, got))
 				}
 				return requests
 			})
@@ -605,7 +621,8 @@ func TestDeletePost_Waits(t *testing.T) {
 		w.write()
 		id := deletedPost(w)
 		for i := range 250 {
-			item, _ := json.Marshal(map[string]any{"id": fmt.Sprint("late-", i), "type": "comment", "postId": id, "userId": w.bob.UserID})
+			item, _ := json.Marshal(map[string]any{"id": fmt.Sprint("late-", i), "type": "comment", "postId": id,
+				"userId": w.bob.UserID})
 			w.Upsert("posts", id, string(item))
 		}
 		step := func() jobs.Step {

@@ -80,7 +80,8 @@ func newestFirst(a, b feedEntry) int {
 // feedEntries reads the entries of a partition of the feed, newest first.
 func (v *Views) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
 	return readEntries(ctx, "read feed", v.feed, cosmos.Query{Partition: partition,
-		Text: "SELECT c.id, c.creationDate, c.deleted FROM c WHERE c.type = @partition ORDER BY c.type DESC, c.creationDate DESC, c.id DESC",
+		Text: "SELECT c.id, c.creationDate, c.deleted FROM c WHERE c.type = @partition ORDER BY c.type DESC, " +
+			"c.creationDate DESC, c.id DESC",
 	}.With("@partition", partition))
 }
 
@@ -141,7 +142,9 @@ func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
 // projectFeedPartition writes the posts that are among the newest into a partition of the feed, and trims
 // it to blog.FeedKept entries. Posts older than the last entry cost no request. It returns the entries, and
 // whether the partition needs a refill after deletes.
-func (v *Views) projectFeedPartition(ctx context.Context, partition string, posts []*blog.Post) (entries []feedEntry, short bool, err error) {
+func (v *Views) projectFeedPartition(
+	ctx context.Context, partition string, posts []*blog.Post,
+) (entries []feedEntry, short bool, err error) {
 	if done, err := v.updateFeedCount(ctx, partition, posts); done || err != nil {
 		return nil, false, err
 	}
@@ -212,8 +215,8 @@ func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEn
 	return nil
 }
 
-// refillFeed appends the newest posts that are older than the last entry of a partition. The first partition is refilled
-// from the timeline of all posts, the others from the first.
+// refillFeed appends the newest posts that are older than the last entry of a partition. The first partition is
+// refilled from the timeline of all posts, the others from the first.
 func (v *Views) refillFeed(ctx context.Context, partition string, entries []feedEntry) error {
 	posts, err := v.missingFrom(ctx, partition, entries, blog.FeedKept-len(entries))
 	if err != nil {

@@ -48,16 +48,18 @@ func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent,
 	}
 	if n := feed.partitionCount(); n > 0 && v.o.FeedPartitions == 0 {
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Field: "feedPartitions", Message: fmt.Sprintf(
-			"the feed of database %s has %d partitions: use --feed-partitions %[2]d, like the other instances, or --feed-partitions 1 to go back to one", v.o.Database, n)}
+			"the feed of database %s has %d partitions: use --feed-partitions %[2]d, like the other instances, or "+
+				"--feed-partitions 1 to go back to one", v.o.Database, n)}
 	}
 	return feed, nil
 }
 
-// newestPosts is the condition of the summaries of the newest posts in the feed container, which also has the timelines.
+// newestPosts is the condition of the summaries of the newest posts in the feed container, which also has the
+// timelines.
 const newestPosts = "(c.type = '" + blog.TypePost + "' OR STARTSWITH(c.type, '" + blog.FeedPartitionPrefix + "'))"
 
-// NotEntries is the condition of items of the feed container that are not entries of timelines. Only entries have an index
-// of their authors.
+// NotEntries is the condition of items of the feed container that are not entries of timelines. Only entries have an
+// index of their authors.
 const NotEntries = "(NOT IS_STRING(c.type) OR NOT (STARTSWITH(c.type, 'all.') OR STARTSWITH(c.type, 'tag.')))"
 
 // partitionCount returns the number of partitions with a suffix; 0 if the feed is not partitioned.
@@ -192,7 +194,8 @@ func (v *Views) FillFeed(ctx context.Context) error {
 	v.o.Logger.Info("the feed's partitions are filled", logCount, len(v.feedPartitions), logWritten, written.Load())
 	for partition := range feed {
 		if !slices.Contains(v.feedPartitions, partition) {
-			v.o.Logger.Warn("a partition of the feed is not read here: byline views repair removes it", logPartition, partition)
+			v.o.Logger.Warn("a partition of the feed is not read here: byline views repair removes it", logPartition,
+				partition)
 		}
 	}
 	return nil

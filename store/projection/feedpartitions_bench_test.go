@@ -21,7 +21,9 @@ import (
 // each request, so that the result depends on the RU budgets and not on the machine.
 func BenchmarkFeedPartitions(b *testing.B) {
 	for _, c := range []struct{ physical, k int }{{16, 1}, {16, 4}, {16, 16}, {16, 64}, {1, 16}} {
-		b.Run(fmt.Sprintf("physical=%d/K=%d", c.physical, c.k), func(b *testing.B) { benchmarkFeedReads(b, c.physical, c.k) })
+		b.Run(fmt.Sprintf("physical=%d/K=%d", c.physical, c.k), func(b *testing.B) {
+			benchmarkFeedReads(b, c.physical, c.k)
+		})
 	}
 }
 
@@ -42,7 +44,8 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 	}
 	ada := w.AddUser("ada")
 	for range 25 {
-		if _, err := w.CreatePost(b.Context(), store.NewPost{AuthorID: ada.UserID, Title: "A post", Content: strings.Repeat("content ", 40)}); err != nil {
+		if _, err := w.CreatePost(b.Context(),
+			store.NewPost{AuthorID: ada.UserID, Title: "A post", Content: strings.Repeat("content ", 40)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -50,7 +53,9 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 		b.Fatal(err)
 	}
 	var passed atomic.Int64 // nanoseconds
-	w = open(emulator.Options{RUs: rus, Clock: func() time.Time { return storetest.Epoch().Add(time.Duration(passed.Load())) }})
+	w = open(emulator.Options{RUs: rus, Clock: func() time.Time {
+		return storetest.Epoch().Add(time.Duration(passed.Load()))
+	}})
 	defer w.Engine.Close()
 
 	var charge int64

@@ -27,7 +27,9 @@ func (w *world) withPartitions(k int) *world {
 	w.T.Helper()
 	v := *w.World
 	var err error
-	if v.Store, err = store.New(w.Account, store.Options{Database: w.Database, FeedPartitions: k, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+	if v.Store, err = store.New(w.Account,
+		store.Options{Database: w.Database, FeedPartitions: k, Clock: w.Clock.Now, PollInterval: time.Millisecond,
+			Instance: "test"}); err != nil {
 		w.T.Fatal(err)
 	}
 	return &world{&v}
@@ -57,7 +59,8 @@ func (w *world) recordReads() func() []string {
 	var all []string
 	w.Wire.After(func(resp *http.Response) {
 		r := resp.Request
-		if strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") != "" && !storetest.Refused(resp) {
+		if strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") != "" &&
+			!storetest.Refused(resp) {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, strings.Trim(r.Header.Get("x-ms-documentdb-partitionkey"), `[]"`))
@@ -211,7 +214,9 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 		}
 		storetest.WantCode(t, w.Views().FillFeed(t.Context()), blog.Conflict, "feedPartitions")
 		storetest.WantCode(t, w.Views().Rebuild(t.Context()), blog.Conflict, "feedPartitions")
-		storetest.WantCode(t, w.Views().Verify(t.Context(), 0, func(int, int) { t.Error("verify has read items before the conflict") }, nil), blog.Conflict, "feedPartitions")
+		storetest.WantCode(t, w.Views().Verify(t.Context(), 0, func(int, int) {
+			t.Error("verify has read items before the conflict")
+		}, nil), blog.Conflict, "feedPartitions")
 		repair := func(w *world) (found []projection.Difference) {
 			t.Helper()
 			found = w.Differences(0)
@@ -230,7 +235,8 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 		if err := four.DeletePost(t.Context(), ada.UserID, posts[30].ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := four.EditPost(t.Context(), ada.UserID, posts[31].ID, store.PostEdit{Title: new("edited")}); err != nil {
+		if _, err := four.EditPost(t.Context(), ada.UserID, posts[31].ID,
+			store.PostEdit{Title: new("edited")}); err != nil {
 			t.Fatal(err)
 		}
 		four.AddPost(ada, "post 40")
@@ -293,8 +299,10 @@ func TestFeedPartitions_Import(t *testing.T) {
 	w := newWorld(t).withPartitions(2)
 	var posts []*blog.Post
 	for i := range 155 {
-		posts = append(posts, &blog.Post{ID: fmt.Sprintf("post-%d", i), Byline: blog.Byline{UserID: "ada", Username: "ada"}, Title: fmt.Sprintf("post %d", i),
-			CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1})
+		posts = append(posts,
+			&blog.Post{ID: fmt.Sprintf("post-%d", i), Byline: blog.Byline{UserID: "ada", Username: "ada"},
+				Title:     fmt.Sprintf("post %d", i),
+				CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1})
 	}
 	if err := w.ImportFeed(t.Context(), posts); err != nil {
 		t.Fatal(err)
@@ -338,7 +346,8 @@ func TestFeedPartitions_VerifyRepairRebuild(t *testing.T) {
 				}
 				partitions[d.Partition]++
 			}
-			if diff := cmp.Diff(map[string]int{"post.0": 1, "post.1": 2, "post.2": 2, "post.3": 12, "post.7": 1}, partitions); diff != "" {
+			if diff := cmp.Diff(map[string]int{"post.0": 1, "post.1": 2, "post.2": 2, "post.3": 12, "post.7": 1},
+				partitions); diff != "" {
 				t.Fatal(diff)
 			}
 			if how == "repair" {
@@ -370,7 +379,8 @@ func TestFeedPartitions_OneThrottled(t *testing.T) {
 		const k = 4
 		w := newWorld(t).withPartitions(k)
 		w.Wire.Intercept(func(r *http.Request) error {
-			if strings.Contains(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-partitionkey") == `["post.1"]` {
+			if strings.Contains(r.URL.Path, "/colls/feed/docs") &&
+				r.Header.Get("x-ms-documentdb-partitionkey") == `["post.1"]` {
 				return errors.New("busy")
 			}
 			return nil
@@ -411,7 +421,8 @@ func TestFillFeed_Interrupted(t *testing.T) {
 	}
 	var written atomic.Int32 // in the last partition
 	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.3"]` && r.Method == http.MethodPost && written.Add(1) > 1 {
+		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.3"]` && r.Method == http.MethodPost &&
+			written.Add(1) > 1 {
 			return errors.New("killed")
 		}
 		return nil
@@ -495,7 +506,8 @@ func TestFillFeed_ConcurrentDelete(t *testing.T) {
 	}
 	var intercepted sync.Once
 	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.2"]` && r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "" {
+		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.2"]` && r.Method == http.MethodPost &&
+			r.Header.Get("x-ms-documentdb-query") == "" {
 			intercepted.Do(func() {
 				if err := two.DeletePost(t.Context(), ada.UserID, posts[0].ID); err != nil {
 					t.Error(err)

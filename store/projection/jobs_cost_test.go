@@ -48,8 +48,10 @@ func newJobWorld(t *testing.T, posts, items int) *jobWorld {
 	}
 	w.insert("posts", items, func(i int) (string, map[string]any) {
 		post := w.posts[i%posts].ID
-		return post, map[string]any{"id": fmt.Sprint("comment-", i), "postId": post, "type": "comment", "userId": w.ada.UserID, "userUsername": "ada",
-			"content": "x", "creationDate": "2026-01-01T00:00:00.000Z"}
+		return post,
+			map[string]any{"id": fmt.Sprint("comment-", i), "postId": post, "type": "comment", "userId": w.ada.UserID,
+				"userUsername": "ada",
+				"content":      "x", "creationDate": "2026-01-01T00:00:00.000Z"}
 	})
 	w.Wire.Intercept(w.before)
 	w.Wire.After(w.after)
@@ -65,8 +67,10 @@ func (w *jobWorld) start(backgroundRU int) *prometheus.Registry {
 	w.starts++
 	var err error
 	w.wire = &storetest.Wire{To: w.Wire}
-	if w.Store, err = store.New(w.NewAccount(cosmos.Options{Metrics: metrics, Transport: w.wire}), store.Options{Database: w.Database, Clock: w.Clock.Now,
-		Instance: fmt.Sprint("instance-", w.starts), PollInterval: 10 * time.Millisecond, BackgroundRU: backgroundRU}); err != nil {
+	if w.Store, err = store.New(w.NewAccount(cosmos.Options{Metrics: metrics, Transport: w.wire}),
+		store.Options{Database: w.Database, Clock: w.Clock.Now,
+			Instance: fmt.Sprint("instance-", w.starts), PollInterval: 10 * time.Millisecond,
+			BackgroundRU: backgroundRU}); err != nil {
 		w.T.Fatal(err)
 	}
 	w.stop = w.Start()
@@ -229,7 +233,8 @@ func TestJobs_CostWhenKilled(t *testing.T) {
 			}
 			undisturbed := cost()
 			killed := cost(items*3/10, items/2, items*7/10, items*9/10)
-			t.Logf("%d items: %.0f RU, %.0f RU if killed and stopped (%+.1f%%)", items, undisturbed, killed, 100*(killed/undisturbed-1))
+			t.Logf("%d items: %.0f RU, %.0f RU if killed and stopped (%+.1f%%)", items, undisturbed, killed,
+				100*(killed/undisturbed-1))
 			if killed > 1.05*undisturbed || killed < .95*undisturbed {
 				t.Errorf("got %.0f RU if killed, want within 5%% of %.0f RU", killed, undisturbed)
 			}
@@ -282,7 +287,8 @@ func TestJobs_DoNotDelayProjections(t *testing.T) {
 			t.Errorf("%d likes were shown after up to %v, want at least 5, within 1 s", samples, longest)
 		}
 		w.pass(30 * time.Second)
-		for name, want := range map[string]float64{"byline_jobs": 0, "byline_job_age_seconds": 0, "byline_job_items_total": float64(items)} {
+		for name, want := range map[string]float64{"byline_jobs": 0, "byline_job_age_seconds": 0,
+			"byline_job_items_total": float64(items)} {
 			if n := metric(t, metrics, name, "rename"); n != want {
 				t.Errorf("%s is %v, want %v", name, n, want)
 			}
@@ -353,7 +359,8 @@ func TestJobs_OwnerStopped(t *testing.T) {
 				w.start(0)
 				stop["instance-2"], wires["instance-2"] = w.stop, w.wire
 				testkit.Advance(time.Minute)
-				if _, err := w.UpdateUser(t.Context(), w.ada.UserID, store.UserEdit{Username: new("lovelace")}); err != nil {
+				if _, err := w.UpdateUser(t.Context(), w.ada.UserID,
+					store.UserEdit{Username: new("lovelace")}); err != nil {
 					t.Fatal(err)
 				}
 				owner := func() string {

@@ -127,7 +127,9 @@ func TestJobs_SlowQuery(t *testing.T) {
 		for i := range comments {
 			w.AddComment(ada, post, fmt.Sprint("comment ", i))
 		}
-		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`, ada.UserID))
+		w.Upsert("posts", "poison",
+			fmt.Sprintf(
+				`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`, ada.UserID))
 		w.Start()
 		testkit.Until(t, w.CaughtUp)
 		var refused, queries atomic.Int64
@@ -208,7 +210,8 @@ func TestJobs_BackOff(t *testing.T) {
 		}
 		w.Start()
 		testkit.Until(t, w.CaughtUp)
-		w.Upsert("leases", "rename.malformed", `{"id":"rename.malformed","kind":"rename","subject":"malformed","generation":"many"}`)
+		w.Upsert("leases", "rename.malformed",
+			`{"id":"rename.malformed","kind":"rename","subject":"malformed","generation":"many"}`)
 		var failing, listings atomic.Int64
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/leases/docs") {
@@ -255,7 +258,9 @@ func TestJobs_DeadOwner(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		id := "rename." + ada.UserID
-		w.Upsert("leases", id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"dead","generation":1,"renewals":1}`, id, ada.UserID))
+		w.Upsert("leases", id,
+			fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"dead","generation":1,"renewals":1}`, id,
+				ada.UserID))
 		var done atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/docs/"+id) {
@@ -286,11 +291,13 @@ func TestJobs_KilledOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := "rename." + ada.UserID
-		w.Upsert(blog.LeasesContainer, id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"killed"}`, id, ada.UserID))
+		w.Upsert(blog.LeasesContainer, id,
+			fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"killed"}`, id, ada.UserID))
 		w.Start()
 		w.pass(10 * time.Second)
 		var response *azcore.ResponseError
-		if _, err := leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(id), id, nil); !errors.As(err, &response) || response.StatusCode != http.StatusNotFound {
+		if _, err := leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(id), id, nil); !errors.As(err,
+			&response) || response.StatusCode != http.StatusNotFound {
 			t.Errorf("the job is not done: %v", err)
 		}
 	})

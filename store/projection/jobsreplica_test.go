@@ -40,7 +40,8 @@ func TestRename_StaleReplica(t *testing.T) {
 					t.Errorf("the comment is by %s, want lovelace", c.Username)
 				}
 			}
-			if step, err := b.Views().Rename(t.Context(), jobs.Job{Kind: "rename", Subject: "unknown", Generation: 2}); !step.Done || err != nil {
+			if step, err := b.Views().Rename(t.Context(),
+				jobs.Job{Kind: "rename", Subject: "unknown", Generation: 2}); !step.Done || err != nil {
 				t.Errorf("rename of an unknown user: got %+v, %v, want done", step, err)
 			}
 		})
@@ -79,12 +80,15 @@ func TestDeletePost_Refused(t *testing.T) {
 		}
 		w.Corrupt("posts", p.ID, p.ID, "/deleted", true)
 		var err error
-		if w.Store, err = store.New(w.NewAccount(cosmos.Options{Transport: transport(func(r *http.Request) (*http.Response, error) {
-			if strings.HasSuffix(r.URL.Path, "/docs/"+kept.ID) || r.Method == http.MethodPost && strings.Contains(body(t, r), `"id":"`+kept.ID) {
-				return &http.Response{StatusCode: http.StatusBadRequest, Status: "400 Bad Request", Body: http.NoBody, Header: http.Header{}, Request: r}, nil
-			}
-			return w.Wire.Do(r)
-		})}), store.Options{Database: w.Database}); err != nil {
+		if w.Store, err = store.New(
+			w.NewAccount(cosmos.Options{Transport: transport(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/docs/"+kept.ID) ||
+					r.Method == http.MethodPost && strings.Contains(body(t, r), `"id":"`+kept.ID) {
+					return &http.Response{StatusCode: http.StatusBadRequest, Status: "400 Bad Request",
+						Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+				}
+				return w.Wire.Do(r)
+			})}), store.Options{Database: w.Database}); err != nil {
 			t.Fatal(err)
 		}
 		w.do(w.Views().DeletePost, jobs.Job{Kind: "deletePost", Subject: p.ID, Generation: 2})

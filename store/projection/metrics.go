@@ -24,7 +24,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_projection_failures_total",
 			Help: "Pages of the change feed that could not be read or handled, and are retried."}, projectionLabels),
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_projection_skipped_total",
-			Help: "Items that were skipped because they are malformed, Cosmos DB refuses to write them, or they cannot be deleted."}),
+			Help: "Items that were skipped because they are malformed, Cosmos DB refuses to write them, or they " +
+				"cannot be deleted."}),
 	}
 	return metric.Register(r, m)
 }
@@ -46,10 +47,12 @@ var (
 	leasesHeld = prometheus.NewDesc("byline_projection_leases", "Change feed ranges whose lease this instance owns.",
 		projectionLabels, nil)
 	projectionLag = prometheus.NewDesc("byline_projection_lag_transactions",
-		"Transactions that the projections of this instance are behind, in the ranges it owns, as of the last page of each.",
+		"Transactions that the projections of this instance are behind, in the ranges it owns, as of the last page "+
+			"of each.",
 		projectionLabels, nil)
 	projectionStall = prometheus.NewDesc("byline_projection_stalled_seconds",
-		"How long ago a page of the change feed was last handled, of the range this instance owns for which it is longest.",
+		"How long ago a page of the change feed was last handled, of the range this instance owns for which it is "+
+			"longest.",
 		projectionLabels, nil)
 )
 

@@ -40,7 +40,8 @@ func TestProjection_RepeatedPageWritesNothing(t *testing.T) {
 		}
 		var writes, requests atomic.Int32
 		w.Wire.Intercept(func(r *http.Request) error {
-			if strings.Contains(r.URL.Path, "/colls/leases/") || r.Header.Get("A-Im") != "" || !strings.Contains(r.URL.Path, "/docs") {
+			if strings.Contains(r.URL.Path, "/colls/leases/") || r.Header.Get("A-Im") != "" ||
+				!strings.Contains(r.URL.Path, "/docs") {
 				return nil
 			}
 			requests.Add(1)
@@ -56,7 +57,8 @@ func TestProjection_RepeatedPageWritesNothing(t *testing.T) {
 		}
 		t.Logf("%d requests for %d changes", requests.Load(), 2*posts)
 		if writes.Load() > 0 || requests.Load() > 20 {
-			t.Errorf("got %d requests, %d of them writes; want at most 20, and no writes", requests.Load(), writes.Load())
+			t.Errorf("got %d requests, %d of them writes; want at most 20, and no writes", requests.Load(),
+				writes.Load())
 		}
 	})
 }

@@ -34,7 +34,8 @@ func TestPoisonItems_Skipped(t *testing.T) {
 			"poison-9": `{"id":"poison-9","postId":"poison-9","type":"post","userId":"u"}`,
 			"poison-8": `{"id":"poison-8","postId":"poison-8","type":"post","userId":"u","creationDate":"1999-01-01T00:00:00.000Z","likeCount":"many"}`,
 		} {
-			if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+			if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -42,8 +43,10 @@ func TestPoisonItems_Skipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, item := range []string{`{"id":"poison-5","userId":"poison"}`, `{"id":"poison-6","userId":"poison","type":"user","revision":"two"}`} {
-			if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString("poison"), []byte(item), nil); err != nil {
+		for _, item := range []string{`{"id":"poison-5","userId":"poison"}`,
+			`{"id":"poison-6","userId":"poison","type":"user","revision":"two"}`} {
+			if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString("poison"), []byte(item),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,12 +105,15 @@ func TestRename_PoisonItems(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := posts.CreateItem(t.Context(), test.key, fmt.Appendf(nil, form, test.postID, test.typ, ada.UserID), nil); err != nil {
+				if _, err := posts.CreateItem(t.Context(), test.key,
+					fmt.Appendf(nil, form, test.postID, test.typ, ada.UserID), nil); err != nil {
 					t.Fatal(err)
 				}
 				defer w.Start()()
-				for _, rename := range []struct{ id, name string }{{ada.UserID, "Countess"}, {grace.UserID, "Admiral"}} {
-					if _, err := w.UpdateUser(t.Context(), rename.id, store.UserEdit{Username: new(rename.name)}); err != nil {
+				for _, rename := range []struct{ id, name string }{{ada.UserID, "Countess"},
+					{grace.UserID, "Admiral"}} {
+					if _, err := w.UpdateUser(t.Context(), rename.id,
+						store.UserEdit{Username: new(rename.name)}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -127,7 +133,9 @@ func TestPoisonItems_UnrenamablePost(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.UserID))
+		w.Upsert("posts", "poison",
+			fmt.Sprintf(
+				`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.UserID))
 		p := w.AddPost(ada, "after the poison")
 		w.AddLike(ada, p)
 		defer w.Start()()
@@ -147,7 +155,8 @@ func TestProjection_FullPartition(t *testing.T) {
 		engine := cosmostest.Open(t, emulator.Options{PartitionBytes: 4000}).Engine
 		w := &world{storetest.On(t, engine)}
 		var err error
-		if w.Store, err = store.New(w.Account, store.Options{PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+		if w.Store, err = store.New(w.Account,
+			store.Options{PollInterval: time.Millisecond, Instance: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Provision(t.Context()); err != nil {
@@ -170,7 +179,9 @@ func TestProjection_FullPartition(t *testing.T) {
 		for _, p := range w.AllFeed() {
 			w.Remove("feed", "post", p.ID)
 		}
-		w.Upsert("feed", "post", fmt.Sprintf(`{"id":"filler","type":"post","userId":"u","title":"filler","content":%q,"creationDate":"2099-01-01T00:00:00.000Z","revision":1}`, strings.Repeat("x", 3600)))
+		w.Upsert("feed", "post",
+			fmt.Sprintf(
+				`{"id":"filler","type":"post","userId":"u","title":"filler","content":%q,"creationDate":"2099-01-01T00:00:00.000Z","revision":1}`, strings.Repeat("x", 3600)))
 		if err := w.Views().RefillFeed(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -188,8 +199,10 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 		ada := w.AddUser("ada")
 		w.AddPost(ada, "one")
 		stray := func(container, partition, id, postID, typ string) {
-			w.Upsert(container, partition, fmt.Sprintf(`{"id":%q,"userId":%q,"postId":%q,"type":%q,"title":"stray","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"2020-01-01T00:00:00.000Z","version":1,"revision":1}`,
-				id, ada.UserID, postID, typ))
+			w.Upsert(container, partition,
+				fmt.Sprintf(
+					`{"id":%q,"userId":%q,"postId":%q,"type":%q,"title":"stray","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"2020-01-01T00:00:00.000Z","version":1,"revision":1}`,
+					id, ada.UserID, postID, typ))
 		}
 		stray("feed", "post", "a#b", "a#b", "post")
 		stray("feed", "\u00e9", "a", "a", "\u00e9")
@@ -200,13 +213,19 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 			stray("feed", "post", id, id, "post")
 			stray("posts", id, id, id, "post")
 			stray("users", ada.UserID, id, id, "post")
-			w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, id))
+			w.Upsert("users", id,
+				fmt.Sprintf(
+					`{"id":%q,"userId":%[1]q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, id))
 		}
 		stray("users", ada.UserID, "a#b", "a#b", "post")
 		for i, name := range []string{"", "a/b", "a#b", "a\\b", "bob ", "\u00e9mil", "\U0001f600", "a?b", "50%20"} {
 			u, p := fmt.Sprint("u", i), fmt.Sprint("p", i)
-			w.Upsert("users", u, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","username":%q,"creationDate":"2026-01-01T00:00:00.000Z","revision":2}`, u, name))
-			w.Upsert("users", p, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, "x"+name, p))
+			w.Upsert("users", u,
+				fmt.Sprintf(
+					`{"id":%q,"userId":%[1]q,"type":"user","username":%q,"creationDate":"2026-01-01T00:00:00.000Z","revision":2}`, u, name))
+			w.Upsert("users", p,
+				fmt.Sprintf(
+					`{"id":%q,"userId":%q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, "x"+name, p))
 		}
 		if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("Countess")}); err != nil {
 			t.Fatal(err)
@@ -248,7 +267,9 @@ func TestPoisonItems_TrimSkipsUnaddressable(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		for _, id := range []string{"a#b", ".", ".."} {
-			w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`, id))
+			w.Upsert("feed", "post",
+				fmt.Sprintf(
+					`{"id":%q,"type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`, id))
 		}
 		for i := range blog.FeedKept + 2 {
 			w.AddPost(ada, fmt.Sprint(i))

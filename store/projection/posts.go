@@ -13,7 +13,8 @@ import (
 )
 
 // projectPosts handles changes of the posts container: it writes the entries in timelines and the summaries of changed
-// posts, enqueues jobs that delete what belongs to deleted ones, and corrects bylines that were written during a change of them.
+// posts, enqueues jobs that delete what belongs to deleted ones, and corrects bylines that were written during a change
+// of them.
 func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
 	posts := map[string]*blog.Post{} // the last change of each post
@@ -64,7 +65,8 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 func (v *Views) decodeChange(raw []byte) (blog.Authored, bool) {
 	var item blog.Authored
 	err := blog.Unmarshal(raw, &item, blog.Lenient)
-	if err == nil && item.Type != blog.TypePost && item.Type != blog.TypeComment && item.Type != blog.TypeLike && item.Type != blog.TypeText {
+	if err == nil && item.Type != blog.TypePost && item.Type != blog.TypeComment && item.Type != blog.TypeLike &&
+		item.Type != blog.TypeText {
 		err = fmt.Errorf("unknown type %q", item.Type)
 	}
 	erased := item.Type == blog.TypePost && item.Deleted && item.UserID == "" // see blog.PostTombstone

@@ -27,7 +27,8 @@ import (
 // manyWritings makes BenchmarkRename large, as in
 //
 //	go test ./store/projection -run '^$' -bench Rename -writings 10000
-var manyWritings = flag.Int("writings", 500, "number of comments, each on another post, of the user who is renamed in BenchmarkRename")
+var manyWritings = flag.Int("writings", 500,
+	"number of comments, each on another post, of the user who is renamed in BenchmarkRename")
 
 // insert creates items directly in a container, many at a time.
 func (w *world) insert(container string, n int, item func(i int) (partition string, body map[string]any)) {
@@ -75,12 +76,15 @@ func benchmarkRename(b *testing.B, killed bool) {
 		date := string(blog.NewDate(w.Clock.Now()))
 		w.insert("posts", *manyWritings, func(i int) (string, map[string]any) {
 			id := fmt.Sprintf("post-%d", i)
-			return id, map[string]any{"id": id, "postId": id, "type": "post", "userId": grace.UserID, "userUsername": "grace", "title": id, "content": "x",
+			return id, map[string]any{"id": id, "postId": id, "type": "post", "userId": grace.UserID,
+				"userUsername": "grace", "title": id, "content": "x",
 				"commentCount": 1, "likeCount": 0, "creationDate": date, "version": 1, "revision": 2}
 		})
 		w.insert("posts", *manyWritings, func(i int) (string, map[string]any) {
-			return fmt.Sprintf("post-%d", i), map[string]any{"id": fmt.Sprintf("comment-%d", i), "postId": fmt.Sprintf("post-%d", i), "type": "comment",
-				"userId": ada.UserID, "userUsername": "ada", "content": "x", "creationDate": date}
+			return fmt.Sprintf("post-%d", i),
+				map[string]any{"id": fmt.Sprintf("comment-%d", i), "postId": fmt.Sprintf("post-%d", i),
+					"type":   "comment",
+					"userId": ada.UserID, "userUsername": "ada", "content": "x", "creationDate": date}
 		})
 		stop := w.Start()
 		for range time.Tick(10 * time.Millisecond) {
@@ -152,8 +156,10 @@ func (w *world) misnamed(name, userID string) []string {
 		w.T.Fatal(err)
 	}
 	var ids []string
-	pager := posts.NewQueryItemsPager("SELECT VALUE c.id FROM c WHERE c.userId = @user AND c.userUsername != @name", azcosmos.NewPartitionKey(),
-		&azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@user", Value: userID}, {Name: "@name", Value: name}}})
+	pager := posts.NewQueryItemsPager("SELECT VALUE c.id FROM c WHERE c.userId = @user AND c.userUsername != @name",
+		azcosmos.NewPartitionKey(),
+		&azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@user", Value: userID},
+			{Name: "@name", Value: name}}})
 	for pager.More() {
 		r, err := pager.NextPage(context.Background())
 		if err != nil {
@@ -238,7 +244,8 @@ func benchmarkLag(b *testing.B, edits int) {
 			u, p := users[i/posts%len(users)], targets[i%posts]
 			if edits > 0 && i%edits == 0 {
 				title := fmt.Sprint("edit ", i)
-				after, err := w.EditPost(context.Background(), author.UserID, targets[i/edits%posts].ID, store.PostEdit{Title: &title})
+				after, err := w.EditPost(context.Background(), author.UserID, targets[i/edits%posts].ID,
+					store.PostEdit{Title: &title})
 				if err != nil {
 					b.Error(err)
 					return
@@ -294,8 +301,9 @@ func TestLikes_Coalesced(t *testing.T) {
 		likers := make([]string, 1000)
 		w.insert("users", len(likers), func(i int) (string, map[string]any) {
 			likers[i] = fmt.Sprintf("liker-%d", i)
-			return likers[i], map[string]any{"id": likers[i], "userId": likers[i], "type": "user", "username": likers[i],
-				"creationDate": "2026-03-01T00:00:00.000Z", "revision": 1}
+			return likers[i],
+				map[string]any{"id": likers[i], "userId": likers[i], "type": "user", "username": likers[i],
+					"creationDate": "2026-03-01T00:00:00.000Z", "revision": 1}
 		})
 		var writes sync.Map // of summaries, by container
 		w.Wire.Intercept(func(r *http.Request) error {

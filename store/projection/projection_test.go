@@ -72,7 +72,8 @@ func TestFeed_KeepsNewest(t *testing.T) {
 				w.AddComment(grace, p, "still good")
 			}
 			if i%40 == 0 {
-				if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Content: new("edited")}); err != nil {
+				if _, err := w.EditPost(t.Context(), ada.UserID, p.ID,
+					store.PostEdit{Content: new("edited")}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -89,7 +90,8 @@ func TestFeed_KeepsNewest(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if p.LikeCount != source.LikeCount || p.CommentCount != source.CommentCount || p.Revision != source.Revision || p.Content != source.Content {
+				if p.LikeCount != source.LikeCount || p.CommentCount != source.CommentCount ||
+					p.Revision != source.Revision || p.Content != source.Content {
 					return fmt.Errorf("summary %+v of %+v", p, source)
 				}
 			}
@@ -107,7 +109,8 @@ func TestFeed_TrimsForeignEntries(t *testing.T) {
 		w.AddPost(ada, fmt.Sprint("post ", i))
 	}
 	creates := func(r *http.Request) bool {
-		return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") == ""
+		return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") &&
+			r.Header.Get("x-ms-documentdb-query") == ""
 	}
 	w.Wire.Intercept(func(r *http.Request) error {
 		if creates(r) {
@@ -119,8 +122,10 @@ func TestFeed_TrimsForeignEntries(t *testing.T) {
 	var added atomic.Bool
 	w.Wire.Intercept(func(r *http.Request) error {
 		if creates(r) && !added.Swap(true) {
-			w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"postId":%[1]q,"type":"post","userId":%q,"userUsername":"ada","title":"the last","content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
-				last.ID, ada.UserID, last.CreatedAt))
+			w.Upsert("feed", "post",
+				fmt.Sprintf(
+					`{"id":%q,"postId":%[1]q,"type":"post","userId":%q,"userUsername":"ada","title":"the last","content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
+					last.ID, ada.UserID, last.CreatedAt))
 		}
 		return nil
 	})
@@ -148,7 +153,8 @@ func TestRefill_ConcurrentDelete(t *testing.T) {
 		}
 		var intercepted atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
-			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") == "" && !intercepted.Swap(true) {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") &&
+				r.Header.Get("x-ms-documentdb-query") == "" && !intercepted.Swap(true) {
 				if err := w.DeletePost(t.Context(), ada.UserID, posts[0].ID); err != nil {
 					t.Error(err)
 				}
@@ -253,7 +259,8 @@ func TestSummaries_Batched(t *testing.T) {
 		return b.Load(), p.Load()
 	}
 	if batches, patches := project(); batches != 4 || patches != 0 {
-		t.Errorf("got %d batches and %d patches for 30 summaries in each of two partitions, want 4 and 0", batches, patches)
+		t.Errorf("got %d batches and %d patches for 30 summaries in each of two partitions, want 4 and 0", batches,
+			patches)
 	}
 	const missing, edited, newer = 3, 7, 11
 	w.Remove("feed", "post", posts[missing].ID)
@@ -263,7 +270,8 @@ func TestSummaries_Batched(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := w.EditPost(t.Context(), ada.UserID, posts[edited].ID, store.PostEdit{Title: new("edited")}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.UserID, posts[edited].ID,
+		store.PostEdit{Title: new("edited")}); err != nil {
 		t.Fatal(err)
 	}
 	w.Wire.Intercept(nil)
@@ -412,9 +420,11 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		item := fmt.Sprintf(`{"id":"late","type":"comment","postId":%q,"userId":%q,"userUsername":"ada","content":"late","creationDate":"2026-03-02T00:00:00.000Z"}`,
+		item := fmt.Sprintf(
+			`{"id":"late","type":"comment","postId":%q,"userId":%q,"userUsername":"ada","content":"late","creationDate":"2026-03-02T00:00:00.000Z"}`,
 			x.post.ID, x.author.UserID)
-		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(x.post.ID), []byte(item), nil); err != nil {
+		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(x.post.ID), []byte(item),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Until(t, func() error { return w.namesMatch(x, "Countess") })
@@ -463,7 +473,8 @@ func TestCheckpoints_Persist(t *testing.T) {
 			return nil
 		})
 		if fromStart.Load() != 0 || resumed.Load() == 0 {
-			t.Errorf("got %d reads from the start of the feed and %d from a checkpoint, want 0 and some", fromStart.Load(), resumed.Load())
+			t.Errorf("got %d reads from the start of the feed and %d from a checkpoint, want 0 and some",
+				fromStart.Load(), resumed.Load())
 		}
 	})
 }

@@ -55,7 +55,8 @@ func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 				v.metrics.skipped.Inc()
 				fallthrough
 			case blog.Conflict:
-				v.o.Logger.Warn("not repaired", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError, err)
+				v.o.Logger.Warn("not repaired", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError,
+					err)
 				return nil
 			}
 			return err
@@ -64,8 +65,8 @@ func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	return g.Wait()
 }
 
-// repairReplayed repairs what a rebuild compares for a page of changed posts. Their summaries are replayed with the users
-// container.
+// repairReplayed repairs what a rebuild compares for a page of changed posts. Their summaries are replayed with the
+// users container.
 func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post) error {
 	if len(posts) == 0 {
 		return nil

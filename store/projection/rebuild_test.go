@@ -34,10 +34,13 @@ func (w *world) corruptAll(ada, grace *blog.User, posts []*blog.Post, c *blog.Co
 	w.Remove("users", ada.UserID, posts[5].ID)
 	w.Remove("feed", "post", posts[6].ID)
 	w.Remove("users", "username:grace", "username:grace")
-	w.Upsert("users", "username:left", `{"id":"username:left","userId":"username:left","type":"username","ownerId":"`+ada.UserID+`","creationDate":"2026-01-01T00:00:00.000Z"}`)
+	w.Upsert("users", "username:left",
+		`{"id":"username:left","userId":"username:left","type":"username","ownerId":"`+ada.UserID+
+			`","creationDate":"2026-01-01T00:00:00.000Z"}`)
 	stray := `"postId":"x","type":"post","title":"stray","content":"x","truncated":false,"userUsername":"grace","commentCount":0,"likeCount":0,"creationDate":"2026-01-01T00:00:00.000Z","version":1,"revision":1}`
 	w.Upsert("users", grace.UserID, `{"id":"`+posts[7].ID+`","userId":"`+grace.UserID+`",`+stray)
-	w.Upsert("feed", "post", `{"id":"never-was","userId":"`+grace.UserID+`",`+strings.Replace(stray, "2026", "2027", 1)) // so that it is not trimmed
+	// so that it is not trimmed
+	w.Upsert("feed", "post", `{"id":"never-was","userId":"`+grace.UserID+`",`+strings.Replace(stray, "2026", "2027", 1))
 }
 
 func TestRebuild(t *testing.T) {
@@ -215,7 +218,9 @@ func TestRebuild_ConcurrentWrite(t *testing.T) {
 		b.Left.Store(1)
 		v := *w.World
 		var err error
-		if v.Store, err = store.New(w.NewAccount(cosmos.Options{Transport: b}), store.Options{Database: w.Database, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+		if v.Store, err = store.New(w.NewAccount(cosmos.Options{Transport: b}),
+			store.Options{Database: w.Database, Clock: w.Clock.Now, PollInterval: time.Millisecond,
+				Instance: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := v.Views().Rebuild(t.Context()); err != nil {

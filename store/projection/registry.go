@@ -24,8 +24,8 @@ type view struct {
 	// difference with what there is, and what there should be.
 	compare func(context.Context, Difference) (*Difference, error)
 
-	// repair makes a difference that compare has found equal to its source. Its writes are conditional; if one fails, the
-	// difference is compared again.
+	// repair makes a difference that compare has found equal to its source. Its writes are conditional; if one fails,
+	// the difference is compared again.
 	repair func(context.Context, Difference) error
 }
 
@@ -129,11 +129,12 @@ type Kind string
 const (
 	Summary   Kind = "summary" // of a post, in the author's partition
 	FeedEntry Kind = "feed entry"
-	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
-	Text      Kind = "text"     // a long one on the post, a short one as an item, one that is lost, or one without a post
-	Byline    Kind = "byline"   // of the author, on a post, comment or like
-	Username  Kind = "username" // a user without the reservation, or a reservation without the user
-	Deletion  Kind = "deletion" // a deleted user without the deletion job
+	Count     Kind = "count" // of comments or likes, on a post; or comments and likes of a deleted post
+	// a long one on the post, a short one as an item, one that is lost, or one without a post
+	Text     Kind = "text"
+	Byline   Kind = "byline"   // of the author, on a post, comment or like
+	Username Kind = "username" // a user without the reservation, or a reservation without the user
+	Deletion Kind = "deletion" // a deleted user without the deletion job
 
 	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
 	Timeline      Kind = "timelines"      // the months of a timeline, or the count of a tag

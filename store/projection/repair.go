@@ -37,7 +37,8 @@ func (v *Views) repair(ctx context.Context, d Difference) error {
 		}
 		d = *now
 		if !d.addressable() {
-			return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("%s %q cannot be addressed", d.Kind, d.ID)}
+			return &blog.Error{Code: blog.Conflict, Op: op,
+				Message: fmt.Sprintf("%s %q cannot be addressed", d.Kind, d.ID)}
 		}
 		view, err := v.viewOf(d.Kind)
 		if err != nil {
@@ -50,7 +51,8 @@ func (v *Views) repair(ctx context.Context, d Difference) error {
 		}
 		if errors.Is(err, itemjson.ErrLater) {
 			return &blog.Error{Code: blog.Conflict, Op: op,
-				Message: fmt.Sprintf("%s %s is of a later version of Byline: repair it with that", d.Kind, d.ID), Err: err}
+				Message: fmt.Sprintf("%s %s is of a later version of Byline: repair it with that", d.Kind, d.ID),
+				Err:     err}
 		}
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
 			if err != nil {

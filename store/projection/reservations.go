@@ -37,8 +37,8 @@ func (v *Views) usernames() view {
 	}
 }
 
-// sweepUsernames handles changes of the users container: it sweeps the reservations. One that changes meanwhile is handled
-// again.
+// sweepUsernames handles changes of the users container: it sweeps the reservations. One that changes meanwhile is
+// handled again.
 func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	var all []username.Swept
 	for _, raw := range items {

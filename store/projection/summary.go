@@ -36,8 +36,10 @@ func (v *Views) summaries() view {
 			}
 			return found, nil
 		},
-		compare: func(ctx context.Context, d Difference) (*Difference, error) { return v.compareSummary(ctx, v.users, d) },
-		repair:  func(ctx context.Context, d Difference) error { return v.repairSummary(ctx, v.users, d) },
+		compare: func(ctx context.Context, d Difference) (*Difference, error) {
+			return v.compareSummary(ctx, v.users, d)
+		},
+		repair: func(ctx context.Context, d Difference) error { return v.repairSummary(ctx, v.users, d) },
 	}
 }
 
@@ -67,7 +69,9 @@ func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p 
 const summariesPerBatch = 25
 
 // writeEachSummary writes summaries one by one. It skips those that Cosmos DB refuses.
-func (v *Views) writeEachSummary(ctx context.Context, c *cosmos.Container, partition string, posts ...*blog.Post) error {
+func (v *Views) writeEachSummary(
+	ctx context.Context, c *cosmos.Container, partition string, posts ...*blog.Post,
+) error {
 	for _, p := range posts {
 		err := WriteSummary(ctx, c, partition, p)
 		if refused(err) {
@@ -80,7 +84,9 @@ func (v *Views) writeEachSummary(ctx context.Context, c *cosmos.Container, parti
 }
 
 // writeSummaries writes summaries in goroutines of g: in batches those that probably differ in counts alone.
-func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post) {
+func (v *Views) writeSummaries(
+	ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post,
+) {
 	var counted []*blog.Post
 	for _, p := range posts {
 		if sameVersion(ctx, p) {
@@ -129,7 +135,8 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 		return replaceSummary(ctx, c, partition, p)
 	}
 	_, err := c.Patch(ctx, stored.Key(partition, p.ID), all)
-	if cosmos.HasStatus(err, http.StatusPreconditionFailed) { // as new, or newer, or with more of a byline than the post
+	// as new, or newer, or with more of a byline than the post
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		if p.Revision == 1 { // no older one
 			return nil
 		}
@@ -138,8 +145,8 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 	return err
 }
 
-// replaceSummary replaces the summary of a post if it is older: by its tombstone if the post was deleted. The error of a
-// missing summary has status 404.
+// replaceSummary replaces the summary of a post if it is older: by its tombstone if the post was deleted. The error of
+// a missing summary has status 404.
 func replaceSummary(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post) error {
 	for {
 		_, revision, item, err := readSummary(ctx, c, partition, p.ID)
@@ -284,7 +291,8 @@ func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
 	}
 	if p.Tombstone {
 		g.Go(func() error {
-			_, err := (&deletion{Views: v}).deletePostItems(ctx, v.requests.posts, p.ID, time.Now()) // one page: the job deletes the rest
+			// one page: the job deletes the rest
+			_, err := (&deletion{Views: v}).deletePostItems(ctx, v.requests.posts, p.ID, time.Now())
 			return err
 		})
 	}
@@ -325,7 +333,9 @@ func typeIn(c *cosmos.Container, partition string) string {
 // outdated returns the posts whose summaries are missing or older. It reads the summaries only if the
 // changes may be repeated: one request for each partition key range then replaces a conditional write,
 // which would fail, for each summary.
-func outdated(ctx context.Context, c *cosmos.Container, posts []*blog.Post, partition func(*blog.Post) string) ([]*blog.Post, error) {
+func outdated(
+	ctx context.Context, c *cosmos.Container, posts []*blog.Post, partition func(*blog.Post) string,
+) ([]*blog.Post, error) {
 	if len(posts) < 2 || !changefeed.Repeated(ctx) || changefeed.Replaying(ctx) {
 		return posts, nil
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // The counts of tags are approximate. A created or deleted entry is counted after it was written, so a process that
-// dies in between has not counted it, and when the change is handled again the entry is known already. Verify counts the
-// entries, and repair corrects the counts.
+// dies in between has not counted it, and when the change is handled again the entry is known already. Verify counts
+// the entries, and repair corrects the counts.
 
 // topTags are the tags whose counts have changed since the list of the most used tags was last written.
 type topTags struct {

@@ -131,7 +131,8 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		b.Patch(d.ID, p)
 		b.Delete(blog.TextID)
 	case d.Want != absent:
-		return &blog.Error{Code: blog.Conflict, Op: "repair", Message: fmt.Sprintf("the text of post %s is lost: only its author can write it again", d.ID)}
+		return &blog.Error{Code: blog.Conflict, Op: "repair",
+			Message: fmt.Sprintf("the text of post %s is lost: only its author can write it again", d.ID)}
 	default:
 		var err error
 		if orphan, err = v.posts.Read(ctx, stored.Key(d.ID, blog.TextID)); orphan.Value == nil || err != nil {

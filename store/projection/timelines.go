@@ -31,7 +31,7 @@ import (
 // from the list looks for entries afterwards: whichever comes second sees the other's write.
 
 // maxEnsured is how many posts and months a processor remembers, those handled last.
-const maxEnsured = 10_000
+const maxEnsured = 1 << 16
 
 // ensuredPosts are the versions of posts whose entries this process has seen or written, by post.
 type ensuredPosts = lru.Cache[string, int32]
@@ -157,8 +157,8 @@ func (v *Views) compareEntries(
 	return missing, former, nil
 }
 
-// createEntries lists the months of entries and creates the entries, those of a partition in transactional batches. Entries
-// that exist are kept.
+// createEntries lists the months of entries and creates the entries, those of a partition in transactional batches.
+// Entries that exist are kept.
 func (v *Views) createEntries(ctx context.Context, entries []blog.EntryItem) error {
 	byPartition := map[string][]blog.EntryItem{}
 	for _, e := range entries {
@@ -205,7 +205,9 @@ func (v *Views) createEntries(ctx context.Context, entries []blog.EntryItem) err
 }
 
 // createBatch creates entries of one partition, and returns how many did not exist.
-func (v *Views) createBatch(ctx context.Context, partition string, entries []blog.EntryItem) (created int64, err error) {
+func (v *Views) createBatch(
+	ctx context.Context, partition string, entries []blog.EntryItem,
+) (created int64, err error) {
 	if len(entries) > 1 {
 		b := cosmos.Batch{NoItems: true}
 		for _, e := range entries {
@@ -518,8 +520,8 @@ func (v *Views) tryBeginTimelines(ctx context.Context) error {
 	return v.setComplete(ctx)
 }
 
-// setComplete records that the timeline of all posts has all entries, or will have them when the projections have handled
-// all changes from the beginning.
+// setComplete records that the timeline of all posts has all entries, or will have them when the projections have
+// handled all changes from the beginning.
 func (v *Views) setComplete(ctx context.Context) error {
 	item := newTimelineItem(blog.AllPosts, timelineChange{})
 	item.Complete = true
@@ -577,7 +579,8 @@ func (v *Views) olderPosts(ctx context.Context, after blog.Entry, wanted int) (p
 	}
 	if item == nil || !item.Complete {
 		v.incomplete.Do(func() {
-			v.o.Logger.Warn("the feed is not refilled: byline views rebuild lists the posts of an earlier version by date")
+			v.o.Logger.Warn(
+				"the feed is not refilled: byline views rebuild lists the posts of an earlier version by date")
 		})
 		return nil, nil
 	}
@@ -586,7 +589,8 @@ func (v *Views) olderPosts(ctx context.Context, after blog.Entry, wanted int) (p
 			continue
 		}
 		for len(posts) < wanted {
-			entries, err := stored.ReadEntries(ctx, op, v.feed, blog.AllPosts.Partition(month), after, wanted-len(posts))
+			entries, err := stored.ReadEntries(ctx, op, v.feed, blog.AllPosts.Partition(month), after,
+				wanted-len(posts))
 			if err != nil {
 				return nil, err
 			}

@@ -15,7 +15,8 @@ import (
 // tag creates a post with a tag, and its entries.
 func (w *world) tag(u *blog.User, tag string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.UserID, Title: "t", Content: "c", Tags: []string{tag}})
+	p, err := w.CreatePost(w.T.Context(),
+		store.NewPost{AuthorID: u.UserID, Title: "t", Content: "c", Tags: []string{tag}})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -30,7 +31,8 @@ func (w *world) deletePost(p *blog.Post) {
 		w.T.Fatal(err)
 	}
 	for done := false; !done; {
-		step, err := w.Views().DeletePost(w.T.Context(), jobs.Job{ID: "deletePost." + p.ID, Kind: "deletePost", Subject: p.ID})
+		step, err := w.Views().DeletePost(w.T.Context(),
+			jobs.Job{ID: "deletePost." + p.ID, Kind: "deletePost", Subject: p.ID})
 		if err != nil {
 			w.T.Fatal(err)
 		}
@@ -51,8 +53,8 @@ func (w *world) timelinesMatch() {
 	}
 }
 
-// A process that was paused handles an old version of a post after another has handled its deletion, or an edit of its tags.
-// It leaves no entry.
+// A process that was paused handles an old version of a post after another has handled its deletion, or an edit of its
+// tags. It leaves no entry.
 func TestTimelines_LateHandler(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -74,18 +76,20 @@ func TestTimelines_LateHandler(t *testing.T) {
 	w.timelinesMatch()
 }
 
-// A process creates an entry of a month while another, which has deleted the last one, removes the month from the list. The
-// entry stays listed and counted, at whichever request of the other it is created.
+// A process creates an entry of a month while another, which has deleted the last one, removes the month from the list.
+// The entry stays listed and counted, at whichever request of the other it is created.
 func TestTimelines_EmptiedMonth(t *testing.T) {
 	for at := int32(1); ; at++ {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		first := w.tag(ada, "go")
-		second, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", Tags: []string{"go"}})
+		second, err := w.CreatePost(t.Context(),
+			store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", Tags: []string{"go"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := store.New(w.NewAccount(cosmos.Options{Transport: w.Transport}), store.Options{Database: w.Database, Clock: w.Clock.Now})
+		other, err := store.New(w.NewAccount(cosmos.Options{Transport: w.Transport}),
+			store.Options{Database: w.Database, Clock: w.Clock.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

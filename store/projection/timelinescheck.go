@@ -158,8 +158,8 @@ func (v *Views) scannedTimelineItems(_ context.Context, read *verifier) ([]Diffe
 	return read.timelines.items(), nil
 }
 
-// timelineSuspects lists, without the posts of a verifier, the entries that no post has, and the items of timelines that
-// are wrong.
+// timelineSuspects lists, without the posts of a verifier, the entries that no post has, and the items of timelines
+// that are wrong.
 func (v *Views) timelineSuspects(ctx context.Context) ([]Difference, error) {
 	scan, err := v.scanTimelines(ctx, func(entries []blog.EntryItem) (wrong []Difference, _ error) {
 		for some := range slices.Chunk(entries, 100) {
@@ -185,7 +185,8 @@ func (v *Views) timelineSuspects(ctx context.Context) ([]Difference, error) {
 	return append(scan.suspects, scan.items()...), nil
 }
 
-// CountEntries corrects the months of timelines and the counts of tags after a bulk load, which may have been interrupted.
+// CountEntries corrects the months of timelines and the counts of tags after a bulk load, which may have been
+// interrupted.
 func (v *Views) CountEntries(ctx context.Context) error {
 	scan, err := v.scanTimelines(ctx, func([]blog.EntryItem) ([]Difference, error) { return nil, nil })
 	if err != nil {

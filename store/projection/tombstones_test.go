@@ -49,12 +49,14 @@ func TestVerify_FormerTombstones(t *testing.T) {
 		container, partition, id, typ string
 		ttl                           int
 	}{
-		{"posts", p.ID, c.ID, blog.TypeDeletedComment, 30 * day}, {"posts", gone.ID, gone.ID, blog.TypeDeletedPost, 30 * day},
+		{"posts", p.ID, c.ID, blog.TypeDeletedComment, 30 * day},
+		{"posts", gone.ID, gone.ID, blog.TypeDeletedPost, 30 * day},
 		{"users", ada.UserID, gone.ID, blog.TypeDeletedPost, day}, {"feed", "post", gone.ID, "post", day},
 	}
 	for _, at := range tombstones {
 		if item := stored(at.container, at.partition, at.id); !strings.Contains(item, `"type":"`+at.typ+`"`) ||
-			strings.Contains(item, "creationDate") == (at.container == "feed") || !strings.Contains(item, fmt.Sprintf(`"ttl":%d,`, at.ttl)) {
+			strings.Contains(item, "creationDate") == (at.container == "feed") ||
+			!strings.Contains(item, fmt.Sprintf(`"ttl":%d,`, at.ttl)) {
 			t.Errorf("%s: %s", at.container, item)
 		}
 	}
@@ -68,7 +70,8 @@ func TestVerify_FormerTombstones(t *testing.T) {
 	for _, d := range found {
 		kinds[d.Kind]++
 	}
-	if len(found) != 4 || kinds[projection.Tombstone] != 2 || kinds[projection.Summary] != 1 || kinds[projection.FeedEntry] != 1 {
+	if len(found) != 4 || kinds[projection.Tombstone] != 2 || kinds[projection.Summary] != 1 ||
+		kinds[projection.FeedEntry] != 1 {
 		t.Errorf("found %+v", found)
 	}
 	for _, d := range found {
@@ -80,7 +83,8 @@ func TestVerify_FormerTombstones(t *testing.T) {
 		t.Errorf("left: %+v", left)
 	}
 	for _, at := range tombstones {
-		if item := stored(at.container, at.partition, at.id); !strings.Contains(item, `"type":"`+at.typ+`"`) || !strings.Contains(item, `"deleted":true`) {
+		if item := stored(at.container, at.partition, at.id); !strings.Contains(item, `"type":"`+at.typ+`"`) ||
+			!strings.Contains(item, `"deleted":true`) {
 			t.Errorf("%s is not converted: %s", at.container, item)
 		}
 	}

@@ -62,8 +62,11 @@ func TestDeleteUser_Enqueued(t *testing.T) {
 		w := newWorld(t)
 		d := w.AddUser("zuleika")
 		id := "deleteUser." + d.UserID
-		w.Upsert("leases", id, `{"id":"`+id+`","kind":"deleteUser","subject":"`+d.UserID+`","generation":9,"position":"2025-01-01T00:00:00.000Z names "}`)
-		w.Upsert("users", "a/b", `{"id":"a/b","userId":"a/b","type":"user","username":"a","revision":2,"deleted":true,"deletionDate":"2026-01-01T00:00:00.000Z"}`)
+		w.Upsert("leases", id,
+			`{"id":"`+id+`","kind":"deleteUser","subject":"`+d.UserID+
+				`","generation":9,"position":"2025-01-01T00:00:00.000Z names "}`)
+		w.Upsert("users", "a/b",
+			`{"id":"a/b","userId":"a/b","type":"user","username":"a","revision":2,"deleted":true,"deletionDate":"2026-01-01T00:00:00.000Z"}`)
 		date := blog.Date(w.markDeleted(d)).Time()
 		w.Start()
 		testkit.Until(t, w.CaughtUp)

@@ -23,13 +23,16 @@ import (
 //
 // Verify reads all items, and keeps some hundred bytes of memory per post. progress, if not nil, gets the
 // number of items read and the estimated total, which is 0 until the users container has been read.
-func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference)) error {
+func (v *Views) Verify(
+	ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference),
+) error {
 	ctx = v.account.Begin(ctx, Verify)
 	if err := v.CheckFeed(ctx); err != nil {
 		return err
 	}
-	r := verifier{Views: v, progress: progress, users: map[string]blog.Byline{}, reservations: map[string]string{}, released: map[string]bool{},
-		posts: map[string]*postSummary{}, summaries: map[summaryKey]string{}}
+	r := verifier{Views: v, progress: progress, users: map[string]blog.Byline{}, reservations: map[string]string{},
+		released: map[string]bool{},
+		posts:    map[string]*postSummary{}, summaries: map[summaryKey]string{}}
 	if err := r.readUsers(ctx); err != nil {
 		return err
 	}
@@ -211,7 +214,8 @@ func (v *verifier) readPosts(ctx context.Context) error {
 			v.posts[item.PostID] = summary
 		}
 		if isFormerTombstone(raw) {
-			v.formerTombstones = append(v.formerTombstones, Difference{Kind: Tombstone, Partition: item.PostID, ID: item.ID})
+			v.formerTombstones = append(v.formerTombstones,
+				Difference{Kind: Tombstone, Partition: item.PostID, ID: item.ID})
 		}
 		switch {
 		case item.Type == blog.TypeText:

@@ -51,7 +51,9 @@ func TestVerifyAndRepair(t *testing.T) {
 		w.Corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
 		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
 		w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "other")
-		w.Upsert("posts", posts[11].ID, `{"id":"left","postId":"`+posts[11].ID+`","type":"comment","userId":"`+grace.UserID+`","userUsername":"grace","content":"x","creationDate":"2026-01-01T00:00:00.000Z"}`)
+		w.Upsert("posts", posts[11].ID,
+			`{"id":"left","postId":"`+posts[11].ID+`","type":"comment","userId":"`+grace.UserID+
+				`","userUsername":"grace","content":"x","creationDate":"2026-01-01T00:00:00.000Z"}`)
 		w.Remove("users", ada.UserID, posts[5].ID)
 		w.Remove("feed", "post", posts[6].ID)
 		w.Remove("users", "username:grace", "username:grace")
@@ -60,11 +62,13 @@ func TestVerifyAndRepair(t *testing.T) {
 			t.Fatal(err)
 		}
 		for partition, item := range map[string]string{
-			"username:left": `{"id":"username:left","userId":"username:left","type":"username","ownerId":"` + ada.UserID + `","creationDate":"2026-01-01T00:00:00.000Z"}`,
+			"username:left": `{"id":"username:left","userId":"username:left","type":"username","ownerId":"` +
+				ada.UserID + `","creationDate":"2026-01-01T00:00:00.000Z"}`,
 			grace.UserID: `{"id":"` + posts[7].ID + `","userId":"` + grace.UserID + `","postId":"` + posts[7].ID +
 				`","type":"post","title":"stray","content":"x","truncated":false,"userUsername":"grace","commentCount":0,"likeCount":0,"creationDate":"2026-01-01T00:00:00.000Z","version":1,"revision":1}`,
 		} {
-			if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(partition), []byte(item), nil); err != nil {
+			if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(partition), []byte(item),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -233,13 +237,16 @@ func TestVerify_Progress(t *testing.T) {
 		testkit.Until(t, w.CaughtUp)
 		type step struct{ done, total int }
 		var steps []step
-		err := w.Views().Verify(t.Context(), 0, func(done, total int) { steps = append(steps, step{done, total}) }, func(projection.Difference) {})
+		err := w.Views().Verify(t.Context(), 0, func(done, total int) {
+			steps = append(steps, step{done, total})
+		}, func(projection.Difference) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Log(steps)
 		const users, all = 2 + 2 + 3, 2 + 2 + 3 + 9
-		if n := len(steps); n < 4 || steps[0].total != 0 || steps[n-1] != (step{all, all}) || !slices.Contains(steps, step{users, all + 1}) {
+		if n := len(steps); n < 4 || steps[0].total != 0 || steps[n-1] != (step{all, all}) ||
+			!slices.Contains(steps, step{users, all + 1}) {
 			t.Errorf("got steps %v", steps)
 		}
 	})
@@ -292,7 +299,8 @@ func testConstantlyChangingPost(t *testing.T) {
 	var mu sync.Mutex // one change at a time
 	likes := 0
 	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/docs/"+p.ID) || r.Context().Value(mover{}) != nil {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/docs/"+p.ID) ||
+			r.Context().Value(mover{}) != nil {
 			return nil
 		}
 		mu.Lock()
@@ -329,7 +337,8 @@ func TestRepair_NoDifference(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
 	for _, d := range []projection.Difference{
-		{Kind: projection.Summary, Partition: ada.UserID, ID: p.ID}, {Kind: projection.FeedEntry, Partition: "post", ID: p.ID},
+		{Kind: projection.Summary, Partition: ada.UserID, ID: p.ID},
+		{Kind: projection.FeedEntry, Partition: "post", ID: p.ID},
 		{Kind: projection.Count, Partition: p.ID, ID: p.ID}, {Kind: projection.Byline, Partition: p.ID, ID: p.ID},
 		{Kind: projection.Username, Partition: "username:ada", ID: ada.UserID},
 	} {
@@ -340,7 +349,8 @@ func TestRepair_NoDifference(t *testing.T) {
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Revision != 1 {
 		t.Errorf("got %+v, %v, want revision 1", got, err)
 	}
-	if err := w.Views().Repair(t.Context(), projection.Difference{Kind: "nonsense", Partition: p.ID, ID: p.ID}); blog.CodeOf(err) != blog.Internal {
+	if err := w.Views().Repair(t.Context(),
+		projection.Difference{Kind: "nonsense", Partition: p.ID, ID: p.ID}); blog.CodeOf(err) != blog.Internal {
 		t.Error(errors.New("an unknown kind is accepted"))
 	}
 }
@@ -349,7 +359,8 @@ func TestRepair_NoDifference(t *testing.T) {
 func TestRepair_ConcurrentReservation(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	item := `{"id":"username:ada","userId":"username:ada","type":"username","ownerId":"` + ada.UserID + `","creationDate":"2025-01-01T00:00:00.000Z"}`
+	item := `{"id":"username:ada","userId":"username:ada","type":"username","ownerId":"` + ada.UserID +
+		`","creationDate":"2025-01-01T00:00:00.000Z"}`
 	moments := 0
 	for ; ; moments++ {
 		w.Remove("users", "username:ada", "username:ada")
@@ -360,7 +371,8 @@ func TestRepair_ConcurrentReservation(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.Views().Repair(t.Context(), projection.Difference{Kind: projection.Username, Partition: "username:ada", ID: ada.UserID}); err != nil {
+		if err := w.Views().Repair(t.Context(),
+			projection.Difference{Kind: projection.Username, Partition: "username:ada", ID: ada.UserID}); err != nil {
 			t.Fatal(err)
 		}
 		w.Wire.Intercept(nil)
@@ -430,11 +442,13 @@ func TestRepair_ConcurrentText(t *testing.T) {
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/docs/text") && deletes.Add(1) == 1 {
 				w.Upsert("posts", "p1", fmt.Sprintf(orphan, "new"))
-				w.Upsert("posts", "p1", `{"id":"p1","postId":"p1","type":"post","userId":"u1","userUsername":"ada","title":"x","content":"x","textDigest":"new","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":1}`)
+				w.Upsert("posts", "p1",
+					`{"id":"p1","postId":"p1","type":"post","userId":"u1","userUsername":"ada","title":"x","content":"x","textDigest":"new","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":1}`)
 			}
 			return nil
 		})
-		if err := w.Views().Repair(t.Context(), projection.Difference{Kind: projection.Text, Partition: "p1", ID: "p1"}); err != nil {
+		if err := w.Views().Repair(t.Context(),
+			projection.Difference{Kind: projection.Text, Partition: "p1", ID: "p1"}); err != nil {
 			t.Error(err)
 		}
 		w.Corrupt("posts", "p1", "text", "/checked", true) // fails if it is gone

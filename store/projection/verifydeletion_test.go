@@ -60,7 +60,9 @@ func TestVerify_DeletedUser(t *testing.T) {
 		w.pass(40 * time.Second)
 		w.wantDeleted(d)
 
-		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true,"ttl":1000000}`, d.UserID))
+		w.Upsert("users", "username:left",
+			fmt.Sprintf(
+				`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true,"ttl":1000000}`, d.UserID))
 		w.Clock.Millis.Add(61_000)
 		want = []string{fmt.Sprintf("username of %s: %[1]s, released, not nobody", d.UserID)}
 		if diff := cmp.Diff(want, w.verified()); diff != "" {
@@ -84,7 +86,9 @@ func TestVerify_DeletedPost(t *testing.T) {
 		testkit.Until(t, w.CaughtUp)
 		testkit.Until(t, func() error { return w.jobsLeft() })
 		stop()
-		w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"left","postId":%q,"type":"like","userId":%q,"userUsername":"ada","creationDate":"2026-01-01T00:00:00.000Z"}`, p.ID, ada.UserID))
+		w.Upsert("posts", p.ID,
+			fmt.Sprintf(
+				`{"id":"left","postId":%q,"type":"like","userId":%q,"userUsername":"ada","creationDate":"2026-01-01T00:00:00.000Z"}`, p.ID, ada.UserID))
 		want := []string{fmt.Sprintf("count of %s: 0 comments, 1 likes, not 0 comments, 0 likes", p.ID)}
 		if diff := cmp.Diff(want, w.verified()); diff != "" {
 			t.Error(diff)
@@ -118,7 +122,9 @@ func TestVerify_AuthorDoesNotExist(t *testing.T) {
 		p := w.AddPost(w.AddUser("ada"), "one")
 		ghost := blog.UserID("test", "ghost")
 		for i := range 2 {
-			w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"left-%d","postId":%q,"type":"comment","userId":%q,"userUsername":"ghost","content":"c","creationDate":"2026-01-01T00:00:00.000Z"}`, i, p.ID, ghost))
+			w.Upsert("posts", p.ID,
+				fmt.Sprintf(
+					`{"id":"left-%d","postId":%q,"type":"comment","userId":%q,"userUsername":"ghost","content":"c","creationDate":"2026-01-01T00:00:00.000Z"}`, i, p.ID, ghost))
 		}
 		w.Corrupt("posts", p.ID, p.ID, "/commentCount", 2)
 		w.Corrupt("posts", p.ID, p.ID, "/revision", 3)
@@ -127,7 +133,8 @@ func TestVerify_AuthorDoesNotExist(t *testing.T) {
 		if got := w.verified(); got != nil {
 			t.Errorf("got differences %v, want none", got)
 		}
-		w.Upsert("users", ghost, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","deleted":true,"revision":1}`, ghost))
+		w.Upsert("users", ghost,
+			fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","deleted":true,"revision":1}`, ghost))
 		w.pass(70 * time.Second)
 		if n, got := len(w.AllComments(p)), w.verified(); n != 0 || got != nil {
 			t.Errorf("%d comments are left: %v", n, got)

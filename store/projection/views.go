@@ -19,12 +19,15 @@ import (
 
 // The access patterns of the projections.
 const (
-	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, timelines, and the author's name
-	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: jobs for their items, and reservations of their names
+	// changes of posts: summaries, timelines, and the author's name
+	ProjectPosts cosmos.Pattern = "projectPosts"
+	// changes of users: jobs for their items, and reservations of their names
+	ProjectUsers     cosmos.Pattern = "projectUsers"
 	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
-	Jobs             cosmos.Pattern = "jobs"             // renames, and deletions of users and of the items of deleted posts
-	Verify           cosmos.Pattern = "verify"           // and the status of the projections
-	Repair           cosmos.Pattern = "repair"           // and rebuild
+	// renames, and deletions of users and of the items of deleted posts
+	Jobs   cosmos.Pattern = "jobs"
+	Verify cosmos.Pattern = "verify" // and the status of the projections
+	Repair cosmos.Pattern = "repair" // and rebuild
 )
 
 // patterns are the access patterns of the projections.
@@ -84,7 +87,8 @@ type Views struct {
 func New(account *cosmos.Account, o Options) (*Views, error) {
 	const op = "open views"
 	if o.FeedPartitions < 0 || o.FeedPartitions > blog.MaxFeedPartitions {
-		return nil, blog.Invalidf(op, "feedPartitions", "the feed can have 1 to %d partitions, not %d", blog.MaxFeedPartitions, o.FeedPartitions)
+		return nil, blog.Invalidf(op, "feedPartitions", "the feed can have 1 to %d partitions, not %d",
+			blog.MaxFeedPartitions, o.FeedPartitions)
 	}
 	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions),
 		ensured: newLRU[int32](), listed: newLRU[struct{}](), topTags: newTopTags()}
@@ -109,8 +113,10 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 		}
 	}
 	v.reservations = &username.Names{Users: v.users, Clock: o.Clock, Logger: o.Logger}
-	v.jobs, err = jobs.New(v.leases, jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock, Logger: o.Logger, Metrics: account.Registerer(),
-		Skipped: func(item []byte, err error) { v.skip(blog.LeasesContainer, item, err) }})
+	v.jobs, err = jobs.New(v.leases,
+		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
+			Logger: o.Logger, Metrics: account.Registerer(),
+			Skipped: func(item []byte, err error) { v.skip(blog.LeasesContainer, item, err) }})
 	if err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
 	}
@@ -127,7 +133,8 @@ func (v *Views) Run(ctx context.Context) error {
 	all, running := v.processors(), map[string]*changefeed.Processor{}
 	for _, p := range all {
 		o := p.options
-		o.Owner, o.IdleInterval, o.Expiry = v.o.Instance, IdleInterval(o.PollInterval), max(leaseExpiry, leasePolls*o.PollInterval)
+		o.Owner, o.IdleInterval, o.Expiry = v.o.Instance, IdleInterval(o.PollInterval),
+			max(leaseExpiry, leasePolls*o.PollInterval)
 		o.MaxItems, o.Logger, o.Observe = pageSize, v.o.Logger, v.observer(o.Name)
 		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, o)
 		if err != nil {
@@ -183,9 +190,11 @@ const projectionsPosts = "projections-posts"
 
 func (v *Views) projections() []processor {
 	return []processor{
-		{ProjectPosts, v.posts, v.projectPosts, changefeed.Options{Name: projectionsPosts, PollInterval: v.o.PollInterval, Wake: v.posts.Writes(),
-			Settle: countInterval(v.o.PollInterval), Hurry: &v.summariesUpdated}},
-		{ProjectUsers, v.users, v.projectUsers, changefeed.Options{Name: "projections-users", PollInterval: v.o.PollInterval, Wake: v.users.Writes()}},
+		{ProjectPosts, v.posts, v.projectPosts,
+			changefeed.Options{Name: projectionsPosts, PollInterval: v.o.PollInterval, Wake: v.posts.Writes(),
+				Settle: countInterval(v.o.PollInterval), Hurry: &v.summariesUpdated}},
+		{ProjectUsers, v.users, v.projectUsers,
+			changefeed.Options{Name: "projections-users", PollInterval: v.o.PollInterval, Wake: v.users.Writes()}},
 	}
 }
 

@@ -34,13 +34,15 @@ type Blog struct {
 func Demo(userID func(string) string) Blog {
 	n := len(profiles)
 	// the year ada was born
-	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, Markdown: true, Profiles: true, UserID: userID}
+	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, Markdown: true,
+		Profiles: true, UserID: userID}
 }
 
 // Article returns the data set of the article: 5 to 50 posts for each user, with up to 25 comments and 100
 // likes each.
 func Article(seed uint64, users int, userID func(string) string) Blog {
-	return Blog{Seed: seed, Users: users, Authors: users, Posts: [2]int{5, 50}, Comments: 25, Likes: 100, UserID: userID}
+	return Blog{Seed: seed, Users: users, Authors: users, Posts: [2]int{5, 50}, Comments: 25, Likes: 100,
+		UserID: userID}
 }
 
 // MaxUsers is the most users of a data set, with some 27 million posts.

@@ -63,7 +63,8 @@ func DigestOf(
 		if err != nil {
 			return err
 		}
-		for items, err := range c.Query(ctx, cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
+		for items, err := range c.Query(ctx,
+			cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
 			if err != nil {
 				return fmt.Errorf("read %s: %w", name, err)
 			}

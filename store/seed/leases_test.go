@@ -52,7 +52,8 @@ func (e *feedEngine) Do(r *http.Request) (*http.Response, error) {
 // process returns a store that stands for another process.
 func (e *feedEngine) process(t *testing.T, name string) *store.Store {
 	t.Helper()
-	s, err := store.New(enginetest.Account(t, e.Engine, cosmos.Options{Transport: e}), store.Options{PollInterval: time.Millisecond, Instance: name, Logger: testkit.Logger()})
+	s, err := store.New(enginetest.Account(t, e.Engine, cosmos.Options{Transport: e}),
+		store.Options{PollInterval: time.Millisecond, Instance: name, Logger: testkit.Logger()})
 	if err == nil {
 		err = s.Provision(t.Context())
 	}
@@ -98,12 +99,14 @@ func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
 	b := small()
 	b.Users, b.Authors, b.Posts = 6, 6, [2]int{1, 4}
 	comment := func(t *testing.T, e *feedEngine, user int, post string) {
-		if _, _, err := e.process(t, "other").CreateComment(t.Context(), store.NewComment{AuthorID: b.User(user).UserID, PostID: post, Content: "c"}); err != nil {
+		if _, _, err := e.process(t, "other").CreateComment(t.Context(),
+			store.NewComment{AuthorID: b.User(user).UserID, PostID: post, Content: "c"}); err != nil {
 			t.Error(err)
 		}
 	}
 	join := func(t *testing.T, e *feedEngine) {
-		if _, err := e.process(t, "other").CreateUser(t.Context(), store.NewUser{ID: userID("newcomer"), Username: "newcomer"}); err != nil {
+		if _, err := e.process(t, "other").CreateUser(t.Context(),
+			store.NewUser{ID: userID("newcomer"), Username: "newcomer"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -157,7 +160,9 @@ func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
 						c.during(t, e)
 					}
 				})
-				if err := seed.LoadOffline(t.Context(), b, e.process(t, "loader"), func(int) { meanwhile() }); err != nil {
+				if err := seed.LoadOffline(t.Context(), b, e.process(t, "loader"), func(int) {
+					meanwhile()
+				}); err != nil {
 					t.Fatal(err)
 				}
 				later := e.process(t, "later")
@@ -170,7 +175,9 @@ func TestLoadOffline_ProjectionsBeginAfter(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if !slices.ContainsFunc(page.Items, func(p *blog.Post) bool { return p.ID == post.ID && p.CommentCount == post.CommentCount+1 }) {
+					if !slices.ContainsFunc(page.Items, func(p *blog.Post) bool {
+						return p.ID == post.ID && p.CommentCount == post.CommentCount+1
+					}) {
 						return errors.New("the summary does not count the comment")
 					}
 					return caughtUp(t, later)

@@ -61,9 +61,11 @@ func (w *world) Do(req *policy.Request) (*http.Response, error) {
 func newWorld(t *testing.T, o emulator.Options) *world {
 	t.Helper()
 	w := &world{}
-	w.account = enginetest.Open(t, o, cosmos.Options{Policies: []policy.Policy{w}, Retry: policy.RetryOptions{MaxRetries: 1000}})
+	w.account = enginetest.Open(t, o,
+		cosmos.Options{Policies: []policy.Policy{w}, Retry: policy.RetryOptions{MaxRetries: 1000}})
 	var err error
-	if w.Store, err = store.New(w.account, store.Options{PollInterval: time.Millisecond, Logger: testkit.Logger()}); err != nil {
+	if w.Store, err = store.New(w.account,
+		store.Options{PollInterval: time.Millisecond, Logger: testkit.Logger()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Provision(t.Context()); err != nil {
@@ -91,7 +93,9 @@ func (w *world) digest(t *testing.T) seed.Digest {
 // verify fails the test if a view differs from its source.
 func (w *world) verify(t *testing.T) {
 	t.Helper()
-	if err := w.Views().Verify(t.Context(), time.Minute, nil, func(d projection.Difference) { t.Errorf("%+v", d) }); err != nil {
+	if err := w.Views().Verify(t.Context(), time.Minute, nil, func(d projection.Difference) {
+		t.Errorf("%+v", d)
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -126,7 +130,8 @@ func TestLoad(t *testing.T) {
 		}
 		comments, err1 := w.Comments(ctx, want.Post.ID, store.Paging{First: 100})
 		likes, err2 := w.Likes(ctx, want.Post.ID, store.Paging{First: 100})
-		if err := errors.Join(err1, err2); err != nil || len(comments.Items) != len(want.Comments) || len(likes.Items) != len(want.Likes) {
+		if err := errors.Join(err1, err2); err != nil || len(comments.Items) != len(want.Comments) ||
+			len(likes.Items) != len(want.Likes) {
 			t.Errorf("%v; %d comments and %d likes", err, len(comments.Items), len(likes.Items))
 		}
 	}
@@ -181,7 +186,8 @@ func TestDemo_Markdown(t *testing.T) {
 	for user := range b.Users {
 		for n := range b.PostCount(user) {
 			p := b.Thread(user, n).Post
-			if err := (store.NewPost{Title: p.Title, Content: p.Content}).Validate(); err != nil || len(p.Content) > 1000 {
+			if err := (store.NewPost{Title: p.Title, Content: p.Content}).Validate(); err != nil ||
+				len(p.Content) > 1000 {
 				t.Errorf("%d bytes, %v: %s", len(p.Content), err, p.Content)
 			}
 			for _, tag := range regexp.MustCompile(`<\w+`).FindAllString(string(markdown.Show(p.Content)), -1) {

@@ -47,7 +47,8 @@ type topic struct {
 
 var topics = []topic{
 	{
-		titles: []string{"What %s taught me about bread", "A slow loaf from %s", "Baking with %s on a weekday", "The crumb, the crust and %s"},
+		titles: []string{"What %s taught me about bread", "A slow loaf from %s", "Baking with %s on a weekday",
+			"The crumb, the crust and %s"},
 		sentences: []string{
 			"The dough wants to be left alone far longer than the recipe admits.",
 			"I weigh everything now, because a cup of flour is a different thing every day.",
@@ -59,13 +60,15 @@ var topics = []topic{
 			"Old bread is not waste: it makes the best soup of the week.",
 			"The smell at six in the morning is reason enough to keep a starter alive.",
 		},
-		agreement:  []string{"Mine finally rose after I stopped opening the oven.", "The tip about steam alone was worth it."},
+		agreement: []string{"Mine finally rose after I stopped opening the oven.",
+			"The tip about steam alone was worth it."},
 		questions:  []string{"How warm is your kitchen in winter?", "Does this work without a cast-iron pot?"},
 		particular: []string{"rye", "spelt", "an old starter", "einkorn", "wet dough", "oat porridge"},
 		tags:       []string{"bread", "kitchen"},
 	},
 	{
-		titles: []string{"Notes from a walk along %s", "%s before breakfast", "Getting lost near %s", "Why I keep returning to %s"},
+		titles: []string{"Notes from a walk along %s", "%s before breakfast", "Getting lost near %s",
+			"Why I keep returning to %s"},
 		sentences: []string{
 			"We set out before the fog had lifted, with more sandwiches than sense.",
 			"The path follows %s for an hour and then simply stops at a gate.",
@@ -77,13 +80,16 @@ var topics = []topic{
 			"The bus back was late, so we watched the light go from gold to grey.",
 			"I took no photographs and remember more of it than of any other day.",
 		},
-		agreement:  []string{"I know that bench! It faces the wrong way and is perfect.", "You made me put my boots by the door."},
-		questions:  []string{"Is the gate open again after the flood?", "How long did the whole loop take you?"},
-		particular: []string{"the canal", "the north shore", "the old railway", "Hollow Lane", "the marsh", "the quarry"},
-		tags:       []string{"walking", "outdoors"},
+		agreement: []string{"I know that bench! It faces the wrong way and is perfect.",
+			"You made me put my boots by the door."},
+		questions: []string{"Is the gate open again after the flood?", "How long did the whole loop take you?"},
+		particular: []string{"the canal", "the north shore", "the old railway", "Hollow Lane", "the marsh",
+			"the quarry"},
+		tags: []string{"walking", "outdoors"},
 	},
 	{
-		titles: []string{"Deleting %s made everything faster", "A small theory of %s", "%s, explained to my past self", "What I got wrong about %s"},
+		titles: []string{"Deleting %s made everything faster", "A small theory of %s", "%s, explained to my past self",
+			"What I got wrong about %s"},
 		sentences: []string{
 			"For years I treated %s as a detail, and details always send an invoice.",
 			"The profile showed one function at the top, and it was the one nobody had touched.",
@@ -96,13 +102,16 @@ var topics = []topic{
 			"It failed on a Friday evening, which is how one finds out about retries.",
 			"When two copies disagree, somebody must be allowed to be right.",
 		},
-		agreement:  []string{"The second user question is going on our wall.", "We removed ours last month and nobody noticed."},
-		questions:  []string{"Did you measure before and after on the same machine?", "What would you do about the retries today?"},
+		agreement: []string{"The second user question is going on our wall.",
+			"We removed ours last month and nobody noticed."},
+		questions: []string{"Did you measure before and after on the same machine?",
+			"What would you do about the retries today?"},
 		particular: []string{"caching", "pagination", "the message queue", "naming", "time zones", "the build"},
 		tags:       []string{"programming"},
 	},
 	{
-		titles: []string{"Reading %s on the night train", "A second look at %s", "%s and the art of the footnote", "Ten pages of %s a day"},
+		titles: []string{"Reading %s on the night train", "A second look at %s", "%s and the art of the footnote",
+			"Ten pages of %s a day"},
 		sentences: []string{
 			"I bought it for the cover and stayed for the footnotes.",
 			"There is a chapter on %s in the middle that could stand alone.",
@@ -114,13 +123,15 @@ var topics = []topic{
 			"It ends in the middle of a conversation, as it should.",
 			"If you read only one part, read the letters at the end.",
 		},
-		agreement:  []string{"The letters made me miss my stop.", "Same pencil, same fate."},
-		questions:  []string{"Which translation did you read?", "Would you give it to somebody who hates footnotes?"},
-		particular: []string{"sea stories", "a book of letters", "the old essays", "a detective novel", "short poems", "travel diaries"},
-		tags:       []string{"books"},
+		agreement: []string{"The letters made me miss my stop.", "Same pencil, same fate."},
+		questions: []string{"Which translation did you read?", "Would you give it to somebody who hates footnotes?"},
+		particular: []string{"sea stories", "a book of letters", "the old essays", "a detective novel", "short poems",
+			"travel diaries"},
+		tags: []string{"books"},
 	},
 	{
-		titles: []string{"The garden in a year of %s", "Making peace with %s", "%s, against all advice", "What grows next to %s"},
+		titles: []string{"The garden in a year of %s", "Making peace with %s", "%s, against all advice",
+			"What grows next to %s"},
 		sentences: []string{
 			"Everybody warned me about %s, and everybody was nearly right.",
 			"The tomatoes sulked until the middle of July and then would not stop.",
@@ -138,7 +149,8 @@ var topics = []topic{
 		tags:       []string{"garden", "outdoors"},
 	},
 	{
-		titles: []string{"Learning %s at forty-five", "Scales, doubt and %s", "A month of %s", "Playing %s badly in public"},
+		titles: []string{"Learning %s at forty-five", "Scales, doubt and %s", "A month of %s",
+			"Playing %s badly in public"},
 		sentences: []string{
 			"I practise for twenty minutes a day, which the calendar insists is two hours a week.",
 			"My teacher says that %s is mostly listening with your hands.",

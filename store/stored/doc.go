@@ -1,3 +1,3 @@
-// Package stored reads and replaces the items of package blog by package cosmos, and converts the errors of Cosmos DB to those
-// of the blog.
+// Package stored reads and replaces the items of package blog by package cosmos, and converts the errors of Cosmos DB
+// to those of the blog.
 package stored

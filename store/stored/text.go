@@ -14,7 +14,9 @@ type TextPlace struct {
 }
 
 // ReadTextPlace reads what is in the place of the text of a post.
-func ReadTextPlace(ctx context.Context, op string, posts *cosmos.Container, postID string) (place TextPlace, err error) {
+func ReadTextPlace(
+	ctx context.Context, op string, posts *cosmos.Container, postID string,
+) (place TextPlace, err error) {
 	item, err := posts.Read(ctx, Key(postID, blog.TextID))
 	if item.Value == nil || err != nil {
 		return place, Error(op, err)

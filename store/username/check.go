@@ -10,7 +10,8 @@ import (
 var reservedNames = []string{
 	"abuse", "account", "admin", "administrator", "anonymous", "api", "byline", "contact", "everyone", "guest",
 	"help", "info", "legal", "mail", "me", "mod", "moderation", "moderator", "nobody", "null", "official", "operator",
-	"owner", "postmaster", "privacy", "root", "security", "staff", "superuser", "support", "system", "team", "undefined",
+	"owner", "postmaster", "privacy", "root", "security", "staff", "superuser", "support", "system", "team",
+	"undefined",
 	"user", "viewer", "webmaster",
 }
 

@@ -67,7 +67,8 @@ func (n *Names) Reserve(ctx context.Context, op, ownerID, name string) error {
 				break
 			}
 		}
-		mine.Leaving = have.Leaving && have.OwnerID == ownerID // keep the mark, so that the name is released after a crash
+		// keep the mark, so that the name is released after a crash
+		mine.Leaving = have.Leaving && have.OwnerID == ownerID
 		etag, err = n.Replace(ctx, have, etag, mine)
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			continue
@@ -81,7 +82,9 @@ func (n *Names) Reserve(ctx context.Context, op, ownerID, name string) error {
 }
 
 // Replace changes a reservation, as read, into another of the same name, by a patch: properties of later versions stay.
-func (n *Names) Replace(ctx context.Context, have *Reservation, etag cosmos.ETag, by *Reservation) (cosmos.ETag, error) {
+func (n *Names) Replace(
+	ctx context.Context, have *Reservation, etag cosmos.ETag, by *Reservation,
+) (cosmos.ETag, error) {
 	p := cosmos.Patch{IfMatch: etag}
 	p.Set("/ownerId", by.OwnerID)
 	p.Set("/creationDate", by.CreatedAt)

@@ -19,9 +19,9 @@ const (
 	expires   = ", released" // after the id of the owner
 )
 
-// Compare compares the reservation with a key with a user, its owner: who reserves the name, and who should. They are the
-// same if it is correct. Young reservations are correct, and so are released ones of existing users and all of users who are
-// being deleted.
+// Compare compares the reservation with a key with a user, its owner: who reserves the name, and who should. They are
+// the same if it is correct. Young reservations are correct, and so are released ones of existing users and all of
+// users who are being deleted.
 func (n *Names) Compare(ctx context.Context, k, userID string) (have, want string, err error) {
 	raw, err := stored.Read(ctx, "verify", n.Users, stored.Key(k, k))
 	if err != nil {
@@ -145,8 +145,8 @@ func (n *Names) repairOf(ctx context.Context, op string, u *blog.User, have *Res
 	return err
 }
 
-// RenameDuplicate gives a user another name if another user owns the reservation, with the key k, of the same name: four
-// characters of the id are appended. Otherwise it returns the conflict.
+// RenameDuplicate gives a user another name if another user owns the reservation, with the key k, of the same name:
+// four characters of the id are appended. Otherwise it returns the conflict.
 func (n *Names) RenameDuplicate(ctx context.Context, k, userID string, conflict error) error {
 	const op = "separate usernames"
 	raw, err := stored.Read(ctx, op, n.Users, stored.Key(k, k))
@@ -189,7 +189,8 @@ func (n *Names) RenameDuplicate(ctx context.Context, k, userID string, conflict 
 		if err != nil {
 			return stored.Error(op, err)
 		}
-		n.Logger.Warn("two users had one username: renamed the one without the reservation", "user", u.UserID, "old", u.Username,
+		n.Logger.Warn("two users had one username: renamed the one without the reservation", "user", u.UserID, "old",
+			u.Username,
 			"new", name)
 		return nil
 	}

@@ -19,8 +19,8 @@ type Swept struct {
 }
 
 // Sweep releases or deletes reservations that are older than the grace period and whose owners have another name, or do
-// not exist. It waits until the newest is that old, and returns those that it released. decode decodes an owner: it returns
-// a user without a name for a malformed one.
+// not exist. It waits until the newest is that old, and returns those that it released. decode decodes an owner: it
+// returns a user without a name for a malformed one.
 func (n *Names) Sweep(
 	ctx context.Context, all []Swept, decode func(op string, raw []byte) (*blog.User, error),
 ) (released []Swept, err error) {

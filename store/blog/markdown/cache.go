@@ -44,8 +44,8 @@ func (c *Cache) Show(source string) HTML {
 	return h
 }
 
-// Show renders a text that has been stored. One that Render refuses, which another program must have stored, is shown as
-// it is, in paragraphs.
+// Show renders a text that has been stored. One that Render refuses, which another program must have stored, is shown
+// as it is, in paragraphs.
 func Show(source string) HTML {
 	h, err := Render(source)
 	if err != nil {

@@ -10,7 +10,8 @@ func TestCache(t *testing.T) {
 	const bytes = 100_000
 	c := NewCache(bytes)
 	first := c.Show("*a*")
-	if again := c.Show(string([]byte("*a*"))); again != "<p><em>a</em></p>\n" || unsafe.StringData(string(first)) != unsafe.StringData(string(again)) {
+	if again := c.Show(string([]byte("*a*"))); again != "<p><em>a</em></p>\n" ||
+		unsafe.StringData(string(first)) != unsafe.StringData(string(again)) {
 		t.Errorf("rendered twice: %s", again)
 	}
 	if other := c.Show("*b*"); other == first {

@@ -17,15 +17,17 @@ import (
 
 // allowed are the elements of rendered HTML, with their attributes.
 var allowed = map[string][]string{
-	"p": nil, "h2": nil, "h3": nil, "h4": nil, "h5": nil, "h6": nil, "blockquote": nil, "ul": nil, "li": nil, "pre": nil,
-	"hr": nil, "br": nil, "em": nil, "strong": nil, "del": nil, "table": nil, "thead": nil, "tbody": nil, "tr": nil,
+	"p": nil, "h2": nil, "h3": nil, "h4": nil, "h5": nil, "h6": nil, "blockquote": nil, "ul": nil, "li": nil,
+	"pre": nil,
+	"hr":  nil, "br": nil, "em": nil, "strong": nil, "del": nil, "table": nil, "thead": nil, "tbody": nil, "tr": nil,
 	"ol": {"start"}, "code": {"class"}, "th": {"align"}, "td": {"align"},
 	"a": {"href", "rel", "title"}, "img": {"src", "alt", "title", "loading"},
 }
 
 // unsafeIn parses rendered HTML as a browser does, in the body of a page, and returns what is not allowed in it.
 func unsafeIn(h HTML) error {
-	nodes, err := html.ParseFragment(strings.NewReader(string(h)), &html.Node{Type: html.ElementNode, Data: "body", DataAtom: 0x2804})
+	nodes, err := html.ParseFragment(strings.NewReader(string(h)),
+		&html.Node{Type: html.ElementNode, Data: "body", DataAtom: 0x2804})
 	if err != nil {
 		return err
 	}
@@ -86,8 +88,9 @@ func unsafeAttribute(a html.Attribute) error {
 		ok = strings.HasPrefix(a.Val, "language-") && !strings.ContainsAny(a.Val, " \t\n\r\f")
 	case "href", "src":
 		u, err := url.Parse(a.Val)
-		ok = err == nil && (slices.Contains([]string{"http", "https"}, u.Scheme) || a.Key == "href" && u.Scheme == "mailto" ||
-			u.Scheme == "" && u.Host == "" && !strings.HasPrefix(a.Val, "//") && !strings.Contains(a.Val, `\`))
+		ok = err == nil &&
+			(slices.Contains([]string{"http", "https"}, u.Scheme) || a.Key == "href" && u.Scheme == "mailto" ||
+				u.Scheme == "" && u.Host == "" && !strings.HasPrefix(a.Val, "//") && !strings.Contains(a.Val, `\`))
 		ok = ok && !(a.Key == "src" && (u.Scheme == "http" || u.Host == "" && u.RawQuery != ""))
 	}
 	if !ok {
@@ -127,15 +130,18 @@ func TestSanitize_Hostile(t *testing.T) {
 	}
 	for line := range strings.Lines(string(texts)) {
 		h := HTML(policy.Sanitize(line))
-		if err := unsafeIn(h); err != nil && !strings.Contains(err.Error(), "link without rel") && !strings.Contains(err.Error(), "src=") && !strings.Contains(err.Error(), "href=") {
+		if err := unsafeIn(h); err != nil && !strings.Contains(err.Error(), "link without rel") &&
+			!strings.Contains(err.Error(), "src=") && !strings.Contains(err.Error(), "href=") {
 			t.Errorf("%s\nis sanitized to %s\nwhich has %v", line, h, err)
 		}
 	}
 }
 
 func TestUnsafeIn(t *testing.T) {
-	for _, h := range []HTML{"<script>a</script>", "<p onclick=a>", "<a href='/a'>", "<a href='javascript:a' rel='nofollow ugc noopener'>",
-		"<img src='http://a/b'>", "<img src='//a/b'>", "<svg><p>", "<p style='a:b'>", "<!-- a -->", "<code class='a'>", "<h1>a</h1>"} {
+	for _, h := range []HTML{"<script>a</script>", "<p onclick=a>", "<a href='/a'>",
+		"<a href='javascript:a' rel='nofollow ugc noopener'>",
+		"<img src='http://a/b'>", "<img src='//a/b'>", "<svg><p>", "<p style='a:b'>", "<!-- a -->", "<code class='a'>",
+		"<h1>a</h1>"} {
 		if unsafeIn(h) == nil {
 			t.Errorf("%s passes", h)
 		}

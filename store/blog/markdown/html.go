@@ -76,26 +76,29 @@ type textRenderer struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
 func (textRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if entering {
-			writeText(w, n.(*ast.RawHTML).Segments.Value(source))
-		}
-		return ast.WalkSkipChildren, nil
-	})
-	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if entering {
-			_, _ = w.WriteString("<p>")
-			writeText(w, bytes.TrimSpace(htmlBlock(n.(*ast.HTMLBlock), source)))
-			_, _ = w.WriteString("</p>\n")
-		}
-		return ast.WalkContinue, nil
-	})
-	r.Register(extensions.KindTaskCheckBox, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if entering {
-			_, _ = w.WriteString(box(n.(*extensions.TaskCheckBox)))
-		}
-		return ast.WalkContinue, nil
-	})
+	r.Register(ast.KindRawHTML,
+		func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+			if entering {
+				writeText(w, n.(*ast.RawHTML).Segments.Value(source))
+			}
+			return ast.WalkSkipChildren, nil
+		})
+	r.Register(ast.KindHTMLBlock,
+		func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+			if entering {
+				_, _ = w.WriteString("<p>")
+				writeText(w, bytes.TrimSpace(htmlBlock(n.(*ast.HTMLBlock), source)))
+				_, _ = w.WriteString("</p>\n")
+			}
+			return ast.WalkContinue, nil
+		})
+	r.Register(extensions.KindTaskCheckBox,
+		func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+			if entering {
+				_, _ = w.WriteString(box(n.(*extensions.TaskCheckBox)))
+			}
+			return ast.WalkContinue, nil
+		})
 }
 
 func writeText(w util.BufWriter, text []byte) { _, _ = w.Write(util.EscapeHTML(text)) }

@@ -23,16 +23,21 @@ func TestRender(t *testing.T) {
 		{"code block", "    a < b", "<pre><code>a &lt; b\n</code></pre>\n"},
 		{"fenced code with language", "```c++ linenos\na\n```", "<pre><code class=\"language-c++\">a\n</code></pre>\n"},
 		{"fenced code with an invalid language", "```a\"onclick=b\na\n```", "<pre><code>a\n</code></pre>\n"},
-		{"table", "| a | b |\n|:-:|--:|\n| 1 | 2 |", "<table>\n<thead>\n<tr>\n<th align=\"center\">a</th>\n<th align=\"right\">b</th>\n</tr>\n</thead>\n" +
-			"<tbody>\n<tr>\n<td align=\"center\">1</td>\n<td align=\"right\">2</td>\n</tr>\n</tbody>\n</table>\n"},
-		{"link", `[a](https://b.example/c?d=1&e=2 "f")`, `<p><a href="https://b.example/c?d=1&amp;e=2" title="f" rel="nofollow ugc noopener">a</a></p>` + "\n"},
+		{"table", "| a | b |\n|:-:|--:|\n| 1 | 2 |",
+			"<table>\n<thead>\n<tr>\n<th align=\"center\">a</th>\n<th align=\"right\">b</th>\n</tr>\n</thead>\n" +
+				"<tbody>\n<tr>\n<td align=\"center\">1</td>\n<td align=\"right\">2</td>\n</tr>\n</tbody>\n</table>\n"},
+		{"link", `[a](https://b.example/c?d=1&e=2 "f")`,
+			`<p><a href="https://b.example/c?d=1&amp;e=2" title="f" rel="nofollow ugc noopener">a</a></p>` + "\n"},
 		{"link by reference", "[a]\n\n[a]: /b", `<p><a href="/b" rel="nofollow ugc noopener">a</a></p>` + "\n"},
 		{"link on the page", "[a](#b)", `<p><a href="#b" rel="nofollow ugc noopener">a</a></p>` + "\n"},
-		{"bare links", "www.a.example, b@c.example", `<p><a href="http://www.a.example" rel="nofollow ugc noopener">www.a.example</a>, ` +
-			`<a href="mailto:b@c.example" rel="nofollow ugc noopener">b@c.example</a></p>` + "\n"},
-		{"image", `![a](https://b.example/c.png)`, `<p><img src="https://b.example/c.png" alt="a" loading="lazy"></p>` + "\n"},
+		{"bare links", "www.a.example, b@c.example",
+			`<p><a href="http://www.a.example" rel="nofollow ugc noopener">www.a.example</a>, ` +
+				`<a href="mailto:b@c.example" rel="nofollow ugc noopener">b@c.example</a></p>` + "\n"},
+		{"image", `![a](https://b.example/c.png)`,
+			`<p><img src="https://b.example/c.png" alt="a" loading="lazy"></p>` + "\n"},
 		{"image of this site", `![a](/c.png "d")`, `<p><img src="/c.png" alt="a" title="d" loading="lazy"></p>` + "\n"},
-		{"HTML is text", "a <b>c</b>\n\n<div>\nd\n</div>", "<p>a &lt;b&gt;c&lt;/b&gt;</p>\n<p>&lt;div&gt;\nd\n&lt;/div&gt;</p>\n"},
+		{"HTML is text", "a <b>c</b>\n\n<div>\nd\n</div>",
+			"<p>a &lt;b&gt;c&lt;/b&gt;</p>\n<p>&lt;div&gt;\nd\n&lt;/div&gt;</p>\n"},
 		{"right-to-left", "# שלום", "<h2>שלום</h2>\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -99,13 +104,18 @@ func TestRender_Limits(t *testing.T) {
 		name, within, beyond, message string
 	}{
 		{"quotes", strings.Repeat(">", maxDepth) + "a", strings.Repeat(">", maxDepth+1) + "a", "quotes and lists"},
-		{"lists on a line", strings.Repeat("1. ", maxDepth) + "a", strings.Repeat("1) ", maxDepth+1) + "a", "quotes and lists"},
+		{"lists on a line", strings.Repeat("1. ", maxDepth) + "a", strings.Repeat("1) ", maxDepth+1) + "a",
+			"quotes and lists"},
 		{"lists on several lines", nested(maxDepth), nested(maxDepth + 1), "quotes and lists"},
 		{"brackets", strings.Repeat("[", maxBrackets), strings.Repeat("[", maxBrackets+1), "brackets"},
-		{"brackets of a heading", "# " + strings.Repeat("]", maxBrackets), "# " + strings.Repeat("]", maxBrackets+1), "brackets"},
-		{"brackets of a list", "- " + strings.Repeat("]", maxBrackets), "- " + strings.Repeat("]", maxBrackets+1), "brackets"},
-		{"brackets in code", "```\n" + strings.Repeat("[", 5*maxBrackets) + "\n```", strings.Repeat("[", 5*maxBrackets), "brackets"},
-		{"brackets in several paragraphs", strings.Repeat(strings.Repeat("[", maxBrackets)+"\n\n", 3), strings.Repeat(strings.Repeat("[", maxBrackets)+"\n", 3), "brackets"},
+		{"brackets of a heading", "# " + strings.Repeat("]", maxBrackets), "# " + strings.Repeat("]", maxBrackets+1),
+			"brackets"},
+		{"brackets of a list", "- " + strings.Repeat("]", maxBrackets), "- " + strings.Repeat("]", maxBrackets+1),
+			"brackets"},
+		{"brackets in code", "```\n" + strings.Repeat("[", 5*maxBrackets) + "\n```",
+			strings.Repeat("[", 5*maxBrackets), "brackets"},
+		{"brackets in several paragraphs", strings.Repeat(strings.Repeat("[", maxBrackets)+"\n\n", 3),
+			strings.Repeat(strings.Repeat("[", maxBrackets)+"\n", 3), "brackets"},
 		{"delimiters", strings.Repeat("_", maxDelimiters), strings.Repeat("a*_~", maxDelimiters), "* _ ~"},
 		{"cells", table(50, 100) + "\n" + table(50, 100), table(50, 100) + "\n" + table(50, 101), "cells"},
 	} {
@@ -143,5 +153,6 @@ func nested(depth int) string {
 
 // table returns a table that names its columns once, and whose rows have one cell.
 func table(columns, rows int) string {
-	return strings.Repeat("a|", columns-1) + "a\n" + strings.Repeat("-|", columns-1) + "-\n" + strings.Repeat("|b\n", rows-2)
+	return strings.Repeat("a|", columns-1) + "a\n" + strings.Repeat("-|", columns-1) + "-\n" +
+		strings.Repeat("|b\n", rows-2)
 }

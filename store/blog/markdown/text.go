@@ -47,8 +47,8 @@ const (
 	charactersPerMinute = 500
 )
 
-// ReadingMinutes returns how long a text takes to read, at least one minute. It counts the words of the source that have a
-// letter or digit.
+// ReadingMinutes returns how long a text takes to read, at least one minute. It counts the words of the source that
+// have a letter or digit.
 func ReadingMinutes(source string) int {
 	words, characters := 0, 0
 	for word := range strings.FieldsSeq(source) {

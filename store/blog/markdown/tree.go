@@ -10,9 +10,9 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// safeTree changes a syntax tree before it is rendered. Headings are one level lower, as a page has a heading of its own.
-// Addresses are only those that isLink and isImage allow: any other link is shown as its text, and any other image as its
-// description.
+// safeTree changes a syntax tree before it is rendered. Headings are one level lower, as a page has a heading of its
+// own. Addresses are only those that isLink and isImage allow: any other link is shown as its text, and any other image
+// as its description.
 type safeTree struct{}
 
 // Transform implements parser.ASTTransformer.

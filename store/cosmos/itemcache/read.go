@@ -75,6 +75,7 @@ func (r *Read) Store(i int, what string, value any) Value {
 func (r *Read) value(i int, value any) Value {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Value{Value: value, Bytes: r.bytes / len(r.partitions), stamp: r.stamps[i], began: r.began, ended: time.Now(),
-		at: r.of.cache.sessions.Oldest(r.of.path, r.partitions[i], r.at)}
+	return Value{Value: value, Bytes: r.bytes / len(r.partitions), stamp: r.stamps[i], began: r.began,
+		ended: time.Now(),
+		at:    r.of.cache.sessions.Oldest(r.of.path, r.partitions[i], r.at)}
 }

@@ -22,7 +22,8 @@ func TestReadSet_Snapshot(t *testing.T) {
 				began: now.Add(-time.Second), ended: tt.ended}})
 		}
 		if valid := r.Valid(nil); valid != tt.valid {
-			t.Errorf("last read ended %v after the known changes: got valid %t, want %t", tt.ended.Sub(now), valid, tt.valid)
+			t.Errorf("last read ended %v after the known changes: got valid %t, want %t", tt.ended.Sub(now), valid,
+				tt.valid)
 		}
 	}
 }

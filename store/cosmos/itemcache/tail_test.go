@@ -15,7 +15,8 @@ import (
 func TestFollowing_Ranges(t *testing.T) {
 	var f following
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	whole, left, right := azcosmos.FeedRange{MaxExclusive: "FF"}, azcosmos.FeedRange{MaxExclusive: "1F"}, azcosmos.FeedRange{MinInclusive: "1F", MaxExclusive: "FF"}
+	whole, left, right := azcosmos.FeedRange{MaxExclusive: "FF"}, azcosmos.FeedRange{MaxExclusive: "1F"},
+		azcosmos.FeedRange{MinInclusive: "1F", MaxExclusive: "FF"}
 	for i, step := range []struct {
 		of           azcosmos.FeedRange
 		reached      int64
@@ -31,7 +32,8 @@ func TestFollowing_Ranges(t *testing.T) {
 	} {
 		f.reached(step.of, at(step.reached))
 		if since, until := f.since.Load()/1e9, f.until.Load()/1e9; since != step.since || until != step.until {
-			t.Errorf("step %d: got known from %d until %d, want from %d until %d", i, since, until, step.since, step.until)
+			t.Errorf("step %d: got known from %d until %d, want from %d until %d", i, since, until, step.since,
+				step.until)
 		}
 	}
 	for _, p := range []changefeed.Progress{{Lag: 1}, {Err: errors.New("not read")}, {}} {

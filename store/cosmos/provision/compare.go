@@ -80,7 +80,8 @@ func compareRegions(p cosmos.Properties) (all []Difference) {
 	for _, name := range p.Preferred {
 		if !slices.ContainsFunc(p.Regions, func(have string) bool { return plainRegion(have) == plainRegion(name) }) {
 			all = append(all, Difference{Property: "regions", Text: fmt.Sprintf(
-				"the account cannot be read in the preferred region %s, only in %s", name, strings.Join(p.Regions, ", "))})
+				"the account cannot be read in the preferred region %s, only in %s", name,
+				strings.Join(p.Regions, ", "))})
 		}
 	}
 	return all
@@ -99,7 +100,8 @@ func plainRegion(name string) string {
 // compareConsistency returns a difference if the account's default consistency is weaker than Session,
 // which requests cannot strengthen.
 func compareConsistency(p cosmos.Properties) []Difference {
-	if p.Consistency != azcosmos.ConsistencyLevelEventual && p.Consistency != azcosmos.ConsistencyLevelConsistentPrefix {
+	if p.Consistency != azcosmos.ConsistencyLevelEventual &&
+		p.Consistency != azcosmos.ConsistencyLevelConsistentPrefix {
 		return nil
 	}
 	return []Difference{{Property: "consistency",
@@ -155,7 +157,8 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 	}
 	policy := cmp.Or(have.IndexingPolicy, &azcosmos.IndexingPolicy{})
 	if !policy.Automatic || !strings.EqualFold(string(policy.IndexingMode), string(azcosmos.IndexingModeConsistent)) {
-		breaks("indexing mode", "the indexing mode is %q with automatic=%t, not %q with automatic=true, so queries would fail or miss items", policy.IndexingMode, policy.Automatic, azcosmos.IndexingModeConsistent)
+		breaks("indexing mode",
+			"the indexing mode is %q with automatic=%t, not %q with automatic=true, so queries would fail or miss items", policy.IndexingMode, policy.Automatic, azcosmos.IndexingModeConsistent)
 		return all // the paths do not matter
 	}
 	if len(s.Composite) > 0 && !slices.ContainsFunc(policy.CompositeIndexes, s.sorts) {
@@ -190,7 +193,9 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 func (s ContainerSpec) sorts(columns []azcosmos.CompositeIndex) bool {
 	descends := func(c azcosmos.CompositeIndex) bool { return c.Order == azcosmos.CompositeIndexDescending }
 	return slices.Equal(pathsOf(columns), s.Composite) &&
-		!slices.ContainsFunc(columns, func(c azcosmos.CompositeIndex) bool { return descends(c) != descends(columns[0]) })
+		!slices.ContainsFunc(columns, func(c azcosmos.CompositeIndex) bool {
+			return descends(c) != descends(columns[0])
+		})
 }
 
 func pathsOf(columns []azcosmos.CompositeIndex) (paths []string) {
@@ -249,7 +254,8 @@ func compareThroughput(
 	default:
 		if most, ok := have.ThroughputProperties.AutoscaleMaxThroughput(); !ok || int(most) != spec.MaxThroughput {
 			all = append(all, Difference{Property: "throughput",
-				Text: fmt.Sprintf("the database has %s, not autoscale up to %d RU/s", throughputText(have), spec.MaxThroughput)})
+				Text: fmt.Sprintf("the database has %s, not autoscale up to %d RU/s", throughputText(have),
+					spec.MaxThroughput)})
 		}
 	}
 	for _, c := range spec.Containers {

@@ -16,7 +16,8 @@ import (
 )
 
 // compared are the containers of the tests of Compare.
-var compared = []ContainerSpec{{Name: "posts", PartitionKey: "/postId", TTL: true}, {Name: "leases", PartitionKey: "/id"}}
+var compared = []ContainerSpec{{Name: "posts", PartitionKey: "/postId", TTL: true},
+	{Name: "leases", PartitionKey: "/id"}}
 
 // open opens an account with two regions.
 func open(t *testing.T, g *cosmostest.Regions, o cosmos.Options) *cosmos.Account {
@@ -59,14 +60,18 @@ func TestCompare_Containers(t *testing.T) {
 	a, spec := open(t, g, cosmos.Options{}), DatabaseSpec{Name: g.Database, Containers: compared}
 	for range 2 {
 		wantDifferences(t, a, spec, "BREAKS database: there is no database "+g.Database,
-			"BREAKS container: container posts: it does not exist", "BREAKS container: container leases: it does not exist")
+			"BREAKS container: container posts: it does not exist",
+			"BREAKS container: container leases: it does not exist")
 	}
-	if err := Create(t.Context(), a, DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
+	if err := Create(t.Context(), a,
+		DatabaseSpec{Name: g.Database,
+			Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, spec, "BREAKS container: container leases: it does not exist",
 		"BREAKS time to live: container posts: time to live is off, so deleted items would stay")
-	other := DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}, compared[1]}}
+	other := DatabaseSpec{Name: g.Database,
+		Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}, compared[1]}}
 	if err := Create(t.Context(), a, other); err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +81,11 @@ func TestCompare_Containers(t *testing.T) {
 // TestCompare_Account: regions, multi-region writes and the consistency of the account.
 func TestCompare_Account(t *testing.T) {
 	for level, want := range map[azcosmos.ConsistencyLevel][]string{
-		azcosmos.ConsistencyLevelSession:  nil,
-		azcosmos.ConsistencyLevelStrong:   {"consistency: the default consistency is Strong, with which reads cost twice as much as with Session"},
-		azcosmos.ConsistencyLevelEventual: {"consistency: the default consistency is Eventual, so viewers may not read their own writes, and renames and deletions may miss items; set it to Session"},
+		azcosmos.ConsistencyLevelSession: nil,
+		azcosmos.ConsistencyLevelStrong: {"consistency: the default consistency is Strong, with which reads cost " +
+			"twice as much as with Session"},
+		azcosmos.ConsistencyLevelEventual: {"consistency: the default consistency is Eventual, so viewers may not " +
+			"read their own writes, and renames and deletions may miss items; set it to Session"},
 	} {
 		t.Run(string(level), func(t *testing.T) {
 			g := cosmostest.OpenRegions(t)
@@ -88,13 +95,16 @@ func TestCompare_Account(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantDifferences(t, a, DatabaseSpec{Name: g.Database, Containers: compared},
-				slices.Concat([]string{"regions: the account cannot be read in the preferred region North Pole, only in West US, East US"}, want)...)
+				slices.Concat(
+					[]string{"regions: the account cannot be read in the preferred region North Pole, only in West " +
+						"US, East US"}, want)...)
 		})
 	}
 	g := cosmostest.OpenRegions(t)
 	g.MultipleWrites = true
 	wantDifferences(t, open(t, g, cosmos.Options{}), DatabaseSpec{Name: g.Database},
-		"BREAKS multi-region writes: "+cosmos.ErrMultiRegionWrites.Error(), "BREAKS database: there is no database "+g.Database)
+		"BREAKS multi-region writes: "+cosmos.ErrMultiRegionWrites.Error(),
+		"BREAKS database: there is no database "+g.Database)
 }
 
 // TestCompare_Throughput: a new database gets the throughput; another throughput is a difference that breaks
@@ -117,7 +127,8 @@ func TestCompare_Throughput(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.MaxThroughput = 1000
-	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share", "throughput: container posts: it has 400 RU/s of its own")
+	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share",
+		"throughput: container posts: it has 400 RU/s of its own")
 }
 
 // TestCompare_ThroughputOfServerlessAccount: a serverless account has no throughput; any other 400 is an error.
@@ -149,11 +160,13 @@ func (o offersRefused) Do(r *http.Request) (*http.Response, error) {
 		return o.to.Do(r)
 	}
 	body := io.NopCloser(strings.NewReader(`{"code":"BadRequest","message":"` + o.message + `"}`))
-	return &http.Response{StatusCode: http.StatusBadRequest, Status: "400 Bad Request", Header: http.Header{}, Body: body, Request: r}, nil
+	return &http.Response{StatusCode: http.StatusBadRequest, Status: "400 Bad Request", Header: http.Header{},
+		Body: body, Request: r}, nil
 }
 
 func TestContainerSpec_Compare(t *testing.T) {
-	spec := ContainerSpec{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId", "/type"}, Composite: []string{"/type", "/id"}, TTL: true}
+	spec := ContainerSpec{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId", "/type"},
+		Composite: []string{"/type", "/id"}, TTL: true}
 	const (
 		key       = `"partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}`
 		ttl       = `"defaultTtl":-1`
@@ -166,29 +179,48 @@ func TestContainerSpec_Compare(t *testing.T) {
 		have          string
 		breaks, costs int
 	}{
-		"as specified":               {`{` + key + `,` + ttl + `,` + policy + `}`, 0, 0},
-		"quoted names":               {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/\"postId\"/?"},{"path":"/\"type\"/?"}],"excludedPaths":[{"path":"/*"}],"compositeIndexes":[[{"path":"/\"type\""},{"path":"/id"}]]}}`, 0, 0},
+		"as specified": {`{` + key + `,` + ttl + `,` + policy + `}`, 0, 0},
+		"quoted names": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode +
+			`,"includedPaths":[{"path":"/\"postId\"/?"},{"path":"/\"type\"/?"}],"excludedPaths":[{"path":"/*"}],"compositeIndexes":[[{"path":"/\"type\""},{"path":"/id"}]]}}`, 0, 0},
 		"another partition key":      {`{"partitionKey":{"paths":["/id"]},` + ttl + `,` + policy + `}`, 1, 0},
 		"hierarchical partition key": {`{"partitionKey":{"paths":["/postId","/id"]},` + ttl + `,` + policy + `}`, 1, 0},
 		"no time to live":            {`{` + key + `,` + policy + `}`, 1, 0},
 		"items expire":               {`{` + key + `,"defaultTtl":60,` + policy + `}`, 1, 0},
-		"unique keys":                {`{` + key + `,` + ttl + `,` + policy + `,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/title"]}]}}`, 1, 0},
-		"no policy":                  {`{` + key + `,` + ttl + `}`, 1, 0},
-		"mode none":                  {`{` + key + `,` + ttl + `,"indexingPolicy":{"indexingMode":"none","automatic":false}}`, 1, 0},
-		"not automatic":              {`{` + key + `,` + ttl + `,"indexingPolicy":{"indexingMode":"consistent",` + paths + `,` + composite + `}}`, 1, 0},
-		"mode in capitals":           {`{` + key + `,` + ttl + `,"indexingPolicy":{"indexingMode":"Consistent","automatic":true,` + paths + `,` + composite + `}}`, 0, 0},
-		"no composite index":         {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `}}`, 1, 0},
-		"descending":                 {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,"compositeIndexes":[[{"path":"/type","order":"descending"},{"path":"/id","order":"descending"}]]}}`, 0, 0},
-		"mixed orders":               {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,"compositeIndexes":[[{"path":"/type","order":"ascending"},{"path":"/id","order":"descending"}]]}}`, 1, 1},
-		"more columns":               {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,"compositeIndexes":[[{"path":"/type"},{"path":"/id"},{"path":"/title"}]]}}`, 1, 1},
-		"an unused composite index":  {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,"compositeIndexes":[[{"path":"/type"},{"path":"/id"}],[{"path":"/id"},{"path":"/title"}]]}}`, 0, 1},
-		"a path missing":             {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/type/?"}],"excludedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 1},
-		"everything indexed":         {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 1},
-		"everything except the type": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/type/?"}],` + composite + `}}`, 0, 2},
-		"below the type":             {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/postId/?"},{"path":"/type/*"}],"excludedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 1},
-		"a prefix of the name":       {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/postId/?"},{"path":"/typ/*"}],"excludedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 2},
-		"a spatial index":            {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,` + composite + `,"spatialIndexes":[{"path":"/place/*","types":["Point"]}]}}`, 0, 1},
-		"several":                    {`{"partitionKey":{"paths":["/id"]},"indexingPolicy":{` + mode + `,"includedPaths":[{"path":"/*"}]}}`, 3, 1},
+		"unique keys": {`{` + key + `,` + ttl + `,` + policy +
+			`,"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/title"]}]}}`, 1, 0},
+		"no policy": {`{` + key + `,` + ttl + `}`, 1, 0},
+		"mode none": {`{` + key + `,` + ttl +
+			`,"indexingPolicy":{"indexingMode":"none","automatic":false}}`, 1, 0},
+		"not automatic": {`{` + key + `,` + ttl + `,"indexingPolicy":{"indexingMode":"consistent",` +
+			paths + `,` + composite + `}}`, 1, 0},
+		"mode in capitals": {`{` + key + `,` + ttl +
+			`,"indexingPolicy":{"indexingMode":"Consistent","automatic":true,` + paths + `,` + composite + `}}`, 0, 0},
+		"no composite index": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `}}`, 1, 0},
+		"descending": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths +
+			`,"compositeIndexes":[[{"path":"/type","order":"descending"},{"path":"/id","order":"descending"}]]}}`, 0,
+			0},
+		"mixed orders": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths +
+			`,"compositeIndexes":[[{"path":"/type","order":"ascending"},{"path":"/id","order":"descending"}]]}}`, 1, 1},
+		"more columns": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths +
+			`,"compositeIndexes":[[{"path":"/type"},{"path":"/id"},{"path":"/title"}]]}}`, 1, 1},
+		"an unused composite index": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths +
+			`,"compositeIndexes":[[{"path":"/type"},{"path":"/id"}],[{"path":"/id"},{"path":"/title"}]]}}`, 0, 1},
+		"a path missing": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode +
+			`,"includedPaths":[{"path":"/type/?"}],"excludedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 1},
+		"everything indexed": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode +
+			`,"includedPaths":[{"path":"/*"}],` + composite + `}}`, 0, 1},
+		"everything except the type": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode +
+			`,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/type/?"}],` + composite + `}}`, 0, 2},
+		"below the type": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode +
+			`,"includedPaths":[{"path":"/postId/?"},{"path":"/type/*"}],"excludedPaths":[{"path":"/*"}],` + composite +
+			`}}`, 0, 1},
+		"a prefix of the name": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode +
+			`,"includedPaths":[{"path":"/postId/?"},{"path":"/typ/*"}],"excludedPaths":[{"path":"/*"}],` + composite +
+			`}}`, 0, 2},
+		"a spatial index": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,` + composite +
+			`,"spatialIndexes":[{"path":"/place/*","types":["Point"]}]}}`, 0, 1},
+		"several": {`{"partitionKey":{"paths":["/id"]},"indexingPolicy":{` + mode +
+			`,"includedPaths":[{"path":"/*"}]}}`, 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var have azcosmos.ContainerProperties
@@ -203,7 +235,8 @@ func TestContainerSpec_Compare(t *testing.T) {
 				}
 			}
 			if breaks != tt.breaks || len(all)-breaks != tt.costs {
-				t.Errorf("%q: got %d that break and %d that cost, want %d and %d", all, breaks, len(all)-breaks, tt.breaks, tt.costs)
+				t.Errorf("%q: got %d that break and %d that cost, want %d and %d", all, breaks, len(all)-breaks,
+					tt.breaks, tt.costs)
 			}
 			if !slices.IsSortedFunc(all, func(a, b Difference) int {
 				if a.Breaks == b.Breaks {
@@ -222,7 +255,8 @@ func TestContainerSpec_Compare(t *testing.T) {
 // TestContainerSpec_Created: a container as Provision creates it has no differences.
 func TestContainerSpec_Created(t *testing.T) {
 	for _, spec := range []ContainerSpec{
-		{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}, Composite: []string{"/type", "/id"}, TTL: true},
+		{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}, Composite: []string{"/type", "/id"},
+			TTL: true},
 		{Name: "leases", PartitionKey: "/id"},
 	} {
 		if d := spec.compare(spec.properties()); d != nil {

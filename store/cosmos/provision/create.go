@@ -73,7 +73,9 @@ func Create(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) error {
 	} else if spec.MaxThroughput > 0 {
 		// not serverless; see hasNoThroughput
 		if _, err := db.ReadThroughput(ctx, nil); cosmos.HasStatus(err, http.StatusNotFound) {
-			a.Logger().Warn("the database has no throughput that its containers share, and cannot get it: each new container has 400 RU/s of its own", "database", spec.Name)
+			a.Logger().Warn(
+				"the database has no throughput that its containers share, and cannot get it: each new container has "+
+					"400 RU/s of its own", "database", spec.Name)
 		}
 	}
 	var others []ContainerSpec // that another process has created meanwhile

@@ -15,7 +15,8 @@ import (
 func TestCreate_MultipleWrites(t *testing.T) {
 	g := cosmostest.OpenRegions(t)
 	g.MultipleWrites = true
-	err := Create(t.Context(), open(t, g, cosmos.Options{}), DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}})
+	err := Create(t.Context(), open(t, g, cosmos.Options{}),
+		DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}})
 	if !errors.Is(err, cosmos.ErrMultiRegionWrites) {
 		t.Errorf("got %v, want %v", err, cosmos.ErrMultiRegionWrites)
 	}
@@ -25,11 +26,16 @@ func TestCreate_MultipleWrites(t *testing.T) {
 func TestCreate_UnknownRegion(t *testing.T) {
 	g := cosmostest.OpenRegions(t)
 	var logs bytes.Buffer
-	a := open(t, g, cosmos.Options{Regions: []string{"East US", "North Pole", "westus"}, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
-	if err := Create(t.Context(), a, DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
+	a := open(t, g,
+		cosmos.Options{Regions: []string{"East US", "North Pole", "westus"},
+			Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+	if err := Create(t.Context(), a,
+		DatabaseSpec{Name: g.Database,
+			Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(logs.String(), "level=WARN"); n != 1 || !strings.Contains(logs.String(), "the preferred region North Pole, only in West US, East US") {
+	if n := strings.Count(logs.String(), "level=WARN"); n != 1 ||
+		!strings.Contains(logs.String(), "the preferred region North Pole, only in West US, East US") {
 		t.Errorf("%d warnings:\n%s", n, &logs)
 	}
 }
@@ -43,7 +49,8 @@ func TestCreate_Eventual(t *testing.T) {
 	if err := Create(t.Context(), a, DatabaseSpec{Name: g.Database}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(logs.String(), "level=WARN") || !strings.Contains(logs.String(), "default consistency is Eventual") {
+	if !strings.Contains(logs.String(), "level=WARN") ||
+		!strings.Contains(logs.String(), "default consistency is Eventual") {
 		t.Errorf("logs: %s", &logs)
 	}
 }
@@ -56,7 +63,8 @@ func TestCreate_DatabaseWithoutThroughput(t *testing.T) {
 	if err := Create(t.Context(), a, DatabaseSpec{Name: g.Database, Containers: compared[:1]}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Create(t.Context(), a, DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}); err != nil {
+	if err := Create(t.Context(), a,
+		DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(log.String(), "no throughput that its containers share"); n != 1 {

@@ -42,12 +42,14 @@ type armProperties struct {
 // arm returns the resources of an Azure Resource Manager template: a JSON array. The template declares
 // the parameters accountName and maxThroughput, 0 for a serverless account, and the account.
 func (s DatabaseSpec) arm() (string, error) {
-	const account, database = "Microsoft.DocumentDB/databaseAccounts", "Microsoft.DocumentDB/databaseAccounts/sqlDatabases"
+	const account, database = "Microsoft.DocumentDB/databaseAccounts",
+		"Microsoft.DocumentDB/databaseAccounts/sqlDatabases"
 	name := strings.ReplaceAll(s.Name, "'", "''")
 	all := []armResource{{database, armVersion, fmt.Sprintf("[concat(parameters('accountName'), '/%s')]", name),
 		[]string{fmt.Sprintf("[resourceId('%s', parameters('accountName'))]", account)},
 		armProperties{map[string]string{"id": s.Name},
-			"[if(equals(parameters('maxThroughput'), 0), createObject(), createObject('autoscaleSettings', createObject('maxThroughput', parameters('maxThroughput'))))]"}}}
+			"[if(equals(parameters('maxThroughput'), 0), createObject(), createObject('autoscaleSettings', " +
+				"createObject('maxThroughput', parameters('maxThroughput'))))]"}}}
 	for _, c := range s.Containers {
 		all = append(all, armResource{database + "/containers", armVersion,
 			fmt.Sprintf("[concat(parameters('accountName'), '/%s/%s')]", name, c.Name),
@@ -72,7 +74,9 @@ func (s DatabaseSpec) bicep() (string, error) {
 	var b strings.Builder
 	resource := func(symbol, kind, parent, name string, properties any, options string) error {
 		text, err := bicepValue(properties, "    ")
-		fmt.Fprintf(&b, "resource %s 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases%s@%s' = {\n  parent: %s\n  name: %s\n  properties: {\n    resource: %s\n%s  }\n}\n",
+		fmt.Fprintf(&b,
+			"resource %s 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases%s@%s' = {\n  parent: %s\n  name: %s\n  "+
+				"properties: {\n    resource: %s\n%s  }\n}\n",
 			symbol, kind, armVersion, parent, bicepText(name), text, options)
 		return err
 	}
@@ -152,7 +156,9 @@ func (s DatabaseSpec) cli() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "az cosmosdb sql container create%s --database-name %s --name %s --partition-key-path %s --partition-key-version %d --idx %s",
+		fmt.Fprintf(&b,
+			"az cosmosdb sql container create%s --database-name %s --name %s --partition-key-path %s "+
+				"--partition-key-version %d --idx %s",
 			on, shellWord(s.Name), shellWord(c.Name), c.PartitionKey, p.PartitionKeyDefinition.Version,
 			shellWord(string(policy)))
 		if p.DefaultTimeToLive != nil {

@@ -12,7 +12,8 @@ import (
 
 // template is a database whose name each format must quote.
 var template = DatabaseSpec{Name: "it's", MaxThroughput: 1000, Containers: []ContainerSpec{
-	{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId", "/type"}, Composite: []string{"/type", "/id"}, TTL: true},
+	{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId", "/type"},
+		Composite: []string{"/type", "/id"}, TTL: true},
 	{Name: "leases", PartitionKey: "/id"},
 }}
 
@@ -83,7 +84,8 @@ func TestTemplate_Bicep(t *testing.T) {
 	var definitions []string
 	for i, m := range regexp.MustCompile(`(?s)    resource: (\{.*?\n    \})`).FindAllStringSubmatch(text, -1) {
 		object := strings.ReplaceAll(strings.ReplaceAll(m[1], `\'`, "\x00"), "'", `"`)
-		object = regexp.MustCompile(`(?m)^( +)(\w+):`).ReplaceAllString(strings.ReplaceAll(object, "\x00", "'"), `$1"$2":`)
+		object = regexp.MustCompile(`(?m)^( +)(\w+):`).ReplaceAllString(strings.ReplaceAll(object, "\x00", "'"),
+			`$1"$2":`)
 		object = regexp.MustCompile(`([^{\[])(\n +[^ }\]])`).ReplaceAllString(object, "$1,$2")
 		if i > 0 {
 			definitions = append(definitions, object)
@@ -113,7 +115,8 @@ func TestTemplate_CLI(t *testing.T) {
 		for i := 4; i+1 < len(words); i += 2 {
 			flags[words[i]] = words[i+1]
 		}
-		if words[0] != "cosmosdb" || words[1] != "sql" || words[3] != "create" || len(words)%2 != 0 || flags["--account-name"] != "account one" || flags["--resource-group"] != "group" {
+		if words[0] != "cosmosdb" || words[1] != "sql" || words[3] != "create" || len(words)%2 != 0 ||
+			flags["--account-name"] != "account one" || flags["--resource-group"] != "group" {
 			t.Fatalf("az %q", words)
 		}
 		if words[2] == "database" {
@@ -127,8 +130,10 @@ func TestTemplate_CLI(t *testing.T) {
 		if v, ok := flags["--ttl"]; ok {
 			ttl = `"defaultTtl":` + v + `,`
 		}
-		definitions = append(definitions, `{"id":"`+flags["--name"]+`",`+ttl+`"partitionKey":{"kind":"Hash","paths":["`+flags["--partition-key-path"]+`"],"version":`+
-			flags["--partition-key-version"]+`},"indexingPolicy":`+flags["--idx"]+`}`)
+		definitions = append(definitions,
+			`{"id":"`+flags["--name"]+`",`+ttl+`"partitionKey":{"kind":"Hash","paths":["`+
+				flags["--partition-key-path"]+`"],"version":`+
+				flags["--partition-key-version"]+`},"indexingPolicy":`+flags["--idx"]+`}`)
 		if flags["--database-name"] != database {
 			t.Errorf("container %s in database %q", flags["--name"], flags["--database-name"])
 		}

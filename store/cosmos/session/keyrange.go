@@ -27,7 +27,9 @@ type keyRanges struct {
 
 // forKey returns the range of an effective partition key, nil if it is not known.
 func (k keyRanges) forKey(key string) *keyRange {
-	i, found := slices.BinarySearchFunc(k.sorted, key, func(r keyRange, key string) int { return cmp.Compare(r.min, key) })
+	i, found := slices.BinarySearchFunc(k.sorted, key, func(r keyRange, key string) int {
+		return cmp.Compare(r.min, key)
+	})
 	if !found {
 		i--
 	}

@@ -32,7 +32,9 @@ func TestKeyRanges(t *testing.T) {
 		}
 		return all
 	}
-	rid, ranges, err := parseKeyRanges([]byte(`{"_rid":"abc=","PartitionKeyRanges":[{"id":"1","minInclusive":"80","maxExclusive":"FF"},{"id":"0","minInclusive":"","maxExclusive":"80","parents":[]}],"_count":2}`))
+	rid, ranges,
+		err := parseKeyRanges(
+		[]byte(`{"_rid":"abc=","PartitionKeyRanges":[{"id":"1","minInclusive":"80","maxExclusive":"FF"},{"id":"0","minInclusive":"","maxExclusive":"80","parents":[]}],"_count":2}`))
 	if rid != "abc=" || err != nil {
 		t.Fatal(rid, err)
 	}
@@ -40,11 +42,13 @@ func TestKeyRanges(t *testing.T) {
 	if got := fmt.Sprint(ids(k)); got != "[0 0 0 0 1 1]" {
 		t.Error(got)
 	}
-	split := k.with(keyRange{id: 2, max: "40", parents: []uint64{0}}, keyRange{id: 3, min: "40", max: "80", parents: []uint64{0}})
+	split := k.with(keyRange{id: 2, max: "40", parents: []uint64{0}},
+		keyRange{id: 3, min: "40", max: "80", parents: []uint64{0}})
 	if got := fmt.Sprint(ids(split), split.known[0], k.known[2]); got != "[2 2 3 3 1 1] true false" {
 		t.Error(got)
 	}
-	if got := fmt.Sprint(ids(split.with(keyRange{id: 0, max: "80"}))); got != "[2 2 3 3 1 1]" { // the parent once more, offline
+	// the parent once more, offline
+	if got := fmt.Sprint(ids(split.with(keyRange{id: 0, max: "80"}))); got != "[2 2 3 3 1 1]" {
 		t.Error(got)
 	}
 	if got := fmt.Sprint(ids(split.with(keyRange{id: 4, max: "FF"}))); got != "[4 4 4 4 4 4]" {
@@ -53,7 +57,8 @@ func TestKeyRanges(t *testing.T) {
 	if k.forKey("FF") != nil || (keyRanges{}).forKey("00") != nil || k.find(5) != nil || k.find(1).min != "80" {
 		t.Error("found a range that does not exist")
 	}
-	for _, bad := range []string{`x`, `{"PartitionKeyRanges":[{"id":"x"}]}`, `{"PartitionKeyRanges":[{"id":"1","parents":["x"]}]}`} {
+	for _, bad := range []string{`x`, `{"PartitionKeyRanges":[{"id":"x"}]}`,
+		`{"PartitionKeyRanges":[{"id":"1","parents":["x"]}]}`} {
 		if _, _, err := parseKeyRanges([]byte(bad)); err == nil {
 			t.Errorf("%s: no error", bad)
 		}

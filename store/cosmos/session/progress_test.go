@@ -72,9 +72,11 @@ func TestTokens_Add(t *testing.T) {
 func TestTokens_ForRange(t *testing.T) {
 	var have tokens
 	have.learn(1, "0:-1#5,1:-1#7,2:-1#8,3:-1#1,9:-1#1", 8)
-	keys := keyRanges{}.with(keyRange{id: 1, max: "80", parents: []uint64{0}}, keyRange{id: 2, min: "80", max: "C0", parents: []uint64{0}},
+	keys := keyRanges{}.with(keyRange{id: 1, max: "80", parents: []uint64{0}},
+		keyRange{id: 2, min: "80", max: "C0", parents: []uint64{0}},
 		keyRange{id: 4, min: "C0", max: "FF", parents: []uint64{0, 3}})
-	for key, want := range map[string]string{"00": "1:-1#7,9:-1#1", "7F": "1:-1#7,9:-1#1", "80": "2:-1#8,9:-1#1", "C1": "4:-1#5,9:-1#1", "FF": "0:-1#5,1:-1#7,2:-1#8,3:-1#1,9:-1#1"} {
+	for key, want := range map[string]string{"00": "1:-1#7,9:-1#1", "7F": "1:-1#7,9:-1#1", "80": "2:-1#8,9:-1#1",
+		"C1": "4:-1#5,9:-1#1", "FF": "0:-1#5,1:-1#7,2:-1#8,3:-1#1,9:-1#1"} {
 		if got := have.forRange(keys.forKey(key), keys).header(); got != want {
 			t.Errorf("key %s: got %s, want %s", key, got, want)
 		}
@@ -85,11 +87,13 @@ func TestTokens_ForRange(t *testing.T) {
 func TestTokens_HeaderLimit(t *testing.T) {
 	var have tokens
 	for id := range 256 {
-		have.learn(1, fmt.Sprintf("%d:1234567#1234567890#1=-1#2=1234567890#3=1234567890#4=1234567890#5=1234567890", id), 256)
+		have.learn(1,
+			fmt.Sprintf("%d:1234567#1234567890#1=-1#2=1234567890#3=1234567890#4=1234567890#5=1234567890", id), 256)
 	}
 	have.learn(1, "7:1234567#1234567891", 256)
 	got := have.header()
-	if len(got) > maxTokens || len(got) < maxTokens-200 || !strings.Contains(got, "7:1234567#1234567891#") || !strings.Contains(got, ",255:") || strings.Contains(got, ",8:") {
+	if len(got) > maxTokens || len(got) < maxTokens-200 || !strings.Contains(got, "7:1234567#1234567891#") ||
+		!strings.Contains(got, ",255:") || strings.Contains(got, ",8:") {
 		t.Errorf("%d bytes: %.200s", len(got), got)
 	}
 }

@@ -41,12 +41,14 @@ func TestSession_Notes(t *testing.T) {
 		want string // the notes
 		bad  bool
 	}{
-		"none":                          {"", "", false},
-		"note":                          {note("ada"), "ada", false},
-		"two notes":                     {note("ada") + note("grace"), "ada grace", false},
-		"most":                          {strings.Repeat(note("ada"), 32), strings.TrimSpace(strings.Repeat("ada ", 32)), false},
-		"too many -> malformed":         {strings.Repeat(note("ada"), 33), "", true},
-		"longest":                       {"\xff\x65\x53\xf1\x00\xff" + strings.Repeat("a", 255), strings.Repeat("a", 255), false},
+		"none":      {"", "", false},
+		"note":      {note("ada"), "ada", false},
+		"two notes": {note("ada") + note("grace"), "ada grace", false},
+		"most": {strings.Repeat(note("ada"), 32),
+			strings.TrimSpace(strings.Repeat("ada ", 32)), false},
+		"too many -> malformed": {strings.Repeat(note("ada"), 33), "", true},
+		"longest": {"\xff\x65\x53\xf1\x00\xff" + strings.Repeat("a", 255),
+			strings.Repeat("a", 255), false},
 		"before a container":            {note("ada") + "\x00\x00\x00\x00\x01\x00", "ada", false},
 		"empty -> malformed":            {note(""), "", true},
 		"truncated text -> malformed":   {note("ada")[:7], "", true},
@@ -92,7 +94,8 @@ func TestSession_Notes(t *testing.T) {
 // FuzzSession: any authentic token, also one of another version of this program, results in a session that
 // survives a round trip.
 func FuzzSession(f *testing.F) {
-	for _, seed := range []string{"", "\x00\x00\x00\x00\x01\x01\x00\x01\x0c\x00", "\x07\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\xff\xff\xff\xff\x7f",
+	for _, seed := range []string{"", "\x00\x00\x00\x00\x01\x01\x00\x01\x0c\x00", "\x07\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x00\x00\xff\xff\xff\xff\x7f",
 		"\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\xff\x65\x53\xf1\x00\x03ada"} {
 		f.Add(seed)
 	}

@@ -180,9 +180,9 @@ func PositionOf(token string) Position {
 	return Position{r, ok}
 }
 
-// Admits reports whether a read of a container's partition, at a position, is as new as a session requires; nil requires
-// nothing. An unknown range in the session may be a child of the range that was read, split off since: then Admits
-// compares only LSNs.
+// Admits reports whether a read of a container's partition, at a position, is as new as a session requires; nil
+// requires nothing. An unknown range in the session may be a child of the range that was read, split off since: then
+// Admits compares only LSNs.
 func (s *State) Admits(of *Session, container, partition string, read Position) bool {
 	if of == nil || !of.known.has(container) {
 		return true

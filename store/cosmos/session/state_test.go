@@ -12,7 +12,8 @@ func TestState_Admits(t *testing.T) {
 	key := effectiveKey(partition)
 	ranges := func(mine keyRange) keyRanges {
 		mine.min, mine.max = key[:4], key[:4]+"FF"
-		return keyRanges{}.with(keyRange{id: 1, min: "", max: key[:4]}, mine, keyRange{id: 9, min: key[:4] + "FF", max: "FF"})
+		return keyRanges{}.with(keyRange{id: 1, min: "", max: key[:4]}, mine,
+			keyRange{id: 9, min: key[:4] + "FF", max: "FF"})
 	}
 	whole, split := ranges(keyRange{id: 5}), ranges(keyRange{id: 7, parents: []uint64{0, 5}})
 	for name, tt := range map[string]struct {
@@ -47,7 +48,8 @@ func TestState_Admits(t *testing.T) {
 			}
 		})
 	}
-	if s, _ := resume(""); !state.Admits(nil, posts, partition, Position{}) || !state.Admits(s, posts, partition, Position{}) {
+	if s, _ := resume(""); !state.Admits(nil, posts, partition, Position{}) ||
+		!state.Admits(s, posts, partition, Position{}) {
 		t.Error("a nil or an empty session does not admit a read")
 	}
 }

@@ -94,7 +94,8 @@ func Open(t testing.TB, o emulator.Options) *Account {
 	if key == "" {
 		key = emulator.WellKnownKey
 	}
-	return &Account{Endpoint: engine.Endpoint(), Key: testkit.Secret(key), Transport: engine, Database: "blog", Engine: engine}
+	return &Account{Endpoint: engine.Endpoint(), Key: testkit.Secret(key), Transport: engine, Database: "blog",
+		Engine: engine}
 }
 
 func openEndpoint(t testing.TB) *Account {

@@ -28,7 +28,8 @@ func databases(t *testing.T, client *azcosmos.Client) (n int) {
 
 func create(t *testing.T, a *Account) {
 	t.Helper()
-	if _, err := a.Client(t, nil).CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: a.Database}, nil); err != nil {
+	if _, err := a.Client(t, nil).CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: a.Database},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -24,16 +24,18 @@ type Regions struct {
 	MultipleWrites bool   // the account writes in both
 	Consistency    string // the account's default consistency; "": Session
 
-	mu     sync.Mutex
-	down   map[string]func(*http.Request) (*http.Response, error) // guarded by mu; by host: responds instead of the engine
-	served map[string]int                                         // guarded by mu; requests for items, by host
+	mu sync.Mutex
+	// guarded by mu; by host: responds instead of the engine
+	down   map[string]func(*http.Request) (*http.Response, error)
+	served map[string]int // guarded by mu; requests for items, by host
 }
 
 // OpenRegions opens an account with two regions.
 func OpenRegions(t testing.TB) *Regions {
 	t.Helper()
 	NeedsEngine(t, "it has two regions in front of one engine")
-	return &Regions{Account: Open(t, emulator.Options{}), down: map[string]func(*http.Request) (*http.Response, error){}, served: map[string]int{}}
+	return &Regions{Account: Open(t, emulator.Options{}),
+		down: map[string]func(*http.Request) (*http.Response, error){}, served: map[string]int{}}
 }
 
 // Do implements policy.Transporter.
@@ -42,9 +44,11 @@ func (g *Regions) Do(r *http.Request) (*http.Response, error) {
 		location := func(name, host string) string {
 			return fmt.Sprintf(`{"name":%q,"databaseAccountEndpoint":"http://%s/"}`, name, host)
 		}
-		body := fmt.Sprintf(`{"writableLocations":[%s],"readableLocations":[%[1]s,%s],"enableMultipleWriteLocations":%t,"userConsistencyPolicy":{"defaultConsistencyLevel":%q}}`,
+		body := fmt.Sprintf(
+			`{"writableLocations":[%s],"readableLocations":[%[1]s,%s],"enableMultipleWriteLocations":%t,"userConsistencyPolicy":{"defaultConsistencyLevel":%q}}`,
 			location("West US", West), location("East US", East), g.MultipleWrites, cmp.Or(g.Consistency, "Session"))
-		return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Header: http.Header{},
+			Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 	}
 	g.mu.Lock()
 	down := g.down[r.URL.Host]

@@ -84,13 +84,14 @@ func newWorld(t testing.TB, o store.Options) *World {
 		clock.start = time.Now()
 		o.PollInterval = 50 * time.Millisecond
 	}
-	w := &World{T: t, Engine: a.Engine, Transport: a.Transport, Database: a.Database, Clock: clock, open: func(o cosmos.Options) *cosmos.Account {
-		o.Endpoint, o.Key, o.Credential = a.Endpoint, a.Key, a.Credential
-		if a.Engine != nil {
-			o.Transport = enginetest.Undated(o.Transport)
-		}
-		return openAccount(t, o)
-	}}
+	w := &World{T: t, Engine: a.Engine, Transport: a.Transport, Database: a.Database, Clock: clock,
+		open: func(o cosmos.Options) *cosmos.Account {
+			o.Endpoint, o.Key, o.Credential = a.Endpoint, a.Key, a.Credential
+			if a.Engine != nil {
+				o.Transport = enginetest.Undated(o.Transport)
+			}
+			return openAccount(t, o)
+		}}
 	w.Wire = &Wire{To: w.Transport}
 	w.Use(w.NewAccount(cosmos.Options{}))
 	return w.provision(o)
@@ -99,9 +100,10 @@ func newWorld(t testing.TB, o store.Options) *World {
 // On returns a World on an engine, whose containers need not exist. It has no Store.
 func On(t testing.TB, engine *emulator.Engine) *World {
 	t.Helper()
-	w := &World{T: t, Engine: engine, Transport: engine, Database: "blog", Wire: &Wire{To: engine}, Clock: &Clock{}, open: func(o cosmos.Options) *cosmos.Account {
-		return enginetest.Account(t, engine, o)
-	}}
+	w := &World{T: t, Engine: engine, Transport: engine, Database: "blog", Wire: &Wire{To: engine}, Clock: &Clock{},
+		open: func(o cosmos.Options) *cosmos.Account {
+			return enginetest.Account(t, engine, o)
+		}}
 	w.Use(w.NewAccount(cosmos.Options{}))
 	return w
 }
@@ -196,7 +198,8 @@ func (w *World) AddUser(name string) *blog.User {
 // AddPost creates a post.
 func (w *World) AddPost(u *blog.User, title string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.UserID, Title: title, Content: "The content of " + title + "."})
+	p, err := w.CreatePost(w.T.Context(),
+		store.NewPost{AuthorID: u.UserID, Title: title, Content: "The content of " + title + "."})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -231,7 +234,8 @@ func (w *World) WriteLate(name string, author *blog.User, p *blog.Post) error {
 	if _, _, err := w.LikePost(ctx, u.UserID, p.ID); err != nil {
 		return err
 	}
-	if _, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "late"}); err != nil {
+	if _, _, err := w.CreateComment(ctx,
+		store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "late"}); err != nil {
 		return err
 	}
 	_, err = w.CreatePost(ctx, store.NewPost{AuthorID: author.UserID, Title: "late", Content: "late"})
@@ -293,7 +297,9 @@ func (w *World) FeedTitles(name string) []string {
 		w.T.Fatal(err)
 	}
 	var all []string
-	pager := c.NewQueryItemsPager("SELECT VALUE c.title FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.type DESC, c.creationDate DESC, c.id DESC",
+	pager := c.NewQueryItemsPager(
+		"SELECT VALUE c.title FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.type DESC, c.creationDate DESC, c.id "+
+			"DESC",
 		azcosmos.NewPartitionKeyString(name), nil)
 	for pager.More() {
 		r, err := pager.NextPage(w.T.Context())
@@ -318,7 +324,8 @@ func (w *World) FeedLength() int {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	r, err := c.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(w.T.Context())
+	r, err := c.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c", azcosmos.NewPartitionKeyString("post"),
+		nil).NextPage(w.T.Context())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -340,7 +347,8 @@ func (w *World) Reservations() map[string]string {
 		w.T.Fatal(err)
 	}
 	all := map[string]string{}
-	pager := users.NewQueryItemsPager("SELECT c.id, c.ownerId, c.ttl FROM c WHERE c.type = 'username'", azcosmos.NewPartitionKey(), nil)
+	pager := users.NewQueryItemsPager("SELECT c.id, c.ownerId, c.ttl FROM c WHERE c.type = 'username'",
+		azcosmos.NewPartitionKey(), nil)
 	for pager.More() {
 		page, err := pager.NextPage(w.T.Context())
 		if err != nil {
@@ -370,7 +378,8 @@ func (w *World) Checkpoints() int {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	r, err := leases.NewQueryItemsPager("SELECT c.id FROM c WHERE c.continuation != ''", azcosmos.NewPartitionKey(), nil).NextPage(w.T.Context())
+	r, err := leases.NewQueryItemsPager("SELECT c.id FROM c WHERE c.continuation != ''", azcosmos.NewPartitionKey(),
+		nil).NextPage(w.T.Context())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -453,7 +462,9 @@ func (w *World) Rebuilt() {
 func (w *World) Differences(settle time.Duration) []projection.Difference {
 	w.T.Helper()
 	var found []projection.Difference
-	if err := w.Views().Verify(w.T.Context(), settle, nil, func(d projection.Difference) { found = append(found, d) }); err != nil {
+	if err := w.Views().Verify(w.T.Context(), settle, nil, func(d projection.Difference) {
+		found = append(found, d)
+	}); err != nil {
 		w.T.Fatal(err)
 	}
 	return found
@@ -512,7 +523,8 @@ func (w *Wire) Do(r *http.Request) (*http.Response, error) {
 	w.mu.Unlock()
 	if before != nil {
 		if err := before(r); err != nil {
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable", Body: http.NoBody,
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable",
+				Body:   http.NoBody,
 				Header: http.Header{}, Request: r}, nil
 		}
 	}

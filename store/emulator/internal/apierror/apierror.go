@@ -77,7 +77,8 @@ func PartitionKeyMismatch(message string) *Error {
 // Recreated reports that the container has the name, but not the resource id that the client knows.
 func Recreated(rid string) *Error {
 	return &Error{Status: http.StatusBadRequest, Substatus: subRecreated, Code: "BadRequest", Charge: charge.Metadata,
-		Message: fmt.Sprintf("The container with the resource id '%s' does not exist: it may have been recreated.", rid)}
+		Message: fmt.Sprintf("The container with the resource id '%s' does not exist: it may have been recreated.",
+			rid)}
 }
 
 func Unauthorized(token string) *Error {
@@ -125,7 +126,8 @@ func UniqueViolation() *Error {
 }
 
 func PartitionFull() *Error {
-	return &Error{Status: http.StatusForbidden, Substatus: subPartitionFull, Code: "Forbidden", Charge: charge.BadRequest,
+	return &Error{Status: http.StatusForbidden, Substatus: subPartitionFull, Code: "Forbidden",
+		Charge:  charge.BadRequest,
 		Message: "Partition key reached maximum size of 20 GB. Learn more: https://aka.ms/CosmosDB/sql/errors/full-pk"}
 }
 
@@ -136,8 +138,9 @@ func WriteForbidden() *Error {
 
 func EntraForbidden(method, resourceType string) *Error {
 	return &Error{Status: http.StatusForbidden, Substatus: subEntraForbidden, Code: "Forbidden",
-		Message: fmt.Sprintf("Request blocked by Auth: The given request [%s /%s] cannot be authorized by AAD token in data plane. "+
-			"Learn more: https://aka.ms/cosmos-native-rbac.", method, resourceType)}
+		Message: fmt.Sprintf(
+			"Request blocked by Auth: The given request [%s /%s] cannot be authorized by AAD token in data plane. "+
+				"Learn more: https://aka.ms/cosmos-native-rbac.", method, resourceType)}
 }
 
 func RangeGone() *Error {

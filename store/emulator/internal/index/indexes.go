@@ -325,7 +325,8 @@ func (x *Indexes) HasComposite(orders []sql.Order) bool {
 		match := true
 		for j, o := range orders {
 			c := index.Columns[j]
-			match = match && slices.Equal(c.Path, o.Path) && (c.Desc != o.Desc) == (index.Columns[0].Desc != orders[0].Desc)
+			match = match && slices.Equal(c.Path, o.Path) &&
+				(c.Desc != o.Desc) == (index.Columns[0].Desc != orders[0].Desc)
 		}
 		if match {
 			return true

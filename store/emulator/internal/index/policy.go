@@ -78,7 +78,8 @@ func (p *Policy) Complete() error {
 		p.Excluded = append(p.Excluded, indexPath{Path: etagPath})
 	}
 	if len(p.Included) > maxPolicyPaths || len(p.Excluded) > maxPolicyPaths {
-		return apierror.BadRequest("An indexing policy can't have more than %d included or excluded paths.", maxPolicyPaths)
+		return apierror.BadRequest("An indexing policy can't have more than %d included or excluded paths.",
+			maxPolicyPaths)
 	}
 	if len(p.Composite) > maxComposites {
 		return apierror.BadRequest("An indexing policy can't have more than %d composite indexes.", maxComposites)

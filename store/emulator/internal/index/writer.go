@@ -173,7 +173,8 @@ func (x *Writer) composite(index *Composite, old, rec *layout.Record, cost *Cost
 			old.Doc, x.ID)
 	}
 	if rec != nil {
-		to = index.appendEntry(layout.AppendCompositePrefix(x.Scratch.To[:0], x.Container, index.No, x.Partition), rec.Doc,
+		to = index.appendEntry(layout.AppendCompositePrefix(x.Scratch.To[:0], x.Container, index.No, x.Partition),
+			rec.Doc,
 			x.ID)
 		x.addSize(len(to))
 	}
@@ -206,7 +207,8 @@ func (x *Writer) SizeOf(rec *layout.Record) int {
 		}
 	}
 	for no, paths := range policy.Uniques {
-		size += len(AppendUniqueEntry(layout.AppendUniquePrefix(nil, x.Container, uint16(no), x.Partition), paths, rec.Doc))
+		size += len(AppendUniqueEntry(layout.AppendUniquePrefix(nil, x.Container, uint16(no), x.Partition), paths,
+			rec.Doc))
 	}
 	return size
 }

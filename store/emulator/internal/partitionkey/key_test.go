@@ -32,12 +32,14 @@ func TestEffectivePartitionKey(t *testing.T) {
 		{"true", Key{{kind: componentTrue}}, "0000000000000000000000005E2A8076", "4E711127C5B5A8E4726AC6DD306A3E59"},
 		{"false", Key{{kind: componentFalse}}, "0000000000000000000000006C27D09F", "EFE1BE91E90A3439635E0E9E37361EF2"},
 		{"zero", Key{number(0)}, "0000000000000000000000001EDA80A6", "555B95BEDAC4B1E9EC1CDC9BB0DDDE58"},
-		{"negative zero", Key{number(math.Copysign(0, -1))}, "000000000000000000000000B03DA650", "3D018BB1DF3DB27235766E81FD10406E"},
+		{"negative zero", Key{number(math.Copysign(0, -1))}, "000000000000000000000000B03DA650",
+			"3D018BB1DF3DB27235766E81FD10406E"},
 		{"one", Key{number(1)}, "000000000000000000000000E1655A93", "A0CD98B339BA78A5D0CF6953B87070B0"},
 		{"smallest", Key{number(5e-324)}, "000000000000000000000000AC83D318", "0E6CBA63A280927DE485DEF865800139"},
 		{"empty string", Key{text("")}, "0000000000000000000000003CCCB0FF", "B2E9366E637A71B4E710384B2F4970A0"},
 		{"string", Key{text("asdf")}, "000000000000000000000000B02BABC2", "608BF1D598F5B63AD5520F04FE58C5E8"},
-		{"101 bytes", Key{text(strings.Repeat("a", 101))}, "0000000000000000000000003B1B5D8D", "88042541D30C8BF90D7092B1519AE0BC"},
+		{"101 bytes", Key{text(strings.Repeat("a", 101))}, "0000000000000000000000003B1B5D8D",
+			"88042541D30C8BF90D7092B1519AE0BC"},
 		{"three components", Key{text("/path1"), text("/path2"), text("/path3")},
 			"000000000000000000000000A6C6298A0000000000000000000000009D008F2C0000000000000000000000003E47FEA2",
 			"B499FD5198AE0F1EB6B77F6E428D2FF0E7A1848BD1102A3B65AFF266874D0FF5ECA5ABC953544CF9BD94776DA5E6EA52"},
@@ -72,7 +74,10 @@ func genComponent() *rapid.Generator[Component] {
 	return rapid.OneOf(
 		rapid.SampledFrom([]Component{{}, {kind: componentNull}, {kind: componentTrue}, {kind: componentFalse}}),
 		rapid.Map(rapid.Float64(), func(f float64) Component { return Component{kind: componentNumber, number: f} }),
-		rapid.Map(rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune{0, 1, 0xFF, 'a'}))), func(s string) Component { return Component{kind: componentString, text: s} }),
+		rapid.Map(rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune{0, 1, 0xFF, 'a'}))),
+			func(s string) Component {
+				return Component{kind: componentString, text: s}
+			}),
 	)
 }
 
@@ -120,7 +125,8 @@ func TestPartitionKeyHeader(t *testing.T) {
 
 // FuzzPartitionKeyHeader: a header is refused, or is a key whose encoding delimits itself.
 func FuzzPartitionKeyHeader(f *testing.F) {
-	for _, s := range []string{`["a"]`, `[1,null,true,{}]`, `["\u0000"]`, `[-0.0]`, `[1e999]`, `[[]]`, `null`, `["\U0001f600"]`} {
+	for _, s := range []string{`["a"]`, `[1,null,true,{}]`, `["\u0000"]`, `[-0.0]`, `[1e999]`, `[[]]`, `null`,
+		`["\U0001f600"]`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
@@ -137,7 +143,8 @@ func FuzzPartitionKeyHeader(f *testing.F) {
 
 // TestEffectivePartitionKey_SDKVectors reads the test vectors in the module of azcosmos.
 func TestEffectivePartitionKey_SDKVectors(t *testing.T) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos").Output()
 	if err != nil {
 		t.Fatal("find the module of azcosmos:", err)
 	}
@@ -176,7 +183,8 @@ func TestEffectivePartitionKey_SDKVectors(t *testing.T) {
 						continue
 					}
 					// Numbers that JSON cannot express.
-					if f, ok := map[string]float64{"-0": math.Copysign(0, -1), `"NaN"`: math.Float64frombits(0xFFF8 << 48),
+					if f, ok := map[string]float64{"-0": math.Copysign(0, -1),
+						`"NaN"`:      math.Float64frombits(0xFFF8 << 48),
 						`"Infinity"`: math.Inf(1), `"-Infinity"`: math.Inf(-1)}[string(one)]; ok {
 						key = append(key, Component{kind: componentNumber, number: f})
 						continue

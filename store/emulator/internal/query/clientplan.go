@@ -196,7 +196,8 @@ func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 	if c.Value && aggregates > 0 {
 		row = "[" + row + "]"
 	}
-	info.Rewritten = "SELECT " + items(c.GroupBy) + " AS groupByItems, " + row + " AS payload FROM " + c.From + where + " GROUP BY " + strings.Join(c.GroupBy, ", ")
+	info.Rewritten = "SELECT " + items(c.GroupBy) + " AS groupByItems, " + row + " AS payload FROM " + c.From + where +
+		" GROUP BY " + strings.Join(c.GroupBy, ", ")
 	return *info, nil
 }
 

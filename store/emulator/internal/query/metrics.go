@@ -34,9 +34,11 @@ func (w metrics) header(h http.Header) []string {
 	}
 	b := append(make([]byte, 0, 512), "totalExecutionTimeInMs="...)
 	b = strconv.AppendFloat(b, ms, 'f', 2, 64)
-	b = append(b, ";queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs="...)
+	b = append(b,
+		";queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs="...)
 	b = strconv.AppendFloat(b, ms, 'f', 2, 64)
-	b = append(b, ";indexLookupTimeInMs=0.00;instructionCount=0;documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;retrievedDocumentCount="...)
+	b = append(b,
+		";indexLookupTimeInMs=0.00;instructionCount=0;documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;retrievedDocumentCount="...)
 	b = strconv.AppendInt(b, int64(w.retrieved), 10)
 	b = append(b, ";retrievedDocumentSize="...)
 	b = strconv.AppendInt(b, int64(w.loaded), 10)
@@ -53,7 +55,8 @@ func (w metrics) header(h http.Header) []string {
 // does not index.
 func (r *Query) indexMetrics() string {
 	single := func(p sql.Path) []byte {
-		return fmt.Appendf(nil, `{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, sql.AppendQuoted(nil, []byte(p.String()+"/?")))
+		return fmt.Appendf(nil,
+			`{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, sql.AppendQuoted(nil, []byte(p.String()+"/?")))
 	}
 	used, missing, composite := [][]byte{}, [][]byte{}, [][]byte{}
 	if r.plan.path != nil {
@@ -80,10 +83,12 @@ func (r *Query) indexMetrics() string {
 			}
 			specs = append(specs, sql.AppendQuoted(nil, []byte(c.Path.String()+order)))
 		}
-		composite = append(composite, fmt.Appendf(nil, `{"IndexSpecs":[%s],"IndexPreciseSet":true,"IndexImpactScore":"High"}`,
-			bytes.Join(specs, []byte{','})))
+		composite = append(composite,
+			fmt.Appendf(nil, `{"IndexSpecs":[%s],"IndexPreciseSet":true,"IndexImpactScore":"High"}`,
+				bytes.Join(specs, []byte{','})))
 	}
 	comma := []byte{','}
-	return fmt.Sprintf(`{"UtilizedSingleIndexes":[%s],"PotentialSingleIndexes":[%s],"UtilizedCompositeIndexes":[%s],"PotentialCompositeIndexes":[]}`,
+	return fmt.Sprintf(
+		`{"UtilizedSingleIndexes":[%s],"PotentialSingleIndexes":[%s],"UtilizedCompositeIndexes":[%s],"PotentialCompositeIndexes":[]}`,
 		bytes.Join(used, comma), bytes.Join(missing, comma), bytes.Join(composite, comma))
 }

@@ -430,7 +430,8 @@ func (r *Query) shorter(interval, scan *plan) (bool, error) {
 // walk returns an iterator at the first entry of a plan's first span.
 func (r *Query) walk(p *plan) (*pebble.Iterator, error) {
 	s := p.spans[0]
-	it, err := r.view.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: s.low, UpperBound: s.high}})
+	it, err := r.view.Clone(
+		pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: s.low, UpperBound: s.high}})
 	if err == nil {
 		it.First()
 	}

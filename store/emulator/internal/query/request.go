@@ -107,7 +107,8 @@ func queryParameters(list []byte) (parameters []sql.Param, err error) {
 		parameters = append(parameters, one)
 	}
 	if name := duplicateName(parameters); name != "" {
-		return nil, apierror.BadRequest("The query request is invalid: the parameter '%s' is given more than once.", name)
+		return nil, apierror.BadRequest("The query request is invalid: the parameter '%s' is given more than once.",
+			name)
 	}
 	return parameters, nil
 }

@@ -30,7 +30,8 @@ func (r *Query) resolveScope() error {
 	switch {
 	case header != "" && narrow:
 		return apierror.BadRequest(
-			"A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not of both.")
+			"A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not " +
+				"of both.")
 	case header != "":
 		if s.key, err = r.c.Key.Parse(header); err != nil {
 			return err
@@ -83,8 +84,10 @@ func (r *Query) resolveScope() error {
 // to merge partitions.
 func (r *Query) checkCross() error {
 	if !r.is("X-Ms-Documentdb-Query-Enablecrosspartition") {
-		return apierror.BadRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
-			"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
+		return apierror.BadRequest(
+			"Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition " +
+				"to true, " +
+				"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
 	}
 	_, top := r.bound.Top()
 	_, _, offset := r.bound.OffsetLimit()

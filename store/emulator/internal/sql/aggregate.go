@@ -168,7 +168,8 @@ func (a *Aggregation) Add(doc, order []byte) error {
 func (a *Aggregation) add(e *env, order []byte) {
 	q := a.b.q
 	if !q.grouped {
-		if row := appendRow(e, nil, q.row); len(row) > 0 && e.err == nil && e.spend("DISTINCT", ValueOf(row).comparing()) {
+		if row := appendRow(e, nil, q.row); len(row) > 0 && e.err == nil &&
+			e.spend("DISTINCT", ValueOf(row).comparing()) {
 			a.key = AppendKey(a.key[:0], ValueOf(row))
 			a.group(order, nil, row)
 		}
@@ -223,7 +224,8 @@ func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 	}
 	g = &group{position: bytes.Clone(a.position), keys: keys, accumulators: make([]accumulator, len(a.b.q.aggregates)),
 		row: row}
-	a.use(groupBytes + len(a.key) + len(a.position) + len(row) + accumulatorBytes*len(g.accumulators) + valueBytes*len(keys))
+	a.use(groupBytes + len(a.key) + len(a.position) + len(row) + accumulatorBytes*len(g.accumulators) + valueBytes*len(
+		keys))
 	for i, k := range keys {
 		keys[i] = k.clone()
 		a.use(len(k.text))
@@ -236,7 +238,8 @@ func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 // use counts n bytes of memory, and fails the Aggregation beyond maxAggregation.
 func (a *Aggregation) use(n int) {
 	if a.used += n; a.used > maxAggregation && a.err == nil {
-		a.err = errorAt(0, a.b.q.end, "The groups or distinct rows of the query take more than %d bytes", maxAggregation)
+		a.err = errorAt(0, a.b.q.end, "The groups or distinct rows of the query take more than %d bytes",
+			maxAggregation)
 	}
 }
 

@@ -7,18 +7,22 @@ import (
 )
 
 // post is a document of 1 KB, in the order in which the store writes it.
-var post = []byte(`{"id":"0190c7a2-5b1e-7cc4-9d8e-3f2a1b4c5d6e","type":"post","postId":"0190c7a2-5b1e-7cc4-9d8e-3f2a1b4c5d6e",` +
-	`"userId":"0190c7a2-0000-7cc4-9d8e-3f2a1b4c5d6e","userUsername":"ada","title":"On \"engines\" that compute",` +
-	`"content":"` + strings.Repeat("The engine weaves algebraic patterns. ", 14) + `","commentCount":12,"likeCount":345,` +
-	`"creationDate":"2026-01-02T03:04:05.678Z","version":1,"revision":17,` +
-	`"_rid":"AbCdEfGhIjK=","_self":"dbs/AbCd==/colls/AbCdEfGh=/docs/AbCdEfGhIjK=/","_etag":"\"0000-0001-0000\"","_ts":1767323045}`)
+var post = []byte(
+	`{"id":"0190c7a2-5b1e-7cc4-9d8e-3f2a1b4c5d6e","type":"post","postId":"0190c7a2-5b1e-7cc4-9d8e-3f2a1b4c5d6e",` +
+		`"userId":"0190c7a2-0000-7cc4-9d8e-3f2a1b4c5d6e","userUsername":"ada","title":"On \"engines\" that compute",` +
+		`"content":"` + strings.Repeat("The engine weaves algebraic patterns. ", 14) +
+		`","commentCount":12,"likeCount":345,` +
+		`"creationDate":"2026-01-02T03:04:05.678Z","version":1,"revision":17,` +
+		`"_rid":"AbCdEfGhIjK=","_self":"dbs/AbCd==/colls/AbCdEfGh=/docs/AbCdEfGhIjK=/","_etag":"\"0000-0001-0000\"","_ts":1767323045}`)
 
 func keyset(tb testing.TB, date, id string) *Bound {
-	q, err := Parse(`SELECT * FROM c WHERE c.type = @t AND c.creationDate <= @d AND (c.creationDate < @d OR c.id < @id) ORDER BY c.creationDate DESC, c.id DESC`)
+	q, err := Parse(
+		`SELECT * FROM c WHERE c.type = @t AND c.creationDate <= @d AND (c.creationDate < @d OR c.id < @id) ORDER BY c.creationDate DESC, c.id DESC`)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b, err := q.Bind([]Param{{"@t", []byte(`"post"`)}, {"@d", fmt.Appendf(nil, "%q", date)}, {"@id", fmt.Appendf(nil, "%q", id)}})
+	b, err := q.Bind([]Param{{"@t", []byte(`"post"`)}, {"@d", fmt.Appendf(nil, "%q", date)},
+		{"@id", fmt.Appendf(nil, "%q", id)}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -39,7 +43,12 @@ func TestMatches_NoAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	item := p.Evaluator()
-	if n := testing.AllocsPerRun(100, func() { item.Next(post); item.Matches(); item.HasRow(); item.Project(dst) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() {
+		item.Next(post)
+		item.Matches()
+		item.HasRow()
+		item.Project(dst)
+	}); n > 0 {
 		t.Errorf("Evaluator: %v allocations, want 0", n)
 	}
 }
@@ -136,7 +145,8 @@ func BenchmarkReadMany(b *testing.B) {
 }
 
 func BenchmarkBind(b *testing.B) {
-	q, err := Parse(`SELECT * FROM c WHERE c.type = @t AND c.creationDate <= @d AND (c.creationDate < @d OR c.id < @id)`)
+	q, err := Parse(
+		`SELECT * FROM c WHERE c.type = @t AND c.creationDate <= @d AND (c.creationDate < @d OR c.id < @id)`)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -24,7 +24,8 @@ func TestBudget(t *testing.T) {
 		"list":    []byte("[" + many("{}", ",", 600_000) + "]"),
 		"object":  []byte("{" + many(`"a":0`, ",", 100_000) + "}"),
 		"members": fmt.Appendf(nil, `[{%s}]`, strings.Join(numbered(80_000), ",")),
-		"deep":    []byte(`"` + strings.Repeat("[", 9000) + strings.Repeat("1,", 400_000) + "1" + strings.Repeat("]", 9000) + `"`),
+		"deep": []byte(`"` + strings.Repeat("[", 9000) + strings.Repeat("1,", 400_000) + "1" +
+			strings.Repeat("]", 9000) + `"`),
 	}
 	var doc strings.Builder
 	doc.WriteString(`{"id":"1"`)
@@ -62,12 +63,16 @@ func TestBudget(t *testing.T) {
 		{"REGEXMATCH", `REGEXMATCH(c.big, '(a?){500}b')`, "REGEXMATCH does more work"},
 		{"TRIM", `TRIM(c.big, c.digits)`, "TRIM does more work"},
 		{"ARRAY_CONTAINS of objects", `ARRAY_CONTAINS(c.list, c.object)`, "ARRAY_CONTAINS does more work"},
-		{"ARRAY_CONTAINS, partial match", `ARRAY_CONTAINS(c.members, c.members[0], true)`, "ARRAY_CONTAINS does more work"},
-		{"ARRAY_CONTAINS_ANY", `ARRAY_CONTAINS_ANY(c.list, ` + many("1", ",", 1000) + `)`, "ARRAY_CONTAINS_ANY does more work"},
+		{"ARRAY_CONTAINS, partial match", `ARRAY_CONTAINS(c.members, c.members[0], true)`,
+			"ARRAY_CONTAINS does more work"},
+		{"ARRAY_CONTAINS_ANY", `ARRAY_CONTAINS_ANY(c.list, ` + many("1", ",", 1000) + `)`,
+			"ARRAY_CONTAINS_ANY does more work"},
 		{"ARRAY_CONTAINS_ALL of objects", `ARRAY_CONTAINS_ALL(c.list, c.object)`, "ARRAY_CONTAINS_ALL does more work"},
 		{"SETUNION", `SETUNION(c.list, c.list)`, "SETUNION does more work"},
-		{"SETINTERSECT of deeply nested arrays", `SETINTERSECT(STRINGTOARRAY(c.deep), [])`, "SETINTERSECT does more work"},
-		{"comparison of deeply nested arrays", `STRINGTOARRAY(c.deep) = STRINGTOARRAY(c.deep)`, "comparison does more work"},
+		{"SETINTERSECT of deeply nested arrays", `SETINTERSECT(STRINGTOARRAY(c.deep), [])`,
+			"SETINTERSECT does more work"},
+		{"comparison of deeply nested arrays", `STRINGTOARRAY(c.deep) = STRINGTOARRAY(c.deep)`,
+			"comparison does more work"},
 		{"IN with a deeply nested array", `STRINGTOARRAY(c.deep) IN (1,2,3,4,5,6,7,8,9)`, "IN does more work"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -98,7 +103,8 @@ func TestBudget(t *testing.T) {
 		}
 	})
 	for _, tc := range []struct{ name, expr, want string }{
-		{"functions of the largest properties", `LENGTH(REPLACE(UPPER(c.big), 'A', 'b')) + LENGTH(c.half || c.small)`, "2930000"},
+		{"functions of the largest properties", `LENGTH(REPLACE(UPPER(c.big), 'A', 'b')) + LENGTH(c.half || c.small)`,
+			"2930000"},
 		{"large parameter, used twice", `LENGTH(@big) + LENGTH(@big)`, "3800000"},
 		{"LIKE of a long text", `c.big LIKE '%aaa%a_a%b'`, "false"},
 		{"REGEXMATCH of a long text", `REGEXMATCH(c.big, '^a+b?$')`, "true"},
@@ -114,7 +120,8 @@ func TestBudget(t *testing.T) {
 		})
 	}
 	for _, tc := range []struct{ name, text, wrong string }{
-		{"large parameter, used 1000 times", "SELECT * FROM c WHERE " + many("c.id = @big", " OR ", 1000), "'@big' is used too often"},
+		{"large parameter, used 1000 times", "SELECT * FROM c WHERE " + many("c.id = @big", " OR ", 1000),
+			"'@big' is used too often"},
 		{"a pattern of LIKE", "SELECT * FROM c WHERE c.id LIKE @big", "'@big' is longer than"},
 		{"a pattern of REGEXMATCH", "SELECT * FROM c WHERE REGEXMATCH(c.id, @small)", "'@small' is longer than"},
 	} {

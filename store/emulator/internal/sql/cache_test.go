@@ -10,7 +10,8 @@ import (
 func TestCache_LongTexts(t *testing.T) {
 	c := NewCache(Parse)
 	for i := range 3 {
-		if _, err := c.Parse(fmt.Sprintf("SELECT * FROM c WHERE c.x = '%s%d'", strings.Repeat("x", maxCachedText), i)); err != nil {
+		if _, err := c.Parse(fmt.Sprintf("SELECT * FROM c WHERE c.x = '%s%d'", strings.Repeat("x", maxCachedText),
+			i)); err != nil {
 			t.Fatal(err)
 		}
 	}

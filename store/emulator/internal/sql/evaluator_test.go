@@ -20,7 +20,8 @@ func hasRow(b *Bound, doc []byte) (bool, error) {
 
 // TestEvaluator: the results do not depend on earlier items or calls, even after an item that exceeded a limit.
 func TestEvaluator(t *testing.T) {
-	b, err := bind("SELECT VALUE REPLACE(c.a, '0', c.n) FROM c WHERE c.a != 'x' AND IS_DEFINED(c.n) AND NOT IS_DEFINED(c.z)", nil)
+	b, err := bind(
+		"SELECT VALUE REPLACE(c.a, '0', c.n) FROM c WHERE c.a != 'x' AND IS_DEFINED(c.n) AND NOT IS_DEFINED(c.z)", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,8 @@ func TestEvaluator(t *testing.T) {
 					t.Errorf("%.80s: has a row %v, %v", one.doc, ok, err)
 				}
 			}
-			if row, ok, err := item.Project([]byte("-")); string(row) != "-"+one.row || ok != (one.row != "") || (err != nil) != one.fails {
+			if row, ok, err := item.Project([]byte("-")); string(row) != "-"+one.row || ok != (one.row != "") ||
+				(err != nil) != one.fails {
 				t.Errorf("%.80s: %.80s, %v, %v", one.doc, row, ok, err)
 			}
 		}

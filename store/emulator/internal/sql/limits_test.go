@@ -24,7 +24,8 @@ func TestLimits(t *testing.T) {
 		{"20,000 values in a list -> fine", head + "c.x IN (" + long + ")", ""},
 		{"20,000 elements -> fine", head + "ARRAY_CONTAINS([" + long + "], c.x)", ""},
 		{"100 parentheses -> fine", head + strings.Repeat("(", 100) + "c.x = 1" + strings.Repeat(")", 100), ""},
-		{"100 nested BETWEEN -> fine", head + strings.Repeat("(", 100) + "c.x" + strings.Repeat(" BETWEEN 1 AND 2)", 100), ""},
+		{"100 nested BETWEEN -> fine",
+			head + strings.Repeat("(", 100) + "c.x" + strings.Repeat(" BETWEEN 1 AND 2)", 100), ""},
 		{"100,000 parentheses -> refused", head + strings.Repeat("(", 100000), "nested deeper"},
 		{"100,000 arrays -> refused", head + strings.Repeat("[", 100000), "nested deeper"},
 		{"100,000 objects -> refused", head + strings.Repeat("{a:", 100000), "nested deeper"},
@@ -37,7 +38,8 @@ func TestLimits(t *testing.T) {
 		{"100,000 times || -> fine", head + strings.Repeat("'a'||", 80000) + "'a'", ""},
 		{"100,000 steps -> fine", head + "c" + strings.Repeat(".a", 100000), ""},
 		{"maxGroupBy groups -> fine", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy-1), ""},
-		{"maxGroupBy+1 groups -> refused", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy), "expressions in GROUP BY"},
+		{"maxGroupBy+1 groups -> refused", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy),
+			"expressions in GROUP BY"},
 		{"text too long -> refused", head + strings.Repeat(" ", maxText), "longer than"},
 		{"not UTF-8 -> refused", head + "c.x = '\xff'", "not UTF-8"},
 	} {
@@ -137,7 +139,8 @@ func TestPoints_ReadMany(t *testing.T) {
 
 // TestBound_ConcurrentUse runs one Bound in several goroutines, for the race detector.
 func TestBound_ConcurrentUse(t *testing.T) {
-	b, err := bind(`SELECT VALUE UPPER(c.s) FROM c WHERE c.n IN (1,2,3,4,5,6,7,8,9,10) AND c.s LIKE 'a%' AND REGEXMATCH(c.s, 'b$')`, nil)
+	b, err := bind(
+		`SELECT VALUE UPPER(c.s) FROM c WHERE c.n IN (1,2,3,4,5,6,7,8,9,10) AND c.s LIKE 'a%' AND REGEXMATCH(c.s, 'b$')`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +200,8 @@ func TestValues(t *testing.T) {
 			}
 		})
 	}
-	for _, raw := range []string{"", " ", "nul", `"a`, `{"a"}`, "1 2", `"a" "b"`, "\"a\x01\"", "\"a\xff\"", `"a\ud800b"`, `"\udc00\ud800"`} {
+	for _, raw := range []string{"", " ", "nul", `"a`, `{"a"}`, "1 2", `"a" "b"`, "\"a\x01\"", "\"a\xff\"",
+		`"a\ud800b"`, `"\udc00\ud800"`} {
 		if v, err := ParseValue([]byte(raw)); err == nil {
 			t.Errorf("ParseValue(%q): got %v, want an error", raw, v)
 		}
@@ -213,7 +217,8 @@ func TestProject_UnusualDocuments(t *testing.T) {
 		{"braces in strings -> skipped", `{"x":"}]{\"","y":["]",{"a":"\\"}],"a":1}`, `c.a`, "1"},
 		{"white space -> skipped", ` { "x" : [ 1 , 2 ] , "a" : { "b" : 1 } } `, `c.a.b`, "1"},
 		{"an empty name -> found", `{"":1}`, `c[""]`, "1"},
-		{"TOSTRING of a number out of range -> undefined", `{"a":1e999}`, `[TOSTRING(c.a), TOSTRING([c.a])]`, `["[1e999]"]`},
+		{"TOSTRING of a number out of range -> undefined", `{"a":1e999}`, `[TOSTRING(c.a), TOSTRING([c.a])]`,
+			`["[1e999]"]`},
 		{"not an object -> undefined", `[1]`, `c.a`, ""},
 		{"an empty object -> undefined", `{}`, `c.a`, ""},
 		{"index into an object -> undefined", `{"a":{"0":1}}`, `c.a[0]`, ""},

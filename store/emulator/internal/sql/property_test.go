@@ -18,7 +18,8 @@ import (
 // and has the characters that encodings treat specially.
 func jsonValue(depth int) *rapid.Generator[any] {
 	str := rapid.Custom(func(t *rapid.T) any {
-		return rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00\x01\x02\"\\/\n\u00ff\u2028\ufffd\U0001F600")), 0, 6, -1).Draw(t, "string")
+		return rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00\x01\x02\"\\/\n\u00ff\u2028\ufffd\U0001F600")), 0, 6,
+			-1).Draw(t, "string")
 	})
 	num := rapid.Custom(func(t *rapid.T) any {
 		return rapid.OneOf(
@@ -252,7 +253,8 @@ func normal(v any) any {
 // TestPlan_AgreesWithMatches draws conditions, and for each tries many documents: matching documents are
 // within the plan, and documents within a covered plan match.
 func TestPlan_AgreesWithMatches(t *testing.T) {
-	literal := rapid.SampledFrom([]string{"null", "false", "true", "0", "1", "2", "'a'", "'ab'", "'b'", "[1]", "undefined", "@p"})
+	literal := rapid.SampledFrom([]string{"null", "false", "true", "0", "1", "2", "'a'", "'ab'", "'b'", "[1]",
+		"undefined", "@p"})
 	path := rapid.SampledFrom([]string{"c.x", "c.y", `c["z"]["w"]`})
 	part := rapid.Custom(func(t *rapid.T) string {
 		p := path.Draw(t, "path")
@@ -263,7 +265,8 @@ func TestPlan_AgreesWithMatches(t *testing.T) {
 		case 1:
 			return fmt.Sprintf("%s BETWEEN %s AND %s", p, lit(), lit())
 		case 2:
-			return fmt.Sprintf("%s LIKE '%s'", p, rapid.SampledFrom([]string{"a%", "a_%", "%", "ab", "a%b", "_b"}).Draw(t, "pattern"))
+			return fmt.Sprintf("%s LIKE '%s'", p,
+				rapid.SampledFrom([]string{"a%", "a_%", "%", "ab", "a%b", "_b"}).Draw(t, "pattern"))
 		case 3:
 			return fmt.Sprintf("STARTSWITH(%s, 'a')", p)
 		case 4:
@@ -271,7 +274,8 @@ func TestPlan_AgreesWithMatches(t *testing.T) {
 		case 5:
 			return fmt.Sprintf("IS_NULL(%s)", p)
 		}
-		return fmt.Sprintf("%s %s %s", p, rapid.SampledFrom([]string{"=", "=", "<", "<=", ">", ">=", "!="}).Draw(t, "op"), lit())
+		return fmt.Sprintf("%s %s %s", p,
+			rapid.SampledFrom([]string{"=", "=", "<", "<=", ">", ">=", "!="}).Draw(t, "op"), lit())
 	})
 	joined := func(op string, of *rapid.Generator[string]) *rapid.Generator[string] {
 		return rapid.Custom(func(t *rapid.T) string {
@@ -285,7 +289,8 @@ func TestPlan_AgreesWithMatches(t *testing.T) {
 			return "(" + s + ")"
 		})
 	}
-	where := rapid.OneOf(part, joined("AND", part), joined("OR", part), joined("OR", joined("AND", part)), joined("AND", joined("OR", part)))
+	where := rapid.OneOf(part, joined("AND", part), joined("OR", part), joined("OR", joined("AND", part)),
+		joined("AND", joined("OR", part)))
 	scalars := []string{"", "null", "false", "true", "0", "1", "2", "3", `""`, `"a"`, `"ab"`, `"b"`, "[1]", "{}"}
 	rapid.Check(t, func(t *rapid.T) {
 		condition, p := where.Draw(t, "where"), []Param{{"@p", []byte("1")}}
@@ -331,7 +336,9 @@ func checkPlan(t *rapid.T, text string, b *Bound, doc []byte, paths []Path) {
 			}
 		}
 		if points, ok := b.Points(p); ok {
-			holds("Points"+p.String(), slices.ContainsFunc(points, func(point []Value) bool { return Compare(v, point[0]) == 0 }))
+			holds("Points"+p.String(), slices.ContainsFunc(points, func(point []Value) bool {
+				return Compare(v, point[0]) == 0
+			}))
 		}
 		r, ranged := b.Range(p)
 		if ranged {

@@ -46,7 +46,8 @@ func (c *compactionScheduler) Done() {
 	c.life.RLock()
 	defer c.life.RUnlock()
 	for !c.ended.Load() {
-		if waiting, _ := c.db.GetWaitingCompaction(); !waiting || !c.idle.CompareAndSwap(true, false) || c.db.Schedule(c) {
+		if waiting, _ := c.db.GetWaitingCompaction(); !waiting || !c.idle.CompareAndSwap(true, false) ||
+			c.db.Schedule(c) {
 			return
 		}
 		c.idle.Store(true)

@@ -97,7 +97,9 @@ func (d *disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 
 // ReuseForWrite implements vfs.FS.
 func (d *disk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return d.create(newname, category, func() (vfs.File, error) { return d.FS.ReuseForWrite(oldname, newname, category) })
+	return d.create(newname, category, func() (vfs.File, error) {
+		return d.FS.ReuseForWrite(oldname, newname, category)
+	})
 }
 
 // OpenDir implements vfs.FS.

@@ -18,7 +18,8 @@ func TestDisk(t *testing.T) {
 	under := vfs.NewMem()
 	var full errorfs.Toggle
 	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFilePreallocate || op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") {
+		if op.Kind == errorfs.OpFilePreallocate ||
+			op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") {
 			return syscall.ENOSPC
 		}
 		return nil

@@ -35,8 +35,9 @@ func checkLog(files vfs.FS, dir string, log *slog.Logger) error {
 	t := newTail(content, int(at.Physical), uint32(newest.Num))
 	switch {
 	case t.acknowledged:
-		return fmt.Errorf("the write-ahead log %s is damaged at byte %d, where acknowledged writes were: restore a copy of "+
-			"the data directory, or drop them and all later writes: truncate -s %d %[1]s",
+		return fmt.Errorf(
+			"the write-ahead log %s is damaged at byte %d, where acknowledged writes were: restore a copy of "+
+				"the data directory, or drop them and all later writes: truncate -s %d %[1]s",
 			at.PhysicalFile, t.damage, at.Physical)
 	case !t.reused || t.own:
 		log.Warn("write-ahead log ends in an incomplete or damaged record, which is dropped with all that follows: "+

@@ -115,20 +115,24 @@ func TestLogTail(t *testing.T) {
 		damage func(content []byte, offsets []int) []byte
 		want   outcome
 	}{
-		"killed, first log":     {firstLog, nil, outcome{10, -1, false}},
-		"killed, later log":     {laterLog, nil, outcome{10, -1, false}},
-		"killed, reused log":    {reusedLog, nil, outcome{10, -1, false}},
-		"damaged, first log":    {firstLog, flip(10), outcome{9, 0, false}},
-		"damaged, later log":    {laterLog, flip(10), outcome{9, 0, false}},
-		"damaged, reused log":   {reusedLog, flip(10), outcome{9, 0, false}},
-		"cut off":               {laterLog, func(c []byte, at []int) []byte { return c[:at[10]-1] }, outcome{9, 0, false}},
-		"cut off in its header": {laterLog, func(c []byte, at []int) []byte { return c[:at[9]+3] }, outcome{9, 0, false}},
-		"zeroed":                {laterLog, zero, outcome{8, 0, false}},
-		"last but one":          {laterLog, flip(9), outcome{8, -1, true}},
-		"earlier, first log":    {firstLog, flip(4), outcome{3, 6, false}},
-		"earlier, later log":    {laterLog, flip(4), outcome{3, -1, true}},
-		"earlier, reused log":   {reusedLog, flip(4), outcome{3, -1, true}},
-		"earlier, its header":   {laterLog, encoding, outcome{3, -1, true}},
+		"killed, first log":   {firstLog, nil, outcome{10, -1, false}},
+		"killed, later log":   {laterLog, nil, outcome{10, -1, false}},
+		"killed, reused log":  {reusedLog, nil, outcome{10, -1, false}},
+		"damaged, first log":  {firstLog, flip(10), outcome{9, 0, false}},
+		"damaged, later log":  {laterLog, flip(10), outcome{9, 0, false}},
+		"damaged, reused log": {reusedLog, flip(10), outcome{9, 0, false}},
+		"cut off": {laterLog, func(c []byte, at []int) []byte {
+			return c[:at[10]-1]
+		}, outcome{9, 0, false}},
+		"cut off in its header": {laterLog, func(c []byte, at []int) []byte {
+			return c[:at[9]+3]
+		}, outcome{9, 0, false}},
+		"zeroed":              {laterLog, zero, outcome{8, 0, false}},
+		"last but one":        {laterLog, flip(9), outcome{8, -1, true}},
+		"earlier, first log":  {firstLog, flip(4), outcome{3, 6, false}},
+		"earlier, later log":  {laterLog, flip(4), outcome{3, -1, true}},
+		"earlier, reused log": {reusedLog, flip(4), outcome{3, -1, true}},
+		"earlier, its header": {laterLog, encoding, outcome{3, -1, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := disks[one.log].CrashClone(vfs.CrashCloneCfg{})
@@ -166,7 +170,8 @@ func TestLogTail(t *testing.T) {
 			want := "" // nothing is logged
 			if one.want.warns >= 0 {
 				at := offsets[one.want.rows]
-				want = fmt.Sprintf("file=%s offset=%d dropped_bytes=%d intact_records_after=%d", file, at, size-at, one.want.warns)
+				want = fmt.Sprintf("file=%s offset=%d dropped_bytes=%d intact_records_after=%d", file, at, size-at,
+					one.want.warns)
 			}
 			got := log.String()
 			lines, warnings := strings.Count(got, "\n"), strings.Count(got, "level=WARN")
