@@ -38,12 +38,13 @@ func (c *loadCommand) options() (load.Options, error) {
 	if !(c.Writes >= 0 && c.Writes <= 100) {
 		return load.Options{}, fmt.Errorf("--writes %g: there can be 0 to 100 percent", c.Writes)
 	}
-	o := load.Options{URL: root.JoinPath("graphql").String(),
-		Metrics: cmp.Or(c.MetricsURL, root.JoinPath("metrics").String()),
-		Blog:    seed.Article(c.Seed, c.Users, auth.DemoUserID), Token: func(username string) string {
-			return auth.DemoIssuer + ":" + username
-		},
-		Connections: c.Connections, Duration: c.Duration, Writes: c.Writes / 100, Skew: c.Skew}
+	o := load.Options{
+		URL:         root.JoinPath("graphql").String(),
+		Metrics:     cmp.Or(c.MetricsURL, root.JoinPath("metrics").String()),
+		Blog:        seed.Article(c.Seed, c.Users, auth.DemoUserID),
+		Token:       func(username string) string { return auth.DemoIssuer + ":" + username },
+		Connections: c.Connections, Duration: c.Duration, Writes: c.Writes / 100, Skew: c.Skew,
+	}
 	if c.MetricsURL == "none" {
 		o.Metrics = ""
 	}

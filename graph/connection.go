@@ -62,9 +62,8 @@ func (r *Resolver) commentPage(ctx context.Context, postID string, p store.Pagin
 	l := loadersOf(ctx)
 	return l.commentPages.do(pageKey{postID, p}, func() (*store.Page[*blog.Comment], error) {
 		announce := l.users.expect()
-		return readPage(func() (*store.Page[*blog.Comment], error) {
-			return r.store.Comments(ctx, postID, p)
-		}, func(comments []*blog.Comment) {
+		read := func() (*store.Page[*blog.Comment], error) { return r.store.Comments(ctx, postID, p) }
+		return readPage(read, func(comments []*blog.Comment) {
 			announce(func() []string { return keysOf(comments, func(c *blog.Comment) string { return c.UserID }) })
 		})
 	})
@@ -74,9 +73,8 @@ func (r *Resolver) likePage(ctx context.Context, postID string, p store.Paging) 
 	l := loadersOf(ctx)
 	return l.likePages.do(pageKey{postID, p}, func() (*store.Page[*blog.Like], error) {
 		announce := l.users.expect()
-		return readPage(func() (*store.Page[*blog.Like], error) {
-			return r.store.Likes(ctx, postID, p)
-		}, func(likes []*blog.Like) {
+		read := func() (*store.Page[*blog.Like], error) { return r.store.Likes(ctx, postID, p) }
+		return readPage(read, func(likes []*blog.Like) {
 			announce(func() []string { return keysOf(likes, func(l *blog.Like) string { return l.UserID }) })
 		})
 	})
@@ -85,9 +83,8 @@ func (r *Resolver) likePage(ctx context.Context, postID string, p store.Paging) 
 func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{userID, p}, func() (*store.Page[*blog.Post], error) {
-		return readPage(func() (*store.Page[*blog.Post], error) {
-			return r.store.UserPosts(ctx, userID, p)
-		}, l.expectPosts())
+		read := func() (*store.Page[*blog.Post], error) { return r.store.UserPosts(ctx, userID, p) }
+		return readPage(read, l.expectPosts())
 	})
 }
 
@@ -95,9 +92,8 @@ func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Pagi
 func (r *Resolver) draftPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"drafts:" + userID, p}, func() (*store.Page[*blog.Post], error) {
-		return readPage(func() (*store.Page[*blog.Post], error) {
-			return r.store.UserDrafts(ctx, userID, p)
-		}, l.expectFrom(l.drafts))
+		read := func() (*store.Page[*blog.Post], error) { return r.store.UserDrafts(ctx, userID, p) }
+		return readPage(read, l.expectFrom(l.drafts))
 	})
 }
 
@@ -113,9 +109,8 @@ func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*b
 func (r *Resolver) tagPostPage(ctx context.Context, tag *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"tag:" + tag.Name, p}, func() (*store.Page[*blog.Post], error) {
-		return readPage(func() (*store.Page[*blog.Post], error) {
-			return r.store.TagPosts(ctx, tag, p)
-		}, l.expectPosts())
+		read := func() (*store.Page[*blog.Post], error) { return r.store.TagPosts(ctx, tag, p) }
+		return readPage(read, l.expectPosts())
 	})
 }
 

@@ -216,8 +216,8 @@ func (p presenter) logFailure(ctx context.Context, r *transport.Request, f failu
 		level = slog.LevelError
 	case errors.Is(ctx.Err(), context.Canceled): // the client is gone
 	case errors.As(err, new(*refusal.Error)): // clients can cause many
-	// not a limit of one user
-	case f.code == refusal.Unavailable, f.code == refusal.Throttled && f.message == messageThrottled:
+	case f.code == refusal.Unavailable,
+		f.code == refusal.Throttled && f.message == messageThrottled: // not a limit of one user
 		level = slog.LevelWarn
 	}
 	if !p.log.Enabled(ctx, level) {

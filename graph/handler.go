@@ -168,8 +168,9 @@ func transportOptions(o Options) (to transport.Options, err error) {
 
 // newExecutor assembles the schema, its resolvers, and the extensions around them: the first is the outermost.
 func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced tracing) *executor.Executor {
-	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments,
-		Suggestions: o.Development}), &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes)}
+	documents := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments,
+		Suggestions: o.Development})
+	resolver := &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes)}
 	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	bounded := boundedMemory{plans, p}

@@ -14,17 +14,18 @@ import (
 	"byline/store/stored"
 )
 
-// A draft is one item of its author's partition in users, whatever its length, with the id that its post will have. The
-// projections ignore it, and no other read meets it. It is neither in the item cache nor, therefore, in cached
-// responses.
+// A draft is one item in its author's partition of the users container, whatever its length. Its post gets the same id.
+// Neither the projections nor the reads of posts read drafts. Drafts are not in the item cache, and so no cached
+// response has one.
 //
-// Its publication has three steps: the draft is marked as Publishing, and no longer edited; the post is created; the
-// draft is deleted. Each can be repeated. The mark is one patch, which returns the text that is published, so an edit
-// comes before it, and is published, or fails. An edit that fails finishes the publication and is applied to the post;
-// a deletion puts a tombstone in the place of the post that does not exist yet. After a crash the draft is still a
-// draft if there is no post yet, and otherwise it does not appear: reads by id find the post first, and those of marked
-// drafts look for posts and tombstones with their ids. What is left of it is deleted by the next publication, or with
-// the post.
+// A publication has three steps, each of which can be repeated: mark the draft as Publishing, create the post, and
+// delete the draft. The mark is one patch that also returns the text to publish. An edit before the patch is therefore
+// published. An edit after it fails on the draft; the edit then finishes the publication and is applied to the post. A
+// deletion after the mark creates a tombstone with the id of the post, so that no repetition creates the post.
+//
+// A crash after the mark leaves the draft. While there is no post, it is read as a draft. Once there is a post, it
+// is not: reads by id look for the post first, and reads of marked drafts look for posts and tombstones with their ids.
+// The next publication, or the deletion of the post, deletes the draft.
 
 // maxDrafts is how many drafts a user can have. Drafts that are created at the same time may exceed it.
 const maxDrafts = 200

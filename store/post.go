@@ -20,8 +20,9 @@ func positionOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID
 // cachedPost is the name of a post in the item cache.
 const cachedPost = "post"
 
-// Post is Q2, one point read, or two for a long post: concurrent ones if it was long when it was created, and no draft.
-// It returns nil if the post does not exist. The post is Truncated if its text is lost.
+// Post is Q2: one point read, or two for a long post, whose text is an item of its own. The two reads are concurrent if
+// the id tells that the post is long, which the id of a post that was a draft, or became long by an edit, does not.
+// Post returns nil if the post does not exist. The post is Truncated if its text is lost.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
 	ctx = s.beginRead(ctx, Q2)
 	return cached(ctx, s.posts, id, cachedPost, func(ctx context.Context) (*blog.Post, error) {
@@ -348,8 +349,8 @@ func (s *Store) editTagged(
 		post.Retag(normalized(*e.Tags))
 		edit := e
 		edit.Version = &post.Version
-		if raw, err = s.edit(ctx, userID, postID, edit, date, post); !cosmos.HasStatus(err,
-			http.StatusPreconditionFailed) {
+		raw, err = s.edit(ctx, userID, postID, edit, date, post)
+		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 			return raw, err
 		}
 	}

@@ -18,8 +18,8 @@ const viewLag = time.Hour
 const deletedPrefix = "-"
 
 // NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
-// cosmos.Account.NewSession. The instance learns what the notes say, as if it had written it itself: the change feed
-// may not have delivered it yet, nor the projections applied it.
+// cosmos.Account.NewSession. It also applies the notes of the session to this instance, as if the instance had made the
+// writes: the change feed may not have delivered them yet, and the projections may not have applied them.
 func (s *Store) NewSession(token string) *session.Session {
 	in := s.account.NewSession(token, s.sessionContainers...)
 	notes := in.Notes()

@@ -98,12 +98,13 @@ type Store struct {
 	deletions *deletion.Tracker
 
 	users, posts, feed *cosmos.Container
-	// for reads at low priority, which wait while throttled
-	background        struct{ users, posts, feed, leases *cosmos.Container }
-	names             *username.Names
-	reserved          username.Reserved
-	sessionContainers []*cosmos.Container // covered by sessions, whose tokens depend on the order
-	feedPartitions    []string            // partition keys of the feed
+	names              *username.Names
+	reserved           username.Reserved
+	sessionContainers  []*cosmos.Container // covered by sessions, whose tokens depend on the order
+	feedPartitions     []string            // partition keys of the feed
+
+	// background is for reads at low priority, which wait while Cosmos DB throttles them.
+	background struct{ users, posts, feed, leases *cosmos.Container }
 }
 
 // Instance returns the owner of this process's change feed leases and jobs.

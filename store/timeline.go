@@ -71,8 +71,8 @@ func (t timelinePage) fill(ctx context.Context, to *Page[*blog.Post], first int)
 	return nil
 }
 
-// next returns the next n entries, or fewer if it reaches the last month or has read the most months; and how many
-// months it has read to their ends.
+// next returns the next n entries. It returns fewer if it reaches the last month, or has read as many months as most
+// allows. ended is the number of months that it has read to the end.
 func (t *timelinePage) next(ctx context.Context, n, most int) (entries []blog.Entry, ended int, err error) {
 	for len(t.months) > 0 && t.after.ID != "" && t.months[0] > t.after.CreatedAt.Month() {
 		t.months = t.months[1:]

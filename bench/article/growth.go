@@ -50,9 +50,8 @@ func (g *Growth) Write(w io.Writer, f Format) error {
 					t.AppendSeparator()
 				}
 			}
-			for _, of := range []func(Cell) float64{func(c Cell) float64 {
-				return c.RU
-			}, func(c Cell) float64 { return c.P50 }} {
+			median := func(c Cell) float64 { return c.P50 }
+			for _, of := range []func(Cell) float64{chargeOf, median} {
 				var values []float64
 				for _, r := range g.Reports {
 					values = append(values, of(r.cell(request.id, version)))

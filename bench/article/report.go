@@ -100,13 +100,15 @@ func (r *Report) notes() []string {
 	notes = append(notes,
 		"C3 and C4 are transactional batches, charged as the sum of their operations, where the article has stored "+
 			"procedures, which azcosmos cannot call.")
+	median := func(c Cell) float64 { return c.P50 }
 	for _, measure := range []struct {
 		name  string
 		of    func(Cell) float64
 		noise float64
-	}{{"RU", chargeOf, 1}, {fmt.Sprintf("ms (p50; V3 by %.0f %% at most)", 100*(noise-1)), func(c Cell) float64 {
-		return c.P50
-	}, noise}} {
+	}{
+		{"RU", chargeOf, 1},
+		{fmt.Sprintf("ms (p50; V3 by %.0f %% at most)", 100*(noise-1)), median, noise},
+	} {
 		if wrong := r.disorder(measure.of, measure.noise); wrong == nil {
 			notes = append(notes,
 				fmt.Sprintf("V1 > V2 >= V3 in %[2]s: %[1]s.", strings.Join(ordered, ", "), measure.name))

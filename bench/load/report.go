@@ -80,10 +80,13 @@ func newReport(workers []*worker, took time.Duration, before, after *sample) (*R
 	if before != nil && after != nil {
 		n := float64(r.Requests + int64(r.Errors))
 		hits, reads := after.hits-before.hits, after.reads-before.reads
-		r.Server = &Server{CPUMicros: (after.cpu - before.cpu) * 1e6 / n,
-			RUPerThousand: (after.ru - before.ru) * 1000 / n,
-			HitRatio:      hits / max(hits+reads, 1), ResponseHitRatio: (after.responseHits - before.responseHits) / n,
-			MemoryMB: after.memory / (1 << 20)}
+		r.Server = &Server{
+			CPUMicros:        (after.cpu - before.cpu) * 1e6 / n,
+			RUPerThousand:    (after.ru - before.ru) * 1000 / n,
+			HitRatio:         hits / max(hits+reads, 1),
+			ResponseHitRatio: (after.responseHits - before.responseHits) / n,
+			MemoryMB:         after.memory / (1 << 20),
+		}
 	}
 	return r, nil
 }
@@ -160,11 +163,14 @@ func scrape(ctx context.Context, url string) (*sample, error) {
 	}
 	everything := func(string) bool { return true }
 	reads := func(pattern string) bool { return strings.HasPrefix(pattern, "Q") }
-	return &sample{cpu: sum("process_cpu_seconds_total", everything),
-		ru:   sum("byline_cosmos_request_units_total", everything),
-		hits: sum("byline_cache_hits_total", reads), reads: sum("byline_cosmos_requests_total", reads),
+	return &sample{
+		cpu:          sum("process_cpu_seconds_total", everything),
+		ru:           sum("byline_cosmos_request_units_total", everything),
+		hits:         sum("byline_cache_hits_total", reads),
+		reads:        sum("byline_cosmos_requests_total", reads),
 		responseHits: sum("byline_graphql_cached_responses_total", everything),
-		memory:       sum("process_resident_memory_bytes", everything)}, nil
+		memory:       sum("process_resident_memory_bytes", everything),
+	}, nil
 }
 
 func labelOf(m *dto.Metric, name string) string {

@@ -26,16 +26,16 @@ type binary struct {
 func build(ctx context.Context, work, arch string, log *slog.Logger) (binary, error) {
 	clone := filepath.Join(work, "source")
 	if _, err := os.Stat(clone); err != nil {
-		if out, err := exec.CommandContext(ctx, "git", "clone", "--quiet", "--shared", ".",
-			clone).CombinedOutput(); err != nil {
+		cmd := exec.CommandContext(ctx, "git", "clone", "--quiet", "--shared", ".", clone)
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return binary{}, fmt.Errorf("git clone: %w: %s", err, out)
 		}
 	}
 	file := filepath.Join(work, "byline-"+arch)
 	target := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0"}
 	compiled := &compiledPackages{log: log}
-	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-buildvcs=true", "-trimpath", "-ldflags=-s -w", "-o", file,
-		".")
+	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-buildvcs=true", "-trimpath", "-ldflags=-s -w",
+		"-o", file, ".")
 	cmd.Dir, cmd.Env, cmd.Stderr = clone, append(os.Environ(), target...), compiled
 	if err := cmd.Run(); err != nil {
 		return binary{}, fmt.Errorf("go build: %w: %s", err, &compiled.output)

@@ -164,9 +164,8 @@ func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
 	case !now.Before(expires):
 		return Viewer{}, invalid(Expired, "the token expired at %s", verified.Expiry.UTC())
 	case notBefore > float64(now.Add(ClockSkew).Unix()):
-		return Viewer{},
-			invalid(NotYetValid, "the token is valid from %s on, and it is %s", time.Unix(int64(notBefore), 0).UTC(),
-				now.UTC())
+		from := time.Unix(int64(notBefore), 0).UTC()
+		return Viewer{}, invalid(NotYetValid, "the token is valid from %s on, and it is %s", from, now.UTC())
 	case verified.Subject == "":
 		return Viewer{}, invalid(BadClaims, "the token has no subject")
 	}

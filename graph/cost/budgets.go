@@ -50,8 +50,7 @@ var _ graphql.OperationContextMutator = (*Budgets)(nil)
 
 // Options of budgets. Meter, Logger and Metrics are required.
 type Options struct {
-	// what an operation, or an event of a subscription, may be predicted to charge; default 400 RU
-	PerRequest     Budget
+	PerRequest     Budget // the highest predicted charge of an operation or an event; default 400 RU
 	PerViewer      Budget // what a payer may spend in a minute; default: no limit
 	FeedPartitions int    // number of the feed's partitions
 

@@ -178,8 +178,13 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 		kind      globalid.Kind
 		pattern   cosmos.Pattern
 		container string
-	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"},
-		{globalid.Like, store.OneLike, "posts"}, {globalid.Tag, store.OneTag, "feed"}} {
+	}{
+		{globalid.User, users, "users"},
+		{globalid.Post, posts, "posts"},
+		{globalid.Comment, store.OneComment, "posts"},
+		{globalid.Like, store.OneLike, "posts"},
+		{globalid.Tag, store.OneTag, "feed"},
+	} {
 		found := of[k.kind]
 		if len(found) == 0 {
 			continue

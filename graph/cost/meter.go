@@ -124,8 +124,8 @@ func (t *Meter) Spent() float64 {
 	return math.Round(float64(t.response.ActualRU)*100) / 100
 }
 
-// reserve records n hundredths of an RU that have been taken from the budget in advance, work of them for what no
-// request charges.
+// reserve records that n hundredths of an RU have been taken from the budget in advance. Of these, work hundredths are
+// for the work of this server, for which Cosmos DB charges nothing.
 func (t *Meter) reserve(n, work int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

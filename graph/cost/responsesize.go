@@ -32,8 +32,9 @@ func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
 	}
 }
 
-// refusal returns an error if the response is too large with ASCII texts of the longest length, or by far too large
-// with others: selecting a long text again and again costs no RU. Between the two, encoding finds out.
+// refusal returns an error if the predicted response is too large: if it exceeds MaxResponse although each character
+// has one byte (ASCII), or exceeds it byFar times with the most bytes per character. Otherwise the operation executes,
+// and encoding measures the response. The RU budget does not limit it: selecting a long text repeatedly costs no RU.
 func (s *size) refusal() *refusal.Error {
 	const byFar = 3
 	total := s.ascii

@@ -19,8 +19,8 @@ func ReadParams(text string, params *graphql.RawParams) error {
 	if err := Decode(text, &body); err != nil {
 		return err
 	}
-	params.Query, params.OperationName, params.Variables, params.Extensions = body.Query, body.OperationName,
-		body.Variables, body.Extensions
+	params.Query, params.OperationName = body.Query, body.OperationName
+	params.Variables, params.Extensions = body.Variables, body.Extensions
 	SetID(params, cmp.Or(body.DocumentID, body.DocID))
 	return nil
 }

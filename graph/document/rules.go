@@ -155,8 +155,8 @@ func newExpansionCount(document *ast.QueryDocument) *expansionCount {
 func (c *expansionCount) document(document *ast.QueryDocument) expansion {
 	var total expansion
 	for _, operation := range document.Operations {
-		total = total.plus(expansion{size: directivesSize(operation.Directives)}).plus(
-			c.selection(operation.SelectionSet))
+		total = total.plus(expansion{size: directivesSize(operation.Directives)})
+		total = total.plus(c.selection(operation.SelectionSet))
 	}
 	for _, f := range document.Fragments {
 		alone := c.fragment(f.Name)

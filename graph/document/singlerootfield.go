@@ -32,8 +32,8 @@ func (singleRootField) MutateOperationContext(_ context.Context, op *graphql.Ope
 // CheckVariables refuses variables that the executor would accept, or refuse only while it executes.
 // Operations of an executor with Install are checked likewise.
 func CheckVariables(schema *ast.Schema, op *graphql.OperationContext) error {
-	for _, check := range []graphql.OperationContextMutator{nullVariables{}, strictVariables{schema},
-		singleRootField{}} {
+	checks := []graphql.OperationContextMutator{nullVariables{}, strictVariables{schema}, singleRootField{}}
+	for _, check := range checks {
 		if err := check.MutateOperationContext(context.Background(), op); err != nil {
 			return err
 		}

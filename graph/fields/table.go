@@ -26,8 +26,8 @@ var OlderFeed = Field{
 	}},
 }
 
-// Table describes the fields of the schema, by type and name. A field that is missing costs
-// nothing: its value is part of its object (readingMinutes is, unless a version before stored the summary). A mutation
+// Table describes the fields of the schema, by type and name. A field without an entry costs nothing, because its value
+// is part of the item of its object. (Only summaries that an earlier version stored lack readingMinutes.) A mutation
 // without a rule cannot be executed.
 //
 // The prices are the charges of the embedded engine for posts of 1,350 characters, comments of
@@ -44,8 +44,9 @@ var Table = map[string]map[string]Field{
 		},
 		"userByUsername": { // the reservation, and Q1
 			Price: Price{Each: 2},
-			Access: Access{store.ByUsername,
-				[]Request{{cosmos.KindPointRead, "users", "username"}, {cosmos.KindPointRead, "users", Owner}}},
+			Access: Access{store.ByUsername, []Request{
+				{cosmos.KindPointRead, "users", "username"}, {cosmos.KindPointRead, "users", Owner},
+			}},
 		},
 		"post": { // Q2
 			Price:  Price{Each: 1.03},
@@ -75,8 +76,9 @@ var Table = map[string]map[string]Field{
 	"Tag": {
 		"posts": {
 			Price: Price{Each: 4.65, Item: .12},
-			Access: Access{store.TagPosts,
-				[]Request{{cosmos.KindQuery, "feed", MonthOfTag}, {cosmos.KindReadMany, "posts", EachPost}}},
+			Access: Access{store.TagPosts, []Request{
+				{cosmos.KindQuery, "feed", MonthOfTag}, {cosmos.KindReadMany, "posts", EachPost},
+			}},
 		},
 	},
 	"User": {
@@ -152,28 +154,32 @@ var Table = map[string]map[string]Field{
 	"Mutation": {
 		"createUser": { // C1
 			Price: Price{Each: 13.8}, Rule: []Relation{Self},
-			Access: Access{store.C1,
-				[]Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
-					{cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}}},
+			Access: Access{store.C1, []Request{
+				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
+				{cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"},
+			}},
 		},
 		"updateUser": { // C1
 			Price: Price{Each: 41.2}, Rule: []Relation{Self},
-			Access: Access{store.C1,
-				[]Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
-					{cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindPatch, "users", OldUsername},
-					{cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"},
-					{cosmos.KindPatch, "users", OldUsername}}},
+			Access: Access{store.C1, []Request{
+				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
+				{cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindPatch, "users", OldUsername},
+				{cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"},
+				{cosmos.KindPatch, "users", OldUsername},
+			}},
 		},
 		"deleteUser": {
 			Price: Price{Each: 11.3}, Rule: []Relation{Self, Moderator},
-			Access: Access{store.DeleteUser,
-				[]Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer}}},
+			Access: Access{store.DeleteUser, []Request{
+				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer},
+			}},
 		},
 		"createPost": { // C2
 			Price: Price{Each: 18.3, FeedPartition: 5.3, Long: 6.5, KB: .37, Key: 1}, Rule: []Relation{Anyone},
-			Access: Access{store.C2,
-				[]Request{{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer},
-					{cosmos.KindCreate, "feed", EachFeedPartition}}},
+			Access: Access{store.C2, []Request{
+				{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer},
+				{cosmos.KindCreate, "feed", EachFeedPartition},
+			}},
 		},
 		"publishPost": { // C2, and the writes of the draft
 			Price: Price{Each: 39.8, FeedPartition: 5.3}, Rule: []Relation{Self},
@@ -213,8 +219,9 @@ var Table = map[string]map[string]Field{
 		},
 		"deleteComment": {
 			Price: Price{Each: 23.9}, Rule: []Relation{Author, Moderator},
-			Access: Access{store.DeleteComment,
-				[]Request{{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
+			Access: Access{store.DeleteComment, []Request{
+				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"},
+			}},
 		},
 		"likePost": { // C4
 			Price: Price{Each: 18.6}, Rule: []Relation{Anyone},

@@ -151,8 +151,8 @@ func (t httpTransport) execute(r *http.Request, in requestBody) (*graphql.Respon
 				mediaEvents)}
 	case ast.Query:
 		caller := RequestOf(ctx)
-		// does not retain the document
-		caller.readSet, caller.operation = &itemcache.ReadSet{}, strings.Clone(op.Operation.Name)
+		caller.readSet = &itemcache.ReadSet{}
+		caller.operation = strings.Clone(op.Operation.Name) // does not retain the document
 	}
 	all := t.dispatch(ctx, op, releaseSlot)
 	response := all.next(all.ctx)
@@ -198,9 +198,8 @@ func (t httpTransport) operation(
 
 	op, errs := t.prepareOperation(ctx, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
-		return nil, nil,
-			&httpError{status: http.StatusMethodNotAllowed, allow: "POST",
-				err: refusal.Input("", "GET is for queries only: use POST for a mutation")}
+		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST",
+			err: refusal.Input("", "GET is for queries only: use POST for a mutation")}
 	}
 	if errs != nil {
 		return nil, nil, errs
@@ -212,16 +211,14 @@ func (t httpTransport) operation(
 // longer needs the body.
 func readBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, nil,
-			&httpError{status: http.StatusUnsupportedMediaType,
-				err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
+		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType,
+			err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
 	}
 	zipped, ok := isZipped(r.Header.Values("Content-Encoding"))
 	if !ok {
 		w.Header().Set("Accept-Encoding", "gzip") // RFC 9110, section 12.5.3
-		return nil, nil,
-			&httpError{status: http.StatusUnsupportedMediaType,
-				err: refusal.Input("", "the Content-Encoding must be gzip or identity")}
+		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType,
+			err: refusal.Input("", "the Content-Encoding must be gzip or identity")}
 	}
 	if body, release, err = receiveBody(bodies, w, r); err != nil || !zipped {
 		return body, release, err
@@ -279,9 +276,8 @@ func receiveBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (b
 		w.Header().Set("Connection", "close") // rather than read the rest of the body
 		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
 	case errors.Is(err, os.ErrDeadlineExceeded): // the server's
-		return nil, nil,
-			&httpError{status: http.StatusRequestTimeout,
-				err: refusal.Input("", "the request body took too long to arrive")}
+		return nil, nil, &httpError{status: http.StatusRequestTimeout,
+			err: refusal.Input("", "the request body took too long to arrive")}
 	}
 	return nil, nil, badRequest("", "the body did not arrive")
 }

@@ -49,7 +49,7 @@ func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
 		if !ok {
 			return nil
 		}
-		// the shared response may have the old name
+		// If this session has renamed its user, a shared response may have the old username.
 		if caller := RequestOf(ctx); !shares || s.store.Renamed(caller.Session) != "" {
 			return s.execute(ctx, event)
 		}

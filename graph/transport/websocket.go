@@ -99,19 +99,23 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request) {
 	}
 	t.open.Add(1) // while the HTTP server still waits for the request
 	lean := &leanWriter{ResponseWriter: w}
-	conn, err := websocket.Accept(lean, r,
-		&websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
-			// of other origins, only the server's own passes
-			InsecureSkipVerify: t.origins.admits(r.Header.Get("Origin"))})
+	// Accept itself admits only the server's own origin; InsecureSkipVerify also admits those of t.origins.
+	conn, err := websocket.Accept(lean, r, &websocket.AcceptOptions{
+		Subprotocols:       []string{"graphql-transport-ws", "graphql-ws"},
+		InsecureSkipVerify: t.origins.admits(r.Header.Get("Origin")),
+	})
 	if err != nil {
 		t.open.Done()
 		return // Accept has responded: not an upgrade, or another origin
 	}
 	conn.SetReadLimit(limit.MaxBody)
-	s := &socket{transport: t.transport, conn: conn, network: lean.conn, address: RequestOf(r.Context()).address,
-		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"),
-			sessionHeader: r.Header.Values(sessionHeader)}, cost: RequestOf(r.Context()).Meter.Detail,
-		running: map[string]*operation{}}
+	caller := RequestOf(r.Context())
+	s := &socket{transport: t.transport, conn: conn, network: lean.conn, address: caller.address,
+		upgrade: http.Header{
+			"Authorization": r.Header.Values("Authorization"),
+			sessionHeader:   r.Header.Values(sessionHeader),
+		},
+		cost: caller.Meter.Detail, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
 		s.serve()

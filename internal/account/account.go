@@ -173,9 +173,9 @@ type Account struct {
 // account's properties, and fails once ctx has ended.
 func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account, error) {
 	metrics := prometheus.NewRegistry()
-	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error {
-		return nil
-	}, close: func() error { return nil }}
+	a := &Account{Metrics: metrics, Where: c.Location(),
+		compact: func(context.Context) error { return nil },
+		close:   func() error { return nil }}
 	options := cosmos.Options{Endpoint: c.CosmosEndpoint, Regions: c.CosmosRegions, CacheBytes: o.Cache,
 		RetryBudget: o.RetryBudget, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
 	var err error

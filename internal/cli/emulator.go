@@ -100,10 +100,10 @@ func (c *Emulator) Serve(
 	served := make(chan error, len(servers))
 	var running []*http.Server
 	for l, handler := range servers {
-		s := &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second,
-			IdleTimeout: 2 * time.Minute,
-			// handshakes of clients that do not trust the certificate
-			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+		// Handshakes fail with each client that does not trust the certificate: log them at DEBUG.
+		errorLog := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+		s := &http.Server{Handler: handler, TLSConfig: secure, ErrorLog: errorLog,
+			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 		running = append(running, s)
 		go func() {
 			if secure == nil {

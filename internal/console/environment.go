@@ -34,9 +34,8 @@ func (p Program) warnUnknown(log *slog.Logger, commands *kong.Node, variables []
 	slices.Sort(names)
 	var unknown []string
 	for _, name := range names {
-		if slices.Contains(known, name) || slices.ContainsFunc(ignored, func(p string) bool {
-			return strings.HasPrefix(name, p)
-		}) {
+		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		if slices.Contains(known, name) || slices.ContainsFunc(ignored, begins) {
 			continue
 		}
 		typos := func(meant string) int { // also finds COSMOS_KEY for BYLINE_COSMOS_KEY

@@ -14,10 +14,9 @@ import (
 
 // Program is a program with commands.
 type Program struct {
-	Name string
-	Help string // one line
-	// a pointer to a struct of kong; its commands have the method Run(context.Context, Streams) error
-	Commands  any
+	Name      string
+	Help      string   // one line
+	Commands  any      // a pointer to a kong struct, whose commands have Run(context.Context, Streams) error
 	Version   string   // of a kong.VersionFlag of Commands
 	Variables []string // environment variables that commands read, besides those of flags
 }

@@ -87,9 +87,8 @@ func (r *request) isBatchOfWrites() bool { return r.isBatch() && r.isWrite() }
 func (r *request) isWrite() bool {
 	switch r.Method {
 	case http.MethodPost:
-		return !r.isQuery() && !(r.isBatch() && !slices.ContainsFunc(r.types(), func(operation string) bool {
-			return operation != "Read"
-		}))
+		writes := func(operation string) bool { return operation != "Read" }
+		return !r.isQuery() && (!r.isBatch() || slices.ContainsFunc(r.types(), writes))
 	case http.MethodPut, http.MethodPatch, http.MethodDelete:
 		return true
 	}

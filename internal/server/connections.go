@@ -25,9 +25,9 @@ type boundedListener struct {
 	by   map[string]int // guarded by mu; by address or network
 }
 
-const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: text/plain; " +
-	"charset=utf-8\r\n" +
-	"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
+const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n" +
+	"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 21\r\nConnection: close\r\n\r\n" +
+	"too many connections\n"
 
 // Accept implements net.Listener.
 func (l *boundedListener) Accept() (net.Conn, error) {

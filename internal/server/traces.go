@@ -71,17 +71,16 @@ func (t traces) azure() tracing.Provider {
 	}
 	return tracing.NewProvider(func(module, version string) tracing.Tracer {
 		tracer := t.provider.Tracer(module, trace.WithInstrumentationVersion(version))
-		return tracing.NewTracer(func(ctx context.Context, name string, o *tracing.SpanOptions) (context.Context,
-			tracing.Span) {
+		start := func(ctx context.Context, name string, o *tracing.SpanOptions) (context.Context, tracing.Span) {
 			if !trace.SpanContextFromContext(ctx).IsSampled() {
 				return ctx, tracing.Span{}
 			}
 			ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(spanKinds[o.Kind]),
 				trace.WithAttributes(azureAttributes(o.Attributes)...))
 			return ctx, azureSpan(span)
-		}, &tracing.TracerOptions{SpanFromContext: func(ctx context.Context) tracing.Span {
-			return azureSpan(trace.SpanFromContext(ctx))
-		}})
+		}
+		current := func(ctx context.Context) tracing.Span { return azureSpan(trace.SpanFromContext(ctx)) }
+		return tracing.NewTracer(start, &tracing.TracerOptions{SpanFromContext: current})
 	}, nil)
 }
 

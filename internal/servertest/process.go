@@ -79,9 +79,8 @@ func BeginRequest(t testing.TB, root string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	fmt.Fprint(c,
-		"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: "+
-			"100-continue\r\n\r\n")
+	fmt.Fprint(c, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
 	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 		t.Fatal(line, err)
 	}

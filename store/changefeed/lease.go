@@ -192,9 +192,9 @@ func (l leases) reset(ctx context.Context, v *lease) error {
 	}
 }
 
-// take makes owner the owner of a lease, in a new generation. It returns nil if another process was
-// faster, or the lease is of a later version. An expired lease must be unchanged since it was seen; a stolen one, whose
-// owner may be writing checkpoints, must only have the same owner and generation.
+// take makes owner the owner of a lease and increments its generation. It returns nil if another process was faster, or
+// if a later version of the program wrote the lease. An expired lease must be unchanged since it was seen. With steal,
+// the lease has an owner that may still write checkpoints, so only its owner and generation must be unchanged.
 func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time.Duration, steal bool) (*lease, error) {
 	v := *seen
 	for range 5 {

@@ -158,11 +158,11 @@ func Open(o Options) (*Account, error) {
 	// The order matters. A repeated write passes the sessions again; the caller's policies see
 	// requests with their session tokens; the meter and the clock are after them and see each request sent.
 	tries := []policy.Policy{meterTries{s.meter}, bodyPolicy{}, s.clock}
-	open := func(priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions) (*azcosmos.Client,
-		error) {
-		client.Transport, client.PerCallPolicies = o.Transport,
-			slices.Concat([]policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}, calls,
-				client.PerCallPolicies)
+	open := func(
+		priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions,
+	) (*azcosmos.Client, error) {
+		first := []policy.Policy{retries, s.propertiesPolicy(o.Done, priority != nil)}
+		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat(first, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority,
 			PreferredRegions: o.Regions})
 	}
@@ -230,9 +230,8 @@ func (a *Account) Container(database, name string) (*Container, error) {
 		return nil, err
 	}
 	path := pathOf(database, name)
-	return &Container{shared: a.shared, client: client, database: database, path: path,
-			cached: a.cache.Container(path)},
-		nil
+	cached := a.cache.Container(path)
+	return &Container{shared: a.shared, client: client, database: database, path: path, cached: cached}, nil
 }
 
 // policyFunc is a function as a policy.

@@ -113,8 +113,7 @@ func (c *clock) observe(sent, received, date time.Time) {
 	if offset.Abs() > clockTolerance && (c.warned.IsZero() || received.Sub(c.warned).Abs() >= clockWarnEvery) {
 		c.warned = received
 		c.log.Warn("the clock of this machine differs from the account's: new items are dated by the account's",
-			"offset",
-			offset)
+			"offset", offset)
 	}
 }
 

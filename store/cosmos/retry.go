@@ -34,9 +34,10 @@ import (
 //	other transient errors        azcore, by Options.Retry            not repeated
 //	any other status              not repeated                        not repeated
 //
-// The pauses of requests, except azcore's and azcosmos's, are within the retryWindow of their operation. After
-// WithoutRetries it is over. After WithUnlimitedRetries azcore repeats throttled requests and other transient errors
-// until the context ends.
+// An operation has one retryWindow: it begins with the first pause and lasts for the retry budget. A try is repeated
+// only if its pause ends within the window; azcore and azcosmos do not observe it. WithoutRetries sets a window that is
+// over. WithUnlimitedRetries sets one that never ends, and makes azcore repeat throttled requests and other transient
+// errors until the context ends.
 
 // retries returns the policies, per try, that repeat requests, the outermost first.
 func retries(budget time.Duration, regions bool) []policy.Policy {

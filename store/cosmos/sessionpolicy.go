@@ -3,7 +3,6 @@ package cosmos
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"byline/store/cosmos/session"
@@ -180,11 +179,10 @@ func (a *sessionRequest) read() (*http.Response, error) {
 
 // learn records the progress in a response.
 func (s *sessions) learn(resp *http.Response, at session.Target, of *session.Session) {
-	switch {
-	case resp.StatusCode < http.StatusBadRequest:
-	// they depend on the items
-	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed},
-		resp.StatusCode):
+	switch status := resp.StatusCode; {
+	case status < http.StatusBadRequest:
+	case status == http.StatusNotFound, status == http.StatusConflict, status == http.StatusPreconditionFailed:
+		// These errors depend on the items.
 	default:
 		return
 	}

@@ -27,13 +27,14 @@ type container struct {
 	rid      string
 	altPath  string // dbs/{db}/colls/{container}
 
-	mu sync.RWMutex
-	// closed when the writer that holds or awaits mu is done; nil before the first
-	change  atomic.Pointer[chan struct{}]
+	mu      sync.RWMutex
 	deleted bool          // guarded by mu
 	def     *definition   // guarded by mu; the definition itself is immutable
 	ranges  []*partition  // guarded by mu; sorted by min, without gaps
 	former  []formerRange // guarded by mu; the ranges that were split since the engine was opened
+
+	// change is closed when the writer that holds or awaits mu is done. It is nil before the first writer.
+	change atomic.Pointer[chan struct{}]
 
 	revision atomic.Uint64 // the last revision of a range that splits
 }

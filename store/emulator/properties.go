@@ -106,8 +106,8 @@ func checkMembers(body []byte) error {
 	if err := checkSupported("partition key definition", key, "paths", "kind", "version"); err != nil {
 		return err
 	}
-	if mode := sql.Lookup(body, sql.Path{"conflictResolutionPolicy", "mode"}); strings.EqualFold(mode.String(),
-		"Custom") {
+	mode := sql.Lookup(body, sql.Path{"conflictResolutionPolicy", "mode"})
+	if strings.EqualFold(mode.String(), "Custom") {
 		return apierror.BadRequest("The mode 'Custom' of 'conflictResolutionPolicy' is not supported.")
 	}
 	return nil
@@ -155,9 +155,8 @@ func checkKeyPaths(paths []string) error {
 		if at := badKeyPath(s); at >= 0 {
 			return apierror.BadRequest(
 				"The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
-					"Partition key paths must contain only valid characters and not contain a trailing slash or "+
-					"wildcard character.", s,
-				at)
+					"Partition key paths must contain only valid characters "+
+					"and not contain a trailing slash or wildcard character.", s, at)
 		}
 		path, err := index.ParsePath(s)
 		if err != nil {

@@ -99,8 +99,8 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	}
 	rows := c.rangesSinceLocked(since, incremental)
 	if incremental && len(rows) == 0 || q.notModified(end.etag()) {
-		return &response{status: http.StatusNotModified, etag: end.etag(), charge: charge.NotModified, container: c},
-			nil
+		r := &response{status: http.StatusNotModified, etag: end.etag(), charge: charge.NotModified, container: c}
+		return r, nil
 	}
 	for _, p := range c.ranges {
 		if !incremental && p.splitting {

@@ -20,6 +20,7 @@ import (
 func (v *Views) bylines() view {
 	return view{
 		kind:    Byline,
+		project: func(ctx context.Context, c changes) error { return v.repairBylines(ctx, c.authored) },
 		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.wrongBylines, nil },
 		compare: v.compareByline,
 		repair:  v.repairByline,

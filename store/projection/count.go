@@ -44,9 +44,9 @@ func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, commen
 		if before == nil || err != nil {
 			return nil, 0, 0, err
 		}
-		types, err := readPages[blog.Envelope](ctx, op, v.posts, cosmos.Query{Partition: id,
-			Text: "SELECT c.type, c.deleted FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like')"}.With(
-			"@post", id))
+		q := cosmos.Query{Partition: id,
+			Text: "SELECT c.type, c.deleted FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like')"}
+		types, err := readPages[blog.Envelope](ctx, op, v.posts, q.With("@post", id))
 		if err != nil {
 			return nil, 0, 0, err
 		}

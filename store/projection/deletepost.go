@@ -20,7 +20,7 @@ func (v *Views) deletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		return jobs.Step{Done: true}, nil
 	}
 	d := &deletion{Views: v}
-	// also so that the query sees the latest items
+	// With the session token of this response, the query of deletePostItems sees the latest items.
 	raw, err := v.posts.ReadPrimary(ctx, stored.Key(j.Subject, j.Subject))
 	if err != nil {
 		return jobs.Step{}, stored.Error(op, err)

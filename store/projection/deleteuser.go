@@ -163,9 +163,8 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 	if err != nil || !d.isTombstone(raw) {
 		return false, stored.Error(op, err)
 	}
-	return false,
-		&blog.Error{Code: blog.Unavailable, Op: op,
-			Err: fmt.Errorf("the replica does not have the tombstone of user %s yet", id)}
+	return false, &blog.Error{Code: blog.Unavailable, Op: op,
+		Err: fmt.Errorf("the replica does not have the tombstone of user %s yet", id)}
 }
 
 func (d *deletion) isTombstone(raw []byte) bool {

@@ -116,12 +116,12 @@ func (d *deletion) readPost(ctx context.Context, id string) (*blog.PostTombstone
 		ownedItem
 		Revision any `json:"revision"`
 	}
-	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID ||
-		d.isNew(post.ownedItem) ||
-		post.Type != blog.TypePost && post.Type != blog.TypeDeletedPost {
+	err = blog.Unmarshal(r.Value, &post, blog.Lenient)
+	isPost := post.Type == blog.TypePost || post.Type == blog.TypeDeletedPost
+	if err != nil || !isPost || post.UserID != d.user.ID || d.isNew(post.ownedItem) {
 		return nil, "", false, nil
 	}
-	// erased: without a username
+	// The tombstone of an erased post has no username.
 	t := blog.NewPostTombstone(&blog.Post{ID: id, Byline: blog.Byline{UserID: d.user.ID}, CreatedAt: d.now()})
 	if date, _ := post.CreatedAt.(string); blog.ValidDate(date) {
 		t.CreatedAt = blog.Date(date)

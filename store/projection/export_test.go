@@ -14,7 +14,10 @@ func (v *Views) ProjectSummaries(ctx context.Context, posts ...*blog.Post) error
 	for _, p := range posts {
 		changed[p.ID] = p
 	}
-	return v.projectSummaries(ctx, changed)
+	if err := v.projectSummaries(ctx, changed); err != nil {
+		return err
+	}
+	return v.ProjectFeed(ctx, posts)
 }
 
 // RefillFeed refills the feed.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -17,7 +18,10 @@ import (
 // feedView is the view of the newest posts, in each partition of the feed.
 func (v *Views) feedView() view {
 	return view{
-		kind:     FeedEntry,
+		kind: FeedEntry,
+		project: func(ctx context.Context, c changes) error {
+			return v.ProjectFeed(ctx, slices.Collect(maps.Values(c.posts)))
+		},
 		scanned:  v.scannedFeed,
 		replayed: v.replayedFeed,
 		compare:  v.compareFeedEntry,
@@ -117,6 +121,9 @@ func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cos
 // ProjectFeed writes the posts into every partition of the feed, also if one of them fails, and trims or
 // refills the partitions.
 func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
+	if len(posts) == 0 {
+		return nil
+	}
 	entries, short := make([][]feedEntry, len(v.feedPartitions)), make([]bool, len(v.feedPartitions))
 	var g errgroup.Group
 	g.SetLimit(workers)

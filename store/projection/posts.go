@@ -12,13 +12,11 @@ import (
 	"byline/store/cosmos"
 )
 
-// projectPosts handles changes of the posts container: it writes the entries in timelines and the summaries of changed
-// posts, enqueues jobs that delete what belongs to deleted ones, and corrects bylines that were written during a change
-// of them.
+// projectPosts handles changes of the posts container: it enqueues jobs that delete what belongs to deleted posts, and
+// applies the changes to the views.
 func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
-	posts := map[string]*blog.Post{} // the last change of each post
-	var changed []blog.Authored
+	c := changes{posts: map[string]*blog.Post{}}
 	for _, raw := range items {
 		item, ok := v.decodeChange(raw)
 		if !ok {
@@ -33,14 +31,14 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 				v.skip(blog.PostsContainer, raw, err)
 				continue
 			}
-			posts[p.ID] = p
+			c.posts[p.ID] = p
 		}
 		if !item.Deleted {
-			changed = append(changed, item)
+			c.authored = append(c.authored, item)
 		}
 	}
 	deleted := map[string]int64{} // revisions
-	for _, p := range posts {
+	for _, p := range c.posts {
 		if p.Tombstone && !p.Erased() {
 			deleted[p.ID] = p.Revision
 		}
@@ -48,16 +46,18 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	if err := v.enqueue(ctx, deletePostJob, deleted); err != nil {
 		return err
 	}
-	if err := v.repairBylines(ctx, changed); err != nil {
-		return err
+	for _, view := range v.all() {
+		if view.project == nil {
+			continue
+		}
+		if err := view.project(ctx, c); err != nil {
+			return err
+		}
 	}
-	if err := v.projectTimelines(ctx, posts); err != nil { // before the feed is trimmed
-		return err
+	if !changefeed.Replaying(ctx) {
+		return nil
 	}
-	if err := v.projectSummaries(ctx, posts); err != nil || !changefeed.Replaying(ctx) {
-		return err
-	}
-	return v.repairReplayed(ctx, posts)
+	return v.repairReplayed(ctx, c.posts)
 }
 
 // decodeChange decodes the fields that all items of the posts container share. It skips a

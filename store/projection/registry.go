@@ -14,6 +14,9 @@ import (
 type view struct {
 	kind Kind
 
+	// project applies changes of the posts container; nil for a view that follows another source or a job.
+	project func(context.Context, changes) error
+
 	// scanned lists what may be wrong after all items were read. Concurrent writes may have caused it.
 	scanned func(context.Context, *verifier) ([]Difference, error)
 
@@ -24,15 +27,22 @@ type view struct {
 	// difference with what there is, and what there should be.
 	compare func(context.Context, Difference) (*Difference, error)
 
-	// repair makes a difference that compare has found equal to its source. Its writes are conditional; if one fails,
-	// the difference is compared again.
+	// repair makes the view match its source again, where compare has found a difference. Its writes are conditional:
+	// if a condition fails, the caller compares the difference again.
 	repair func(context.Context, Difference) error
 }
 
-// all returns the views.
+// changes are what a page of the change feed of the posts container says.
+type changes struct {
+	posts    map[string]*blog.Post // the last change of each post, tombstones included
+	authored []blog.Authored       // posts, comments and likes that are not deleted
+}
+
+// all returns the views, in the order in which changes are applied to them: the timelines before the feed, whose oldest
+// entries are deleted.
 func (v *Views) all() []view {
-	return []view{v.summaries(), v.feedView(), v.counts(), v.texts(), v.bylines(), v.usernames(), v.userDeletions(),
-		v.timelines(), v.timelineItems(), v.mostUsedTags(), v.tombstones()}
+	return []view{v.bylines(), v.timelines(), v.timelineItems(), v.mostUsedTags(), v.summaries(), v.feedView(),
+		v.counts(), v.texts(), v.usernames(), v.userDeletions(), v.tombstones()}
 }
 
 func (v *Views) viewOf(k Kind) (view, error) {
@@ -129,12 +139,11 @@ type Kind string
 const (
 	Summary   Kind = "summary" // of a post, in the author's partition
 	FeedEntry Kind = "feed entry"
-	Count     Kind = "count" // of comments or likes, on a post; or comments and likes of a deleted post
-	// a long one on the post, a short one as an item, one that is lost, or one without a post
-	Text     Kind = "text"
-	Byline   Kind = "byline"   // of the author, on a post, comment or like
-	Username Kind = "username" // a user without the reservation, or a reservation without the user
-	Deletion Kind = "deletion" // a deleted user without the deletion job
+	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
+	Text      Kind = "text"     // stored in the wrong item for its length, lost, or without a post
+	Byline    Kind = "byline"   // of the author, on a post, comment or like
+	Username  Kind = "username" // a user without the reservation, or a reservation without the user
+	Deletion  Kind = "deletion" // a deleted user without the deletion job
 
 	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
 	Timeline      Kind = "timelines"      // the months of a timeline, or the count of a tag

@@ -21,7 +21,8 @@ import (
 // summaries is the view of the summaries of posts in their authors' partitions.
 func (v *Views) summaries() view {
 	return view{
-		kind: Summary,
+		kind:    Summary,
+		project: func(ctx context.Context, c changes) error { return v.projectSummaries(ctx, c.posts) },
 		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
 			for id, p := range read.posts {
 				if p.exists && !p.deleted && read.summaries[summaryKey{p.author, id}] != p.short {
@@ -135,8 +136,9 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 		return replaceSummary(ctx, c, partition, p)
 	}
 	_, err := c.Patch(ctx, stored.Key(partition, p.ID), all)
-	// as new, or newer, or with more of a byline than the post
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
+		// The summary is as new as the post, or newer, or has a property of the byline that the post lacks: a patch
+		// cannot remove it.
 		if p.Revision == 1 { // no older one
 			return nil
 		}
@@ -235,17 +237,13 @@ func setUnversioned(o *cosmos.Patch, p *blog.Post) {
 	o.Set("/likeCount", p.LikeCount)
 }
 
-// projectSummaries writes the summaries of posts in their authors' partitions and in the feed.
+// projectSummaries writes the summaries of posts in their authors' partitions.
 func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Post) error {
-	if len(posts) == 0 {
-		return nil
-	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
-	var all, authored []*blog.Post
+	var authored []*blog.Post
 	byAuthor := map[string][]*blog.Post{}
 	for _, p := range posts {
-		all = append(all, p)
 		if !p.Erased() {
 			authored = append(authored, p)
 		}
@@ -260,10 +258,7 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 	for author, posts := range byAuthor {
 		v.writeSummaries(gctx, g, v.users, author, posts)
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return v.ProjectFeed(ctx, all)
+	return g.Wait()
 }
 
 // workers is the largest number of requests that a projection has in flight.

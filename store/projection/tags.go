@@ -15,9 +15,9 @@ import (
 	"byline/store/stored"
 )
 
-// The counts of tags are approximate. A created or deleted entry is counted after it was written, so a process that
-// dies in between has not counted it, and when the change is handled again the entry is known already. Verify counts
-// the entries, and repair corrects the counts.
+// The counts of tags are approximate. A processor writes an entry first, and then changes the count. If the process
+// stops in between, the count stays wrong: when the change is handled again, the entry is already there, and is not
+// counted. Verify counts the entries, and repair corrects the counts.
 
 // topTags are the tags whose counts have changed since the list of the most used tags was last written.
 type topTags struct {

@@ -12,7 +12,13 @@ import (
 
 // timelines is the view of the entries of posts in timelines.
 func (v *Views) timelines() view {
-	return view{kind: TimelineEntry, scanned: v.scannedEntries, compare: v.compareEntry, repair: v.repairEntry}
+	return view{
+		kind:    TimelineEntry,
+		project: func(ctx context.Context, c changes) error { return v.projectTimelines(ctx, c.posts) },
+		scanned: v.scannedEntries,
+		compare: v.compareEntry,
+		repair:  v.repairEntry,
+	}
 }
 
 // timelineItems is the view of the months of timelines, and of the counts of tags. Their sources are the entries.

@@ -19,15 +19,12 @@ import (
 
 // The access patterns of the projections.
 const (
-	// changes of posts: summaries, timelines, and the author's name
-	ProjectPosts cosmos.Pattern = "projectPosts"
-	// changes of users: jobs for their items, and reservations of their names
-	ProjectUsers     cosmos.Pattern = "projectUsers"
+	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, timelines, bylines
+	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: jobs for their items, reservations
 	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
-	// renames, and deletions of users and of the items of deleted posts
-	Jobs   cosmos.Pattern = "jobs"
-	Verify cosmos.Pattern = "verify" // and the status of the projections
-	Repair cosmos.Pattern = "repair" // and rebuild
+	Jobs             cosmos.Pattern = "jobs"             // renames, deletions of users and of posts' items
+	Verify           cosmos.Pattern = "verify"           // and the status of the projections
+	Repair           cosmos.Pattern = "repair"           // and rebuild
 )
 
 // patterns are the access patterns of the projections.

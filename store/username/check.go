@@ -11,8 +11,7 @@ var reservedNames = []string{
 	"abuse", "account", "admin", "administrator", "anonymous", "api", "byline", "contact", "everyone", "guest",
 	"help", "info", "legal", "mail", "me", "mod", "moderation", "moderator", "nobody", "null", "official", "operator",
 	"owner", "postmaster", "privacy", "root", "security", "staff", "superuser", "support", "system", "team",
-	"undefined",
-	"user", "viewer", "webmaster",
+	"undefined", "user", "viewer", "webmaster",
 }
 
 // Reserved are the usernames that no user can take.

@@ -9,14 +9,12 @@
 // the name again, and lookups by it find that user. A reservation gets a TTL only after its owner was seen
 // with another name.
 //
-// A crash between the steps leaves a reservation whose owner does not have the name. The owner may resume
-// at any time. After Grace Names.Sweep, which the projections call, releases it if it is marked as leaving,
-// and deletes it otherwise; then another user may take the name. The sweep finds every reservation in the
-// change feed, since marking one is a change.
+// A crash between the steps leaves a reservation whose owner does not have the name. The owner may resume at any time.
+// After Grace, Names.Sweep releases it if it is marked as leaving, and deletes it otherwise; then another user may take
+// the name. The projections call it with the reservations in the change feed.
 //
-// ETags separate concurrent writers: reserving a name again changes the ETag, and a name is
-// released or deleted only at the ETag that the reservation had before its owner was seen with
-// another name.
+// ETags separate concurrent writers: reserving a name again changes the ETag, and a name is released or deleted only at
+// the ETag that the reservation had before its owner was seen with another name.
 //
 // The age of a reservation counts from its _ts. A process that pauses for longer than the grace period may
 // still change its user after another user has taken the name. So each side writes first and then reads

@@ -20,8 +20,8 @@ const MaxChanges = 3
 // maxFormer is the most released names kept for a user, so that no user can hold many.
 const maxFormer = 5
 
-// Wait returns how long until a user's byline can be changed, given the period in which that is possible MaxChanges
-// times.
+// Wait returns how long a user has to wait before the next change of the byline: a user may change it MaxChanges times
+// within the cooldown.
 func (n *Names) Wait(u *blog.UserItem, cooldown time.Duration) time.Duration {
 	if len(u.Renames) < MaxChanges {
 		return 0

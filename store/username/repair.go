@@ -19,9 +19,9 @@ const (
 	expires   = ", released" // after the id of the owner
 )
 
-// Compare compares the reservation with a key with a user, its owner: who reserves the name, and who should. They are
-// the same if it is correct. Young reservations are correct, and so are released ones of existing users and all of
-// users who are being deleted.
+// Compare compares the reservation with the key k to the user userID. have is the owner in the reservation, and want
+// the owner that it should have; they are equal if the reservation is correct. A reservation also counts as correct if
+// it is young, if it is released and its owner exists, or if the user is being deleted.
 func (n *Names) Compare(ctx context.Context, k, userID string) (have, want string, err error) {
 	raw, err := stored.Read(ctx, "verify", n.Users, stored.Key(k, k))
 	if err != nil {
@@ -189,9 +189,8 @@ func (n *Names) RenameDuplicate(ctx context.Context, k, userID string, conflict 
 		if err != nil {
 			return stored.Error(op, err)
 		}
-		n.Logger.Warn("two users had one username: renamed the one without the reservation", "user", u.UserID, "old",
-			u.Username,
-			"new", name)
+		n.Logger.Warn("two users had one username: renamed the one without the reservation",
+			"user", u.UserID, "old", u.Username, "new", name)
 		return nil
 	}
 	return conflict

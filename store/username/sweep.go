@@ -18,9 +18,9 @@ type Swept struct {
 	ETag cosmos.ETag `json:"_etag"`
 }
 
-// Sweep releases or deletes reservations that are older than the grace period and whose owners have another name, or do
-// not exist. It waits until the newest is that old, and returns those that it released. decode decodes an owner: it
-// returns a user without a name for a malformed one.
+// Sweep releases or deletes the reservations that are no longer used, because their owners have another username or do
+// not exist. It first waits until the newest of them is older than the grace period. It returns the reservations that
+// it released. decode decodes an owner; for a malformed one it returns a user without a username.
 func (n *Names) Sweep(
 	ctx context.Context, all []Swept, decode func(op string, raw []byte) (*blog.User, error),
 ) (released []Swept, err error) {

@@ -157,8 +157,9 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 	}
 	policy := cmp.Or(have.IndexingPolicy, &azcosmos.IndexingPolicy{})
 	if !policy.Automatic || !strings.EqualFold(string(policy.IndexingMode), string(azcosmos.IndexingModeConsistent)) {
-		breaks("indexing mode",
-			"the indexing mode is %q with automatic=%t, not %q with automatic=true, so queries would fail or miss items", policy.IndexingMode, policy.Automatic, azcosmos.IndexingModeConsistent)
+		breaks("indexing mode", "the indexing mode is %q with automatic=%t, not %q with automatic=true, "+
+			"so queries would fail or miss items",
+			policy.IndexingMode, policy.Automatic, azcosmos.IndexingModeConsistent)
 		return all // the paths do not matter
 	}
 	if len(s.Composite) > 0 && !slices.ContainsFunc(policy.CompositeIndexes, s.sorts) {

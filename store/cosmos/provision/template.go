@@ -42,8 +42,8 @@ type armProperties struct {
 // arm returns the resources of an Azure Resource Manager template: a JSON array. The template declares
 // the parameters accountName and maxThroughput, 0 for a serverless account, and the account.
 func (s DatabaseSpec) arm() (string, error) {
-	const account, database = "Microsoft.DocumentDB/databaseAccounts",
-		"Microsoft.DocumentDB/databaseAccounts/sqlDatabases"
+	const account = "Microsoft.DocumentDB/databaseAccounts"
+	const database = account + "/sqlDatabases"
 	name := strings.ReplaceAll(s.Name, "'", "''")
 	all := []armResource{{database, armVersion, fmt.Sprintf("[concat(parameters('accountName'), '/%s')]", name),
 		[]string{fmt.Sprintf("[resourceId('%s', parameters('accountName'))]", account)},
@@ -74,9 +74,8 @@ func (s DatabaseSpec) bicep() (string, error) {
 	var b strings.Builder
 	resource := func(symbol, kind, parent, name string, properties any, options string) error {
 		text, err := bicepValue(properties, "    ")
-		fmt.Fprintf(&b,
-			"resource %s 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases%s@%s' = {\n  parent: %s\n  name: %s\n  "+
-				"properties: {\n    resource: %s\n%s  }\n}\n",
+		fmt.Fprintf(&b, "resource %s 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases%s@%s' = {\n"+
+			"  parent: %s\n  name: %s\n  properties: {\n    resource: %s\n%s  }\n}\n",
 			symbol, kind, armVersion, parent, bicepText(name), text, options)
 		return err
 	}

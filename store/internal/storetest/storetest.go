@@ -324,8 +324,8 @@ func (w *World) FeedLength() int {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	r, err := c.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c", azcosmos.NewPartitionKeyString("post"),
-		nil).NextPage(w.T.Context())
+	pager := c.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c", azcosmos.NewPartitionKeyString("post"), nil)
+	r, err := pager.NextPage(w.T.Context())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -378,8 +378,9 @@ func (w *World) Checkpoints() int {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	r, err := leases.NewQueryItemsPager("SELECT c.id FROM c WHERE c.continuation != ''", azcosmos.NewPartitionKey(),
-		nil).NextPage(w.T.Context())
+	pager := leases.NewQueryItemsPager("SELECT c.id FROM c WHERE c.continuation != ''",
+		azcosmos.NewPartitionKey(), nil)
+	r, err := pager.NextPage(w.T.Context())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -462,9 +463,8 @@ func (w *World) Rebuilt() {
 func (w *World) Differences(settle time.Duration) []projection.Difference {
 	w.T.Helper()
 	var found []projection.Difference
-	if err := w.Views().Verify(w.T.Context(), settle, nil, func(d projection.Difference) {
-		found = append(found, d)
-	}); err != nil {
+	err := w.Views().Verify(w.T.Context(), settle, nil, func(d projection.Difference) { found = append(found, d) })
+	if err != nil {
 		w.T.Fatal(err)
 	}
 	return found

@@ -61,6 +61,6 @@ func (r *Request) Over(name, rid string, bodies [][]byte) (*Page, error) {
 	for _, row := range rows {
 		m.output += len(row)
 	}
-	return &Page{Body: List(name, rid, rows), Rows: len(rows), Charge: charge.QueryBase, Header: m.header(r.header)},
-		nil
+	page := &Page{Body: List(name, rid, rows), Rows: len(rows), Charge: charge.QueryBase, Header: m.header(r.header)}
+	return page, nil
 }

@@ -56,7 +56,9 @@ func (w metrics) header(h http.Header) []string {
 func (r *Query) indexMetrics() string {
 	single := func(p sql.Path) []byte {
 		return fmt.Appendf(nil,
-			`{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, sql.AppendQuoted(nil, []byte(p.String()+"/?")))
+			`{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,`+
+				`"IndexImpactScore":"High"}`,
+			sql.AppendQuoted(nil, []byte(p.String()+"/?")))
 	}
 	used, missing, composite := [][]byte{}, [][]byte{}, [][]byte{}
 	if r.plan.path != nil {

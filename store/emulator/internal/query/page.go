@@ -375,9 +375,9 @@ func (r *Query) leaveLong() {
 func (r *Query) continueAfter(position []byte, span int, emitted uint64) error {
 	if len(position) > r.limit {
 		return apierror.BadRequest(
-			"The query cannot be continued: the position at the end of the page is longer than %d bytes, which is "+
-				"all that "+
-				"a continuation token of the size in 'x-ms-documentdb-responsecontinuationtokenlimitinkb' has room for.", r.limit)
+			"The query cannot be continued: the position at the end of the page is longer than %d bytes, "+
+				"which is all that a continuation token of the size in "+
+				"'x-ms-documentdb-responsecontinuationtokenlimitinkb' has room for.", r.limit)
 	}
 	r.next = r.plan.continuation(span)
 	r.next.emitted, r.next.started, r.next.after = emitted, true, position

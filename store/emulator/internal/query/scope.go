@@ -84,10 +84,9 @@ func (r *Query) resolveScope() error {
 // to merge partitions.
 func (r *Query) checkCross() error {
 	if !r.is("X-Ms-Documentdb-Query-Enablecrosspartition") {
-		return apierror.BadRequest(
-			"Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition " +
-				"to true, " +
-				"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
+		return apierror.BadRequest("Cross partition query is required but disabled. " +
+			"Please set x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, " +
+			"or revise your query to avoid this exception.")
 	}
 	_, top := r.bound.Top()
 	_, _, offset := r.bound.OffsetLimit()

@@ -224,8 +224,8 @@ func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 	}
 	g = &group{position: bytes.Clone(a.position), keys: keys, accumulators: make([]accumulator, len(a.b.q.aggregates)),
 		row: row}
-	a.use(groupBytes + len(a.key) + len(a.position) + len(row) + accumulatorBytes*len(g.accumulators) + valueBytes*len(
-		keys))
+	a.use(groupBytes + len(a.key) + len(a.position) + len(row) +
+		accumulatorBytes*len(g.accumulators) + valueBytes*len(keys))
 	for i, k := range keys {
 		keys[i] = k.clone()
 		a.use(len(k.text))

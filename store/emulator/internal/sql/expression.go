@@ -130,9 +130,8 @@ func (p *parser) negated(not token) expr {
 // isOperator reports whether t continues an expression.
 func isOperator(t token) bool {
 	switch t.word {
-	case "=", "!=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "LIKE", "+", "-", "*", "/", "%", "||", "NOT", "AND",
-		"OR",
-		"??", "?":
+	case "=", "!=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "LIKE",
+		"+", "-", "*", "/", "%", "||", "NOT", "AND", "OR", "??", "?":
 		return true
 	}
 	return false
