@@ -53,7 +53,6 @@ function page(rows, first, complete) {
   return { edges, pageInfo: { hasNextPage, endCursor: n > 0 ? rows[n - 1].id : null } }
 }
 const newest = '9223372036854775807'
-const feedLength = 100
 
 function known(rows) {
   if (rows.length === 0) throw new Error('no such post, or not signed in')
@@ -70,8 +69,7 @@ export function resolvers(statement) {
   // Lists read one row more than they show, to know whether more follow.
   const feed = statement(`SELECT ${short} FROM posts p JOIN users u ON u.id = p.author_id ORDER BY p.id DESC LIMIT $1`)
   const feedAfter = statement(`SELECT ${short} FROM posts p JOIN users u ON u.id = p.author_id
-    WHERE p.id < $1 AND p.id >= coalesce((SELECT id FROM posts ORDER BY id DESC OFFSET ${feedLength - 1} LIMIT 1), 0)
-    ORDER BY p.id DESC LIMIT $2`)
+    WHERE p.id < $1 ORDER BY p.id DESC LIMIT $2`)
   const postsOfUser = statement(`SELECT ${short} FROM posts p JOIN users u ON u.id = p.author_id
     WHERE p.author_id = $1 AND p.id < $2 ORDER BY p.id DESC LIMIT $3`)
   const commentsOfPost = statement(`SELECT c.id, c.content, c.created_at AS "createdAt", u.id AS "userId", u.username
@@ -127,7 +125,7 @@ export function resolvers(statement) {
       user: (_, { id }, context, info) => object(userById, id, info),
       post: (_, { id }, context, info) => object(readPost, id, info),
       feed: async (_, { first, after }) =>
-        page(after ? await feedAfter(after, first + 1) : await feed(Math.min(first + 1, feedLength)), first, withAuthor)
+        page(after ? await feedAfter(after, first + 1) : await feed(first + 1), first, withAuthor)
     },
     User: { posts: (user, args) => user.posts ?? lists.posts(user.id, args) },
     Post: {

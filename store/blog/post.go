@@ -114,11 +114,18 @@ func (p *Post) Excerpt(render func(string) markdown.HTML) string {
 	return render(p.Content).Excerpt(excerptLength)
 }
 
-// hasMarkup reports whether readers may see something else than a text itself: most short texts are quicker to read
-// than to parse.
+// hasMarkup reports whether readers may see something else than the words of a text. Most short texts are plain
+// paragraphs, whose words are quicker to read than to render.
 func hasMarkup(text string) bool {
-	return strings.ContainsAny(text, "\\`*_[]<&~\n") ||
-		strings.ContainsAny(text[:min(1, len(text))], " \t#>+-0123456789")
+	if strings.ContainsAny(text, "\\`*_[]<&~") {
+		return true
+	}
+	for line := range strings.Lines(text) {
+		if strings.IndexByte(" \t#>+-=|:0123456789", line[0]) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Minutes returns how long the post takes to read, at least one minute. It returns 0 if that is not known: the post is
