@@ -15,13 +15,13 @@ import (
 )
 
 // A draft is one item in its author's partition of the users container, whatever its length. Its post gets the same id.
-// Neither the projections nor the reads of posts read drafts. Drafts are not in the item cache, and so no cached
-// response has one.
+// The projections ignore drafts, and reads of posts do not return them. Drafts are not in the item cache, and so no
+// cached response has one.
 //
 // A publication has three steps, each of which can be repeated: mark the draft as Publishing, create the post, and
 // delete the draft. The mark is one patch that also returns the text to publish. An edit before the patch is therefore
 // published. An edit after it fails on the draft; the edit then finishes the publication and is applied to the post. A
-// deletion after the mark creates a tombstone with the id of the post, so that no repetition creates the post.
+// deletion after the mark creates, if there is no post yet, a tombstone with its id, so that no repetition creates it.
 //
 // A crash after the mark leaves the draft. While there is no post, it is read as a draft. Once there is a post, it
 // is not: reads by id look for the post first, and reads of marked drafts look for posts and tombstones with their ids.

@@ -21,7 +21,7 @@ func positionOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID
 const cachedPost = "post"
 
 // Post is Q2: one point read, or two for a long post, whose text is an item of its own. The two reads are concurrent if
-// the id tells that the post is long, which the id of a post that was a draft, or became long by an edit, does not.
+// the id tells that the post is long. The id does not tell it if the post was a draft, or became long by an edit.
 // Post returns nil if the post does not exist. The post is Truncated if its text is lost.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
 	ctx = s.beginRead(ctx, Q2)

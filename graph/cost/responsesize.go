@@ -32,7 +32,7 @@ func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
 	}
 }
 
-// refusal returns an error if the predicted response is too large: if it exceeds MaxResponse although each character
+// refusal returns an error if the predicted response is too large: if it exceeds MaxResponse even if each character
 // has one byte (ASCII), or exceeds it byFar times with the most bytes per character. Otherwise the operation executes,
 // and encoding measures the response. The RU budget does not limit it: selecting a long text repeatedly costs no RU.
 func (s *size) refusal() *refusal.Error {

@@ -196,8 +196,9 @@ func beginning(t *testing.T, c net.Conn) (code string, body string) {
 	return string(m[1]), string(start[:n])
 }
 
-// slowReaders sends a request n times, over three seconds, and reads the responses only afterwards. The alias response is
-// another in each request, so that they share no cached response. It returns how many there were of each code.
+// slowReaders sends a request n times, over three seconds, and reads the responses only afterwards. If the query has
+// the alias response, each request has another in its place, so that they share no cached response. It returns how many
+// responses there were of each code.
 func (s *smallInstance) slowReaders(
 	t *testing.T, n int, user, query string, variables map[string]any,
 ) (codes map[string]int, last map[string]string) {

@@ -15,7 +15,8 @@ const (
 	maxDocLines = 45 // of go doc
 )
 
-// models are packages that export a name for each thing of a model or a language, so that their documentation is longer.
+// models are packages that export a name for each thing of a model or a language, which makes their documentation
+// longer.
 var models = map[string]bool{"store/blog": true, "store/emulator/internal/sql": true,
 	"store/emulator/internal/layout": true, "graph/generated": true, "graph/model": true}
 

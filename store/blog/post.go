@@ -115,13 +115,14 @@ func (p *Post) Excerpt(render func(string) markdown.HTML) string {
 }
 
 // hasMarkup reports whether readers may see something else than the words of a text. Most short texts are plain
-// paragraphs, whose words are quicker to read than to render.
+// paragraphs, whose words are quicker to read than to render. Other blocks, and the delimiter row of a table, begin
+// with certain characters.
 func hasMarkup(text string) bool {
 	if strings.ContainsAny(text, "\\`*_[]<&~") {
 		return true
 	}
 	for line := range strings.Lines(text) {
-		if strings.IndexByte(" \t#>+-=|:0123456789", line[0]) >= 0 {
+		if strings.IndexByte(" \t\r#>+-=|:0123456789", line[0]) >= 0 {
 			return true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // TestHasMarkup_Words: of a text without markup, readers see the words.
 func TestHasMarkup_Words(t *testing.T) {
 	plain := 0
-	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"word", "zwei", "a", " ", "  ", "\n", "\n\n", "\t", "#", ">", "+",
+	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"word", "zwei", "a", " ", "  ", "\n", "\n\n", "\r", "\t", "#", ">", "+",
 		"-", "---", "=", "===", "|", "|-|", ":-:", ":", "1.", "12)", "*", "_", "`", "~~", "[x]", "(y)", "!", "<b>", "&amp;",
 		`\`, "\"", "'", "http://example.com", "www.example.com", "a@example.com", "\u00a0", "\u2028", "é"}), 1, 12)
 	rapid.Check(t, func(t *rapid.T) {
@@ -29,7 +29,7 @@ func TestHasMarkup_Words(t *testing.T) {
 	if plain == 0 {
 		t.Error("every text has markup")
 	}
-	for _, marker := range []string{"# x", "> x", "+ x", "- x", "---", "===", "|-|", ":-:", "1. x", "    x", "\tx"} {
+	for _, marker := range []string{"# x", "> x", "+ x", "- x", "---", "===", "|-|", ":-:", "1. x", "    x", "\tx", "\r-|-"} {
 		if text := "word\n" + marker; !hasMarkup(text) {
 			t.Errorf("%q has no markup", text)
 		}

@@ -86,9 +86,9 @@ func (u *UserItem) readProperty(r *fastReader, name string) bool {
 	return true
 }
 
-// Spread reports whether every copy of the byline is up to date: whether SpreadRevision has reached Revision. A change
-// of the byline increments only Revision. Any other change increments Revision, and SpreadRevision if the two were
-// equal. Versions without SpreadRevision incremented only Revision, whatever changed.
+// Spread reports whether every copy of the byline is up to date. A change of the byline increments only Revision. Any
+// other change increments Revision, and sets SpreadRevision to it if Spread was true. A user at revision 1 has never
+// changed. Versions without SpreadRevision incremented only Revision, whatever changed.
 func (u *UserItem) Spread() bool { return u.Revision <= max(1, u.SpreadRevision) }
 
 // DecodeUser decodes a user. It returns nil for a tombstone and for other types.

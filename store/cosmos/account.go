@@ -285,7 +285,7 @@ var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()
 
 // Value implements context.Context.
 func (c withoutDiagnostics) Value(key any) any {
-	if reflect.TypeOf(key).PkgPath() == azcosmosPackage {
+	if t := reflect.TypeOf(key); t != nil && t.PkgPath() == azcosmosPackage {
 		return nil
 	}
 	return c.Context.Value(key)

@@ -36,8 +36,8 @@ import (
 //
 // An operation has one retryWindow: it begins with the first pause and lasts for the retry budget. A try is repeated
 // only if its pause ends within the window; azcore and azcosmos do not observe it. WithoutRetries sets a window that is
-// over. WithUnlimitedRetries sets one that never ends, and makes azcore repeat throttled requests and other transient
-// errors until the context ends.
+// over. The window of background work never ends; nor does that of WithUnlimitedRetries, which also makes azcore repeat
+// throttled requests and other transient errors until the context ends.
 
 // retries returns the policies, per try, that repeat requests, the outermost first.
 func retries(budget time.Duration, regions bool) []policy.Policy {

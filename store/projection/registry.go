@@ -9,12 +9,13 @@ import (
 	"byline/store/stored"
 )
 
-// view is something that the projections keep equal to its source. The file of a view has all of it: how changes are
+// view is something that the projections keep equal to its source. The files of a view have all of it: how changes are
 // applied to it, and what is below.
 type view struct {
 	kind Kind
 
-	// project applies changes of the posts container; nil for a view that follows another source or a job.
+	// project applies changes of the posts container. It is nil for a view that is written with its source, by another
+	// view or by a job, or whose source is in another container.
 	project func(context.Context, changes) error
 
 	// scanned lists what may be wrong after all items were read. Concurrent writes may have caused it.
@@ -32,7 +33,7 @@ type view struct {
 	repair func(context.Context, Difference) error
 }
 
-// changes are what a page of the change feed of the posts container says.
+// changes are the changes in a page of the change feed of the posts container.
 type changes struct {
 	posts    map[string]*blog.Post // the last change of each post, tombstones included
 	authored []blog.Authored       // posts, comments and likes that are not deleted

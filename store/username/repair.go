@@ -20,8 +20,9 @@ const (
 )
 
 // Compare compares the reservation with the key k to the user userID. have is the owner in the reservation, and want
-// the owner that it should have; they are equal if the reservation is correct. A reservation also counts as correct if
-// it is young, if it is released and its owner exists, or if the user is being deleted.
+// the owner that it should have; they are equal if the reservation is correct. If the user has another name, or does
+// not exist, a reservation is also correct if it is another user's, if it is young, or if it is released and the user
+// exists. Of a user who is being deleted, every reservation is correct.
 func (n *Names) Compare(ctx context.Context, k, userID string) (have, want string, err error) {
 	raw, err := stored.Read(ctx, "verify", n.Users, stored.Key(k, k))
 	if err != nil {

@@ -180,8 +180,8 @@ func PositionOf(token string) Position {
 	return Position{r, ok}
 }
 
-// Admits reports whether a read of a partition, which a replica served at the position read, is as new as the session
-// of requires. A nil session requires nothing. If the session has a range that this client does not know, the range may
+// Admits reports whether a read of a partition is as new as a session requires. read is the position at which a replica
+// served it. A nil session requires nothing. If the session has a range that this client does not know, the range may
 // be a child of the one that was read, split off since the read: then Admits compares only the LSNs.
 func (s *State) Admits(of *Session, container, partition string, read Position) bool {
 	if of == nil || !of.known.has(container) {
