@@ -253,6 +253,54 @@ func BenchmarkComment(b *testing.B) {
 	})
 }
 
+// BenchmarkLike_Bytes shows what a like writes to disk: to the log, and into tables by flushes and by compactions. The
+// likes are spread over 10,000 posts of 1.5 KB. It takes some 100,000 likes until compactions have their share.
+//
+//	go test ./store/emulator -run '^$' -bench Like_Bytes -benchtime 200000x
+func BenchmarkLike_Bytes(b *testing.B) {
+	e, err := Open(b.TempDir(), Options{NoSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	c := newContainer(b, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
+	posts := 10_000
+	if testing.Short() {
+		posts = 10
+	}
+	for i := range posts {
+		mustCreate(b, c, fmt.Sprint("p", i), fmt.Sprintf(`{"id":"post","pk":"p%d","type":"post","userId":"u%d",`+
+			`"username":"ada","title":"A title","content":%q,"commentCount":0,"likeCount":0,"revision":1,"version":1,`+
+			`"creationDate":"2024-01-01T00:00:00.000Z"}`, i, i%100, strings.Repeat("Every read is one request. ", 50)))
+	}
+	written := func() (log, flushed, compacted uint64) {
+		m := e.db.Metrics()
+		for _, level := range m.Levels {
+			flushed, compacted = flushed+level.TableBytesFlushed, compacted+level.TableBytesCompacted
+		}
+		return m.WAL.BytesWritten, flushed, compacted
+	}
+	log, flushed, compacted := written()
+	for n := 0; b.Loop(); n++ {
+		post := fmt.Sprint("p", n*7919%posts)
+		h := http.Header{"X-Ms-Documentdb-Partitionkey": {`["` + post + `"]`}, "X-Ms-Cosmos-Is-Batch-Request": {"true"},
+			"X-Ms-Cosmos-Batch-Atomic": {"true"}}
+		req := signed(b, "POST", "/dbs/db/colls/c/docs", h, nil)
+		body := fmt.Appendf(nil, `[{"operationType":"Patch","id":"post","resourceBody":{"operations":[`+
+			`{"op":"incr","path":"/likeCount","value":1},{"op":"incr","path":"/revision","value":1}]}},`+
+			`{"operationType":"Create","resourceBody":{"id":"like-%d","pk":%q,"type":"like","userId":"u%[1]d",`+
+			`"username":"ada","creationDate":"2024-01-01T00:00:00.000Z"}}]`, n, post)
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		if res, err := e.Do(req); err != nil || res.StatusCode != http.StatusOK {
+			b.Fatal(res.StatusCode, err)
+		}
+	}
+	logged, inFlushes, inCompactions := written()
+	b.ReportMetric(float64(logged-log)/float64(b.N), "log-B/op")
+	b.ReportMetric(float64(inFlushes-flushed)/float64(b.N), "flushed-B/op")
+	b.ReportMetric(float64(inCompactions-compacted)/float64(b.N), "compacted-B/op")
+}
+
 // benchID numbers the items that benchmarks create.
 var benchID atomic.Int64
 
