@@ -40,18 +40,14 @@ func (r *commentResolver) ViewerCanDelete(ctx context.Context, obj *blog.Comment
 	return viewerCan(ctx, "deleteComment", obj.UserID), nil
 }
 
-func (r *commentChangedPayloadResolver) CommentEdge(
-	ctx context.Context, obj *live.CommentChange,
-) (*model.CommentEdge, error) {
+func (r *commentChangedPayloadResolver) CommentEdge(ctx context.Context, obj *live.CommentChange) (*model.CommentEdge, error) {
 	if obj.Kind != live.Added {
 		return nil, nil
 	}
 	return r.commentEdge(obj.Comment), nil
 }
 
-func (r *commentChangedPayloadResolver) DeletedCommentID(
-	ctx context.Context, obj *live.CommentChange,
-) (*string, error) {
+func (r *commentChangedPayloadResolver) DeletedCommentID(ctx context.Context, obj *live.CommentChange) (*string, error) {
 	if obj.Kind != live.Deleted {
 		return nil, nil
 	}
@@ -71,9 +67,7 @@ func (r *likeResolver) User(ctx context.Context, obj *blog.Like) (*names.User, e
 	return names.From(ctx).User(blog.User{Byline: obj.Byline}), nil
 }
 
-func (r *mutationResolver) CreateUser(
-	ctx context.Context, input model.CreateUserInput,
-) (*model.CreateUserPayload, error) {
+func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error) {
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
 	n := store.NewUser{ID: viewerID(ctx), Username: input.Username, Key: key}
 	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
@@ -86,9 +80,7 @@ func (r *mutationResolver) CreateUser(
 	return &model.CreateUserPayload{User: names.From(ctx).User(*user)}, nil
 }
 
-func (r *mutationResolver) UpdateUser(
-	ctx context.Context, input model.UpdateUserInput,
-) (*model.UpdateUserPayload, error) {
+func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error) {
 	edit := store.UserEdit{Username: input.Username.Value(), DisplayName: optional(input.DisplayName),
 		AvatarURL: optional(input.AvatarURL), Bio: optional(input.Bio)}
 	if err := inputErrors(ctx, edit.Validate()); err != nil {
@@ -103,9 +95,7 @@ func (r *mutationResolver) UpdateUser(
 	return &model.UpdateUserPayload{User: shown.User(*user)}, nil
 }
 
-func (r *mutationResolver) DeleteUser(
-	ctx context.Context, input model.DeleteUserInput,
-) (*model.DeleteUserPayload, error) {
+func (r *mutationResolver) DeleteUser(ctx context.Context, input model.DeleteUserInput) (*model.DeleteUserPayload, error) {
 	userID := viewerID(ctx)
 	if id := input.ID.Value(); id != nil {
 		var err error
@@ -122,9 +112,7 @@ func (r *mutationResolver) DeleteUser(
 	return &model.DeleteUserPayload{DeletedUserID: userGlobalID(userID)}, nil
 }
 
-func (r *mutationResolver) CreatePost(
-	ctx context.Context, input model.CreatePostInput,
-) (*model.CreatePostPayload, error) {
+func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
 	n := store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Tags: input.Tags.Value(),
 		Key: key}
@@ -143,9 +131,7 @@ func (r *mutationResolver) CreatePost(
 	return &model.CreatePostPayload{Post: edge.Node, PostEdge: edge}, nil
 }
 
-func (r *mutationResolver) UpdatePost(
-	ctx context.Context, input model.UpdatePostInput,
-) (*model.UpdatePostPayload, error) {
+func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
 	postID, idErr := parseIDOf(globalid.Post, "id", input.ID)
 	edit := store.PostEdit{Title: input.Title.Value(), Content: input.Content.Value(), Version: input.Version.Value()}
 	if tags := input.Tags.Value(); tags != nil {
@@ -161,9 +147,7 @@ func (r *mutationResolver) UpdatePost(
 	return &model.UpdatePostPayload{Post: primePost(ctx, post)}, nil
 }
 
-func (r *mutationResolver) PublishPost(
-	ctx context.Context, input model.PublishPostInput,
-) (*model.PublishPostPayload, error) {
+func (r *mutationResolver) PublishPost(ctx context.Context, input model.PublishPostInput) (*model.PublishPostPayload, error) {
 	postID, err := parseIDOf(globalid.Post, "id", input.ID)
 	if err != nil {
 		return nil, err
@@ -176,9 +160,7 @@ func (r *mutationResolver) PublishPost(
 	return &model.PublishPostPayload{Post: edge.Node, PostEdge: edge}, nil
 }
 
-func (r *mutationResolver) DeletePost(
-	ctx context.Context, input model.DeletePostInput,
-) (*model.DeletePostPayload, error) {
+func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePostInput) (*model.DeletePostPayload, error) {
 	postID, err := parseIDOf(globalid.Post, "id", input.ID)
 	if err != nil {
 		return nil, err
@@ -198,9 +180,7 @@ func (r *mutationResolver) DeletePost(
 	return &model.DeletePostPayload{DeletedPostID: input.ID}, nil
 }
 
-func (r *mutationResolver) CreateComment(
-	ctx context.Context, input model.CreateCommentInput,
-) (*model.CreateCommentPayload, error) {
+func (r *mutationResolver) CreateComment(ctx context.Context, input model.CreateCommentInput) (*model.CreateCommentPayload, error) {
 	postID, idErr := parseIDOf(globalid.Post, "postId", input.PostID)
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
 	n := store.NewComment{AuthorID: viewerID(ctx), PostID: postID, Content: input.Content, Key: key}
@@ -215,9 +195,7 @@ func (r *mutationResolver) CreateComment(
 		Post: primePost(ctx, post)}, nil
 }
 
-func (r *mutationResolver) UpdateComment(
-	ctx context.Context, input model.UpdateCommentInput,
-) (*model.UpdateCommentPayload, error) {
+func (r *mutationResolver) UpdateComment(ctx context.Context, input model.UpdateCommentInput) (*model.UpdateCommentPayload, error) {
 	id, idErr := parseNestedID(globalid.Comment, "id", input.ID)
 	if err := inputErrors(ctx, idErr, store.ValidateComment(input.Content)); err != nil {
 		return nil, err
@@ -229,9 +207,7 @@ func (r *mutationResolver) UpdateComment(
 	return &model.UpdateCommentPayload{Comment: comment}, nil
 }
 
-func (r *mutationResolver) DeleteComment(
-	ctx context.Context, input model.DeleteCommentInput,
-) (*model.DeleteCommentPayload, error) {
+func (r *mutationResolver) DeleteComment(ctx context.Context, input model.DeleteCommentInput) (*model.DeleteCommentPayload, error) {
 	id, err := parseNestedID(globalid.Comment, "id", input.ID)
 	if err != nil {
 		return nil, err
@@ -261,9 +237,7 @@ func (r *mutationResolver) LikePost(ctx context.Context, input model.LikePostInp
 	return &model.LikePostPayload{Like: like, Post: primePost(ctx, post)}, nil
 }
 
-func (r *mutationResolver) UnlikePost(
-	ctx context.Context, input model.UnlikePostInput,
-) (*model.UnlikePostPayload, error) {
+func (r *mutationResolver) UnlikePost(ctx context.Context, input model.UnlikePostInput) (*model.UnlikePostPayload, error) {
 	postID, err := parseIDOf(globalid.Post, "postId", input.PostID)
 	if err != nil {
 		return nil, err
@@ -347,9 +321,7 @@ func (r *postResolver) ViewerCanDelete(ctx context.Context, obj *blog.Post) (boo
 	return viewerCan(ctx, "deletePost", obj.UserID), nil
 }
 
-func (r *postResolver) Comments(
-	ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order,
-) (*model.CommentConnection, error) {
+func (r *postResolver) Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error) {
 	page, err := r.commentPage(ctx, obj.ID, plan.PagingOf(first, after, order))
 	if err != nil {
 		return nil, err
@@ -357,9 +329,7 @@ func (r *postResolver) Comments(
 	return commentConnection(page, obj.CommentCount), nil
 }
 
-func (r *postResolver) Likes(
-	ctx context.Context, obj *blog.Post, first *int32, after *string,
-) (*model.LikeConnection, error) {
+func (r *postResolver) Likes(ctx context.Context, obj *blog.Post, first *int32, after *string) (*model.LikeConnection, error) {
 	page, err := r.likePage(ctx, obj.ID, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
@@ -506,9 +476,7 @@ func (r *tagResolver) ID(ctx context.Context, obj *store.Tag) (string, error) {
 	return tagGlobalID(obj), nil
 }
 
-func (r *tagResolver) Posts(
-	ctx context.Context, obj *store.Tag, first *int32, after *string,
-) (*model.PostConnection, error) {
+func (r *tagResolver) Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error) {
 	page, err := r.tagPostPage(ctx, obj, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
@@ -553,9 +521,7 @@ func (r *userResolver) PostCount(ctx context.Context, obj *names.User) (*int32, 
 	return &n, nil
 }
 
-func (r *userResolver) Posts(
-	ctx context.Context, obj *names.User, first *int32, after *string,
-) (*model.PostConnection, error) {
+func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
 	page, err := r.userPostPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
@@ -563,9 +529,7 @@ func (r *userResolver) Posts(
 	return postConnection(page), nil
 }
 
-func (r *userResolver) Drafts(
-	ctx context.Context, obj *names.User, first *int32, after *string,
-) (*model.PostConnection, error) {
+func (r *userResolver) Drafts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
 	if obj.UserID != viewerID(ctx) {
 		return nil, nil
 	}
