@@ -102,6 +102,7 @@ func newProbed(t *testing.T) probed {
 	wire := &interceptor{Transporter: engine}
 	account := enginetest.Account(t, engine,
 		cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
+	t.Cleanup(account.Close) // ends the request for the account's properties that azcosmos sends every five minutes
 	blog, err := store.New(account, store.Options{Logger: testkit.Logger(), PollInterval: time.Second})
 	if err != nil {
 		t.Fatal(err)
