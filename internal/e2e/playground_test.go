@@ -251,7 +251,8 @@ func (p *page) useExamples(s *instance) {
 	// Each tab has an address, by which a closed one opens again.
 	p.tab("Post")
 	p.sees(p.address, "#post")
-	p.sees(p.query, "query Post") // or else GraphiQL gives the query of the former tab to the next one
+	p.sees(p.query, "query Post")
+	p.pause()
 	p.click(p.editor.close)
 	p.hasTabs("Feed WritePost CommentAndLike Rename Live")
 	eventually(p.t, func() error {
@@ -260,6 +261,7 @@ func (p *page) useExamples(s *instance) {
 		}
 		return nil
 	})
+	p.pause()
 	p.click(`//summary[text()="Examples"]`)
 	p.click(`//a[text()="Post"]`)
 	p.hasTabs("Feed WritePost CommentAndLike Rename Live Post")
@@ -268,6 +270,7 @@ func (p *page) useExamples(s *instance) {
 	p.shows(`"content": "First."`)
 	p.eval(`location.hash = "#write-a-post"`)
 	p.sees(p.query, "mutation WritePost")
+	p.pause()
 	p.click(p.editor.close)
 	p.hasTabs("Feed CommentAndLike Rename Live Post")
 	p.restore()
@@ -357,6 +360,7 @@ func (p *page) look(docs string) {
 // inspect checks that the page is readable, and takes a screenshot.
 func (p *page) inspect(width int64, theme string) {
 	p.t.Helper()
+	p.eval(`Promise.all(document.getAnimations().map((animation) => animation.finished)).then(() => "")`)
 	for _, script := range []string{serious, faint} {
 		if found := p.eval(script); found != "" {
 			p.t.Errorf("%d px, %s: %s", width, theme, found)
