@@ -518,6 +518,17 @@ describe("an expired token", async () => {
       const { client } = await import("./built/urql.js");
       return async (variables) => (await client.mutation(COMMENT, variables)).data;
     }],
+    ["plain fetch", async () => {
+      const { execute } = await import("./built/execute.js");
+      return async (variables) => {
+        const { data, errors } = await execute(POST, variables);
+        if (errors) throw Object.assign(new Error(errors[0].message), { errors });
+        return { data };
+      };
+    }, async () => {
+      const { execute } = await import("./built/execute.js");
+      return async (variables) => (await execute(COMMENT, variables)).data;
+    }],
   ]) {
     test(`${name}: public query is retried with a new token`, async (t) => {
       const id = await newPost(name);
