@@ -8,9 +8,9 @@ import (
 	"net/url"
 	"time"
 
-	"byline/bench/load"
 	"byline/graph/auth"
 	"byline/internal/console"
+	"byline/internal/load"
 	"byline/store/seed"
 )
 

@@ -15,11 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"byline/bench/load"
 	"byline/graph"
 	"byline/graph/auth"
 	"byline/graph/cost"
 	"byline/internal/account"
+	"byline/internal/load"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/seed"

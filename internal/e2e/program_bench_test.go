@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"byline/bench/load"
 	"byline/graph/auth"
+	"byline/internal/load"
 	"byline/internal/servertest"
 	"byline/store/seed"
 )

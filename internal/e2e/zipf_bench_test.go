@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"byline/bench/load"
 	"byline/graph/auth"
+	"byline/internal/load"
 	"byline/store"
 	"byline/store/seed"
 )
