@@ -1,4 +1,4 @@
-# Byline's image, for those who have Docker. go run ./deploy/image, without it, makes the same files and configuration, not the
+# Byline's image, for those who have Docker. go -C deploy/image run ., without it, makes the same files and configuration, not the
 # same digest.
 #
 #   docker build -t byline --build-arg VERSION=$(git describe --tags --always) --build-arg REVISION=$(git rev-parse HEAD) .

@@ -18,6 +18,6 @@ bench: ## every benchmark once
 generate: ## generate code after a change of schema.graphqls
 	go generate ./...
 image: ## the container image, into dist
-	go run ./deploy/image
+	go -C deploy/image run .
 clean: ## remove what builds have written
 	rm -rf dist

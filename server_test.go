@@ -96,21 +96,6 @@ func TestSchemaCommand(t *testing.T) {
 	}
 }
 
-// TestServer_LinkedPackages: the server's binary links no packages for charts, fonts, PDF or container images.
-func TestServer_LinkedPackages(t *testing.T) {
-	for program, links := range map[string]bool{".": false, "./bench": true, "./deploy/image": true} {
-		out, err := exec.Command("go", "list", "-deps", program).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := regexp.MustCompile(
-			`(?m)^(gonum\.org/v1/plot|codeberg\.org/go-(fonts|latex|pdf)|github\.com/ajstarks/svgo|github\.com/golang/freetype|golang\.org/x/image|github\.com/google/go-containerregistry|byline/(?:bench|deploy))\b.*$`).FindAllString(string(out), -1)
-		if (len(found) > 0) != links {
-			t.Errorf("%s links %v", program, found)
-		}
-	}
-}
-
 func TestToolsMatchGoMod(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "tools.go", nil, parser.ImportsOnly)
 	if err != nil {

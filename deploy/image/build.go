@@ -21,12 +21,12 @@ type binary struct {
 	committed         time.Time
 }
 
-// build builds the last commit for an architecture in a folder of its own: a clone, since changes that
+// build builds the repository's last commit for an architecture in a folder of its own: a clone, since changes that
 // are not committed have no revision, and the go command finds none in a worktree.
-func build(ctx context.Context, work, arch string, log *slog.Logger) (binary, error) {
+func build(ctx context.Context, repository, work, arch string, log *slog.Logger) (binary, error) {
 	clone := filepath.Join(work, "source")
 	if _, err := os.Stat(clone); err != nil {
-		cmd := exec.CommandContext(ctx, "git", "clone", "--quiet", "--shared", ".", clone)
+		cmd := exec.CommandContext(ctx, "git", "clone", "--quiet", "--shared", repository, clone)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return binary{}, fmt.Errorf("git clone: %w: %s", err, out)
 		}

@@ -37,7 +37,7 @@ func newImage(b binary, source string) (image, error) {
 	created := v1.Time{Time: b.committed}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err = mutate.Append(img,
-		mutate.Addendum{Layer: files, History: v1.History{Created: created, CreatedBy: "go run ./deploy/image"}})
+		mutate.Addendum{Layer: files, History: v1.History{Created: created, CreatedBy: "go -C deploy/image run ."}})
 	if err != nil {
 		return image{}, err
 	}

@@ -1,26 +1,29 @@
 // Image builds Byline's container image of the last commit, for linux/amd64 and linux/arm64, with the Go
 // toolchain and git alone:
 //
-//	go run ./deploy/image
+//	go -C deploy/image run .
 //
 // It writes an OCI layout of both and, for each, an archive that docker load and podman load take. The same commit
 // and the same Go make the same image, to the bit, in any folder and on any machine.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"byline/internal/console"
 )
 
 type command struct {
-	To     string   `name:"to" default:"dist" placeholder:"DIR" help:"Directory to write to."`
+	To     string   `name:"to" placeholder:"DIR" help:"Directory to write to. Default: dist in the repository."`
 	Arch   []string `name:"arch" default:"amd64,arm64" help:"Architectures, separated by commas."`
 	Source string   `name:"source" placeholder:"URL" help:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
 }
@@ -43,6 +46,12 @@ func (c *command) Run(ctx context.Context, s console.Streams) error {
 	if len(c.Arch) == 0 {
 		return errors.New("--arch is empty")
 	}
+	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		return fmt.Errorf("this is not a git repository: %w", err)
+	}
+	repository := strings.TrimSpace(string(out))
+	to := cmp.Or(c.To, filepath.Join(repository, "dist"))
 	work, err := os.MkdirTemp("", "byline-image-")
 	if err != nil {
 		return err
@@ -51,7 +60,7 @@ func (c *command) Run(ctx context.Context, s console.Streams) error {
 	var all []image
 	for _, arch := range c.Arch {
 		s.Log.Info("building", "platform", "linux/"+arch)
-		b, err := build(ctx, work, arch, s.Log)
+		b, err := build(ctx, repository, work, arch, s.Log)
 		if err != nil {
 			return err
 		}
@@ -61,14 +70,14 @@ func (c *command) Run(ctx context.Context, s console.Streams) error {
 		}
 		all = append(all, i)
 	}
-	layout := filepath.Join(c.To, "oci")
+	layout := filepath.Join(to, "oci")
 	digest, err := writeLayout(layout, all)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s:%s %s\n", layout, all[0].version, digest)
 	for _, i := range all {
-		file := filepath.Join(c.To, "byline-linux-"+i.arch+".tar")
+		file := filepath.Join(to, "byline-linux-"+i.arch+".tar")
 		if err := writeArchive(file, i); err != nil {
 			return err
 		}

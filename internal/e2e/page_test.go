@@ -337,13 +337,19 @@ func (p *page) screenshot() {
 // screenshotAs adds a screenshot with a name, and a number if there is one with this name.
 func (p *page) screenshotAs(name string) {
 	p.t.Helper()
-	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	file := filepath.Join(p.t.ArtifactDir(), name+".png")
 	if _, err := os.Stat(file); err == nil {
 		file = filepath.Join(p.t.ArtifactDir(), name+"-docs.png")
+	}
+	p.save(file)
+}
+
+// save writes a screenshot to a file.
+func (p *page) save(file string) {
+	p.t.Helper()
+	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
 	}
 	if err := os.WriteFile(file, shot, 0o666); err != nil {
 		p.t.Fatal(err)

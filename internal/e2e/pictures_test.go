@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"image/color"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -20,12 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/servertest"
+
 	"github.com/chromedp/chromedp"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 )
 
 // picturesEnv is the environment variable with the output directory of the pictures. See
@@ -58,13 +55,7 @@ func TestPictureOfThePlayground(t *testing.T) {
 	p.click(`//button[@aria-label="Show Documentation Explorer"]`)
 	p.click(`//a[text()="Query"]`)
 	p.sees(p.text, "the newest 100 posts")
-	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "playground.png"), shot, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	p.save(filepath.Join(dir, "playground.png"))
 }
 
 const pictured = 60 * time.Second // of load
@@ -80,43 +71,29 @@ func TestPictureOfTheDashboard(t *testing.T) {
 	readAndWrite(t, s, began)
 	ended := time.Now()
 
-	picked := []string{"RU/s by access pattern", "RU/s by partition key range", "Predicted and actual RU/s",
-		"Responses by type and code",
-		"Latency of operations, p50 and p99", "Latency of requests, p50 and p99",
-		"Cache hits by access pattern", "Memory"}
-	const columns = 2
-	picture := vgimg.NewWith(vgimg.UseWH(13*vg.Inch, 11.5*vg.Inch), vgimg.UseDPI(86),
-		vgimg.UseBackgroundColor(color.White))
-	canvas := draw.New(picture)
-	rows := (len(picked) + columns - 1) / columns
-	tiles := draw.Tiles{Cols: columns, Rows: rows, PadX: vg.Points(16), PadY: vg.Points(14), PadLeft: vg.Points(8),
-		PadRight: vg.Points(8), PadTop: vg.Points(30), PadBottom: vg.Points(8)}
-	heading := plot.New().Title.TextStyle
-	heading.XAlign, heading.YAlign = draw.XLeft, draw.YTop
-	canvas.FillText(heading, vg.Point{X: vg.Points(12), Y: canvas.Max.Y - vg.Points(8)},
-		"Panels of docs/grafana-dashboard.json, their expressions evaluated by Prometheus over a minute of load; "+
-			"drawn by .ci/pictures, not by Grafana")
 	panels := map[string]panel{}
 	for _, p := range readDashboard(t).Panels {
 		panels[p.Title] = p
 	}
-	for n, title := range picked {
+	var drawn []chart
+	for _, title := range []string{"RU/s by access pattern", "RU/s by partition key range",
+		"Predicted and actual RU/s", "Responses by type and code", "Latency of operations, p50 and p99",
+		"Latency of requests, p50 and p99", "Cache hits by access pattern", "Memory"} {
 		p, ok := panels[title]
 		if !ok {
 			t.Fatalf("there is no panel %q", title)
 		}
-		drawPanel(t, p, prometheus, began, ended, tiles.At(canvas, n%columns, n/columns))
+		drawn = append(drawn, newChart(t, p, prometheus, began, ended))
 	}
-	f, err := os.Create(filepath.Join(dir, "dashboard.png"))
+	data, err := json.Marshal(drawn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (vgimg.PngCanvas{Canvas: picture}).WriteTo(f); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	page := newPage(t, "chromium", s.Root)
+	page.do("size", chromedp.EmulateViewport(1200, 960))
+	page.do("open", chromedp.Navigate("file://"+servertest.Path("internal/e2e/testdata/panels.html")))
+	page.eval(fmt.Sprintf(`(draw(%s, %v), "")`, data, pictured.Seconds()))
+	page.save(filepath.Join(dir, "dashboard.png"))
 }
 
 // startThrottled starts a server on an engine with two partitions a container, each with 1,000 RU/s.
@@ -243,16 +220,6 @@ func queryRange(t *testing.T, root, expr string, began, ended time.Time) []query
 	return out.Data.Result
 }
 
-var lineColors = []color.Color{
-	color.RGBA{R: 0x2f, G: 0x6f, B: 0x9f, A: 0xff}, color.RGBA{R: 0xdd, G: 0x84, B: 0x2a, A: 0xff},
-	color.RGBA{R: 0x3f, G: 0x8f, B: 0x4f, A: 0xff},
-	color.RGBA{R: 0xc4, G: 0x3e, B: 0x42, A: 0xff}, color.RGBA{R: 0x81, G: 0x62, B: 0xb0, A: 0xff},
-	color.RGBA{R: 0x8c, G: 0x5f, B: 0x4a, A: 0xff},
-	color.RGBA{R: 0xd0, G: 0x70, B: 0xb0, A: 0xff}, color.RGBA{R: 0x77, G: 0x77, B: 0x77, A: 0xff},
-	color.RGBA{R: 0xa8, G: 0xa8, B: 0x22, A: 0xff},
-	color.RGBA{R: 0x22, G: 0xb0, B: 0xbf, A: 0xff},
-}
-
 // units has the labels of Grafana's units, and what their values are multiplied by.
 var units = map[string]struct {
 	label string
@@ -262,50 +229,39 @@ var units = map[string]struct {
 	"bytes": {"MiB", 1.0 / (1 << 20)},
 }
 
-// drawPanel draws the targets of a panel, with the legend on the right.
-func drawPanel(t *testing.T, p panel, root string, began, ended time.Time, to draw.Canvas) {
+// chart is what testdata/panels.html draws of a panel.
+type chart struct {
+	Title string `json:"title"`
+	Unit  string `json:"unit"`
+	Lines []line `json:"lines"`
+}
+
+type line struct {
+	Name   string       `json:"name"`
+	Points [][2]float64 `json:"points"` // seconds since the beginning, and the value
+}
+
+func newChart(t *testing.T, p panel, root string, began, ended time.Time) chart {
 	t.Helper()
-	chart, legend := plot.New(), plot.NewLegend()
-	chart.Title.Text, chart.X.Label.Text = p.Title, "seconds"
 	unit := units[p.FieldConfig.Defaults.Unit]
-	chart.Y.Label.Text = unit.label
-	chart.Add(plotter.NewGrid())
-	legend.Top, legend.Left, legend.TextStyle.Font.Size, legend.Padding = true, true, vg.Points(8), vg.Points(2)
-	lines := 0
+	c := chart{Title: p.Title, Unit: unit.label}
 	for _, target := range p.Targets {
-		for _, l := range queryRange(t, root, target.Expr, began, ended) {
-			name := p.rename(regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(target.LegendFormat,
-				func(label string) string {
-					return l.Metric[strings.Trim(label, "{}")]
-				}))
-			var points plotter.XYs
-			for _, v := range l.Values {
-				y, err := strconv.ParseFloat(v[1].(string), 64)
-				if err == nil && y == y {
-					points = append(points, plotter.XY{X: v[0].(float64) - float64(began.Unix()), Y: y * unit.scale})
+		for _, series := range queryRange(t, root, target.Expr, began, ended) {
+			l := line{Name: p.rename(regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(target.LegendFormat,
+				func(label string) string { return series.Metric[strings.Trim(label, "{}")] }))}
+			for _, v := range series.Values {
+				value, err := strconv.ParseFloat(v[1].(string), 64)
+				if err == nil && !math.IsNaN(value) {
+					l.Points = append(l.Points, [2]float64{v[0].(float64) - float64(began.Unix()), value * unit.scale})
 				}
 			}
-			if len(points) == 0 {
-				continue
+			if len(l.Points) > 0 {
+				c.Lines = append(c.Lines, l)
 			}
-			drawn, err := plotter.NewLine(points)
-			if err != nil {
-				t.Fatal(err)
-			}
-			drawn.Color, drawn.Width = lineColors[lines%len(lineColors)], vg.Points(1.5)
-			if lines >= len(lineColors) {
-				drawn.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
-			}
-			lines++
-			chart.Add(drawn)
-			legend.Add(name, drawn)
 		}
 	}
-	if lines == 0 {
+	if len(c.Lines) == 0 {
 		t.Errorf("%s: nothing to draw", p.Title)
 	}
-	chart.X.Min, chart.X.Max, chart.Y.Min = 0, pictured.Seconds(), 0
-	width := to.Max.X - to.Min.X
-	chart.Draw(draw.Crop(to, 0, -width*.38, 0, 0))
-	legend.Draw(draw.Crop(to, width*.635, 0, 0, -vg.Points(22)))
+	return c
 }
