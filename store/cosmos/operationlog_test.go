@@ -80,6 +80,10 @@ func TestOperationLog_Notable(t *testing.T) {
 		}, map[string]any{"msg": "expensive operation on Cosmos DB",
 			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 150.0, "tries": 1.0, "status": "200",
 			"requestId": "r1"}},
+		"large batch -> no line": {batch, func(s *scripted, _ int64) {
+			s.header = map[string]string{"x-ms-request-charge": "800", "x-ms-activity-id": "a1"}
+			s.body = `[{"statusCode":201},{"statusCode":201}]`
+		}, nil},
 		"repeated": {read, func(s *scripted, n int64) {
 			s.status, s.header = http.StatusOK, header
 			if n == 1 {
