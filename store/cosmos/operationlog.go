@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// An operation is notable if it took longer or cost more than this, or was repeated. A batch may cost more: it has up to
-// MaxBatch operations.
+// An operation is notable if it took longer or cost more than this, or was repeated. Batches and pages of the change
+// feed may cost more: they have many items.
 const (
 	slowOperation      = time.Second
 	expensiveOperation = 100 // RU
@@ -54,7 +54,7 @@ func (l *operationLog) observe(requestID string, o *Operation, regionOf func(hos
 	switch {
 	case took > slowOperation:
 		line.message = "slow operation on Cosmos DB"
-	case o.RU > expensiveOperation && o.Kind != KindBatch:
+	case o.RU > expensiveOperation && o.Kind != KindBatch && o.Kind != KindChangeFeed:
 		line.message = "expensive operation on Cosmos DB"
 	case o.Tries > 1:
 		line.message = "repeated operation on Cosmos DB"
