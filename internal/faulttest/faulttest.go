@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -296,9 +297,16 @@ func (t *Transport) due(r *request) *Case {
 	return t.begun
 }
 
+// shortSample is the number of requests that fail with -short, as with the race detector, with which sweeps take minutes.
+const shortSample = 1
+
 // Sweep calls run without a fault, and then for every fault of each of the requests that run has returned. run
-// calls Begin, does the operation, calls End, and returns its result.
+// calls Begin, does the operation, calls End, and returns its result. With -short it is a Sample.
 func Sweep(run func(Case) Requests) {
+	if testing.Short() {
+		Sample(run, shortSample)
+		return
+	}
 	for i, r := range run(Case{}).sent {
 		for _, f := range Faults {
 			if f.applies(r) {
@@ -309,8 +317,12 @@ func Sweep(run func(Case) Requests) {
 }
 
 // Sample is Sweep for work with many requests: about n of them fail, each with three faults: one that makes the
-// request fail, one that misleads, and one after which the client repeats it. Other requests have other faults.
+// request fail, one that misleads, and one after which the client repeats it. Other requests have other faults. With
+// -short n is at most shortSample.
 func Sample(run func(Case) Requests, n int) {
+	if testing.Short() {
+		n = min(n, shortSample)
+	}
 	sent := run(Case{}).sent
 	for i := 0; i < len(sent); i += max(1, len(sent)/n) {
 		var done [3]bool

@@ -465,10 +465,6 @@ func TestFaults_Complete(t *testing.T) {
 // If a request fails, an operation returns an error or its result. When it is repeated, and the projections have
 // handled all changes, nothing is lost, and the views are as their sources.
 func TestFaults(t *testing.T) {
-	sweepAll := faulttest.Sweep
-	if testing.Short() { // the whole sweep takes minutes with the race detector
-		sweepAll = func(run func(faulttest.Case) faulttest.Requests) { faulttest.Sample(run, 8) }
-	}
 	for name, operation := range operations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -477,11 +473,11 @@ func TestFaults(t *testing.T) {
 			if operation.reads {
 				cosmostest.Run(t, func(t *testing.T) {
 					w := s.newWorld(t)
-					sweepAll(func(c faulttest.Case) faulttest.Requests { return s.run(w, c) })
+					faulttest.Sweep(func(c faulttest.Case) faulttest.Requests { return s.run(w, c) })
 				})
 				return
 			}
-			sweepAll(func(c faulttest.Case) (requests faulttest.Requests) {
+			faulttest.Sweep(func(c faulttest.Case) (requests faulttest.Requests) {
 				cosmostest.Run(t, func(t *testing.T) {
 					w := s.newWorld(t)
 					requests = s.run(w, c)
