@@ -382,6 +382,14 @@ func newResponse(status int, body string) *http.Response {
 // metricOf adds up the series of a counter or gauge, except those whose first label has one of the values in except.
 func metricOf(t testing.TB, r prometheus.Gatherer, name string, except ...any) float64 {
 	t.Helper()
+	return sumOf(t, r, name, func(value string) bool {
+		return !slices.ContainsFunc(except, func(v any) bool { return value == fmt.Sprint(v) })
+	})
+}
+
+// sumOf returns the sum of a metric's counters and gauges for which the value of the first label is counted.
+func sumOf(t testing.TB, r prometheus.Gatherer, name string, counted func(value string) bool) float64 {
+	t.Helper()
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +398,7 @@ func metricOf(t testing.TB, r prometheus.Gatherer, name string, except ...any) f
 	for _, f := range families {
 		if f.GetName() == name {
 			for _, m := range f.Metric {
-				if !slices.ContainsFunc(except, func(v any) bool { return m.Label[0].GetValue() == fmt.Sprint(v) }) {
+				if len(m.Label) == 0 || counted(m.Label[0].GetValue()) {
 					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 				}
 			}

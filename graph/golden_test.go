@@ -3,6 +3,7 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	goast "go/ast"
 	"go/parser"
@@ -23,6 +24,8 @@ import (
 
 	"byline/graph/cost"
 	"byline/graph/refusal"
+	"byline/internal/testkit"
+	"byline/store"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
@@ -113,11 +116,22 @@ func (g golden) event(t *testing.T, o Options) string {
 	b, server := liveBlog(t, o)
 	stream := openEvents(t, server, http.MethodPost, mediaEvents, g.comments["token"], b.fill(g.query))
 	opened(t, b, 1)
+	if strings.Contains(g.query, "<post:") {
+		testkit.Until(t, func() error { // the post is read before the mutation may delete it
+			if sumOf(t, b.metrics, "byline_cosmos_requests_total", isSubscribe)+
+				sumOf(t, b.metrics, "byline_cache_hits_total", isSubscribe) == 0 {
+				return errors.New("the subscription has not read its post")
+			}
+			return nil
+		})
+	}
 	if a := post(t, b, "demo:ada", b.fill(g.comments["then"]), nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
 	return strings.TrimPrefix(stream.next(), "next ") + "\n"
 }
+
+func isSubscribe(pattern string) bool { return pattern == string(store.Subscribe) }
 
 // Every field of the root types and every error code is in a golden.
 func TestGoldens_AreComplete(t *testing.T) {
