@@ -54,7 +54,7 @@ func TestPictureOfThePlayground(t *testing.T) {
 	p.costs()
 	p.click(`//button[@aria-label="Show Documentation Explorer"]`)
 	p.click(`//a[text()="Query"]`)
-	p.sees(p.text, "the newest 100 posts")
+	p.sees(p.text, "The newest 100 cost least.")
 	p.save(filepath.Join(dir, "playground.png"))
 }
 
@@ -90,7 +90,7 @@ func TestPictureOfTheDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := newPage(t, "chromium", s.Root)
-	page.do("size", chromedp.EmulateViewport(1200, 960))
+	page.do("size", chromedp.EmulateViewport(1200, 900))
 	page.do("open", chromedp.Navigate("file://"+servertest.Path("internal/e2e/testdata/panels.html")))
 	page.eval(fmt.Sprintf(`(draw(%s, %v), "")`, data, pictured.Seconds()))
 	page.save(filepath.Join(dir, "dashboard.png"))
@@ -251,8 +251,9 @@ func newChart(t *testing.T, p panel, root string, began, ended time.Time) chart 
 				func(label string) string { return series.Metric[strings.Trim(label, "{}")] }))}
 			for _, v := range series.Values {
 				value, err := strconv.ParseFloat(v[1].(string), 64)
-				if err == nil && !math.IsNaN(value) {
-					l.Points = append(l.Points, [2]float64{v[0].(float64) - float64(began.Unix()), value * unit.scale})
+				at := v[0].(float64) - float64(began.Unix())
+				if err == nil && !math.IsNaN(value) && at <= pictured.Seconds() {
+					l.Points = append(l.Points, [2]float64{at, value * unit.scale})
 				}
 			}
 			if len(l.Points) > 0 {
