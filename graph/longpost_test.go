@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"byline/internal/testkit"
 	"byline/store/blog"
 )
 
@@ -67,9 +68,7 @@ func checkSameCost(t *testing.T, query string) {
 
 // The predicted cost of C2 depends on the length of the text.
 func TestPredictedCost_LongText(t *testing.T) {
-	if testing.Short() {
-		t.Skip("without the race detector: one goroutine, and it takes long")
-	}
+	testkit.Heavy(t)
 	for _, c := range append(contents, struct{ name, text string }{"3 KB", strings.Repeat("x", 3000)}) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBlog(t, Options{})

@@ -251,9 +251,7 @@ func rewritten(t *testing.T, name string, version int) (after versionedItem, err
 
 // TestRewrites_KeepUnknownProperties writes items again that have a property which this version does not know.
 func TestRewrites_KeepUnknownProperties(t *testing.T) {
-	if testing.Short() {
-		t.Skip("without the race detector: one goroutine, and it takes long")
-	}
+	testkit.Heavy(t)
 	for name := range rewrites {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
@@ -269,9 +267,7 @@ func TestRewrites_KeepUnknownProperties(t *testing.T) {
 // TestRewrites_LaterVersion writes items of a later version again: patches keep the version, and an item that would be
 // replaced stays as it is. The projections go on.
 func TestRewrites_LaterVersion(t *testing.T) {
-	if testing.Short() {
-		t.Skip("without the race detector: one goroutine, and it takes long")
-	}
+	testkit.Heavy(t)
 	for name, tt := range rewrites {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {

@@ -21,9 +21,7 @@ import (
 // whose text is an item of its own, and prints the table of docs/partitioning.md. Summed over the four cases a text of
 // blog.InlineText is cheaper on the post, and one of twice the length is cheaper as an item.
 func TestText_Costs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("without the race detector: one goroutine, and it takes long")
-	}
+	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		on := cosmostest.Open(t, emulator.Options{})
