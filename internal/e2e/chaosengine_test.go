@@ -33,7 +33,7 @@ func chaosEngine() int {
 			return err
 		}
 		engine, err := emulator.Open(dir,
-			emulator.Options{Logger: log, Regions: []string{"West Europe", "North Europe"}, ItemWriters: 2,
+			emulator.Options{Logger: log, Regions: []string{"West Europe", "North Europe"},
 				ReplicaLag: chaosReplicaLag})
 		if err != nil {
 			return err
@@ -55,8 +55,8 @@ func chaosEngine() int {
 	return 1
 }
 
-// chaosFault throttles 2% of the requests, as an exhausted partition does, and fails 1% of the writes with 449. Of
-// the batches, 2% fail because of one operation.
+// chaosFault throttles 2% of the requests, as an exhausted partition does, and fails 3% of the writes with 449, as if
+// others wrote the same item. Of the batches, 2% fail because of one operation.
 func chaosFault(o emulator.Operation) emulator.Fault {
 	n, retryAfter := rand.N(1000), time.Duration(1+rand.N(300))*time.Millisecond
 	write := o.Kind != emulator.Read && o.Kind != emulator.Query && o.Kind != emulator.ChangeFeed &&
@@ -65,12 +65,12 @@ func chaosFault(o emulator.Operation) emulator.Fault {
 	switch {
 	case n < 20:
 		return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
-	case n < 30 && write:
+	case n < 50 && write:
 		return emulator.Fault{Status: retryWith}
-	case n < 40:
+	case n < 60:
 		return emulator.Fault{BatchStatus: http.StatusTooManyRequests, BatchOperation: rand.N(3),
 			RetryAfter: retryAfter}
-	case n < 50:
+	case n < 70:
 		return emulator.Fault{BatchStatus: retryWith, BatchOperation: rand.N(3)}
 	}
 	return emulator.Fault{}

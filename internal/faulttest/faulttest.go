@@ -297,7 +297,8 @@ func (t *Transport) due(r *request) *Case {
 	return t.begun
 }
 
-// shortSample is the number of requests that fail with -short, as with the race detector, with which sweeps take minutes.
+// shortSample is the number of requests that fail with -short, as with the race detector, with which sweeps take
+// minutes.
 const shortSample = 1
 
 // Sweep calls run without a fault, and then for every fault of each of the requests that run has returned. run

@@ -33,10 +33,6 @@ type Options struct {
 	RUs int
 	// Partitions is the number of physical partitions of a new container, at most 256. Default 1.
 	Partitions int
-	// PartitionBytes is the size of the documents of one logical partition beyond which writes that make
-	// it larger are refused (403, substatus 1014); in the service it is 20 GB. The first write to a logical
-	// partition then reads all of it. Default 0: no limit.
-	PartitionBytes int64
 	// Regions are the names of the account's regions; the first takes the writes, and the others
 	// refuse them (403, substatus 3). With several, each has its own endpoint for clients that use the
 	// engine as their transport, except at an IP address; and session tokens have an LSN for each region,
@@ -49,9 +45,6 @@ type Options struct {
 	// and containers and for throughput (403, substatus 5300), as the service does. Default: they have the
 	// rights of the key.
 	EntraDataPlaneOnly bool
-	// ItemWriters is the number of writes that one item accepts within 5 ms by Clock; further ones get 449.
-	// Default 0: no limit.
-	ItemWriters int
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
@@ -88,10 +81,6 @@ func (o Options) check() error {
 		return fmt.Errorf("replica lag: %v is negative", o.ReplicaLag)
 	case o.RUs < 0:
 		return fmt.Errorf("RU/s: %d is negative", o.RUs)
-	case o.ItemWriters < 0:
-		return fmt.Errorf("writers of an item: %d is negative", o.ItemWriters)
-	case o.PartitionBytes < 0:
-		return fmt.Errorf("size of a logical partition: %d is negative", o.PartitionBytes)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ type Operation struct {
 	Database  string // "" if the request names none
 	Container string // "" if the request names none
 	Item      string // "" if the request names none in its path
+	Partition string // the partition key as JSON, such as ["a"]; "" if the request names none
 	Region    string // that serves the request
 }
 
@@ -25,7 +26,7 @@ type Fault struct {
 	Latency time.Duration
 	// Status, if not 0, is the response instead of serving the request: 429, 449, 503 and so on.
 	Status int
-	// Substatus is the substatus of a Status other than 429, 449 and 503: 1002 with 404, for example.
+	// Substatus is the substatus of a Status or BatchStatus other than 429, 449 and 503: 1002 with 404, for example.
 	Substatus int
 	// RetryAfter is the retry-after of a 429. Default 1 ms.
 	RetryAfter time.Duration
@@ -110,7 +111,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (e *Engine) operationOf(q *request) Operation {
-	o := Operation{Kind: q.kind, Region: e.regions.names[q.region]}
+	o := Operation{Kind: q.kind, Partition: q.get("X-Ms-Documentdb-Partitionkey"), Region: e.regions.names[q.region]}
 	for i, name := range []*string{&o.Database, &o.Container, &o.Item} {
 		if 2*i+1 < len(q.segments) {
 			*name = q.segments[2*i+1]

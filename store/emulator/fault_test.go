@@ -57,7 +57,11 @@ func TestInject_ByOperation(t *testing.T) {
 				if o.Kind == Metadata && one.kind != Metadata {
 					return Fault{}
 				}
-				if want := (Operation{one.kind, "db", "c", one.item, accountRegion}); o != want {
+				partition := ""
+				if one.kind != Metadata && one.kind != ChangeFeed {
+					partition = `["p"]`
+				}
+				if want := (Operation{one.kind, "db", "c", one.item, partition, accountRegion}); o != want {
 					t.Errorf("%s: injected into %+v", one.kind, o)
 				}
 				return Fault{Status: status}

@@ -2,13 +2,10 @@ package emulator
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -26,10 +23,6 @@ type partition struct {
 	mu   sync.Mutex
 	lsn  uint64 // guarded by mu: last LSN assigned
 	size *size  // guarded by mu: of its items; nil until sizeOfPartition
-
-	writes map[string][]time.Time // guarded by mu: recent changes, by item; nil without Options.ItemWriters
-	// guarded by mu: logical partitions written, by prefix of the addresses; nil without Options.PartitionBytes
-	logical map[string]size
 
 	budget budget
 
@@ -114,71 +107,9 @@ func (e *Engine) sizeOfPartition(c *container, p *partition) (size, error) {
 	return *p.size, nil
 }
 
-// grow records the size that a write adds, and returns 403 if its logical partition is full.
-func (t *transaction) grow(by size) error {
-	t.grown.add(by)
-	if t.e.o.PartitionBytes == 0 {
-		return nil
-	}
-	have, known := t.p.logical[string(t.partition)]
-	if !known {
-		var err error
-		low := layout.AppendItemKey(nil, t.c.No, t.partition)
-		if have, err = t.e.measure(t.c, low, layout.PrefixEnd(low)); err != nil {
-			return err
-		}
-		if t.p.logical == nil {
-			t.p.logical = map[string]size{}
-		}
-		t.p.logical[string(t.partition)] = have
-	}
-	if have.add(t.grown); by.bytes > 0 && int64(have.bytes) > t.e.o.PartitionBytes {
-		return apierror.PartitionFull()
-	}
-	return nil
-}
-
-// resize updates the sizes of the partitions after the write is applied.
+// resize updates the size of the partition after the write is applied.
 func (t *transaction) resize() {
 	if t.p.size != nil {
 		t.p.size.add(t.grown)
 	}
-	if have, known := t.p.logical[string(t.partition)]; known {
-		have.add(t.grown)
-		t.p.logical[string(t.partition)] = have
-	}
-}
-
-const (
-	// contentionWindow is how long a write counts against Options.ItemWriters, by the engine's clock: about
-	// the time that the service takes to replicate it.
-	contentionWindow = 5 * time.Millisecond
-	// maxContended is the number of tracked items beyond which those without recent writes are dropped.
-	maxContended = 1000
-)
-
-// contend returns 449 if an item has had Options.ItemWriters writes within contentionWindow. Creates are
-// exempt: only one of them succeeds. A transaction does not contend with itself.
-func (t *transaction) contend(id string) error {
-	if t.e.o.ItemWriters == 0 {
-		return nil
-	}
-	if _, ok := t.written[id]; ok {
-		return nil
-	}
-	if t.p.writes == nil {
-		t.p.writes = map[string][]time.Time{}
-	}
-	key, now := string(t.itemKey(id)), t.e.o.Clock()
-	over := func(at time.Time) bool { return now.Sub(at) >= contentionWindow }
-	recent := slices.DeleteFunc(t.p.writes[key], over)
-	if len(recent) >= t.e.o.ItemWriters {
-		t.p.writes[key] = recent
-		return apierror.RetryWith()
-	}
-	t.p.writes[key] = append(recent, now)
-	if len(t.p.writes) > maxContended {
-		maps.DeleteFunc(t.p.writes, func(_ string, all []time.Time) bool { return over(all[len(all)-1]) })
-	}
-	return nil
 }

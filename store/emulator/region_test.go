@@ -228,7 +228,7 @@ func TestRegions_Writes(t *testing.T) {
 
 // TestFailOver_LosesWrites: a failover removes the writes after the replicated state from every index.
 func TestFailOver_LosesWrites(t *testing.T) {
-	e := newEngine(t, Options{Regions: []string{"West US", "East US"}, PartitionBytes: 1000})
+	e := newEngine(t, Options{Regions: []string{"West US", "East US"}})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	create(t, c, "kept")
 	create(t, c, "deleted")

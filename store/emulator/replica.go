@@ -240,7 +240,7 @@ func (e *Engine) FailOver() error {
 	for _, d := range e.replicated.cat.databases {
 		for _, c := range d.containers {
 			for _, p := range c.ranges {
-				p.size, p.logical = nil, nil
+				p.size = nil
 			}
 			if err := e.recoverLSNs(c); err != nil {
 				return err

@@ -358,9 +358,6 @@ func (t *transaction) delete(id, match string) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	if err := t.contend(id); err != nil {
-		return opResult{}, err
-	}
 	cost, err := t.remove(id, old)
 	if err != nil {
 		return opResult{}, err
@@ -378,11 +375,6 @@ func (t *transaction) read(id string) (opResult, error) {
 
 // put writes an item over old, which may be nil or, unless same, expired.
 func (t *transaction) put(n *newItem, old *layout.Record, same bool) (*layout.Record, index.Cost, error) {
-	if same {
-		if err := t.contend(n.id); err != nil {
-			return nil, index.Cost{}, err
-		}
-	}
 	rec := &layout.Record{LSN: t.lsn, Op: t.ops, Timestamp: t.e.o.Clock().Unix(), TTL: n.ttl}
 	t.ops++
 	if same {
@@ -391,9 +383,7 @@ func (t *transaction) put(n *newItem, old *layout.Record, same bool) (*layout.Re
 		rec.RID = uint64(t.p.No)<<layout.BirthShift | t.lsn<<8 | uint64(rec.Op)
 	}
 	rec.Finish(&t.c.Container, n.doc, n.doc)
-	if err := t.grow(sizeOf(rec).minus(sizeOf(old))); err != nil {
-		return nil, index.Cost{}, err
-	}
+	t.grown.add(sizeOf(rec).minus(sizeOf(old)))
 	cost, err := t.index(n.id, old, rec)
 	if err != nil {
 		return nil, cost, err

@@ -3,7 +3,9 @@ package projection_test
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"net/http"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,20 +152,13 @@ func TestPoisonItems_UnrenamablePost(t *testing.T) {
 
 // The summaries of an author whose partition is full do not stop those of others.
 func TestProjection_FullPartition(t *testing.T) {
-	cosmostest.NeedsEngine(t, "small logical partitions")
+	cosmostest.NeedsEngine(t, "a full logical partition")
 	cosmostest.Run(t, func(t *testing.T) {
-		engine := cosmostest.Open(t, emulator.Options{PartitionBytes: 4000}).Engine
-		w := &world{storetest.On(t, engine)}
-		var err error
-		if w.Store, err = store.New(w.Account,
-			store.Options{PollInterval: time.Millisecond, Instance: "test"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Provision(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
-		for i := range 20 { // whose summaries take more than 4000 bytes
+		summaries := `users ["` + ada.UserID + `"]`
+		refused := w.refuseWrites(summaries)
+		for i := range 20 {
 			w.AddPost(ada, fmt.Sprint("post ", i))
 		}
 		other := w.AddPost(grace, "of another")
@@ -179,17 +174,41 @@ func TestProjection_FullPartition(t *testing.T) {
 		for _, p := range w.AllFeed() {
 			w.Remove("feed", "post", p.ID)
 		}
-		w.Upsert("feed", "post",
-			fmt.Sprintf(
-				`{"id":"filler","type":"post","userId":"u","title":"filler","content":%q,"creationDate":"2099-01-01T00:00:00.000Z","revision":1}`, strings.Repeat("x", 3600)))
+		ofFeed := w.refuseWrites(summaries, `feed ["post"]`)
 		if err := w.Views().RefillFeed(t.Context()); err != nil {
 			t.Error(err)
+		}
+		if refused.Load() == 0 || ofFeed.Load() == 0 {
+			t.Errorf("%d writes of summaries and %d of the feed were refused", refused.Load(), ofFeed.Load())
 		}
 		if err := w.Views().Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.Rebuilt()
 	})
+}
+
+// refuseWrites refuses writes to full logical partitions, each named by its container and its key as JSON, as Cosmos DB
+// does (403, substatus 1014). It returns how many it has refused.
+func (w *world) refuseWrites(full ...string) *atomic.Int64 {
+	var refused atomic.Int64
+	w.Engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
+		if !slices.Contains(full, o.Container+" "+o.Partition) {
+			return f
+		}
+		f.Substatus = 1014
+		switch o.Kind {
+		case emulator.Batch:
+			f.BatchStatus = http.StatusForbidden
+		case emulator.Create, emulator.Upsert, emulator.Replace, emulator.Patch:
+			f.Status = http.StatusForbidden
+		default:
+			return f
+		}
+		refused.Add(1)
+		return f
+	})
+	return &refused
 }
 
 // Foreign items with ids and names that requests cannot use do not stop the projections.

@@ -21,7 +21,6 @@ const (
 	SubReadSession          = 1002 // with 404: the session token is ahead
 	subWriteForbidden       = 3    // with 403: the region serves only reads
 	subEntraForbidden       = 5300 // with 403: Entra ID tokens may not do this
-	subPartitionFull        = 1014 // with 403: the logical partition is full
 	SubOwnerNotFound        = 1003 // with 404: the database or container is missing
 	subRangeGone            = 1002 // with 410: the partition key range was split
 	subResponseFull         = 3402 // with 413: the batch response is full
@@ -123,12 +122,6 @@ func Conflict() *Error {
 func UniqueViolation() *Error {
 	return &Error{Status: http.StatusConflict, Code: "Conflict", Charge: charge.Conflict,
 		Message: "Unique index constraint violation."}
-}
-
-func PartitionFull() *Error {
-	return &Error{Status: http.StatusForbidden, Substatus: subPartitionFull, Code: "Forbidden",
-		Charge:  charge.BadRequest,
-		Message: "Partition key reached maximum size of 20 GB. Learn more: https://aka.ms/CosmosDB/sql/errors/full-pk"}
 }
 
 func WriteForbidden() *Error {
