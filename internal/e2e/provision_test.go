@@ -37,12 +37,12 @@ type entraAccount struct {
 
 func newEntraAccount(t *testing.T) *entraAccount {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{EntraDataPlaneOnly: true, Logger: testkit.Logger()})
+	engine, err := emulator.Open("", emulator.Options{Logger: testkit.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
-	account := httptest.NewUnstartedServer(engine)
+	account := httptest.NewUnstartedServer(dataPlaneOnly(engine))
 	account.Config.ErrorLog = log.New(io.Discard, "", 0) // discards errors of connections that a program has closed
 	account.StartTLS()
 	t.Cleanup(account.Close)
@@ -66,6 +66,23 @@ func newEntraAccount(t *testing.T) *entraAccount {
 	return &entraAccount{t: t, engine: engine, endpoint: account.URL,
 		environment: []string{"COSMOS_ENDPOINT=" + account.URL, "COSMOS_KEY=", "SSL_CERT_FILE=" + roots,
 			"IDENTITY_ENDPOINT=" + identity.URL, "IDENTITY_HEADER=header"}}
+}
+
+// dataPlaneOnly refuses to Entra ID tokens what Cosmos DB does: changes of databases and containers, and everything about
+// throughput (403, substatus 5300).
+func dataPlaneOnly(account http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		entra := strings.HasPrefix(r.Header.Get("Authorization"), "type=aad")
+		query := r.Header.Get("Content-Type") == "application/query+json"
+		change := r.Method != http.MethodGet && !query && !strings.Contains(r.URL.Path, "/docs")
+		if !entra || !change && !strings.HasPrefix(r.URL.Path, "/offers") {
+			account.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("X-Ms-Substatus", "5300")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"code":"Forbidden","message":"Request blocked by Auth"}`)
+	})
 }
 
 // client returns a client of the account with its key.

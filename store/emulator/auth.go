@@ -56,65 +56,52 @@ func (t tokenCredential) GetToken(context.Context, policy.TokenRequestOptions) (
 	return azcore.AccessToken{Token: string(t), ExpiresOn: time.Now().Add(lifetime)}, nil
 }
 
-// authenticate verifies the Authorization header of a request and the rights of an Entra ID token. See
-// verify for resourceType and link.
+// authenticate verifies the Authorization header of a request. An Entra ID token has the rights of the key, other than in
+// the service. See verify for resourceType and link.
 func (e *Engine) authenticate(q *request, resourceType, link string) error {
-	ok, entra := e.auth.verify(q.method, resourceType, link, q.header)
+	ok := e.auth.verify(q.method, resourceType, link, q.header)
 	// SDKs sign operations on a container either way
 	if !ok && resourceType == "colls" && len(q.segments) == itemSegments {
-		ok, entra = e.auth.verify(q.method, "partitionkey", link, q.header)
+		ok = e.auth.verify(q.method, "partitionkey", link, q.header)
 	}
 	if !ok {
 		return apierror.Unauthorized(q.get("Authorization"))
 	}
-	if entra && e.o.EntraDataPlaneOnly {
-		return q.checkEntra(resourceType)
-	}
 	return nil
 }
 
-// verify checks the signature of a request, and reports whether it is an Entra ID token. link is the
-// decoded path of the resource, or of the parent for a feed.
+// verify checks the signature of a request. link is the decoded path of the resource, or of the parent for a feed.
 //
 // See "Access control in the Azure Cosmos DB SQL API". The age of x-ms-date is not checked: the
 // engine may use a fake clock.
-func (a *authenticator) verify(method, resourceType, link string, h http.Header) (ok, entra bool) {
+func (a *authenticator) verify(method, resourceType, link string, h http.Header) bool {
 	token := headerValue(h, "Authorization")
 	if strings.Contains(token, "%") {
 		decoded, err := url.QueryUnescape(token)
 		if err != nil {
-			return false, false
+			return false
 		}
 		token = decoded
 	}
 	kind, rest, ok := strings.Cut(token, "&")
 	if !ok {
-		return false, false
+		return false
 	}
 	version, signature, ok := strings.Cut(rest, "&")
 	if !ok || version != "ver=1.0" {
-		return false, false
+		return false
 	}
 	signature, ok = strings.CutPrefix(signature, "sig=")
 	if !ok {
-		return false, false
+		return false
 	}
 	switch kind {
 	case "type=master":
-		return a.verifyMaster(method, resourceType, link, headerValue(h, "X-Ms-Date"), signature), false
+		return a.verifyMaster(method, resourceType, link, headerValue(h, "X-Ms-Date"), signature)
 	case "type=aad":
-		return hmac.Equal([]byte(signature), []byte(a.token)) || a.verifyEmulatorToken(signature), true
+		return hmac.Equal([]byte(signature), []byte(a.token)) || a.verifyEmulatorToken(signature)
 	}
-	return false, false
-}
-
-// checkEntra returns 403 for what the service refuses to Entra ID tokens: changes of databases and containers,
-// and everything about throughput.
-func (q *request) checkEntra(resourceType string) error {
-	if q.kind != Metadata || resourceType == "docs" || resourceType != "offers" && !q.writes() {
-		return nil
-	}
-	return apierror.EntraForbidden(q.method, resourceType)
+	return false
 }
 
 func (a *authenticator) verifyMaster(method, resourceType, link, date, signature string) bool {

@@ -41,10 +41,6 @@ type Options struct {
 	// multipleWriteRegions makes every region take writes, which all regions see at once: there are no
 	// conflicts. Default: only the first region takes writes.
 	multipleWriteRegions bool
-	// EntraDataPlaneOnly refuses Entra ID tokens, including that of Credential, for changes of databases
-	// and containers and for throughput (403, substatus 5300), as the service does. Default: they have the
-	// rights of the key.
-	EntraDataPlaneOnly bool
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool

@@ -20,7 +20,6 @@ const (
 	subRecreated            = 1024 // with 400: the container is another one than the client means
 	SubReadSession          = 1002 // with 404: the session token is ahead
 	subWriteForbidden       = 3    // with 403: the region serves only reads
-	subEntraForbidden       = 5300 // with 403: Entra ID tokens may not do this
 	SubOwnerNotFound        = 1003 // with 404: the database or container is missing
 	subRangeGone            = 1002 // with 410: the partition key range was split
 	subResponseFull         = 3402 // with 413: the batch response is full
@@ -127,13 +126,6 @@ func UniqueViolation() *Error {
 func WriteForbidden() *Error {
 	return &Error{Status: http.StatusForbidden, Substatus: subWriteForbidden, Code: "Forbidden",
 		Message: "The requested operation cannot be performed at this region"}
-}
-
-func EntraForbidden(method, resourceType string) *Error {
-	return &Error{Status: http.StatusForbidden, Substatus: subEntraForbidden, Code: "Forbidden",
-		Message: fmt.Sprintf(
-			"Request blocked by Auth: The given request [%s /%s] cannot be authorized by AAD token in data plane. "+
-				"Learn more: https://aka.ms/cosmos-native-rbac.", method, resourceType)}
 }
 
 func RangeGone() *Error {
