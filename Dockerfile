@@ -1,5 +1,5 @@
-# Byline's image, for those who have Docker. go -C deploy/image run ., without it, makes the same files and configuration, not the
-# same digest.
+# Byline's image, for those who have Docker. Without it, "go -C deploy/image run ." makes the same files and configuration,
+# not the same digest.
 #
 #   docker build -t byline --build-arg VERSION=$(git describe --tags --always) --build-arg REVISION=$(git rev-parse HEAD) .
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build

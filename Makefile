@@ -5,11 +5,11 @@ help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 run: ## serve on the embedded engine
 	go run .
-test: ## all tests
+test: ## the tests, but for those of bench and deploy
 	go test ./...
-race: ## all tests with the race detector, shuffled
+race: ## the same with the race detector, shuffled
 	go test -race -short -shuffle=on ./...
-quick: ## checks of the source, and all tests
+quick: ## checks of the source, and all tests, those of bench and deploy too
 	.ci/run quick
 ci: ## everything that must pass before a change lands
 	.ci/run

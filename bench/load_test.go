@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,42 +97,6 @@ func TestBenchLoad(t *testing.T) {
 		!strings.Contains(text.String(), "RU per 1,000 requests") {
 		t.Errorf("status %d: %s", status, &text)
 	}
-	t.Run("a server that stops responding", func(t *testing.T) {
-		const stop = 600 * time.Millisecond
-		began, over := time.Now(), make(chan struct{})
-		defer time.AfterFunc(stop, func() { close(over) }).Stop()
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if time.Since(began) > stop/8 {
-				<-over
-			}
-			fmt.Fprint(w, `{"data":{}}`)
-		}))
-		defer server.Close()
-		var out, log output
-		var r load.Report
-		status := run(t.Context(),
-			[]string{"load", "--url", server.URL, "--metrics-url", "none", "--duration", "200ms", "--json"}, &out, &log)
-		if err := json.Unmarshal([]byte(out.String()), &r); status != 0 || err != nil || r.All.Max < 350 {
-			t.Errorf("status %d, %v: %s%s", status, err, &out, &log)
-		}
-	})
-	t.Run("a server that ends", func(t *testing.T) {
-		var scraped atomic.Bool
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/metrics" && scraped.Swap(true) {
-				http.Error(w, "ended", http.StatusServiceUnavailable)
-			} else if r.URL.Path == "/graphql" {
-				fmt.Fprint(w, `{"data":{}}`)
-			}
-		}))
-		defer server.Close()
-		var out, log output
-		status := run(t.Context(), []string{"load", "--url", server.URL, "--duration", "100ms"}, &out, &log)
-		if status != 1 || !strings.Contains(out.String(), "requests/s") ||
-			!strings.Contains(log.String(), "/metrics: 503") {
-			t.Errorf("status %d: %s%s", status, &out, &log)
-		}
-	})
 	for name, args := range map[string][]string{
 		"no server":          {"--url", "http://localhost:1"},
 		"no metrics there":   {"--url", server.URL, "--metrics-url", server.URL + "/nothing"},

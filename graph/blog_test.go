@@ -387,7 +387,8 @@ func metricOf(t testing.TB, r prometheus.Gatherer, name string, except ...any) f
 	})
 }
 
-// sumOf returns the sum of a metric's counters and gauges for which the value of the first label is counted.
+// sumOf adds up the series of a counter or gauge whose first label has a value for which counted is true, and those
+// without labels.
 func sumOf(t testing.TB, r prometheus.Gatherer, name string, counted func(value string) bool) float64 {
 	t.Helper()
 	families, err := r.Gather()

@@ -23,7 +23,7 @@ import (
 )
 
 type command struct {
-	To     string   `name:"to" placeholder:"DIR" help:"Directory to write to. Default: dist in the repository."`
+	To     string   `name:"to" placeholder:"DIR" help:"Directory to write to, relative to deploy/image with go -C. Default: dist in the repository."`
 	Arch   []string `name:"arch" default:"amd64,arm64" help:"Architectures, separated by commas."`
 	Source string   `name:"source" placeholder:"URL" help:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
 }
@@ -46,9 +46,9 @@ func (c *command) Run(ctx context.Context, s console.Streams) error {
 	if len(c.Arch) == 0 {
 		return errors.New("--arch is empty")
 	}
-	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("this is not a git repository: %w", err)
+		return fmt.Errorf("git rev-parse: %w: %s", err, out)
 	}
 	repository := strings.TrimSpace(string(out))
 	to := cmp.Or(c.To, filepath.Join(repository, "dist"))

@@ -120,7 +120,7 @@ func TestFaults(t *testing.T) {
 	t.Setenv(account.KeyVariable, emulator.WellKnownKey)
 	for name, command := range faultyCommands {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it waits
+			t.Parallel() // most of its time are pauses before retries
 			wire, endpoint := faultServer(t)
 			fields, _, _ := strings.Cut(name, " --")
 			args := append(append(strings.Fields(fields), "--cosmos-endpoint", endpoint), command.args...)

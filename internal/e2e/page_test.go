@@ -238,8 +238,8 @@ func (p *page) frame() {
 	p.eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(""))))`)
 }
 
-// pause waits as users do between two changes of the tab. GraphiQL gives a text to the tab that is open 100 ms after
-// the text was shown, which may be the next one.
+// pause waits as users do between two changes of the tab: GraphiQL saves the editor's text 100 ms after a change, into
+// the tab that is active then.
 func (p *page) pause() { time.Sleep(300 * time.Millisecond) }
 
 // waitStored waits until the page has stored a text, 300 ms after a change.

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/servertest"
-
 	"github.com/chromedp/chromedp"
+
+	"byline/internal/servertest"
 )
 
 // picturesEnv is the environment variable with the output directory of the pictures. See
@@ -252,7 +252,7 @@ func newChart(t *testing.T, p panel, root string, began, ended time.Time) chart 
 			for _, v := range series.Values {
 				value, err := strconv.ParseFloat(v[1].(string), 64)
 				at := v[0].(float64) - float64(began.Unix())
-				if err == nil && !math.IsNaN(value) && at <= pictured.Seconds() {
+				if err == nil && !math.IsNaN(value) && !math.IsInf(value, 0) && at <= pictured.Seconds() {
 					l.Points = append(l.Points, [2]float64{at, value * unit.scale})
 				}
 			}

@@ -360,7 +360,9 @@ func (p *page) look(docs string) {
 // inspect checks that the page is readable, and takes a screenshot.
 func (p *page) inspect(width int64, theme string) {
 	p.t.Helper()
-	p.eval(`Promise.all(document.getAnimations().map((animation) => animation.finished)).then(() => "")`)
+	p.eval(`Promise.allSettled(document.getAnimations()
+		.filter((animation) => animation.effect.getComputedTiming().endTime < Infinity)
+		.map((animation) => animation.finished)).then(() => "")`)
 	for _, script := range []string{serious, faint} {
 		if found := p.eval(script); found != "" {
 			p.t.Errorf("%d px, %s: %s", width, theme, found)

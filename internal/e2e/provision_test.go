@@ -68,8 +68,8 @@ func newEntraAccount(t *testing.T) *entraAccount {
 			"IDENTITY_ENDPOINT=" + identity.URL, "IDENTITY_HEADER=header"}}
 }
 
-// dataPlaneOnly refuses to Entra ID tokens what Cosmos DB does: changes of databases and containers, and everything about
-// throughput (403, substatus 5300).
+// dataPlaneOnly refuses to Entra ID tokens what Cosmos DB does: changes of databases and containers, and everything
+// about throughput (403, substatus 5300).
 func dataPlaneOnly(account http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		entra := strings.HasPrefix(r.Header.Get("Authorization"), "type=aad")

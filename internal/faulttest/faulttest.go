@@ -317,15 +317,17 @@ func Sweep(run func(Case) Requests) {
 	}
 }
 
-// Sample is Sweep for work with many requests: about n of them fail, each with three faults: one that makes the
-// request fail, one that misleads, and one after which the client repeats it. Other requests have other faults. With
-// -short n is at most shortSample.
+// Sample is Sweep for work with many requests: n of them, evenly spread, fail, each with three faults: one that makes
+// the request fail, one that misleads, and one after which the client repeats it. Other requests have other faults.
+// With -short n is at most shortSample.
 func Sample(run func(Case) Requests, n int) {
 	if testing.Short() {
 		n = min(n, shortSample)
 	}
 	sent := run(Case{}).sent
-	for i := 0; i < len(sent); i += max(1, len(sent)/n) {
+	n = min(n, len(sent))
+	for k := range n {
+		i := (2*k + 1) * len(sent) / (2 * n)
 		var done [3]bool
 		for j := range Faults {
 			f := Faults[(i+j)%len(Faults)]

@@ -80,10 +80,6 @@ func TestOperationLog_Notable(t *testing.T) {
 		}, map[string]any{"msg": "expensive operation on Cosmos DB",
 			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 150.0, "tries": 1.0, "status": "200",
 			"requestId": "r1"}},
-		"large batch -> no line": {batch, func(s *scripted, _ int64) {
-			s.header = map[string]string{"x-ms-request-charge": "800", "x-ms-activity-id": "a1"}
-			s.body = `[{"statusCode":201},{"statusCode":201}]`
-		}, nil},
 		"repeated": {read, func(s *scripted, n int64) {
 			s.status, s.header = http.StatusOK, header
 			if n == 1 {
@@ -121,6 +117,18 @@ func TestOperationLog_Notable(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestOperationLog_ManyItems: batches and pages of the change feed are not expensive, whatever they cost.
+func TestOperationLog_ManyItems(t *testing.T) {
+	for kind, want := range map[Kind]int{KindQuery: 1, KindReplace: 1, KindBatch: 0, KindChangeFeed: 0} {
+		var lines strings.Builder
+		l := newOperationLog(slog.New(slog.NewTextHandler(&lines, nil)))
+		l.observe("", &Operation{Kind: kind, RU: 800, Tries: 1, sent: time.Now()}, func(string) string { return "" }, nil)
+		if got := strings.Count(lines.String(), "expensive operation"); got != want {
+			t.Errorf("%s: %d lines, want %d: %s", kind, got, want, &lines)
+		}
 	}
 }
 

@@ -56,8 +56,8 @@ func (t tokenCredential) GetToken(context.Context, policy.TokenRequestOptions) (
 	return azcore.AccessToken{Token: string(t), ExpiresOn: time.Now().Add(lifetime)}, nil
 }
 
-// authenticate verifies the Authorization header of a request. An Entra ID token has the rights of the key, other than in
-// the service. See verify for resourceType and link.
+// authenticate verifies the Authorization header of a request. Unlike in the service, an Entra ID token has the rights
+// of the key. See verify for resourceType and link.
 func (e *Engine) authenticate(q *request, resourceType, link string) error {
 	ok := e.auth.verify(q.method, resourceType, link, q.header)
 	// SDKs sign operations on a container either way

@@ -518,7 +518,7 @@ describe("an expired token", async () => {
       const { client } = await import("./built/urql.js");
       return async (variables) => (await client.mutation(COMMENT, variables)).data;
     }],
-    ["plain fetch", async () => {
+    ["without a client library", async () => {
       const { execute } = await import("./built/execute.js");
       return async (variables) => {
         const { data, errors } = await execute(POST, variables);
