@@ -16,6 +16,7 @@ export function credentials(): Record<string, string> {
 }
 
 const timeout = 40_000; // milliseconds; the gateway's is 30 s
+const mediaType = "application/graphql-response+json"; // with it, a refused token has status 401
 
 type Init = Omit<RequestInit, "headers"> & { headers?: Record<string, string> };
 
@@ -24,7 +25,7 @@ export async function send(url: string, init: Init, signal: AbortSignal): Promis
   const attempt = () =>
     fetch(url, {
       ...init,
-      headers: { ...init.headers, ...credentials() },
+      headers: { Accept: mediaType, ...init.headers, ...credentials() },
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeout)]),
     }).catch((error: unknown) => {
       throw new UnreachableError("no response", { cause: error });
