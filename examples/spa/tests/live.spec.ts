@@ -46,3 +46,23 @@ test("new posts wait for the reader", async ({ page, gateway }) => {
   await expect(page.getByRole("article").first()).toContainText("News 3");
   await expect(page.getByRole("button", { name: "3 new posts" })).toBeHidden();
 });
+
+test("subscriptions that the gateway refuses for a while start later", async ({ page, gateway }) => {
+  const { id, slug } = await gateway.publish("alan", "Refused for a while");
+  const subscriptions = 3; // of the page
+  let sent = 0;
+  await page.routeWebSocket("**/graphql", (socket) => {
+    const server = socket.connectToServer();
+    socket.onMessage((message) => {
+      const { id, type } = JSON.parse(String(message)) as { id?: string; type: string };
+      const payload = [{ message: "too many", extensions: { code: "THROTTLED", retryAfterMs: 500 } }];
+      if (type !== "subscribe" || ++sent > subscriptions) server.send(message);
+      else socket.send(JSON.stringify({ id, type: "error", payload }));
+    });
+  });
+  await page.goto(`/posts/${slug}`);
+  await expect.poll(() => sent).toBe(2 * subscriptions);
+  await page.waitForTimeout(3000); // comments are read again before
+  await gateway.comment("grace", id, "As it is written.");
+  await expect(page.getByRole("listitem").filter({ hasText: "As it is written." })).toBeVisible();
+});

@@ -37,7 +37,7 @@ const test = base.extend<object, { provider: Provider }>({
   ],
 });
 
-test.use({ expectedErrors: /401|400/ });
+test.use({ expectedErrors: /401|400|SessionEndedError/ });
 
 test("a refused token is renewed at the provider, and nothing is lost if it cannot be", async ({ page, provider }) => {
   const refused = new Set<string>();
@@ -76,10 +76,10 @@ test("a refused token is renewed at the provider, and nothing is lost if it cann
   await page.reload();
   await expect(async () => {
     const opened = sockets;
-    await page.waitForTimeout(1000);
+    await page.waitForTimeout(11_000); // longer than any pause between retries
     expect(opened).toBeGreaterThan(1); // the second after an attempt to renew the token
     expect(sockets).toBe(opened);
-  }).toPass();
+  }).toPass({ timeout: 60_000 });
   await expect(page.locator(".status-bar")).toBeEmpty();
 
   await page.getByRole("button", { name: "Comment", exact: true }).click();
@@ -113,4 +113,24 @@ test("a refused token is renewed at the provider, and nothing is lost if it cann
   await page.getByRole("button", { name: "Sign out" }).click();
   await expect(page.getByRole("link", { name: "Sign in" })).toBeVisible();
   expect(await page.evaluate(() => Object.keys(sessionStorage))).toEqual(["byline.scroll"]);
+});
+
+test("a reader whose session has ended reads without signing in", async ({ page, provider }) => {
+  await page.goto("/");
+  const post = page.getByRole("article").first().getByRole("heading").getByRole("link");
+  const [title, address] = [await post.textContent(), await post.getAttribute("href")];
+  await page.goto("/write");
+  await page.getByRole("button", { name: "Continue to sign in" }).click();
+  await page.waitForURL("**/w*");
+  provider.renews = false;
+  await page.route(/\/graphql(\?|$)/, (route) => {
+    const headers = route.request().headers();
+    return route.fallback(headers.authorization ? { headers: { ...headers, authorization: "Bearer expired" } } : {});
+  });
+  await page.goto(address ?? "");
+  await expect(page.getByRole("alert").filter({ hasText: "Your session has ended." })).toBeVisible();
+  await page.getByRole("button", { name: "Read without signing in" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: title ?? "" })).toBeVisible();
+  await expect(page.getByRole("banner").getByRole("link", { name: "Sign in" })).toBeVisible();
+  provider.renews = true;
 });

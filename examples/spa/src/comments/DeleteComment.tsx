@@ -20,7 +20,7 @@ const mutation = graphql`
 
 export function DeleteComment({ id }: { id: string }) {
   const [asking, setAsking] = useState(false);
-  const remove = useAction(useMutation<DeleteCommentMutation>(mutation));
+  const remove = useAction(useMutation<DeleteCommentMutation>(mutation), "token");
 
   function confirm() {
     remove.run({

@@ -69,7 +69,8 @@ export function useLiveComments(postId: string, connection: string, viewerId: st
   );
   useSubscription(config);
   useReadAgain(() => {
-    fetchQuery<useLiveCommentsQuery>(environment, newestQuery, { postId }, { networkCacheConfig: { force: true } })
+    const networkCacheConfig = { force: true, metadata: { post: true } }; // by POST, which no CDN caches
+    fetchQuery<useLiveCommentsQuery>(environment, newestQuery, { postId }, { networkCacheConfig })
       .subscribe({
         next: ({ post }) => {
           commitLocalUpdate(environment, (store) => {

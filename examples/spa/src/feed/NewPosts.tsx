@@ -46,7 +46,8 @@ export function NewPosts({ shown, onShow }: { shown: readonly Post[]; onShow: ()
   );
   useSubscription(config);
   useReadAgain(() => {
-    fetchQuery<NewPostsQuery>(environment, newestQuery, {}, { networkCacheConfig: { force: true } }).subscribe({
+    const networkCacheConfig = { force: true, metadata: { post: true } }; // by POST, which no CDN caches
+    fetchQuery<NewPostsQuery>(environment, newestQuery, {}, { networkCacheConfig }).subscribe({
       next: ({ feed }) => { setPublished((old) => [...old, ...feed.edges.map(({ node }) => node)]); },
       error: () => undefined, // the next connection reads again
     });

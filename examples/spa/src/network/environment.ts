@@ -11,7 +11,8 @@ import {
 import { textOf } from "./documents";
 import { execute } from "./execute";
 import { GatewayError, type ResponseError } from "./errors";
-import { retrying } from "./retry";
+import { pauseAfter, retrying } from "./retry";
+import { pause } from "./status";
 
 const fetchOperation: FetchFunction = (request, variables, { force, metadata }) =>
   Observable.create<GraphQLResponse>((sink) => {
@@ -32,30 +33,39 @@ const fetchOperation: FetchFunction = (request, variables, { force, metadata }) 
     };
   });
 
+// A subscription that the gateway refuses for a while is sent again, as queries are.
 const subscribe: SubscribeFunction = (request, variables) =>
   Observable.create<GraphQLResponse>((sink) => {
+    const controller = new AbortController();
+    const { signal } = controller;
     let unsubscribe: (() => void) | undefined;
-    let ended = false;
-    void Promise.all([import("./socket"), textOf(request)]).then(([{ socket }, query = ""]) => {
-      if (ended) return;
+    let refusals = 0;
+    const start = async () => {
+      const [{ socket, readAgain }, query = ""] = await Promise.all([import("./socket"), textOf(request)]);
+      if (signal.aborted) return;
       unsubscribe = socket.subscribe(
         { query, variables, ...(!query && { documentId: request.id }) },
         {
           next: ({ data, errors }) => {
-            if (data) sink.next({ data });
-            else sink.error(new GatewayError(errors ?? []));
+            refusals = 0;
+            if (data && !errors?.length) sink.next({ data }); // else a part of this event could not be read
           },
           error: (reason) => {
-            sink.error(Array.isArray(reason) ? new GatewayError(reason as ResponseError[]) : (reason as Error));
+            const error = Array.isArray(reason) ? new GatewayError(reason as ResponseError[]) : (reason as Error);
+            const ms = pauseAfter(error, refusals++);
+            if (ms === undefined) sink.error(error);
+            else void pause(ms, signal).then(start);
           },
           complete: () => {
             sink.complete();
           },
         },
       );
-    });
+      if (refusals > 0) readAgain();
+    };
+    void start();
     return () => {
-      ended = true;
+      controller.abort();
       unsubscribe?.();
     };
   });

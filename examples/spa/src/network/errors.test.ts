@@ -8,6 +8,7 @@ const error = (...errors: { message: string; extensions: object }[]) => new Gate
 test.each([
   [{ code: "CONFLICT", field: "username" }, "This username is taken."],
   [{ code: "CONFLICT", field: "version" }, "Someone changed this at the same time. Try again."],
+  [{ code: "CONFLICT", field: "idempotencyKey" }, "Secret."],
   [{ code: "THROTTLED", retryAfterMs: 7_200_000 }, "That was too often. Try again in 2 hours."],
   [{ code: "INTERNAL", requestId: "ab12" }, "The server made a mistake (request ab12). Try again."],
   [{ code: "FORBIDDEN" }, "You are not allowed to do this."],

@@ -1,6 +1,7 @@
 /** An error of a GraphQL response. docs/graphql.md lists the codes. */
 export interface ResponseError {
   message: string;
+  path?: (string | number)[];
   extensions?: { code?: string; field?: string; retryAfterMs?: number; requestId?: string; id?: string };
 }
 
@@ -48,7 +49,10 @@ export function messageOf(error: unknown): string {
     case "CONFLICT":
       if (field === "username") return "This username is taken.";
       if (retryAfterMs) return `${sentence(error.message)} Try again in ${duration(retryAfterMs)}.`;
-      return "Someone changed this at the same time. Try again.";
+      if (field === "version" || error.message.endsWith("try again")) {
+        return "Someone changed this at the same time. Try again.";
+      }
+      return sentence(error.message);
     case "THROTTLED":
       return `That was too often. Try again in ${duration(retryAfterMs ?? 1000)}.`;
     case "LIMIT_REACHED":

@@ -1,11 +1,12 @@
 import type { GraphQLResponse, RequestParameters, Variables } from "relay-runtime";
+import { authorization } from "../session/session";
 import { recordCost } from "./cost";
 import { textOf } from "./documents";
 import { GatewayError, UnreachableError, type ResponseError } from "./errors";
 import { queryURL } from "./queryURL";
 import { send } from "./send";
 
-interface Body {
+export interface Body {
   data?: Record<string, unknown> | null;
   errors?: ResponseError[];
   extensions?: { cost?: { predictedRU: number; actualRU: number } };
@@ -26,7 +27,7 @@ export async function execute(
   const response = await transmit(request, variables, options);
   const body = await parse(response);
   recordCost(request.name, body.extensions?.cost);
-  if (body.errors && (request.operationKind === "mutation" || isEmpty(body.data))) throw new GatewayError(body.errors);
+  if (body.errors && (request.operationKind === "mutation" || isIncomplete(body))) throw new GatewayError(body.errors);
   return body as GraphQLResponse;
 }
 
@@ -39,13 +40,16 @@ async function transmit(
   const id = request.id ?? "";
   const text = await textOf(request);
   if (request.operationKind === "query" && !text && !post) {
-    return send(queryURL(id, variables), { cache: force ? "no-cache" : "default" }, signal);
+    const own = authorization() ? "&signedIn" : ""; // else the browser takes the preloaded response for anyone
+    return send(queryURL(id, variables) + own, { cache: force ? "no-cache" : "default" }, signal);
   }
   const body = JSON.stringify(text ? { query: text, variables } : { documentId: id, variables });
   return send("/graphql", { method: "POST", headers: { "Content-Type": "application/json" }, body }, signal);
 }
 
-const isEmpty = (data: Body["data"]) => Object.values(data ?? {}).every((field) => field === null);
+/** Reports whether the whole operation has failed, or a field of its root: null would say that it does not exist. */
+export const isIncomplete = ({ data, errors = [] }: Body) =>
+  errors.some(({ path }) => path === undefined || data?.[String(path[0])] == null);
 
 async function parse(response: Response): Promise<Body> {
   try {

@@ -20,10 +20,10 @@ let open: WebSocket | undefined;
 export const socket = createClient({
   url: "/graphql",
   connectionParams: async () => {
-    if (refused && !(await refresh())) throw new SessionEndedError("the token is not valid"); // and no more retries
+    if (refused && !(await refresh())) throw new SessionEndedError("the token is not valid");
     return credentials();
   },
-  shouldRetry: () => true, // also if the connection is refused
+  shouldRetry: (reason) => !(reason instanceof SessionEndedError), // also if the connection is refused
   retryAttempts: Infinity,
   retryWait: (retries) => pause(Math.min(8000, 500 * 2 ** retries) * (0.75 + Math.random() / 2)),
   keepAlive: 15_000,
@@ -31,7 +31,7 @@ export const socket = createClient({
     opened: (opened) => (open = opened as WebSocket),
     connected: () => {
       waiting.end();
-      connections.dispatchEvent(new Event("connected"));
+      readAgain();
     },
     ping: (received) => {
       if (!received) pong = setTimeout(() => open?.close(4408, "no answer"), silence);
@@ -48,6 +48,9 @@ export const socket = createClient({
     },
   },
 });
+
+/** Has the subscribers to connections read again. */
+export const readAgain = () => connections.dispatchEvent(new Event("connected"));
 
 /** Calls back after each connection, until the function that it returns is called. */
 export function onConnected(listener: () => void) {

@@ -16,7 +16,7 @@ const mutation = graphql`
 /** Deletes a post or a draft, once its author has confirmed it. */
 export function DeletePost({ id, onDeleted }: { id: string; onDeleted: () => void }) {
   const [asking, setAsking] = useState(false);
-  const remove = useAction(useMutation<DeletePostMutation>(mutation));
+  const remove = useAction(useMutation<DeletePostMutation>(mutation), "token");
 
   function confirm() {
     remove.run({

@@ -1,4 +1,5 @@
-import { UserManager, WebStorageStateStore } from "oidc-client-ts";
+import { ErrorTimeout, UserManager, WebStorageStateStore } from "oidc-client-ts";
+import { UnreachableError } from "../network/errors";
 import { oidc } from "./config";
 import { signIn } from "./session";
 
@@ -24,8 +25,13 @@ export async function completeSignIn() {
   signIn(user.access_token, typeof user.state === "string" ? user.state : "/");
 }
 
+/** Returns a new token, or undefined if the provider refuses one. */
 export async function renewToken() {
-  const user = await manager.signinSilent().catch(() => null);
+  const user = await manager.signinSilent().catch((error: unknown) => {
+    if (error instanceof TypeError || error instanceof ErrorTimeout) {
+      throw new UnreachableError("the provider does not respond", { cause: error });
+    }
+  });
   return user?.access_token;
 }
 

@@ -23,6 +23,13 @@ export function signOut() {
   else location.assign("/");
 }
 
+/** Goes on without the token, which the gateway refuses. What this tab has kept stays. */
+export function readAnonymously() {
+  token = null;
+  sessionStorage.removeItem(storageKey);
+  location.reload();
+}
+
 let refreshing: Promise<boolean> | undefined;
 
 /** Gets a new token after the gateway has refused the present one, once for all requests. Reports whether it did. */

@@ -11,7 +11,10 @@ type Mutation<T extends MutationParameters> = readonly [(config: UseMutationConf
  * Makes a mutation an action of the viewer: one at a time, with its error, and not before they have signed in and
  * chosen a username.
  */
-export function useAction<T extends MutationParameters>([commit, busy]: Mutation<T>) {
+export function useAction<T extends MutationParameters>(
+  [commit, busy]: Mutation<T>,
+  requires: "user" | "token" = "user", // moderators need no user of their own
+) {
   const viewer = useViewer();
   const [page, navigate] = useLocation();
   const [error, setError] = useState<unknown>();
@@ -19,7 +22,7 @@ export function useAction<T extends MutationParameters>([commit, busy]: Mutation
   function run(config: UseMutationConfig<T>) {
     if (busy) return;
     setError(undefined);
-    if (!viewer) {
+    if (!viewer && (requires === "user" || !signedIn)) {
       navigate(`${signedIn ? "/welcome" : "/signin"}?to=${encodeURIComponent(page)}`);
       return;
     }

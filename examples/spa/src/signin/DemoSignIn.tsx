@@ -33,7 +33,7 @@ export function DemoSignIn({ page }: { page: string }) {
             id="name"
             required
             maxLength={100}
-            pattern="[!-~]+"
+            pattern="[A-Za-z0-9_.@\-]+"
             autoCapitalize="none"
             autoComplete="off"
             spellCheck={false}

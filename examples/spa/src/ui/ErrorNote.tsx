@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { messageOf, SessionEndedError } from "../network/errors";
+import { readAnonymously } from "../session/session";
 import { ErrorText } from "./ErrorText";
 
 /** Says what went wrong with an action, if something did, and what to do. */
@@ -11,7 +12,12 @@ export function ErrorNote({ error, children }: { error: unknown; children?: Reac
       {error != null && (
         <>
           <p>{messageOf(error)}</p>
-          {error instanceof SessionEndedError && <Link href={`/signin?to=${encodeURIComponent(page)}`}>Sign in</Link>}
+          {error instanceof SessionEndedError && (
+            <p className="actions">
+              <Link href={`/signin?to=${encodeURIComponent(page)}`}>Sign in</Link>
+              <button type="button" className="button" onClick={readAnonymously}>Read without signing in</button>
+            </p>
+          )}
           {children}
         </>
       )}
