@@ -5,8 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"sync"
-	"sync/atomic"
+
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -23,14 +24,19 @@ const replicaSteps = 8
 // all writes before them become visible at once.
 //
 // A read whose session token is ahead of the replica is served from the newest state; every other
-// such read is refused (404, substatus 1002), as in the service when no replica is recent enough.
+// such read of a token is refused (404, substatus 1002), as in the service when no replica is recent enough.
 type replica struct {
-	db    *pebble.DB
-	lag   time.Duration
-	ahead atomic.Uint64 // number of reads with a session token ahead of the replica
+	db      *pebble.DB
+	lag     time.Duration
+	refused sync.Map // tokens of which the last read was refused: keys are containerToken
 
 	mu     sync.RWMutex
 	states []pastState // guarded by mu; oldest first, which is the visible one
+}
+
+type containerToken struct {
+	container uint32
+	token     string
 }
 
 type pastState struct {
@@ -139,10 +145,12 @@ func (e *Engine) viewLocked(c *container, ranges []*partition, token string) (vi
 			continue
 		}
 		past.release()
-		if refused := e.replica.ahead.Add(1)%2 == 1; refused {
-			return newest, err
+		key := containerToken{c.No, strings.Clone(token)}
+		if _, refused := e.replica.refused.LoadAndDelete(key); refused {
+			return newest, nil
 		}
-		return newest, nil
+		e.replica.refused.Store(key, true)
+		return newest, err
 	}
 	return past, nil
 }
