@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
