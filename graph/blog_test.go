@@ -46,9 +46,9 @@ type wire struct {
 	engine policy.Transporter
 
 	mu       sync.Mutex
-	requests []wireRequest // guarded by mu
-	charge   float64       // guarded by mu; RU
-	fail     func(*http.Request) (*http.Response, error)
+	requests []wireRequest                               // guarded by mu
+	charge   float64                                     // guarded by mu; RU
+	fail     func(*http.Request) (*http.Response, error) // guarded by mu; responds unless it returns nil twice
 }
 
 type wireRequest struct {
@@ -118,6 +118,13 @@ func isReadMany(r *http.Request) bool {
 		return false
 	}
 	return strings.Contains(query.Query, "IN (@param_id") || strings.Contains(query.Query, "(c.id = @param_id")
+}
+
+// setFail sets fail while there are requests.
+func (w *wire) setFail(fail func(*http.Request) (*http.Response, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fail = fail
 }
 
 // reset clears the recorded requests and charge.
@@ -377,6 +384,13 @@ func newResponse(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status),
 		Header: http.Header{"Content-Type": {"application/json"}},
 		Body:   io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+}
+
+// throttled is a 429.
+func throttled(retryAfter time.Duration) *http.Response {
+	response := newResponse(http.StatusTooManyRequests, "{}")
+	response.Header.Set("x-ms-retry-after-ms", strconv.FormatInt(retryAfter.Milliseconds(), 10))
+	return response
 }
 
 // metricOf adds up the series of a counter or gauge, except those whose first label has one of the values in except.

@@ -19,7 +19,6 @@ import (
 	"byline/graph/document"
 	"byline/store"
 	"byline/store/cosmos"
-	"byline/store/emulator"
 	"byline/store/projection"
 )
 
@@ -69,7 +68,6 @@ func costOf(t testing.TB, body string) reportedCost {
 // patterns, errors, throttled requests and batched reads.
 func TestCost_AddsUp(t *testing.T) {
 	b, patterns := accessPatterns(t)
-	inject := b.wire.engine.(*emulator.Engine).Inject
 	b.wire.reset()
 	before := metricOf(t, b.metrics, "byline_cosmos_request_units_total")
 	reported, requests := 0.0, 0
@@ -112,14 +110,14 @@ func TestCost_AddsUp(t *testing.T) {
 	const like = `mutation { likePost(input: {postId: "<post:post 1>"}) { post { id } } }`
 	do("user0001", like, "")
 	n := 0
-	inject(func(emulator.Operation) (f emulator.Fault) { // throttle the second request of the repetition
+	b.wire.fail = func(*http.Request) (*http.Response, error) { // throttle the second request of the repetition
 		if n++; n%2 == 0 {
-			f.Status, f.RetryAfter = http.StatusTooManyRequests, time.Minute
+			return throttled(time.Minute), nil
 		}
-		return f
-	})
+		return nil, nil
+	}
 	do("user0001", like, "THROTTLED")
-	inject(nil)
+	b.wire.fail = nil
 
 	if charged := b.wire.charged(); reported == 0 || math.Abs(reported-charged) > .005 {
 		t.Errorf("reported %.2f RU, charged %.2f", reported, charged)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"byline/internal/testkit"
-	"byline/store/emulator"
 )
 
 // logBuffer collects a log that several goroutines write.
@@ -76,16 +75,16 @@ func TestLog_RepeatedEventFailuresAreSuppressed(t *testing.T) {
 			for range times {
 				testkit.Advance(every)
 				b.comment(t, "ada", notes, "x")
-				b.wire.engine.(*emulator.Engine).Inject(func(o emulator.Operation) (f emulator.Fault) {
-					if o.Container == "users" && o.Kind != emulator.ChangeFeed {
-						f.Status = http.StatusServiceUnavailable
+				b.wire.setFail(func(r *http.Request) (*http.Response, error) {
+					if strings.Contains(r.URL.Path, "/colls/users/") && r.Header.Get("A-Im") == "" {
+						return newResponse(http.StatusServiceUnavailable, "{}"), nil
 					}
-					return f
+					return nil, nil
 				})
 				if got := testkit.Receive(t, events); !strings.Contains(got, "UNAVAILABLE") {
 					t.Fatal(got)
 				}
-				b.wire.engine.(*emulator.Engine).Inject(nil)
+				b.wire.setFail(nil)
 			}
 			return log.failures()[before:]
 		}
@@ -118,13 +117,9 @@ func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 					!once.CompareAndSwap(false, true) {
 					return nil, nil
 				}
-				response := newResponse(http.StatusTooManyRequests, "{}")
-				response.Header.Set("x-ms-retry-after-ms", "500")
-				return response, nil
+				return throttled(500 * time.Millisecond), nil
 			}
-			b.wire.mu.Lock()
-			b.wire.fail = throttle
-			b.wire.mu.Unlock()
+			b.wire.setFail(throttle)
 			if got := testkit.Receive(t, events); strings.Contains(got, "errors") || !once.Load() {
 				t.Errorf("event %d: %s", i, got)
 			}
@@ -169,9 +164,7 @@ func TestLog_RepeatedOperationHasTheRequestID(t *testing.T) {
 		if !strings.Contains(r.URL.Path, "/colls/posts/docs/") || !once.CompareAndSwap(false, true) {
 			return nil, nil
 		}
-		response := newResponse(http.StatusTooManyRequests, "{}")
-		response.Header.Set("x-ms-retry-after-ms", "1")
-		return response, nil
+		return throttled(time.Millisecond), nil
 	}
 	a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { content } }`), nil)
 	b.wire.fail = nil

@@ -14,20 +14,16 @@ import (
 // lostSession returns the session of a write that Cosmos DB has lost since.
 func lostSession(t testing.TB, b *testBlog) string {
 	t.Helper()
-	b.wire.mu.Lock()
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		response, err := b.wire.engine.Do(r)
 		if err == nil && r.Method == http.MethodPost {
 			response.Header.Set("X-Ms-Session-Token", fmt.Sprintf("0:-1#%d", 1<<60))
 		}
 		return response, err
-	}
-	b.wire.mu.Unlock()
+	})
 	session := post(t, b, "demo:eve", `mutation { createUser(input: {username: "eve"}) { user { id } } }`,
 		nil).header.Get(sessionHeader)
-	b.wire.mu.Lock()
-	b.wire.fail = nil
-	b.wire.mu.Unlock()
+	b.wire.setFail(nil)
 	if session == "" {
 		t.Fatal("no session")
 	}

@@ -114,14 +114,12 @@ func TestEvents_SlowEventDelaysOnlyItsViewer(t *testing.T) {
 		opened(t, b, 1+2*shared)
 
 		proceed := make(chan struct{})
-		b.wire.mu.Lock()
-		b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 			if describeRequest(r).what == "query posts" {
 				<-proceed
 			}
 			return nil, nil
-		}
-		b.wire.mu.Unlock()
+		})
 		for range 2 {
 			b.comment(t, "grace", b.postID(t, "notes"), "slow for ada")
 			testkit.Advance(time.Second)

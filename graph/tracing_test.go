@@ -234,13 +234,11 @@ func TestSpans_HaveCost(t *testing.T) {
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	b, server := liveBlog(t, Options{Tracing: provider})
 	server.Config.Handler = requestingCost(server.Config.Handler)
-	b.wire.mu.Lock()
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
 		span.End()
 		return nil, nil
-	}
-	b.wire.mu.Unlock()
+	})
 	check := func(name, response string) {
 		t.Helper()
 		var out struct {

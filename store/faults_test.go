@@ -284,13 +284,13 @@ func TestStreams_TailDoesNotStart(t *testing.T) {
 	for name, cacheBytes := range map[string]int{"with a cache": 1 << 20, "without a cache": 0} {
 		faulty(t, name, func(t *testing.T) {
 			account := cosmostest.Open(t, emulator.Options{})
-			fail := func(o emulator.Operation) emulator.Fault {
-				if o.Kind == emulator.ChangeFeed {
-					return emulator.Fault{Status: http.StatusServiceUnavailable}
+			fail := func(o faulttest.Operation) faulttest.Response {
+				if o.Kind == faulttest.ChangeFeed {
+					return faulttest.Response{Status: http.StatusServiceUnavailable}
 				}
-				return emulator.Fault{}
+				return faulttest.Response{}
 			}
-			account.Engine.Inject(fail)
+			account.Inject(fail)
 			a := newCachedStore(t, account, cacheBytes)
 			for range 2 {
 				began := time.Now()
@@ -313,7 +313,7 @@ func TestStreams_TailDoesNotStart(t *testing.T) {
 					t.Errorf("took %v, want 10 s", took)
 				}
 			}
-			account.Engine.Inject(nil)
+			account.Inject(nil)
 			testkit.Until(t, func() error {
 				s, err := a.PublishedPosts(t.Context())
 				if err == nil {

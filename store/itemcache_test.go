@@ -15,6 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
@@ -290,15 +291,15 @@ func TestCache_TailThrottled(t *testing.T) {
 			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
 		})
 		var reads, polls atomic.Int64
-		on.Engine.Inject(func(o emulator.Operation) emulator.Fault {
+		on.Inject(func(o faulttest.Operation) faulttest.Response {
 			switch {
-			case o.Kind == emulator.ChangeFeed:
+			case o.Kind == faulttest.ChangeFeed:
 				polls.Add(1)
-				return emulator.Fault{Status: http.StatusTooManyRequests}
-			case o.Kind == emulator.Read && o.Container == "posts":
+				return faulttest.Response{Status: http.StatusTooManyRequests}
+			case o.Kind == faulttest.Read && o.Container == "posts":
 				reads.Add(1)
 			}
-			return emulator.Fault{}
+			return faulttest.Response{}
 		})
 		const n = 40
 		for range n {
@@ -370,8 +371,8 @@ func TestCache_Throttled(t *testing.T) {
 			return a.requestsOf(ctx, func(ctx context.Context) { a.reads(t, ctx, ada.UserID, post.ID) }) == 0
 		})
 		want := a.reads(t, ctx, ada.UserID, post.ID)
-		account.Engine.Inject(func(emulator.Operation) emulator.Fault {
-			return emulator.Fault{Status: http.StatusTooManyRequests}
+		account.Inject(func(faulttest.Operation) faulttest.Response {
+			return faulttest.Response{Status: http.StatusTooManyRequests}
 		})
 		for range 3 {
 			if got := a.reads(t, ctx, ada.UserID, post.ID); got != want {
@@ -412,14 +413,14 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 			})
 			a.stop() // without a tail every read is a request
 			received, proceed := make(chan struct{}), make(chan struct{})
-			account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
-				if o.Kind != emulator.Read || o.Container != "posts" {
-					return emulator.Fault{}
+			account.Inject(func(o faulttest.Operation) faulttest.Response {
+				if o.Kind != faulttest.Read || o.Container != "posts" {
+					return faulttest.Response{}
 				}
 				close(received)
 				<-proceed
 				// too long for a retry
-				return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute}
+				return faulttest.Response{Status: http.StatusTooManyRequests, RetryAfter: time.Minute}
 			})
 			done := make(chan error, 1)
 			go func() { done <- read(t.Context(), a, post.ID) }()
@@ -447,12 +448,12 @@ func TestCache_ConcurrentReads(t *testing.T) {
 		})
 		const id = "not-there"
 		received, proceed := make(chan struct{}, 100), make(chan struct{})
-		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
-			if o.Kind == emulator.Read && o.Container == "posts" {
+		account.Inject(func(o faulttest.Operation) faulttest.Response {
+			if o.Kind == faulttest.Read && o.Container == "posts" {
 				received <- struct{}{}
 				<-proceed
 			}
-			return emulator.Fault{}
+			return faulttest.Response{}
 		})
 		var wg sync.WaitGroup
 		first, cancel := context.WithCancel(t.Context())
@@ -483,11 +484,11 @@ func TestCache_UnservableSession(t *testing.T) {
 		future := a.NewSession(futureSession(t, on, cosmos.Options{}))
 		const id = "not-there"
 		received := make(chan struct{}, 100)
-		on.Engine.Inject(func(o emulator.Operation) emulator.Fault {
-			if o.Kind == emulator.Read && o.Container == "posts" {
+		on.Inject(func(o faulttest.Operation) faulttest.Response {
+			if o.Kind == faulttest.Read && o.Container == "posts" {
 				received <- struct{}{}
 			}
-			return emulator.Fault{}
+			return faulttest.Response{}
 		})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -569,17 +570,14 @@ func TestFeed_LastPageAfterDeletes(t *testing.T) {
 func TestCache_SlowRead(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it injects slow responses on a fake clock")
-		account, a, _, ada, post := newCachedBlog(t)
+		_, a, _, ada, post := newCachedBlog(t)
 		received := make(chan struct{})
-		var once sync.Once
-		account.Engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
-			if o.Kind == emulator.Read && o.Container == "posts" {
-				once.Do(func() {
-					close(received)
-					f.SlowBody = 300 * time.Millisecond
-				})
+		var slow atomic.Bool
+		a.wire.After(func(r *http.Response) {
+			if strings.Contains(r.Request.URL.Path, "/colls/posts/docs/") && slow.CompareAndSwap(false, true) {
+				close(received)
+				time.Sleep(300 * time.Millisecond)
 			}
-			return f
 		})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -588,7 +586,7 @@ func TestCache_SlowRead(t *testing.T) {
 			}
 		})
 		testkit.Receive(t, received)
-		synctest.Wait() // until its response has begun
+		synctest.Wait() // until its response is delayed
 		title := "edited"
 		if _, err := a.EditPost(t.Context(), ada.UserID, post.ID, store.PostEdit{Title: &title}); err != nil {
 			t.Fatal(err)
@@ -607,12 +605,13 @@ func TestCache_Deadline(t *testing.T) {
 		account, a, _, _, _ := newCachedBlog(t)
 		const id = "not-there"
 		received := make(chan struct{}, 100)
-		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
-			if o.Kind != emulator.Read || o.Container != "posts" {
-				return emulator.Fault{}
+		account.Inject(func(o faulttest.Operation) faulttest.Response {
+			if o.Kind != faulttest.Read || o.Container != "posts" {
+				return faulttest.Response{}
 			}
 			received <- struct{}{}
-			return emulator.Fault{Latency: 100 * time.Millisecond}
+			time.Sleep(100 * time.Millisecond)
+			return faulttest.Response{}
 		})
 		var wg sync.WaitGroup
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
-	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 	"byline/store/live"
@@ -382,11 +382,11 @@ func TestStreams_OpenedWhileThrottled(t *testing.T) {
 		account, a, _, _, post := newCachedBlog(t)
 		published, err := a.PublishedPosts(t.Context())
 		open(t, published, err)
-		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
-			if o.Kind != emulator.ChangeFeed {
-				return emulator.Fault{}
+		account.Inject(func(o faulttest.Operation) faulttest.Response {
+			if o.Kind != faulttest.ChangeFeed {
+				return faulttest.Response{}
 			}
-			return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
+			return faulttest.Response{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
 		})
 		storetest.Pass(time.Minute)
 		// waits once for deletions of users, if their tail is idle

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -24,11 +25,11 @@ func TestStreams_FirstWhileThrottled(t *testing.T) {
 					account := cosmostest.Open(t, emulator.Options{})
 					a := newCachedStore(t, account, cacheBytes)
 					storetest.Pass(45 * time.Second) // the cache is not up to date
-					account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
-						if o.Kind != emulator.ChangeFeed {
-							return emulator.Fault{}
+					account.Inject(func(o faulttest.Operation) faulttest.Response {
+						if o.Kind != faulttest.ChangeFeed {
+							return faulttest.Response{}
 						}
-						return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
+						return faulttest.Response{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
 					})
 					for range 3 {
 						began := time.Now()
@@ -44,7 +45,7 @@ func TestStreams_FirstWhileThrottled(t *testing.T) {
 							t.Errorf("took %v, want at most 2 s", took)
 						}
 					}
-					account.Engine.Inject(nil)
+					account.Inject(nil)
 					testkit.Until(t, func() error {
 						s, err := a.PublishedPosts(t.Context())
 						if err == nil {

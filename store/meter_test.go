@@ -13,10 +13,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/cosmos"
-	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/projection"
 )
@@ -100,18 +100,18 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 		ada := m.AddUser("ada")
 		post := m.AddPost(ada, "t")
 		var n int
-		m.Engine.Inject(func(o emulator.Operation) emulator.Fault {
-			if n++; o.Kind == emulator.Read && n%2 == 0 {
-				return emulator.Fault{Status: http.StatusTooManyRequests}
+		m.Inject(func(o faulttest.Operation) faulttest.Response {
+			if n++; o.Kind == faulttest.Read && n%2 == 0 {
+				return faulttest.Response{Status: http.StatusTooManyRequests}
 			}
-			return emulator.Fault{}
+			return faulttest.Response{}
 		})
 		for range 4 {
 			if _, err := m.Post(t.Context(), post.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		m.Engine.Inject(nil)
+		m.Inject(nil)
 		if _, err := m.Post(t.Context(), "absent"); err != nil {
 			t.Fatal(err)
 		}
@@ -202,11 +202,11 @@ func TestRecorder_GetsAllTries(t *testing.T) {
 	ada := m.AddUser("ada")
 	post := m.AddPost(ada, "t")
 	var n int
-	m.Engine.Inject(func(emulator.Operation) emulator.Fault {
+	m.Inject(func(faulttest.Operation) faulttest.Response {
 		if n++; n%3 != 0 {
-			return emulator.Fault{Status: http.StatusTooManyRequests}
+			return faulttest.Response{Status: http.StatusTooManyRequests}
 		}
-		return emulator.Fault{}
+		return faulttest.Response{}
 	})
 	m.mu.Lock()
 	m.charged, m.sent = 0, 0

@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
@@ -327,11 +328,11 @@ func TestExport_Background(t *testing.T) {
 		w := storetest.New(t)
 		ada := w.AddUser("ada")
 		refused := 0
-		w.Engine.Inject(func(o emulator.Operation) emulator.Fault {
+		w.Inject(func(o faulttest.Operation) faulttest.Response {
 			if refused++; refused%4 != 0 {
-				return emulator.Fault{Status: http.StatusTooManyRequests}
+				return faulttest.Response{Status: http.StatusTooManyRequests}
 			}
-			return emulator.Fault{}
+			return faulttest.Response{}
 		})
 		requests := 0
 		w.Wire.Intercept(func(r *http.Request) error {

@@ -69,11 +69,11 @@ func (c *Emulator) Run(ctx context.Context, s console.Streams) (err error) {
 		return err
 	}
 	defer listener.Close()
-	return c.Serve(ctx, engine, listener, s.Log)
+	return c.serve(ctx, engine, listener, s.Log)
 }
 
-// Serve serves an open engine until ctx ends.
-func (c *Emulator) Serve(
+// serve serves an open engine until ctx ends.
+func (c *Emulator) serve(
 	ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger,
 ) (err error) {
 	if !c.Sync {

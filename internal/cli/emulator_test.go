@@ -26,7 +26,7 @@ func TestEmulator_GracePeriodEnds(t *testing.T) {
 		listener, served := testkit.ListenPipe(), make(chan error, 1)
 		var log bytes.Buffer
 		go func() {
-			served <- (&Emulator{HTTP: true, Sync: true, Listen: "localhost:0"}).Serve(ctx, engine, listener,
+			served <- (&Emulator{HTTP: true, Sync: true, Listen: "localhost:0"}).serve(ctx, engine, listener,
 				slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		c, err := listener.Dial(t.Context(), "", "")

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"byline/internal/cli"
+	"byline/internal/faulttest"
 	"byline/store/emulator"
 )
 
@@ -38,7 +37,6 @@ func chaosEngine() int {
 		if err != nil {
 			return err
 		}
-		engine.Inject(chaosFault)
 		go func() {
 			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 				command := strings.Fields(lines.Text())
@@ -48,8 +46,10 @@ func chaosEngine() int {
 			}
 			os.Exit(0) // the test has ended
 		}()
-		return (&cli.Emulator{Data: dir, HTTP: true, Sync: true, Listen: address}).Serve(context.Background(), engine,
-			listener, log)
+		var faults faulttest.Injector
+		faults.Inject(chaosFault)
+		log.Info("listening")
+		return http.Serve(listener, faults.Handler(engine))
 	}()
 	fmt.Fprintln(os.Stderr, err)
 	return 1
@@ -57,23 +57,21 @@ func chaosEngine() int {
 
 // chaosFault throttles 2% of the requests, as an exhausted partition does, and fails 3% of the writes with 449, as if
 // others wrote the same item. Of the batches, 2% fail because of one operation.
-func chaosFault(o emulator.Operation) emulator.Fault {
+func chaosFault(o faulttest.Operation) faulttest.Response {
 	n, retryAfter := rand.N(1000), time.Duration(1+rand.N(300))*time.Millisecond
-	write := o.Kind != emulator.Read && o.Kind != emulator.Query && o.Kind != emulator.ChangeFeed &&
-		o.Kind != emulator.Metadata
 	const retryWith = 449
 	switch {
 	case n < 20:
-		return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
-	case n < 50 && write:
-		return emulator.Fault{Status: retryWith}
+		return faulttest.Response{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
+	case n < 50 && o.Kind.Writes():
+		return faulttest.Response{Status: retryWith}
 	case n < 60:
-		return emulator.Fault{BatchStatus: http.StatusTooManyRequests, BatchOperation: rand.N(3),
+		return faulttest.Response{Status: http.StatusTooManyRequests, InBatch: true, Operation: rand.N(3),
 			RetryAfter: retryAfter}
 	case n < 70:
-		return emulator.Fault{BatchStatus: retryWith, BatchOperation: rand.N(3)}
+		return faulttest.Response{Status: retryWith, InBatch: true, Operation: rand.N(3)}
 	}
-	return emulator.Fault{}
+	return faulttest.Response{}
 }
 
 // engineProcess is the engine in its own process, always on the same address.

@@ -23,6 +23,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/account"
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/emulator"
@@ -323,12 +324,14 @@ func TestViewsVerify_Throttled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
+	var faults faulttest.Injector
+	handler := faults.Handler(engine)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Content-Type") == "application/query+json" &&
 			r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
 			t.Error("a background query does not have low priority")
 		}
-		engine.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	}))
 	defer server.Close()
 	c := account.Flags{CosmosEndpoint: server.URL}
@@ -349,20 +352,20 @@ func TestViewsVerify_Throttled(t *testing.T) {
 		return status, log.String()
 	}
 	var refused atomic.Int32
-	engine.Inject(func(o emulator.Operation) emulator.Fault {
-		if o.Kind == emulator.Query && refused.Add(1) <= 20 {
-			return emulator.Fault{Status: http.StatusTooManyRequests}
+	faults.Inject(func(o faulttest.Operation) faulttest.Response {
+		if o.Kind == faulttest.Query && refused.Add(1) <= 20 {
+			return faulttest.Response{Status: http.StatusTooManyRequests}
 		}
-		return emulator.Fault{}
+		return faulttest.Response{}
 	})
 	if status, log := byline("views", "verify"); status != 0 || refused.Load() <= 20 {
 		t.Errorf("throttled %d times: status %d: %s", refused.Load(), status, log)
 	}
-	engine.Inject(func(o emulator.Operation) emulator.Fault {
-		if o.Kind == emulator.Query {
-			return emulator.Fault{Status: http.StatusServiceUnavailable}
+	faults.Inject(func(o faulttest.Operation) faulttest.Response {
+		if o.Kind == faulttest.Query {
+			return faulttest.Response{Status: http.StatusServiceUnavailable}
 		}
-		return emulator.Fault{}
+		return faulttest.Response{}
 	})
 	if status, log := byline("views", "verify"); status != 1 || !strings.Contains(log, "UNAVAILABLE") {
 		t.Errorf("unavailable: status %d: %s", status, log)

@@ -1,5 +1,5 @@
-// Package faulttest fails the first, second, ... n-th request of an operation to Cosmos DB, in every way in
-// which a request can fail, one at a time.
+// Package faulttest fails requests to Cosmos DB: a Transport the first, second, ... n-th request of an operation, in
+// every way in which a request can fail, one at a time; an Injector those that a function selects.
 package faulttest
 
 import (
@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -161,30 +162,21 @@ func (r *request) response(status int, body string) *http.Response {
 		Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// retryAfter is the retry-after of a 429, in milliseconds.
-const retryAfter = 5
+// retryAfter is the retry-after of a 429.
+const retryAfter = 5 * time.Millisecond
 
 // respond returns a status and a substatus without executing the request.
 func respond(status, substatus int) func(policy.Transporter, *request) (*http.Response, error) {
 	return func(_ policy.Transporter, r *request) (*http.Response, error) {
-		resp := r.response(status, `{"code":"Fault","message":"injected"}`)
-		if substatus != 0 {
-			resp.Header.Set("X-Ms-Substatus", fmt.Sprint(substatus))
-		}
-		if status == http.StatusTooManyRequests {
-			resp.Header.Set("X-Ms-Retry-After-Ms", fmt.Sprint(retryAfter))
-		}
-		return resp, nil
+		return r.respond(Response{Status: status, Substatus: substatus, RetryAfter: retryAfter}), nil
 	}
 }
 
 // failOperation fails the first operation of a batch that has one of the types.
 func failOperation(status int, types ...string) func(policy.Transporter, *request) (*http.Response, error) {
 	return func(_ policy.Transporter, r *request) (*http.Response, error) {
-		results := slices.Repeat([]string{`{"statusCode":424,"requestCharge":0}`}, len(r.types()))
-		results[r.first(types)] = fmt.Sprintf(`{"statusCode":%d,"requestCharge":1,"retryAfterMilliseconds":%d}`,
-			status, retryAfter)
-		return r.response(http.StatusMultiStatus, "["+strings.Join(results, ",")+"]"), nil
+		with := Response{Status: status, RetryAfter: retryAfter, Operation: r.first(types)}
+		return r.failOperation(with, len(r.types())), nil
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"byline/graph/auth"
 	"byline/internal/account"
 	"byline/internal/enginetest"
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
@@ -89,7 +90,7 @@ func (i *interceptor) Do(r *http.Request) (*http.Response, error) {
 // probed is a blog whose readiness is probed.
 type probed struct {
 	*store.Store
-	engine *emulator.Engine
+	faults *faulttest.Injector
 	wire   *interceptor
 }
 
@@ -99,7 +100,8 @@ func newProbed(t *testing.T) probed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	wire := &interceptor{Transporter: engine}
+	faults := &faulttest.Injector{To: engine}
+	wire := &interceptor{Transporter: faults}
 	account := enginetest.Account(t, engine,
 		cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
 	t.Cleanup(account.Close) // ends the request for the account's properties that azcosmos sends every five minutes
@@ -107,7 +109,7 @@ func newProbed(t *testing.T) probed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return probed{blog, engine, wire}
+	return probed{blog, faults, wire}
 }
 
 func (p probed) health() *health {
@@ -174,15 +176,15 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("1000 probes in a second made %d requests", sent)
 		}
 
-		p.engine.Inject(func(emulator.Operation) emulator.Fault {
-			return emulator.Fault{Status: http.StatusTooManyRequests}
+		p.faults.Inject(func(faulttest.Operation) faulttest.Response {
+			return faulttest.Response{Status: http.StatusTooManyRequests}
 		})
 		expectFailing(map[string]string{})
-		p.engine.Inject(func(emulator.Operation) emulator.Fault {
-			return emulator.Fault{Status: http.StatusServiceUnavailable}
+		p.faults.Inject(func(faulttest.Operation) faulttest.Response {
+			return faulttest.Response{Status: http.StatusServiceUnavailable}
 		})
 		expectFailing(
-			map[string]string{"cosmos": "Cosmos DB responds 503 Service Unavailable: The service is unavailable."})
+			map[string]string{"cosmos": "Cosmos DB responds 503 Service Unavailable: injected"})
 		h.stop()
 		if got := probeReady(t, h).failing(); got["process"] != "stopping" {
 			t.Error(got)
@@ -199,8 +201,8 @@ func TestReadiness_ThrottledWithRetries(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		p.engine.Inject(func(emulator.Operation) emulator.Fault {
-			return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
+		p.faults.Inject(func(faulttest.Operation) faulttest.Response {
+			return faulttest.Response{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
 		})
 		h := p.health()
 		if r := probeReady(t, h); r.code != http.StatusOK || r.Checks[0].Detail != "Cosmos DB throttles requests" {

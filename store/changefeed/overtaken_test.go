@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"byline/store/changefeed"
-	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
 
@@ -17,16 +16,10 @@ import (
 func TestFailover_Overtaken(t *testing.T) {
 	for name, running := range map[string]bool{"between two processes": false, "while the processor waits": true} {
 		run(t, name, func(t *testing.T) {
-			cosmostest.NeedsEngine(t, "it fails over")
-			w := newWorldWith(t, emulator.Options{Regions: []string{"West US", "East US"}})
-			w.same = true
+			w := newFailover(t)
 			w.write("a")
 			pass(20 * time.Minute)
-			if err := w.account.Engine.Replicated(); err != nil {
-				t.Fatal(err)
-			}
-			leases := newWorld(t).leases
-			w.client.leases = leases
+			w.replicated.Store(true)
 			o := changefeed.Options{Name: "test", Owner: "one", PollInterval: 10 * time.Second, Expiry: 3 * time.Second}
 			var repeated []bool // of each page
 			handle := func(ctx context.Context, items [][]byte) error {
@@ -44,11 +37,7 @@ func TestFailover_Overtaken(t *testing.T) {
 				stop()
 			}
 			pass(time.Second)
-			if err := w.account.Engine.FailOver(); err != nil {
-				t.Fatal(err)
-			}
-			w.client = w.process()
-			w.client.leases = leases
+			w.fail()
 			w.write("d", "e", "f") // d and e have the LSNs of b and c
 			if !running {
 				w.runWith(w.client, handle, o)
@@ -67,16 +56,10 @@ func TestFailover_Overtaken(t *testing.T) {
 // A processor that is hours behind when the account fails over skips none of the changes.
 func TestFailover_Backlog(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		cosmostest.NeedsEngine(t, "it fails over")
-		w := newWorldWith(t, emulator.Options{Regions: []string{"West US", "East US"}})
-		w.same = true
+		w := newFailover(t)
 		w.write(ids("a", 9)...)
-		if err := w.account.Engine.Replicated(); err != nil {
-			t.Fatal(err)
-		}
+		w.replicated.Store(true)
 		pass(time.Hour)
-		leases := newWorld(t).leases
-		w.client.leases = leases
 		o := changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, Expiry: 3 * time.Second}
 		stop := w.runWith(w.client, func(ctx context.Context, items [][]byte) error {
 			if w.have() != "" {
@@ -86,11 +69,7 @@ func TestFailover_Backlog(t *testing.T) {
 		}, o)
 		w.waitFor("a0 a1")
 		stop()
-		if err := w.account.Engine.FailOver(); err != nil {
-			t.Fatal(err)
-		}
-		w.client = w.process()
-		w.client.leases = leases
+		w.fail()
 		w.runWith(w.client, w.handle, o)
 		w.wait(func() bool { return w.all(ids("a", 9)) })
 	})

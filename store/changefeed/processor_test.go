@@ -80,7 +80,12 @@ func newWorld(t testing.TB) *world {
 
 func newWorldWith(t testing.TB, o emulator.Options) *world {
 	t.Helper()
-	w := &world{t: t, account: cosmostest.Open(t, o)}
+	return newWorldOn(t, cosmostest.Open(t, o))
+}
+
+func newWorldOn(t testing.TB, account *cosmostest.Account) *world {
+	t.Helper()
+	w := &world{t: t, account: account}
 	if _, err := w.connect(w.account.Transport).CreateDatabase(t.Context(),
 		azcosmos.DatabaseProperties{ID: w.account.Database}, nil); err != nil {
 		t.Fatal(err)

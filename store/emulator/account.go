@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
@@ -31,8 +30,8 @@ func (e *Engine) account(endpoint string) (*response, error) {
 		readable = append(readable, location{name, e.regions.endpoint(endpoint, i)})
 	}
 	writable := readable
-	if writer := e.regions.writer.Load(); !e.regions.multiple {
-		writable = readable[writer : writer+1]
+	if !e.regions.multiple {
+		writable = readable[:1]
 	}
 	body, err := json.Marshal(struct {
 		Self        string      `json:"_self"`
@@ -88,8 +87,6 @@ const accountRegion = "South Central US"
 type regions struct {
 	names    []string // at least one
 	multiple bool     // every region takes writes
-	writer   atomic.Int32
-	version  atomic.Int64 // of session tokens; counts the failovers
 }
 
 func newRegions(names []string, multiple bool) (*regions, error) {
@@ -145,18 +142,12 @@ func (r *regions) find(endpoint string) (region int, account string) {
 			return i, host + endpoint[at:]
 		}
 	}
-	return int(r.writer.Load()), endpoint
-}
-
-// failOver makes the next region take the writes.
-func (r *regions) failOver() {
-	r.writer.Store((r.writer.Load() + 1) % int32(len(r.names)))
-	r.version.Add(1)
+	return 0, endpoint
 }
 
 // checkWrite refuses a write in a region that only serves reads.
 func (r *regions) checkWrite(q *request) error {
-	if r.multiple || q.region == int(r.writer.Load()) || !q.writes() {
+	if r.multiple || q.region == 0 || !q.writes() {
 		return nil
 	}
 	return apierror.WriteForbidden()
@@ -165,9 +156,9 @@ func (r *regions) checkWrite(q *request) error {
 // writes reports whether the request is a write.
 func (q *request) writes() bool {
 	switch q.kind {
-	case Read, Query, ChangeFeed:
+	case kindRead, kindQuery, kindChangeFeed:
 		return false
-	case Metadata:
+	case kindMetadata:
 		return q.method != http.MethodGet && !isQuery(q)
 	}
 	return true
@@ -180,12 +171,10 @@ func (r *regions) sessionToken(p *partition, lsn uint64) string {
 	if len(r.names) == 1 {
 		return string(strconv.AppendUint(append(b, ":-1#"...), lsn, 10))
 	}
-	b = append(strconv.AppendInt(append(b, ':'), r.version.Load(), 10), '#')
-	b = strconv.AppendUint(b, lsn, 10)
-	writer := int(r.writer.Load())
+	b = strconv.AppendUint(append(b, ":0#"...), lsn, 10)
 	for i := range r.names {
 		b = append(strconv.AppendInt(append(b, '#'), int64(i)+1, 10), '=')
-		if i == writer {
+		if i == 0 {
 			b = strconv.AppendUint(b, lsn, 10)
 		} else {
 			b = append(b, "-1"...)

@@ -143,10 +143,7 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 			if err := q.ctx.Err(); err != nil { // stop early: other writers wait for the partition
 				return err
 			}
-			res, err := opResult{}, q.injected.batchFailure(i)
-			if err == nil {
-				res, err = prepared[i](t)
-			}
+			res, err := prepared[i](t)
 			if err == nil && t.batch.Len() > maxBatchWritten {
 				err = apierror.TooLarge()
 			}
@@ -352,9 +349,6 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, continueOnError b
 		}
 		op := &prepared[i]
 		done++
-		if op.err == nil {
-			op.err = q.injected.batchFailure(i)
-		}
 		if op.err == nil {
 			op.t = transaction{e: e, c: c, key: op.key}
 			op.err = op.t.apply(ctx, func(t *transaction) (err error) {

@@ -84,13 +84,12 @@ func (o Options) check() error {
 // Engine is an account: databases, containers and items in one data directory. It is safe for
 // concurrent use.
 type Engine struct {
-	o          Options // with defaults
-	db         *pebble.DB
-	lock       io.Closer // of the data directory
-	host       string
-	auth       *authenticator
-	regions    *regions
-	replicated *replicated // guarded by life; nil unless Replicated was called
+	o       Options // with defaults
+	db      *pebble.DB
+	lock    io.Closer // of the data directory
+	host    string
+	auth    *authenticator
+	regions *regions
 
 	life   sync.RWMutex // held for reading while a request runs, for writing by Close
 	closed bool         // guarded by life
@@ -101,8 +100,7 @@ type Engine struct {
 
 	durable    *durability
 	background backgroundSlot
-	replica    *replica                              // nil without Options.ReplicaLag
-	inject     atomic.Pointer[func(Operation) Fault] // nil without Inject
+	replica    *replica // nil without Options.ReplicaLag
 	queries    *query.Engine
 	conditions sql.Cache // of patches
 
@@ -186,7 +184,6 @@ func (e *Engine) Close() error {
 	if e.replica != nil {
 		e.replica.close()
 	}
-	e.releaseReplicated()
 	return errors.Join(e.durable.outcome(e.db.Close()), e.lock.Close())
 }
 

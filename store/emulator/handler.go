@@ -29,9 +29,8 @@ type request struct {
 	header   http.Header
 	body     []byte
 	segments []string // of the path, decoded
-	kind     Kind
-	region   int // that the client addressed
-	injected *Fault
+	kind     kind
+	region   int            // that the client addressed
 	slot     backgroundSlot // that the request holds, or nil
 }
 
@@ -131,10 +130,6 @@ type response struct {
 	continuation string
 	substatus    int
 	extra        []string // further headers: alternating canonical names and values
-
-	// Injected faults.
-	drop bool          // break the connection instead of responding
-	slow time.Duration // duration of the body
 }
 
 // at sets the LSN of the response and the session token for it.
@@ -169,15 +164,8 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 	if resp == nil {
 		return nil, context.Cause(r.Context())
 	}
-	if resp.drop {
-		resp = errorResponse(apierror.Unavailable("The connection was dropped."))
-	}
 	h := make(http.Header, 14) // a map of the next size takes twice the memory
 	resp.writeHeader(h, r, e.o.Clock())
-	var content io.ReadCloser = bufferedBody{bytes.NewReader(resp.body), resp.body}
-	if resp.slow > 0 {
-		content = io.NopCloser(newSlowBody(r.Context(), resp.body, resp.slow))
-	}
 	if len(resp.body) > 0 {
 		h["Content-Length"] = []string{strconv.Itoa(len(resp.body))}
 	}
@@ -186,7 +174,7 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 		StatusCode: resp.status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        h,
-		Body:          content,
+		Body:          bufferedBody{bytes.NewReader(resp.body), resp.body},
 		ContentLength: int64(len(resp.body)),
 		Request:       r,
 	}, nil
@@ -205,7 +193,7 @@ func (e *Engine) ComputeGateway() http.Handler {
 func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool) {
 	body, err := readBody(r)
 	resp := e.serve(r, body, err, origin{endpoint: endpointOf(r), compute: compute})
-	if resp == nil || resp.drop { // returning would send an empty 200
+	if resp == nil { // returning would send an empty 200
 		panic(http.ErrAbortHandler)
 	}
 	h := make(http.Header, 14)
@@ -214,9 +202,7 @@ func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool)
 		w.Header()[wireName(name)] = values
 	}
 	w.WriteHeader(resp.status)
-	if resp.slow > 0 {
-		io.Copy(flushWriter{w}, newSlowBody(r.Context(), resp.body, resp.slow))
-	} else if len(resp.body) > 0 {
+	if len(resp.body) > 0 {
 		w.Write(resp.body) // an error means that the client is gone
 	}
 }
@@ -228,14 +214,6 @@ func wireName(canonical string) string {
 		return canonical
 	}
 	return strings.ToLower(canonical)
-}
-
-// flushWriter flushes after every write.
-type flushWriter struct{ http.ResponseWriter }
-
-func (f flushWriter) Write(b []byte) (int, error) {
-	n, err := f.ResponseWriter.Write(b)
-	return n, errors.Join(err, http.NewResponseController(f.ResponseWriter).Flush())
 }
 
 // endpointOf returns the account's endpoint as the client sees it: the host of the request, but
@@ -287,12 +265,6 @@ func readBody(r *http.Request) ([]byte, error) {
 // serve runs one request. bodyErr is the error of reading its body. It returns nil only if the
 // request's context has ended and nothing was changed.
 func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin) (resp *response) {
-	var f Fault
-	defer func() {
-		if resp != nil {
-			resp.drop, resp.slow = f.Drop || f.DropResponse, f.SlowBody
-		}
-	}()
 	defer func() {
 		if p := recover(); p != nil {
 			e.o.Logger.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack",
@@ -305,7 +277,7 @@ func (e *Engine) serve(r *http.Request, body []byte, bodyErr error, from origin)
 	if e.closed {
 		return errorResponse(apierror.Unavailable("The engine is closed."))
 	}
-	resp, err := e.route(r, body, bodyErr, from, &f)
+	resp, err := e.route(r, body, bodyErr, from)
 	if err == nil {
 		e.pay(resp)
 		return resp

@@ -198,40 +198,40 @@ func (e *Engine) items(q *request) (*response, error) {
 	id := q.segments[len(q.segments)-1] // for kinds that name an item; assigned once, so that closures copy it
 	match := q.get("If-Match")
 	switch q.kind {
-	case Read:
+	case kindRead:
 		return e.readItem(q, c, id)
-	case Create, Upsert:
+	case kindCreate, kindUpsert:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
 			n, err := d.parseItem(q.body)
 			return func(t *transaction) (opResult, error) {
-				if q.kind == Upsert {
+				if q.kind == kindUpsert {
 					return t.upsert(n, match)
 				}
 				return t.create(n)
 			}, err
 		})
-	case Replace:
+	case kindReplace:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
 			n, err := d.parseItem(q.body)
 			return func(t *transaction) (opResult, error) { return t.replace(id, n, match) }, err
 		})
-	case Patch:
+	case kindPatch:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
 			p, err := e.parsePatch(q.body)
 			return func(t *transaction) (opResult, error) { return t.patch(id, p, match) }, err
 		})
-	case Delete:
+	case kindDelete:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
 			return func(t *transaction) (opResult, error) { return t.delete(id, match) }, nil
 		})
-	case Batch:
+	case kindBatch:
 		return e.batch(q, c)
-	case Query:
+	case kindQuery:
 		if q.method == http.MethodGet {
 			return e.listItems(q, c)
 		}
 		return e.query(q, c)
-	case ChangeFeed:
+	case kindChangeFeed:
 		if mode := q.get("A-Im"); !strings.EqualFold(mode, "Incremental Feed") {
 			return nil, apierror.BadRequest(
 				"The change feed mode '%s' is not supported: only the latest versions are kept.", mode)

@@ -1,10 +1,13 @@
 package emulator
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -80,7 +83,6 @@ func TestRegions_EndpointOfAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.failOver()
 	for account, want := range map[string]string{
 		"http://127.0.0.1:8081/":         "http://127.0.0.1:8081/",
 		"https://[::1]:8081/":            "https://[::1]:8081/",
@@ -90,8 +92,8 @@ func TestRegions_EndpointOfAddress(t *testing.T) {
 		if got := r.endpoint(account, 0); got != want {
 			t.Errorf("%s: the endpoint of the region is %s, want %s", account, got, want)
 		}
-		if region, found := r.find(account); region != 1 || found != account {
-			t.Errorf("%s: found region %d of %s, want region 1 of %[1]s", account, region, found)
+		if region, found := r.find(account); region != 0 || found != account {
+			t.Errorf("%s: found region %d of %s, want region 0 of %[1]s", account, region, found)
 		}
 	}
 }
@@ -107,19 +109,49 @@ func TestRegions_Names(t *testing.T) {
 	}
 }
 
-// regionalContainer returns the container c of an engine for a client that prefers regions.
-func regionalContainer(t *testing.T, e *Engine, preferred ...string) *azcosmos.ContainerClient {
+// failingRegion records where reads and writes go, and fails the reads of East US.
+type failingRegion struct {
+	*Engine
+	fault *apierror.Error // nil: none fails
+
+	mu            sync.Mutex
+	reads, writes []string // guarded by mu; regions
+}
+
+func (f *failingRegion) Do(r *http.Request) (*http.Response, error) {
+	if !strings.Contains(r.URL.Path, "/docs") {
+		return f.Engine.Do(r)
+	}
+	region, _ := f.regions.find("http://" + r.URL.Host + "/")
+	name, read := f.regions.names[region], r.Method == http.MethodGet
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !read {
+		f.writes = append(f.writes, name)
+		return f.Engine.Do(r)
+	}
+	f.reads = append(f.reads, name)
+	if name != "East US" || f.fault == nil {
+		return f.Engine.Do(r)
+	}
+	header := http.Header{"X-Ms-Substatus": {strconv.Itoa(f.fault.Substatus)}}
+	return &http.Response{StatusCode: f.fault.Status, Header: header, Request: r,
+		Body: io.NopCloser(bytes.NewReader(f.fault.Body()))}, nil
+}
+
+// container returns the container c for a client that prefers regions.
+func (f *failingRegion) container(t *testing.T, preferred ...string) *azcosmos.ContainerClient {
 	t.Helper()
 	cred, err := azcosmos.NewKeyCredential(testkit.Secret(WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{PreferredRegions: preferred,
-		ClientOptions: azcore.ClientOptions{Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+	client, err := azcosmos.NewClientWithKey(f.Endpoint(), cred, &azcosmos.ClientOptions{PreferredRegions: preferred,
+		ClientOptions: azcore.ClientOptions{Transport: f, Retry: policy.RetryOptions{MaxRetries: -1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { client.Close() })
+	t.Cleanup(client.Close)
 	c, err := client.NewContainer("db", "c")
 	if err != nil {
 		t.Fatal(err)
@@ -129,42 +161,27 @@ func regionalContainer(t *testing.T, e *Engine, preferred ...string) *azcosmos.C
 
 // TestRegions_Unavailable: azcosmos reads in its preferred region, and in another one while that fails.
 func TestRegions_Unavailable(t *testing.T) {
-	for name, fault := range map[string]Fault{
-		"healthy":               {},
-		"503":                   {Status: http.StatusServiceUnavailable},
-		"session not available": {Status: http.StatusNotFound, Substatus: apierror.SubReadSession},
+	for name, fault := range map[string]*apierror.Error{
+		"healthy":               nil,
+		"503":                   apierror.Unavailable("injected"),
+		"session not available": apierror.SessionNotAvailable(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEngine(t, Options{Regions: []string{"West US", "East US"}})
 				mustCreate(t, newContainer(t, e, azcosmos.ContainerProperties{}), "p", `{"id":"1","pk":"p"}`)
-				c := regionalContainer(t, e, "East US", "West US")
-				var mu sync.Mutex
-				var reads, writes []string
-				e.Inject(func(o Operation) Fault {
-					mu.Lock()
-					defer mu.Unlock()
-					switch o.Kind {
-					case Read:
-						reads = append(reads, o.Region)
-					case Upsert:
-						writes = append(writes, o.Region)
-					}
-					if o.Kind == Read && o.Region == "East US" {
-						return fault
-					}
-					return Fault{}
-				})
+				f := &failingRegion{Engine: e, fault: fault}
+				c := f.container(t, "East US", "West US")
 				want := []string{"East US"}
-				if fault != (Fault{}) {
+				if fault != nil {
 					want = []string{"East US", "West US"}
 				}
-				if _, err := c.ReadItem(t.Context(), pk("p"), "1", nil); err != nil || !slices.Equal(reads, want) {
-					t.Errorf("read in %v, want %v: %v", reads, want, err)
+				if _, err := c.ReadItem(t.Context(), pk("p"), "1", nil); err != nil || !slices.Equal(f.reads, want) {
+					t.Errorf("read in %v, want %v: %v", f.reads, want, err)
 				}
 				if _, err := c.UpsertItem(t.Context(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil ||
-					!slices.Equal(writes, []string{"West US"}) {
-					t.Errorf("written in %v, want West US: %v", writes, err)
+					!slices.Equal(f.writes, []string{"West US"}) {
+					t.Errorf("written in %v, want West US: %v", f.writes, err)
 				}
 			})
 		})
@@ -223,65 +240,5 @@ func TestRegions_Writes(t *testing.T) {
 			account.Readable[1].Endpoint != e.regions.endpoint(e.Endpoint(), 1) {
 			t.Errorf("multiple %v: %+v", multiple, account)
 		}
-	}
-}
-
-// TestFailOver_LosesWrites: a failover removes the writes after the replicated state from every index.
-func TestFailOver_LosesWrites(t *testing.T) {
-	e := newEngine(t, Options{Regions: []string{"West US", "East US"}})
-	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
-	create(t, c, "kept")
-	create(t, c, "deleted")
-	if err := e.FailOver(); err == nil {
-		t.Error("failover without a replicated state succeeded")
-	}
-	if err := e.Replicated(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.PatchItem(t.Context(), pk("p"), "kept", patchOf("/n", 2), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.DeleteItem(t.Context(), pk("p"), "deleted", nil); err != nil {
-		t.Fatal(err)
-	}
-	ahead := create(t, c, "lost")
-	if ahead != "0:0#5#1=5#2=-1" {
-		t.Errorf("token %s", ahead)
-	}
-	if err := e.FailOver(); err != nil {
-		t.Fatal(err)
-	}
-	c = regionalContainer(t, e)
-	if _, err := c.ReadItem(t.Context(), pk("p"), "lost", nil); statusOf(err) != http.StatusNotFound {
-		t.Errorf("read of the lost item: got %v, want 404", err)
-	}
-	if got, at, err := ids(t, c, ""); got != "deleted kept" || at != "0:1#2#1=-1#2=2" || err != nil {
-		t.Errorf("%s at %s: %v", got, at, err)
-	}
-	r, err := c.NewQueryItemsPager("SELECT VALUE c.id FROM c WHERE c.n = 1", pk("p"), nil).NextPage(t.Context())
-	if err != nil || len(r.Items) != 2 {
-		t.Errorf("by value: %q, %v", r.Items, err)
-	}
-	feed, err := c.ReadChangeFeed(t.Context(),
-		&azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
-	if err != nil || len(feed.Items) != 2 {
-		t.Errorf("change feed: %q, %v", feed.Items, err)
-	}
-	_, err = c.ReadItem(t.Context(), pk("p"), "kept", &azcosmos.ItemOptions{SessionToken: &ahead})
-	wantStatus(t, err, http.StatusNotFound, "1002")
-	if got := create(t, c, "next"); got != "0:1#3#1=-1#2=3" {
-		t.Errorf("next write at %s", got)
-	}
-	if err := e.FailOver(); err == nil {
-		t.Error("second failover to the same state succeeded")
-	}
-	if err := e.Replicated(); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Split("db", "c", "0"); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.FailOver(); err == nil {
-		t.Error("failover to a state before a split succeeded")
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // route authenticates the request, checks it and dispatches it.
-func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin, f *Fault) (*response, error) {
+func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin) (*response, error) {
 	path, err := decodePath(r.URL.EscapedPath(), from.compute)
 	if err != nil {
 		return nil, err
@@ -20,8 +20,7 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin,
 	}
 	resourceType, link := e.resolve(signed)
 	region, account := e.regions.find(from.endpoint)
-	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path, region: region,
-		injected: f}
+	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path, region: region}
 	q.kind = q.classify()
 	if err := e.authenticate(q, resourceType, link); err != nil {
 		return nil, err
@@ -33,9 +32,6 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin,
 		return nil, apierror.BadRequest("Request header too large.")
 	}
 	if err := q.checkHeaders(); err != nil {
-		return nil, err
-	}
-	if err := e.fault(q, f); err != nil {
 		return nil, err
 	}
 	if err := e.regions.checkWrite(q); err != nil {
@@ -191,50 +187,50 @@ func unsupportedResource(path []string) error {
 	return apierror.BadRequest("Request url is invalid.")
 }
 
-// Kind is a kind of request.
-type Kind string
+// kind is a kind of request.
+type kind int
 
-// The kinds of requests. Metadata is everything that is not about items.
+// The kinds of requests. kindMetadata is everything that is not about items.
 const (
-	Read       Kind = "read"
-	Create     Kind = "create"
-	Upsert     Kind = "upsert"
-	Replace    Kind = "replace"
-	Patch      Kind = "patch"
-	Delete     Kind = "delete"
-	Batch      Kind = "batch"
-	Query      Kind = "query"
-	ChangeFeed Kind = "change feed"
-	Metadata   Kind = "metadata"
+	kindRead kind = iota
+	kindCreate
+	kindUpsert
+	kindReplace
+	kindPatch
+	kindDelete
+	kindBatch
+	kindQuery
+	kindChangeFeed
+	kindMetadata
 )
 
-// classify returns the kind of a request. Methods that items do not have are Metadata, too.
-func (r *request) classify() Kind {
+// classify returns the kind of a request. Methods that items do not have are kindMetadata, too.
+func (r *request) classify() kind {
 	n := len(r.segments)
 	if n < 5 || r.segments[4] != "docs" {
-		return Metadata
+		return kindMetadata
 	}
 	switch {
 	case n == 6 && r.method == http.MethodGet:
-		return Read
+		return kindRead
 	case n == 6 && r.method == http.MethodPut:
-		return Replace
+		return kindReplace
 	case n == 6 && r.method == http.MethodPatch:
-		return Patch
+		return kindPatch
 	case n == 6 && r.method == http.MethodDelete:
-		return Delete
+		return kindDelete
 	case n == 5 && r.method == http.MethodGet && r.get("A-Im") != "":
-		return ChangeFeed
+		return kindChangeFeed
 	case n == 5 && r.method == http.MethodGet:
-		return Query
+		return kindQuery
 	case n != 5 || r.method != http.MethodPost:
-		return Metadata
+		return kindMetadata
 	case r.is("X-Ms-Cosmos-Is-Batch-Request"):
-		return Batch
+		return kindBatch
 	case isQuery(r):
-		return Query
+		return kindQuery
 	case r.is("X-Ms-Documentdb-Is-Upsert"):
-		return Upsert
+		return kindUpsert
 	}
-	return Create
+	return kindCreate
 }

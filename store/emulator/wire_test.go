@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -215,4 +217,39 @@ func masterToken(t testing.TB, method, kind, link string) string {
 	m := hmac.New(sha256.New, key)
 	io.WriteString(m, strings.ToLower(method)+"\n"+kind+"\n"+link+"\n"+strings.ToLower(wireDate)+"\n\n")
 	return url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(m.Sum(nil)))
+}
+
+// TestServeHTTP_ClientGone: a client that has closed its side of the connection gets no response,
+// rather than an empty 200.
+func TestServeHTTP_ClientGone(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		<-r.Context().Done()
+		e.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := signed(t, http.MethodPost, "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`},
+		"X-Ms-Cosmos-Is-Batch-Request": {"True"}, "X-Ms-Cosmos-Batch-Atomic": {"True"}},
+		[]byte(`[{"operationType":"Read","id":"1"}]`))
+	if err := r.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || len(got) > 0 {
+		t.Errorf("got %q, %v, want no response", got, err)
+	}
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
-	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 )
@@ -192,20 +192,15 @@ func TestProjection_FullPartition(t *testing.T) {
 // does (403, substatus 1014). It returns how many it has refused.
 func (w *world) refuseWrites(full ...string) *atomic.Int64 {
 	var refused atomic.Int64
-	w.Engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
+	w.Inject(func(o faulttest.Operation) (f faulttest.Response) {
 		if !slices.Contains(full, o.Container+" "+o.Partition) {
 			return f
 		}
-		f.Substatus = 1014
 		switch o.Kind {
-		case emulator.Batch:
-			f.BatchStatus = http.StatusForbidden
-		case emulator.Create, emulator.Upsert, emulator.Replace, emulator.Patch:
-			f.Status = http.StatusForbidden
-		default:
-			return f
+		case faulttest.Batch, faulttest.Create, faulttest.Upsert, faulttest.Replace, faulttest.Patch:
+			refused.Add(1)
+			return faulttest.Response{Status: http.StatusForbidden, Substatus: 1014, InBatch: o.Kind == faulttest.Batch}
 		}
-		refused.Add(1)
 		return f
 	})
 	return &refused

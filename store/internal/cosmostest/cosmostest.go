@@ -22,6 +22,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store/emulator"
 )
@@ -49,6 +50,13 @@ type Account struct {
 
 	// Engine is the embedded engine; nil on an endpoint.
 	Engine *emulator.Engine
+
+	faults *faulttest.Injector // is in Transport
+}
+
+// Inject makes decide select the requests by Transport that fail, as that of faulttest.Injector does.
+func (a *Account) Inject(decide func(faulttest.Operation) faulttest.Response) {
+	a.faults.Inject(decide)
 }
 
 // OnEndpoint reports whether tests run on the endpoint of EndpointVariable.
@@ -94,8 +102,9 @@ func Open(t testing.TB, o emulator.Options) *Account {
 	if key == "" {
 		key = emulator.WellKnownKey
 	}
-	return &Account{Endpoint: engine.Endpoint(), Key: testkit.Secret(key), Transport: engine, Database: "blog",
-		Engine: engine}
+	faults := &faulttest.Injector{To: engine}
+	return &Account{Endpoint: engine.Endpoint(), Key: testkit.Secret(key), Transport: faults, Database: "blog",
+		Engine: engine, faults: faults}
 }
 
 func openEndpoint(t testing.TB) *Account {
@@ -104,12 +113,14 @@ func openEndpoint(t testing.TB) *Account {
 	transport.MaxIdleConnsPerHost = 64
 	t.Cleanup(transport.CloseIdleConnections)
 	charged := &charge{to: &http.Client{Transport: transport}}
+	faults := &faulttest.Injector{To: charged}
 	t.Cleanup(func() { t.Logf("charged %.0f RU", float64(charged.hundredths.Load())/100) })
 	a := &Account{
 		Endpoint:  os.Getenv(EndpointVariable),
 		Key:       testkit.Secret(os.Getenv(KeyVariable)),
-		Transport: charged,
+		Transport: faults,
 		Database:  "byline-test-" + strings.ToLower(rand.Text()),
+		faults:    faults,
 	}
 	if a.Key == "" {
 		credential, err := azidentity.NewDefaultAzureCredential(nil)

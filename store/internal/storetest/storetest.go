@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/enginetest"
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
@@ -40,7 +41,8 @@ type World struct {
 	Wire      *Wire
 	Clock     *Clock
 
-	open func(cosmos.Options) *cosmos.Account
+	open   func(cosmos.Options) *cosmos.Account
+	inject func(func(faulttest.Operation) faulttest.Response)
 }
 
 // New returns a World on an engine in memory or, if tests run there, on an endpoint.
@@ -84,7 +86,7 @@ func newWorld(t testing.TB, o store.Options) *World {
 		clock.start = time.Now()
 		o.PollInterval = 50 * time.Millisecond
 	}
-	w := &World{T: t, Engine: a.Engine, Transport: a.Transport, Database: a.Database, Clock: clock,
+	w := &World{T: t, Engine: a.Engine, Transport: a.Transport, Database: a.Database, Clock: clock, inject: a.Inject,
 		open: func(o cosmos.Options) *cosmos.Account {
 			o.Endpoint, o.Key, o.Credential = a.Endpoint, a.Key, a.Credential
 			if a.Engine != nil {
@@ -100,7 +102,9 @@ func newWorld(t testing.TB, o store.Options) *World {
 // On returns a World on an engine, whose containers need not exist. It has no Store.
 func On(t testing.TB, engine *emulator.Engine) *World {
 	t.Helper()
-	w := &World{T: t, Engine: engine, Transport: engine, Database: "blog", Wire: &Wire{To: engine}, Clock: &Clock{},
+	faults := &faulttest.Injector{To: engine}
+	w := &World{T: t, Engine: engine, Transport: faults, Database: "blog", Wire: &Wire{To: faults}, Clock: &Clock{},
+		inject: faults.Inject,
 		open: func(o cosmos.Options) *cosmos.Account {
 			return enginetest.Account(t, engine, o)
 		}}
@@ -166,6 +170,9 @@ func (w *World) NewAccount(o cosmos.Options) *cosmos.Account {
 	}
 	return w.open(o)
 }
+
+// Inject makes decide select the requests by Transport that fail, as that of faulttest.Injector does.
+func (w *World) Inject(decide func(faulttest.Operation) faulttest.Response) { w.inject(decide) }
 
 // Use makes the world use an account.
 func (w *World) Use(account *cosmos.Account) { w.Account, w.Client = account, account.Client() }

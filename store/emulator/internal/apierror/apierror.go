@@ -157,14 +157,6 @@ func TooManyRequests(wait time.Duration) *Error {
 		Message: "The request rate is too large. Please retry after sometime."}
 }
 
-// StatusRetryWith is a status code of Cosmos DB.
-const StatusRetryWith = 449
-
-func RetryWith() *Error {
-	return &Error{Status: StatusRetryWith, Code: "RetryWith",
-		Message: "Conflicting request to resource has been attempted. Retry to avoid conflicts."}
-}
-
 func Unavailable(message string) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Message: message}
 }
