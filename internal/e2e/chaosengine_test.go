@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/enginetest"
 	"byline/internal/faulttest"
 	"byline/store/emulator"
 )
 
 // chaosEngineArgs is the environment variable that makes this test binary a `byline emulator` of an
-// account with two regions and lagging replicas that injects chaosFault and splits partitions on request.
+// account with three regions and lagging replicas that injects chaosFault and splits partitions on request.
 // Its value is the directory and the address, separated by a line break.
 const chaosEngineArgs = "BYLINE_TEST_CHAOS_ENGINE"
 
@@ -32,8 +33,7 @@ func chaosEngine() int {
 			return err
 		}
 		engine, err := emulator.Open(dir,
-			emulator.Options{Logger: log, Regions: []string{"West Europe", "North Europe"},
-				ReplicaLag: chaosReplicaLag})
+			emulator.Options{Logger: log, ReplicaLag: chaosReplicaLag})
 		if err != nil {
 			return err
 		}
@@ -49,10 +49,24 @@ func chaosEngine() int {
 		var faults faulttest.Injector
 		faults.Inject(chaosFault)
 		log.Info("listening")
-		return http.Serve(listener, faults.Handler(engine))
+		return http.Serve(listener, faults.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			engine.ServeHTTP(regionalResponse{w}, r)
+		})))
 	}()
 	fmt.Fprintln(os.Stderr, err)
 	return 1
+}
+
+// regionalResponse is a response of an account with several regions.
+type regionalResponse struct{ http.ResponseWriter }
+
+func (r regionalResponse) WriteHeader(status int) {
+	for name, values := range r.Header() { // in lower case, as the engine writes them
+		if strings.EqualFold(name, "x-ms-session-token") {
+			r.Header()[name] = []string{enginetest.RegionalToken(values[0])}
+		}
+	}
+	r.ResponseWriter.WriteHeader(status)
 }
 
 // chaosFault throttles 2% of the requests, as an exhausted partition does, and fails 3% of the writes with 449, as if

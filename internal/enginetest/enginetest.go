@@ -1,7 +1,9 @@
 package enginetest
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -38,6 +40,16 @@ func Account(t testing.TB, engine *emulator.Engine, o cosmos.Options) *cosmos.Ac
 		t.Fatal(err)
 	}
 	return account
+}
+
+// RegionalToken returns the session token of an engine as an account with three regions has it, of which two report no
+// LSN.
+func RegionalToken(token string) string {
+	partition, lsn, ok := strings.Cut(token, ":-1#")
+	if !ok {
+		return token
+	}
+	return fmt.Sprintf("%s:0#%s#1=%[2]s#2=-1#3=-1", partition, lsn)
 }
 
 // Undated removes the Date of responses, by which accounts correct their clocks: in tests, stores and engines

@@ -2,15 +2,8 @@ package emulator
 
 import (
 	"encoding/json"
-	"errors"
-	"net"
-	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 
-	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
 )
 
@@ -25,14 +18,7 @@ func (e *Engine) account(endpoint string) (*response, error) {
 		Min   int  `json:"minReplicaSetSize"`
 		Max   int  `json:"maxReplicasetSize"`
 	}
-	var readable []location
-	for i, name := range e.regions.names {
-		readable = append(readable, location{name, e.regions.endpoint(endpoint, i)})
-	}
-	writable := readable
-	if !e.regions.multiple {
-		writable = readable[:1]
-	}
+	regions := []location{{accountRegion, endpoint}}
 	body, err := json.Marshal(struct {
 		Self        string      `json:"_self"`
 		ID          string      `json:"id"`
@@ -55,7 +41,7 @@ func (e *Engine) account(endpoint string) (*response, error) {
 		QueryEngine string `json:"queryEngineConfiguration"`
 	}{
 		ID: "byline", RID: "byline.localhost", Media: "//media/", Addresses: "//addresses/", Databases: "//dbs/",
-		Writable: writable, Readable: readable, MultiWrite: e.regions.multiple,
+		Writable: regions, Readable: regions,
 		UserReplica: replication{false, 1, 4}, SystemReplica: replication{false, 1, 4},
 		Consistency: struct {
 			Level string `json:"defaultConsistencyLevel"`
@@ -80,105 +66,11 @@ const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerS
 	`"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,` +
 	`"sqlAllowTop":true,"enableSpatialIndexing":true}`
 
-// accountRegion is the region of an engine without Options.Regions, as in Microsoft's emulator.
+// accountRegion is the region of the account, as in Microsoft's emulator.
 const accountRegion = "South Central US"
 
-// regions are the regions of the account. All of them serve the same state.
-type regions struct {
-	names    []string // at least one
-	multiple bool     // every region takes writes
-}
-
-func newRegions(names []string, multiple bool) (*regions, error) {
-	if len(names) == 0 {
-		names = []string{accountRegion}
-	}
-	r := &regions{names: slices.Clone(names), multiple: multiple}
-	for i, name := range names {
-		if slug(name) == "" {
-			return nil, errors.New("a region has no name")
-		}
-		if slices.ContainsFunc(names[:i], func(other string) bool { return slug(other) == slug(name) }) {
-			return nil, errors.New("two regions have the name " + name)
-		}
-	}
-	return r, nil
-}
-
-// slug returns the name of a region in host names.
-func slug(region string) string { return strings.ToLower(strings.ReplaceAll(region, " ", "")) }
-
-// endpoint returns the endpoint of a region: as in the service, the account's with the region's name
-// in the first label of the host. An IP address has no labels: all regions have the account's endpoint.
-func (r *regions) endpoint(account string, region int) string {
-	if len(r.names) == 1 || isAddress(account) {
-		return account
-	}
-	at := labelEnd(account)
-	return account[:at] + "-" + slug(r.names[region]) + account[at:]
-}
-
-// isAddress reports whether the host of an endpoint is an IP address.
-func isAddress(endpoint string) bool {
-	u, err := url.Parse(endpoint)
-	return err == nil && net.ParseIP(u.Hostname()) != nil
-}
-
-// labelEnd returns the end of the first label of an endpoint's host.
-func labelEnd(endpoint string) int {
-	start := strings.Index(endpoint, "//") + len("//")
-	return start + strings.IndexAny(endpoint[start:], ".:/")
-}
-
-// find returns the region and the account's endpoint for the endpoint of a request. The account's
-// endpoint stands for the region that takes the writes.
-func (r *regions) find(endpoint string) (region int, account string) {
-	if len(r.names) == 1 {
-		return 0, endpoint
-	}
-	at := labelEnd(endpoint)
-	for i, name := range r.names {
-		if host, ok := strings.CutSuffix(endpoint[:at], "-"+slug(name)); ok {
-			return i, host + endpoint[at:]
-		}
-	}
-	return 0, endpoint
-}
-
-// checkWrite refuses a write in a region that only serves reads.
-func (r *regions) checkWrite(q *request) error {
-	if r.multiple || q.region == 0 || !q.writes() {
-		return nil
-	}
-	return apierror.WriteForbidden()
-}
-
-// writes reports whether the request is a write.
-func (q *request) writes() bool {
-	switch q.kind {
-	case kindRead, kindQuery, kindChangeFeed:
-		return false
-	case kindMetadata:
-		return q.method != http.MethodGet && !isQuery(q)
-	}
-	return true
-}
-
-// sessionToken formats a session token: range:version#LSN, and with several regions the LSN of each. As
-// in the service, it can be -1: unknown.
-func (r *regions) sessionToken(p *partition, lsn uint64) string {
-	b := strconv.AppendUint(make([]byte, 0, 48), uint64(p.No), 10)
-	if len(r.names) == 1 {
-		return string(strconv.AppendUint(append(b, ":-1#"...), lsn, 10))
-	}
-	b = strconv.AppendUint(append(b, ":0#"...), lsn, 10)
-	for i := range r.names {
-		b = append(strconv.AppendInt(append(b, '#'), int64(i)+1, 10), '=')
-		if i == 0 {
-			b = strconv.AppendUint(b, lsn, 10)
-		} else {
-			b = append(b, "-1"...)
-		}
-	}
-	return string(b)
+// sessionToken formats a session token: range:version#LSN.
+func sessionToken(p *partition, lsn uint64) string {
+	b := strconv.AppendUint(make([]byte, 0, 24), uint64(p.No), 10)
+	return string(strconv.AppendUint(append(b, ":-1#"...), lsn, 10))
 }

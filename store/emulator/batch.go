@@ -170,7 +170,7 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 		return &response{container: c, partition: p, lsn: lsn}, err
 	}
 	resp := &response{status: http.StatusOK, container: c, partition: p, lsn: lsn,
-		session: e.regions.sessionToken(p, lsn)}
+		session: sessionToken(p, lsn)}
 	if failed >= 0 {
 		resp.status = http.StatusMultiStatus
 		for i := range results {

@@ -149,7 +149,7 @@ func (f *feedReader) page(q *request) (end uint64, err error) {
 // response returns the response for a page that ends at an LSN.
 func (f *feedReader) response(end uint64) *response {
 	resp := &response{container: f.c, partition: f.p, etag: quoteETag(strconv.FormatUint(end, 10)),
-		session: f.e.regions.sessionToken(f.p, f.last), lsn: f.last}
+		session: sessionToken(f.p, f.last), lsn: f.last}
 	if f.count == 0 && end >= f.last {
 		resp.status, resp.charge = http.StatusNotModified, charge.NotModified
 		return resp

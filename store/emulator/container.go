@@ -280,7 +280,7 @@ func (e *Engine) container(q *request) (*response, error) {
 		lsn := p.synced.Load()
 		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag,
 			charge: charge.Metadata, container: c,
-			session: e.regions.sessionToken(p, lsn), lsn: lsn}, nil
+			session: sessionToken(p, lsn), lsn: lsn}, nil
 	case http.MethodPut:
 		return e.replaceContainer(q, c)
 	case http.MethodDelete:

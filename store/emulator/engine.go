@@ -33,14 +33,6 @@ type Options struct {
 	RUs int
 	// Partitions is the number of physical partitions of a new container, at most 256. Default 1.
 	Partitions int
-	// Regions are the names of the account's regions; the first takes the writes, and the others
-	// refuse them (403, substatus 3). With several, each has its own endpoint for clients that use the
-	// engine as their transport, except at an IP address; and session tokens have an LSN for each region,
-	// -1 for all but the write region. Default: South Central US.
-	Regions []string
-	// multipleWriteRegions makes every region take writes, which all regions see at once: there are no
-	// conflicts. Default: only the first region takes writes.
-	multipleWriteRegions bool
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
@@ -84,12 +76,11 @@ func (o Options) check() error {
 // Engine is an account: databases, containers and items in one data directory. It is safe for
 // concurrent use.
 type Engine struct {
-	o       Options // with defaults
-	db      *pebble.DB
-	lock    io.Closer // of the data directory
-	host    string
-	auth    *authenticator
-	regions *regions
+	o    Options // with defaults
+	db   *pebble.DB
+	lock io.Closer // of the data directory
+	host string
+	auth *authenticator
 
 	life   sync.RWMutex // held for reading while a request runs, for writing by Close
 	closed bool         // guarded by life
@@ -125,9 +116,6 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	var err error
 	if e.auth, err = newAuthenticator(o.Key); err != nil {
 		return nil, fmt.Errorf("key: not base64: %w", err)
-	}
-	if e.regions, err = newRegions(o.Regions, o.multipleWriteRegions); err != nil {
-		return nil, err
 	}
 	if e.db, e.lock, err = storage.Open(dir, memory, o.Logger, e.writesFailed); err != nil {
 		return nil, err

@@ -30,7 +30,6 @@ type request struct {
 	body     []byte
 	segments []string // of the path, decoded
 	kind     kind
-	region   int            // that the client addressed
 	slot     backgroundSlot // that the request holds, or nil
 }
 
@@ -134,7 +133,7 @@ type response struct {
 
 // at sets the LSN of the response and the session token for it.
 func (resp *response) at(e *Engine, lsn uint64) *response {
-	resp.lsn, resp.session = lsn, e.regions.sessionToken(resp.partition, lsn)
+	resp.lsn, resp.session = lsn, sessionToken(resp.partition, lsn)
 	return resp
 }
 

@@ -19,8 +19,7 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin)
 		return nil, err
 	}
 	resourceType, link := e.resolve(signed)
-	region, account := e.regions.find(from.endpoint)
-	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path, region: region}
+	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path}
 	q.kind = q.classify()
 	if err := e.authenticate(q, resourceType, link); err != nil {
 		return nil, err
@@ -34,10 +33,7 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin)
 	if err := q.checkHeaders(); err != nil {
 		return nil, err
 	}
-	if err := e.regions.checkWrite(q); err != nil {
-		return nil, err
-	}
-	return e.dispatch(q, account)
+	return e.dispatch(q, from.endpoint)
 }
 
 // itemSegments is the number of segments in the path of an item, maxSegments that of the longest path.

@@ -171,7 +171,7 @@ func (e *Engine) writeItem(q *request, c *container, prepare func(*definition) (
 	})
 	resp := &response{container: c, partition: p, lsn: lsn}
 	if lsn > 0 {
-		resp.session = e.regions.sessionToken(p, lsn)
+		resp.session = sessionToken(p, lsn)
 	}
 	if err != nil {
 		return resp, err

@@ -19,7 +19,6 @@ const (
 	SubCrossPartition       = 1004 // with 400: the client has to merge partitions
 	subRecreated            = 1024 // with 400: the container is another one than the client means
 	SubReadSession          = 1002 // with 404: the session token is ahead
-	subWriteForbidden       = 3    // with 403: the region serves only reads
 	SubOwnerNotFound        = 1003 // with 404: the database or container is missing
 	subRangeGone            = 1002 // with 410: the partition key range was split
 	subResponseFull         = 3402 // with 413: the batch response is full
@@ -121,11 +120,6 @@ func Conflict() *Error {
 func UniqueViolation() *Error {
 	return &Error{Status: http.StatusConflict, Code: "Conflict", Charge: charge.Conflict,
 		Message: "Unique index constraint violation."}
-}
-
-func WriteForbidden() *Error {
-	return &Error{Status: http.StatusForbidden, Substatus: subWriteForbidden, Code: "Forbidden",
-		Message: "The requested operation cannot be performed at this region"}
 }
 
 func RangeGone() *Error {
