@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/faulttest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/storetest"
@@ -279,11 +280,17 @@ func expect(ok bool, got any, err error) error {
 	return nil
 }
 
-// busy makes writes of the world's account get 449 responses.
-func (w *world) busy(inBatch bool) *storetest.Busy {
-	b := &storetest.Busy{Transporter: w.Transport, Meets: changes, InBatch: inBatch}
-	w.Wire.To = b
-	return b
+// busy makes the next left writes of the world get 449, as concurrent writes of one item do. With inBatch, it is the
+// status of an operation of a batch.
+func (w *world) busy(inBatch bool) (left *atomic.Int32) {
+	left = new(atomic.Int32)
+	w.Inject(func(o faulttest.Operation) (f faulttest.Response) {
+		if o.Kind.Writes() && left.Add(-1) >= 0 {
+			f.Status, f.InBatch = 449, inBatch && o.Kind == faulttest.Batch
+		}
+		return f
+	})
+	return left
 }
 
 // A write that gets 449 (RetryWith) is sent again, a limited number of times.
@@ -291,22 +298,22 @@ func TestWrites_RetryWith(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
-	b := w.busy(false)
-	b.Left.Store(2)
+	left := w.busy(false)
+	left.Store(2)
 	if _, liked, err := w.LikePost(t.Context(), ada.UserID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
 	}
-	b.Left.Store(2)
+	left.Store(2)
 	title := "edited"
 	if _, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: &title}); err != nil {
 		t.Errorf("edit: %v", err)
 	}
-	b.Left.Store(1000)
+	left.Store(1000)
 	if _, err := w.UpdateUser(t.Context(), ada.UserID,
 		store.UserEdit{Username: new("lovelace")}); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("rename: %v", err)
 	}
-	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
+	if n := 1000 - left.Load(); n < 2 || n > 20 {
 		t.Errorf("sent %d times, want 2 to 20", n)
 	}
 }
@@ -316,21 +323,21 @@ func TestBatches_RetryWith(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
-	b := w.busy(true)
-	b.Left.Store(2)
+	left := w.busy(true)
+	left.Store(2)
 	if _, liked, err := w.LikePost(t.Context(), ada.UserID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
 	}
-	b.Left.Store(2)
+	left.Store(2)
 	if unliked, err := w.UnlikePost(t.Context(), ada.UserID, p.ID); err != nil || unliked.LikeCount != 0 {
 		t.Errorf("unlike: %v", err)
 	}
-	b.Left.Store(1000)
+	left.Store(1000)
 	if _, _, err := w.CreateComment(t.Context(),
 		store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "x"}); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("comment: %v", err)
 	}
-	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
+	if n := 1000 - left.Load(); n < 2 || n > 20 {
 		t.Errorf("sent %d times, want 2 to 20", n)
 	}
 }

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
-	"byline/store"
 	"byline/store/blog"
-	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 )
@@ -212,27 +211,23 @@ func TestRebuild_ConcurrentWrite(t *testing.T) {
 		stop = w.Start()
 		testkit.Until(t, w.CaughtUp)
 		stop()
-		b := &storetest.Busy{Transporter: w.Transport, Meets: func(r *http.Request) bool {
-			return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/")
-		}}
-		b.Left.Store(1)
-		v := *w.World
-		var err error
-		if v.Store, err = store.New(w.NewAccount(cosmos.Options{Transport: b}),
-			store.Options{Database: w.Database, Clock: w.Clock.Now, PollInterval: time.Millisecond,
-				Instance: "test"}); err != nil {
+		var conflicts atomic.Int32
+		w.Inject(func(o faulttest.Operation) (f faulttest.Response) {
+			if o.Kind == faulttest.Patch && o.Container == "posts" && conflicts.Add(1) == 1 {
+				f.Status = 449
+			}
+			return f
+		})
+		if err := w.Views().Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := v.Views().Rebuild(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer v.Start()()
-		v.Rebuilt()
-		if b.Left.Load() > 0 {
+		defer w.Start()()
+		w.Rebuilt()
+		if conflicts.Load() == 0 {
 			t.Fatal("the rebuild wrote nothing")
 		}
-		testkit.Until(t, v.CaughtUp) // with the writes of the rebuild
-		for _, d := range v.Differences(0) {
+		testkit.Until(t, w.CaughtUp) // with the writes of the rebuild
+		for _, d := range w.Differences(0) {
 			t.Errorf("%+v", d)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -561,29 +560,6 @@ func (w *Wire) Intercept(f func(*http.Request) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before = f
-}
-
-// Busy is a transport that responds to writes with 449 (RetryWith), as Cosmos DB does to concurrent writes of
-// one item.
-type Busy struct {
-	policy.Transporter
-	Meets   func(*http.Request) bool // selects the writes
-	InBatch bool                     // the response to a batch is 207, with 449 for one of its operations
-	Left    atomic.Int32             // how many more responses are 449
-}
-
-// Do implements policy.Transporter.
-func (b *Busy) Do(r *http.Request) (*http.Response, error) {
-	if b.Meets(r) && b.Left.Add(-1) >= 0 {
-		if b.InBatch && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
-			const body = `[{"statusCode":449,"requestCharge":1},{"statusCode":424,"requestCharge":1}]`
-			return &http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}, Request: r,
-				Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}, nil
-		}
-		return &http.Response{StatusCode: 449, Status: "449 ", Header: http.Header{}, Request: r,
-			Body: io.NopCloser(strings.NewReader(`{"code":"RetryWith","message":"Retry the request"}`))}, nil
-	}
-	return b.Transporter.Do(r)
 }
 
 // Clock advances a millisecond at each call of Now, so that no two items have the same date, unless it is
