@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -25,9 +26,9 @@ import (
 // The handler of a change creates the entries of a post, and deletes those of its former tags. The entries of a deleted
 // post are deleted by the job that deletes the rest of it, and readers skip them until then.
 //
-// A process that was paused may create an entry after another has handled a newer version of the post. So after it has
-// created entries, the handler reads the post again, from the primary replica, and deletes what the newer version does
-// not have. In the same way it reads the list of months after it has created entries, and who removes an empty month
+// A process that was paused may create or delete an entry after another has handled a newer version of the post. So the
+// handler then reads the post again, from the primary replica, and undoes what does not fit the newer version. In the
+// same way it reads the list of months after it has created entries, and who removes an empty month
 // from the list looks for entries afterwards: whichever comes second sees the other's write.
 
 // maxEnsured is how many posts and months a processor remembers, those handled last.
@@ -97,14 +98,7 @@ func (v *Views) projectTimelines(ctx context.Context, posts map[string]*blog.Pos
 	if err != nil {
 		return err
 	}
-	create = append(create, missing...)
-	if err := v.createEntries(ctx, create); err != nil {
-		return err
-	}
-	if former, err = v.unwantedEntries(ctx, posts, create, former); err != nil {
-		return err
-	}
-	if err := v.deleteEntries(ctx, former); err != nil {
+	if err := v.writeEntries(ctx, posts, append(create, missing...), former); err != nil {
 		return err
 	}
 	for _, p := range changed {
@@ -236,33 +230,56 @@ func (v *Views) createBatch(
 	return created, nil
 }
 
-// unwantedEntries reads the posts of entries that were just created, and adds to unwanted the entries that their
-// latest versions do not have.
-func (v *Views) unwantedEntries(
-	ctx context.Context, posts map[string]*blog.Post, created []blog.EntryItem, unwanted []entryKey,
-) ([]entryKey, error) {
-	byPost := map[string][]entryKey{}
-	var read []*blog.Post
-	for _, e := range created {
-		t, month, _ := blog.ParseEntryPartition(e.Type)
-		if byPost[e.ID] == nil {
-			read = append(read, posts[e.ID])
+// writeEntries creates and deletes entries of posts, and then undoes what does not fit the latest versions of the posts.
+func (v *Views) writeEntries(
+	ctx context.Context, posts map[string]*blog.Post, create []blog.EntryItem, remove []entryKey,
+) error {
+	for len(create)+len(remove) > 0 {
+		if err := v.createEntries(ctx, create); err != nil {
+			return err
 		}
-		byPost[e.ID] = append(byPost[e.ID], entryKey{t, month, e.ID})
+		var created []entryKey
+		for _, e := range create {
+			t, month, _ := blog.ParseEntryPartition(e.Type)
+			created = append(created, entryKey{t, month, e.ID})
+		}
+		_, unwanted, err := v.compareLatest(ctx, posts, created)
+		if err != nil {
+			return err
+		}
+		remove = append(remove, unwanted...)
+		if err := v.deleteEntries(ctx, remove); err != nil {
+			return err
+		}
+		if create, _, err = v.compareLatest(ctx, posts, remove); err != nil {
+			return err
+		}
+		remove = nil
 	}
-	now, err := v.latest(ctx, read)
+	return nil
+}
+
+// compareLatest reads the posts of entries, and returns the entries that their latest versions have and those that they
+// do not have.
+func (v *Views) compareLatest(
+	ctx context.Context, posts map[string]*blog.Post, keys []entryKey,
+) (wanted []blog.EntryItem, unwanted []entryKey, err error) {
+	read := map[string]*blog.Post{}
+	for _, k := range keys {
+		read[k.id] = posts[k.id]
+	}
+	now, err := v.latest(ctx, slices.Collect(maps.Values(read)))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for id, keys := range byPost {
-		p := now[id]
-		for _, k := range keys {
-			if p == nil || p.Tombstone || !slices.Contains(p.Timelines(), k.timeline) {
-				unwanted = append(unwanted, k)
-			}
+	for _, k := range keys {
+		if p := now[k.id]; p != nil && !p.Tombstone && slices.Contains(p.Timelines(), k.timeline) {
+			wanted = append(wanted, blog.NewEntry(p, k.timeline))
+		} else {
+			unwanted = append(unwanted, k)
 		}
 	}
-	return unwanted, nil
+	return wanted, unwanted, nil
 }
 
 // latest reads posts from the primary replica, by id. Those that cannot be read are as they were.

@@ -53,8 +53,8 @@ func (w *world) timelinesMatch() {
 	}
 }
 
-// A process that was paused handles an old version of a post after another has handled its deletion, or an edit of its
-// tags. It leaves no entry.
+// A process that was paused handles an old version of a post after another has handled its deletion, or edits of its
+// tags. It leaves no entry, and deletes none that the post has again.
 func TestTimelines_LateHandler(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -65,15 +65,25 @@ func TestTimelines_LateHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.begin(now)
+	untagged, err := w.EditPost(t.Context(), ada.UserID, edited.ID, store.PostEdit{Tags: &[]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err = w.EditPost(t.Context(), ada.UserID, edited.ID, store.PostEdit{Tags: &[]string{"rust"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.begin(now)
 	w.timelinesMatch()
 	paused, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := paused.Views().ProjectTimelines(t.Context(), deleted, edited); err != nil {
-		t.Fatal(err)
+	for _, version := range []*blog.Post{deleted, edited, untagged} {
+		if err := paused.Views().ProjectTimelines(t.Context(), version); err != nil {
+			t.Fatal(err)
+		}
+		w.timelinesMatch()
 	}
-	w.timelinesMatch()
 }
 
 // A process creates an entry of a month while another, which has deleted the last one, removes the month from the list.
