@@ -66,3 +66,28 @@ test("subscriptions that the gateway refuses for a while start later", async ({ 
   await gateway.comment("grace", id, "As it is written.");
   await expect(page.getByRole("listitem").filter({ hasText: "As it is written." })).toBeVisible();
 });
+
+test("an event whose text could not be read leaves the text as it is", async ({ page, gateway }) => {
+  const { id, slug } = await gateway.publish("alan", "Stays here", "The text of the post.");
+  let changed = 0;
+  await page.routeWebSocket("**/graphql", (socket) => {
+    const server = socket.connectToServer();
+    server.onMessage((text) => {
+      const message = JSON.parse(String(text)) as { payload?: { data?: { postChanged?: object }; errors?: object[] } };
+      const { payload } = message;
+      if (payload?.data?.postChanged) {
+        payload.data.postChanged = { ...payload.data.postChanged, contentHtml: null };
+        payload.errors = [{ message: "no", path: ["postChanged", "contentHtml"], extensions: { code: "UNAVAILABLE" } }];
+        changed++;
+      }
+      socket.send(JSON.stringify(message));
+    });
+  });
+  await page.goto(`/posts/${slug}`);
+  await expect(async () => {
+    await gateway.comment("grace", id, "Another comment.");
+    expect(changed).toBeGreaterThan(0);
+  }).toPass();
+  await expect(page.getByRole("listitem").first()).toContainText("Another comment.");
+  await expect(page.getByText("The text of the post.")).toBeVisible();
+});
