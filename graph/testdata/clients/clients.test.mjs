@@ -197,6 +197,17 @@ before(async () => {
   assert.equal(viewer?.username, "ada", "the server has no user ada");
 });
 
+/** overApollo and overUrql return how a client subscribes to the comments of a post, as receives does it. */
+const overApollo = (client) => (variables, sink) => {
+  const subscription = client.subscribe({ query: gql(COMMENT_ADDED), variables }).subscribe(sink);
+  return () => subscription.unsubscribe();
+};
+
+const overUrql = (client) => (variables, { next, error, complete }) => {
+  const each = subscribe((result) => (result.error ? error(result.error) : next(result)));
+  return pipe(client.subscription(COMMENT_ADDED, variables), onEnd(complete), each).unsubscribe;
+};
+
 describe("Apollo Client", () => {
   const client = (...links) =>
     new ApolloClient({ link: ApolloLink.from(links), cache: new InMemoryCache(), defaultOptions: { query: { fetchPolicy: "network-only" } } });
@@ -264,11 +275,7 @@ describe("Apollo Client", () => {
   test("subscription", async (t) => {
     const socket = ws.createClient({ url: socketURL, webSocketImpl: WebSocket });
     t.after(() => socket.dispose());
-    const apollo = client(new GraphQLWsLink(socket));
-    await receives((variables, sink) => {
-      const subscription = apollo.subscribe({ query: gql(COMMENT_ADDED), variables }).subscribe(sink);
-      return () => subscription.unsubscribe();
-    });
+    await receives(overApollo(client(new GraphQLWsLink(socket))));
   });
 });
 
@@ -306,11 +313,7 @@ describe("a restart of the server", () => {
 
   test("Apollo Client", (t) =>
     survives(t, (socket) => {
-      const apollo = new ApolloClient({ link: new GraphQLWsLink(socket), cache: new InMemoryCache() });
-      return (variables, sink) => {
-        const subscription = apollo.subscribe({ query: gql(COMMENT_ADDED), variables }).subscribe(sink);
-        return () => subscription.unsubscribe();
-      };
+      return overApollo(new ApolloClient({ link: new GraphQLWsLink(socket), cache: new InMemoryCache() }));
     }));
 
   test("urql", (t) =>
@@ -318,11 +321,7 @@ describe("a restart of the server", () => {
       const forwardSubscription = ({ query, ...rest }) => ({
         subscribe: (sink) => ({ unsubscribe: socket.subscribe({ query, ...rest }, sink) }),
       });
-      const u = new urql.Client({ url, exchanges: [urql.subscriptionExchange({ forwardSubscription })] });
-      return (variables, { next, error }) => {
-        const each = subscribe((result) => (result.error ? error(result.error) : next(result)));
-        return pipe(u.subscription(COMMENT_ADDED, variables), each).unsubscribe;
-      };
+      return overUrql(new urql.Client({ url, exchanges: [urql.subscriptionExchange({ forwardSubscription })] }));
     }));
 });
 
@@ -332,16 +331,6 @@ describe("urql", () => {
     assert.equal(error?.message, undefined);
     return data;
   };
-  const follow = (subscriber) =>
-    receives((variables, { next, error, complete }) => {
-      const { unsubscribe } = pipe(
-        subscriber.subscription(COMMENT_ADDED, variables),
-        onEnd(complete),
-        subscribe((result) => (result.error ? error(result.error) : next(result))),
-      );
-      return unsubscribe;
-    });
-
   test("query, by GET as it does", async () => {
     const http = recorder();
     const id = await newPost("urql");
@@ -409,10 +398,10 @@ describe("urql", () => {
     const forwardSubscription = ({ query, ...rest }) => ({
       subscribe: (sink) => ({ unsubscribe: socket.subscribe({ query, ...rest }, sink) }),
     });
-    await follow(client([urql.subscriptionExchange({ forwardSubscription })]));
+    await receives(overUrql(client([urql.subscriptionExchange({ forwardSubscription })])));
   });
 
-  test("subscription as an event stream", () => follow(client([urql.fetchExchange], { fetchSubscriptions: true })));
+  test("subscription as an event stream", () => receives(overUrql(client([urql.fetchExchange], { fetchSubscriptions: true }))));
 });
 
 // graphql-ws and graphql-sse have the same interface.
@@ -465,7 +454,7 @@ for (const [name, connect] of [
 }
 
 // The files of docs/graphql.md and docs/auth.md are in built. They import provider.js, which each application writes itself.
-describe("an expired token", async () => {
+describe("the documented setups", async () => {
   const tokens = []; // the tokens that the provider issues next; a valid one if empty
   const fetched = [];
   let hold; // a promise that the provider awaits
@@ -474,7 +463,15 @@ describe("an expired token", async () => {
     fetched.push(tokens.shift() ?? "demo:ada");
     return fetched.at(-1);
   };
-  globalThis.WebSocket ??= WebSocket; // browsers have it
+  let refusals = 0; // how many more subscriptions are refused
+  globalThis.WebSocket = class extends WebSocket { // browsers have one
+    send(message) {
+      const { id, type } = JSON.parse(message);
+      if (type !== "subscribe" || --refusals < 0) return super.send(message);
+      const payload = [{ message: "too many", extensions: { code: "THROTTLED", retryAfterMs: 100 } }];
+      setTimeout(() => this.onmessage({ data: JSON.stringify({ id, type: "error", payload }) }));
+    }
+  };
   const { authorization, refresh } = await import("./built/token.js");
 
   /** expire has the client use a token that is not valid, and the provider issue these next. */
@@ -585,4 +582,20 @@ describe("an expired token", async () => {
     assert.deepEqual(fetched, ["demo:ada"]);
     await within(reads[1].promise, "read after the connection");
   });
+
+  for (const [name, setup] of [
+    ["graphql-ws", async () => {
+      const { socket } = await import("./built/socket.js");
+      return (variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink);
+    }],
+    ["Apollo Client", async () => overApollo((await import("./built/apollo.js")).client)],
+    ["urql", async () => overUrql((await import("./built/urql.js")).client)],
+  ]) {
+    test(`${name}: a subscription that is refused for a time starts later`, async () => {
+      const subscribe = await setup();
+      refusals = 2;
+      await receives(subscribe);
+      assert.equal(refusals, -1);
+    });
+  }
 });
