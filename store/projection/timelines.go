@@ -230,7 +230,7 @@ func (v *Views) createBatch(
 	return created, nil
 }
 
-// writeEntries creates and deletes entries of posts, and then undoes what does not fit the latest versions of the posts.
+// writeEntries creates and deletes entries of posts, and then undoes what does not fit the posts' latest versions.
 func (v *Views) writeEntries(
 	ctx context.Context, posts map[string]*blog.Post, create []blog.EntryItem, remove []entryKey,
 ) error {

@@ -12,6 +12,11 @@ test("the preview shows Markdown as readers see it, and what one writes is in no
   await expect(preview.getByRole("link", { name: "Babbage" })).toHaveAttribute("rel", /nofollow/);
   await page.getByLabel("Text").fill("1. one\n2. two");
   await expect(preview.getByRole("listitem")).toHaveText(["one", "two"]);
+  const width = async () => (await preview.boundingBox())?.width;
+  const before = await width();
+  await page.getByLabel("Text").fill(`https://example.com/${"long".repeat(40)}`);
+  await expect(preview.getByRole("link")).toBeVisible();
+  expect(await width()).toBe(before);
   expect(urls.filter((url) => /Punched|Babbage/.test(url))).toEqual([]);
 });
 

@@ -583,6 +583,39 @@ describe("the documented setups", async () => {
     await within(reads[1].promise, "read after the connection");
   });
 
+  test("a visitor who has not signed in has no token", async (t) => {
+    t.mock.method(globalThis, "provider", () => Promise.reject(new Error("login_required")));
+    const { authorization } = await import("./built/token.js?visitor");
+    assert.equal(authorization(), "");
+  });
+
+  test("graphql-sse: the events go on after an expired token and a lack of request units", async (t) => {
+    await expire();
+    const { published } = await import("./built/posts.js");
+    const failures = ["UNAUTHENTICATED", "THROTTLED"];
+    t.mock.method(globalThis, "fetch", async (...request) => {
+      const response = await original(...request);
+      const events = response.headers.get("Content-Type").startsWith("text/event-stream");
+      const code = events && failures.shift();
+      if (!code) return response;
+      await response.body.cancel();
+      const result = { errors: [{ message: "no", extensions: { code } }] };
+      return new Response(`event: next\ndata: ${JSON.stringify(result)}\n\nevent: complete\n\n`, response);
+    });
+    const posts = published();
+    const received = signal();
+    const next = posts.next().then(received.resolve, received.reject);
+    for (const deadline = Date.now() + timeout; !received.settled && Date.now() < deadline; ) {
+      await newPost("published");
+      await Promise.race([received.promise, sleep(500)]);
+    }
+    await next;
+    assert.equal((await received.promise).value.title, "published");
+    await posts.return();
+    assert.deepEqual(failures, []);
+    assert.deepEqual(fetched, ["demo:ada", "demo:ada"]);
+  });
+
   for (const [name, setup] of [
     ["graphql-ws", async () => {
       const { socket } = await import("./built/socket.js");

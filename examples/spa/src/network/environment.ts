@@ -25,7 +25,7 @@ const fetchOperation: FetchFunction = (request, variables, { force, metadata }) 
         sink.complete();
       },
       (error: unknown) => {
-        sink.error(error as Error);
+        if (!signal.aborted) sink.error(error as Error);
       },
     );
     return () => {
