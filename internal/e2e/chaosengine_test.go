@@ -19,7 +19,7 @@ import (
 	"byline/store/emulator"
 )
 
-// chaosEngineArgs is the environment variable that makes this test binary a `byline emulator` of an
+// chaosEngineArgs is the environment variable that makes this test binary an engine over HTTP, an
 // account with three regions and lagging replicas that injects chaosFault and splits partitions on request.
 // Its value is the directory and the address, separated by a line break.
 const chaosEngineArgs = "BYLINE_TEST_CHAOS_ENGINE"

@@ -279,7 +279,7 @@ func TestDocumentedClients_Reconnect(t *testing.T) {
 				continue
 			}
 			clients++
-			if !strings.Contains(m[1], "shouldRetry: () => true") {
+			if !strings.Contains(m[1], "retryAttempts: Infinity") {
 				t.Errorf("%s: a client does not reconnect:\n%s", page, m[1])
 			}
 		}

@@ -30,7 +30,7 @@ const (
 	Metadata   Kind = "metadata"
 )
 
-// Writes reports whether requests of the kind change items.
+// Writes reports whether requests of the kind may change items: also those of batches, even of reads.
 func (k Kind) Writes() bool {
 	switch k {
 	case Create, Upsert, Replace, Patch, Delete, Batch:
@@ -55,8 +55,8 @@ type Response struct {
 	// RetryAfter is that of a 429. Default 1 ms.
 	RetryAfter time.Duration
 
-	// InBatch makes Status that of one operation of a batch, whose index is Operation, in a 207 response. The
-	// account responds to other requests and to shorter batches.
+	// InBatch makes Status that of one operation of a transactional batch, whose index is Operation, in a 207
+	// response. The account responds to other requests and to shorter batches.
 	InBatch   bool
 	Operation int
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"byline/internal/enginetest"
 	"byline/internal/testkit"
 	"byline/store/changefeed"
 	"byline/store/emulator"
@@ -211,8 +212,8 @@ func (f *failover) Do(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := to.Do(r)
 	if err == nil {
-		token := resp.Header.Get("X-Ms-Session-Token")
-		resp.Header.Set("X-Ms-Session-Token", strings.Replace(token, ":-1#", version, 1))
+		token := enginetest.RegionalToken(resp.Header.Get("X-Ms-Session-Token"))
+		resp.Header.Set("X-Ms-Session-Token", strings.Replace(token, ":0#", version, 1))
 	}
 	return resp, err
 }

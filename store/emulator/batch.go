@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
@@ -43,7 +42,6 @@ type batchResult struct {
 	charge    float64
 	etag      string
 	body      []byte
-	wait      time.Duration // retry-after, if any
 }
 
 // batch serves transactional batches and the batches of bulk mode.
@@ -195,7 +193,7 @@ func (resp *response) setResults(results []batchResult) {
 }
 
 func failedOperation(err *apierror.Error) batchResult {
-	return batchResult{status: err.Status, substatus: err.Substatus, charge: err.Charge, wait: err.Wait}
+	return batchResult{status: err.Status, substatus: err.Substatus, charge: err.Charge}
 }
 
 // returnsItem reports whether the response includes the item that was read or written.
@@ -285,9 +283,6 @@ func appendBatchResults(dst []byte, results []batchResult) []byte {
 			dst = strconv.AppendInt(append(dst, `,"subStatusCode":`...), int64(r.substatus), 10)
 		}
 		dst = append(append(dst, `,"requestCharge":`...), charge.Format(r.charge)...)
-		if r.wait > 0 {
-			dst = strconv.AppendInt(append(dst, `,"retryAfterMilliseconds":`...), r.wait.Milliseconds(), 10)
-		}
 		if r.etag != "" {
 			dst = strconv.AppendQuote(append(dst, `,"eTag":`...), r.etag)
 		}

@@ -28,8 +28,7 @@ type request struct {
 	method   string
 	header   http.Header
 	body     []byte
-	segments []string // of the path, decoded
-	kind     kind
+	segments []string       // of the path, decoded
 	slot     backgroundSlot // that the request holds, or nil
 }
 

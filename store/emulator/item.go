@@ -197,14 +197,14 @@ func (e *Engine) items(q *request) (*response, error) {
 	}
 	id := q.segments[len(q.segments)-1] // for kinds that name an item; assigned once, so that closures copy it
 	match := q.get("If-Match")
-	switch q.kind {
+	switch kind := q.classify(); kind {
 	case kindRead:
 		return e.readItem(q, c, id)
 	case kindCreate, kindUpsert:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
 			n, err := d.parseItem(q.body)
 			return func(t *transaction) (opResult, error) {
-				if q.kind == kindUpsert {
+				if kind == kindUpsert {
 					return t.upsert(n, match)
 				}
 				return t.create(n)

@@ -20,7 +20,6 @@ func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin)
 	}
 	resourceType, link := e.resolve(signed)
 	q := &request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, segments: path}
-	q.kind = q.classify()
 	if err := e.authenticate(q, resourceType, link); err != nil {
 		return nil, err
 	}
@@ -183,12 +182,13 @@ func unsupportedResource(path []string) error {
 	return apierror.BadRequest("Request url is invalid.")
 }
 
-// kind is a kind of request.
+// kind is a kind of request for items.
 type kind int
 
-// The kinds of requests. kindMetadata is everything that is not about items.
+// The kinds of requests for items. kindNone is one with a method that items do not have.
 const (
-	kindRead kind = iota
+	kindNone kind = iota
+	kindRead
 	kindCreate
 	kindUpsert
 	kindReplace
@@ -197,15 +197,11 @@ const (
 	kindBatch
 	kindQuery
 	kindChangeFeed
-	kindMetadata
 )
 
-// classify returns the kind of a request. Methods that items do not have are kindMetadata, too.
+// classify returns the kind of a request for items.
 func (r *request) classify() kind {
 	n := len(r.segments)
-	if n < 5 || r.segments[4] != "docs" {
-		return kindMetadata
-	}
 	switch {
 	case n == 6 && r.method == http.MethodGet:
 		return kindRead
@@ -220,7 +216,7 @@ func (r *request) classify() kind {
 	case n == 5 && r.method == http.MethodGet:
 		return kindQuery
 	case n != 5 || r.method != http.MethodPost:
-		return kindMetadata
+		return kindNone
 	case r.is("X-Ms-Cosmos-Is-Batch-Request"):
 		return kindBatch
 	case isQuery(r):

@@ -28,8 +28,8 @@ import (
 //
 // A process that was paused may create or delete an entry after another has handled a newer version of the post. So the
 // handler then reads the post again, from the primary replica, and undoes what does not fit the newer version. In the
-// same way it reads the list of months after it has created entries, and who removes an empty month
-// from the list looks for entries afterwards: whichever comes second sees the other's write.
+// same way it reads the list of months after it has created entries, and who removes an empty month from the list looks
+// for entries afterwards: whichever comes second sees the other's write.
 
 // maxEnsured is how many posts and months a processor remembers, those handled last.
 const maxEnsured = 1 << 16

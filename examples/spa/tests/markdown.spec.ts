@@ -14,6 +14,7 @@ test("the preview shows Markdown as readers see it, and what one writes is in no
   await expect(preview.getByRole("listitem")).toHaveText(["one", "two"]);
   const width = async () => (await preview.boundingBox())?.width;
   const before = await width();
+  expect(before).toBeGreaterThan(0);
   await page.getByLabel("Text").fill(`https://example.com/${"long".repeat(40)}`);
   await expect(preview.getByRole("link")).toBeVisible();
   expect(await width()).toBe(before);

@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import net from "node:net";
-import { before, describe, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { ApolloClient, ApolloLink, HttpLink, InMemoryCache, gql } from "@apollo/client";
@@ -473,6 +473,8 @@ describe("the documented setups", async () => {
     }
   };
   const { authorization, refresh } = await import("./built/token.js");
+  const { socket } = await import("./built/socket.js");
+  after(() => socket.dispose());
 
   /** expire has the client use a token that is not valid, and the provider issue these next. */
   const expire = async (...next) => {
@@ -569,8 +571,7 @@ describe("the documented setups", async () => {
 
   test("graphql-ws: the connection is opened again with a new token", async (t) => {
     await expire();
-    const { readAgain, socket } = await import("./built/socket.js");
-    t.after(() => socket.dispose());
+    const { readAgain } = await import("./built/socket.js");
     const reads = [signal(), signal()]; // after the start, and after the connection
     let read = 0;
     t.after(readAgain(() => reads[read++]?.resolve()));
@@ -583,8 +584,30 @@ describe("the documented setups", async () => {
     await within(reads[1].promise, "read after the connection");
   });
 
-  test("a visitor who has not signed in has no token", async (t) => {
+  test("graphql-ws: a subscription ends when the provider issues no token", async (t) => {
+    await expire();
     t.mock.method(globalThis, "provider", () => Promise.reject(new Error("login_required")));
+    const ended = signal();
+    socket.subscribe({ query: "subscription { postPublished { id } }" }, { next() {}, error: ended.reject, complete: ended.resolve });
+    await assert.rejects(within(ended.promise, "end"), /login_required/);
+    t.mock.restoreAll();
+    await refresh();
+  });
+
+  test("graphql-ws: a subscription that waits can be ended", async () => {
+    refusals = 1;
+    const end = socket.subscribe({ query: "subscription { postPublished { id } }" }, { next() {}, error() {}, complete() {} });
+    while (refusals > 0) await sleep(10);
+    await sleep(50); // less than the pause
+    end();
+    refusals = 1; // of a subscription that would be sent again
+    await sleep(2000);
+    assert.equal(refusals, 1);
+    refusals = 0;
+  });
+
+  test("an anonymous visitor has no token", async (t) => {
+    t.mock.method(globalThis, "provider", async () => "");
     const { authorization } = await import("./built/token.js?visitor");
     assert.equal(authorization(), "");
   });
@@ -602,25 +625,23 @@ describe("the documented setups", async () => {
       const result = { errors: [{ message: "no", extensions: { code } }] };
       return new Response(`event: next\ndata: ${JSON.stringify(result)}\n\nevent: complete\n\n`, response);
     });
-    const posts = published();
+    const control = new AbortController();
     const received = signal();
-    const next = posts.next().then(received.resolve, received.reject);
+    const ended = published(received.resolve, control.signal);
+    ended.catch(received.reject);
     for (const deadline = Date.now() + timeout; !received.settled && Date.now() < deadline; ) {
       await newPost("published");
       await Promise.race([received.promise, sleep(500)]);
     }
-    await next;
-    assert.equal((await received.promise).value.title, "published");
-    await posts.return();
+    assert.equal((await within(received.promise, "event")).title, "published");
+    control.abort();
+    await within(ended, "end");
     assert.deepEqual(failures, []);
     assert.deepEqual(fetched, ["demo:ada", "demo:ada"]);
   });
 
   for (const [name, setup] of [
-    ["graphql-ws", async () => {
-      const { socket } = await import("./built/socket.js");
-      return (variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink);
-    }],
+    ["graphql-ws", async () => (variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink)],
     ["Apollo Client", async () => overApollo((await import("./built/apollo.js")).client)],
     ["urql", async () => overUrql((await import("./built/urql.js")).client)],
   ]) {

@@ -51,10 +51,10 @@ type Account struct {
 	// Engine is the embedded engine; nil on an endpoint.
 	Engine *emulator.Engine
 
-	faults *faulttest.Injector // is in Transport
+	faults *faulttest.Injector // of Transport
 }
 
-// Inject makes decide select the requests by Transport that fail, as that of faulttest.Injector does.
+// Inject injects faults into the requests of Transport: see faulttest.Injector.
 func (a *Account) Inject(decide func(faulttest.Operation) faulttest.Response) {
 	a.faults.Inject(decide)
 }

@@ -170,7 +170,7 @@ func (w *World) NewAccount(o cosmos.Options) *cosmos.Account {
 	return w.open(o)
 }
 
-// Inject makes decide select the requests by Transport that fail, as that of faulttest.Injector does.
+// Inject injects faults into the requests of Transport: see faulttest.Injector.
 func (w *World) Inject(decide func(faulttest.Operation) faulttest.Response) { w.inject(decide) }
 
 // Use makes the world use an account.
