@@ -151,7 +151,7 @@ function reconnecting(t, server, refused) {
     url: server.url.replace(/^http/, "ws"),
     webSocketImpl: WebSocket,
     connectionParams: { authorization },
-    shouldRetry: () => true,
+    shouldRetry: (reason) => !(reason instanceof Error),
     retryWait: () => sleep(100),
     on: { error: refused },
   });
