@@ -24,8 +24,13 @@ type Resolver struct {
 }
 
 // texts returns what renders the texts of the response of ctx.
-func (r *Resolver) texts(ctx context.Context) plan.Texts {
-	return plan.Texts{Cache: r.html, Memory: transport.RequestOf(ctx).Memory}
+func (r *Resolver) texts(ctx context.Context) plan.Texts { return texts(ctx, r.html) }
+
+func texts(ctx context.Context, cache *markdown.Cache) plan.Texts {
+	return plan.Texts{
+		Show:   func(source string) (markdown.HTML, error) { return cache.Show(ctx, source) },
+		Memory: transport.RequestOf(ctx).Memory,
+	}
 }
 
 // idempotencyKey returns the key of a create, "" if it is missing. It refuses a key that is present

@@ -255,7 +255,7 @@ func (r *postResolver) ID(ctx context.Context, obj *blog.Post) (string, error) {
 }
 
 func (r *postResolver) Excerpt(ctx context.Context, obj *blog.Post) (string, error) {
-	return r.texts(ctx).Excerpt(obj), nil
+	return r.texts(ctx).Excerpt(obj)
 }
 
 func (r *postResolver) ReadingMinutes(ctx context.Context, obj *blog.Post) (*int32, error) {
@@ -408,7 +408,7 @@ func (r *queryResolver) RenderMarkdown(ctx context.Context, text string) (*strin
 	if err := store.ValidatePreview(text); err != nil {
 		return nil, err
 	}
-	h, err := plan.Texts{Memory: transport.RequestOf(ctx).Memory}.HTML(text)
+	h, err := texts(ctx, nil).HTML(text)
 	return &h, err
 }
 

@@ -15,7 +15,6 @@ import (
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
-	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
@@ -576,7 +575,7 @@ func (w *world) addAlone(u *blog.User, id, content string) *blog.Post {
 		Version: 1, Revision: 1}
 	item, text := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: id, Post: *p},
 		blog.NewText(id, u.UserID, content)
-	item.Content, item.TextDigest = p.Excerpt(markdown.Show), text.Digest
+	item.Content, item.TextDigest = p.StoredExcerpt(), text.Digest
 	w.Upsert("posts", id, string(blog.Encode(item)))
 	w.Upsert("posts", id, string(blog.Encode(text)))
 	return p

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
-	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/stored"
 )
@@ -415,7 +414,7 @@ func (s *Store) editWithoutRead(
 	case blog.IsLong(*e.Content):
 		alone, text = false, blog.NewText(postID, userID, *e.Content)
 		long := blog.Post{Content: *e.Content}
-		p.Set("/content", long.Excerpt(markdown.Show))
+		p.Set("/content", long.StoredExcerpt())
 		p.Set("/readingMinutes", long.Minutes())
 		p.Set("/textDigest", text.Digest)
 	case place.Text:

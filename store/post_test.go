@@ -14,7 +14,6 @@ import (
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
-	"byline/store/blog/markdown"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 )
@@ -212,7 +211,7 @@ func TestExcerpt(t *testing.T) {
 		{"cut at a newline", strings.Repeat("y", 270) + "\n" + strings.Repeat("x", 30), strings.Repeat("y", 270)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := (&blog.Post{Content: c.content}).Excerpt(markdown.Show)
+			got := (&blog.Post{Content: c.content}).StoredExcerpt()
 			if got != c.want || utf8.RuneCountInString(got) > 280 {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

@@ -10,7 +10,6 @@ import (
 
 	"byline/internal/testkit"
 	"byline/store/blog"
-	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
@@ -42,7 +41,7 @@ func TestText_Costs(t *testing.T) {
 			text := blog.NewText(p.ID, ada.UserID, content)
 			item := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: p.ID, Post: *p}
 			if item.Content = content; alone {
-				item.Content, item.TextDigest = (&blog.Post{Content: content}).Excerpt(markdown.Show), text.Digest
+				item.Content, item.TextDigest = (&blog.Post{Content: content}).StoredExcerpt(), text.Digest
 				if err := posts.Create(t.Context(), p.ID, blog.Encode(text)); err != nil {
 					t.Fatal(err)
 				}

@@ -193,7 +193,7 @@ var postFields = encoders[*blog.Post]{
 	"title": textField(func(p *blog.Post) string { return p.Title }),
 	"slug":  textField((*blog.Post).Slug),
 	"excerpt": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
-		return func(dst []byte, d *planData, p *blog.Post) []byte { return d.text(dst, d.texts.Excerpt(p)) }
+		return func(dst []byte, d *planData, p *blog.Post) []byte { return d.excerpt(dst, p) }
 	},
 	"readingMinutes": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
 		return func(dst []byte, d *planData, p *blog.Post) []byte {

@@ -145,13 +145,14 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 	return e, nil
 }
 
-// html appends the HTML of a text as a JSON string: null if there is no memory for it, for which the response is
-// refused.
+// html appends the HTML of a text as a JSON string: null if there is no memory or time for it, for which the response
+// is refused.
 func (d *planData) html(dst []byte, source string) []byte {
 	h, ok := d.rendered[source]
 	if !ok {
 		var err error
 		if h, err = d.texts.HTML(source); err != nil {
+			d.texts.Memory.Refuse(err)
 			return append(dst, "null"...)
 		}
 		if d.rendered == nil {
@@ -160,6 +161,16 @@ func (d *planData) html(dst []byte, source string) []byte {
 		d.rendered[source] = h
 	}
 	return d.text(dst, h)
+}
+
+// excerpt appends the excerpt of a post, like html.
+func (d *planData) excerpt(dst []byte, p *blog.Post) []byte {
+	text, err := d.texts.Excerpt(p)
+	if err != nil {
+		d.texts.Memory.Refuse(err)
+		return append(dst, "null"...)
+	}
+	return d.text(dst, text)
 }
 
 func (o *objectPlan) readLists(ctx context.Context, s Source, d *planData, value any) error {

@@ -8,16 +8,19 @@ import (
 
 // Texts renders the texts of a response.
 type Texts struct {
-	Cache  *markdown.Cache    // nil: nothing is cached
-	Memory *limit.Reservation // of the response; nil: not limited
+	Show   func(source string) (markdown.HTML, error) // until the request ends
+	Memory *limit.Reservation                         // of the response; nil: not limited
 }
 
 // HTML returns the HTML of a text, for which it reserves memory. It returns an error if the response cannot have so
-// much.
+// much, or the request has ended.
 func (t Texts) HTML(source string) (string, error) {
-	h := t.Cache.Show(source)
+	h, err := t.Show(source)
+	if err != nil {
+		return "", err
+	}
 	return string(h), t.Memory.Grow(len(h))
 }
 
 // Excerpt returns the excerpt of a post.
-func (t Texts) Excerpt(p *blog.Post) string { return p.Excerpt(t.Cache.Show) }
+func (t Texts) Excerpt(p *blog.Post) (string, error) { return p.Excerpt(t.Show) }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"byline/store/blog"
-	"byline/store/blog/markdown"
 )
 
 // peersVariable is the environment variable with the peers of BenchmarkCPU that `.ci/peer` has started, one a line:
@@ -94,7 +93,7 @@ func (b *cpuBlog) writeCopies(w io.Writer) {
 	const columns = "posts (id, author_id, title, excerpt, content, comment_count, like_count, created_at)"
 	table(columns, func(post, number, author int) {
 		p := b.Thread(author, number).Post
-		row(post, author+1, p.Title, p.Excerpt(markdown.Show), p.Content, p.CommentCount, p.LikeCount, p.CreatedAt)
+		row(post, author+1, p.Title, p.StoredExcerpt(), p.Content, p.CommentCount, p.LikeCount, p.CreatedAt)
 	})
 	comments, likes := 0, 0
 	table("comments (id, post_id, author_id, content, created_at)", func(post, number, author int) {

@@ -1,6 +1,7 @@
 package blog
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"unicode/utf8"
@@ -103,15 +104,24 @@ func (i *SummaryItem) readProperty(r *fastReader, name string) bool {
 const excerptLength = 280 // characters
 
 // Excerpt returns the beginning of what readers see of the content, without markup: at most 280 characters, cut between
-// words if possible. render renders the content: markdown.Show, or a cache of it.
-func (p *Post) Excerpt(render func(string) markdown.HTML) string {
+// words if possible. show renders the content; the error is its.
+func (p *Post) Excerpt(show func(string) (markdown.HTML, error)) (string, error) {
 	if p.Truncated {
-		return p.Content
+		return p.Content, nil
 	}
 	if len(p.Content) <= excerptLength && !hasMarkup(p.Content) {
-		return strings.Join(strings.Fields(p.Content), " ")
+		return strings.Join(strings.Fields(p.Content), " "), nil
 	}
-	return render(p.Content).Excerpt(excerptLength)
+	h, err := show(p.Content)
+	return h.Excerpt(excerptLength), err
+}
+
+// StoredExcerpt is the Excerpt that is stored instead of a long content.
+func (p *Post) StoredExcerpt() string {
+	text, _ := p.Excerpt(func(content string) (markdown.HTML, error) { // which ends with a context alone
+		return markdown.Show(context.Background(), content)
+	})
+	return text
 }
 
 // hasMarkup reports whether readers may see something else than the words of a text. Most short texts are plain
@@ -151,7 +161,7 @@ func (p *Post) Summary() SummaryItem {
 	item := SummaryItem{PostItem: PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}}
 	item.ReadingMinutes = 0
 	if item.Truncated = p.Truncated || !isShort(p.Content); item.Truncated {
-		item.Content, item.ReadingMinutes = p.Excerpt(markdown.Show), p.Minutes()
+		item.Content, item.ReadingMinutes = p.StoredExcerpt(), p.Minutes()
 	}
 	return item
 }

@@ -1,6 +1,7 @@
 package blog
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -21,7 +22,11 @@ func TestHasMarkup_Words(t *testing.T) {
 			return
 		}
 		plain++
-		seen := markdown.Show(text).Excerpt(excerptLength)
+		h, err := markdown.Render(context.Background(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := h.Excerpt(excerptLength)
 		if words := strings.Join(strings.Fields(text), " "); words != seen {
 			t.Fatalf("of %q readers see %q, not %q", text, seen, words)
 		}

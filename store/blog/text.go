@@ -4,8 +4,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
-
-	"byline/store/blog/markdown"
 )
 
 // InlineText is the length of the longest text that the post item itself holds, in bytes of JSON. That item
@@ -61,7 +59,7 @@ func NewPostItem(p *Post) (item PostItem, text *TextItem) {
 	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p, WasDraft: p.WasDraft}
 	if IsLong(p.Content) {
 		text = NewText(p.ID, p.UserID, p.Content)
-		item.Content, item.ReadingMinutes, item.TextDigest = p.Excerpt(markdown.Show), p.Minutes(), text.Digest
+		item.Content, item.ReadingMinutes, item.TextDigest = p.StoredExcerpt(), p.Minutes(), text.Digest
 	}
 	return item, text
 }

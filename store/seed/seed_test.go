@@ -190,11 +190,15 @@ func TestDemo_Markdown(t *testing.T) {
 				len(p.Content) > 1000 {
 				t.Errorf("%d bytes, %v: %s", len(p.Content), err, p.Content)
 			}
-			for _, tag := range regexp.MustCompile(`<\w+`).FindAllString(string(markdown.Show(p.Content)), -1) {
+			h, err := markdown.Render(t.Context(), p.Content)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, tag := range regexp.MustCompile(`<\w+`).FindAllString(string(h), -1) {
 				elements[tag] = true
 			}
-			if strings.ContainsAny(p.Excerpt(markdown.Show), "*#>[]") {
-				t.Errorf("excerpt %s", p.Excerpt(markdown.Show))
+			if strings.ContainsAny(p.StoredExcerpt(), "*#>[]") {
+				t.Errorf("excerpt %s", p.StoredExcerpt())
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package markdown
 
 import (
+	"context"
+	"errors"
 	"html"
 	"strings"
 	"time"
@@ -32,26 +34,28 @@ func NewCache(bytes int) *Cache {
 }
 
 // Show is Show, cached.
-func (c *Cache) Show(source string) HTML {
+func (c *Cache) Show(ctx context.Context, source string) (HTML, error) {
 	if c == nil {
-		return Show(source)
+		return Show(ctx, source)
 	}
 	if h, ok := c.texts.GetIfPresent(source); ok {
-		return h
+		return h, nil
 	}
-	h := Show(source)
-	c.texts.Set(strings.Clone(source), h)
-	return h
+	h, err := Show(ctx, source)
+	if err == nil {
+		c.texts.Set(strings.Clone(source), h)
+	}
+	return h, err
 }
 
 // Show renders a text that has been stored. One that Render refuses, which another program must have stored, is shown
-// as it is, in paragraphs.
-func Show(source string) HTML {
-	h, err := Render(source)
-	if err != nil {
-		return plain(source)
+// as it is, in paragraphs. The only error is that of ctx, with which Show ends.
+func Show(ctx context.Context, source string) (HTML, error) {
+	h, err := Render(ctx, source)
+	if errors.As(err, new(*LimitError)) {
+		return plain(source), nil
 	}
-	return h
+	return h, err
 }
 
 func plain(source string) HTML {

@@ -1,6 +1,8 @@
 package markdown
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"unsafe"
@@ -9,26 +11,41 @@ import (
 func TestCache(t *testing.T) {
 	const bytes = 100_000
 	c := NewCache(bytes)
-	first := c.Show("*a*")
-	if again := c.Show(string([]byte("*a*"))); again != "<p><em>a</em></p>\n" ||
+	show := func(c *Cache, source string) HTML {
+		t.Helper()
+		h, err := c.Show(t.Context(), source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, none := range []*Cache{nil, c} {
+		if h, err := none.Show(ended, "*a*"); h != "" || !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end of the context: %q, %v", h, err)
+		}
+	}
+	first := show(c, "*a*")
+	if again := show(c, string([]byte("*a*"))); again != "<p><em>a</em></p>\n" ||
 		unsafe.StringData(string(first)) != unsafe.StringData(string(again)) {
 		t.Errorf("rendered twice: %s", again)
 	}
-	if other := c.Show("*b*"); other == first {
+	if other := show(c, "*b*"); other == first {
 		t.Errorf("the HTML of another text: %s", other)
 	}
 	for n := range 1000 {
-		c.Show(strings.Repeat("a", n))
+		show(c, strings.Repeat("a", n))
 	}
 	c.texts.CleanUp()
 	if size := c.texts.WeightedSize(); size > bytes {
 		t.Errorf("%d bytes are cached", size)
 	}
-	if h := NewCache(0).Show("*a*"); h != first {
+	if h := show(NewCache(0), "*a*"); h != first {
 		t.Errorf("without a cache: %s", h)
 	}
 	slow := strings.Repeat("> ", 100) + "a"
-	if h := c.Show(slow); h != HTML("<p>"+strings.Repeat("&gt; ", 100)+"a</p>\n") {
+	if h := show(c, slow); h != HTML("<p>"+strings.Repeat("&gt; ", 100)+"a</p>\n") {
 		t.Errorf("a text that is refused: %s", h)
 	}
 }

@@ -35,7 +35,7 @@ func BenchmarkHostile(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				h, err := Render(c.text)
+				h, err := Render(b.Context(), c.text)
 				if err != nil {
 					b.Fatal(err)
 				}

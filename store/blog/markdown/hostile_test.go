@@ -110,7 +110,7 @@ func TestRender_Hostile(t *testing.T) {
 	for lines.Scan() {
 		text := strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\0`, "\x00").Replace(lines.Text())
 		n++
-		h, err := Render(text)
+		h, err := Render(t.Context(), text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if err := unsafeIn(h); err != nil {
@@ -160,7 +160,7 @@ func FuzzRender(f *testing.F) {
 		if !utf8.ValidString(text) {
 			t.Skip()
 		}
-		h, err := Render(text)
+		h, err := Render(t.Context(), text)
 		if err != nil {
 			if !errors.As(err, new(*LimitError)) {
 				t.Fatal(err)

@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"bytes"
+	"context"
 	"regexp"
 	"runtime"
 
@@ -20,17 +21,28 @@ import (
 // language-… if it names its language.
 type HTML string
 
-// Render renders a text in UTF-8. The error of a text that is built to be slow is a *LimitError.
-func Render(source string) (HTML, error) {
-	slots <- struct{}{}
+// Render renders a text in UTF-8. The error of a text that is built to be slow is a *LimitError. Render waits for a
+// slot, and ends with ctx.
+func Render(ctx context.Context, source string) (HTML, error) {
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 	defer func() { <-slots }()
 	text := []byte(source)
 	if err := check(text); err != nil {
 		return "", err
 	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	var b bytes.Buffer
 	if err := commonMark.Convert(text, &b); err != nil {
 		return "", err // never: the buffer takes everything
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
 	}
 	return HTML(policy.SanitizeReader(&b).String()), nil
 }

@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func TestRender(t *testing.T) {
 		{"right-to-left", "# שלום", "<h2>שלום</h2>\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			have, err := Render(c.text)
+			have, err := Render(t.Context(), c.text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,6 +50,28 @@ func TestRender(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+func TestRender_EndsWithContext(t *testing.T) {
+	for range cap(slots) { // as if texts were being rendered
+		slots <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := Render(ctx, "a")
+		done <- err
+	}()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("while it waits for a slot: %v", err)
+	}
+	for range cap(slots) {
+		<-slots
+	}
+	if h, err := Render(ctx, "a"); h != "" || !errors.Is(err, context.Canceled) {
+		t.Errorf("with a slot: %q, %v", h, err)
 	}
 }
 
@@ -70,7 +93,7 @@ func TestExcerpt(t *testing.T) {
 		{"empty", "", 10, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h, err := Render(c.text)
+			h, err := Render(t.Context(), c.text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,10 +143,10 @@ func TestRender_Limits(t *testing.T) {
 		{"cells", table(50, 100) + "\n" + table(50, 100), table(50, 100) + "\n" + table(50, 101), "cells"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := Render(c.within); err != nil {
+			if _, err := Render(t.Context(), c.within); err != nil {
 				t.Error(err)
 			}
-			_, err := Render(c.beyond)
+			_, err := Render(t.Context(), c.beyond)
 			if !errors.As(err, new(*LimitError)) || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("have %v, want a limit of %s", err, c.message)
 			}
@@ -133,7 +156,7 @@ func TestRender_Limits(t *testing.T) {
 
 func TestRender_LongAddresses(t *testing.T) {
 	address := "/" + strings.Repeat("a", maxAddresses/20-1)
-	h, err := Render("[b]: " + address + "\n\n" + strings.Repeat("[b] ", 30))
+	h, err := Render(t.Context(), "[b]: "+address+"\n\n"+strings.Repeat("[b] ", 30))
 	if err != nil {
 		t.Fatal(err)
 	}
