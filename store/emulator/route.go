@@ -10,7 +10,7 @@ import (
 
 // route authenticates the request, checks it and dispatches it.
 func (e *Engine) route(r *http.Request, body []byte, bodyErr error, from origin) (*response, error) {
-	path, err := decodePath(r.URL.EscapedPath(), from.compute)
+	path, err := decodePath(r.URL, from.compute)
 	if err != nil {
 		return nil, err
 	}
@@ -41,10 +41,15 @@ const (
 	maxSegments  = itemSegments + 2 // an attachment
 )
 
-// decodePath returns the decoded segments of a path. It refuses the ids of items that the gateway refuses.
-func decodePath(escaped string, compute bool) ([]string, error) {
+// decodePath returns the decoded segments of a path. The id of an item includes the query of the URL: @azure/cosmos
+// sends an id with a question mark as it is, and signs all of it. decodePath refuses the ids that the gateway refuses.
+func decodePath(u *url.URL, compute bool) ([]string, error) {
 	segments := make([]string, 0, itemSegments)
-	for path := strings.Trim(escaped, "/"); path != ""; {
+	path := strings.TrimLeft(u.EscapedPath(), "/")
+	if (u.RawQuery != "" || u.ForceQuery) && strings.Count(path, "/") == itemSegments-1 {
+		path += "?" + u.RawQuery
+	}
+	for path = strings.TrimRight(path, "/"); path != ""; {
 		var one string
 		one, path, _ = strings.Cut(path, "/")
 		decoded, err := url.PathUnescape(one)
@@ -97,7 +102,7 @@ func (e *Engine) resolve(path []string) (resourceType, link string) {
 func signedPath(u *url.URL, path []string, compute bool) ([]string, error) {
 	switch {
 	case len(path) == 1 && path[0] == "addresses": // direct mode: the addresses of a resource
-		return decodePath((&url.URL{Path: u.Query().Get("$resolveFor")}).EscapedPath(), compute)
+		return decodePath(&url.URL{Path: u.Query().Get("$resolveFor")}, compute)
 	case len(path) == itemSegments && path[4] == "operations": // on a container
 		return path[:4], nil
 	}
