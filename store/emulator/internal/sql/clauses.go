@@ -1,6 +1,9 @@
 package sql
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Clauses are the parts of a query's text, for a client or gateway that rewrites it.
 type Clauses struct {
@@ -76,11 +79,8 @@ func (s *splitter) until(words ...string) {
 		if t.kind != tokSymbol && t.kind != tokWord {
 			continue
 		}
-		afterDot := s.i > 0 && s.tokens[s.i-1].kind == tokSymbol && s.tokens[s.i-1].word == "."
-		for _, w := range words {
-			if depth == 0 && t.word == w && !afterDot && !s.named() {
-				return
-			}
+		if depth == 0 && slices.Contains(words, t.word) {
+			return
 		}
 		switch t.word {
 		case "(", "[", "{":
@@ -89,12 +89,6 @@ func (s *splitter) until(words ...string) {
 			depth--
 		}
 	}
-}
-
-// named reports whether the token is an alias after AS, unless that is itself a property name.
-func (s *splitter) named() bool {
-	precededBy := func(n int, word string) bool { return s.i >= n && s.tokens[s.i-n].word == word }
-	return precededBy(1, "AS") && !precededBy(2, ".")
 }
 
 // list splits at commas.
@@ -142,8 +136,7 @@ func (s *splitter) split(columns []columnTokens) Clauses {
 	if s.accept("ORDER") {
 		s.accept("BY")
 		for _, part := range s.list("OFFSET") {
-			if last := s.tokens[part[1]-1]; last.kind == tokWord && (last.word == "ASC" || last.word == "DESC") &&
-				s.tokens[part[1]-2].word != "." {
+			if last := s.tokens[part[1]-1]; last.word == "ASC" || last.word == "DESC" {
 				part[1]--
 			}
 			c.OrderBy = append(c.OrderBy, s.between(part[0], part[1]))

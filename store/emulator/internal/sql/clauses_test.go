@@ -10,14 +10,14 @@ func FuzzSplit(f *testing.F) {
 	for _, s := range []string{
 		"SELECT * FROM c",
 		"SELECT DISTINCT TOP 3 c.a AS b, c[\"x y\"], c.n+1, (c.m) k FROM root AS c WHERE c.a = 'FROM' ORDER BY " +
-			"c.where DESC, c[\"b\"] ASC",
-		"select value count(1) from c where c.group = 1",
+			"c[\"where\"] DESC, c[\"b\"] ASC",
+		"select value count(1) from c where c[\"group\"] = 1",
 		"SELECT c.t, SUM(c.n) s, [c.t] FROM x c GROUP BY c.t, ABS(c.n) OFFSET 1 LIMIT @l",
-		"SELECT VALUE {\"from\": c.from, \"l\": [1, 2]} FROM c WHERE c.x IN (1, 2) OR (c.y ? true : false) -- ORDER " +
+		"SELECT VALUE {\"from\": c[\"from\"], \"l\": [1, 2]} FROM c WHERE c.x IN (1, 2) OR (c.y ? true : false) -- ORDER " +
 			"BY\n ORDER BY c.o", "SELECT VALUE AVG(c.x) + MAX(c.y) FROM c",
-		"SELECT c.AS b, c.as AS as1, c.order FROM c ORDER BY c.desc, c.asc DESC",
-		"SELECT c.n AS from, c.as AS where, (c.a) AS group FROM c ORDER BY c.n",
-		"SELECT c.as FROM c AS c WHERE c.as = 1", "SELECT TOP 1 1 AS from FROM c AS where WHERE true",
+		`SELECT c["AS"] b, c["as"] AS as1, c["order"] FROM c ORDER BY c["desc"], c["asc"] DESC`,
+		`SELECT c.n AS from_, c["as"] AS where_, (c["a"]) AS groups FROM c ORDER BY c.n`,
+		"SELECT c.n FROM c AS c WHERE c.a = 1", "SELECT TOP 1 1 AS one FROM c AS True WHERE true",
 	} {
 		f.Add(s)
 	}

@@ -6,7 +6,8 @@
 // Bounds are safe for concurrent use, Evaluators and Aggregations are not. The package does no I/O
 // and starts no goroutines.
 //
-// The grammar. Keywords and function names are case-insensitive, property names are not.
+// The grammar. Keywords and function names are case-insensitive, property names and true, false, null and undefined
+// are not. A keyword is no name: c["order"], not c.order.
 //
 //	SELECT [DISTINCT] [TOP n|@p] * | VALUE expr | expr [[AS] alias], ...
 //	FROM name [[AS] alias]

@@ -391,15 +391,12 @@ func (p *parser) object() expr {
 		if len(o.list) > 0 {
 			p.expect(",")
 		}
-		t := p.next()
+		t := p.peek()
 		var name string
-		switch t.kind {
-		case tokString:
-			name = p.string(t)
-		case tokWord:
-			name = p.span(t)
-		default:
-			p.unexpected(t)
+		if t.kind == tokString {
+			name = p.string(p.next())
+		} else {
+			name = p.name()
 		}
 		if seen[name] {
 			p.fail(t, "The property name '%s' is used twice", name)
@@ -437,12 +434,12 @@ func (p *parser) param(t token) *paramExpr {
 // word parses a literal, a call or a path.
 func (p *parser) word(t token) expr {
 	switch t.word {
-	case "":
-	case "TRUE", "FALSE":
-		return &constExpr{boolean(t.word == "TRUE")}
-	case "NULL":
+	case "", "udf":
+	case "true", "false":
+		return &constExpr{boolean(t.word == "true")}
+	case "null":
 		return &constExpr{Value{kind: Null}}
-	case "UNDEFINED":
+	case "undefined":
 		return &constExpr{}
 	default:
 		p.unexpected(t)

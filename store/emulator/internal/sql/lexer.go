@@ -19,7 +19,7 @@ const (
 	tokSymbol
 )
 
-// token is a token of the text. word is the keyword in upper case, or the symbol.
+// token is a token of the text. word is the keyword as in keywords, or the symbol; "" for a name.
 type token struct {
 	kind     tokenKind
 	pos, end int32
@@ -29,21 +29,25 @@ type token struct {
 // maxText is the service's limit for a query text, in bytes.
 const maxText = 512 << 10
 
-// keywords cannot be names, except after a dot or AS.
+// keywords cannot be names: the service refuses c.value and AS value, too. Those in lower case are keywords only
+// when they are written so.
 var keywords = func() map[string]string {
 	m := make(map[string]string)
-	for _, w := range strings.Fields(`AND ARRAY AS ASC BETWEEN BY DESC DISTINCT ESCAPE EXISTS FALSE FROM
-		GROUP IN JOIN LIKE LIMIT NOT NULL OFFSET OR ORDER SELECT TOP TRUE UNDEFINED VALUE WHERE`) {
+	for _, w := range strings.Fields(`AND ARRAY AS ASC BETWEEN BY DESC DISTINCT ESCAPE EXISTS FROM GROUP IN JOIN LIKE
+		LIMIT NOT OFFSET OR ORDER SELECT TOP VALUE WHERE false null true udf undefined`) {
 		m[w] = w
 	}
 	return m
 }()
 
-// keyword returns s in upper case if it is a keyword.
+// keyword returns the keyword s, or "".
 func keyword(s string) string {
-	var buf [len("UNDEFINED")]byte
+	var buf [len("undefined")]byte
 	if len(s) > len(buf) {
 		return ""
+	}
+	if word, ok := keywords[s]; ok {
+		return word
 	}
 	for i := range len(s) {
 		c := s[i]

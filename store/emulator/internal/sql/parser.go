@@ -137,6 +137,18 @@ func (p *parser) unexpected(t token) {
 	p.fail(t, "Syntax error, incorrect syntax near '%s'", p.span(t))
 }
 
+// name parses a name, which cannot be a keyword.
+func (p *parser) name() string {
+	t := p.next()
+	if t.kind != tokWord {
+		p.unexpected(t)
+	}
+	if t.word != "" {
+		p.fail(t, "Syntax error, incorrect syntax near '%s'", p.span(t))
+	}
+	return p.span(t)
+}
+
 // enter counts nesting; every caller calls leave.
 func (p *parser) enter() {
 	p.depth++
@@ -242,11 +254,7 @@ func (p *parser) selection() expr {
 func (p *parser) alias() string {
 	t := p.peek()
 	if p.accept("AS") {
-		t = p.next()
-		if t.kind != tokWord {
-			p.unexpected(t)
-		}
-		return p.span(t)
+		return p.name()
 	}
 	if t.kind == tokWord && t.word == "" {
 		p.i++
@@ -281,14 +289,10 @@ func (p *parser) from() {
 		p.fail(t, "A query without FROM is not supported")
 	}
 	p.expect("FROM")
-	t := p.next()
-	switch {
-	case t.word == "(":
+	if t := p.peek(); t.word == "(" {
 		p.fail(t, "A subquery in FROM is not supported")
-	case t.kind != tokWord || t.word != "":
-		p.unexpected(t)
 	}
-	alias := p.span(t)
+	alias := p.name()
 	switch next := p.peek(); next.word {
 	case ".", "[":
 		p.fail(next, "FROM a property of the items is not supported")

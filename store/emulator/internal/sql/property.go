@@ -57,19 +57,18 @@ func (p *parser) pathFrom(first token) expr {
 	for {
 		switch {
 		case p.accept("."):
-			t := p.next()
-			switch {
-			case t.word == "*":
+			t := p.peek()
+			if t.word == "*" {
 				p.fail(t, "%s.* is not supported", p.span(first))
-			case t.kind != tokWord:
-				p.unexpected(t)
-			case p.is("("):
-				if strings.EqualFold(p.span(first), "udf") {
-					p.fail(first, "The user-defined function udf.%s is not supported", p.span(t))
-				}
-				p.fail(t, "Syntax error, '%s' is no function", p.span(t))
 			}
-			steps = append(steps, step{p.span(t), -1})
+			name := p.name()
+			if p.is("(") {
+				if first.word == "udf" {
+					p.fail(first, "The user-defined function udf.%s is not supported", name)
+				}
+				p.fail(t, "Syntax error, '%s' is no function", name)
+			}
+			steps = append(steps, step{name, -1})
 		case p.accept("["):
 			steps = append(steps, p.index())
 			p.expect("]")

@@ -45,6 +45,57 @@ test("create, read, replace, upsert, delete", async () => {
   assert.deepEqual([gone.statusCode, gone.resource], [404, undefined]);
 });
 
+// As Microsoft's own tests of the SDK have it. The SDK sends ? as it is, and cuts off a last one.
+test("ids: create, read, replace, patch, delete", async () => {
+  const found = [201, 200, 200, 200, 204], refused = (code) => [201, code, code, code, code];
+  for (const [id, wanted] of [
+    ["Disallowed?Chars", found], ["?first", found], ["a??b=c&d=e;f", found], ["a?b c+d", found], ["a?b%'\"<>", found], ["a?鱀😀", found],
+    ["This is a test", found], ["   Test", found], ["WithAllowedSpecial,=.:~+-@()^${}[]!_Chars", found], ["WithUnicode鱀😀", found],
+    ["100%", found], ["50%-off", found], ["a+b&c'd\"e<f>`|", found], ["..a", found],
+    ["Test ", refused(401)], ["a?b ", refused(401)], ["IdEndingWithPercentEncodedWhitespace%20", refused(401)],
+    ["WithPercentEncodedSpecialChar%E9%B1%80", refused(401)], ["a?b%20", refused(401)], ["last?", refused(401)],
+    ["With\tTab", refused(400)], ["a?b\n", refused(400)],
+  ]) {
+    const item = container.item(id, "ids");
+    const status = (promise) => promise.then((r) => r.statusCode, (error) => error.code);
+    const resource = { id, pk: "ids", n: 1 };
+    const got = [await status(container.items.create(resource)), await status(item.read()), await status(item.replace(resource)),
+      await status(item.patch([{ op: "incr", path: "/n", value: 1 }])), await status(item.delete())];
+    assert.deepEqual(got, wanted, id);
+  }
+  for (const id of ["a/b", "a\\b", "a#b"]) {
+    await assert.rejects(container.items.create({ id, pk: "ids" }), (error) => (assert.match(error.message, /illegal chars/), true));
+  }
+  const named = await client.databases.createIfNotExists({ id: "js 鱀 100%" });
+  const { container: c } = await named.database.containers.createIfNotExists({ id: "c 鱀 50%-off", partitionKey: { paths: ["/pk"] } });
+  await c.items.create({ id: "a?b", pk: "ids" });
+  assert.equal((await c.item("a?b", "ids").read()).resource.id, "a?b");
+  await named.database.delete();
+});
+
+test("reserved words are no names", async () => {
+  await container.items.create({ id: "1", pk: "words", value: 1, order: 2, rank: 3, left: 4, a: { select: 5 } });
+  const query = (text, options) => container.items.query(text, options).fetchAll();
+  for (const options of [{}, { partitionKey: "words" }]) {
+    for (const [text, word] of [
+      ["SELECT c.value FROM c", "value"], ["SELECT c.order FROM c", "order"], ["SELECT c.id AS value FROM c", "value"],
+      ["SELECT VALUE c.a.select FROM c", "select"], ["SELECT * FROM c WHERE c.group = 1", "group"], ["SELECT * FROM c ORDER BY c.Top", "Top"],
+    ]) {
+      await assert.rejects(query(text, options), (error) => {
+        assert.equal(error.code, 400, text);
+        assert.match(JSON.stringify(error.message) + JSON.stringify(error.body ?? ""), new RegExp(`SC1001.*incorrect syntax near '${word}'`), text);
+        return true;
+      });
+    }
+    await assert.rejects(query("SELECT * FROM c WHERE c.x = True", options), code(400));
+  }
+  const { resources } = await query({
+    query: `SELECT c["value"], c["order"], c.rank, c.left, c.a["select"] AS chosen FROM c WHERE c["value"] = @value AND c.pk = 'words' ORDER BY c["order"]`,
+    parameters: [{ name: "@value", value: 1 }],
+  });
+  assert.deepEqual(resources, [{ value: 1, order: 2, rank: 3, left: 4, chosen: 5 }]);
+});
+
 test("patch, with and without a condition", async () => {
   await container.items.create({ id: "1", pk: "patch", n: 1, list: [1], old: true });
   const { resource } = await container.item("1", "patch").patch([
@@ -147,16 +198,16 @@ test("query over partitions", async () => {
   assert.deepEqual(await all(`SELECT VALUE c.n ${where} ORDER BY c.n`), numbers(0, 60));
   assert.deepEqual(await all(`SELECT VALUE c.n ${where} ORDER BY c.n DESC`), numbers(0, 60).reverse());
   assert.deepEqual((await all(`SELECT * ${where} AND c.n < 9 ORDER BY c.kind, c.n DESC`)).map((i) => i.n), numbers(0, 9).reverse());
-  assert.deepEqual((await all(`SELECT c.n, c.group AS g ${where} ORDER BY c.n OFFSET 5 LIMIT 4`)), numbers(5, 9).map((n) => ({ n, g: `g${n % 3}` })));
+  assert.deepEqual((await all(`SELECT c.n, c["group"] AS g ${where} ORDER BY c.n OFFSET 5 LIMIT 4`)), numbers(5, 9).map((n) => ({ n, g: `g${n % 3}` })));
   assert.deepEqual(await all(`SELECT TOP 11 VALUE c.n ${where} ORDER BY c.n`), numbers(0, 11));
   assert.equal((await all(`SELECT TOP 11 VALUE c.n ${where}`)).length, 11);
-  assert.deepEqual((await all(`SELECT DISTINCT VALUE c.group ${where}`)).sort(), ["g0", "g1", "g2"]);
+  assert.deepEqual((await all(`SELECT DISTINCT VALUE c["group"] ${where}`)).sort(), ["g0", "g1", "g2"]);
   assert.deepEqual(await all(`SELECT VALUE COUNT(1) ${where}`), [60]);
   assert.deepEqual(await all(`SELECT VALUE SUM(c.n) ${where}`), [1770]);
   assert.deepEqual(await all(`SELECT VALUE AVG(c.n) ${where}`), [29.5]);
   assert.deepEqual(await all(`SELECT VALUE MIN(c.n) ${where}`), [0]);
   assert.deepEqual(await all(`SELECT VALUE MAX(c.n) ${where}`), [59]);
-  const groups = await all(`SELECT VALUE COUNT(1) ${where} GROUP BY c.group`);
+  const groups = await all(`SELECT VALUE COUNT(1) ${where} GROUP BY c["group"]`);
   assert.deepEqual(groups, [20, 20, 20]);
   assert.deepEqual(await all("SELECT VALUE c.n FROM c WHERE c.pk = 'cross1' ORDER BY c.n"), [1, 14, 27, 40, 53]);
 });
