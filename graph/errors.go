@@ -46,8 +46,10 @@ func guarded[V any](read func() (V, error)) (value V, err error) {
 type failure struct {
 	code       refusal.Code
 	field      string
+	reason     blog.Reason
 	message    string
 	retryAfter time.Duration
+	until      blog.Date
 
 	op string
 }
@@ -65,7 +67,7 @@ const (
 func classify(err error) failure {
 	var r *refusal.Error
 	if errors.As(err, &r) {
-		f := failure{code: r.Code, field: r.Field, message: r.Message, retryAfter: r.RetryAfter}
+		f := failure{code: r.Code, field: r.Field, reason: r.Reason, message: r.Message, retryAfter: r.RetryAfter}
 		if f.code == refusal.Throttled {
 			f.retryAfter = cmp.Or(f.retryAfter, refusal.DefaultRetryAfter)
 		}
@@ -76,7 +78,7 @@ func classify(err error) failure {
 		e.Code = blog.Canceled // unless it is a blog.Error
 	}
 	errors.As(err, &e)
-	f := failure{op: e.Op, field: e.Field, message: e.Message}
+	f := failure{op: e.Op, field: e.Field, reason: e.Reason, message: e.Message}
 	switch e.Code {
 	case blog.Invalid:
 		f.code = refusal.BadUserInput
@@ -86,8 +88,10 @@ func classify(err error) failure {
 		f.code = refusal.NotFound
 	case blog.Conflict:
 		f.code, f.message, f.retryAfter = refusal.Conflict, cmp.Or(e.Message, messageConflict), e.RetryAfter
+		f.reason = cmp.Or(e.Reason, blog.ReasonConcurrent)
 	case blog.LimitReached:
-		f.code, f.message = refusal.LimitReached, cmp.Or(e.Message, messageLimitReached)
+		f.code, f.message, f.until = refusal.LimitReached, cmp.Or(e.Message, messageLimitReached), e.Until
+		f.reason = cmp.Or(e.Reason, blog.ReasonFull)
 	case blog.Throttled:
 		f.code, f.field, f.message, f.retryAfter = refusal.Throttled, "", messageThrottled, e.RetryAfter
 		if e.Err == nil { // a limit of the store's own
@@ -114,8 +118,8 @@ func classifyProtocol(err *gqlerror.Error) (failure, ast.Path) {
 	case len(path) > 1 && path[0] == ast.PathName("variable"):
 		// The path leads to the variable: it is not a response path.
 		field := refusal.Truncate(path[1:].String(), refusal.MaxMessage)
-		f = failure{code: refusal.BadUserInput, field: field,
-			message: refusal.Truncate("$"+field+": "+err.Message, refusal.MaxMessage)}
+		f = failure{code: refusal.BadUserInput, field: field, reason: blog.ReasonType,
+			message: refusal.Truncate(err.Message, refusal.MaxMessage)}
 		path = nil
 	case err.Message == noField("__schema"), err.Message == noField("__type"):
 		f = failure{code: refusal.ValidationFailed, message: messageNoIntrospection}
@@ -184,6 +188,12 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	}}
 	if f.field != "" {
 		out.Extensions["field"] = f.field
+	}
+	if f.reason != "" {
+		out.Extensions["reason"] = string(f.reason)
+	}
+	if f.until != "" {
+		out.Extensions["until"] = string(f.until)
 	}
 	if w := (*writtenError)(nil); errors.As(err, &w) {
 		out.Message, out.Extensions["id"] = messageWritten, w.id

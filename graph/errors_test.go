@@ -27,28 +27,32 @@ func TestPresent(t *testing.T) {
 		level   string // of the log line
 	}{
 		"bad input": {
-			&blog.Error{Code: blog.Invalid, Op: "create post", Field: "title", Message: "too long", Err: errCosmos},
+			&blog.Error{Code: blog.Invalid, Op: "create post", Field: "title",
+				Reason: blog.ReasonTooLong, Message: "too long", Err: errCosmos},
 			"too long",
-			map[string]any{"code": "BAD_USER_INPUT", "field": "title"}, "DEBUG"},
+			map[string]any{"code": "BAD_USER_INPUT", "field": "title", "reason": "TOO_LONG"}, "DEBUG"},
 		"another user's item": {
-			&blog.Error{Code: blog.Forbidden, Message: "not yours"}, "not yours", map[string]any{"code": "FORBIDDEN"},
-			"DEBUG"},
+			&blog.Error{Code: blog.Forbidden, Reason: blog.ReasonNotYours, Message: "not yours"}, "not yours",
+			map[string]any{"code": "FORBIDDEN", "reason": "NOT_YOURS"}, "DEBUG"},
 		"a missing target": {
 			&blog.Error{Code: blog.NotFound, Message: "no such post"}, "no such post",
 			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"a taken name": {
-			&blog.Error{Code: blog.Conflict, Field: "username", Message: "taken"}, "taken",
-			map[string]any{"code": "CONFLICT", "field": "username"}, "DEBUG"},
+			&blog.Error{Code: blog.Conflict, Field: "username", Reason: blog.ReasonTaken, Message: "is taken"}, "is taken",
+			map[string]any{"code": "CONFLICT", "field": "username", "reason": "TAKEN"}, "DEBUG"},
 		"a limit of the store": {&blog.Error{Code: blog.Throttled, Op: "rename user", Message: "three times",
 			RetryAfter: time.Hour}, "three times",
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(3_600_000)}, "DEBUG"},
 		"a limit reached": {&blog.Error{Code: blog.LimitReached, Op: "create comment", Message: "full"},
-			"full", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
+			"full", map[string]any{"code": "LIMIT_REACHED", "reason": "FULL"}, "DEBUG"},
+		"a limit that ends": {&blog.Error{Code: blog.LimitReached, Reason: blog.ReasonLimit, Message: "three times",
+			Until: "2026-03-02T09:00:00.000Z"}, "three times", map[string]any{"code": "LIMIT_REACHED", "reason": "LIMIT",
+			"until": "2026-03-02T09:00:00.000Z"}, "DEBUG"},
 		"a conflict without a message": {&blog.Error{Code: blog.Conflict}, messageConflict,
-			map[string]any{"code": "CONFLICT"}, "DEBUG"},
+			map[string]any{"code": "CONFLICT", "reason": "CONCURRENT"}, "DEBUG"},
 		"a full partition": {
 			&blog.Error{Code: blog.LimitReached, Message: "no more comments"}, "no more comments",
-			map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
+			map[string]any{"code": "LIMIT_REACHED", "reason": "FULL"}, "DEBUG"},
 		"out of request units": {
 			&blog.Error{Code: blog.Throttled, Op: "list feed", Message: "hidden", RetryAfter: 1500 * time.Millisecond,
 				Err: errCosmos}, messageThrottled,
@@ -83,8 +87,8 @@ func TestPresent(t *testing.T) {
 				&blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post",
 			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"anonymous": {
-			&refusal.Error{Code: refusal.Unauthenticated, Message: "sign in", Err: errCosmos}, "sign in",
-			map[string]any{"code": "UNAUTHENTICATED"}, "DEBUG"},
+			&refusal.Error{Code: refusal.Unauthenticated, Reason: blog.ReasonNoToken, Message: "sign in", Err: errCosmos},
+			"sign in", map[string]any{"code": "UNAUTHENTICATED", "reason": "NO_TOKEN"}, "DEBUG"},
 		"an invalid document": {
 			&gqlerror.Error{Message: "no field x",
 				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED", "more": "hidden"}}, "no field x",
@@ -92,8 +96,8 @@ func TestPresent(t *testing.T) {
 		"an invalid variable": {
 			&gqlerror.Error{Message: "must be defined",
 				Path:       ast.Path{ast.PathName("variable"), ast.PathName("input"), ast.PathName("title")},
-				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "$input.title: must be defined",
-			map[string]any{"code": "BAD_USER_INPUT", "field": "input.title"}, "DEBUG"},
+				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "must be defined",
+			map[string]any{"code": "BAD_USER_INPUT", "field": "input.title", "reason": "TYPE"}, "DEBUG"},
 		"a protocol error without a code": {&gqlerror.Error{Message: "hidden"}, messageInternal,
 			map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"a long message is cut": {
@@ -105,9 +109,8 @@ func TestPresent(t *testing.T) {
 			&gqlerror.Error{Message: "unknown field",
 				Path:       ast.Path{ast.PathName("variable"), ast.PathName(strings.Repeat("n", 1000))},
 				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}},
-			"$" + strings.Repeat("n", refusal.MaxMessage-1) + "...",
-			map[string]any{"code": "BAD_USER_INPUT", "field": strings.Repeat("n", refusal.MaxMessage) + "..."},
-			"DEBUG"},
+			"unknown field", map[string]any{"code": "BAD_USER_INPUT", "reason": "TYPE",
+				"field": strings.Repeat("n", refusal.MaxMessage) + "..."}, "DEBUG"},
 		"a panic": {caught("boom: hidden"), messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {

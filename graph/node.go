@@ -44,7 +44,7 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 // an error with its index, and null in its place.
 func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, error) {
 	if len(texts) > fields.MaxNodes {
-		return nil, refusal.Input("ids", "ids must have at most %d entries", fields.MaxNodes)
+		return nil, refusal.Input("ids", blog.ReasonTooMany, "must have at most %d entries", fields.MaxNodes)
 	}
 	ids := make([]globalid.ID, len(texts))
 	for i, text := range texts {
@@ -142,7 +142,7 @@ func likeGlobalID(l *blog.Like) string { return globalid.OfLike(l.PostID, l.User
 func parseID(field, text string) (globalid.ID, error) {
 	id, err := globalid.Parse(text)
 	if err != nil {
-		return id, refusal.Input(field, "%s is not a valid global id", field)
+		return id, refusal.Input(field, blog.ReasonFormat, "is not a valid global id")
 	}
 	return id, nil
 }
@@ -157,7 +157,7 @@ func parseIDOf(kind globalid.Kind, field, text string) (string, error) {
 func parseNestedID(kind globalid.Kind, field, text string) (globalid.ID, error) {
 	id, err := parseID(field, text)
 	if err == nil && id.Kind != kind {
-		err = refusal.Input(field, "%s is the id of a %s, not of a %s", field, id.Kind, kind)
+		err = refusal.Input(field, blog.ReasonType, "is the id of a %s, not of a %s", id.Kind, kind)
 	}
 	return id, err
 }

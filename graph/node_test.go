@@ -55,7 +55,7 @@ func TestNodes_InvalidIDIsAnErrorAtItsIndex(t *testing.T) {
 					t.Errorf("no locations: %s", a.body)
 				}
 				if field := a.field(); field != "ids" &&
-					!strings.HasPrefix(a.Errors[0].Message, field+" is not a valid global id") {
+					!strings.HasPrefix(a.Errors[0].Message, "is not a valid global id") {
 					t.Errorf("message %q", a.Errors[0].Message)
 				}
 			})

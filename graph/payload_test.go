@@ -86,14 +86,18 @@ func TestPayloadEdges(t *testing.T) {
 	}
 }
 
-// The schema documents every code that an error can have, and no other.
-func TestErrorCodes_InTheSchema(t *testing.T) {
-	var documented []string
-	for _, v := range readSchema(t).Types["ErrorCode"].EnumValues {
-		documented = append(documented, v.Name)
-	}
-	slices.Sort(documented)
-	if diff := cmp.Diff(slices.Sorted(slices.Values(errorCodes(t))), documented); diff != "" {
-		t.Errorf("(-declared +documented):\n%s", diff)
+// The schema documents every code and every reason that an error can have, and no other.
+func TestErrors_InTheSchema(t *testing.T) {
+	for enum, declared := range map[string][]string{
+		"ErrorCode": errorCodes(t), "ErrorReason": constants(t, "../store/blog/reason.go", "Reason"),
+	} {
+		var documented []string
+		for _, v := range readSchema(t).Types[enum].EnumValues {
+			documented = append(documented, v.Name)
+		}
+		slices.Sort(documented)
+		if diff := cmp.Diff(slices.Sorted(slices.Values(declared)), documented); diff != "" {
+			t.Errorf("%s (-declared +documented):\n%s", enum, diff)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func idempotencyKey(key graphql.Omittable[*string]) (string, error) {
 	case k == nil:
 		return "", nil
 	case *k == "":
-		return "", refusal.Input("idempotencyKey", "idempotencyKey must have 1 to 100 characters")
+		return "", refusal.Input("idempotencyKey", blog.ReasonBlank, "must have 1 to 100 characters")
 	default:
 		return *k, nil
 	}
@@ -79,7 +79,8 @@ func (r *Resolver) explainRefusal(ctx context.Context, err error) error {
 	if user, readErr := r.store.User(ctx, viewerID(ctx)); user != nil || readErr != nil {
 		return err
 	}
-	return &refusal.Error{Code: refusal.Forbidden, Message: "you have no user yet: call createUser first", Err: err}
+	return &refusal.Error{Code: refusal.Forbidden, Reason: blog.ReasonNoUser,
+		Message: "you have no user yet: call createUser first", Err: err}
 }
 
 // primePost caches the post of a payload, so that fields below it do not read it again. The text

@@ -104,7 +104,8 @@ func (r *mutationResolver) DeleteUser(ctx context.Context, input model.DeleteUse
 		}
 	}
 	if userID != viewerID(ctx) && !moderates(ctx) {
-		return nil, &refusal.Error{Code: refusal.Forbidden, Message: "only a moderator can delete another user"}
+		return nil, &refusal.Error{Code: refusal.Forbidden, Reason: blog.ReasonNotYours,
+			Message: "only a moderator can delete another user"}
 	}
 	if err := r.store.DeleteUser(ctx, userID, input.Username); err != nil {
 		return nil, err

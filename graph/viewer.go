@@ -19,6 +19,7 @@ import (
 	"byline/graph/fields"
 	"byline/graph/refusal"
 	"byline/graph/transport"
+	"byline/store/blog"
 )
 
 // authentication finds the viewers of requests, and counts and logs the bearer tokens that it rejects.
@@ -123,5 +124,5 @@ func (requireViewer) MutateOperationContext(ctx context.Context, op *graphql.Ope
 	return gqlerror.Wrap(unauthenticated)
 }
 
-var unauthenticated = &refusal.Error{Code: refusal.Unauthenticated,
+var unauthenticated = &refusal.Error{Code: refusal.Unauthenticated, Reason: blog.ReasonNoToken,
 	Message: "authentication required: send an Authorization header with a bearer token"}

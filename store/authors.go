@@ -98,7 +98,8 @@ func (s *Store) author(ctx context.Context, op, userID string) (blog.Byline, err
 	}
 	if u == nil {
 		return blog.Byline{},
-			&blog.Error{Code: blog.Forbidden, Op: op, Message: "you have no user yet: call createUser first"}
+			&blog.Error{Code: blog.Forbidden, Op: op, Reason: blog.ReasonNoUser,
+				Message: "you have no user yet: call createUser first"}
 	}
 	return u.Byline, nil
 }

@@ -60,7 +60,7 @@ func (s *Store) countError(ctx context.Context, op, postID, id string) (exists b
 	if item != nil || err != nil {
 		return true, err
 	}
-	return false, &blog.Error{Code: blog.LimitReached, Op: op,
+	return false, &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
 		Message: "this post has as many comments or likes as it can have"}
 }
 
@@ -89,7 +89,7 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		return nil, nil, blog.NoPost(op)
 	case r.Failed == 1 && r.Status == http.StatusNotFound:
-		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op,
+		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
 			Message: "another request is changing the same item; try again"}
 	case r.Failed >= 0:
 		return nil, nil, stored.Error(op, r.Err())

@@ -49,7 +49,7 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*b
 		p.Order = NewestFirst
 	case NewestFirst, OldestFirst:
 	default:
-		return nil, blog.Invalidf("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
+		return nil, blog.Invalidf("list comments", "order", blog.ReasonType, "must be %s or %s", NewestFirst, OldestFirst)
 	}
 	return s.commentList(postID).page(ctx, p)
 }
@@ -273,7 +273,8 @@ func (s *Store) changeError(ctx context.Context, op, userID, postID, id string) 
 }
 
 func notAuthorOfComment(op string) error {
-	return &blog.Error{Code: blog.Forbidden, Op: op, Message: "only the author can change this comment"}
+	return &blog.Error{Code: blog.Forbidden, Op: op, Reason: blog.ReasonNotYours,
+		Message: "only the author can change this comment"}
 }
 
 func noComment(op string) error {
@@ -347,7 +348,7 @@ func (a *authorComments) written(k authorOnPost, p *blog.Post) {
 // checkAuthorComments returns LimitReached if the author has written maxPerAuthor comments on
 // the post.
 func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPost) error {
-	limited := &blog.Error{Code: blog.LimitReached, Op: op,
+	limited := &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonLimit,
 		Message: "you have written as many comments on this post as you can"}
 	switch ok, full := s.comments.take(k); {
 	case ok:

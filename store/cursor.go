@@ -91,7 +91,7 @@ func decodeCursor(op, list, text string) (*cursor, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	parts := strings.Split(string(raw), "|")
 	if err != nil || len(parts) != 5 && len(parts) != 6 {
-		return nil, blog.Invalidf(op, "after", "after is not a valid cursor for this list")
+		return nil, blog.Invalidf(op, "after", blog.ReasonFormat, "is not a valid cursor for this list")
 	}
 	c := &cursor{Date: blog.Date(parts[3]), ID: parts[4]}
 	c.Seen, err = strconv.Atoi(parts[2])
@@ -100,7 +100,7 @@ func decodeCursor(op, list, text string) (*cursor, error) {
 	}
 	if err != nil || c.Seen < 1 || c.Copy < 0 || !blog.ValidDate(parts[3]) || !blog.ValidID(c.ID) ||
 		string(c.appendTo(nil, list)) != text {
-		return nil, blog.Invalidf(op, "after", "after is not a valid cursor for this list")
+		return nil, blog.Invalidf(op, "after", blog.ReasonFormat, "is not a valid cursor for this list")
 	}
 	return c, nil
 }

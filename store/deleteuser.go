@@ -37,7 +37,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 		case u == nil:
 			return noUser(op)
 		case u.Username != username:
-			return blog.Invalidf(op, "username", "username must repeat the current username, with the same case")
+			return blog.Invalidf(op, "username", blog.ReasonMismatch, "must repeat the current username, with the same case")
 		}
 		deleted := u.DeletedAt
 		if !u.Deleted {
@@ -52,7 +52,8 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 			return nil
 		}
 	}
-	return &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the user; try again"}
+	return &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
+		Message: "another request is changing the user; try again"}
 }
 
 // userOrTombstone reads a user item. It returns nil if the item does not exist.
@@ -107,6 +108,6 @@ func (s *Store) beingDeleted(op, userID string, deleted blog.Date) error {
 		until = blog.NewDate(deleted.Time().Add(blog.DeletionGrace))
 	}
 	left := until.Time().Sub(s.o.Clock())
-	return &blog.Error{Code: blog.Conflict, Op: op, RetryAfter: max(left, atLeast),
+	return &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonBeingDeleted, RetryAfter: max(left, atLeast),
 		Message: "your former user is still being deleted; try again later"}
 }

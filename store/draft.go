@@ -237,7 +237,7 @@ func (s *Store) checkDrafts(ctx context.Context, op, userID string) error {
 		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type",
 	}.With("@user", userID).With("@type", blog.TypeDraft))
 	if err == nil && n >= maxDrafts {
-		err = &blog.Error{Code: blog.LimitReached, Op: op,
+		err = &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonLimit,
 			Message: fmt.Sprintf("you have %d drafts, as many as you can have: publish or delete some", maxDrafts)}
 	}
 	return err

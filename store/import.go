@@ -119,7 +119,7 @@ func (t *Thread) items() [][]byte {
 
 func checkOwner(op string, r *username.Reservation, u *blog.User) error {
 	if r.OwnerID != u.UserID {
-		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username",
+		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username", Reason: blog.ReasonTaken,
 			Message: "another user has the username " + u.Username}
 	}
 	return nil

@@ -38,18 +38,18 @@ var maxCounted = map[string]int{"/commentCount": 100_000, "/likeCount": 1_000_00
 // newlines and tabs if lines is true.
 func checkText(op, field, text string, limit int, lines bool) error {
 	if !utf8.ValidString(text) {
-		return blog.Invalidf(op, field, "%s is not valid UTF-8", field)
+		return blog.Invalidf(op, field, blog.ReasonFormat, "is not valid UTF-8")
 	}
 	if !strings.ContainsFunc(text, visible) {
-		return blog.Invalidf(op, field, "%s must not be empty", field)
+		return blog.Invalidf(op, field, blog.ReasonBlank, "must not be blank")
 	}
 	// A text of at most limit bytes needs no count.
 	if len(text) > limit && utf8.RuneCountInString(text) > limit {
-		return blog.Invalidf(op, field, "%s must have at most %d characters", field, limit)
+		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", limit)
 	}
 	for _, c := range text {
 		if unicode.IsControl(c) && !(lines && (c == '\n' || c == '\t')) {
-			return blog.Invalidf(op, field, "%s must not contain the control character %U", field, c)
+			return blog.Invalidf(op, field, blog.ReasonCharacter, "must not contain the control character %U", c)
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func checkMarkdown(op, field, content string, limit int) error {
 		return err
 	}
 	if err := markdown.Check(content); err != nil {
-		return blog.Invalidf(op, field, "%s %v", field, err)
+		return blog.Invalidf(op, field, blog.ReasonTooComplex, "%v", err)
 	}
 	return nil
 }
@@ -97,14 +97,14 @@ func checkBio(op, bio string) error { return checkText(op, "bio", bio, maxBio, t
 func checkAvatarURL(op, text string) error {
 	const field = "avatarUrl"
 	if len(text) > maxAvatarURL {
-		return blog.Invalidf(op, field, "%s must have at most %d characters", field, maxAvatarURL)
+		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", maxAvatarURL)
 	}
 	u, err := url.Parse(text)
 	remote := err == nil && u.Scheme == "https" && u.Host != ""
 	path := err == nil && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") && !strings.Contains(text, "?")
 	if strings.ContainsFunc(text, notOfURL) || !remote && !path {
-		return blog.Invalidf(op, field,
-			"%s must be an https URL, or a path of this server that begins with a single / and has no query", field)
+		return blog.Invalidf(op, field, blog.ReasonFormat,
+			"must be an https URL, or a path of this server that begins with a single / and has no query")
 	}
 	return nil
 }
@@ -118,15 +118,15 @@ func checkTags(op string, tags []string) error {
 	for i, tag := range tags {
 		if _, ok := blog.NormalizeTag(tag); !ok {
 			field := fmt.Sprintf("tags[%d]", i)
-			errs = append(errs, blog.Invalidf(op, field, "%s must have 1 to %d letters, digits and hyphens",
-				field, blog.MaxTagLength))
+			errs = append(errs, blog.Invalidf(op, field, blog.ReasonFormat,
+				"must have 1 to %d letters, digits and hyphens", blog.MaxTagLength))
 		}
 		if len(errs) == blog.MaxTags {
 			return errors.Join(errs...)
 		}
 	}
 	if len(normalized(tags)) > blog.MaxTags {
-		errs = append(errs, blog.Invalidf(op, "tags", "tags must have at most %d entries", blog.MaxTags))
+		errs = append(errs, blog.Invalidf(op, "tags", blog.ReasonTooMany, "must have at most %d entries", blog.MaxTags))
 	}
 	return errors.Join(errs...)
 }

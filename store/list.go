@@ -76,7 +76,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 }
 
 func invalidFirst(op string) error {
-	return blog.Invalidf(op, "first", "first must be between 1 and %d", blog.MaxPage)
+	return blog.Invalidf(op, "first", blog.ReasonRange, "must be between 1 and %d", blog.MaxPage)
 }
 
 // name identifies the list in the given order, for the digests of its cursors.

@@ -194,7 +194,7 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 		return nil, err
 	}
 	if raw == nil {
-		return nil, &blog.Error{Code: blog.Conflict, Op: op,
+		return nil, &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
 			Message: "the post is being created by another request; try again"}
 	}
 	first, err := s.postOfKey(ctx, op, item, raw, text)
@@ -231,10 +231,10 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 // keyUsed returns the Conflict of an idempotency key that was used for another item or, if exists is false,
 // for a deleted one.
 func keyUsed(op string, exists bool) error {
-	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey",
-		Message: "this idempotencyKey was already used with a different input"}
+	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey", Reason: blog.ReasonKeyUsed,
+		Message: "was already used with a different input"}
 	if !exists {
-		e.Message = "the item that was created with this idempotencyKey has been deleted"
+		e.Message = "was already used for an item that has been deleted"
 	}
 	return e
 }
@@ -250,7 +250,7 @@ type PostEdit struct {
 func (e PostEdit) Validate() error {
 	const op = "edit post"
 	if e.Title == nil && e.Content == nil && e.Tags == nil {
-		return blog.Invalidf(op, "title", "title, content or tags are required")
+		return blog.Invalidf(op, "title", blog.ReasonBlank, "title, content or tags are required")
 	}
 	var title, content, tags error
 	if e.Title != nil {
@@ -476,8 +476,8 @@ func (s *Store) editError(ctx context.Context, op, userID, postID string) error 
 
 // outdated returns the Conflict of an edit of another version than the present one.
 func outdated(op string, version int32) error {
-	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version",
-		Message: fmt.Sprintf("version is outdated: the post now has version %d", version)}
+	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version", Reason: blog.ReasonOutdated,
+		Message: fmt.Sprintf("is outdated: the post now has version %d", version)}
 }
 
 // DeletePost deletes a post: it replaces the post by a tombstone, at the ETag of a read. It deletes
@@ -569,7 +569,8 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 }
 
 func changedMeanwhile(op string) error {
-	return &blog.Error{Code: blog.Conflict, Op: op, Message: "other requests keep changing the same item; try again"}
+	return &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
+		Message: "other requests keep changing the same item; try again"}
 }
 
 // authorship says whose items a deletion may apply to: those of one author, or of all.
@@ -591,5 +592,6 @@ func liveAndBy(typ, userID string) string {
 }
 
 func notAuthorOfPost(op string) error {
-	return &blog.Error{Code: blog.Forbidden, Op: op, Message: "only the author can change this post"}
+	return &blog.Error{Code: blog.Forbidden, Op: op, Reason: blog.ReasonNotYours,
+		Message: "only the author can change this post"}
 }

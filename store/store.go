@@ -137,8 +137,8 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 		{background, blog.FeedContainer, &s.background.feed}, {background, blog.LeasesContainer, &s.background.leases},
 	} {
 		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
-			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Message: err.Error(),
-				Err: err}
+			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Reason: blog.ReasonFormat,
+				Message: err.Error(), Err: err}
 		}
 	}
 	s.sessionContainers = []*cosmos.Container{s.users, s.posts, s.feed}

@@ -174,7 +174,8 @@ func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem)
 	if item.InputDigest != "" && have.InputDigest == item.InputDigest {
 		return &have.User, nil
 	}
-	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "you already have a user; rename it with updateUser"}
+	return nil, &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonHasUser,
+		Message: "you already have a user; rename it with updateUser"}
 }
 
 // UserEdit is a change of a user.
@@ -266,7 +267,8 @@ func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blo
 			return changed, err
 		}
 	}
-	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the user; try again"}
+	return nil, &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
+		Message: "another request is changing the user; try again"}
 }
 
 // checkChange refuses a reserved username, and too many changes of the byline.

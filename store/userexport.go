@@ -104,8 +104,8 @@ func (s *Store) exportPage(ctx context.Context, userID, position string) (Export
 }
 
 func invalidPosition(op string, err error) error {
-	return &blog.Error{Code: blog.Invalid, Op: op, Field: "position",
-		Message: "the position is not one of an export of this user, or is no longer valid", Err: err}
+	return &blog.Error{Code: blog.Invalid, Op: op, Field: "position", Reason: blog.ReasonFormat,
+		Message: "is not one of an export of this user, or is no longer valid", Err: err}
 }
 
 // withoutSystemProperties returns an item without Cosmos DB's system properties, except _ts, the time of the

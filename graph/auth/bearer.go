@@ -41,7 +41,7 @@ func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewe
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > MaxToken ||
 		!isToken(token, bearerOthers) || verifier == nil {
-		return nil, &refusal.Error{Code: refusal.Unauthenticated,
+		return nil, &refusal.Error{Code: refusal.Unauthenticated, Reason: blog.ReasonInvalidToken,
 			Message: "the Authorization header must have the form: Bearer <token>",
 			Err: invalid(Malformed, "not one header of the form Bearer <token>, with a token of at most %d bytes",
 				MaxToken)}
@@ -52,8 +52,12 @@ func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewe
 		return &viewer, nil
 	case code == blog.Unavailable, code == blog.Canceled:
 		return nil, err
+	case ReasonOf(err) == Expired:
+		return nil, &refusal.Error{Code: refusal.Unauthenticated, Reason: blog.ReasonExpiredToken,
+			Message: "the bearer token has expired", Err: err}
 	default:
-		return nil, &refusal.Error{Code: refusal.Unauthenticated, Message: "the bearer token is not valid", Err: err}
+		return nil, &refusal.Error{Code: refusal.Unauthenticated, Reason: blog.ReasonInvalidToken,
+			Message: "the bearer token is not valid", Err: err}
 	}
 }
 

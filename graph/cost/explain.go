@@ -119,6 +119,9 @@ func located(err error) error {
 		var refused *refusal.Error
 		if errors.As(in.Err, &refused) {
 			message = refused.Message
+			if refused.Code == refusal.BadUserInput && refused.Field != "" {
+				message = "$" + refused.Field + ": " + message
+			}
 		}
 	}
 	if len(in.Locations) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -35,7 +36,7 @@ func ParseDetail(text string) (Detail, error) {
 	case "detail":
 		return Full, nil
 	}
-	return None, refusal.Input(Header, "%s must be summary, detail or none", Header)
+	return None, refusal.Input(Header, blog.ReasonFormat, "must be summary, detail or none")
 }
 
 // Meter adds up what the operation of a request charges. It is safe for concurrent use. The

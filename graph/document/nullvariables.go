@@ -8,6 +8,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 // nullVariables refuses null for a nullable variable in a non-null position. The position is valid
@@ -43,7 +44,7 @@ func findMisplacedNull(op *graphql.OperationContext) *gqlerror.Error {
 		return nil
 	}
 	err := gqlerror.ErrorPosf(s.found.Position, "")
-	err.Err = refusal.Input(s.found.Raw, "$%s: cannot be null where a value of type %s is expected", s.found.Raw,
+	err.Err = refusal.Input(s.found.Raw, blog.ReasonBlank, "cannot be null where a value of type %s is expected",
 		s.found.ExpectedType)
 	return err
 }

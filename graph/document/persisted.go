@@ -10,6 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 const (
@@ -84,7 +85,7 @@ func (p persistedOperations) find(params *graphql.RawParams) error {
 		}
 		params.Query = text
 	} else if hash != "" && hash != Hash(params.Query) {
-		return refusal.Input(hashField, "%s does not match the SHA-256 of the query", hashField)
+		return refusal.Input(hashField, blog.ReasonMismatch, "does not match the SHA-256 of the query")
 	}
 	return nil
 }
@@ -97,14 +98,14 @@ func persistedHash(extensions map[string]any) (string, error) {
 	}
 	extension, ok := value.(map[string]any)
 	if !ok {
-		return "", refusal.Input(persistedField, "%s must be an object", persistedField)
+		return "", refusal.Input(persistedField, blog.ReasonType, "must be an object")
 	}
 	if version, _ := extension["version"].(int64); version != 1 {
-		return "", refusal.Input(persistedField+".version", "%s.version must be 1", persistedField)
+		return "", refusal.Input(persistedField+".version", blog.ReasonRange, "must be 1")
 	}
 	hash, _ := extension["sha256Hash"].(string)
 	if hash == "" {
-		return "", refusal.Input(hashField, "%s must be a non-empty string", hashField)
+		return "", refusal.Input(hashField, blog.ReasonBlank, "must be a non-empty string")
 	}
 	return hash, nil
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 // Strings are stored and returned unchanged, or refused. The JSON decoder and the GraphQL parser
@@ -18,7 +19,8 @@ const messageUnpairedSurrogate = `invalid \u escape: unpaired surrogate`
 
 var (
 	errNotUTF8           = errors.New("not valid UTF-8")
-	ErrUnpairedSurrogate = &refusal.Error{Code: refusal.BadUserInput, Message: messageUnpairedSurrogate}
+	ErrUnpairedSurrogate = &refusal.Error{Code: refusal.BadUserInput, Reason: blog.ReasonFormat,
+		Message: messageUnpairedSurrogate}
 )
 
 // checkText refuses JSON with invalid UTF-8 or unpaired surrogates.

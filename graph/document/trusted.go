@@ -12,6 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 // Trusted is an allowlist of documents. It is immutable and safe for concurrent use.
@@ -109,13 +110,13 @@ func (d *Trusted) find(id string, params *graphql.RawParams) error {
 	text, known := d.byID[id]
 	switch {
 	case known && params.Query != "" && params.Query != text:
-		return refusal.Input("query", "the query does not match the document with this id")
+		return refusal.Input("query", blog.ReasonMismatch, "does not match the document with this id")
 	case known:
 		params.Query = text
 	case params.Query == "":
 		return &refusal.Error{Code: refusal.PersistedNotFound, Message: messagePersistedNotFound}
 	case !d.texts[params.Query]:
-		return &refusal.Error{Code: refusal.Forbidden,
+		return &refusal.Error{Code: refusal.Forbidden, Reason: blog.ReasonUntrusted,
 			Message: "this server executes only trusted documents, and this is not one of them"}
 	}
 	return nil

@@ -2,7 +2,6 @@ package document
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 // strictVariables refuses variables that the executor would accept, or refuse only while it
@@ -54,10 +54,10 @@ type variableChecker struct {
 func (v *variableChecker) check(at string, t *ast.Type, value any, given bool) {
 	switch {
 	case !given && t.NonNull:
-		v.add(at, "must be defined")
+		v.add(at, blog.ReasonBlank, "must be defined")
 	case value == nil:
 		if given && t.NonNull {
-			v.add(at, "must not be null")
+			v.add(at, blog.ReasonBlank, "must not be null")
 		}
 	case t.Elem != nil:
 		list := reflect.ValueOf(value) // the executor also makes lists of other types than []any
@@ -74,7 +74,7 @@ func (v *variableChecker) check(at string, t *ast.Type, value any, given bool) {
 }
 
 func (v *variableChecker) checkNamed(at string, d *ast.Definition, value any) {
-	ok, what := true, kindOf(value)
+	ok, what, reason := true, kindOf(value), blog.ReasonType
 	switch d.Kind {
 	case ast.InputObject:
 		object, is := value.(map[string]any)
@@ -89,11 +89,11 @@ func (v *variableChecker) checkNamed(at string, d *ast.Definition, value any) {
 	default:
 		ok = isScalar(d.Name, value)
 		if d.Name == "Int" && isInteger(value) {
-			what = "a number of more than 32 bits"
+			what, reason = "a number of more than 32 bits", blog.ReasonRange
 		}
 	}
 	if !ok {
-		v.add(at, "cannot use %s as %s", what, d.Name)
+		v.add(at, reason, "cannot use %s as %s", what, d.Name)
 	}
 }
 
@@ -104,7 +104,7 @@ func (v *variableChecker) checkFields(at string, d *ast.Definition, object map[s
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if d.Fields.ForName(name) == nil {
-			v.add(at+"."+name, "unknown field")
+			v.add(at+"."+name, blog.ReasonType, "unknown field")
 		}
 	}
 }
@@ -148,7 +148,7 @@ func kindOf(value any) string {
 	return "an object"
 }
 
-func (v *variableChecker) add(at, format string, args ...any) {
+func (v *variableChecker) add(at string, reason blog.Reason, format string, args ...any) {
 	at = refusal.Truncate(at, refusal.MaxMessage)
-	v.errs = append(v.errs, gqlerror.Wrap(refusal.Input(at, "$%s: %s", at, fmt.Sprintf(format, args...))))
+	v.errs = append(v.errs, gqlerror.Wrap(refusal.Input(at, reason, format, args...)))
 }

@@ -26,15 +26,15 @@ func TestVariableErrors_Numbers(t *testing.T) {
 		`{"i": {"n": 1e1, "l": [1.0], "in": {"l": 2.0}}}`:               "",
 		`{"i": {"f": 1.0, "in": [{"f": 1}, {"f": 1e300}, {"f": 1.5}]}}`: "",
 		`{"id": 1.0}`:                        "",
-		`{"id": 1.5}`:                        "$id: cannot use a Float as ID",
-		`{"n": 1e-1}`:                        "$n: cannot use a Float as Int",
+		`{"id": 1.5}`:                        "id: cannot use a Float as ID",
+		`{"n": 1e-1}`:                        "n: cannot use a Float as Int",
 		`{"n": 2147483647.0}`:                "",
-		`{"n": -2147483649.0}`:               "$n: cannot use a number of more than 32 bits as Int",
-		`{"n": 1e19}`:                        "$n: cannot use a number of more than 32 bits as Int",
-		`{"n": 18446744073709551616}`:        "$n: cannot use a number of more than 32 bits as Int",
-		`{"l": [[1.0, 1.5]]}`:                "$l[0][1]: cannot use a Float as Int",
-		`{"i": {"in": [{"l": [1.0, 1.5]}]}}`: "$i.in[0].l[1]: cannot use a Float as Int",
-		`{"i": {"n": "1.0"}}`:                "$i.n: cannot use a String as Int",
+		`{"n": -2147483649.0}`:               "n: cannot use a number of more than 32 bits as Int",
+		`{"n": 1e19}`:                        "n: cannot use a number of more than 32 bits as Int",
+		`{"n": 18446744073709551616}`:        "n: cannot use a number of more than 32 bits as Int",
+		`{"l": [[1.0, 1.5]]}`:                "l[0][1]: cannot use a Float as Int",
+		`{"i": {"in": [{"l": [1.0, 1.5]}]}}`: "i.in[0].l[1]: cannot use a Float as Int",
+		`{"i": {"n": "1.0"}}`:                "i.n: cannot use a String as Int",
 	} {
 		var variables Object
 		if err := Decode(text, &variables); err != nil {

@@ -2032,10 +2032,13 @@ enum ChangeKind {
   DELETED
 }
 
-"The codes of errors, in ` + "`" + `extensions.code` + "`" + `. The set is closed. It is here as documentation: no field has this type."
+"""
+The codes of errors, in ` + "`" + `extensions.code` + "`" + `. The set is closed. It is here as documentation: no field has this type. An error with
+` + "`" + `extensions.field` + "`" + ` is about that input, which its message does not name: show it after your label, as in "Title: must not be blank".
+"""
 # eslint-disable-next-line @graphql-eslint/no-unreachable-types -- errors are not in the schema
 enum ErrorCode {
-  "The input is invalid. ` + "`" + `extensions.field` + "`" + ` names it; there is one error for each invalid field."
+  "The input is invalid. ` + "`" + `extensions.field` + "`" + ` names it, ` + "`" + `reason` + "`" + ` says why; there is one error for each invalid field."
   BAD_USER_INPUT
   "The token is missing or invalid."
   UNAUTHENTICATED
@@ -2044,9 +2047,8 @@ enum ErrorCode {
   "There is no such object, or no longer."
   NOT_FOUND
   """
-  With ` + "`" + `extensions.field` + "`" + ` final: the ` + "`" + `username` + "`" + ` is taken, the ` + "`" + `version` + "`" + ` outdated, or the ` + "`" + `idempotencyKey` + "`" + ` had another input;
-  and for "you already have a user". Otherwise another request changed the same object, and the message ends in "try again",
-  or a former user is still being deleted (` + "`" + `extensions.retryAfterMs` + "`" + `).
+  The input does not fit what there is; ` + "`" + `extensions.reason` + "`" + ` says why. A retry can help with ` + "`" + `CONCURRENT` + "`" + `, and with ` + "`" + `BEING_DELETED` + "`" + `
+  after ` + "`" + `retryAfterMs` + "`" + `.
   """
   CONFLICT
   "The target has as much as it can have, for example comments on a post. A retry cannot help."
@@ -2068,6 +2070,70 @@ enum ErrorCode {
   GRAPHQL_VALIDATION_FAILED
   "The hash or id of a document is unknown. Send the document."
   PERSISTED_QUERY_NOT_FOUND
+}
+
+"""
+The reasons of errors, in ` + "`" + `extensions.reason` + "`" + `, where a code has several: all errors with ` + "`" + `BAD_USER_INPUT` + "`" + `, ` + "`" + `UNAUTHENTICATED` + "`" + `,
+` + "`" + `FORBIDDEN` + "`" + `, ` + "`" + `CONFLICT` + "`" + ` and ` + "`" + `LIMIT_REACHED` + "`" + ` have one. The set is closed. It is here as documentation: no field has this type.
+"""
+# eslint-disable-next-line @graphql-eslint/no-unreachable-types -- errors are not in the schema
+enum ErrorReason {
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: a value is required, and it is missing, null, empty or only space."
+  BLANK
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: it has too few characters."
+  TOO_SHORT
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: it has too many characters."
+  TOO_LONG
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: there are too many of them."
+  TOO_MANY
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: the Markdown would take long to render."
+  TOO_COMPLEX
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: it has a character, which the message names, that it may not have."
+  CHARACTER
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: it does not have the form that it must have: that of a URL, an id, a cursor, ..."
+  FORMAT
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: the number is too small or too large."
+  RANGE
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: a value, or the object with the id, has another type."
+  TYPE
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: no user can have this username."
+  RESERVED
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: it is not what it must repeat: the current username, or the document with the hash or id."
+  MISMATCH
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: the HTTP request is invalid: its method, its headers or its body."
+  REQUEST
+  "` + "`" + `UNAUTHENTICATED` + "`" + `: there is no token."
+  NO_TOKEN
+  "` + "`" + `UNAUTHENTICATED` + "`" + `: the token is not valid."
+  INVALID_TOKEN
+  "` + "`" + `UNAUTHENTICATED` + "`" + `: the token has expired."
+  EXPIRED_TOKEN
+  "` + "`" + `FORBIDDEN` + "`" + `: the viewer has not called ` + "`" + `createUser` + "`" + ` yet."
+  NO_USER
+  "` + "`" + `FORBIDDEN` + "`" + `: it belongs to another user."
+  NOT_YOURS
+  "` + "`" + `FORBIDDEN` + "`" + `: the request comes from a page of another origin."
+  ORIGIN
+  "` + "`" + `FORBIDDEN` + "`" + `: the server executes trusted documents only, and this is none."
+  UNTRUSTED_DOCUMENT
+  "` + "`" + `CONFLICT` + "`" + `: another user has the username."
+  TAKEN
+  "` + "`" + `CONFLICT` + "`" + `: the post has a newer version."
+  OUTDATED
+  "` + "`" + `CONFLICT` + "`" + `: the idempotency key was used with another input, or for what has been deleted since."
+  KEY_USED
+  "` + "`" + `CONFLICT` + "`" + `: the viewer has a user already."
+  HAS_USER
+  "` + "`" + `CONFLICT` + "`" + `: the viewer's former user is still being deleted."
+  BEING_DELETED
+  "` + "`" + `CONFLICT` + "`" + `: another request is changing the same object. Try again."
+  CONCURRENT
+  "` + "`" + `CONFLICT` + "`" + `: a later version of the server wrote the object, and this one cannot change it."
+  LATER_VERSION
+  "` + "`" + `LIMIT_REACHED` + "`" + `: the viewer has as much as a user can have, or has changed it as often as they can until ` + "`" + `extensions.until` + "`" + `."
+  LIMIT
+  "` + "`" + `LIMIT_REACHED` + "`" + `: the post has as much as it can have."
+  FULL
 }
 `, BuiltIn: false},
 }

@@ -3,6 +3,11 @@
 package model
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+
 	"github.com/99designs/gqlgen/graphql"
 
 	"byline/graph/names"
@@ -260,4 +265,141 @@ type UpdateUserInput struct {
 type UpdateUserPayload struct {
 	// The user.
 	User *names.User `json:"user"`
+}
+
+// The reasons of errors, in `extensions.reason`, where a code has several: all errors with `BAD_USER_INPUT`, `UNAUTHENTICATED`,
+// `FORBIDDEN`, `CONFLICT` and `LIMIT_REACHED` have one. The set is closed. It is here as documentation: no field has this type.
+type ErrorReason string
+
+const (
+	// `BAD_USER_INPUT`: a value is required, and it is missing, null, empty or only space.
+	ErrorReasonBlank ErrorReason = "BLANK"
+	// `BAD_USER_INPUT`: it has too few characters.
+	ErrorReasonTooShort ErrorReason = "TOO_SHORT"
+	// `BAD_USER_INPUT`: it has too many characters.
+	ErrorReasonTooLong ErrorReason = "TOO_LONG"
+	// `BAD_USER_INPUT`: there are too many of them.
+	ErrorReasonTooMany ErrorReason = "TOO_MANY"
+	// `BAD_USER_INPUT`: the Markdown would take long to render.
+	ErrorReasonTooComplex ErrorReason = "TOO_COMPLEX"
+	// `BAD_USER_INPUT`: it has a character, which the message names, that it may not have.
+	ErrorReasonCharacter ErrorReason = "CHARACTER"
+	// `BAD_USER_INPUT`: it does not have the form that it must have: that of a URL, an id, a cursor, ...
+	ErrorReasonFormat ErrorReason = "FORMAT"
+	// `BAD_USER_INPUT`: the number is too small or too large.
+	ErrorReasonRange ErrorReason = "RANGE"
+	// `BAD_USER_INPUT`: a value, or the object with the id, has another type.
+	ErrorReasonType ErrorReason = "TYPE"
+	// `BAD_USER_INPUT`: no user can have this username.
+	ErrorReasonReserved ErrorReason = "RESERVED"
+	// `BAD_USER_INPUT`: it is not what it must repeat: the current username, or the document with the hash or id.
+	ErrorReasonMismatch ErrorReason = "MISMATCH"
+	// `BAD_USER_INPUT`: the HTTP request is invalid: its method, its headers or its body.
+	ErrorReasonRequest ErrorReason = "REQUEST"
+	// `UNAUTHENTICATED`: there is no token.
+	ErrorReasonNoToken ErrorReason = "NO_TOKEN"
+	// `UNAUTHENTICATED`: the token is not valid.
+	ErrorReasonInvalidToken ErrorReason = "INVALID_TOKEN"
+	// `UNAUTHENTICATED`: the token has expired.
+	ErrorReasonExpiredToken ErrorReason = "EXPIRED_TOKEN"
+	// `FORBIDDEN`: the viewer has not called `createUser` yet.
+	ErrorReasonNoUser ErrorReason = "NO_USER"
+	// `FORBIDDEN`: it belongs to another user.
+	ErrorReasonNotYours ErrorReason = "NOT_YOURS"
+	// `FORBIDDEN`: the request comes from a page of another origin.
+	ErrorReasonOrigin ErrorReason = "ORIGIN"
+	// `FORBIDDEN`: the server executes trusted documents only, and this is none.
+	ErrorReasonUntrustedDocument ErrorReason = "UNTRUSTED_DOCUMENT"
+	// `CONFLICT`: another user has the username.
+	ErrorReasonTaken ErrorReason = "TAKEN"
+	// `CONFLICT`: the post has a newer version.
+	ErrorReasonOutdated ErrorReason = "OUTDATED"
+	// `CONFLICT`: the idempotency key was used with another input, or for what has been deleted since.
+	ErrorReasonKeyUsed ErrorReason = "KEY_USED"
+	// `CONFLICT`: the viewer has a user already.
+	ErrorReasonHasUser ErrorReason = "HAS_USER"
+	// `CONFLICT`: the viewer's former user is still being deleted.
+	ErrorReasonBeingDeleted ErrorReason = "BEING_DELETED"
+	// `CONFLICT`: another request is changing the same object. Try again.
+	ErrorReasonConcurrent ErrorReason = "CONCURRENT"
+	// `CONFLICT`: a later version of the server wrote the object, and this one cannot change it.
+	ErrorReasonLaterVersion ErrorReason = "LATER_VERSION"
+	// `LIMIT_REACHED`: the viewer has as much as a user can have, or has changed it as often as they can until `extensions.until`.
+	ErrorReasonLimit ErrorReason = "LIMIT"
+	// `LIMIT_REACHED`: the post has as much as it can have.
+	ErrorReasonFull ErrorReason = "FULL"
+)
+
+var AllErrorReason = []ErrorReason{
+	ErrorReasonBlank,
+	ErrorReasonTooShort,
+	ErrorReasonTooLong,
+	ErrorReasonTooMany,
+	ErrorReasonTooComplex,
+	ErrorReasonCharacter,
+	ErrorReasonFormat,
+	ErrorReasonRange,
+	ErrorReasonType,
+	ErrorReasonReserved,
+	ErrorReasonMismatch,
+	ErrorReasonRequest,
+	ErrorReasonNoToken,
+	ErrorReasonInvalidToken,
+	ErrorReasonExpiredToken,
+	ErrorReasonNoUser,
+	ErrorReasonNotYours,
+	ErrorReasonOrigin,
+	ErrorReasonUntrustedDocument,
+	ErrorReasonTaken,
+	ErrorReasonOutdated,
+	ErrorReasonKeyUsed,
+	ErrorReasonHasUser,
+	ErrorReasonBeingDeleted,
+	ErrorReasonConcurrent,
+	ErrorReasonLaterVersion,
+	ErrorReasonLimit,
+	ErrorReasonFull,
+}
+
+func (e ErrorReason) IsValid() bool {
+	switch e {
+	case ErrorReasonBlank, ErrorReasonTooShort, ErrorReasonTooLong, ErrorReasonTooMany, ErrorReasonTooComplex, ErrorReasonCharacter, ErrorReasonFormat, ErrorReasonRange, ErrorReasonType, ErrorReasonReserved, ErrorReasonMismatch, ErrorReasonRequest, ErrorReasonNoToken, ErrorReasonInvalidToken, ErrorReasonExpiredToken, ErrorReasonNoUser, ErrorReasonNotYours, ErrorReasonOrigin, ErrorReasonUntrustedDocument, ErrorReasonTaken, ErrorReasonOutdated, ErrorReasonKeyUsed, ErrorReasonHasUser, ErrorReasonBeingDeleted, ErrorReasonConcurrent, ErrorReasonLaterVersion, ErrorReasonLimit, ErrorReasonFull:
+		return true
+	}
+	return false
+}
+
+func (e ErrorReason) String() string {
+	return string(e)
+}
+
+func (e *ErrorReason) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ErrorReason(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ErrorReason", str)
+	}
+	return nil
+}
+
+func (e ErrorReason) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ErrorReason) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ErrorReason) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
 }

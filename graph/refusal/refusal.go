@@ -8,6 +8,8 @@ import (
 
 	"github.com/99designs/gqlgen/graphql/errcode"
 	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/store/blog"
 )
 
 // Code is what a client finds in extensions.code. The set is closed.
@@ -35,24 +37,30 @@ const (
 type Error struct {
 	Code    Code
 	Field   string
-	Message string // for the client
-	Err     error  // the cause, for the operator; may be nil
+	Reason  blog.Reason // as of a blog.Error; also with Unauthenticated
+	Message string      // for the client; that of an error with a Field does not name it
+	Err     error       // the cause, for the operator; may be nil
 
 	RetryAfter time.Duration // 0: DefaultRetryAfter for Throttled, none for other codes
 }
 
 func (r *Error) Error() string {
-	if r.Err != nil {
-		return fmt.Sprintf("%s: %s: %v", r.Code, r.Message, r.Err)
+	s := string(r.Code)
+	if r.Field != "" {
+		s += ": " + r.Field
 	}
-	return fmt.Sprintf("%s: %s", r.Code, r.Message)
+	s += ": " + r.Message
+	if r.Err != nil {
+		s += ": " + r.Err.Error()
+	}
+	return s
 }
 
 func (r *Error) Unwrap() error { return r.Err }
 
 // Input returns a refusal of bad input.
-func Input(field, format string, args ...any) error {
-	return &Error{Code: BadUserInput, Field: field, Message: fmt.Sprintf(format, args...)}
+func Input(field string, reason blog.Reason, format string, args ...any) error {
+	return &Error{Code: BadUserInput, Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
 // DefaultRetryAfter is when clients should retry if no better time is known.

@@ -13,6 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 // eventsKeepAlive is how often a stream without events sends a comment.
@@ -107,7 +108,7 @@ func (t httpTransport) sendEvents(ctx context.Context, s eventStream, all *respo
 }
 
 // errExpired is the cause for which a subscription is canceled whose token has expired.
-var errExpired = &refusal.Error{Code: refusal.Unauthenticated, Message: messageExpired}
+var errExpired = &refusal.Error{Code: refusal.Unauthenticated, Reason: blog.ReasonExpiredToken, Message: messageExpired}
 
 // eventStream connects the goroutine that executes an operation to the one that writes its events
 // and, in between, comments.

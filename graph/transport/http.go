@@ -20,7 +20,6 @@ import (
 
 	"byline/graph/document"
 	"byline/graph/limit"
-	"byline/graph/refusal"
 	"byline/store/blog"
 	"byline/store/cosmos/itemcache"
 )
@@ -56,7 +55,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request) {
 	media, acceptable := prepare(h, r)
 	if !acceptable {
 		t.writeError(w, r, media, &httpError{status: http.StatusNotAcceptable,
-			err: refusal.Input("", "the Accept header must allow %s or %s", mediaResponse, mediaJSON)})
+			err: invalidRequest("the Accept header must allow %s or %s", mediaResponse, mediaJSON)})
 		return
 	}
 	in, err := t.receive(w, r)
@@ -113,7 +112,7 @@ func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in reque
 	ctx := r.Context()
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		return in, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST",
-			err: refusal.Input("", "use GET or POST")}
+			err: invalidRequest("use GET or POST")}
 	}
 	if err := t.requests.AdmitAddress(RequestOf(ctx).address); err != nil {
 		return in, err
@@ -147,7 +146,7 @@ func (t httpTransport) execute(r *http.Request, in requestBody) (*graphql.Respon
 	case ast.Subscription:
 		releaseSlot()
 		return nil, &httpError{status: http.StatusNotAcceptable,
-			err: refusal.Input("", "subscribe over WebSocket, or with %s as the first media type in the Accept header",
+			err: invalidRequest("subscribe over WebSocket, or with %s as the first media type in the Accept header",
 				mediaEvents)}
 	case ast.Query:
 		caller := RequestOf(ctx)
@@ -190,7 +189,7 @@ func (t httpTransport) operation(
 		return nil, nil, err
 	}
 	if !document.Present(params) {
-		return nil, nil, badRequest("query", "query is missing")
+		return nil, nil, badRequest("query", blog.ReasonBlank, "is missing")
 	}
 	params.ReadTime.End = graphql.Now()
 	caller := RequestOf(ctx)
@@ -199,7 +198,7 @@ func (t httpTransport) operation(
 	op, errs := t.prepareOperation(ctx, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
 		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST",
-			err: refusal.Input("", "GET is for queries only: use POST for a mutation")}
+			err: invalidRequest("GET is for queries only: use POST for a mutation")}
 	}
 	if errs != nil {
 		return nil, nil, errs
@@ -212,13 +211,13 @@ func (t httpTransport) operation(
 func readBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType,
-			err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
+			err: invalidRequest("the Content-Type must be %s, in UTF-8", mediaJSON)}
 	}
 	zipped, ok := isZipped(r.Header.Values("Content-Encoding"))
 	if !ok {
 		w.Header().Set("Accept-Encoding", "gzip") // RFC 9110, section 12.5.3
 		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType,
-			err: refusal.Input("", "the Content-Encoding must be gzip or identity")}
+			err: invalidRequest("the Content-Encoding must be gzip or identity")}
 	}
 	if body, release, err = receiveBody(bodies, w, r); err != nil || !zipped {
 		return body, release, err
@@ -254,7 +253,7 @@ func unzip(bodies limit.Bodies, w http.ResponseWriter, zipped []byte) (body []by
 	case errors.Is(err, limit.ErrTooManyBodies):
 		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
 	}
-	return nil, nil, badRequest("", "the request body is not valid gzip")
+	return nil, nil, badRequest("", blog.ReasonRequest, "the request body is not valid gzip")
 }
 
 // receiveBody reads the body as it arrives.
@@ -277,9 +276,9 @@ func receiveBody(bodies limit.Bodies, w http.ResponseWriter, r *http.Request) (b
 		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
 	case errors.Is(err, os.ErrDeadlineExceeded): // the server's
 		return nil, nil, &httpError{status: http.StatusRequestTimeout,
-			err: refusal.Input("", "the request body took too long to arrive")}
+			err: invalidRequest("the request body took too long to arrive")}
 	}
-	return nil, nil, badRequest("", "the body did not arrive")
+	return nil, nil, badRequest("", blog.ReasonRequest, "the body did not arrive")
 }
 
 // isJSON reports whether a Content-Type is that of JSON in UTF-8.
@@ -294,19 +293,19 @@ func isJSON(contentType string) bool {
 
 func tooLarge() error {
 	return &httpError{status: http.StatusRequestEntityTooLarge,
-		err: refusal.Input("", "the request body must have at most %d bytes", limit.MaxBody)}
+		err: invalidRequest("the request body must have at most %d bytes", limit.MaxBody)}
 }
 
 // readGet reads an operation from the URL.
 func readGet(r *http.Request, params *graphql.RawParams) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return badRequest("", "the query string of the URL is malformed")
+		return badRequest("", blog.ReasonRequest, "the query string of the URL is malformed")
 	}
 	// A document that is cached must not retain the URL.
 	params.Query, params.OperationName = strings.Clone(q.Get("query")), q.Get("operationName")
 	if !utf8.ValidString(params.Query) || !utf8.ValidString(params.OperationName) {
-		return badRequest("", "the query string of the URL is not valid UTF-8")
+		return badRequest("", blog.ReasonRequest, "the query string of the URL is not valid UTF-8")
 	}
 	for _, field := range []struct {
 		name string
@@ -317,7 +316,7 @@ func readGet(r *http.Request, params *graphql.RawParams) error {
 			case errors.Is(err, document.ErrUnpairedSurrogate):
 				return &httpError{status: http.StatusBadRequest, err: document.ErrUnpairedSurrogate}
 			case err != nil:
-				return badRequest(field.name, "%s must be a JSON object", field.name)
+				return badRequest(field.name, blog.ReasonType, "must be a JSON object")
 			}
 		}
 	}
@@ -336,10 +335,10 @@ func readPost(body string, params *graphql.RawParams) error {
 		return &httpError{status: http.StatusBadRequest, err: err}
 	case errors.As(err, &wrongType) && wrongType.JSONPointer != "":
 		field := string(wrongType.JSONPointer[1:]) // a member of the body: values in variables have any type
-		return badRequest(field, "%s has the wrong type", field)
+		return badRequest(field, blog.ReasonType, "has the wrong type")
 	}
 	if strings.HasPrefix(strings.TrimLeft(body, " \t\r\n"), "[") {
-		return badRequest("", "batches (a list of operations) are not supported: send one operation per request")
+		return badRequest("", blog.ReasonRequest, "batches (a list of operations) are not supported: send one operation per request")
 	}
-	return badRequest("", "the request body must be one JSON object in UTF-8 with a query")
+	return badRequest("", blog.ReasonRequest, "the request body must be one JSON object in UTF-8 with a query")
 }

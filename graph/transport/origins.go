@@ -16,6 +16,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 // preflightMaxAge is how long a browser may cache the response to a preflight request.
@@ -119,7 +120,7 @@ func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) h
 	deny := func(message string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			prepare(w.Header(), r)
-			err := &refusal.Error{Code: refusal.Forbidden, Message: message}
+			err := &refusal.Error{Code: refusal.Forbidden, Reason: blog.ReasonOrigin, Message: message}
 			write(w, r, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{present(r.Context(), err)}})
 		})
 	}

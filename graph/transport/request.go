@@ -146,7 +146,7 @@ func openSession(h http.Header, s *store.Store) (*session.Session, error) {
 	case 1:
 		token = values[0]
 	default:
-		return nil, refusal.Input(sessionHeader, "there must be at most one %s header", sessionHeader)
+		return nil, refusal.Input(sessionHeader, blog.ReasonTooMany, "must be at most one header")
 	}
 	return s.NewSession(token), nil
 }

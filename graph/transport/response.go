@@ -13,6 +13,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/graph/refusal"
+	"byline/store/blog"
 )
 
 // writeError responds to a request that failed before execution.
@@ -88,8 +89,13 @@ type httpError struct {
 
 func (e *httpError) Error() string { return e.err.Error() }
 
-func badRequest(field, format string, args ...any) error {
-	return &httpError{status: http.StatusBadRequest, err: refusal.Input(field, format, args...)}
+func badRequest(field string, reason blog.Reason, format string, args ...any) error {
+	return &httpError{status: http.StatusBadRequest, err: refusal.Input(field, reason, format, args...)}
+}
+
+// invalidRequest returns the refusal of an HTTP request whose method, headers or body are at fault.
+func invalidRequest(format string, args ...any) error {
+	return refusal.Input("", blog.ReasonRequest, format, args...)
 }
 
 // statusOf is the HTTP status of a request that was refused with the code before

@@ -15,7 +15,7 @@ const (
 	Forbidden    Code = "FORBIDDEN"     // the target has another owner, or the caller has no user yet
 	NotFound     Code = "NOT_FOUND"     // the target does not exist, or no longer exists
 	Conflict     Code = "CONFLICT"      // the target has changed, or a unique name is taken
-	LimitReached Code = "LIMIT_REACHED" // the target is at its limit; a retry cannot help
+	LimitReached Code = "LIMIT_REACHED" // a limit on what there may be; Until says whether it ends by itself
 	Throttled    Code = "THROTTLED"     // out of request units; RetryAfter says when to retry
 	Unavailable  Code = "UNAVAILABLE"   // Cosmos DB cannot be reached or cannot serve
 	Canceled     Code = "CANCELED"      // the caller is gone
@@ -23,21 +23,27 @@ const (
 )
 
 // Error is the only error type of store and projection. Input with several invalid fields has one for
-// each, joined by errors.Join. Message may be shown to the client; Op and Err are for the operator.
+// each, joined by errors.Join. Message may be shown to the client; Op and Err are for the operator. The message of an
+// error with a Field does not name it, so that a form can show it after a label of its own: "must not be blank".
 type Error struct {
 	Code       Code
 	Op         string        // the operation, such as "create post"
 	Field      string        // the invalid or conflicting input, or ""
+	Reason     Reason        // with Invalid, Forbidden, Conflict and LimitReached of the store
 	Message    string        // safe for the client
 	RetryAfter time.Duration // with Throttled and Conflict: when a retry makes sense; zero if unknown
+	Until      Date          // with LimitReached: when the limit ends; "" if it does not end by itself
 	Err        error         // the cause, never for the client
 }
 
-// Error returns the operator's view: operation, code, message and cause.
+// Error returns the operator's view: operation, code, field, message and cause.
 func (e *Error) Error() string {
 	s := string(e.Code)
 	if e.Op != "" {
 		s = e.Op + ": " + s
+	}
+	if e.Field != "" {
+		s += ": " + e.Field
 	}
 	if e.Message != "" {
 		s += ": " + e.Message
@@ -65,8 +71,8 @@ func CodeOf(err error) Code {
 }
 
 // Invalidf returns an Error of code Invalid.
-func Invalidf(op, field, format string, args ...any) error {
-	return &Error{Code: Invalid, Op: op, Field: field, Message: fmt.Sprintf(format, args...)}
+func Invalidf(op, field string, reason Reason, format string, args ...any) error {
+	return &Error{Code: Invalid, Op: op, Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
 // NoPost returns the NotFound of a post.

@@ -84,7 +84,7 @@ type Views struct {
 func New(account *cosmos.Account, o Options) (*Views, error) {
 	const op = "open views"
 	if o.FeedPartitions < 0 || o.FeedPartitions > blog.MaxFeedPartitions {
-		return nil, blog.Invalidf(op, "feedPartitions", "the feed can have 1 to %d partitions, not %d",
+		return nil, blog.Invalidf(op, "feedPartitions", blog.ReasonRange, "the feed can have 1 to %d partitions, not %d",
 			blog.MaxFeedPartitions, o.FeedPartitions)
 	}
 	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions),

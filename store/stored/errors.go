@@ -22,15 +22,15 @@ func Error(op string, err error) error {
 	case errors.Is(err, context.Canceled):
 		e.Code = blog.Canceled
 	case errors.Is(err, itemjson.ErrLater):
-		e.Code, e.Message = blog.Conflict, itemjson.ErrLater.Error()
+		e.Code, e.Reason, e.Message = blog.Conflict, blog.ReasonLater, itemjson.ErrLater.Error()
 	case response.PartitionFull():
-		e.Code, e.Message = blog.LimitReached, "no more can be stored here; a retry does not help"
+		e.Code, e.Reason, e.Message = blog.LimitReached, blog.ReasonFull, "no more can be stored here; a retry does not help"
 	case response.Unavailable():
 		e.Code = blog.Unavailable
 	case response.Status == http.StatusTooManyRequests:
 		e.Code, e.RetryAfter = blog.Throttled, response.RetryAfter
 	case response.Status == http.StatusConflict, response.Status == http.StatusPreconditionFailed:
-		e.Code = blog.Conflict
+		e.Code, e.Reason = blog.Conflict, blog.ReasonConcurrent
 	}
 	return e
 }

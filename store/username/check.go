@@ -36,9 +36,9 @@ func reservedForm(name string) string {
 func (r Reserved) Check(op, name string) error {
 	switch form := reservedForm(name); {
 	case form == "":
-		return blog.Invalidf(op, "username", "username must contain a letter or a digit")
+		return blog.Invalidf(op, "username", blog.ReasonCharacter, "must contain a letter or a digit")
 	case r[form]:
-		return blog.Invalidf(op, "username", "username %s is reserved; choose another", name)
+		return blog.Invalidf(op, "username", blog.ReasonReserved, "is reserved; choose another")
 	}
 	return nil
 }
@@ -51,12 +51,19 @@ const (
 
 // Check returns an Error if a username has an invalid length or character.
 func Check(op, name string) error {
+	reason := blog.ReasonTooLong
+	switch n := len(name); {
+	case name == "":
+		reason = blog.ReasonBlank
+	case n < minLength:
+		reason = blog.ReasonTooShort
+	}
 	if len(name) < minLength || len(name) > maxLength {
-		return blog.Invalidf(op, "username", "username must have %d to %d characters", minLength, maxLength)
+		return blog.Invalidf(op, "username", reason, "must have %d to %d characters", minLength, maxLength)
 	}
 	for i := range len(name) {
 		if !blog.IsIDByte(name[i]) {
-			return blog.Invalidf(op, "username", "username may contain only A-Z, a-z, 0-9, _ and -")
+			return blog.Invalidf(op, "username", blog.ReasonCharacter, "may contain only A-Z, a-z, 0-9, _ and -")
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ const releasedFor = 30 * 24 * time.Hour
 
 // ErrTaken returns the Conflict of a username that another user has.
 func ErrTaken(op string) error {
-	return &blog.Error{Code: blog.Conflict, Op: op, Field: "username", Message: "this username is taken"}
+	return &blog.Error{Code: blog.Conflict, Op: op, Field: "username", Reason: blog.ReasonTaken, Message: "is taken"}
 }
 
 // Kept reports whether a released name is kept for its former owner. The TTL alone does not suffice, as

@@ -6,9 +6,9 @@ import { duration, invalidFields, GatewayError, messageOf } from "./errors";
 const error = (...errors: { message: string; extensions: object }[]) => new GatewayError(errors);
 
 test.each([
-  [{ code: "CONFLICT", field: "username" }, "This username is taken."],
-  [{ code: "CONFLICT", field: "version" }, "Someone changed this at the same time. Try again."],
-  [{ code: "CONFLICT", field: "idempotencyKey" }, "Secret."],
+  [{ code: "CONFLICT", field: "username", reason: "TAKEN" }, "This username is taken."],
+  [{ code: "CONFLICT", field: "version", reason: "OUTDATED" }, "Someone changed this at the same time. Try again."],
+  [{ code: "CONFLICT", field: "idempotencyKey", reason: "KEY_USED" }, "Secret."],
   [{ code: "THROTTLED", retryAfterMs: 7_200_000 }, "That was too often. Try again in 2 hours."],
   [{ code: "INTERNAL", requestId: "ab12" }, "The server made a mistake (request ab12). Try again."],
   [{ code: "FORBIDDEN" }, "You are not allowed to do this."],
@@ -26,8 +26,8 @@ test("every code of the schema has a message", () => {
 
 test("every invalid field has its message", () => {
   const invalid = (field: string, message: string) => ({ message, extensions: { code: "BAD_USER_INPUT", field } });
-  const both = error(invalid("title", "title is empty"), invalid("content", "content is empty"));
-  expect(messageOf(both)).toBe("Title is empty. Content is empty.");
+  const both = error(invalid("title", "must not be blank"), invalid("content", "must not be blank"));
+  expect(messageOf(both)).toBe("Title: must not be blank. Text: must not be blank.");
   expect(invalidFields(both)).toEqual(new Set(["title", "content"]));
 });
 

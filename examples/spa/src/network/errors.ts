@@ -1,8 +1,10 @@
-/** An error of a GraphQL response. docs/graphql.md lists the codes. */
+/** An error of a GraphQL response. The schema lists the codes and reasons. */
 export interface ResponseError {
   message: string;
   path?: (string | number)[];
-  extensions?: { code?: string; field?: string; retryAfterMs?: number; requestId?: string; id?: string };
+  extensions?: {
+    code?: string; field?: string; reason?: string; retryAfterMs?: number; until?: string; requestId?: string; id?: string;
+  };
 }
 
 /** The gateway responded, with errors instead of data. */
@@ -36,10 +38,10 @@ export const codeOf = (error: unknown) => (error instanceof GatewayError ? error
 export function messageOf(error: unknown): string {
   if (error instanceof SessionEndedError) return "Your session has ended. Sign in again; what you wrote is kept.";
   if (!(error instanceof GatewayError)) return "Something went wrong in this page. Reload it and try again.";
-  const { code, field, retryAfterMs, requestId } = error.details;
+  const { code, reason, retryAfterMs, requestId } = error.details;
   switch (code) {
     case "BAD_USER_INPUT":
-      return error.errors.map(({ message }) => sentence(message)).join(" ");
+      return error.errors.map(labelled).join(" ");
     case "UNAUTHENTICATED":
       return "Sign in to do this.";
     case "FORBIDDEN":
@@ -47,11 +49,9 @@ export function messageOf(error: unknown): string {
     case "NOT_FOUND":
       return "It no longer exists.";
     case "CONFLICT":
-      if (field === "username") return "This username is taken.";
+      if (reason === "TAKEN") return "This username is taken.";
       if (retryAfterMs) return `${sentence(error.message)} Try again in ${duration(retryAfterMs)}.`;
-      if (field === "version" || error.message.endsWith("try again")) {
-        return "Someone changed this at the same time. Try again.";
-      }
+      if (reason === "OUTDATED" || reason === "CONCURRENT") return "Someone changed this at the same time. Try again.";
       return sentence(error.message);
     case "THROTTLED":
       return `That was too often. Try again in ${duration(retryAfterMs ?? 1000)}.`;
@@ -73,6 +73,14 @@ export function messageOf(error: unknown): string {
 /** The fields of a form that the gateway has refused. */
 export const invalidFields = (error: unknown) =>
   new Set(error instanceof GatewayError ? error.errors.map(({ extensions }) => extensions?.field) : []);
+
+const labels: Record<string, string> = { displayName: "Name", avatarUrl: "Picture", bio: "About you", content: "Text" };
+
+/** A message after the label of its field. */
+function labelled({ message, extensions }: ResponseError) {
+  const field = extensions?.field?.replace(/^.*\.|\[.*/g, "") ?? "";
+  return sentence(field ? `${labels[field] ?? field}: ${message}` : message);
+}
 
 const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 
