@@ -15,7 +15,7 @@ import (
 const (
 	markdownText = "# Title\n\n*Some* <b>text</b> and [a link](javascript:x), " +
 		"[another](https://example.com).\n\n```go\nfunc main()\n```"
-	renderedText = `<h2>Title</h2>
+	renderedText = `<h2 id="user-content-title">Title</h2>
 <p><em>Some</em> &lt;b&gt;text&lt;/b&gt; and a link, <a href="https://example.com" rel="nofollow ugc noopener">another</a>.</p>
 <pre><code class="language-go">func main()
 </code></pre>

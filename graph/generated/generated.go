@@ -1643,8 +1643,8 @@ type Post implements Node {
   "The whole text, as Markdown. In lists of posts, texts longer than the excerpt cost one batched read; null if the post was deleted a moment ago."
   content: String
   """
-  The content as HTML that is safe to insert into a page. Headings begin at ` + "`" + `h2` + "`" + `, links have ` + "`" + `rel="nofollow ugc noopener"` + "`" + `,
-  code blocks the class ` + "`" + `language-…` + "`" + `. It costs what ` + "`" + `content` + "`" + ` does.
+  The content as HTML that is safe to insert into a page. Headings begin at ` + "`" + `h2` + "`" + ` and have ids: ` + "`" + `# Second part` + "`" + ` and links to
+  ` + "`" + `#second-part` + "`" + ` get ` + "`" + `user-content-second-part` + "`" + `. Links have ` + "`" + `rel="nofollow ugc noopener"` + "`" + `, code blocks the class ` + "`" + `language-…` + "`" + `. It costs what ` + "`" + `content` + "`" + ` does.
   """
   contentHtml: String
   "The author. ` + "`" + `id` + "`" + `, ` + "`" + `username` + "`" + `, ` + "`" + `displayName` + "`" + ` and ` + "`" + `avatarUrl` + "`" + ` are stored with the post and cost nothing."

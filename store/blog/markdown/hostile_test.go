@@ -17,9 +17,9 @@ import (
 
 // allowed are the elements of rendered HTML, with their attributes.
 var allowed = map[string][]string{
-	"p": nil, "h2": nil, "h3": nil, "h4": nil, "h5": nil, "h6": nil, "blockquote": nil, "ul": nil, "li": nil,
-	"pre": nil,
-	"hr":  nil, "br": nil, "em": nil, "strong": nil, "del": nil, "table": nil, "thead": nil, "tbody": nil, "tr": nil,
+	"p": nil, "h2": {"id"}, "h3": {"id"}, "h4": {"id"}, "h5": {"id"}, "h6": {"id"}, "blockquote": nil, "ul": nil,
+	"li": nil, "pre": nil,
+	"hr": nil, "br": nil, "em": nil, "strong": nil, "del": nil, "table": nil, "thead": nil, "tbody": nil, "tr": nil,
 	"ol": {"start"}, "code": {"class"}, "th": {"align"}, "td": {"align"},
 	"a": {"href", "rel", "title"}, "img": {"src", "alt", "title", "loading"},
 }
@@ -75,6 +75,8 @@ func unsafeAttribute(a html.Attribute) error {
 	switch a.Key {
 	case "title", "alt":
 		ok = true
+	case "id":
+		ok = strings.HasPrefix(a.Val, "user-content-") && !strings.ContainsAny(a.Val, " \t\n\r\f\"'<>&")
 	case "rel":
 		ok = a.Val == "nofollow ugc noopener"
 	case "loading":

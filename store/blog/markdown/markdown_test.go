@@ -15,7 +15,8 @@ func TestRender(t *testing.T) {
 		{"paragraphs", "a\nb\n\nc", "<p>a\nb</p>\n<p>c</p>\n"},
 		{"hard line breaks", "a  \nb\\\nc", "<p>a<br>\nb<br>\nc</p>\n"},
 		{"emphasis", "*a* __b__ ~~c~~ `d`", "<p><em>a</em> <strong>b</strong> <del>c</del> <code>d</code></p>\n"},
-		{"headings are one level lower", "# a\n\nb\n=\n\n###### c", "<h2>a</h2>\n<h2>b</h2>\n<h6>c</h6>\n"},
+		{"headings are one level lower", "# a\n\nb\n=\n\n###### c",
+			"<h2 id=\"user-content-a\">a</h2>\n<h2 id=\"user-content-b\">b</h2>\n<h6 id=\"user-content-c\">c</h6>\n"},
 		{"entities and escapes", `&copy; \*a\* <b`, "<p>© *a* &lt;b</p>\n"},
 		{"quote with list", "> - a\n> - b", "<blockquote>\n<ul>\n<li>a</li>\n<li>b</li>\n</ul>\n</blockquote>\n"},
 		{"ordered list with start", "7. a\n8. b", "<ol start=\"7\">\n<li>a</li>\n<li>b</li>\n</ol>\n"},
@@ -23,14 +24,16 @@ func TestRender(t *testing.T) {
 		{"rule", "a\n\n---", "<p>a</p>\n<hr>\n"},
 		{"code block", "    a < b", "<pre><code>a &lt; b\n</code></pre>\n"},
 		{"fenced code with language", "```c++ linenos\na\n```", "<pre><code class=\"language-c++\">a\n</code></pre>\n"},
-		{"fenced code with an invalid language", "```a\"onclick=b\na\n```", "<pre><code>a\n</code></pre>\n"},
+		{"fenced code with more than a language", "```js{1,3}\na\n```",
+			"<pre><code class=\"language-js\">a\n</code></pre>\n"},
+		{"fenced code with an invalid language", "```\"onclick=b\na\n```", "<pre><code>a\n</code></pre>\n"},
 		{"table", "| a | b |\n|:-:|--:|\n| 1 | 2 |",
 			"<table>\n<thead>\n<tr>\n<th align=\"center\">a</th>\n<th align=\"right\">b</th>\n</tr>\n</thead>\n" +
 				"<tbody>\n<tr>\n<td align=\"center\">1</td>\n<td align=\"right\">2</td>\n</tr>\n</tbody>\n</table>\n"},
 		{"link", `[a](https://b.example/c?d=1&e=2 "f")`,
 			`<p><a href="https://b.example/c?d=1&amp;e=2" title="f" rel="nofollow ugc noopener">a</a></p>` + "\n"},
 		{"link by reference", "[a]\n\n[a]: /b", `<p><a href="/b" rel="nofollow ugc noopener">a</a></p>` + "\n"},
-		{"link on the page", "[a](#b)", `<p><a href="#b" rel="nofollow ugc noopener">a</a></p>` + "\n"},
+		{"link on the page", "[a](#b)", `<p><a href="#user-content-b" rel="nofollow ugc noopener">a</a></p>` + "\n"},
 		{"bare links", "www.a.example, b@c.example",
 			`<p><a href="http://www.a.example" rel="nofollow ugc noopener">www.a.example</a>, ` +
 				`<a href="mailto:b@c.example" rel="nofollow ugc noopener">b@c.example</a></p>` + "\n"},
@@ -39,7 +42,7 @@ func TestRender(t *testing.T) {
 		{"image of this site", `![a](/c.png "d")`, `<p><img src="/c.png" alt="a" title="d" loading="lazy"></p>` + "\n"},
 		{"HTML is text", "a <b>c</b>\n\n<div>\nd\n</div>",
 			"<p>a &lt;b&gt;c&lt;/b&gt;</p>\n<p>&lt;div&gt;\nd\n&lt;/div&gt;</p>\n"},
-		{"right-to-left", "# שלום", "<h2>שלום</h2>\n"},
+		{"right-to-left", "# שלום", "<h2 id=\"user-content-שלום\">שלום</h2>\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			have, err := Render(t.Context(), c.text)

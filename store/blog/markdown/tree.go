@@ -1,8 +1,12 @@
 package markdown
 
 import (
+	"bytes"
+	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
@@ -11,13 +15,14 @@ import (
 )
 
 // safeTree changes a syntax tree before it is rendered. Headings are one level lower, as a page has a heading of its
-// own. Addresses are only those that isLink and isImage allow: any other link is shown as its text, and any other image
-// as its description.
+// own, and have ids, to which links on the page lead. Addresses are only those that isLink and isImage allow: any other
+// link is shown as its text, and any other image as its description. What is no address at all is shown as well.
 type safeTree struct{}
 
 // Transform implements parser.ASTTransformer.
 func (safeTree) Transform(root *ast.Document, in text.Reader, _ parser.Context) {
 	var unsafe []ast.Node
+	ids := map[string]int{}
 	size := 0 // of the addresses and titles so far: many links can refer to one definition
 	fits := func(address, title []byte) bool {
 		size += len(address) + len(title)
@@ -30,8 +35,14 @@ func (safeTree) Transform(root *ast.Document, in text.Reader, _ parser.Context) 
 		switch n := n.(type) {
 		case *ast.Heading:
 			n.Level = min(n.Level+1, 6)
+			if id := headingID(textOf(n, in.Source()), ids); id != "" {
+				n.SetAttributeString("id", []byte(id))
+			}
+		case *ast.FencedCodeBlock:
+			cutLanguage(n, in.Source())
 		case *ast.Link:
 			n.SetAttributeString("rel", rel)
+			n.Destination = linkTo(n.Destination)
 			if !fits(n.Destination, n.Title) || !isLink(n.Destination) {
 				unsafe = append(unsafe, n)
 			}
@@ -59,12 +70,21 @@ const maxAddresses = 200_000
 // rel is the relation of every link: writers are users, not the publisher of the page.
 var rel = []byte("nofollow ugc noopener")
 
-// unwrap replaces a node by its children, or an automatic link by its text.
+// unwrap replaces a node by its children, or an automatic link by its text. An address that no browser can open follows.
 func unwrap(n ast.Node, source []byte) {
 	parent := n.Parent()
-	if link, ok := n.(*ast.AutoLink); ok {
-		parent.ReplaceChild(parent, n, ast.NewString(link.Label(source)))
+	var address []byte
+	switch n := n.(type) {
+	case *ast.AutoLink:
+		parent.ReplaceChild(parent, n, ast.NewString(n.Label(source)))
 		return
+	case *ast.Link:
+		address = n.Destination
+	case *ast.Image:
+		address = n.Destination
+	}
+	if _, ok := parse(address); !ok {
+		parent.InsertAfter(parent, n, ast.NewString(fmt.Appendf(nil, " (%s)", address)))
 	}
 	for child := n.FirstChild(); child != nil; child = n.FirstChild() {
 		n.RemoveChild(n, child)
@@ -77,7 +97,7 @@ func unwrap(n ast.Node, source []byte) {
 // the page.
 func isLink(address []byte) bool {
 	u, ok := parse(address)
-	return ok && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto" || isLocal(u))
+	return ok && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto" || isLocal(u) && *u != url.URL{})
 }
 
 // isImage reports whether an address may be that of an image: https, or a path of this site. A path has no query, which
@@ -87,11 +107,93 @@ func isImage(address []byte) bool {
 	return ok && (u.Scheme == "https" && u.Host != "" || isLocal(u) && u.Path != "" && u.RawQuery == "")
 }
 
-// parse parses an address, after the escapes and references in it, as it is rendered.
+// parse parses an address as it is rendered: without the escapes and references of Markdown, with those of URLs.
 func parse(address []byte) (*url.URL, bool) {
-	address = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(address)))
-	u, err := url.Parse(string(address))
+	u, err := url.Parse(string(openIPv6(util.URLEscape(address, true))))
 	return u, err == nil
+}
+
+// openIPv6 opens the brackets that goldmark has escaped, in the addresses of hosts.
+func openIPv6(escaped []byte) []byte { return escapedIPv6.ReplaceAll(escaped, []byte("$1[$2]")) }
+
+var escapedIPv6 = regexp.MustCompile(`(?i)(\bhttps?://(?:[^"/@]*@)?)%5B([0-9a-f:.]+)%5D`)
+
+// idPrefix distinguishes the ids of headings from those of the page that shows the text.
+const idPrefix = "user-content-"
+
+// headingID returns the id of a heading: the letters and digits of its text, in lower case, with hyphens for spaces. A
+// number follows if another heading has it. It returns "" for a heading without letters and digits. used has the ids so
+// far, with the last number of each.
+func headingID(text string, used map[string]int) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.In(r, unicode.L, unicode.M, unicode.N):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, strings.TrimSpace(text))
+	if strings.Trim(name, "-_") == "" {
+		return ""
+	}
+	id := idPrefix + name
+	for _, taken := used[id]; taken; _, taken = used[id] {
+		used[idPrefix+name]++
+		id = fmt.Sprintf("%s%s-%d", idPrefix, name, used[idPrefix+name])
+	}
+	used[id] = 0
+	return id
+}
+
+// linkTo returns the address of a link. One to a heading of the text, such as "#a-title", is that of its id.
+func linkTo(address []byte) []byte {
+	name, ok := bytes.CutPrefix(address, []byte("#"))
+	if !ok || len(name) == 0 || bytes.HasPrefix(name, []byte(idPrefix)) {
+		return address
+	}
+	return append([]byte("#"+idPrefix), name...)
+}
+
+// textOf returns the text in a node.
+func textOf(n ast.Node, source []byte) string {
+	var b strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch n := n.(type) {
+		case *ast.Text:
+			if entering {
+				b.Write(resolved(n.Segment.Value(source)))
+			}
+			if entering && (n.SoftLineBreak() || n.HardLineBreak()) {
+				b.WriteByte(' ')
+			}
+		case *ast.AutoLink:
+			if entering {
+				b.Write(n.Label(source))
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return b.String()
+}
+
+// resolved returns a text without escapes and references.
+func resolved(text []byte) []byte {
+	return util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(text)))
+}
+
+// cutLanguage cuts the name of the language of a code block where it is none: "js{1,3}" is "js".
+func cutLanguage(n *ast.FencedCodeBlock, source []byte) {
+	if n.Info == nil {
+		return
+	}
+	if i := bytes.IndexFunc(n.Info.Segment.Value(source), notOfLanguage); i >= 0 {
+		n.Info.Segment.Stop = n.Info.Segment.Start + i
+	}
+}
+
+func notOfLanguage(r rune) bool {
+	return !unicode.In(r, unicode.L, unicode.N) && !strings.ContainsRune("+#._-", r)
 }
 
 // isLocal reports whether an address is a path of this site or a place on the page. Browsers take a backslash for a
