@@ -1,10 +1,11 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { FetchPolicy } from "react-relay/hooks";
+import { storage } from "../session/storage";
 
 // Where each entry of the tab's history was scrolled to. Browsers without the Navigation API restore it by themselves.
 const storageKey = "byline.scroll";
 const history = window.navigation as Navigation | undefined;
-const positions = new Map(JSON.parse(sessionStorage.getItem(storageKey) ?? "[]") as [string, number][]);
+const positions = new Map(JSON.parse(storage.get(storageKey) ?? "[]") as [string, number][]);
 
 const entry = () => history?.currentEntry?.key ?? "";
 
@@ -26,7 +27,7 @@ export function keepScrollPositions() {
   });
   addEventListener("popstate", () => (restoring = positions.get(entry()) ?? 0));
   addEventListener("pagehide", () => {
-    sessionStorage.setItem(storageKey, JSON.stringify([...positions].slice(-50)));
+    storage.set(storageKey, JSON.stringify([...positions].slice(-50)));
   });
 }
 

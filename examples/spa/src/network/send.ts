@@ -1,4 +1,5 @@
 import { authorization, refresh } from "../session/session";
+import { storage } from "../session/storage";
 import { SessionEndedError, UnreachableError } from "./errors";
 
 // The gateway's record of what this tab has written: with it, every instance shows these writes.
@@ -7,7 +8,7 @@ const storageKey = "byline.session";
 /** The headers of a request, or the payload of a WebSocket's connection_init. */
 export function credentials(): Record<string, string> {
   const token = authorization();
-  const session = sessionStorage.getItem(storageKey);
+  const session = storage.get(storageKey);
   return {
     ...(token && { Authorization: token }),
     ...(session && { "Byline-Session": session }),
@@ -36,6 +37,6 @@ export async function send(url: string, init: Init, signal: AbortSignal): Promis
     response = await attempt();
   }
   const session = response.headers.get("Byline-Session");
-  if (session && authorization()) sessionStorage.setItem(storageKey, session);
+  if (session && authorization()) storage.set(storageKey, session);
   return response;
 }

@@ -1,24 +1,25 @@
 import { oidc } from "./config";
+import { storage } from "./storage";
 
 // Signing in and out load a page, so who is signed in does not change during the life of one,
 // and nothing of a viewer is left in memory for the next. Session storage belongs to one tab.
 const storageKey = "byline.token";
 
-let token = sessionStorage.getItem(storageKey);
+let token = storage.get(storageKey);
 
 export const signedIn = token !== null;
 
 export const authorization = () => token && `Bearer ${token}`;
 
 export function signIn(newToken: string, page: string) {
-  sessionStorage.setItem(storageKey, newToken);
+  storage.set(storageKey, newToken);
   location.replace(page);
 }
 
 /** Signs out, and forgets what this tab has kept: the token, the session, and drafts. */
 export function signOut() {
   token = null; // responses that are still on their way leave nothing behind
-  for (const key of Object.keys(sessionStorage)) if (key.startsWith("byline.")) sessionStorage.removeItem(key);
+  for (const key of storage.keys()) if (key.startsWith("byline.")) storage.remove(key);
   if (oidc) void import("./oidc").then(({ endSession }) => endSession());
   else location.assign("/");
 }
@@ -26,7 +27,7 @@ export function signOut() {
 /** Goes on without the token, which the gateway refuses. What this tab has kept stays. */
 export function readAnonymously() {
   token = null;
-  sessionStorage.removeItem(storageKey);
+  storage.remove(storageKey);
   location.reload();
 }
 
@@ -44,6 +45,6 @@ async function renew() {
   const renewed = await renewToken();
   if (!renewed || !authorization()) return false; // or the viewer has signed out meanwhile
   token = renewed;
-  sessionStorage.setItem(storageKey, token);
+  storage.set(storageKey, token);
   return true;
 }

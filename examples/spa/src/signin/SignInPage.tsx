@@ -1,6 +1,7 @@
 import { useSearch } from "wouter";
 import { PageHeading } from "../app/PageHeading";
 import { oidc } from "../session/config";
+import { blocked } from "../session/storage";
 import { DemoSignIn } from "./DemoSignIn";
 import { destination } from "./destination";
 import { ProviderSignIn } from "./ProviderSignIn";
@@ -11,7 +12,8 @@ export default function SignInPage() {
   return (
     <section className="page sign-in">
       <PageHeading title="Sign in" />
-      {oidc ? <ProviderSignIn page={page} /> : <DemoSignIn page={page} />}
+      {blocked && <p>Your browser blocks this site’s data, without which nobody can stay signed in.</p>}
+      {!blocked && (oidc ? <ProviderSignIn page={page} /> : <DemoSignIn page={page} />)}
     </section>
   );
 }

@@ -1,4 +1,5 @@
 import { useRef, useState } from "react";
+import { storage } from "../session/storage";
 
 /** What is being written, and the idempotency key of the request that sends it once it has been sent. */
 export type Draft<Fields> = Fields & { key?: string };
@@ -16,7 +17,7 @@ export function useDraft<Fields extends object>(name: string, empty: Fields) {
   function keep(next: Draft<Fields>) {
     latest.current = next;
     setDraft(next);
-    sessionStorage.setItem(storageKey, JSON.stringify(next));
+    storage.set(storageKey, JSON.stringify(next));
   }
   return {
     draft,
@@ -30,11 +31,11 @@ export function useDraft<Fields extends object>(name: string, empty: Fields) {
       return keyed;
     },
     discard: () => {
-      sessionStorage.removeItem(storageKey);
+      storage.remove(storageKey);
       latest.current = empty;
       setDraft(empty);
     },
   };
 }
 
-const stored = (storageKey: string) => JSON.parse(sessionStorage.getItem(storageKey) ?? "{}") as object;
+const stored = (storageKey: string) => JSON.parse(storage.get(storageKey) ?? "{}") as object;
