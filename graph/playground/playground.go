@@ -75,7 +75,8 @@ func New(o Options) (http.Handler, error) {
 	if err := static("/{$}", "page/index.html"); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"page.css", "page.js", "operation.js", "graphiql.js", "embedded.css", "embedded.js"} {
+	for _, name := range []string{"page.css", "page.js", "storage.js", "operation.js", "graphiql.js", "embedded.css",
+		"embedded.js"} {
 		if err := static(Prefix+name, "page/"+name); err != nil {
 			return nil, err
 		}

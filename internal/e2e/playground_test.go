@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/storage"
 	"github.com/chromedp/chromedp"
@@ -180,6 +181,46 @@ func TestPlayground_CDN(t *testing.T) {
 		})
 	}
 }
+
+// TestPlayground_Blocked: where the browser blocks site data, both editors work. They keep nothing.
+func TestPlayground_Blocked(t *testing.T) {
+	browser := browserPath(t)
+	s := start(t, "--data", t.TempDir(), "--no-demo")
+	writeBlog(s)
+	c := newCDN(t, s.Root)
+	for _, tt := range []struct {
+		editor  editor
+		address string
+	}{{embedded, "/?embedded"}, {graphiQL, "/"}} {
+		t.Run(tt.editor.name, func(t *testing.T) {
+			p := newPage(t, browser, s.Root)
+			p.editor = tt.editor
+			p.answer(c)
+			p.do("block", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+				_, err := cdp.Call(ctx, t, cdppage.AddScriptToEvaluateOnNewDocument,
+					cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: blockSiteData})
+				return err
+			}))
+			p.do("open", chromedp.Navigate(s.Root+tt.address))
+			p.hasTabs("Feed Post WritePost CommentAndLike Rename Live")
+			p.tab("Feed")
+			p.execute()
+			p.shows(`"title": "Written before"`)
+			p.paste("{ viewer { username } }")
+			p.execute()
+			p.shows(`"username": "ada"`)
+			p.restore()
+			p.sees(p.query, "query Feed")
+			p.done(s.Root+"/", c.root, "blob:"+s.Root+"/")
+		})
+	}
+}
+
+// blockSiteData does what a browser that blocks site data does: to name a storage is an error.
+const blockSiteData = `for (const name of ["localStorage", "sessionStorage", "indexedDB", "caches"]) {
+	const get = () => { throw new DOMException("Access is denied for this document.", "SecurityError"); };
+	Object.defineProperty(window, name, { configurable: true, get });
+}`
 
 // writeBlog creates users with the names of the viewers, and a post with a comment and a like. It returns the id of
 // the post.

@@ -5,6 +5,8 @@
 // if fresh is true. It returns {tabs, add}: tabs() lists the open tabs as {name, active, select}, and add(query)
 // opens one.
 
+import "./storage.js";
+
 const embedded = "embedded"; // the search parameter for those who do not want to wait for the CDN
 
 const prepared = await (await fetch("/playground/prepared.json")).json();
