@@ -178,7 +178,7 @@ func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) 
 		return nil, err
 	}
 	d := &blog.Post{ID: createID(n.Key, blog.TypeDraft, n.AuthorID), Byline: author,
-		Title: n.Title, Content: n.Content, Tags: normalized(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1,
+		Title: n.Title, Content: n.Content, Tags: distinct(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1,
 		IsDraft: true}
 	digest := inputDigest(n.Key, append([]string{n.Title, n.Content}, d.Tags...)...)
 	if n.Key != "" {
@@ -304,7 +304,7 @@ func draftPatch(userID string, e PostEdit, date blog.Date) cosmos.Patch {
 		p.Set("/readingMinutes", item.ReadingMinutes)
 	}
 	if e.Tags != nil {
-		p.Set("/tags", append([]string{}, normalized(*e.Tags)...))
+		p.Set("/tags", append([]string{}, distinct(*e.Tags)...))
 	}
 	p.Set("/editDate", date)
 	p.Increment("/version", 1)

@@ -80,7 +80,7 @@ func TestDraft(t *testing.T) {
 				got := w.draft(ada, d.ID)
 				if got == nil || !got.IsDraft || got.Title != title || got.Content != text || got.Truncated ||
 					got.Version != version ||
-					got.Username != "ada" || got.CreatedAt != d.CreatedAt || !slices.Equal(got.Tags, []string{"go"}) {
+					got.Username != "ada" || got.CreatedAt != d.CreatedAt || !slices.Equal(got.Tags, []string{"Go"}) {
 					t.Fatalf("%+.300v", got)
 				}
 			}
@@ -130,7 +130,7 @@ func TestDraft(t *testing.T) {
 				p, err := w.PublishPost(ctx, ada.UserID, d.ID)
 				if err != nil || p.ID != d.ID || p.IsDraft || p.Content != longer || p.Version != 2 ||
 					p.Revision != 1 ||
-					p.CreatedAt <= d.CreatedAt || p.UpdatedAt != nil || !slices.Equal(p.Tags, []string{"go"}) {
+					p.CreatedAt <= d.CreatedAt || p.UpdatedAt != nil || !slices.Equal(p.Tags, []string{"Go"}) {
 					t.Fatalf("%+.300v %v", p, err)
 				}
 			}

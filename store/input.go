@@ -112,30 +112,33 @@ func checkAvatarURL(op, text string) error {
 // notOfURL reports whether a character cannot be in a URL as of RFC 3986.
 func notOfURL(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"<>\\^`{|}", c) }
 
-// checkTags accepts tags that blog.NormalizeTag accepts, at most blog.MaxTags different ones.
+// checkTags accepts tags that blog.ParseTag accepts, at most blog.MaxTags different ones.
 func checkTags(op string, tags []string) error {
 	var errs []error
 	for i, tag := range tags {
-		if _, ok := blog.NormalizeTag(tag); !ok {
-			field := fmt.Sprintf("tags[%d]", i)
-			errs = append(errs, blog.Invalidf(op, field, blog.ReasonFormat,
-				"must have 1 to %d letters, digits and hyphens", blog.MaxTagLength))
+		if _, _, err := blog.ParseTag(tag); err != nil {
+			refused := *err
+			refused.Op, refused.Field = op, fmt.Sprintf("tags[%d]", i)
+			refused.Message = fmt.Sprintf("%.100q %s", tag, err.Message)
+			errs = append(errs, &refused)
 		}
 		if len(errs) == blog.MaxTags {
 			return errors.Join(errs...)
 		}
 	}
-	if len(normalized(tags)) > blog.MaxTags {
+	if len(distinct(tags)) > blog.MaxTags {
 		errs = append(errs, blog.Invalidf(op, "tags", blog.ReasonTooMany, "must have at most %d entries", blog.MaxTags))
 	}
 	return errors.Join(errs...)
 }
 
-// normalized returns valid tags as they are stored: each once, in their order.
-func normalized(tags []string) (all []string) {
+// distinct returns valid tags as they are stored: each once, in the first spelling, in their order.
+func distinct(tags []string) (all []string) {
+	var keys []string
 	for _, tag := range tags {
-		if tag, ok := blog.NormalizeTag(tag); ok && len(all) <= blog.MaxTags && !slices.Contains(all, tag) {
-			all = append(all, tag)
+		tag, key, err := blog.ParseTag(tag)
+		if err == nil && len(all) <= blog.MaxTags && !slices.Contains(keys, key) {
+			all, keys = append(all, tag), append(keys, key)
 		}
 	}
 	return all

@@ -98,7 +98,7 @@ type NewPost struct {
 	AuthorID string // the acting user
 	Title    string
 	Content  string
-	Tags     []string // normalized by the store
+	Tags     []string // each kept once, in the first spelling
 	Key      string   // the idempotency key, or ""
 }
 
@@ -126,7 +126,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 		return nil, err
 	}
 	post := &blog.Post{ID: id, Byline: author, Title: n.Title, Content: n.Content,
-		Tags: normalized(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1}
+		Tags: distinct(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1}
 	item, text := blog.NewPostItem(post)
 	item.InputDigest = inputDigest(n.Key, append([]string{n.Title, n.Content}, post.Tags...)...)
 	if other != nil {
@@ -345,7 +345,7 @@ func (s *Store) editTagged(
 		if post.UserID != userID || e.Version != nil && *e.Version != post.Version {
 			return nil, &cosmos.Error{Status: http.StatusPreconditionFailed, Err: errors.New("the post is another")}
 		}
-		post.Retag(normalized(*e.Tags))
+		post.Retag(distinct(*e.Tags))
 		edit := e
 		edit.Version = &post.Version
 		raw, err = s.edit(ctx, userID, postID, edit, date, post)
@@ -457,7 +457,7 @@ func (s *Store) editWithoutRead(
 // isEdited reports whether a post, which may be nil, has the fields of an edit.
 func isEdited(p *blog.Post, date blog.Date, e PostEdit) bool {
 	return p != nil && p.UpdatedAt != nil && *p.UpdatedAt == date && (e.Title == nil || *e.Title == p.Title) &&
-		(e.Content == nil || *e.Content == p.Content) && (e.Tags == nil || slices.Equal(normalized(*e.Tags), p.Tags))
+		(e.Content == nil || *e.Content == p.Content) && (e.Tags == nil || slices.Equal(distinct(*e.Tags), p.Tags))
 }
 
 // editError returns the error of a conditional edit whose condition failed.

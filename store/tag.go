@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
 
 	"byline/store/blog"
 	"byline/store/stored"
@@ -10,17 +9,17 @@ import (
 
 // Tag is a tag that posts may have.
 type Tag struct {
-	Name      string // normalized
+	Name      string // its key, see blog.ParseTag
 	PostCount int32  // approximate
 
 	timeline *blog.TimelineItem // nil: no posts
 	read     bool               // timeline is set
 }
 
-// Tag reads a tag by name, in any case: one point read. A tag exists even while no post has it, so that a page of a tag
+// Tag reads a tag by name, in any spelling: one point read. A tag exists even while no post has it, so that a page of a tag
 // does not come and go with its posts. It returns nil for an invalid name.
 func (s *Store) Tag(ctx context.Context, name string) (*Tag, error) {
-	name, ok := blog.NormalizeTag(name)
+	name, ok := blog.TagKey(name)
 	if !ok {
 		return nil, nil
 	}
@@ -62,7 +61,7 @@ func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.P
 		return page, nil
 	}
 	t := timelinePage{Store: s, op: op, timeline: timeline, months: item.Months,
-		belongs: func(p *blog.Post) bool { return slices.Contains(p.Tags, tag.Name) }}
+		belongs: func(p *blog.Post) bool { return p.HasTag(tag.Name) }}
 	if after != nil {
 		page.seen, t.after = after.Seen, blog.Entry{CreatedAt: after.Date, ID: after.ID}
 	}

@@ -251,8 +251,8 @@ func (e explainer) feed(which string) string {
 // timeline returns the timeline of the tag that a field selects by name.
 func (e explainer) timeline(f *fieldCost) blog.Timeline {
 	name := e.argument(f.field, "name")
-	if tag, ok := blog.NormalizeTag(name); ok {
-		return blog.TagTimeline(tag)
+	if key, ok := blog.TagKey(name); ok {
+		return blog.TagTimeline(key)
 	}
 	return blog.TagTimeline("") + blog.Timeline(name)
 }

@@ -1438,7 +1438,7 @@ type Query {
     after: String
   ): PostConnection!
 
-  "A tag by name, in any case; null for an invalid name. A tag exists even while no post has it."
+  "A tag by name, in any spelling; null for an invalid name. A tag exists even while no post has it."
   tag(
     "The name."
     name: String!
@@ -1663,7 +1663,7 @@ type Post implements Node {
   createdAt: DateTime!
   "Whether the post is a draft, which only its author sees."
   isDraft: Boolean!
-  "The tags, in the author's order, at most 5."
+  "The tags, in the author's order and spelling, at most 5. ` + "`" + `Query.tag` + "`" + ` finds each."
   tags: [String!]!
   "When the title, content or tags were last edited; null if never."
   updatedAt: DateTime
@@ -1691,7 +1691,10 @@ type Post implements Node {
 type Tag implements Node {
   "The global id."
   id: ID!
-  "The name: 1 to 30 letters and digits of any script, and hyphens; case-folded."
+  """
+  The name, which all spellings of the tag share: case-folded, in normalization form KC, with a hyphen for spaces, ` + "`" + `_` + "`" + ` and ` + "`" + `-` + "`" + `.
+  As part of an address it needs to be encoded: ` + "`" + `c#` + "`" + `, ` + "`" + `c++` + "`" + `, ` + "`" + `node.js` + "`" + `.
+  """
   name: String!
   "The number of posts with the tag; approximate, and some seconds old."
   postCount: Int!
@@ -1862,7 +1865,11 @@ input CreatePostInput {
   title: String!
   "Markdown, 1 to 100,000 characters; of the control characters only newline and tab."
   content: String!
-  "Up to 5 tags of 1 to 30 letters and digits of any script, and hyphens. Upper and lower case are the same."
+  """
+  Up to 5 tags of 1 to 30 letters, marks and digits of any script (Unicode code points), with spaces and ` + "`" + `. _ - + # · '` + "`" + `
+  between them. A tag may begin with ` + "`" + `.` + "`" + ` and end with ` + "`" + `+` + "`" + ` or ` + "`" + `#` + "`" + `. Joiners (U+200C, U+200D) are allowed where they change how a
+  word looks. Of several spellings of one tag, such as ` + "`" + `Web Dev` + "`" + ` and ` + "`" + `web-dev` + "`" + `, the first is kept.
+  """
   tags: [String!]
   "Whether to create a draft. Drafts have idempotency keys of their own."
   draft: Boolean

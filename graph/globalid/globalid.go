@@ -21,7 +21,7 @@ const (
 	Post    Kind = "Post"    // parts: post
 	Comment Kind = "Comment" // parts: post, comment
 	Like    Kind = "Like"    // parts: post, user
-	Tag     Kind = "Tag"     // parts: normalized name
+	Tag     Kind = "Tag"     // parts: key
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 var encoding = base64.RawURLEncoding.Strict()
 
 // ID identifies an object. Parent is the id of the post for comments and likes and
-// "" for others; a like's Key is the id of the user, a tag's is its name.
+// "" for others; a like's Key is the id of the user, a tag's is its key.
 type ID struct {
 	Kind   Kind
 	Parent string
@@ -65,8 +65,8 @@ func OfComment(postID, id string) ID { return ID{Kind: Comment, Parent: postID, 
 // OfLike returns the id of a user's like.
 func OfLike(postID, userID string) ID { return ID{Kind: Like, Parent: postID, Key: userID} }
 
-// OfTag returns the id of a tag with a normalized name.
-func OfTag(name string) ID { return ID{Kind: Tag, Key: name} }
+// OfTag returns the id of a tag, given its key.
+func OfTag(key string) ID { return ID{Kind: Tag, Key: key} }
 
 // nested reports whether objects of the kind are in the partition of a post.
 func (k Kind) nested() bool { return k == Comment || k == Like }
@@ -94,7 +94,7 @@ func Parse(s string) (ID, error) {
 		return ID{}, errMalformed
 	}
 	if id.Kind == Tag {
-		if name, ok := blog.NormalizeTag(id.Key); !ok || name != id.Key {
+		if name, ok := blog.TagKey(id.Key); !ok || name != id.Key {
 			return ID{}, errMalformed
 		}
 		return id, nil

@@ -59,7 +59,9 @@ type CreatePostInput struct {
 	Title string `json:"title"`
 	// Markdown, 1 to 100,000 characters; of the control characters only newline and tab.
 	Content string `json:"content"`
-	// Up to 5 tags of 1 to 30 letters and digits of any script, and hyphens. Upper and lower case are the same.
+	// Up to 5 tags of 1 to 30 letters, marks and digits of any script (Unicode code points), with spaces and `. _ - + # · '`
+	// between them. A tag may begin with `.` and end with `+` or `#`. Joiners (U+200C, U+200D) are allowed where they change how a
+	// word looks. Of several spellings of one tag, such as `Web Dev` and `web-dev`, the first is kept.
 	Tags graphql.Omittable[[]string] `json:"tags,omitzero"`
 	// Whether to create a draft. Drafts have idempotency keys of their own.
 	Draft graphql.Omittable[*bool] `json:"draft,omitzero"`

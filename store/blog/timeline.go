@@ -13,10 +13,10 @@ const AllPosts Timeline = "all"
 
 const tagPrefix = "tag."
 
-// TagTimeline returns the timeline of the posts with a tag.
-func TagTimeline(tag string) Timeline { return Timeline(tagPrefix + escapeTag(tag)) }
+// TagTimeline returns the timeline of the posts with a tag, given its key.
+func TagTimeline(key string) Timeline { return Timeline(tagPrefix + escapeTag(key)) }
 
-// Tag returns the tag of a timeline; ok is false if it has none.
+// Tag returns the key of the tag of a timeline; ok is false if it has none.
 func (t Timeline) Tag() (tag string, ok bool) {
 	escaped, ok := strings.CutPrefix(string(t), tagPrefix)
 	if !ok {
@@ -100,10 +100,8 @@ func (p *Post) Timelines() []Timeline { return append(tagTimelines(p.Tags), AllP
 func (p *Post) FormerTimelines() []Timeline { return tagTimelines(p.FormerTags) }
 
 func tagTimelines(tags []string) (all []Timeline) {
-	for _, tag := range tags {
-		if isTag(tag) { // other programs may have written others
-			all = append(all, TagTimeline(tag))
-		}
+	for _, key := range TagKeys(tags) {
+		all = append(all, TagTimeline(key))
 	}
 	return all
 }

@@ -52,7 +52,7 @@ for (const name of readdirSync(dist, { recursive: true })) {
 
 function serve(req, res) {
   const { pathname } = new URL(req.url, "http://localhost");
-  const page = extname(pathname) ? undefined : files.get("/app.html");
+  const page = pathname.startsWith("/assets/") ? undefined : files.get("/app.html"); // a tag may be node.js
   const file = files.get(pathname === "/" ? "/index.html" : pathname) ?? page;
   if (!file) return res.writeHead(404, headers).end();
   const accepted = req.headers["accept-encoding"] ?? "";

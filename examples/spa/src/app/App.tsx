@@ -3,6 +3,7 @@ import { RelayEnvironmentProvider } from "react-relay/hooks";
 import { Link, Route, Switch, useLocation } from "wouter";
 import { FeedPage } from "../feed/FeedPage";
 import { environment } from "../network/environment";
+import { tagOfPath } from "../tag/tags";
 import { Announcer } from "../ui/announce";
 import { ArticleSkeleton, ListSkeleton } from "../ui/Skeleton";
 import { ErrorBoundary } from "./ErrorBoundary";
@@ -64,7 +65,7 @@ function Pages() {
           {({ username }) => <Loading as={<ListSkeleton />}><AuthorPage username={username} /></Loading>}
         </Route>
         <Route path="/tags/:name">
-          {({ name }) => <Loading as={<ListSkeleton />}><TagPage name={name} /></Loading>}
+          {({ name }) => <Loading as={<ListSkeleton />}><TagPage name={tagOfPath(name)} /></Loading>}
         </Route>
         <Route path="/write"><Loading><WritePage /></Loading></Route>
         <Route path="/drafts"><Loading as={<ListSkeleton />}><DraftsPage /></Loading></Route>

@@ -1,5 +1,6 @@
 import { Link } from "wouter";
 import "./TagLinks.css";
+import { pathOfTag } from "./tags";
 
 /** Links to the posts with each of some tags. */
 export function TagLinks({ tags, label }: { tags: readonly string[]; label: string }) {
@@ -8,7 +9,7 @@ export function TagLinks({ tags, label }: { tags: readonly string[]; label: stri
     <ul className="tags" aria-label={label}>
       {tags.map((tag) => (
         <li key={tag}>
-          <Link href={`/tags/${encodeURIComponent(tag)}`} dir="auto">{tag}</Link>
+          <Link href={pathOfTag(tag)} dir="auto">{tag}</Link>
         </li>
       ))}
     </ul>

@@ -5,6 +5,7 @@ import { useFetchPolicy } from "../app/navigation";
 import { NotFoundPage } from "../app/NotFoundPage";
 import { PageHeading } from "../app/PageHeading";
 import { TagPosts } from "./TagPosts";
+import { pathOfTag } from "./tags";
 
 /** The posts with a tag. Other spellings of the tag redirect to it. */
 export default function TagPage({ name }: { name: string }) {
@@ -22,7 +23,7 @@ export default function TagPage({ name }: { name: string }) {
     { fetchPolicy: useFetchPolicy() },
   );
   if (!tag) return <NotFoundPage />;
-  if (tag.name !== name) return <Redirect to={`/tags/${encodeURIComponent(tag.name)}`} replace />;
+  if (tag.name !== name) return <Redirect to={pathOfTag(tag.name)} replace />;
   return (
     <div className="page">
       <header className="tag-header">
