@@ -1636,7 +1636,7 @@ type Post implements Node {
   title: String!
   "The post's address in a front end: its title in lower-case ASCII and a short form of its id. It follows the title; see ` + "`" + `postBySlug` + "`" + `."
   slug: String!
-  "The beginning of the content as plain text: at most 280 characters, cut between words."
+  "The beginning of the content as plain text: at most 280 characters, cut at a space near the end, else between characters as readers see them."
   excerpt: String!
   "How long the post takes to read, in minutes, at least 1; null if the post was deleted a moment ago."
   readingMinutes: Int

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql/errcode"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/internal/cut"
 	"byline/store/blog"
 )
 
@@ -78,16 +78,12 @@ func CodeOf(errs gqlerror.List) Code {
 	return Code(code)
 }
 
-// Truncate cuts s to at most end bytes, at the beginning of a character, and appends "..." if it was
-// longer.
+// Truncate cuts s to at most end bytes, and appends "..." if it was longer.
 func Truncate(s string, end int) string {
 	if len(s) <= end {
 		return s
 	}
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "..."
+	return cut.Bytes(s, end) + "..."
 }
 
 // Cause returns the text of an error for the operator, without the path and position that gqlerror

@@ -103,8 +103,8 @@ func (i *SummaryItem) readProperty(r *fastReader, name string) bool {
 
 const excerptLength = 280 // characters
 
-// Excerpt returns the beginning of what readers see of the content, without markup: at most 280 characters, cut between
-// words if possible. show renders the content; the error is its.
+// Excerpt returns the beginning of what readers see of the content, without markup: at most 280 characters, cut at a
+// space near the end or else between characters. show renders the content; the error is its.
 func (p *Post) Excerpt(show func(string) (markdown.HTML, error)) (string, error) {
 	if p.Truncated {
 		return p.Content, nil

@@ -3,42 +3,33 @@ package markdown
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"byline/internal/cut"
 )
 
-// Excerpt returns the beginning of what a reader sees, without markup: at most max characters, cut between words if
-// possible. Blocks and lines are separated by a space. Images are their descriptions.
+// Excerpt returns the beginning of what a reader sees, without markup: at most max characters, cut as package cut does.
+// Blocks and lines are separated by a space. Images are their descriptions.
 func (h HTML) Excerpt(max int) string {
 	var b strings.Builder
-	room := max
+	room := max + 1 // which shows whether the text goes on
 	h.eachWord(func(word string) bool {
-		length := utf8.RuneCountInString(word)
-		if b.Len() == 0 {
-			b.WriteString(firstRunes(word, max))
-			room -= length
-			return room > 0
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+			room--
 		}
-		if room -= length + 1; room < 0 {
-			return false
+		for _, r := range word {
+			if room <= 0 {
+				return false
+			}
+			b.WriteRune(r)
+			room--
 		}
-		b.WriteByte(' ')
-		b.WriteString(word)
-		return true
+		return room > 0
 	})
-	return b.String()
-}
-
-func firstRunes(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
+	return cut.Characters(b.String(), max)
 }
 
 // The reading speed of adults: in words a minute, and in characters of Chinese and Japanese, which have no spaces.

@@ -10,7 +10,7 @@ export function Avatar({ name, url }: { name: string; url: string | null | undef
   const sum = Array.from(name, (char) => char.charCodeAt(0)).reduce((sum, code) => sum + code, 0);
   return (
     <span className="avatar" data-color={sum % 6} aria-hidden="true">
-      {String.fromCodePoint(name.codePointAt(0) ?? 32).toUpperCase()}
+      {Array.from(new Intl.Segmenter().segment(name))[0]?.segment.toUpperCase()}
     </span>
   );
 }
