@@ -108,7 +108,7 @@ func TestImportRules_Model(t *testing.T) {
 	all := imports(t, path.Join("..", ".."))
 	for folder, forbidden := range map[string][]string{
 		"store/blog":             {"byline/store"},
-		"store/blog/markdown":    {"byline"},
+		"store/blog/markdown":    {"byline/store"},
 		"store/stored":           {"byline/store/projection", "byline/store/username"},
 		"store/username":         {"byline/store/projection", "byline/store/live", "byline/store/deletion"},
 		"store/deletion":         {"byline/store/projection", "byline/store/live", "byline/store/username"},
