@@ -100,7 +100,8 @@ func TestError_Known(t *testing.T) {
 		t.Error("the blog's own error is changed")
 	}
 	for err, want := range map[error]blog.Code{
-		context.Canceled: blog.Canceled, itemjson.ErrLater: blog.Conflict, errors.New("connection reset"): blog.Unavailable,
+		context.Canceled: blog.Canceled, itemjson.ErrLater: blog.Conflict,
+		errors.New("connection reset"): blog.Unavailable,
 	} {
 		if got := blog.CodeOf(stored.Error("op", err)); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)
