@@ -76,7 +76,6 @@ func ReadHeader(b []byte) (Record, error) {
 }
 
 // AppendClientDoc appends the client's JSON.
-// Append appends the stored form.
 func (r *Record) AppendClientDoc(dst []byte) []byte {
 	return append(append(dst, r.Doc[:r.Client]...), '}')
 }
