@@ -85,6 +85,10 @@ func TestIsNew(t *testing.T) {
 		{"post created 30 s before, changed", since - 30*time.Second, since, 2, "", false},
 		{"comment created 30 s before, edited", since - 30*time.Second, since, 0, blog.NewDate(start), false},
 		{"post created 2 min before", since - 2*time.Minute, since, 1, "", false},
+		{"post created a minute before", since - time.Minute, since, 1, "", true},
+		{"post created a minute and more before", since - time.Minute - time.Millisecond, since, 1, "", false},
+		{"post created just before, changed", since - time.Millisecond, since, 2, "", false},
+		{"post written 10 min after its creation", since, since + 10*time.Minute, 1, "", true},
 		{"post written 11 min after its creation", since, since + 11*time.Minute, 1, "", false},
 	} {
 		item := &blog.Change{Authored: blog.Authored{ID: tt.name, Written: start.Add(tt.written).Unix()},
