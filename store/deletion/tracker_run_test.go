@@ -345,7 +345,7 @@ func TestRun_Forgets(t *testing.T) {
 				}
 				tt.end(w, now.Add(blog.DeletionGrace))
 				w.fail(faulttest.Read, "users")
-				<-time.After(2 * time.Minute)
+				<-time.After(2*time.Minute + 15*time.Second)
 				w.fail("", "")
 				if !w.Any() {
 					t.Error("forgotten while users cannot be read")
