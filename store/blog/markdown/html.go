@@ -31,14 +31,12 @@ func Render(ctx context.Context, source string) (HTML, error) {
 	}
 	defer func() { <-slots }()
 	text := []byte(source)
-	if err := check(text); err != nil {
-		return "", err
-	}
-	if err := ctx.Err(); err != nil {
+	root, err := parse(ctx, text)
+	if err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
-	if err := commonMark.Convert(text, &b); err != nil {
+	if err := commonMark.Renderer().Render(&b, text, root); err != nil {
 		return "", err // never: the buffer takes everything
 	}
 	if err := ctx.Err(); err != nil {
@@ -51,15 +49,18 @@ func Render(ctx context.Context, source string) (HTML, error) {
 var slots = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 var commonMark = goldmark.New(
-	goldmark.WithExtensions(
-		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
-		extension.Strikethrough,
-	),
-	goldmark.WithParserOptions(
-		parser.WithInlineParsers(util.Prioritized(taskBoxes{}, 0), util.Prioritized(bareLinks{}, 999)),
-		parser.WithASTTransformers(util.Prioritized(safeTree{}, 1000)),
-	),
-	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(textRenderer{}, 0))),
+	goldmark.WithParser(newParser(
+		append(parser.DefaultParagraphTransformers(), util.Prioritized(extension.NewTableParagraphTransformer(), 200)),
+		append(parser.DefaultInlineParsers(), util.Prioritized(extension.NewStrikethroughParser(), 500),
+			util.Prioritized(taskBoxes{}, 0), util.Prioritized(bareLinks{}, 999)),
+	)),
+	goldmark.WithParserOptions(parser.WithASTTransformers(
+		util.Prioritized(extension.NewTableASTTransformer(), 0), util.Prioritized(safeTree{}, 1000))),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(
+		util.Prioritized(extension.NewTableHTMLRenderer(
+			extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), 500),
+		util.Prioritized(extension.NewStrikethroughHTMLRenderer(), 500),
+		util.Prioritized(textRenderer{}, 0))),
 )
 
 // policy allows what Markdown has syntax for.

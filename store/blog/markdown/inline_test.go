@@ -173,12 +173,13 @@ func TestLinks_Kept(t *testing.T) {
 		})
 	}
 	for text, want := range map[string]string{
-		"[d](http://a:b/)":            "<p>d (http://a:b/)</p>\n",
-		"![d](https://a:b/c)":         "<p>d (https://a:b/c)</p>\n",
-		"[d](https://[::x]/)":         "<p>d (https://[::x]/)</p>\n",
-		"<http://a:b/>":               "<p>http://a:b/</p>\n",
-		"http://a:b/":                 "<p>http://a:b/</p>\n",
-		"[d]() ![e]() [f](<>) [g](#)": "<p>d e f g</p>\n",
+		"[d](http://a:b/)":               "<p>d (http://a:b/)</p>\n",
+		"![d](https://a:b/c)":            "<p>d (https://a:b/c)</p>\n",
+		"[d](https://[::x]/)":            "<p>d (https://[::x]/)</p>\n",
+		"<http://a:b/>":                  "<p>http://a:b/</p>\n",
+		"http://a:b/":                    "<p>http://a:b/</p>\n",
+		"`//%5B::1%5D` =\"x://%5B::1%5D": "<p><code>//%5B::1%5D</code> =&#34;x://%5B::1%5D</p>\n",
+		"[d]() ![e]() [f](<>) [g](#)":    "<p>d e f g</p>\n",
 	} {
 		if h, err := Render(t.Context(), text); err != nil || string(h) != want {
 			t.Errorf("%s: have %s, want %s, %v", text, h, want, err)

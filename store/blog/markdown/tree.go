@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -23,11 +24,6 @@ type safeTree struct{}
 func (safeTree) Transform(root *ast.Document, in text.Reader, _ parser.Context) {
 	var unsafe []ast.Node
 	ids := map[string]int{}
-	size := 0 // of the addresses and titles so far: many links can refer to one definition
-	fits := func(address, title []byte) bool {
-		size += len(address) + len(title)
-		return size <= maxAddresses
-	}
 	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -43,7 +39,7 @@ func (safeTree) Transform(root *ast.Document, in text.Reader, _ parser.Context) 
 		case *ast.Link:
 			n.SetAttributeString("rel", rel)
 			n.Destination = linkTo(n.Destination)
-			if !fits(n.Destination, n.Title) || !isLink(n.Destination) {
+			if !isLink(n.Destination) {
 				unsafe = append(unsafe, n)
 			}
 		case *ast.AutoLink:
@@ -53,7 +49,7 @@ func (safeTree) Transform(root *ast.Document, in text.Reader, _ parser.Context) 
 			}
 		case *ast.Image:
 			n.SetAttributeString("loading", []byte("lazy"))
-			if !fits(n.Destination, n.Title) || !isImage(n.Destination) {
+			if !isImage(n.Destination) {
 				unsafe = append(unsafe, n)
 			}
 		}
@@ -63,9 +59,6 @@ func (safeTree) Transform(root *ast.Document, in text.Reader, _ parser.Context) 
 		unwrap(n, in.Source())
 	}
 }
-
-// maxAddresses is the greatest length of all addresses and titles together, in bytes. Links beyond it are their text.
-const maxAddresses = 200_000
 
 // rel is the relation of every link: writers are users, not the publisher of the page.
 var rel = []byte("nofollow ugc noopener")
@@ -83,7 +76,7 @@ func unwrap(n ast.Node, source []byte) {
 	case *ast.Image:
 		address = n.Destination
 	}
-	if _, ok := parse(address); !ok {
+	if _, ok := parseAddress(address); !ok {
 		parent.InsertAfter(parent, n, ast.NewString(fmt.Appendf(nil, " (%s)", address)))
 	}
 	for child := n.FirstChild(); child != nil; child = n.FirstChild() {
@@ -96,27 +89,33 @@ func unwrap(n ast.Node, source []byte) {
 // isLink reports whether an address may be that of a link: http, https, mailto, a path of this site, or a place on
 // the page.
 func isLink(address []byte) bool {
-	u, ok := parse(address)
+	u, ok := parseAddress(address)
 	return ok && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto" || isLocal(u) && *u != url.URL{})
 }
 
 // isImage reports whether an address may be that of an image: https, or a path of this site. A path has no query, which
 // everyone who sees the image would execute.
 func isImage(address []byte) bool {
-	u, ok := parse(address)
+	u, ok := parseAddress(address)
 	return ok && (u.Scheme == "https" && u.Host != "" || isLocal(u) && u.Path != "" && u.RawQuery == "")
 }
 
-// parse parses an address as it is rendered: without the escapes and references of Markdown, with those of URLs.
-func parse(address []byte) (*url.URL, bool) {
-	u, err := url.Parse(string(openIPv6(util.URLEscape(address, true))))
+// parseAddress parses an address as it is rendered: without the escapes and references of Markdown, with those of URLs.
+func parseAddress(address []byte) (*url.URL, bool) {
+	attribute := append([]byte(`="`), util.URLEscape(address, true)...)
+	u, err := url.Parse(string(openIPv6(attribute)[len(`="`):]))
 	return u, err == nil
 }
 
-// openIPv6 opens the brackets that goldmark has escaped, in the addresses of hosts.
-func openIPv6(escaped []byte) []byte { return escapedIPv6.ReplaceAll(escaped, []byte("$1[$2]")) }
+// openIPv6 opens the brackets around hosts, which goldmark escapes, in the attributes of HTML.
+func openIPv6(html []byte) []byte {
+	if !bytes.Contains(html, []byte("%5B")) {
+		return html
+	}
+	return escapedIPv6.ReplaceAll(html, []byte("$1[$2]"))
+}
 
-var escapedIPv6 = regexp.MustCompile(`(?i)(\bhttps?://(?:[^"/@]*@)?)%5B([0-9a-f:.]+)%5D`)
+var escapedIPv6 = regexp.MustCompile(`(="[a-zA-Z]+://(?:[^"/@]*@)?)%5B([0-9A-Fa-f:.]+)%5D`)
 
 // idPrefix distinguishes the ids of headings from those of the page that shows the text.
 const idPrefix = "user-content-"
@@ -140,7 +139,7 @@ func headingID(text string, used map[string]int) string {
 	id := idPrefix + name
 	for _, taken := used[id]; taken; _, taken = used[id] {
 		used[idPrefix+name]++
-		id = fmt.Sprintf("%s%s-%d", idPrefix, name, used[idPrefix+name])
+		id = idPrefix + name + "-" + strconv.Itoa(used[idPrefix+name])
 	}
 	used[id] = 0
 	return id

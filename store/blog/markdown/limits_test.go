@@ -1,0 +1,157 @@
+package markdown
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// nested returns lists within each other, each on a line of its own.
+func nested(depth int) string {
+	var b strings.Builder
+	for i := range depth {
+		b.WriteString(strings.Repeat("  ", i) + "- a\n")
+	}
+	return b.String()
+}
+
+// table returns a table whose rows have a cell more than their text.
+func table(columns, rows int) string {
+	return strings.Repeat("a|", columns-1) + "a\n" + strings.Repeat("-|", columns-1) + "-\n" +
+		strings.Repeat("|b\n", rows-2)
+}
+
+// What BenchmarkRender measures: the steps of each construct, once and often. A price that is too low lets a text
+// through that renders for long; TestWorstText finds it.
+func TestSteps(t *testing.T) {
+	have := map[string][2]int{}
+	for name := range steps {
+		once := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(name)
+		have[name] = [2]int{stepsFor(once), stepsFor(strings.Repeat(once, 20))}
+	}
+	if d := cmp.Diff(steps, have); d != "" {
+		t.Error(d)
+	}
+}
+
+// steps has texts, with the steps of each and of its twentyfold.
+var steps = map[string][2]int{
+	"word ": {}, "word\\n": {}, "word\\n\\n": {}, "word  \\n": {}, "word\\\\\\n": {},
+	"# a\\n": {}, "a\\n=\\n": {}, "- a\\n": {}, "1. a\\n": {}, "- [x] a\\n": {}, "> a\\n": {}, "> - a\\n\\n": {}, "---\\n": {},
+	"```\\na\\n```\\n": {}, "    a\\n": {}, "<div>\\n\\n": {},
+	"*a* ": {}, "_a": {}, "**a ": {}, "~~a~~ ": {}, "a_b": {}, "`a` ": {}, "`a ``b": {}, "<a>": {}, "<a ": {}, "<!--": {},
+	"[": {}, "]": {}, "[a](/b) ": {}, "[a](/b 'c') ": {}, "[a]( ": {}, "[a][ ": {}, "![a](/b) ": {}, "[[a]]": {},
+	"[a]: /b\\n": {}, "[a]\\n\\n[a]: /bcd\\n\\n": {}, "http://a.b ": {}, "www.a.b ": {}, "a@b.cd ": {}, "http: ": {},
+	"|a|b|\\n|-|-|\\n|c|d|\\n\\n": {}, "a\\n-\\n\\n": {}, "&amp;": {},
+}
+
+func TestLimits(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		most       int // of the text that are within the limits
+		message    string
+	}{
+		{"quotes on a line", ">", maxDepth, "at most 32 quotes and lists within each other"},
+		{"lists on a line", "1. ", maxDepth, "at most 32 quotes and lists within each other"},
+		{"headings", "# a\n", 0, "fewer lines, lists and quotes"},
+		{"cells", "|a|b|c|d|e|\n|-|-|-|-|-|\n|\n\n", 0, "fewer cells in tables"},
+		{"brackets", "[a", 0, "fewer brackets and links"},
+		{"brackets within each other", strings.Repeat("[", 500) + strings.Repeat("]", 500) + "\n\n", 0,
+			"fewer brackets and links"},
+		{"delimiters", "_a*", 0, "fewer * _ ~"},
+		{"code", "`a` ", 0, "fewer HTML, code and links"},
+		{"e-mail", "a@b.cd ", 0, "fewer HTML, code and links"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := Render(t.Context(), strings.Repeat(c.text, c.most)+"a"); err != nil {
+				t.Errorf("%d: %v", c.most, err)
+			}
+			_, err := Render(t.Context(), strings.Repeat(c.text, c.most+1)+"a")
+			if !errors.As(err, new(*LimitError)) || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("%d: %v, want %s", c.most+1, err, c.message)
+			}
+		})
+	}
+	for depth, want := range map[int]error{maxDepth: nil, maxDepth + 1: errTooDeep} {
+		if err := Check(nested(depth)); err != want {
+			t.Errorf("%d lists on lines of their own: %v", depth, err)
+		}
+		if err := Check(strings.Repeat(">", depth-1) + "- a"); err != want {
+			t.Errorf("a list in %d quotes: %v", depth-1, err)
+		}
+	}
+}
+
+// Ordinary texts are within the limits, however long they are.
+func TestLimits_OrdinaryTexts(t *testing.T) {
+	var words, numbers strings.Builder
+	for i := range 1000 {
+		words.WriteString("- banana\n")
+		numbers.WriteString("| " + strconv.Itoa(i) + " | " + strconv.Itoa(i*i) + " |\n")
+	}
+	const readme = "# A title of a few words\n\nSome *text* with `code`, and a [link](https://example.com/path), in a " +
+		"paragraph of two sentences. This is the second; see https://example.org/what for **more**.\n\n" +
+		"- an item of a list\n- another one, with `code`\n- [x] done\n\n> It was said.\n\n```go\nfunc main() {}\n```\n\n" +
+		"| name | what it is |\n|---|---|\n| first | the beginning |\n| last | the end of all |\n\n![a picture](/a.png)\n\n"
+	for name, text := range map[string]string{
+		"prose":                 prose(longest),
+		"everything":            strings.Repeat(readme, longest/len(readme)),
+		"a thousand words":      words.String(),
+		"a table of 300 rows":   "| n | n² |\n|--:|--:|\n" + numbers.String()[:300*13],
+		"code":                  "```\n" + strings.Repeat("a[i][j] = *b_c[d_e] * f[g];\n", 3500) + "```",
+		"code without a fence":  strings.Repeat("    a[i][j] = *b_c[d_e] * f[g];\n", 3000),
+		"a poem":                strings.Repeat("The rain on the roof\nof a house by the sea\n\n", 2200),
+		"200 links":             strings.Repeat("* [Some words](https://example.com/a/path) — what it is\n", 200),
+		"one long paragraph":    strings.Repeat("Some words with *emphasis* and [a link](https://example.com) in it. ", 300),
+		"snake case":            strings.Repeat("call some_long_name_of_a_function, then another_one. ", 1500),
+		"Japanese":              strings.Repeat("これは長い文章です。", 3000),
+		"an alphabet of quotes": strings.Repeat("> a line of a quote\n", 3000),
+	} {
+		if err := Check(text); err != nil {
+			t.Errorf("%s, %d bytes: %v", name, len(text), err)
+		}
+	}
+}
+
+// A long text is not parsed to its end when its context ends.
+func TestRender_EndsWithinAText(t *testing.T) {
+	for name, text := range map[string]string{
+		"blocks":  strings.Repeat("a paragraph of some length, without markup\n\n", 2000),
+		"inlines": strings.Repeat("*a* [some words](/b) and nothing else for a while. ", 2000),
+	} {
+		count := &counting{Context: t.Context(), until: 1 << 30}
+		if _, err := parse(count, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		all := count.calls
+		if least := stepsFor(text) / stepsToCheck / 3; all < least {
+			t.Errorf("%s: %d looks at the context, want at least %d", name, all, least)
+		}
+		for _, until := range []int{0, all / 2, all - 1} {
+			count := &counting{Context: t.Context(), until: until}
+			if _, err := Render(count, text); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: after %d of %d looks: %v", name, until, all, err)
+			}
+			if count.calls != until+1 {
+				t.Errorf("%s: went on for %d looks after %d", name, count.calls-until, until)
+			}
+		}
+	}
+}
+
+// counting is a context whose deadline passes after a number of looks at it.
+type counting struct {
+	context.Context
+	until, calls int
+}
+
+func (c *counting) Err() error {
+	if c.calls++; c.calls > c.until {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
