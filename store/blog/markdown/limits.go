@@ -16,7 +16,7 @@ import (
 // BYLINE_TEST_LONG=1 go test -run TestWorstText -v ./store/blog/markdown searches for.
 const (
 	maxDepth    = 32        // block quotes and lists within each other
-	workPerByte = 240       // steps for each byte of the text
+	workPerByte = 200       // steps for each byte of the text
 	freeWork    = 2_500_000 // steps that every text may take: some kB of anything
 )
 
@@ -35,8 +35,9 @@ const (
 	perNode       = 6   // to walk a node of a paragraph again
 	perDelimiter  = 2   // to compare an end of emphasis with a beginning
 	perLabel      = 10  // a byte of the label of a link
-	perAddress    = 15  // a byte of the address and title of a link
+	perAddress    = 25  // a byte of the address and title of a link
 	perScan       = 2   // a byte that is searched for an end
+	perMark       = 750 // a further * of several: each pair may become an element
 )
 
 // stepsToCheck is after how many steps a parser looks whether its context has ended.
@@ -182,8 +183,9 @@ func (m *meter) take(steps int, of work) {
 	if m.left > m.checkAt {
 		return
 	}
-	if m.checkAt = m.left - stepsToCheck; m.ctx.Err() != nil {
-		panic(stopped{m.ctx.Err()})
+	m.checkAt = m.left - stepsToCheck
+	if err := m.ctx.Err(); err != nil {
+		panic(stopped{err})
 	}
 }
 
@@ -256,6 +258,9 @@ func (p meteredInlines) Parse(parent ast.Node, block text.Reader, pc parser.Cont
 		if line[0] == '<' || len(line) > 1 && line[0] == ']' && (line[1] == '(' || line[1] == '[') {
 			m.take(tryTag+perScan*rest, of)
 		}
+		if line[0] == '~' { // several are no strikethrough, but are counted for each
+			m.take(len(line)-len(bytes.TrimLeft(line, "~")), of)
+		}
 		return nil
 	}
 	m.nodes += 2 // with the text before it
@@ -268,6 +273,9 @@ func (p meteredInlines) Parse(parent ast.Node, block text.Reader, pc parser.Cont
 			m.take(perDelimiter*m.delimiters, of)
 		}
 		m.delimiters++
+		m.take(perMark*(n.OriginalLength-1), of)
+	case *ast.AutoLink:
+		m.take(perAddress*len(n.Label(block.Source())), of)
 	case *ast.Link:
 		m.take(perAddress*(len(n.Destination)+len(n.Title)), of)
 	case *ast.Image:

@@ -63,7 +63,8 @@ func (safeTree) Transform(root *ast.Document, in text.Reader, _ parser.Context) 
 // rel is the relation of every link: writers are users, not the publisher of the page.
 var rel = []byte("nofollow ugc noopener")
 
-// unwrap replaces a node by its children, or an automatic link by its text. An address that no browser can open follows.
+// unwrap replaces a node by its children, or an automatic link by its text. An address that no browser can open
+// follows.
 func unwrap(n ast.Node, source []byte) {
 	parent := n.Parent()
 	var address []byte
