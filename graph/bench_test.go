@@ -122,7 +122,7 @@ func measure(b *testing.B, blog *testBlog, p accessPattern) {
 }
 
 // cpuTime returns the CPU time of the process, which a busy machine distorts less than elapsed time.
-func cpuTime(b *testing.B) time.Duration {
+func cpuTime(b testing.TB) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

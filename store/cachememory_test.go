@@ -11,6 +11,7 @@ import (
 
 	"byline/internal/testkit"
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/cosmos/itemcache"
 )
@@ -29,6 +30,10 @@ func TestCache_Memory(t *testing.T) {
 		blog.NewDate(time.Unix(0, 0)))
 	likes := fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":100}`,
 		strings.Join(slices.Repeat([]string{like}, 100), ","))
+	posts := fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":100}`, strings.Join(slices.Repeat([]string{fmt.Sprintf(
+		`{"id":"%s","userId":"%s","userUsername":"user","title":"日本語のブログ記事の題名です、長い","content":"*%s*",`+
+			`"truncated":false,"commentCount":0,"likeCount":0,"creationDate":"%s","version":1,"revision":1}`,
+		id(2), id(1), strings.Repeat("字 ", 130), blog.NewDate(time.Unix(0, 0)))}, 100), ","))
 	for name, tt := range map[string]struct {
 		reads int
 		bytes int // size of the response
@@ -45,9 +50,27 @@ func TestCache_Memory(t *testing.T) {
 		"pages": {reads / 10, len(likes), func(ctx context.Context, n int) any {
 			p := &Page[*blog.Like]{Items: make([]*blog.Like, 0, 100)}
 			items, _ := blog.Likes.Decode([]byte(likes), blog.Like{PostID: id(n)}, blog.MaxPage+1)
-			itemcache.AddSize(ctx, weight[blog.Like](len(items), len(likes)))
+			itemcache.AddSize(ctx, weight(items, len(likes), nil))
 			for i := range items {
 				p.Items = append(p.Items, &items[i])
+			}
+			return p
+		}},
+		"pages of posts, with what is computed from them": {reads / 100, len(posts), func(ctx context.Context, n int) any {
+			p := &Page[*blog.Post]{Items: make([]*blog.Post, 0, 100)}
+			items, err := blog.Summaries.Decode([]byte(posts), blog.Post{}, blog.MaxPage+1)
+			if err != nil || len(items) != 100 {
+				t.Fatal(len(items), err)
+			}
+			itemcache.AddSize(ctx, weight(items, len(posts), blog.Summaries.Besides))
+			for i := range items {
+				p.Items = append(p.Items, &items[i])
+				excerpt, err := items[i].Excerpt(func(source string) (markdown.HTML, error) {
+					return markdown.Show(ctx, source)
+				})
+				if items[i].Slug() == "" || excerpt == "" || items[i].Minutes() != 1 {
+					t.Fatal(items[i], err)
+				}
 			}
 			return p
 		}},

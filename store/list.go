@@ -118,7 +118,7 @@ func (l *list[T]) read(
 				return err
 			}
 		}
-		itemcache.AddSize(ctx, weight[T](len(items), len(body)))
+		itemcache.AddSize(ctx, weight(items, len(body), l.format.Besides))
 		to.Items = slices.Grow(to.Items, len(items))
 		for i := range items[:min(len(items), room)] {
 			to.Items = append(to.Items, &items[i])
@@ -143,10 +143,15 @@ func (l *list[T]) visible(items []T) []T {
 	return items[:n]
 }
 
-// weight returns the memory of a page besides its text, in bytes: the items, the pointers to them, and up
-// to an eighth by which Go rounds large allocations up.
-func weight[T any](items, text int) int {
-	took := items * int(reflect.TypeFor[T]().Size()+reflect.TypeFor[*T]().Size())
+// weight returns the memory of a page besides its text, in bytes: the items, the pointers to them, what each holds
+// besides, and up to an eighth by which Go rounds large allocations up.
+func weight[T any](items []T, text int, besides func(*T) int) int {
+	took := len(items) * int(reflect.TypeFor[T]().Size()+reflect.TypeFor[*T]().Size())
+	for i := range items {
+		if besides != nil {
+			took += besides(&items[i])
+		}
+	}
 	return took + (took+text)/8
 }
 

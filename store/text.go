@@ -9,6 +9,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/stored"
 )
 
@@ -27,7 +28,17 @@ func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
 		return nil, err
 	}
 	p, err := s.withText(ctx, op, item, text)
+	addDerived(ctx, p)
 	return s.visible(p), err
+}
+
+// addDerived adds what is computed from posts to the size of the cached value that is read in ctx.
+func addDerived(ctx context.Context, posts ...*blog.Post) {
+	for _, p := range posts {
+		if p != nil {
+			itemcache.AddSize(ctx, p.DerivedBytes())
+		}
+	}
 }
 
 // readItems reads a post and, if its id tells that it has one, concurrently its text. Both may be nil.
@@ -163,5 +174,6 @@ func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, err
 		}
 		posts[i] = s.visible(posts[i])
 	}
+	addDerived(ctx, posts...)
 	return posts, nil
 }

@@ -83,7 +83,7 @@ func (t *timelinePage) next(ctx context.Context, n, most int) (entries []blog.En
 		what := fmt.Sprintf("entries %d/%s/%s", want, after.CreatedAt, after.ID)
 		some, err := cached(ctx, t.feed, partition, what, func(ctx context.Context) ([]blog.Entry, error) {
 			some, err := stored.ReadEntries(ctx, t.op, t.feed, partition, after, want)
-			itemcache.AddSize(ctx, weight[blog.Entry](len(some), 0))
+			itemcache.AddSize(ctx, weight(some, 0, nil))
 			return some, err
 		})
 		if err != nil {
@@ -112,6 +112,7 @@ func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.
 		for i, p := range posts {
 			posts[i] = s.visible(p)
 		}
+		addDerived(ctx, posts...)
 		return posts, err
 	}
 	return cachedMany(ctx, s.posts, ids, "post without text", read)

@@ -27,9 +27,8 @@ func DecodeComment(op string, raw []byte) (*Comment, error) {
 }
 
 // Comments is the format of a list of comments.
-var Comments = Format[Comment]{commentFields, readComment, nil, func(c *Comment) bool {
-	return c.Username == "" && c.Content == ""
-}}
+var Comments = Format[Comment]{Fields: commentFields, fast: readComment,
+	tombstone: func(c *Comment) bool { return c.Username == "" && c.Content == "" }}
 
 // commentFields are the fields of a comment in a list.
 var commentFields = "c.id, " + BylineFields + ", c.content, c.creationDate, c.editDate"

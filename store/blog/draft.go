@@ -25,6 +25,7 @@ func NewDraftItem(p *Post) DraftItem {
 // Whole returns the draft with its text, and of the byline only the user's id.
 func (i *DraftItem) Whole() *Post {
 	p := i.Post
+	p.Derived = &Derived{}
 	p.ID, p.ReadingMinutes, p.IsDraft, p.Publishing = i.PostID, 0, true, i.Publishing
 	if i.SummaryItem.Truncated {
 		p.Content = i.Text
@@ -46,7 +47,7 @@ func (i *DraftItem) readProperty(r *fastReader, name string) bool {
 
 // Drafts is the format of a list of drafts. They have the ids of their posts.
 var Drafts = Format[Post]{Fields: "c.postId AS id, " + BylineFields + summaryProperties + ", c.publishing",
-	fast: readDraft, into: draftTarget}
+	Besides: (*Post).DerivedBytes, fast: readDraft, into: draftTarget}
 
 func readDraft(r *fastReader, p *Post) {
 	readSummary(r, p)

@@ -14,9 +14,10 @@ const MaxPage = 100
 
 // Format defines the fields that a list selects, and how a page of them is decoded.
 type Format[T any] struct {
-	Fields string // the SELECT clause
-	fast   func(*fastReader, *T)
-	into   func(*T) any // the target of the fallback; nil: the item itself
+	Fields  string       // the SELECT clause
+	Besides func(*T) int // bytes that a decoded item may hold besides its properties; nil: none
+	fast    func(*fastReader, *T)
+	into    func(*T) any // the target of the fallback; nil: the item itself
 
 	// tombstone reports whether the fallback has read a tombstone with the type of what was deleted, as versions before
 	// 0.2 wrote. It lacks what fast must read. nil: the list has no tombstones.

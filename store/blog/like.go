@@ -27,7 +27,7 @@ func DecodeLike(op string, raw []byte) (*Like, error) {
 }
 
 // Likes is the format of a list of likes.
-var Likes = Format[Like]{likeFields, readLike, nil, nil}
+var Likes = Format[Like]{Fields: likeFields, fast: readLike}
 
 // likeFields are the fields of a like in a list.
 var likeFields = BylineFields + ", c.creationDate"

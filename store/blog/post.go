@@ -33,6 +33,8 @@ type Post struct {
 	IsDraft    bool `json:"-"` // not a post yet: a DraftItem
 	Publishing bool `json:"-"` // of a draft: its publication has begun, so that it is never edited again
 	WasDraft   bool `json:"-"` // published from a draft, which a crash may have left; summaries have it not
+
+	Derived *Derived `json:"-"` // nil: what is computed from the texts is not cached
 }
 
 // PostItem is a post in the posts container.
@@ -109,11 +111,13 @@ func (p *Post) Excerpt(show func(string) (markdown.HTML, error)) (string, error)
 	if p.Truncated {
 		return p.Content, nil
 	}
-	if len(p.Content) <= excerptLength && !hasMarkup(p.Content) {
-		return strings.Join(strings.Fields(p.Content), " "), nil
-	}
-	h, err := show(p.Content)
-	return h.Excerpt(excerptLength), err
+	return p.derived().excerpt.of(p.Content, func() (string, error) {
+		if len(p.Content) <= excerptLength && !hasMarkup(p.Content) {
+			return strings.Join(strings.Fields(p.Content), " "), nil
+		}
+		h, err := show(p.Content)
+		return h.Excerpt(excerptLength), err
+	})
 }
 
 // StoredExcerpt is the Excerpt that is stored instead of a long content.
@@ -145,10 +149,13 @@ func (p *Post) Minutes() int32 {
 	if p.ReadingMinutes > 0 || p.Truncated {
 		return p.ReadingMinutes
 	}
-	if isShort(p.Content) {
-		return 1 // however dense
-	}
-	return int32(markdown.ReadingMinutes(p.Content))
+	minutes, _ := p.derived().minutes.of(p.Content, func() (int32, error) {
+		if isShort(p.Content) {
+			return 1, nil // however dense
+		}
+		return int32(markdown.ReadingMinutes(p.Content)), nil
+	})
+	return minutes
 }
 
 // isShort reports whether the summary of a post has the whole content.
@@ -174,6 +181,7 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 	}
 	item.Post.Truncated, item.Post.FormerTags, item.Post.WasDraft = item.TextDigest != "", item.FormerTags,
 		item.WasDraft
+	item.Post.Derived = &Derived{}
 	return &item.Post, nil
 }
 
@@ -190,9 +198,9 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 }
 
 // Summaries is the format of a list of posts.
-var Summaries = Format[Post]{summaryFields, readSummary, summaryTarget, func(p *Post) bool {
-	return p.Title == "" && p.Version == 0
-}}
+var Summaries = Format[Post]{Fields: summaryFields, Besides: (*Post).DerivedBytes, fast: readSummary,
+	into:      summaryTarget,
+	tombstone: func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
 
 const summaryProperties = ", c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, " +
 	"c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
@@ -208,7 +216,7 @@ func readSummary(r *fastReader, p *Post) {
 	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")
 	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)
 	p.ReadingMinutes = int32(r.numberOrZero("readingMinutes", 32))
-	p.Tags = r.stringsOrNil("tags")
+	p.Tags, p.Derived = r.stringsOrNil("tags"), &Derived{}
 }
 
 // summaryTarget returns what a summary is decoded into.

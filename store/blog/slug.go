@@ -17,6 +17,11 @@ const maxSlugTitle = 80
 // form, such as "hello-world-a3kq…". The end alone identifies the post, so that slugs need no reservation, and every
 // slug that the post had under other titles still finds it. No two posts have the same slug.
 func (p *Post) Slug() string {
+	slug, _ := p.derived().slug.of(p.Title, func() (string, error) { return p.newSlug(), nil })
+	return slug
+}
+
+func (p *Post) newSlug() string {
 	title := slugTitle(p.Title)
 	if len(title) > maxSlugTitle {
 		if end := strings.LastIndexByte(title[:maxSlugTitle+1], '-'); end > 0 {

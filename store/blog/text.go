@@ -75,6 +75,7 @@ func NewText(postID, authorID, content string) *TextItem {
 // missing or of another version of the post. text may be nil.
 func (i *PostItem) Whole(text []byte) (p *Post, ok bool) {
 	p = &i.Post
+	p.Derived = &Derived{}
 	if i.TextDigest == "" {
 		return p, true
 	}
