@@ -14,6 +14,7 @@ import (
 	"byline/graph/transport"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/blog/markdown"
 )
 
 // itemKey identifies an item in the partition of a post.
@@ -32,6 +33,8 @@ type loaders struct {
 	postCounts *loader[string, int32] // by user
 
 	written atomic.Pointer[blog.Post] // of a mutation's payload, possibly truncated; nil: none
+
+	rendered memo[string, markdown.HTML] // by source
 
 	byUsername   memo[string, *blog.User]
 	commentPages memo[pageKey, *store.Page[*blog.Comment]]

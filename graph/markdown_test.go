@@ -1,13 +1,17 @@
 package graph
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"byline/graph/cost"
+	"byline/graph/limit"
+	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -185,5 +189,47 @@ func TestRenderMarkdown_TakesBudget(t *testing.T) {
 	if a := post(t, b, "demo:joan",
 		`query($t: String!) { a: renderMarkdown(text: $t) b: renderMarkdown(text: $t) c: renderMarkdown(text: $t) d: renderMarkdown(text: $t) e: renderMarkdown(text: $t) f: renderMarkdown(text: $t) g: renderMarkdown(text: $t) }`, map[string]any{"t": many}); a.code() != "QUERY_TOO_EXPENSIVE" {
 		t.Errorf("many long previews: %.300s", a.body)
+	}
+}
+
+// Texts that are rendered for a response are charged by their bytes, once: those in the cache cost nothing.
+func TestContentHTML_TakesBudget(t *testing.T) {
+	b := newBlogOf(t, Options{RUPerViewer: cost.Budget{RU: 40}, HTMLCacheBytes: 1 << 20}, store.Options{}, 0)
+	b.user(t, "ada")
+	id := postGlobalID(b.post(t, "ada", "long", strings.Repeat("a word ", 14_000)))
+	read := func(viewer, field string) string {
+		return post(t, b, viewer, `query($id: ID!) { post(id: $id) { a: `+field+` b: `+field+` } }`,
+			map[string]any{"id": id}).code()
+	}
+	for _, tt := range []struct{ viewer, field, code string }{
+		{"demo:grace", "content", ""},
+		{"demo:grace", "content", ""},
+		{"demo:grace", "contentHtml", ""}, // 35 RU, more than are left: the next request is refused
+		{"demo:grace", "content", "THROTTLED"},
+		{"demo:joan", "contentHtml", ""}, // cached
+		{"demo:joan", "contentHtml", ""},
+		{"demo:joan", "content", ""},
+	} {
+		if code := read(tt.viewer, tt.field); code != tt.code {
+			t.Errorf("%s of %s: %q, want %q", tt.field, tt.viewer, code, tt.code)
+		}
+	}
+}
+
+// A text waits for its client's turn until the request ends; other clients do not wait.
+func TestRender_WaitsForItsTurn(t *testing.T) {
+	r := &Resolver{rendering: &limit.Turns{}}
+	release, err := r.rendering.Acquire(t.Context(), "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if h, err := r.render(ended, "ada", "*a*"); classify(err).code != refusal.Unavailable {
+		t.Errorf("a second text of the client: %q, %v", h, err)
+	}
+	if h, err := r.render(t.Context(), "grace", "*a*"); err != nil {
+		t.Errorf("a text of another client: %q, %v", h, err)
 	}
 }

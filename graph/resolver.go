@@ -7,6 +7,8 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/fields"
+	"byline/graph/limit"
 	"byline/graph/plan"
 	"byline/graph/refusal"
 	"byline/graph/transport"
@@ -21,16 +23,35 @@ import (
 type Resolver struct {
 	store *store.Store
 	html  *markdown.Cache // of posts and comments
+
+	rendering *limit.Turns // of texts that are not cached
 }
 
-// texts returns what renders the texts of the response of ctx.
-func (r *Resolver) texts(ctx context.Context) plan.Texts { return texts(ctx, r.html) }
+// texts returns what renders the texts of the response of ctx. Its client pays for those that are not cached.
+func (r *Resolver) texts(ctx context.Context) plan.Texts {
+	request := transport.RequestOf(ctx)
+	return plan.Texts{Memory: request.Memory, Show: func(source string) (markdown.HTML, error) {
+		return loadersOf(ctx).rendered.do(source, func() (markdown.HTML, error) {
+			h, err := r.html.Show(source, func() (markdown.HTML, error) {
+				request.Meter.AddWork(fields.Rendering(source))
+				return r.render(ctx, request.Client(), source)
+			})
+			if err != nil {
+				return "", err
+			}
+			return h, request.Memory.Grow(len(h))
+		})
+	}}
+}
 
-func texts(ctx context.Context, cache *markdown.Cache) plan.Texts {
-	return plan.Texts{
-		Show:   func(source string) (markdown.HTML, error) { return cache.Show(ctx, source) },
-		Memory: transport.RequestOf(ctx).Memory,
+// render renders a text when it is the client's turn.
+func (r *Resolver) render(ctx context.Context, client, source string) (markdown.HTML, error) {
+	release, err := r.rendering.Acquire(ctx, client)
+	if err != nil {
+		return "", err
 	}
+	defer release()
+	return markdown.Show(ctx, source)
 }
 
 // idempotencyKey returns the key of a create, "" if it is missing. It refuses a key that is present

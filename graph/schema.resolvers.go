@@ -409,8 +409,12 @@ func (r *queryResolver) RenderMarkdown(ctx context.Context, text string) (*strin
 	if err := store.ValidatePreview(text); err != nil {
 		return nil, err
 	}
-	h, err := texts(ctx, nil).HTML(text)
-	return &h, err
+	request := transport.RequestOf(ctx)
+	h, err := r.render(ctx, request.Client(), text)
+	if err == nil {
+		err = request.Memory.Grow(len(h))
+	}
+	return (*string)(&h), err
 }
 
 func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error) {

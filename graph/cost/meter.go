@@ -51,7 +51,7 @@ type Meter struct {
 	kind       ast.Operation // guarded by mu; "" until it is known
 	predicted  float64       // guarded by mu; RU
 	reserved   int           // guarded by mu; hundredths of an RU reserved from the payer's budget
-	work       int           // guarded by mu; of reserved: what no request charges
+	work       int           // guarded by mu; hundredths of an RU: what no request charges
 	charged    bool          // guarded by mu; the payer's budget is charged
 	response   Report        // guarded by mu; since the last response
 	operations []Operation   // guarded by mu; since the last response, if they are reported
@@ -133,6 +133,13 @@ func (t *Meter) reserve(n, work int) {
 	t.reserved, t.work, t.charged = n, min(n, work), true
 }
 
+// AddWork adds work of this server, in RU, that was not predicted.
+func (t *Meter) AddWork(ru float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.work += hundredths(ru)
+}
+
 // settled reports whether the budget is charged and nothing is reserved.
 func (t *Meter) settled() bool {
 	t.mu.Lock()
@@ -140,7 +147,7 @@ func (t *Meter) settled() bool {
 	return t.charged && t.reserved == 0
 }
 
-// settle returns what is reserved, once, and the part of it that is for work; ok reports whether the budget is charged.
+// settle returns what is reserved, once, and what is spent for work; ok reports whether the budget is charged.
 func (t *Meter) settle() (reserved, work int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

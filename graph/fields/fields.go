@@ -47,6 +47,12 @@ func (p Price) Of(feedPartitions int) float64 {
 	return p.Each + p.FeedPartition*float64(max(1, feedPartitions)-1)
 }
 
+// RenderingKB is the price of rendering a KB of Markdown, in RU: no request charges it.
+const RenderingKB = .37
+
+// Rendering returns the price of rendering a text, in RU.
+func Rendering(source string) float64 { return RenderingKB * float64(len(source)) / 1024 }
+
 // Keys says for which objects a field reads a key.
 type Keys int
 

@@ -57,7 +57,7 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.Q2, []Request{{cosmos.KindPointRead, "posts", "slug"}}},
 		},
 		"renderMarkdown": { // that of createPost
-			Price: Price{Each: 18.3, Long: 6.5, KB: .37, Work: true}, MaxBytes: 100_000 * HTMLBytes,
+			Price: Price{Each: 18.3, Long: 6.5, KB: RenderingKB, Work: true}, MaxBytes: 100_000 * HTMLBytes,
 		},
 		"node": {Price: Price{Each: 1}}, // a point read, whatever it is
 		"feed": { // Q6

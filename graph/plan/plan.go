@@ -102,8 +102,7 @@ type planData struct {
 	pages      []any           // by list of the plan
 	liked      map[string]bool // by post; nil for an anonymous caller
 	texts      Texts
-	rendered   map[string]string // the HTML of texts: a large response is encoded twice
-	viewer     string            // "": anonymous
+	viewer     string // "": anonymous
 	moderator  bool
 	incomplete bool // something that an encoder needs was not read
 }
@@ -148,17 +147,10 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 // html appends the HTML of a text as a JSON string: null if there is no memory or time for it, for which the response
 // is refused.
 func (d *planData) html(dst []byte, source string) []byte {
-	h, ok := d.rendered[source]
-	if !ok {
-		var err error
-		if h, err = d.texts.HTML(source); err != nil {
-			d.texts.Memory.Refuse(err)
-			return append(dst, "null"...)
-		}
-		if d.rendered == nil {
-			d.rendered = map[string]string{}
-		}
-		d.rendered[source] = h
+	h, err := d.texts.HTML(source)
+	if err != nil {
+		d.texts.Memory.Refuse(err)
+		return append(dst, "null"...)
 	}
 	return d.text(dst, h)
 }

@@ -8,18 +8,16 @@ import (
 
 // Texts renders the texts of a response.
 type Texts struct {
-	Show   func(source string) (markdown.HTML, error) // until the request ends
-	Memory *limit.Reservation                         // of the response; nil: not limited
+	// Show renders a text, once for the response, and reserves memory for its HTML. It returns an error if the response
+	// cannot have so much, or the request has ended.
+	Show   func(source string) (markdown.HTML, error)
+	Memory *limit.Reservation // of the response; nil: not limited
 }
 
-// HTML returns the HTML of a text, for which it reserves memory. It returns an error if the response cannot have so
-// much, or the request has ended.
+// HTML returns the HTML of a text.
 func (t Texts) HTML(source string) (string, error) {
 	h, err := t.Show(source)
-	if err != nil {
-		return "", err
-	}
-	return string(h), t.Memory.Grow(len(h))
+	return string(h), err
 }
 
 // Excerpt returns the excerpt of a post.

@@ -122,11 +122,7 @@ func (t *transport) prepareOperation(
 // admitSubscription refuses a subscription beyond the limits.
 func (t *transport) admitSubscription(ctx context.Context, op *graphql.OperationContext) (err error) {
 	r := RequestOf(ctx)
-	key := r.address
-	if r.viewer != "" {
-		key = "viewer " + r.viewer
-	}
-	r.slot, err = t.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
+	r.slot, err = t.open.Admit(ctx, r.Client(), r.size+document.Bytes(op.RawQuery))
 	return err
 }
 

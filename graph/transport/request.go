@@ -85,6 +85,15 @@ func (r *Request) ViewerID() string {
 	return r.viewer
 }
 
+// Client returns whose requests share limits: the viewer, or the address of an anonymous client; "" is not limited. Unlike
+// ViewerID, it does not make the response depend on the viewer.
+func (r *Request) Client() string {
+	if r.viewer != "" {
+		return "viewer " + r.viewer
+	}
+	return r.address
+}
+
 // signIn records the viewer.
 func (r *Request) signIn(v auth.Viewer) {
 	r.viewer, r.Moderator, r.expires = blog.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires

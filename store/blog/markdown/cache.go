@@ -33,15 +33,15 @@ func NewCache(bytes int) *Cache {
 	})}
 }
 
-// Show is Show, cached.
-func (c *Cache) Show(ctx context.Context, source string) (HTML, error) {
+// Show returns what render returns for a text, cached unless that is an error.
+func (c *Cache) Show(source string, render func() (HTML, error)) (HTML, error) {
 	if c == nil {
-		return Show(ctx, source)
+		return render()
 	}
 	if h, ok := c.texts.GetIfPresent(source); ok {
 		return h, nil
 	}
-	h, err := Show(ctx, source)
+	h, err := render()
 	if err == nil {
 		c.texts.Set(strings.Clone(source), h)
 	}

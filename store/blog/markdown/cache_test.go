@@ -13,7 +13,7 @@ func TestCache(t *testing.T) {
 	c := NewCache(bytes)
 	show := func(c *Cache, source string) HTML {
 		t.Helper()
-		h, err := c.Show(t.Context(), source)
+		h, err := c.Show(source, func() (HTML, error) { return Show(t.Context(), source) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +22,7 @@ func TestCache(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, none := range []*Cache{nil, c} {
-		if h, err := none.Show(ended, "*a*"); h != "" || !errors.Is(err, context.Canceled) {
+		if h, err := none.Show("*a*", func() (HTML, error) { return Show(ended, "*a*") }); h != "" || !errors.Is(err, context.Canceled) {
 			t.Errorf("after the end of the context: %q, %v", h, err)
 		}
 	}
