@@ -3,6 +3,7 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -171,5 +172,28 @@ func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
 	}
 	if a := post(t, b, "demo:grace", `{ viewer { username } }`, nil); a.code() != "THROTTLED" {
 		t.Errorf("after the budget is spent: %s", a.body)
+	}
+}
+
+// A response with many fields takes the budget, even if all it needs is cached.
+func TestBudgetPerViewer_ManyFields(t *testing.T) {
+	b := newBlogOf(t, Options{RUPerViewer: cost.Budget{RU: 200}, ResponseCacheBytes: 0}, store.Options{}, 1<<20)
+	var many strings.Builder
+	for i := range 90 {
+		fmt.Fprintf(&many, "a%d: title ", i)
+	}
+	for _, code := range []string{"", "THROTTLED"} {
+		if a := post(t, b, "demo:ada", `{ feed(first: 100) { edges { node { `+many.String()+` } } } }`, nil); a.code() != code {
+			t.Errorf("have %.300s, want %q", a.body, code)
+		}
+	}
+	const page = `feed(first: 100) { edges { node { id title slug excerpt createdAt updatedAt version likeCount commentCount isDraft } } }`
+	var pages strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&pages, "p%d: %s ", i, page)
+	}
+	if a := post(t, b, "demo:grace", `{ `+pages.String()+` }`, nil); a.code() != "QUERY_TOO_EXPENSIVE" ||
+		!strings.Contains(a.body, "p0.edges") {
+		t.Errorf("24,000 fields: %.300s", a.body)
 	}
 }

@@ -139,6 +139,10 @@ type explainer struct {
 
 func (e explainer) field(f *fieldCost) ExplainedField {
 	out := ExplainedField{Path: f.path(), Times: f.times, RU: twoDecimals(f.ru)}
+	if f.evaluation {
+		out.Pattern = "evaluation"
+		return out
+	}
 	name := f.field.ObjectDefinition.Name + "." + f.field.Name
 	switch name {
 	case "Query.node":

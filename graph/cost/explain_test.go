@@ -75,6 +75,8 @@ func TestExplain(t *testing.T) {
 			`{"s": true}`, nil, "exactly one field"},
 		"several operations": {`query A { viewer { username } } query B { __typename }`, "",
 			[]string{"A 1", "viewer 1 (viewer)", "B 0"}, ""},
+		"many fields": {`{ feed(first: 100) { edges { node { ` + aliases("title", 90) + ` } } } }`, "",
+			[]string{" 140.8", "feed 1 post", "feed.edges 9201"}, ""},
 		"unknown field":  {`{ blog }`, "", nil, `line 1, column 3: Cannot query field "blog"`},
 		"syntax error":   {`{`, "", nil, "line 1, column 2: "},
 		"empty document": {``, "", nil, "no operations"},
@@ -122,4 +124,13 @@ func TestExplain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// aliases returns a field with n aliases.
+func aliases(field string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "a%d: %s ", i, field)
+	}
+	return b.String()
 }

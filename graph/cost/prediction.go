@@ -61,6 +61,8 @@ type fieldCost struct {
 	times float64    // how often it reads or writes, or how many keys it loads
 	in    *fieldCost // the parent; nil at the root
 	field *ast.Field
+
+	evaluation bool // the cost is that of evaluating all fields: of these there are most
 }
 
 // path returns the response path of the field, without list indexes: the first one, if its
@@ -100,6 +102,10 @@ func Predict(
 	for batch, keys := range w.keys {
 		w.RU += batch.Of(keys)
 	}
+	if ru := fields.Evaluations(w.evaluated); ru > 0 {
+		w.charge(w.widest, w.evaluated, ru/w.evaluated)
+		w.work = clamp(w.work + ru)
+	}
 	for _, l := range w.loads {
 		l.field.ru += l.batch.Of(w.keys[l.batch]) * l.keys / w.keys[l.batch]
 	}
@@ -120,6 +126,10 @@ type costWalk struct {
 
 	keys  map[*fields.Batch]float64 // that are loaded
 	loads []batchedField
+
+	evaluated float64    // fields
+	widest    *fieldCost // of which there are most
+	width     float64    // how often that one is evaluated
 }
 
 // spreadTimes counts how often a fragment is executed.
@@ -194,6 +204,9 @@ func (w *costWalk) included(directives ast.DirectiveList) bool {
 
 func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	w.response.add(f, in, t.all)
+	if w.evaluated = clamp(w.evaluated + t.all); t.all > w.width {
+		w.width, w.widest = t.all, &fieldCost{in: in, field: f, evaluation: true}
+	}
 	typ := f.ObjectDefinition.Name
 	row := rowOf(f, w.variables)
 	p := row.Price

@@ -47,6 +47,13 @@ func (p Price) Of(feedPartitions int) float64 {
 	return p.Each + p.FeedPartition*float64(max(1, feedPartitions)-1)
 }
 
+// Evaluations returns the price of evaluating so many fields, in RU: no request charges it. It is what the CPU time is
+// worth that a response with many fields takes, also from the cache. Usual pages have fewer than freeFields.
+func Evaluations(fields float64) float64 {
+	const freeFields, each = 2500, .02
+	return each * max(0, fields-freeFields)
+}
+
 // RenderingKB is the price of rendering a KB of Markdown, in RU: no request charges it.
 const RenderingKB = .37
 

@@ -99,13 +99,14 @@ func printExplanation(stdout io.Writer, e cost.Explanation) error {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"field", "pattern", "times", "RU", "kind", "container", "partition key"})
 	for _, f := range e.Fields {
+		rows := []table.Row{{f.Path, f.Pattern, f.Times, fmt.Sprintf("%.2f", f.RU)}}
 		for i, r := range f.Requests {
-			row := table.Row{"", "", "", "", r.Kind, r.Container, r.PartitionKey}
-			if i == 0 {
-				row[0], row[1], row[2], row[3] = f.Path, f.Pattern, f.Times, fmt.Sprintf("%.2f", f.RU)
+			if i > 0 {
+				rows = append(rows, table.Row{"", "", "", ""})
 			}
-			t.AppendRow(row)
+			rows[i] = append(rows[i], r.Kind, r.Container, r.PartitionKey)
 		}
+		t.AppendRows(rows)
 	}
 	_, err := fmt.Fprintln(stdout, t.Render())
 	return err
