@@ -247,6 +247,7 @@ func blockedClients(t *testing.T, h http.Handler, query string, length int) (n i
 			defer close(ended)
 			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, query)))
 			r.Header.Set("Content-Type", mediaJSON)
+			r.RemoteAddr = "127.0.0.1:1" // of a client of its own
 			h.ServeHTTP(client, r)
 		})
 		testkit.Receive(t, client.writing)

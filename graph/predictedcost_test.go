@@ -221,7 +221,7 @@ func TestCostLimit(t *testing.T) {
 	if a.code() != "QUERY_TOO_EXPENSIVE" || a.Data != nil || a.field() != "front.edges.node.comments" {
 		t.Error(a.body)
 	}
-	for _, says := range []string{"841 RU", "the limit of 400 RU", "front.edges.node.comments with 602 RU"} {
+	for _, says := range []string{"932 RU", "the limit of 400 RU", "front.edges.node.comments with 602 RU"} {
 		if !strings.Contains(a.Errors[0].Message, says) {
 			t.Errorf("does not say %q: %s", says, a.Errors[0].Message)
 		}

@@ -50,7 +50,7 @@ func (p Price) Of(feedPartitions int) float64 {
 // Evaluations returns the price of evaluating so many fields, in RU: no request charges it. It is what the CPU time is
 // worth that a response with many fields takes, also from the cache. Usual pages have fewer than freeFields.
 func Evaluations(fields float64) float64 {
-	const freeFields, each = 2500, .02
+	const freeFields, each = 2500, .005
 	return each * max(0, fields-freeFields)
 }
 

@@ -16,8 +16,9 @@ const (
 	QueryBytes    = 4 << 10
 	MutationBytes = 32 << 10
 
-	// smallResponse is the size in bytes from which a response is large.
+	// Sizes of the responses to a client, in bytes: see Memory.
 	smallResponse = 128 << 10
+	largeResponse = 2 << 20
 
 	// growth is the step by which a Reservation grows.
 	growth = 4 << 10
@@ -33,35 +34,80 @@ var ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable,
 var ErrTooLarge = &refusal.Error{Code: refusal.QueryTooExpensive,
 	Message: "the response is too large: request less data"}
 
-// Memory is that of all responses and events: of what is read and built for them, until their
-// clients have received them. Large responses may take two thirds of it, so that there is room for small
-// ones, and mutations alone the last sixteenth. A response becomes large only while half of it is free, so that
-// those that are large can grow to their end.
+// Memory is that of all responses and events: of what is read and built for them, until their clients have received
+// them. How much may be in use for a response to grow depends on how much its client has in all its responses:
+//
+//   - less than smallResponse: 15/16; mutations alone have the rest.
+//   - less than largeResponse: 5/6, so that there is room for small ones.
+//   - more: two thirds, so that a few clients that do not read what they have asked for leave room for others. A client
+//     comes to have as much only while half of the memory is free, so that those that have can grow to their end.
 type Memory struct {
 	bytes int64
 	used  atomic.Int64
+
+	mu      sync.Mutex
+	clients map[string]*memoryClient // guarded by mu
+}
+
+// memoryClient is a client with responses.
+type memoryClient struct {
+	held         atomic.Int64 // bytes
+	reservations int          // guarded by Memory.mu
 }
 
 // NewMemory returns a Memory of which all is free.
-func NewMemory(c Capacity) *Memory { return &Memory{bytes: c.withDefaults().Responses} }
+func NewMemory(c Capacity) *Memory {
+	return &Memory{bytes: c.withDefaults().Responses, clients: map[string]*memoryClient{}}
+}
 
 // Used returns how many bytes are reserved.
 func (m *Memory) Used() int64 { return m.used.Load() }
 
-// Reserve begins the memory of a response, with bytes of it.
-func (m *Memory) Reserve(bytes int, mutation bool) (*Reservation, error) {
-	r := &Reservation{memory: m, mutation: mutation}
+// Reserve begins the memory of a response to a client, with bytes of it. Each response to the client "" counts as one
+// of another client.
+func (m *Memory) Reserve(client string, bytes int, mutation bool) (*Reservation, error) {
+	r := m.open(client, mutation)
 	if err := r.take(int64(bytes)); err != nil {
+		r.Release()
 		return nil, err
 	}
 	r.spare = r.held
 	return r, nil
 }
 
+func (m *Memory) open(client string, mutation bool) *Reservation {
+	r := &Reservation{memory: m, name: client, mutation: mutation}
+	if client == "" {
+		r.client = &memoryClient{}
+		return r
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.client = m.clients[client]; r.client == nil {
+		r.client = &memoryClient{}
+		m.clients[client] = r.client
+	}
+	r.client.reservations++
+	return r
+}
+
+func (m *Memory) close(r *Reservation) {
+	if r.name == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.client.reservations--; r.client.reservations == 0 {
+		delete(m.clients, r.name)
+	}
+}
+
 // Reservation is the memory of one response. Once it could not grow it is refused: the response becomes an
 // error. A nil Reservation has no limit. It is safe for concurrent use.
 type Reservation struct {
 	memory   *Memory
+	client   *memoryClient
+	name     string // of the client
 	mutation bool
 
 	mu       sync.Mutex
@@ -87,18 +133,21 @@ func (r *Reservation) refuseLocked(err error) {
 	}
 }
 
-// limit returns how many bytes may be in use for the response to grow by n, which it holds already.
-func (r *Reservation) limit(n int64) int64 {
+// fits reports whether the response may have grown by n bytes, with which so many are in use.
+func (r *Reservation) fits(n, used int64) bool {
 	all := r.memory.bytes
-	switch {
-	case r.held-n >= smallResponse:
-		return r.memory.large()
-	case r.held >= smallResponse:
-		return max(all/2, min(r.held, r.memory.large()))
-	case r.mutation:
-		return all
+	switch held := r.client.held.Load(); {
+	case r.mutation && r.held < smallResponse:
+		return used <= all
+	case held < smallResponse:
+		return used <= all-all/16
+	case held < largeResponse:
+		return used <= all-all/6
+	case held-n >= largeResponse:
+		return used <= r.memory.large()
+	default:
+		return used <= max(all/2, min(held, r.memory.large()))
 	}
-	return all - all/16
 }
 
 // large returns how many bytes may be in use for large responses to grow.
@@ -106,16 +155,22 @@ func (m *Memory) large() int64 { return m.bytes - m.bytes/3 }
 
 // take reserves n bytes more. r.mu is held, unless r is new.
 func (r *Reservation) take(n int64) error {
-	r.held += n
-	if r.memory.used.Add(n) <= r.limit(n) {
+	used := r.add(n)
+	if r.fits(n, used) {
 		return nil
 	}
-	r.memory.used.Add(-n)
-	r.held -= n
+	r.add(-n)
 	if r.held+n > r.memory.large() {
 		return ErrTooLarge
 	}
 	return ErrTooManyResponses
+}
+
+// add counts n bytes more, and returns how many are in use. r.mu is held, unless r is new.
+func (r *Reservation) add(n int64) (used int64) {
+	r.held += n
+	r.client.held.Add(n)
+	return r.memory.used.Add(n)
 }
 
 // Grow reserves bytes before they are used. If there are not as many, it returns ErrTooManyResponses, or ErrTooLarge
@@ -154,13 +209,12 @@ func (r *Reservation) Add(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.released {
-		r.held += int64(bytes)
-		r.memory.used.Add(int64(bytes))
+		r.add(int64(bytes))
 	}
 }
 
 // Fork returns memory for a read that several responses wait for.
-func (r *Reservation) Fork() *Reservation { return &Reservation{memory: r.memory} }
+func (r *Reservation) Fork() *Reservation { return r.memory.open(r.name, false) }
 
 // Refuse refuses the response, unless it has been refused.
 func (r *Reservation) Refuse(err error) {
@@ -197,8 +251,8 @@ func (r *Reservation) Resize(bytes int) {
 }
 
 func (r *Reservation) resizeLocked(bytes int64) {
-	r.memory.used.Add(bytes - r.held)
-	r.held, r.spare = bytes, 0
+	r.add(bytes - r.held)
+	r.spare = 0
 }
 
 // fit is Resize, and returns an error if there are not as many bytes.
@@ -221,8 +275,11 @@ func (r *Reservation) Release() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.memory.used.Add(-r.held)
-	r.held, r.spare, r.released = 0, 0, true
+	if !r.released {
+		r.add(-r.held)
+		r.spare, r.released = 0, true
+		r.memory.close(r)
+	}
 }
 
 // Shared is the memory of a response that is sent to several clients and counts once. The zero value has no

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 )
@@ -9,7 +10,7 @@ import (
 // reserve returns a reservation of so many bytes, which must be possible or not.
 func reserve(t *testing.T, m *Memory, bytes int, mutation bool, want error) *Reservation {
 	t.Helper()
-	r, err := m.Reserve(0, mutation)
+	r, err := m.Reserve("", 0, mutation)
 	if err == nil {
 		err = r.Grow(bytes)
 	}
@@ -41,10 +42,11 @@ func TestMemory_EveryResponseCounts(t *testing.T) {
 	for _, r := range all {
 		r.Release()
 	}
-	reserve(t, m, 11<<20, false, ErrTooLarge).Release() // a third is for small ones
+	reserve(t, m, 11<<20, false, ErrTooLarge).Release() // a third is for smaller ones
 	reserve(t, m, 11<<20, true, ErrTooLarge).Release()
 	large := reserve(t, m, 9<<20, false, nil)
-	reserve(t, m, 1<<20, false, ErrTooManyResponses).Release() // becomes large only while half is free
+	reserve(t, m, 2<<20, false, ErrTooManyResponses).Release() // becomes large only while half is free
+	reserve(t, m, 1<<20, false, nil).Release()
 	if err := large.Grow(1 << 20); err != nil {
 		t.Error("a large response, to its end:", err)
 	}
@@ -52,11 +54,58 @@ func TestMemory_EveryResponseCounts(t *testing.T) {
 	checkFree(t, m)
 }
 
-// A response that takes 128 KB becomes large, which is refused while more than half of the memory is in use.
+// Ten clients take as much as they can, each in a few large responses or in many small ones. Others still have room for
+// responses of 200 KB.
+func TestMemory_Clients(t *testing.T) {
+	const all, usual = 150 << 20, 200 << 10 // those of an instance of 512 MiB
+	m := NewMemory(Capacity{Responses: all})
+	var held []*Reservation
+	take := func(client string, bytes int) error {
+		r, err := m.Reserve(client, bytes, false)
+		if err == nil {
+			held = append(held, r)
+		}
+		return err
+	}
+	for n := range 10 {
+		client := fmt.Sprint("client ", n)
+		for _, bytes := range []int{16 << 20, 1 << 20, 100 << 10} {
+			for take(client, bytes) == nil {
+			}
+		}
+		before := len(held)
+		for range 3 {
+			if err := take("another", usual); err != nil {
+				t.Errorf("beside %d clients: %v", n+1, err)
+			}
+		}
+		for _, r := range held[before:] {
+			r.Release()
+		}
+		held = held[:before]
+	}
+	if used := m.Used(); used < all/2 {
+		t.Errorf("%d bytes are used: the clients could have taken more", used)
+	}
+	if r, err := m.Reserve("client 0", MutationBytes, true); err != nil {
+		t.Errorf("a mutation of a client that has much: %v", err)
+	} else {
+		r.Release()
+	}
+	for _, r := range held {
+		r.Release()
+	}
+	if len(m.clients) > 0 {
+		t.Errorf("%d clients without responses are counted", len(m.clients))
+	}
+	checkFree(t, m)
+}
+
+// Of a client that has 128 KB, responses are refused while more than five sixths of the memory are in use.
 func TestMemory_LargeFrom(t *testing.T) {
 	m := NewMemory(Capacity{Responses: 12 << 20})
 	others := reserve(t, m, 0, true, nil)
-	others.Add(7 << 20)
+	others.Add(10<<20 - 125<<10)
 	small := reserve(t, m, 124<<10, false, nil)
 	if err := small.Grow(4 << 10); !errors.Is(err, ErrTooManyResponses) {
 		t.Errorf("128 KB: got %v, want %v", err, ErrTooManyResponses)
@@ -69,7 +118,7 @@ func TestMemory_LargeFrom(t *testing.T) {
 // A response has what was reserved before it executed, however much is in use by then.
 func TestReservation_GrowsWithinWhatItHas(t *testing.T) {
 	m := NewMemory(Capacity{Responses: 1 << 20})
-	r, err := m.Reserve(MutationBytes, true)
+	r, err := m.Reserve("", MutationBytes, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +151,7 @@ func TestReservation_Concurrent(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 100 {
-				r, err := m.Reserve(QueryBytes, false)
+				r, err := m.Reserve("", QueryBytes, false)
 				if err != nil {
 					continue
 				}

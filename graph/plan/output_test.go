@@ -14,7 +14,7 @@ import (
 
 // A response of more than limit.MaxResponse is refused.
 func TestRoots_TooLarge(t *testing.T) {
-	m, err := limit.NewMemory(limit.Capacity{}).Reserve(limit.QueryBytes, false)
+	m, err := limit.NewMemory(limit.Capacity{}).Reserve("", limit.QueryBytes, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestRoots_TooLarge(t *testing.T) {
 
 // Scratch buffers are used again: a response allocates about as much as it has.
 func TestRoots_ReuseScratches(t *testing.T) {
-	m, err := limit.NewMemory(limit.Capacity{}).Reserve(limit.QueryBytes, false)
+	m, err := limit.NewMemory(limit.Capacity{}).Reserve("", limit.QueryBytes, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func TestTexts_EndWithTheRequest(t *testing.T) {
 		"HTML":       func(d *planData) []byte { return d.html(nil, "*a*") },
 		"an excerpt": func(d *planData) []byte { return d.excerpt(nil, &blog.Post{Content: "*a*"}) },
 	} {
-		m, err := limit.NewMemory(limit.Capacity{}).Reserve(limit.QueryBytes, false)
+		m, err := limit.NewMemory(limit.Capacity{}).Reserve("", limit.QueryBytes, false)
 		if err != nil {
 			t.Fatal(err)
 		}

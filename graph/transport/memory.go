@@ -23,7 +23,7 @@ func (r *Request) reserve(memory *limit.Memory, kind ast.Operation) (err error) 
 		bytes = limit.MutationBytes
 	}
 	r.mutates = kind == ast.Mutation
-	if r.Memory, err = memory.Reserve(bytes, r.mutates); err != nil {
+	if r.Memory, err = memory.Reserve(r.Client(), bytes, r.mutates); err != nil {
 		r.full = true
 		return err
 	}

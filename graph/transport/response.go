@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -151,15 +152,37 @@ func encode(response *graphql.Response) []byte {
 	return append(slices.Insert([]byte(response.Data), 0, []byte(`{"data":`)...), "}\n"...)
 }
 
+const (
+	// sendTimeout is how long a client may take to receive a response, and each part of it at most writeTimeout: the
+	// response takes memory until then.
+	sendTimeout = 80 * time.Second
+
+	partBytes = 64 << 10 // of a part; a shorter response has the server's timeout alone
+)
+
 // writeBody sends a body, which may be in pieces.
 func writeBody(w http.ResponseWriter, status int, pieces ...[]byte) {
-	w.Header()["Content-Length"] = []string{strconv.Itoa(length(pieces))}
+	n := length(pieces)
+	w.Header()["Content-Length"] = []string{strconv.Itoa(n)}
 	w.WriteHeader(status)
+	control, until := http.NewResponseController(w), time.Now().Add(sendTimeout)
 	for _, p := range pieces {
-		if _, err := w.Write(p); err != nil {
-			return // the client is gone
+		for part := range slices.Chunk(p, partBytes) {
+			if n > partBytes {
+				_ = control.SetWriteDeadline(earlier(until, time.Now().Add(writeTimeout))) // it may not be supported
+			}
+			if _, err := w.Write(part); err != nil {
+				return // the client is gone
+			}
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // write sends a body in its coding.
