@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -162,7 +163,10 @@ func (s *smallInstance) unread(t *testing.T, user, query string, variables map[s
 	if err != nil {
 		t.Error(err)
 	}
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.Root, "http://"))
+	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { // the system receives little for the client
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	}}
+	c, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.Root, "http://"))
 	if err != nil {
 		t.Error(err)
 		return nil
@@ -252,6 +256,9 @@ func TestMemory(t *testing.T) {
 			}
 		})
 	})
+	t.Run("clients that do not read", func(t *testing.T) {
+		s.during(t, func(t *testing.T) { s.neverReads(t, 10) })
+	})
 	t.Run("slow WebSockets", func(t *testing.T) {
 		s.during(t, func(t *testing.T) { s.slowSockets(t, 40) })
 	})
@@ -286,6 +293,62 @@ func TestMemory(t *testing.T) {
 		s.during(t, func(t *testing.T) { s.unfinishedMessages(t, 120) })
 	})
 	s.checkOthers(t)
+}
+
+// neverReads has n viewers take as much memory as they get, by responses of 16 MB down to 200 KB, and read nothing.
+// Responses of 200 KB to another client keep coming.
+func (s *smallInstance) neverReads(t *testing.T, n int) {
+	t.Helper()
+	var viewers sync.WaitGroup
+	var mu sync.Mutex
+	var held []net.Conn // guarded by mu
+	for viewer := range n {
+		viewers.Go(func() {
+			for _, aliases := range []int{78, 20, 5, 1} {
+				for request := range 12 {
+					var query strings.Builder
+					for i := range aliases { // no other request has these: their response is cached for nobody
+						fmt.Fprintf(&query, " r%d_%d_%d: content", aliases, request, i)
+					}
+					c := s.unread(t, fmt.Sprint("viewer", viewer),
+						`query($id: ID!) { viewer { id } post(id: $id) {`+query.String()+` } }`, map[string]any{"id": s.long})
+					if c == nil {
+						return
+					}
+					status := make([]byte, len("HTTP/1.1 200"))
+					_, err := io.ReadFull(c, status)
+					mu.Lock()
+					held = append(held, c)
+					mu.Unlock()
+					if err != nil || !strings.HasSuffix(string(status), "200") {
+						break
+					}
+				}
+			}
+		})
+	}
+	viewers.Wait()
+	defer func() {
+		for _, c := range held {
+			c.Close()
+		}
+	}()
+	all, err := scrape(s.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, _ := total(all, "byline_response_memory_bytes", nil)
+	t.Logf("%d connections, %.0f MB of responses", len(held), used/(1<<20))
+	const responses = 200
+	for i := range responses {
+		name := fmt.Sprint("other", i)
+		out, err := s.PostIn(t.Context(), "", "", `query($id: ID!) { post(id: $id) { `+name+`: content } }`,
+			map[string]any{"id": s.long})
+		if err != nil || out.Errors != nil {
+			t.Errorf("response %d of %d to another client: %v %v", i, responses, err, out.Errors)
+			return
+		}
+	}
 }
 
 // dialSocket opens a WebSocket. The server may still be overloaded by the previous attack.
