@@ -156,7 +156,7 @@ func parseIDOf(kind globalid.Kind, field, text string) (string, error) {
 // parseNestedID is parseIDOf for objects in the partition of a parent.
 func parseNestedID(kind globalid.Kind, field, text string) (globalid.ID, error) {
 	id, err := parseID(field, text)
-	if err == nil && id.Kind != kind {
+	if err == nil && id.Kind != "" && id.Kind != kind {
 		err = refusal.Input(field, blog.ReasonType, "is the id of a %s, not of a %s", id.Kind, kind)
 	}
 	return id, err

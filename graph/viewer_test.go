@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,19 +41,24 @@ func TestAuthorizationHeader(t *testing.T) {
 		header []string
 		code   string
 		status int // as application/graphql-response+json
+		reason string
 	}{
-		"no header":              {nil, "", 200},
-		"a valid token":          {[]string{"Bearer good"}, "", 200},
-		"the scheme in any case": {[]string{"bEaReR good"}, "", 200},
-		"an invalid token":       {[]string{"Bearer bad"}, "UNAUTHENTICATED", 401},
-		"another scheme":         {[]string{"Basic good"}, "UNAUTHENTICATED", 401},
-		"no scheme":              {[]string{"good"}, "UNAUTHENTICATED", 401},
-		"no token":               {[]string{"Bearer "}, "UNAUTHENTICATED", 401},
-		"an empty header":        {[]string{""}, "UNAUTHENTICATED", 401},
-		"two headers":            {[]string{"Bearer good", "Bearer good"}, "UNAUTHENTICATED", 401},
+		"no header":              {nil, "", 200, ""},
+		"an empty header":        {[]string{""}, "", 200, ""},
+		"a valid token":          {[]string{"Bearer good"}, "", 200, ""},
+		"the scheme in any case": {[]string{"bEaReR good"}, "", 200, ""},
+		"several spaces":         {[]string{"Bearer   good"}, "", 200, ""},
+		"a tab":                  {[]string{"Bearer\tgood"}, "UNAUTHENTICATED", 401, "INVALID_TOKEN"},
+		"an invalid token":       {[]string{"Bearer bad"}, "UNAUTHENTICATED", 401, "INVALID_TOKEN"},
+		"another scheme":         {[]string{"Basic good"}, "UNAUTHENTICATED", 401, "INVALID_TOKEN"},
+		"no scheme":              {[]string{"good"}, "UNAUTHENTICATED", 401, "INVALID_TOKEN"},
+		"no token":               {[]string{"Bearer "}, "UNAUTHENTICATED", 401, "INVALID_TOKEN"},
+		"two headers":            {[]string{"Bearer good", "Bearer good"}, "UNAUTHENTICATED", 401, "INVALID_TOKEN"},
+		"two headers, one empty": {[]string{"", "Bearer good"}, "UNAUTHENTICATED", 401, "INVALID_TOKEN"},
+		"a token of MaxToken":    {[]string{"Bearer " + strings.Repeat("a", auth.MaxToken)}, "UNAUTHENTICATED", 401, "INVALID_TOKEN"},
 		"a token over MaxToken": {[]string{"Bearer " + strings.Repeat("a", auth.MaxToken+1)}, "UNAUTHENTICATED",
-			401},
-		"the verifier is unavailable": {[]string{"Bearer outage"}, "UNAVAILABLE", 503},
+			401, "TOO_LONG"},
+		"the verifier is unavailable": {[]string{"Bearer outage"}, "UNAVAILABLE", 503, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("POST", "/graphql", strings.NewReader(`{"query":"{__typename}"}`))
@@ -59,11 +66,49 @@ func TestAuthorizationHeader(t *testing.T) {
 			r.Header.Set("Accept", mediaResponse)
 			r.Header["Authorization"] = tt.header
 			a := send(t, newTestHandler(t, Options{Verifier: verifier}), r)
-			if a.code() != tt.code || a.status != tt.status || strings.Contains(a.body, "secret") {
+			if a.code() != tt.code || a.extension("reason") != tt.reason || a.status != tt.status || strings.Contains(a.body, "secret") {
 				t.Errorf("status %d: %s", a.status, a.body)
 			}
 			if tt.code != "" && a.Data != nil {
 				t.Errorf("has data: %s", a.body)
+			}
+		})
+	}
+}
+
+// Apollo's documented link sends visitors' requests with an empty header: they are anonymous over every transport.
+func TestAuthorizationHeader_EmptyIsAnonymous(t *testing.T) {
+	_, server := liveBlog(t, Options{})
+	empty := http.Header{"Authorization": {""}}
+	for name, payload := range map[string]string{
+		"WebSocket, no payload": "", "WebSocket": `,"payload":{"Authorization":""}`,
+		"WebSocket, a space": `,"payload":{"authorization":" "}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := dial(t, server, modern, empty)
+			p.send(`{"type":"connection_init"%s}`, payload)
+			p.expect(`{"type":"connection_ack"}`)
+			p.subscribe("subscribe", "1", "{ viewer { username } }")
+			p.expect(`{"type":"next","id":"1","payload":{"data":{"viewer":null}}}`)
+		})
+	}
+	for _, accept := range []string{mediaJSON, "text/event-stream"} {
+		t.Run(accept, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				server.URL+"/graphql?query="+url.QueryEscape("{viewer{username}}"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Accept", accept)
+			r.Header["Authorization"] = empty["Authorization"]
+			response, err := server.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), `{"viewer":null}`) {
+				t.Errorf("%s: %s %v", response.Status, body, err)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -32,19 +33,23 @@ const (
 )
 
 // Authenticate returns the viewer whose bearer token is in a request's headers, nil for an
-// anonymous request. A request with an invalid token is refused.
+// anonymous request, which may have the header without a value. A request with an invalid token is refused.
 func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewer, error) {
 	values := h.Values("Authorization")
-	if len(values) == 0 {
+	if len(values) == 0 || len(values) == 1 && values[0] == "" {
 		return nil, nil
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > MaxToken ||
-		!isToken(token, bearerOthers) || verifier == nil {
+	token = strings.TrimLeft(token, " ") // RFC 9110, section 11.6.2
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || !isToken(token, bearerOthers) || verifier == nil {
 		return nil, &refusal.Error{Code: refusal.Unauthenticated, Reason: blog.ReasonInvalidToken,
 			Message: "the Authorization header must have the form: Bearer <token>",
-			Err: invalid(Malformed, "not one header of the form Bearer <token>, with a token of at most %d bytes",
-				MaxToken)}
+			Err:     invalid(Malformed, "not one header of the form Bearer <token>")}
+	}
+	if len(token) > MaxToken {
+		return nil, &refusal.Error{Code: refusal.Unauthenticated, Reason: blog.ReasonTooLong,
+			Message: fmt.Sprintf("the bearer token must have at most %d bytes", MaxToken),
+			Err:     invalid(Malformed, "a token of more than %d bytes", MaxToken)}
 	}
 	viewer, err := verifier.Verify(ctx, token)
 	switch code := blog.CodeOf(err); {

@@ -88,6 +88,22 @@ func TestOIDC(t *testing.T) {
 	}
 }
 
+// The types of RFC 7519 and 9068, with and without "application/", in any case.
+func TestOIDC_TypesOfTokens(t *testing.T) {
+	p := oidctest.New(t)
+	v := verifierOf(t, p)
+	key, name := p.SigningKey()
+	for typ, accepted := range map[string]bool{
+		"JWT": true, "jwt": true, "at+jwt": true, "AT+JWT": true, "application/jwt": true, "Application/JWT": true,
+		"application/at+jwt": true, "logout+jwt": false, "application/logout+jwt": false, "text/jwt": false,
+	} {
+		token := p.Signed(t, jose.ES256, key, map[jose.HeaderKey]any{"kid": name, "typ": typ}, nil)
+		if _, err := v.Verify(t.Context(), token); (err == nil) != accepted {
+			t.Errorf("typ %q: %v, want accepted %t", typ, err, accepted)
+		}
+	}
+}
+
 func TestOIDC_ReasonsOfSignatures(t *testing.T) {
 	p := oidctest.New(t)
 	v := verifierOf(t, p)

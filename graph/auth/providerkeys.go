@@ -67,8 +67,9 @@ func (k *providerKeys) verifySignature(ctx context.Context, token string) ([]byt
 		return nil, invalid(Malformed, "not one signature")
 	}
 	header := signed.Signatures[0].Header
-	switch kind, _ := header.ExtraHeaders[jose.HeaderType].(string); strings.ToLower(kind) {
-	case "", "jwt", "at+jwt", "application/at+jwt":
+	kind, _ := header.ExtraHeaders[jose.HeaderType].(string)
+	switch strings.TrimPrefix(strings.ToLower(kind), "application/") { // RFC 7519, section 5.1
+	case "", "jwt", "at+jwt":
 	default: // such as logout+jwt
 		return nil, invalid(Malformed, "not an access token: typ is %q", kind)
 	}

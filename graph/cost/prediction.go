@@ -287,7 +287,7 @@ func (w *costWalk) malformedID(f *ast.Field) bool {
 		}
 	}
 	parsed, err := globalid.Parse(text)
-	return err != nil || f.Name == "user" && parsed.Kind != globalid.User ||
+	return err != nil || parsed.Kind == "" || f.Name == "user" && parsed.Kind != globalid.User ||
 		f.Name == "post" && parsed.Kind != globalid.Post
 }
 
@@ -401,8 +401,8 @@ func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) (n float64,
 		text, _ := v.(string)
 		id, err := globalid.Parse(text)
 		switch {
-		case err != nil:
-			// null, with an error
+		case err != nil, id.Kind == "":
+			// null
 		case id.Kind == globalid.User:
 			users++
 		case id.Kind == globalid.Post:

@@ -1,13 +1,18 @@
 package document
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// byteOrderMark may be before a JSON text, where parsers may ignore it (RFC 8259, section 8.1).
+const byteOrderMark = "\ufeff"
 
 // Decode decodes a text that is one JSON value. Of members with the same name the last counts: to
 // refuse duplicates, the decoder would have to store all names.
@@ -15,12 +20,12 @@ func Decode(text string, into any) error {
 	if err := checkText(text); err != nil {
 		return err
 	}
-	return jsonv2.Unmarshal([]byte(text), into, jsontext.AllowDuplicateNames(true))
+	return jsonv2.Unmarshal([]byte(strings.TrimPrefix(text, byteOrderMark)), into, jsontext.AllowDuplicateNames(true))
 }
 
 // Object is a JSON object. A number is an int64 if it is an integer, also if it is written as 1.0 or 1e0
 // (GraphQL, section 3.5). It is a float64, at most the largest, if it has a fraction or is too large for
-// an int64. It is no json.Number, which the executor would take for a String.
+// an int64, unless it is written without fraction and exponent: it may be an ID, and is a json.Number.
 type Object map[string]any
 
 var ErrNoObject = errors.New("not a JSON object")
@@ -52,6 +57,9 @@ func readInput(d *jsontext.Decoder) (any, error) {
 	case '0':
 		if n, err := strconv.ParseInt(t.String(), 10, 64); err == nil {
 			return n, nil
+		}
+		if strings.Trim(t.String(), "-0123456789") == "" {
+			return json.Number(t.String()), nil
 		}
 		return integer(t.Float()), nil
 	case '[':

@@ -244,7 +244,21 @@ func validationRules() *rules.Rules {
 	all.AddRule(emptyObjectRule.Name, emptyObjectRule.RuleFunc)
 	all.AddRule(int32Rule.Name, int32Rule.RuleFunc)
 	all.AddRule(variableDefaultsRule.Name, variableDefaultsRule.RuleFunc)
+	all.AddRule(largeIDsRule.Name, largeIDsRule.RuleFunc)
 	return all
+}
+
+// largeIDsRule refuses nothing: it makes strings of the integers that are IDs, as ValuesOfCorrectType would refuse those
+// of more than 64 bits (GraphQL, section 3.5.5). Rules see a value in the order of their names.
+var largeIDsRule = core.Rule{
+	Name: "LargeIDs",
+	RuleFunc: func(observers *core.Events, _ core.AddErrFunc) {
+		observers.OnValue(func(_ *core.Walker, value *ast.Value) {
+			if value.Kind == ast.IntValue && value.Definition != nil && value.Definition.Name == "ID" {
+				value.Kind = ast.StringValue
+			}
+		})
+	},
 }
 
 // rulesWithoutSuggestions returns validationRules whose errors do not suggest names of the schema.

@@ -2,6 +2,7 @@ package document
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"math"
 	"reflect"
@@ -119,6 +120,8 @@ func isScalar(name string, value any) bool {
 		return name == "Boolean"
 	case int64:
 		return name == "Float" || name == "ID" || name == "Int" && int64(int32(v)) == v
+	case json.Number: // an integer of more than 64 bits
+		return name == "Float" || name == "ID"
 	case float64:
 		return name == "Float"
 	}
@@ -127,9 +130,13 @@ func isScalar(name string, value any) bool {
 
 // isInteger reports whether a decoded value is a number without a fraction.
 func isInteger(value any) bool {
-	f, float := value.(float64)
-	_, int := value.(int64)
-	return int || float && f == math.Trunc(f)
+	switch v := value.(type) {
+	case int64, json.Number:
+		return true
+	case float64:
+		return v == math.Trunc(v)
+	}
+	return false
 }
 
 func kindOf(value any) string {
@@ -138,7 +145,7 @@ func kindOf(value any) string {
 		return "a String"
 	case bool:
 		return "a Boolean"
-	case int64:
+	case int64, json.Number:
 		return "an Int"
 	case float64:
 		return "a Float"

@@ -12,7 +12,7 @@ import (
 func TestVariableErrors_Numbers(t *testing.T) {
 	schema := gqlparser.MustLoadSchema(
 		&ast.Source{
-			Input: `type Query { f(i: I, l: [[Int!]]): Int } input I { n: Int, l: [Int], f: Float, id: ID, in: [I!] }`})
+			Input: `type Query { f(i: I, l: [[Int!]]): Int } input I { n: Int, l: [Int], f: Float, id: ID, s: String, in: [I!] }`})
 	document, err := Parse(schema,
 		`query($i: I, $l: [[Int!]], $n: Int, $id: ID) { f(i: $i, l: $l) @skip(if: false) g: f(i: {n: $n, id: $id}) }`)
 	if err != nil {
@@ -26,6 +26,11 @@ func TestVariableErrors_Numbers(t *testing.T) {
 		`{"i": {"n": 1e1, "l": [1.0], "in": {"l": 2.0}}}`:               "",
 		`{"i": {"f": 1.0, "in": [{"f": 1}, {"f": 1e300}, {"f": 1.5}]}}`: "",
 		`{"id": 1.0}`:                        "",
+		`{"id": 18446744073709551616}`:       "",
+		`{"id": -99999999999999999999}`:      "",
+		`{"id": 1e20}`:                       "id: cannot use a Float as ID",
+		`{"i": {"s": 18446744073709551616}}`: "i.s: cannot use an Int as String",
+		`{"i": {"f": 99999999999999999999}}`: "",
 		`{"id": 1.5}`:                        "id: cannot use a Float as ID",
 		`{"n": 1e-1}`:                        "n: cannot use a Float as Int",
 		`{"n": 2147483647.0}`:                "",

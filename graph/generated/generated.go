@@ -2089,7 +2089,7 @@ enum ErrorReason {
   BLANK
   "` + "`" + `BAD_USER_INPUT` + "`" + `: it has too few characters."
   TOO_SHORT
-  "` + "`" + `BAD_USER_INPUT` + "`" + `: it has too many characters."
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: it has too many characters. ` + "`" + `UNAUTHENTICATED` + "`" + `: the token has."
   TOO_LONG
   "` + "`" + `BAD_USER_INPUT` + "`" + `: there are too many of them."
   TOO_MANY

@@ -73,8 +73,12 @@ func (k Kind) nested() bool { return k == Comment || k == Like }
 
 var errMalformed = errors.New("not a global id")
 
-// Parse parses an id that String returned. It refuses all other texts.
+// Parse parses an id that String returned. An integer, which the specification allows for an ID, is the zero ID, which
+// no object has. It refuses all other texts.
 func Parse(s string) (ID, error) {
+	if digits := strings.TrimPrefix(s, "-"); digits != "" && strings.Trim(digits, "0123456789") == "" {
+		return ID{}, nil
+	}
 	// The decoder ignores line ends.
 	if len(s) > maxText || strings.ContainsAny(s, "\r\n") {
 		return ID{}, errMalformed

@@ -278,7 +278,7 @@ const (
 	ErrorReasonBlank ErrorReason = "BLANK"
 	// `BAD_USER_INPUT`: it has too few characters.
 	ErrorReasonTooShort ErrorReason = "TOO_SHORT"
-	// `BAD_USER_INPUT`: it has too many characters.
+	// `BAD_USER_INPUT`: it has too many characters. `UNAUTHENTICATED`: the token has.
 	ErrorReasonTooLong ErrorReason = "TOO_LONG"
 	// `BAD_USER_INPUT`: there are too many of them.
 	ErrorReasonTooMany ErrorReason = "TOO_MANY"

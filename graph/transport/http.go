@@ -287,8 +287,8 @@ func isJSON(contentType string) bool {
 		return true
 	}
 	media, parameters, err := mime.ParseMediaType(contentType)
-	charset := parameters["charset"]
-	return err == nil && media == mediaJSON && (charset == "" || strings.EqualFold(charset, "utf-8"))
+	charset := strings.ToLower(parameters["charset"])
+	return err == nil && media == mediaJSON && (charset == "" || charset == "utf-8" || charset == "utf8")
 }
 
 func tooLarge() error {

@@ -320,7 +320,10 @@ func (s *socket) init(m message) bool {
 	h := s.upgrade
 	for name, value := range payload {
 		var text string
-		if json.Unmarshal(value, &text) != nil || text == "" {
+		if json.Unmarshal(value, &text) != nil {
+			continue
+		}
+		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
 		switch name = http.CanonicalHeaderKey(name); name {
