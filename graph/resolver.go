@@ -115,7 +115,21 @@ func primePost(ctx context.Context, post *blog.Post) *blog.Post {
 	return post
 }
 
-// optional returns the change of an optional text: null removes it, and an absent input keeps it.
+// optional returns the change of a text that may be missing: null and "" remove it, and an absent input keeps it.
 func optional(input graphql.Omittable[*string]) store.Optional {
-	return store.Optional{Set: input.IsSet(), Value: input.Value()}
+	o := store.Optional{Set: input.IsSet()}
+	if text := input.Value(); text != nil {
+		o.Value = *text
+	}
+	return o
+}
+
+// required returns the change of a text that must not be missing: null is "", which the store refuses, and an absent
+// input, which keeps it, is nil.
+func required(input graphql.Omittable[*string]) *string {
+	text, set := input.ValueOK()
+	if set && text == nil {
+		return new("")
+	}
+	return text
 }

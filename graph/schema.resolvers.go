@@ -81,7 +81,7 @@ func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUse
 }
 
 func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error) {
-	edit := store.UserEdit{Username: input.Username.Value(), DisplayName: optional(input.DisplayName),
+	edit := store.UserEdit{Username: required(input.Username), DisplayName: optional(input.DisplayName),
 		AvatarURL: optional(input.AvatarURL), Bio: optional(input.Bio)}
 	if err := inputErrors(ctx, edit.Validate()); err != nil {
 		return nil, err
@@ -134,8 +134,9 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 
 func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
 	postID, idErr := parseIDOf(globalid.Post, "id", input.ID)
-	edit := store.PostEdit{Title: input.Title.Value(), Content: input.Content.Value(), Version: input.Version.Value()}
-	if tags := input.Tags.Value(); tags != nil {
+	edit := store.PostEdit{Title: required(input.Title), Content: required(input.Content),
+		Version: input.Version.Value()}
+	if tags, set := input.Tags.ValueOK(); set {
 		edit.Tags = &tags
 	}
 	if err := inputErrors(ctx, idErr, edit.Validate()); err != nil {
@@ -406,7 +407,8 @@ func (r *queryResolver) RenderMarkdown(ctx context.Context, text string) (*strin
 	if viewerID(ctx) == "" {
 		return nil, unauthenticated
 	}
-	if err := store.ValidatePreview(text); err != nil {
+	text, err := store.Preview(text)
+	if err != nil {
 		return nil, err
 	}
 	request := transport.RequestOf(ctx)

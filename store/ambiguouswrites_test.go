@@ -395,7 +395,4 @@ func TestAmbiguousEdit_OfAnotherClient(t *testing.T) {
 	lost(editPost(store.PostEdit{Title: &two, Content: &one}))
 	lost(editPost(store.PostEdit{Title: &one, Content: &two}))
 	lost(editComment(two))
-	w.Clock.Stopped.Store(false)
-	lost(editPost(store.PostEdit{Title: &one, Content: &one}))
-	lost(editComment(one))
 }

@@ -77,7 +77,7 @@ type NewComment struct {
 // Validate returns an Error for each invalid field, joined. It does not look at PostID.
 func (n NewComment) Validate() error {
 	const op = "create comment"
-	return errors.Join(checkComment(op, n.Content), checkKey(op, n.Key))
+	return errors.Join(checkComment(op, normalizeLines(n.Content)), checkKey(op, n.Key))
 }
 
 // CreateComment is C3: one transactional batch that counts the comment and creates it. It returns the comment and the
@@ -90,6 +90,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	if err := n.Validate(); err != nil {
 		return nil, nil, err
 	}
+	n.Content = normalizeLines(n.Content)
 	if !blog.ValidID(n.PostID) {
 		return nil, nil, blog.NoPost(op)
 	}
@@ -146,7 +147,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 	return &have.Comment, post, err
 }
 
-// EditComment changes the text of a comment, by one conditional patch. NotFound if it does not
+// EditComment changes the text of a comment, by a read and one conditional patch. The same text changes nothing. NotFound if it does not
 // exist, Forbidden if it has another author.
 func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*blog.Comment, error) {
 	const op = "edit comment"
@@ -154,11 +155,15 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	if err := ValidateComment(content); err != nil {
 		return nil, err
 	}
+	content = normalizeLines(content)
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
 	}
 	if err := s.checkAuthor(ctx, op, userID); err != nil {
 		return nil, err
+	}
+	if same, err := s.unchangedComment(ctx, op, userID, postID, id, content); same != nil || err != nil {
+		return same, err
 	}
 	var p cosmos.Patch
 	p.Condition = liveAndBy(blog.TypeComment, userID)
@@ -180,6 +185,25 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 		return nil, stored.Error(op, err)
 	}
 	return blog.DecodeComment(op, r.Value)
+}
+
+// unchangedComment returns the comment if it has the text, and nil otherwise. See Store.unchanged.
+func (s *Store) unchangedComment(ctx context.Context, op, userID, postID, id, content string) (*blog.Comment, error) {
+	read := func() (*blog.Comment, error) {
+		c, err := s.readComment(ctx, postID, id)
+		if c == nil || err != nil || c.UserID != userID || c.Content != content {
+			return nil, err
+		}
+		return c, nil
+	}
+	c, err := read()
+	if c == nil || err != nil {
+		return nil, err
+	}
+	if _, err := s.posts.ReadPrimary(ctx, stored.Key(postID, id)); err != nil {
+		return nil, stored.Error(op, err)
+	}
+	return read()
 }
 
 // DeleteComment deletes a comment: one transactional batch replaces it by a tombstone, at the ETag of a read, and

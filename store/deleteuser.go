@@ -23,6 +23,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 	if !blog.ValidID(userID) {
 		return noUser(op)
 	}
+	username = normalizeLine(username)
 	for attempt := range 4 {
 		read := s.newestUserOrTombstone
 		if attempt == 0 {

@@ -173,6 +173,7 @@ func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) 
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
+	n = n.normalized()
 	author, err := s.author(ctx, op, n.AuthorID)
 	if err != nil {
 		return nil, err
@@ -265,6 +266,14 @@ func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit
 	if err != nil {
 		return nil, err
 	}
+	same, err := s.unchangedDraft(ctx, op, userID, postID, e)
+	if err != nil {
+		return nil, err
+	}
+	if same != nil {
+		same.Byline = author
+		return same, nil
+	}
 	item, err := s.users.Patch(ctx, draftKey(userID, postID), draftPatch(userID, e, date))
 	switch {
 	case cosmos.HasStatus(err, http.StatusNotFound):
@@ -284,6 +293,25 @@ func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit
 	}
 	d.Byline = author
 	return d.Post, nil
+}
+
+// unchangedDraft is unchanged for drafts.
+func (s *Store) unchangedDraft(ctx context.Context, op, userID, postID string, e PostEdit) (*blog.Post, error) {
+	read := func() (*blog.Post, error) {
+		d, err := s.readDraft(ctx, op, userID, postID)
+		if d == nil || err != nil || d.Publishing || e.Version != nil && *e.Version != d.Version || !e.isOf(d.Post) {
+			return nil, err
+		}
+		return d.Post, nil
+	}
+	d, err := read()
+	if d == nil || err != nil {
+		return nil, err
+	}
+	if _, err := s.users.ReadPrimary(ctx, draftKey(userID, postID)); err != nil {
+		return nil, stored.Error(op, err)
+	}
+	return read()
 }
 
 // draftPatch returns the patch of an edit.

@@ -34,6 +34,28 @@ const (
 // (TestLimits_FitIntoALogicalPartition).
 var maxCounted = map[string]int{"/commentCount": 100_000, "/likeCount": 1_000_000}
 
+// normalizeLines returns a text with line feeds as its only line breaks. Forms of HTML send CR LF (HTML, section
+// 4.10.21.4), files of old may have CR, and texts from mainframes NEL.
+func normalizeLines(text string) string {
+	if strings.IndexByte(text, '\r') < 0 && !strings.Contains(text, "\u0085") {
+		return text
+	}
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n").Replace(text)
+}
+
+// normalizeLine returns a text of one line without the space around it.
+func normalizeLine(text string) string { return strings.TrimSpace(text) }
+
+// normalizedText returns a normalized text; nil for nil.
+func normalizedText(text *string, normalize func(string) string) *string {
+	if text == nil {
+		return nil
+	}
+	return new(normalize(*text))
+}
+
+const lineBreaks = "\n\v\f\r\u0085\u2028\u2029" // of the Unicode Standard, section 5.8
+
 // checkText accepts 1 to limit characters with at least one visible one, and no control characters except
 // newlines and tabs if lines is true.
 func checkText(op, field, text string, limit int, lines bool) error {
@@ -47,6 +69,9 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	if len(text) > limit && utf8.RuneCountInString(text) > limit {
 		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", limit)
 	}
+	if !lines && strings.ContainsAny(text, lineBreaks) {
+		return blog.Invalidf(op, field, blog.ReasonCharacter, "must not contain a line break")
+	}
 	for _, c := range text {
 		if unicode.IsControl(c) && !(lines && (c == '\n' || c == '\t')) {
 			return blog.Invalidf(op, field, blog.ReasonCharacter, "must not contain the control character %U", c)
@@ -59,19 +84,22 @@ func checkText(op, field, text string, limit int, lines bool) error {
 func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
 
 // ValidateComment returns an Error if the text of a comment is invalid.
-func ValidateComment(content string) error { return checkComment("edit comment", content) }
+func ValidateComment(content string) error {
+	return checkComment("edit comment", normalizeLines(content))
+}
 
 func checkComment(op, content string) error { return checkMarkdown(op, "content", content, maxComment) }
 
 func checkContent(op, content string) error { return checkMarkdown(op, "content", content, maxPost) }
 
-// ValidatePreview returns an Error if a text is invalid as the content of a post, except that it may be empty.
-func ValidatePreview(text string) error {
+// Preview returns a text as it would be stored as the content of a post, and an Error if it is invalid, except that it
+// may be empty.
+func Preview(text string) (string, error) {
 	const op = "render text"
-	if text == "" {
-		return nil
+	if text = normalizeLines(text); text == "" {
+		return "", nil
 	}
-	return checkMarkdown(op, "text", text, maxPost)
+	return text, checkMarkdown(op, "text", text, maxPost)
 }
 
 func checkMarkdown(op, field, content string, limit int) error {

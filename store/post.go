@@ -105,7 +105,14 @@ type NewPost struct {
 // Validate returns an Error for each invalid field, joined.
 func (n NewPost) Validate() error {
 	const op = "create post"
+	n = n.normalized()
 	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkTags(op, n.Tags), checkKey(op, n.Key))
+}
+
+// normalized returns the post with normalized texts.
+func (n NewPost) normalized() NewPost {
+	n.Title, n.Content = normalizeLine(n.Title), normalizeLines(n.Content)
+	return n
 }
 
 // CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the
@@ -117,6 +124,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
+	n = n.normalized()
 	id := createID(n.Key, blog.TypePost, n.AuthorID)
 	if blog.IsLong(n.Content) {
 		id = blog.LongID(id)
@@ -249,9 +257,7 @@ type PostEdit struct {
 // Validate returns an Error for each invalid field, joined.
 func (e PostEdit) Validate() error {
 	const op = "edit post"
-	if e.Title == nil && e.Content == nil && e.Tags == nil {
-		return blog.Invalidf(op, "title", blog.ReasonBlank, "title, content or tags are required")
-	}
+	e = e.normalized()
 	var title, content, tags error
 	if e.Title != nil {
 		title = checkTitle(op, *e.Title)
@@ -265,10 +271,15 @@ func (e PostEdit) Validate() error {
 	return errors.Join(title, content, tags)
 }
 
-// EditPost is the edit of C2: one conditional patch, so that likes and comments do not conflict with it,
-// in a transactional batch with the write of a long text. NotFound if the post does not exist, Forbidden
-// if it has another author, Conflict if Version is stale. Tags are edited after a read, which finds the former
-// ones. The summaries are written as by CreatePost. If the content of a long post is not edited, the result is
+// normalized returns the edit with normalized texts.
+func (e PostEdit) normalized() PostEdit {
+	e.Title, e.Content = normalizedText(e.Title, normalizeLine), normalizedText(e.Content, normalizeLines)
+	return e
+}
+
+// EditPost is the edit of C2: a read, and one conditional patch, so that likes and comments do not conflict with it,
+// in a transactional batch with the write of a long text. An edit without a change writes nothing. NotFound if the post does not exist, Forbidden
+// if it has another author, Conflict if Version is stale. The summaries are written as by CreatePost. If the content of a long post is not edited, the result is
 // Truncated. A draft, which no view has, is one patch more.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
@@ -276,6 +287,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}
+	e = e.normalized()
 	if !blog.ValidID(postID) {
 		return nil, blog.NoPost(op)
 	}
@@ -299,7 +311,10 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 func (s *Store) editPost(
 	ctx context.Context, op, userID, postID string, e PostEdit, date blog.Date,
 ) (*blog.Post, error) {
-	raw, err := s.editTagged(ctx, userID, postID, e, date)
+	raw, same, err := s.editRead(ctx, userID, postID, e, date)
+	if same != nil {
+		return same, nil
+	}
 	if cosmos.HasStatus(err, http.StatusNotFound) {
 		return nil, blog.NoPost(op)
 	}
@@ -326,34 +341,71 @@ func (s *Store) editPost(
 	return post, nil
 }
 
-// editTagged edits a post and returns the item. If the tags are edited, the write is conditional on the version that
-// had the former ones.
-func (s *Store) editTagged(
+// editRead edits a post and returns the item; if the edit changes nothing, the post. If the tags are edited, the write is
+// conditional on the version that had the former ones.
+func (s *Store) editRead(
 	ctx context.Context, userID, postID string, e PostEdit, date blog.Date,
-) (raw []byte, err error) {
-	if e.Tags == nil {
-		return s.edit(ctx, userID, postID, e, date, nil)
-	}
+) (raw []byte, same *blog.Post, err error) {
 	for range maxEditTries {
 		post, err := s.readPost(ctx, postID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if post == nil {
-			return nil, blog.NoPost("edit post")
+			return nil, nil, blog.NoPost("edit post")
 		}
 		if post.UserID != userID || e.Version != nil && *e.Version != post.Version {
-			return nil, &cosmos.Error{Status: http.StatusPreconditionFailed, Err: errors.New("the post is another")}
+			return nil, nil, &cosmos.Error{Status: http.StatusPreconditionFailed, Err: errors.New("the post is another")}
+		}
+		if same, err := s.unchanged(ctx, post, e); same != nil || err != nil {
+			return nil, same, err
+		}
+		if e.Tags == nil {
+			raw, err = s.edit(ctx, userID, postID, e, date, nil)
+			return raw, nil, err
 		}
 		post.Retag(distinct(*e.Tags))
 		edit := e
 		edit.Version = &post.Version
 		raw, err = s.edit(ctx, userID, postID, edit, date, post)
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
-			return raw, err
+			return raw, nil, err
 		}
 	}
-	return nil, changedMeanwhile("edit post")
+	return nil, nil, changedMeanwhile("edit post")
+}
+
+// unchanged returns the post if an edit changes nothing of it, and nil otherwise. The replica that the post was read from
+// may be behind, and the edit may restore what it still has: so what looks the same is read again.
+func (s *Store) unchanged(ctx context.Context, p *blog.Post, e PostEdit) (*blog.Post, error) {
+	long := p.Truncated && e.Content != nil && blog.IsLong(*e.Content)
+	if long { // a text may be the same if its beginning is
+		beginning := (&blog.Post{Content: *e.Content}).StoredExcerpt()
+		whole := e
+		whole.Content = &beginning
+		if !whole.isOf(p) {
+			return nil, nil
+		}
+	} else if !e.isOf(p) {
+		return nil, nil
+	}
+	if e.Title == nil && e.Content == nil && e.Tags == nil {
+		return p, nil
+	}
+	if _, err := s.posts.ReadPrimary(ctx, stored.Key(p.ID, p.ID)); err != nil {
+		return nil, stored.Error("edit post", err)
+	}
+	newest, err := s.readWhole(ctx, p.ID)
+	if newest == nil || err != nil || newest.Version != p.Version || !e.isOf(newest) {
+		return nil, err
+	}
+	return newest, nil
+}
+
+// isOf reports whether a post has what an edit sets.
+func (e PostEdit) isOf(p *blog.Post) bool {
+	return (e.Title == nil || *e.Title == p.Title) && (e.Content == nil || *e.Content == p.Content) &&
+		(e.Tags == nil || slices.Equal(distinct(*e.Tags), p.Tags))
 }
 
 // maxEditTries is how often an edit of tags reads a post that other edits change at the same time.
@@ -456,8 +508,7 @@ func (s *Store) editWithoutRead(
 
 // isEdited reports whether a post, which may be nil, has the fields of an edit.
 func isEdited(p *blog.Post, date blog.Date, e PostEdit) bool {
-	return p != nil && p.UpdatedAt != nil && *p.UpdatedAt == date && (e.Title == nil || *e.Title == p.Title) &&
-		(e.Content == nil || *e.Content == p.Content) && (e.Tags == nil || slices.Equal(distinct(*e.Tags), p.Tags))
+	return p != nil && p.UpdatedAt != nil && *p.UpdatedAt == date && e.isOf(p)
 }
 
 // editError returns the error of a conditional edit whose condition failed.

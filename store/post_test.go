@@ -32,10 +32,11 @@ func TestCreatePost(t *testing.T) {
 		{"invisible title", store.NewPost{Title: "\u200b\u202e", Content: "x"}, blog.Invalid, "title"},
 		{"long title", store.NewPost{Title: strings.Repeat("é", 201), Content: "x"}, blog.Invalid, "title"},
 		{"newline in title", store.NewPost{Title: "a\nb", Content: "x"}, blog.Invalid, "title"},
+		{"U+2028 in title", store.NewPost{Title: "a\u2028b", Content: "x"}, blog.Invalid, "title"},
 		{"empty content", store.NewPost{Title: "x"}, blog.Invalid, "content"},
 		{"long content", store.NewPost{Title: "x", Content: strings.Repeat("x", 100_001)}, blog.Invalid, "content"},
 		{"NUL in content", store.NewPost{Title: "x", Content: "a\x00b"}, blog.Invalid, "content"},
-		{"C1 control in content", store.NewPost{Title: "x", Content: "a\u0085b"}, blog.Invalid, "content"},
+		{"C1 control in content", store.NewPost{Title: "x", Content: "a\u0080b"}, blog.Invalid, "content"},
 		{"invalid UTF-8", store.NewPost{Title: "x", Content: "a\xffb"}, blog.Invalid, "content"},
 		{"author without a user", store.NewPost{AuthorID: "unknown", Title: "x", Content: "x"}, blog.Forbidden, ""},
 	} {
@@ -131,7 +132,6 @@ func TestEditPost(t *testing.T) {
 	storetest.WantCode(t, edit(grace.UserID, p.ID, store.PostEdit{Title: new("x")}), blog.Forbidden, "")
 	storetest.WantCode(t, edit(ada.UserID, "absent", store.PostEdit{Title: new("x")}), blog.NotFound, "")
 	storetest.WantCode(t, edit(ada.UserID, "not/an id", store.PostEdit{Title: new("x")}), blog.NotFound, "")
-	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{}), blog.Invalid, "title")
 	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("")}), blog.Invalid, "title")
 	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Content: new("\x01")}), blog.Invalid, "content")
 	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("x"), Version: new(int32(2))}),
@@ -147,6 +147,61 @@ func TestEditPost(t *testing.T) {
 	}
 	storetest.WantCode(t, edit(ada.UserID, p.ID, store.PostEdit{Title: new("third"), Version: new(int32(1))}),
 		blog.Conflict, "version")
+}
+
+// An edit without a change succeeds and writes nothing: no version, no date, no event.
+func TestEdits_WithoutChange(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	long := "A long text: " + strings.Repeat("é", 20_000)
+	create := func(n store.NewPost, create func(context.Context, store.NewPost) (*blog.Post, error)) *blog.Post {
+		n.AuthorID, n.Title, n.Tags = ada.UserID, "title", []string{"go"}
+		p, err := create(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for name, p := range map[string]*blog.Post{
+		"post":       create(store.NewPost{Content: "one\ntwo"}, w.CreatePost),
+		"long post":  create(store.NewPost{Content: long}, w.CreatePost),
+		"draft":      create(store.NewPost{Content: "one\ntwo"}, w.CreateDraft),
+		"long draft": create(store.NewPost{Content: long}, w.CreateDraft),
+	} {
+		content := "one\r\ntwo"
+		if strings.HasPrefix(name, "long") {
+			content = long
+		}
+		for edit, e := range map[string]store.PostEdit{
+			"nothing": {}, "the version": {Version: new(int32(1))}, "the same title": {Title: new(" title ")},
+			"the same tags": {Tags: &[]string{"go", "go"}}, "the same content": {Content: &content},
+			"all the same": {Title: new("title"), Content: &content, Tags: &[]string{"go"}, Version: new(int32(1))},
+		} {
+			t.Run(name+", "+edit, func(t *testing.T) {
+				got, err := w.EditPost(t.Context(), ada.UserID, p.ID, e)
+				if err != nil || got.Version != 1 || got.Revision != p.Revision || got.UpdatedAt != nil || got.Title != "title" {
+					t.Errorf("got %+v, %v", got, err)
+				}
+			})
+		}
+		_, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: new("title"), Version: new(int32(2))})
+		storetest.WantCode(t, err, blog.Conflict, "version")
+		changed := content + "."
+		for i, e := range []store.PostEdit{{Content: &changed}, {Tags: &[]string{}}, {Title: new("Title")}} {
+			got, err := w.EditPost(t.Context(), ada.UserID, p.ID, e)
+			if err != nil || got.Version != int32(i)+2 || got.UpdatedAt == nil {
+				t.Errorf("%s, edit %d: got %+v, %v", name, i, got, err)
+			}
+		}
+	}
+	c := w.AddComment(ada, w.AddPost(ada, "commented"), "first\nsecond")
+	same, err := w.EditComment(t.Context(), ada.UserID, c.PostID, c.ID, "first\r\nsecond")
+	if err != nil || same.UpdatedAt != nil {
+		t.Errorf("the same comment: %+v, %v", same, err)
+	}
+	if other, err := w.EditComment(t.Context(), ada.UserID, c.PostID, c.ID, "other"); err != nil || other.UpdatedAt == nil {
+		t.Errorf("another text: %+v, %v", other, err)
+	}
 }
 
 func TestEditPost_ConcurrentLikes(t *testing.T) {
@@ -167,7 +222,8 @@ func TestEditPost_ConcurrentLikes(t *testing.T) {
 	}
 	version := p.Version
 	for range 20 {
-		got, err := w.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Title: new("edited"), Version: &version})
+		e := store.PostEdit{Title: new(fmt.Sprint("edited ", version)), Version: &version}
+		got, err := w.EditPost(t.Context(), ada.UserID, p.ID, e)
 		if err != nil {
 			t.Fatal(err)
 		}

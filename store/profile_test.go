@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +12,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-func optional(text string) store.Optional { return store.Optional{Set: true, Value: &text} }
+func optional(text string) store.Optional { return store.Optional{Set: true, Value: text} }
 
 func TestUserEdit_Validate(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -21,7 +23,10 @@ func TestUserEdit_Validate(t *testing.T) {
 		"60 characters -> valid": {store.UserEdit{DisplayName: optional(strings.Repeat("é", 60))}, ""},
 		"61 characters -> invalid": {store.UserEdit{DisplayName: optional(strings.Repeat("é", 61))},
 			"displayName"},
-		"empty name -> invalid":        {store.UserEdit{DisplayName: optional("")}, "displayName"},
+		"empty name -> valid":          {store.UserEdit{DisplayName: optional("")}, ""},
+		"spaces -> valid":              {store.UserEdit{DisplayName: optional(" \u3000\n"), Bio: optional("\r\n")}, ""},
+		"invisible name -> invalid":    {store.UserEdit{DisplayName: optional("\u200d")}, "displayName"},
+		"empty username -> invalid":    {store.UserEdit{Username: new("")}, "username"},
 		"two lines of name -> invalid": {store.UserEdit{DisplayName: optional("a\nb")}, "displayName"},
 		"https -> valid": {store.UserEdit{
 			AvatarURL: optional("https://pictures.example/ada.png?size=64")}, ""},
@@ -39,11 +44,12 @@ func TestUserEdit_Validate(t *testing.T) {
 		"tab between slashes -> invalid": {store.UserEdit{AvatarURL: optional("/\t/evil.example/a.png")}, "avatarUrl"},
 		"relative path -> invalid":       {store.UserEdit{AvatarURL: optional("ada.png")}, "avatarUrl"},
 		"no host -> invalid":             {store.UserEdit{AvatarURL: optional("https:///ada.png")}, "avatarUrl"},
-		"empty URL -> invalid":           {store.UserEdit{AvatarURL: optional("")}, "avatarUrl"},
+		"empty URL -> valid":             {store.UserEdit{AvatarURL: optional("")}, ""},
 		"500 characters -> valid":        {store.UserEdit{AvatarURL: optional("/" + strings.Repeat("a", 499))}, ""},
 		"501 characters -> invalid": {store.UserEdit{AvatarURL: optional("/" + strings.Repeat("a", 500))},
 			"avatarUrl"},
 		"biography of 500 -> valid":   {store.UserEdit{Bio: optional("a\n" + strings.Repeat("é", 498))}, ""},
+		"biography of 500 with CR LF": {store.UserEdit{Bio: optional("a\r\n" + strings.Repeat("é", 498))}, ""},
 		"biography of 501 -> invalid": {store.UserEdit{Bio: optional(strings.Repeat("é", 501))}, "bio"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,41 +63,86 @@ func TestUserEdit_Validate(t *testing.T) {
 	}
 }
 
-// Changes of the byline count for the cooldown, and those of the biography do not. What is written later has the
-// byline.
+// What is written after a change of the byline has it. Absent and empty texts remove it.
 func TestUpdateUser_Profile(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	update := func(e store.UserEdit) error {
+	update := func(e store.UserEdit) {
+		t.Helper()
 		u, err := w.UpdateUser(t.Context(), ada.UserID, e)
-		if err == nil {
-			ada = u
-		}
-		return err
-	}
-	for _, e := range []store.UserEdit{
-		{DisplayName: optional("Ada King"), Bio: optional("first")}, {AvatarURL: optional("/avatars/ada.svg")},
-		{Username: new("countess")}, {Bio: optional("second")}, {DisplayName: optional("Ada King")},
-	} {
-		if err := update(e); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
+		ada = u
 	}
-	storetest.WantCode(t, update(store.UserEdit{DisplayName: optional("Ada")}), blog.Throttled, "")
+	for _, e := range []store.UserEdit{
+		{DisplayName: optional(" Ada King "), Bio: optional("first")}, {AvatarURL: optional("/avatars/ada.svg")},
+		{Username: new(" countess")}, {Bio: optional("one\r\ntwo\rthree\u0085")}, {DisplayName: optional("Ada King")},
+	} {
+		update(e)
+	}
 	want := blog.Byline{UserID: ada.UserID, Username: "countess", DisplayName: "Ada King",
 		AvatarURL: "/avatars/ada.svg"}
 	p := w.AddPost(ada, "one")
 	c := w.AddComment(ada, p, "first")
-	if ada.Bio != "second" || ada.Byline != want || p.Byline != want || c.Byline != want {
+	if ada.Bio != "one\ntwo\nthree\n" || ada.Byline != want || p.Byline != want || c.Byline != want {
 		t.Errorf("got %+v, %+v, %+v", ada, p.Byline, c.Byline)
 	}
-	w.Clock.Millis.Add((25 * time.Hour).Milliseconds())
-	removed := store.Optional{Set: true}
-	if err := update(store.UserEdit{DisplayName: removed, AvatarURL: removed, Bio: removed}); err != nil {
-		t.Fatal(err)
-	}
+	update(store.UserEdit{DisplayName: optional(""), AvatarURL: optional(" "), Bio: optional("\r\n")})
 	want.DisplayName, want.AvatarURL = "", ""
 	if ada.Bio != "" || ada.Byline != want || ada.Shown() != "countess" {
 		t.Errorf("got %+v", ada)
 	}
+}
+
+// The username has a quota, the display name and the avatar have another, and the biography has none. What changes
+// nothing is free.
+func TestUpdateUser_Quotas(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	update := func(e store.UserEdit) error {
+		_, err := w.UpdateUser(t.Context(), ada.UserID, e)
+		return err
+	}
+	refused := func(err error, field, until, message string) {
+		t.Helper()
+		storetest.WantCode(t, err, blog.LimitReached, field)
+		var e *blog.Error
+		if !errors.As(err, &e) || e.Reason != blog.ReasonLimit || e.Until.Time().Format("15:04") != until ||
+			e.RetryAfter != 0 || !strings.HasPrefix(e.Message, message) {
+			t.Errorf("%+v, want until %s, and %q", e, until, message)
+		}
+	}
+	w.Clock.Millis.Store((9 * time.Hour).Milliseconds())
+	for i := range 20 {
+		e := store.UserEdit{DisplayName: optional(fmt.Sprint("Ada ", i))}
+		if i%2 > 0 {
+			e = store.UserEdit{AvatarURL: optional(fmt.Sprint("/", i))}
+		}
+		for range 2 {
+			if err := update(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Clock.Millis.Add(time.Minute.Milliseconds())
+	}
+	const pictures = "can be changed 20 times in 24 hours, and again at "
+	refused(update(store.UserEdit{DisplayName: optional("Ada")}), "displayName", "09:00", pictures)
+	refused(update(store.UserEdit{AvatarURL: optional("")}), "avatarUrl", "09:00", pictures)
+	for i, name := range []string{"Ada", "ADA", "countess"} {
+		if err := update(store.UserEdit{Username: new(name), DisplayName: optional("Ada 18"),
+			Bio: optional(fmt.Sprint(i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(update(store.UserEdit{Username: new("lovelace")}), "username", "09:20",
+		"can be changed 3 times in 24 hours, and again at 09:21 on 2 March 2026 (UTC)")
+	if err := update(store.UserEdit{Username: new("countess"), Bio: optional("more")}); err != nil {
+		t.Error(err)
+	}
+	w.Clock.Millis.Store((33*time.Hour + time.Second).Milliseconds())
+	if err := update(store.UserEdit{DisplayName: optional("Ada")}); err != nil {
+		t.Error(err)
+	}
+	refused(update(store.UserEdit{AvatarURL: optional("")}), "avatarUrl", "09:01", pictures)
 }

@@ -234,8 +234,8 @@ func rewritten(t *testing.T, name string, version int) (after versionedItem, err
 	ada := w.AddUser("ada")
 	displayName, avatar := "Ada", "https://example.org/ada.png"
 	ada, err = w.UpdateUser(t.Context(), ada.UserID,
-		store.UserEdit{DisplayName: store.Optional{Set: true, Value: &displayName},
-			AvatarURL: store.Optional{Set: true, Value: &avatar}})
+		store.UserEdit{DisplayName: store.Optional{Set: true, Value: displayName},
+			AvatarURL: store.Optional{Set: true, Value: avatar}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
+	"time"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -78,7 +81,7 @@ type NewUser struct {
 // Validate returns an Error for each invalid field, joined.
 func (n NewUser) Validate() error {
 	const op = "create user"
-	return errors.Join(username.Check(op, n.Username), checkKey(op, n.Key))
+	return errors.Join(username.Check(op, normalizeLine(n.Username)), checkKey(op, n.Key))
 }
 
 // CreateUser is C1: it reserves the name, then creates the user. Conflict if the name is taken (Field is
@@ -90,6 +93,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
+	n.Username = normalizeLine(n.Username)
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
 	item := blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: n.ID,
@@ -178,7 +182,7 @@ func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem)
 		Message: "you already have a user; rename it with updateUser"}
 }
 
-// UserEdit is a change of a user.
+// UserEdit is a change of a user. The texts are normalized: see normalizeLine and normalizeLines.
 type UserEdit struct {
 	Username    *string // nil: unchanged
 	DisplayName Optional
@@ -189,32 +193,42 @@ type UserEdit struct {
 // Optional is a change of an optional text. The zero value changes nothing.
 type Optional struct {
 	Set   bool
-	Value *string // nil: removes the text
+	Value string // "": removes the text
 }
 
 func (o Optional) applyTo(text *string) {
-	if !o.Set {
-		return
+	if o.Set {
+		*text = o.Value
 	}
-	*text = ""
-	if o.Value != nil {
-		*text = *o.Value
+}
+
+// normalized returns the edit with normalized texts.
+func (e UserEdit) normalized() UserEdit {
+	e.Username = normalizedText(e.Username, normalizeLine)
+	e.DisplayName.Value = normalizeLine(e.DisplayName.Value)
+	e.AvatarURL.Value = normalizeLine(e.AvatarURL.Value)
+	if e.Bio.Value = normalizeLines(e.Bio.Value); strings.TrimSpace(e.Bio.Value) == "" {
+		e.Bio.Value = ""
 	}
+	return e
 }
 
 // Validate returns an Error for each invalid field, joined.
 func (e UserEdit) Validate() error {
 	const op = "update user"
+	e = e.normalized()
 	var errs []error
-	check := func(check func(op, text string) error, text *string) {
-		if text != nil {
-			errs = append(errs, check(op, *text))
+	if e.Username != nil {
+		errs = append(errs, username.Check(op, *e.Username))
+	}
+	check := func(check func(op, text string) error, text Optional) {
+		if text.Value != "" {
+			errs = append(errs, check(op, text.Value))
 		}
 	}
-	check(username.Check, e.Username)
-	check(checkDisplayName, e.DisplayName.Value)
-	check(checkAvatarURL, e.AvatarURL.Value)
-	check(checkBio, e.Bio.Value)
+	check(checkDisplayName, e.DisplayName)
+	check(checkAvatarURL, e.AvatarURL)
+	check(checkBio, e.Bio)
 	return errors.Join(errs...)
 }
 
@@ -231,14 +245,15 @@ func (e UserEdit) of(u blog.User) blog.User {
 
 // UpdateUser changes a user. For another name it reserves that, changes the user, and releases the old name. If the
 // byline changes, the projections bring everything the user wrote up to date. NotFound if the user does not exist,
-// Conflict (Field is "username") if the name is taken, Throttled after username.MaxChanges changes of the byline. A
-// repetition changes nothing, and is never throttled.
+// Conflict (Field is "username") if the name is taken, LimitReached after too many changes of the username, or of the
+// display name and the avatar. A repetition changes nothing, and has no limit.
 func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blog.User, error) {
 	const op = "update user"
 	ctx = s.account.Begin(ctx, C1)
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}
+	e = e.normalized()
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
 	session := cosmos.SessionFrom(ctx)
@@ -271,7 +286,7 @@ func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blo
 		Message: "another request is changing the user; try again"}
 }
 
-// checkChange refuses a reserved username, and too many changes of the byline.
+// checkChange refuses a reserved username, and changes beyond the quotas of the byline.
 func (s *Store) checkChange(op string, u *blog.UserItem, to blog.User) error {
 	if to.Byline == u.Byline {
 		return nil
@@ -281,11 +296,31 @@ func (s *Store) checkChange(op string, u *blog.UserItem, to blog.User) error {
 			return err
 		}
 	}
-	if wait := s.names.Wait(u, s.o.RenameCooldown); wait > 0 {
-		return &blog.Error{Code: blog.Throttled, Op: op, RetryAfter: wait,
-			Message: "you have changed your name or picture three times; try again later"}
+	var errs []error
+	check := func(field string, changes bool, q blog.Quota, made []blog.Date) {
+		if until := q.Until(made, s.o.Clock()); changes && until != "" {
+			errs = append(errs, tooManyChanges(op, field, q, until))
+		}
 	}
-	return nil
+	check("username", to.Username != u.Username, username.Renames(s.o.RenameCooldown), u.Renames)
+	check("displayName", to.DisplayName != u.DisplayName, username.Changes, u.Changes)
+	check("avatarUrl", to.AvatarURL != u.AvatarURL, username.Changes, u.Changes)
+	return errors.Join(errs...)
+}
+
+// tooManyChanges returns the LimitReached of a property that cannot be changed until a date.
+func tooManyChanges(op, field string, q blog.Quota, until blog.Date) error {
+	return &blog.Error{Code: blog.LimitReached, Op: op, Field: field, Reason: blog.ReasonLimit, Until: until,
+		Message: fmt.Sprintf("can be changed %d times in %s, and again at %s", q.Most, inWords(q.Period),
+			until.Time().Add(time.Minute-1).UTC().Format("15:04 on 2 January 2006 (UTC)"))}
+}
+
+// inWords returns a period as whole hours if it has no other part.
+func inWords(d time.Duration) string {
+	if d%time.Hour == 0 && d > time.Hour {
+		return fmt.Sprintf("%d hours", d/time.Hour)
+	}
+	return d.String()
 }
 
 // Empty reports whether there are no users. It queries all partitions: call it when a process starts, never

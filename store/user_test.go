@@ -157,7 +157,7 @@ func TestRenameUser(t *testing.T) {
 
 // A user has three renames in a period. A change of case counts, a repetition does not. A rename no longer
 // counts once it is older than the period.
-func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
+func TestRenameUser_RefusedAfterThreeRenames(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	for _, name := range []string{"Ada", "ADA", "countess"} {
@@ -171,14 +171,15 @@ func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
 	reserved := w.Reservations()
 	for range 5 {
 		_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("lovelace")})
-		storetest.WantCode(t, err, blog.Throttled, "")
+		storetest.WantCode(t, err, blog.LimitReached, "username")
 		var refused *blog.Error
-		if errors.As(err, &refused); refused == nil || refused.RetryAfter.Round(time.Second) != 21*time.Hour {
-			t.Errorf("got %v, want RetryAfter of 21 h", err)
+		if errors.As(err, &refused); refused == nil ||
+			refused.Until.Time().Sub(w.Clock.Now()).Round(time.Second) != 21*time.Hour {
+			t.Errorf("got %v, want until in 21 h", err)
 		}
 	}
 	if diff := cmp.Diff(reserved, w.Reservations()); diff != "" {
-		t.Errorf("a throttled rename has reserved a name: %s", diff)
+		t.Errorf("a refused rename has reserved a name: %s", diff)
 	}
 	if u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")}); err != nil ||
 		u.Revision != 4 {
@@ -190,7 +191,7 @@ func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
 		t.Errorf("after a day: %+v, %v", u, err)
 	}
 	_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Username: new("countess")})
-	storetest.WantCode(t, err, blog.Throttled, "")
+	storetest.WantCode(t, err, blog.LimitReached, "username")
 }
 
 func TestUsers(t *testing.T) {

@@ -34,7 +34,7 @@ func TestFastPath_Items(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
 		checkItem[UserItem](t,
 			"id, type, userId, username, userDisplayName, userAvatarUrl, bio, creationDate, revision, "+
-				"spreadRevision, inputDigest, formerUsernames, renames")
+				"spreadRevision, inputDigest, formerUsernames, renames, changes")
 	})
 	t.Run("texts", func(t *testing.T) {
 		checkItem[TextItem](t, "id, type, postId, userId, content, textDigest, deleted, ttl")
@@ -139,11 +139,11 @@ func members(t *rapid.T, fields string) (members []string) {
 			fallthrough
 		case "creationDate":
 			v = date.Draw(t, name)
-		case "tags", "formerTags", "formerUsernames", "renames":
+		case "tags", "formerTags", "formerUsernames", "renames", "changes":
 			if rapid.Bool().Draw(t, "none") {
 				continue
 			}
-			if name == "renames" {
+			if name == "renames" || name == "changes" {
 				v = rapid.SliceOfN(date, 0, 3).Draw(t, name)
 			} else {
 				v = rapid.SliceOfN(text, 0, 3).Draw(t, name)

@@ -24,7 +24,8 @@ type UserItem struct {
 	InputDigest string `json:"inputDigest,omitempty"`
 
 	FormerUsernames []string `json:"formerUsernames,omitempty"` // kept for the user, oldest first
-	Renames         []Date   `json:"renames,omitempty"`         // dates of the last changes of the byline, oldest first
+	Renames         []Date   `json:"renames,omitempty"`         // dates of the last changes of the username, oldest first
+	Changes         []Date   `json:"changes,omitempty"`         // likewise of the display name and the avatar
 
 	// SpreadRevision is the last revision whose byline every copy has: see Spread.
 	SpreadRevision int64 `json:"spreadRevision,omitempty"`
@@ -76,14 +77,21 @@ func (u *UserItem) readProperty(r *fastReader, name string) bool {
 	case "spreadRevision":
 		u.SpreadRevision = r.intValue(64)
 	case "renames":
-		u.Renames = []Date{}
-		r.eachString(func() { u.Renames = append(u.Renames, r.dateValue()) })
+		u.Renames = r.datesValue()
+	case "changes":
+		u.Changes = r.datesValue()
 	case "deletionDate":
 		u.DeletedAt = r.dateValue()
 	default:
 		return u.Byline.readBylineProperty(r, name) || u.readEnvelope(r, name)
 	}
 	return true
+}
+
+func (r *fastReader) datesValue() []Date {
+	dates := []Date{}
+	r.eachString(func() { dates = append(dates, r.dateValue()) })
+	return dates
 }
 
 // Spread reports whether every copy of the byline is up to date. A change of the byline increments only Revision. Any

@@ -111,8 +111,8 @@ func TestByline_KilledTenTimes(t *testing.T) {
 		x := w.write()
 		to := x.author.Byline
 		to.Username, to.DisplayName, to.AvatarURL = "Countess", "Ada King", "/avatars/countess.svg"
-		edit := store.UserEdit{Username: &to.Username, DisplayName: store.Optional{Set: true, Value: &to.DisplayName},
-			AvatarURL: store.Optional{Set: true, Value: &to.AvatarURL}}
+		edit := store.UserEdit{Username: &to.Username, DisplayName: store.Optional{Set: true, Value: to.DisplayName},
+			AvatarURL: store.Optional{Set: true, Value: to.AvatarURL}}
 		if _, err := w.UpdateUser(t.Context(), x.author.UserID, edit); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestByline_JobForChangesOfIt(t *testing.T) {
 			}
 		}
 		bio := func(text string) store.UserEdit {
-			return store.UserEdit{Bio: store.Optional{Set: true, Value: &text}}
+			return store.UserEdit{Bio: store.Optional{Set: true, Value: text}}
 		}
 		var enqueued atomic.Int32
 		w.Wire.Intercept(func(r *http.Request) error {

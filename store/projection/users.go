@@ -70,5 +70,10 @@ func deletionGeneration(u blog.UserItem) int64 {
 const renamesReplayed = 24 * time.Hour
 
 func (v *Views) renamedRecently(u blog.UserItem) bool {
-	return len(u.Renames) > 0 && v.o.Clock().Sub(u.Renames[len(u.Renames)-1].Time()) < renamesReplayed
+	for _, dates := range [][]blog.Date{u.Renames, u.Changes} {
+		if len(dates) > 0 && v.o.Clock().Sub(dates[len(dates)-1].Time()) < renamesReplayed {
+			return true
+		}
+	}
+	return false
 }

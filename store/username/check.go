@@ -51,15 +51,13 @@ const (
 
 // Check returns an Error if a username has an invalid length or character.
 func Check(op, name string) error {
-	reason := blog.ReasonTooLong
 	switch n := len(name); {
-	case name == "":
-		reason = blog.ReasonBlank
+	case n == 0:
+		return blog.Invalidf(op, "username", blog.ReasonBlank, "must not be blank")
 	case n < minLength:
-		reason = blog.ReasonTooShort
-	}
-	if len(name) < minLength || len(name) > maxLength {
-		return blog.Invalidf(op, "username", reason, "must have %d to %d characters", minLength, maxLength)
+		return blog.Invalidf(op, "username", blog.ReasonTooShort, "must have at least %d characters", minLength)
+	case n > maxLength:
+		return blog.Invalidf(op, "username", blog.ReasonTooLong, "must have at most %d characters", maxLength)
 	}
 	for i := range len(name) {
 		if !blog.IsIDByte(name[i]) {

@@ -12,23 +12,18 @@ import (
 	"byline/store/stored"
 )
 
-// MaxChanges is how many changes of the byline a user has in the period of a cooldown. Each makes the
-// projections rewrite everything the user wrote, even if only the case changes: 238,000 RU for 20,000
-// comments, so three a day are 8 RU/s.
-const MaxChanges = 3
+// Each change of a byline makes the projections rewrite everything the user wrote, even if only the case of the username
+// changes: 238,000 RU for 20,000 comments.
+const maxRenames = 3
+
+// Changes is how often a user may change the display name and the avatar.
+var Changes = blog.Quota{Most: 20, Period: 24 * time.Hour}
+
+// Renames returns how often a user may change the username, given the period.
+func Renames(period time.Duration) blog.Quota { return blog.Quota{Most: maxRenames, Period: period} }
 
 // maxFormer is the most released names kept for a user, so that no user can hold many.
 const maxFormer = 5
-
-// Wait returns how long a user has to wait before the next change of the byline: a user may change it MaxChanges times
-// within the cooldown.
-func (n *Names) Wait(u *blog.UserItem, cooldown time.Duration) time.Duration {
-	if len(u.Renames) < MaxChanges {
-		return 0
-	}
-	oldest := u.Renames[len(u.Renames)-MaxChanges].Time()
-	return oldest.Add(cooldown).Sub(n.Clock())
-}
 
 // Change changes a user to have the byline and the bio of another state. For another name it reserves that, changes the
 // user, and releases the old name. It calls changing before it changes the user, and returns nil if another request has
@@ -67,9 +62,13 @@ func (n *Names) Change(
 	if !slices.Equal(former, u.FormerUsernames) {
 		p.Set("/formerUsernames", former)
 	}
-	if to.Byline != u.Byline {
-		p.Set("/renames", append(u.Renames[max(0, len(u.Renames)-MaxChanges+1):], n.now()))
-	} else if u.Spread() {
+	if to.Username != u.Username {
+		p.Set("/renames", Renames(0).With(u.Renames, n.now()))
+	}
+	if to.DisplayName != u.DisplayName || to.AvatarURL != u.AvatarURL {
+		p.Set("/changes", Changes.With(u.Changes, n.now()))
+	}
+	if to.Byline == u.Byline && u.Spread() {
 		p.Set("/spreadRevision", u.Revision+1)
 	}
 	r, err := n.Users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)
@@ -131,6 +130,7 @@ func (n *Names) revert(ctx context.Context, op string, before *blog.UserItem, re
 	p := change(*renamed, before.User)
 	p.Set("/formerUsernames", append([]string{}, before.FormerUsernames...))
 	p.Set("/renames", append([]blog.Date{}, before.Renames...))
+	p.Set("/changes", append([]blog.Date{}, before.Changes...))
 	_, err := n.Users.Patch(ctx, stored.Key(before.UserID, before.UserID), p)
 	if err != nil && !cosmos.HasStatus(err, http.StatusPreconditionFailed) { // renamed again
 		return stored.Error(op, err)
