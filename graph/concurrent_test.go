@@ -28,8 +28,8 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 	edit := func(t *testing.T, b *testBlog, version int) (after, likes int) {
 		t.Helper()
 		a := post(t, b, "demo:ada",
-			b.fill(`mutation($v: Int!) { updatePost(input: {id: "<post:notes>", title: "new", version: $v}) { post { version likeCount } } }`),
-			map[string]any{"v": version})
+			b.fill(`mutation($v: Int!, $t: String!) { updatePost(input: {id: "<post:notes>", title: $t, version: $v}) { post { version likeCount } } }`),
+			map[string]any{"v": version, "t": fmt.Sprint("new ", version)})
 		var data struct {
 			UpdatePost struct {
 				Post struct{ Version, LikeCount int }

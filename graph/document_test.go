@@ -159,7 +159,7 @@ func TestDocument_ErrorLocations(t *testing.T) {
 
 // Errors of execution, too, have the lines and columns of the client's text.
 func TestExecutionError_AfterCRLF(t *testing.T) {
-	a := post(t, newTestHandler(t, Options{}), "", "{\r\n  node(id: 7) { id }\r\n}", nil)
+	a := post(t, newTestHandler(t, Options{}), "", "{\r\n  node(id: \"x\") { id }\r\n}", nil)
 	if a.code() != "BAD_USER_INPUT" || !strings.Contains(a.body, `"locations":[{"line":2,"column":3}]`) {
 		t.Error(a.body)
 	}

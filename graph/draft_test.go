@@ -263,7 +263,7 @@ func TestDrafts_Cost(t *testing.T) {
 	}
 	published := do("a post", `mutation { createPost(input: {title: "t", content: "`+text+`"}) { post { id } } }`, 20)
 	do("create", `mutation { createPost(input: {title: "t", content: "`+text+`", draft: true}) { post { id } } }`, 12)
-	do("edit", `mutation { updatePost(input: {id: "<post:draft>", title: "u"}) { post { id } } }`, 15)
+	do("edit", `mutation { updatePost(input: {id: "<post:draft>", title: "u"}) { post { id } } }`, 16)
 	do("read", `{ post(id: "<post:draft>") { id title content } }`, 2.2)
 	do("publish", `mutation { publishPost(input: {id: "<post:draft>"}) { post { id } } }`, published+22)
 }

@@ -23,6 +23,8 @@ import (
 func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, error) {
 	l, key := loadersOf(ctx), itemKey{id.Parent, id.Key}
 	switch id.Kind {
+	case "":
+		return nil, nil
 	case globalid.User:
 		return nodeOrNil(shownUser(ctx)(r.user(ctx, id.Key)))
 	case globalid.Post:

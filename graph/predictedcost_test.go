@@ -34,6 +34,7 @@ func TestPredictedCost(t *testing.T) {
 	read := func(subject, format string, args ...any) func(int) (string, string) {
 		return func(int) (string, string) { return subject, b.fill(fmt.Sprintf(format, args...)) }
 	}
+	text := strings.Repeat("Every read of the front page is one request. ", 30)
 	patterns = append(patterns,
 		accessPattern{"Q1, the viewer",
 			read("user0001", `{ viewer { username createdAt posts(first: 1) { edges { cursor } } } }`)},
@@ -71,6 +72,35 @@ func TestPredictedCost(t *testing.T) {
 				`mutation { updateComment(input: {id: "<comment:of user0001>", content: "c"}) { comment { content } } }`)},
 		accessPattern{"deleteComment",
 			read("user0001", `mutation { deleteComment(input: {id: "<comment:of user0001>"}) { deletedCommentId } }`)},
+		accessPattern{"updateUser of the username",
+			read("user0002", `mutation { updateUser(input: {username: "user2"}) { user { username } } }`)},
+		accessPattern{"updateUser of all",
+			read("user0003", `mutation { updateUser(input: {username: "user3", displayName: "n", avatarUrl: "/a", bio: "b"}) {
+				user { username } } }`)},
+		accessPattern{"updateUser of the display name",
+			read("user0004", `mutation { updateUser(input: {displayName: "n"}) { user { username } } }`)},
+		accessPattern{"updateUser of the avatar",
+			read("user0004", `mutation { updateUser(input: {avatarUrl: "/a"}) { user { username } } }`)},
+		accessPattern{"updateUser of the biography",
+			read("user0004", `mutation { updateUser(input: {bio: "b"}) { user { username } } }`)},
+		accessPattern{"updateUser without the biography",
+			read("user0004", `mutation { updateUser(input: {bio: null}) { user { username } } }`)},
+		accessPattern{"updateUser of nothing", read("user0004", `mutation { updateUser(input: {}) { user { username } } }`)},
+		accessPattern{"updatePost of the content",
+			read("user0000", `mutation { updatePost(input: {id: "<post:post 5>", content: "c"}) { post { title } } }`)},
+		accessPattern{"updatePost of the tags",
+			read("user0000", `mutation { updatePost(input: {id: "<post:post 5>", tags: ["t"]}) { post { title } } }`)},
+		accessPattern{"updatePost of nothing",
+			read("user0000", `mutation { updatePost(input: {id: "<post:post 5>"}) { post { title } } }`)},
+		accessPattern{"createPost of a draft",
+			read("user0005", `mutation { createPost(input: {title: "t", content: %q, draft: true}) {
+				post { title } } }`, text)},
+		accessPattern{"createPost of a draft with a key",
+			read("user0005", `mutation { createPost(input: {title: "t", content: %q, draft: true, idempotencyKey: "k"}) {
+				post { title } } }`, text)},
+		accessPattern{"createPost of a long draft",
+			read("user0005", `mutation { createPost(input: {title: "t", content: %q, draft: true}) {
+				post { title } } }`, strings.Repeat(text, 10))},
 		accessPattern{"unlikePost",
 			read("user0001", `mutation { unlikePost(input: {postId: "<post:post 0>"}) { post { likeCount } } }`)},
 	)
@@ -87,7 +117,6 @@ func TestPredictedCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.comment(t, "user0001", post0.Key, "of user0001")
-	text := strings.Repeat("Every read of the front page is one request. ", 30)
 	for range 20 {
 		a := post(t, b, "demo:user0001",
 			`mutation { createPost(input: {title: "t", content: "`+text+`", draft: true}) { post { id } } }`, nil)

@@ -41,7 +41,7 @@ func TestUpdateUser_Profile(t *testing.T) {
 			t.Errorf("%s: %s", name, out.body)
 		}
 	}
-	for _, input := range []string{`displayName: ""`, `avatarUrl: "//evil.example/a.png"`, `bio: ""`} {
+	for _, input := range []string{`displayName: "a\u2028b"`, `avatarUrl: "//evil.example/a.png"`, `bio: "\u0007"`} {
 		out := post(t, b, "demo:ada", `mutation { updateUser(input: {`+input+`}) { user { id } } }`, nil)
 		if !strings.Contains(out.body, "BAD_USER_INPUT") {
 			t.Errorf("%s: %s", input, out.body)

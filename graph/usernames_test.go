@@ -330,8 +330,8 @@ func TestReleasedUsername_IsReservedForItsUser(t *testing.T) {
 	byName("countess", `{"data":{"userByUsername":{"id":"<user:ada>","username":"ada"}}}`)
 }
 
-// A user who toggles the case of their name in a loop is throttled: the attempts cost a read each, and change nothing.
-func TestRename_LoopIsThrottled(t *testing.T) {
+// A user who toggles the case of their name in a loop is refused: the attempts cost a read each, and change nothing.
+func TestRename_LoopIsRefused(t *testing.T) {
 	b := smallBlog(t, Options{})
 	toggle := func(i int) testResponse {
 		return post(t, b, "demo:ada",
@@ -354,13 +354,14 @@ func TestRename_LoopIsThrottled(t *testing.T) {
 			}
 			continue
 		}
-		if a.code() != "THROTTLED" {
+		if a.code() != "LIMIT_REACHED" || a.extension("reason") != "LIMIT" || a.extension("retryAfterMs") != "" {
 			t.Fatalf("attempt %d: %s", i, a.body)
 		}
-		if wait := a.Errors[0].Extensions["retryAfterMs"].(float64); wait < 23*3_600_000 || wait > 24*3_600_000 {
-			t.Errorf("retry after %.0f ms", wait)
+		until, err := time.Parse(time.RFC3339, a.extension("until"))
+		if wait := until.Sub(time.Unix(b.clock.Load(), 0)); err != nil || wait < 23*time.Hour || wait > 24*time.Hour {
+			t.Errorf("until %s: in %s", until, wait)
 		}
-		if !strings.Contains(a.body, "three times") {
+		if !strings.Contains(a.body, "3 times in 24 hours, and again at ") {
 			t.Errorf("the message does not say why: %s", a.body)
 		}
 	}

@@ -69,9 +69,6 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	if len(text) > limit && utf8.RuneCountInString(text) > limit {
 		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", limit)
 	}
-	if !lines && strings.ContainsAny(text, lineBreaks) {
-		return blog.Invalidf(op, field, blog.ReasonCharacter, "must not contain a line break")
-	}
 	for _, c := range text {
 		if unicode.IsControl(c) && !(lines && (c == '\n' || c == '\t')) {
 			return blog.Invalidf(op, field, blog.ReasonCharacter, "must not contain the control character %U", c)
@@ -112,10 +109,16 @@ func checkMarkdown(op, field, content string, limit int) error {
 	return nil
 }
 
-func checkTitle(op, title string) error { return checkText(op, "title", title, maxTitle, false) }
+func checkTitle(op, title string) error { return checkLine(op, "title", title, maxTitle) }
 
-func checkDisplayName(op, name string) error {
-	return checkText(op, "displayName", name, maxDisplayName, false)
+func checkDisplayName(op, name string) error { return checkLine(op, "displayName", name, maxDisplayName) }
+
+// checkLine is checkText for a text of one line.
+func checkLine(op, field, text string, limit int) error {
+	if strings.ContainsAny(text, lineBreaks) {
+		return blog.Invalidf(op, field, blog.ReasonCharacter, "must not contain a line break")
+	}
+	return checkText(op, field, text, limit, false)
 }
 
 func checkBio(op, bio string) error { return checkText(op, "bio", bio, maxBio, true) }

@@ -49,7 +49,7 @@ type Options struct {
 	// of the comments and likes of posts, and deletions of users. Default: 0, no limit.
 	BackgroundRU int
 
-	// RenameCooldown is the period in which a user can change their byline three times. Default 24 hours.
+	// RenameCooldown is the period in which a user can change their username three times. Default 24 hours.
 	RenameCooldown time.Duration
 
 	// ReservedUsernames are usernames that no user can take, besides those of package username. Users keep the

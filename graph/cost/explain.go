@@ -92,6 +92,9 @@ func Explain(schema *ast.Schema, text string, variables []byte, feedPartitions i
 				return nil, located(err)
 			}
 		}
+		if len(given) == 0 && len(e.variables) == 0 {
+			e.variables = nil // unknown
+		}
 		p := Predict(operation, e.variables, true, feedPartitions)
 		explanation.PredictedRU = twoDecimals(p.RU)
 		if p.invalid != nil && len(explanation.Missing) == 0 {

@@ -270,7 +270,42 @@ func rowOf(f *ast.Field, variables map[string]any) fields.Field {
 			return fields.OlderFeed
 		}
 	}
+	if typ == "Mutation" {
+		if row, ok := rowOfInput(f, variables); ok {
+			return row
+		}
+	}
 	return fields.Lookup(typ, f.Name)
+}
+
+// rowOfInput returns the row of a mutation whose input leaves out what costs most. Without any variables, what the input
+// takes from one counts as given.
+func rowOfInput(f *ast.Field, variables map[string]any) (row fields.Field, ok bool) {
+	input, _ := f.ArgumentMap(variables)["input"].(map[string]any)
+	given := func(names ...string) bool {
+		for _, name := range names {
+			if _, ok := input[name]; ok {
+				return true
+			}
+			literal := f.Arguments.ForName("input").Value
+			if variables == nil && (literal.Kind != ast.ObjectValue || literal.Children.ForName(name) != nil) {
+				return true
+			}
+		}
+		return false
+	}
+	draft, _ := input["draft"].(bool)
+	switch {
+	case f.Name == "updateUser" && !given("username", "displayName", "avatarUrl", "bio"):
+		return fields.SameUser, true
+	case f.Name == "updateUser" && !given("username"):
+		return fields.UpdateProfile, true
+	case f.Name == "updatePost" && !given("title", "content", "tags"):
+		return fields.SamePost, true
+	case f.Name == "createPost" && draft:
+		return fields.CreateDraft, true
+	}
+	return row, false
 }
 
 // malformedID reports whether a field selects one object by an invalid id.

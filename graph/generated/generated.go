@@ -1454,6 +1454,12 @@ type Query {
 """
 All writes. They are made on behalf of the signed-in user, one after the other. A write that fails is null, with an error;
 the others of the operation are executed all the same, and have their payloads.
+
+Updates change what their input has. An absent field stays as it is. Null, "" or a blank text clears what may be missing, and is
+refused with the reason ` + "`" + `BLANK` + "`" + ` for what may not. An update without a change succeeds and changes nothing.
+
+In Markdown and biographies, the line breaks CR LF, CR and U+0085 become LF. Other texts lose the space around them, and must
+not have line breaks.
 """
 type Mutation {
   "Creates the user of the signed-in subject. Required once, before all other writes."
@@ -1467,8 +1473,8 @@ type Mutation {
   requests with its ` + "`" + `Byline-Session` + "`" + `, show the new ones everywhere; for other clients the copies on posts, comments and
   likes follow within moments. An old username, and up to four before it, are reserved for 30 days: only the same user can
   take them again, and ` + "`" + `userByUsername` + "`" + ` still finds the user by them. A username that belongs to another user, or is
-  reserved for one, is refused with ` + "`" + `CONFLICT` + "`" + `. A user can change their username, or its case, display name and avatar
-  three times in 24 hours; more changes are refused with ` + "`" + `THROTTLED` + "`" + `. The biography can always be changed.
+  reserved for one, is refused with ` + "`" + `CONFLICT` + "`" + `. A user can change their username, or its case, three times in 24 hours, the
+  display name and the avatar twenty times together, and the biography always; more changes are refused with ` + "`" + `LIMIT_REACHED` + "`" + `.
   """
   updateUser(
     "The changes."
@@ -1829,13 +1835,13 @@ type CreateUserPayload {
 
 "Changes to the signed-in user."
 input UpdateUserInput {
-  "The new username: 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique case-insensitively."
+  "The new username: 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique case-insensitively. It cannot be cleared."
   username: String
-  "The new display name, 1 to 60 characters, no control characters; null for the username."
+  "The new display name, 1 to 60 characters, no control characters; null or \"\" for the username."
   displayName: String
-  "The new avatar: an ` + "`" + `https` + "`" + ` URL of at most 500 characters, or a path of this server, which begins with a single ` + "`" + `/` + "`" + ` and has no query; null for none."
+  "The new avatar: an ` + "`" + `https` + "`" + ` URL of at most 500 characters, or a path of this server, which begins with a single ` + "`" + `/` + "`" + ` and has no query; null or \"\" for none."
   avatarUrl: String
-  "The new biography, 1 to 500 characters; of the control characters only newline and tab. Null for none."
+  "The new biography, 1 to 500 characters; of the control characters only newline and tab. Null or \"\" for none."
   bio: String
 }
 
@@ -1899,15 +1905,15 @@ type PublishPostPayload {
   postEdge: PostEdge!
 }
 
-"Changes to a post. Omitted fields do not change; at least one of title, content and tags is required."
+"Changes to a post."
 input UpdatePostInput {
   "The post's global id."
   id: ID!
-  "The new title, 1 to 200 characters, no control characters."
+  "The new title, 1 to 200 characters, no control characters. It cannot be cleared."
   title: String
-  "The new content, Markdown, 1 to 100,000 characters; of the control characters only newline and tab."
+  "The new content, Markdown, 1 to 100,000 characters; of the control characters only newline and tab. It cannot be cleared."
   content: String
-  "All tags that the post has afterwards, as for ` + "`" + `createPost` + "`" + `. An empty list removes them."
+  "All tags that the post has afterwards, as for ` + "`" + `createPost` + "`" + `. Null or an empty list removes them."
   tags: [String!]
   "If given, the edit is refused with ` + "`" + `CONFLICT` + "`" + ` unless the post still has this version."
   version: Int
@@ -2058,9 +2064,9 @@ enum ErrorCode {
   after ` + "`" + `retryAfterMs` + "`" + `.
   """
   CONFLICT
-  "The target has as much as it can have, for example comments on a post. A retry cannot help."
+  "There is as much as there can be, for example comments on a post, or changes of a username until ` + "`" + `extensions.until` + "`" + `."
   LIMIT_REACHED
-  "A rate limit, a budget, too many renames, or Cosmos DB's 429. ` + "`" + `extensions.retryAfterMs` + "`" + ` says when to retry."
+  "A rate limit, a budget, or Cosmos DB's 429. ` + "`" + `extensions.retryAfterMs` + "`" + ` says when to retry."
   THROTTLED
   """
   Over a limit of the document (except tokens), of the response's size, or of request units. For the last two,

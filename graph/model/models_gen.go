@@ -231,15 +231,15 @@ type UpdateCommentPayload struct {
 	Comment *blog.Comment `json:"comment"`
 }
 
-// Changes to a post. Omitted fields do not change; at least one of title, content and tags is required.
+// Changes to a post.
 type UpdatePostInput struct {
 	// The post's global id.
 	ID string `json:"id"`
-	// The new title, 1 to 200 characters, no control characters.
+	// The new title, 1 to 200 characters, no control characters. It cannot be cleared.
 	Title graphql.Omittable[*string] `json:"title,omitzero"`
-	// The new content, Markdown, 1 to 100,000 characters; of the control characters only newline and tab.
+	// The new content, Markdown, 1 to 100,000 characters; of the control characters only newline and tab. It cannot be cleared.
 	Content graphql.Omittable[*string] `json:"content,omitzero"`
-	// All tags that the post has afterwards, as for `createPost`. An empty list removes them.
+	// All tags that the post has afterwards, as for `createPost`. Null or an empty list removes them.
 	Tags graphql.Omittable[[]string] `json:"tags,omitzero"`
 	// If given, the edit is refused with `CONFLICT` unless the post still has this version.
 	Version graphql.Omittable[*int32] `json:"version,omitzero"`
@@ -253,13 +253,13 @@ type UpdatePostPayload struct {
 
 // Changes to the signed-in user.
 type UpdateUserInput struct {
-	// The new username: 3 to 30 of `A-Z a-z 0-9 _ -`, unique case-insensitively.
+	// The new username: 3 to 30 of `A-Z a-z 0-9 _ -`, unique case-insensitively. It cannot be cleared.
 	Username graphql.Omittable[*string] `json:"username,omitzero"`
-	// The new display name, 1 to 60 characters, no control characters; null for the username.
+	// The new display name, 1 to 60 characters, no control characters; null or "" for the username.
 	DisplayName graphql.Omittable[*string] `json:"displayName,omitzero"`
-	// The new avatar: an `https` URL of at most 500 characters, or a path of this server, which begins with a single `/` and has no query; null for none.
+	// The new avatar: an `https` URL of at most 500 characters, or a path of this server, which begins with a single `/` and has no query; null or "" for none.
 	AvatarURL graphql.Omittable[*string] `json:"avatarUrl,omitzero"`
-	// The new biography, 1 to 500 characters; of the control characters only newline and tab. Null for none.
+	// The new biography, 1 to 500 characters; of the control characters only newline and tab. Null or "" for none.
 	Bio graphql.Omittable[*string] `json:"bio,omitzero"`
 }
 

@@ -59,7 +59,7 @@ func (w *attackedBlog) renames(t *testing.T, ctx context.Context) outcome {
 		toggles = append(toggles, operation{updateUser, map[string]any{"name": name}})
 	}
 	codes := w.flood(t, ctx, token, "", toggles...)
-	o := outcomeOf(t, codes, "THROTTLED", "CONFLICT")
+	o := outcomeOf(t, codes, "LIMIT_REACHED", "THROTTLED", "CONFLICT")
 	u, err := w.store.User(t.Context(), blog.UserID(w.provider.URL, "renamer"))
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ type Config struct {
 	RetryBudget  time.Duration `name:"retry-budget" default:"2s" env:"BYLINE_RETRY_BUDGET" help:"How long an operation may wait for Cosmos DB, all in all, while it is throttled or unavailable, meets other writes, or replicas are behind."`
 	BackgroundRU int           `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the jobs of this instance may spend; 0 for no limit."`
 
-	RenameCooldown time.Duration `name:"rename-cooldown" default:"24h" env:"BYLINE_RENAME_COOLDOWN" help:"Period in which a user can change their byline (username, display name and picture) three times."`
+	RenameCooldown time.Duration `name:"rename-cooldown" default:"24h" env:"BYLINE_RENAME_COOLDOWN" help:"Period in which a user can change their username three times."`
 
 	ReservedUsernames []string `name:"reserved-usernames" env:"BYLINE_RESERVED_USERNAMES" placeholder:"NAME" help:"More usernames that no user can take, besides admin, moderator, support and the like, separated by commas."`
 

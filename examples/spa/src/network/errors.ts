@@ -56,7 +56,7 @@ export function messageOf(error: unknown): string {
     case "THROTTLED":
       return `That was too often. Try again in ${duration(retryAfterMs ?? 1000)}.`;
     case "LIMIT_REACHED":
-      return sentence(error.message);
+      return error.errors.map(labelled).join(" ");
     case "UNAVAILABLE":
       return "The server is busy. Try again in a moment.";
     case "QUERY_TOO_EXPENSIVE":
