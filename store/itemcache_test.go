@@ -413,8 +413,9 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 			})
 			a.stop() // without a tail every read is a request
 			received, proceed := make(chan struct{}), make(chan struct{})
+			var first atomic.Bool // the edit reads, too
 			account.Inject(func(o faulttest.Operation) faulttest.Response {
-				if o.Kind != faulttest.Read || o.Container != "posts" {
+				if o.Kind != faulttest.Read || o.Container != "posts" || !first.CompareAndSwap(false, true) {
 					return faulttest.Response{}
 				}
 				close(received)

@@ -130,7 +130,9 @@ func (n *Names) revert(ctx context.Context, op string, before *blog.UserItem, re
 	p := change(*renamed, before.User)
 	p.Set("/formerUsernames", append([]string{}, before.FormerUsernames...))
 	p.Set("/renames", append([]blog.Date{}, before.Renames...))
-	p.Set("/changes", append([]blog.Date{}, before.Changes...))
+	if renamed.DisplayName != before.DisplayName || renamed.AvatarURL != before.AvatarURL {
+		p.Set("/changes", append([]blog.Date{}, before.Changes...))
+	}
 	_, err := n.Users.Patch(ctx, stored.Key(before.UserID, before.UserID), p)
 	if err != nil && !cosmos.HasStatus(err, http.StatusPreconditionFailed) { // renamed again
 		return stored.Error(op, err)
