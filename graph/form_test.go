@@ -62,7 +62,9 @@ func formPages(gateway *httptest.Server) http.Handler {
 		ID, Title   string
 		ContentHTML template.HTML
 		Comments    struct {
-			Edges []struct{ Node struct{ ContentHTML template.HTML } }
+			Edges []struct {
+				Node struct{ ContentHTML template.HTML }
+			}
 		}
 	}
 	type result struct {

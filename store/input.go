@@ -111,7 +111,9 @@ func checkMarkdown(op, field, content string, limit int) error {
 
 func checkTitle(op, title string) error { return checkLine(op, "title", title, maxTitle) }
 
-func checkDisplayName(op, name string) error { return checkLine(op, "displayName", name, maxDisplayName) }
+func checkDisplayName(op, name string) error {
+	return checkLine(op, "displayName", name, maxDisplayName)
+}
 
 // checkLine is checkText for a text of one line.
 func checkLine(op, field, text string, limit int) error {
