@@ -408,7 +408,7 @@ func (s *Store) finishPublication(ctx context.Context, op string, author blog.By
 	case err != nil:
 		return nil, stored.Error(op, err)
 	default:
-		s.views.UpdateSummaries(ctx, published)
+		s.views.UpdateViews(ctx, published)
 	}
 	err = s.dropDraft(ctx, op, author.UserID, post.ID)
 	return published, orNoPost(op, published, err)

@@ -130,8 +130,5 @@ func checkOwner(op string, r *username.Reservation, u *blog.User) error {
 // added. Afterwards the views of the imported posts are complete; the projections need not handle them:
 // see projection.Views.BeginLoad.
 func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
-	if err := s.views.ProjectFeed(ctx, posts); err != nil {
-		return err
-	}
-	return s.views.CountEntries(ctx)
+	return s.views.ProjectFeed(ctx, posts)
 }

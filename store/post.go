@@ -151,7 +151,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	if err != nil {
 		return nil, stored.Error(op, err)
 	}
-	s.views.UpdateSummaries(ctx, post)
+	s.views.UpdateViews(ctx, post)
 	return post, nil
 }
 
@@ -215,7 +215,7 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 // updateRecent writes the summaries of a post that is younger than blog.MaxWriteTime.
 func (s *Store) updateRecent(ctx context.Context, p *blog.Post) {
 	if p.CreatedAt > blog.NewDate(s.o.Clock().Add(-blog.MaxWriteTime)) {
-		s.views.UpdateSummaries(ctx, p)
+		s.views.UpdateViews(ctx, p)
 	}
 }
 
@@ -323,7 +323,7 @@ func (s *Store) editPost(
 	}
 	if stored.Ambiguous(ctx, err) {
 		if post, readErr := s.readWhole(ctx, postID); readErr == nil && isEdited(post, date, e) {
-			s.views.UpdateSummaries(ctx, post)
+			s.views.UpdateViews(ctx, post)
 			return post, nil
 		}
 	}
@@ -337,7 +337,7 @@ func (s *Store) editPost(
 	if e.Content != nil {
 		post.Content, post.Truncated = *e.Content, false
 	}
-	s.views.UpdateSummaries(ctx, post)
+	s.views.UpdateViews(ctx, post)
 	return post, nil
 }
 
@@ -561,7 +561,7 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 			return err
 		}
 		if deleted != nil {
-			s.views.UpdateSummaries(ctx, deleted)
+			s.views.UpdateViews(ctx, deleted)
 		}
 		if deleted != nil || err != nil {
 			return err

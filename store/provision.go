@@ -25,13 +25,13 @@ func containerSpecs() []provision.ContainerSpec {
 	return []provision.ContainerSpec{
 		// ownerId is for deletions of users, which query all partitions for a user's reservations.
 		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/userId", "/type", "/ownerId"},
-			Composite: append([]string{"/userId"}, sort...), TTL: true},
+			Composite: [][]string{append([]string{"/userId"}, sort...)}, TTL: true},
 		// userId is for renames, which query all partitions for a user's items.
 		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/postId", "/type", "/userId"},
-			Composite: append([]string{"/postId"}, sort...), TTL: true},
+			Composite: [][]string{append([]string{"/postId"}, sort...)}, TTL: true},
 		// authorId is for deletions of users, which query all partitions for a user's entries in timelines.
-		{Name: blog.FeedContainer, PartitionKey: "/type", Indexed: []string{"/type", "/authorId"}, Composite: sort,
-			TTL: true},
+		{Name: blog.FeedContainer, PartitionKey: "/type", Indexed: []string{"/type", "/authorId"},
+			Composite: [][]string{sort, {"/type", "/posts", "/id"}}, TTL: true},
 		// kind is for listings of jobs. Some path must be indexed: azcosmos omits an empty includedPaths, and the
 		// service may then index all paths.
 		{Name: blog.LeasesContainer, PartitionKey: "/id", Indexed: []string{"/kind"}},

@@ -57,8 +57,7 @@ func (w *world) items() map[string]versionedItem {
 
 // typesOfItems are the types of items that Byline stores, by container, sorted.
 var typesOfItems = []string{
-	"feed/all.<month>", "feed/deleted summary", "feed/post", "feed/tag.go.<month>", "feed/" + blog.TopTagsKey,
-	"feed/timeline.all", "feed/timeline.tag.go",
+	"feed/all.<month>", "feed/deleted summary", "feed/post", "feed/tag.go.<month>", "feed/timelines",
 	"leases/job", "leases/lease",
 	"posts/comment", "posts/deletedComment", "posts/deletedPost", "posts/deletedText", "posts/like", "posts/post",
 	"posts/text",

@@ -1,9 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/stored"
 )
 
@@ -60,7 +65,7 @@ func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.P
 	if item == nil {
 		return page, nil
 	}
-	t := timelinePage{Store: s, op: op, timeline: timeline, months: item.Months,
+	t := timelinePage{Store: s, op: op, timeline: timeline, months: item.Newest(),
 		belongs: func(p *blog.Post) bool { return p.HasTag(tag.Name) }}
 	if after != nil {
 		page.seen, t.after = after.Seen, blog.Entry{CreatedAt: after.Date, ID: after.ID}
@@ -68,31 +73,41 @@ func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.P
 	return page, t.fill(ctx, page, p.First)
 }
 
-// TopTags reads the most used tags, at most first: one point read.
+// TopTags reads the most used tags, at most first: one query of one partition.
 func (s *Store) TopTags(ctx context.Context, first int) ([]*Tag, error) {
-	const op = "list most used tags"
 	if first < 1 || first > blog.MaxPage {
-		return nil, invalidFirst(op)
+		return nil, invalidFirst("list most used tags")
 	}
 	ctx = s.beginRead(ctx, TopTags)
-	item, err := cached(ctx, s.feed, blog.TopTagsKey, blog.TopTagsKey,
-		func(ctx context.Context) (*blog.TopTagsItem, error) {
-			raw, err := stored.Read(ctx, op, s.feed, stored.Key(blog.TopTagsKey, blog.TopTagsKey))
-			item := &blog.TopTagsItem{}
-			if raw == nil || err != nil {
-				return item, err
+	return cached(ctx, s.feed, blog.TimelinesKey, fmt.Sprint("most used tags ", first),
+		func(ctx context.Context) ([]*Tag, error) { return s.readTopTags(ctx, first) })
+}
+
+func (s *Store) readTopTags(ctx context.Context, first int) (tags []*Tag, err error) {
+	const op = "list most used tags"
+	q := cosmos.Query{Partition: blog.TimelinesKey, PageSize: int32(first + 1), // AllPosts is first
+		Text: "SELECT c.id, c.posts FROM c WHERE c.type = @type AND c.posts > 0 " +
+			"ORDER BY c.type DESC, c.posts DESC, c.id DESC"}
+	for items, err := range s.feed.Query(ctx, q.With("@type", blog.TimelinesKey)) {
+		if err != nil {
+			return nil, stored.Error(op, err)
+		}
+		for _, raw := range items {
+			item, err := stored.DecodeTimeline(op, raw)
+			if err != nil {
+				return nil, err
 			}
-			if err := blog.Unmarshal(raw, item); err != nil {
-				return nil, blog.Malformed(op, blog.TopTagsKey, err)
+			if name, ok := blog.Timeline(item.ID).Tag(); ok && len(tags) < first {
+				tags = append(tags, &Tag{Name: name, PostCount: count32(item.Posts)})
 			}
-			return item, nil
-		})
-	if err != nil {
-		return nil, err
+		}
+		if len(tags) == first {
+			break
+		}
 	}
-	tags := make([]*Tag, min(first, len(item.Tags)))
-	for i := range tags {
-		tags[i] = &Tag{Name: item.Tags[i].Name, PostCount: count32(item.Tags[i].Posts)}
-	}
+	itemcache.AddSize(ctx, weight[Tag](len(tags), 20*len(tags)))
+	slices.SortFunc(tags, func(a, b *Tag) int {
+		return cmp.Or(cmp.Compare(b.PostCount, a.PostCount), cmp.Compare(a.Name, b.Name))
+	})
 	return tags, nil
 }

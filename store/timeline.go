@@ -120,7 +120,7 @@ func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.
 
 // timelineItem reads the item of a timeline; nil if it does not exist.
 func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
-	return cached(ctx, s.feed, t.Key(), blog.TimelineID, func(ctx context.Context) (*blog.TimelineItem, error) {
+	return cached(ctx, s.feed, blog.TimelinesKey, string(t), func(ctx context.Context) (*blog.TimelineItem, error) {
 		return stored.ReadTimeline(ctx, op, s.feed, t)
 	})
 }
@@ -129,21 +129,15 @@ func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*
 // may be cached, so it is not modified.
 func (s *Store) withOlder(ctx context.Context, op string, page *Page[*blog.Post], p Paging) (*Page[*blog.Post], error) {
 	last := page.seen+len(page.Items) >= blog.FeedServed // of the newest posts
-	complete, full := s.views.Timeline()
-	switch {
-	case page.More && (!last || complete && len(page.Items) == p.First),
-		!page.More && !full && page.seen < blog.FeedServed:
+	if page.More && (!last || len(page.Items) == p.First) ||
+		!page.More && !s.views.Full() && page.seen < blog.FeedServed {
 		return page, nil
-	case !complete: // older posts are not listed by date
-		shorter := *page
-		shorter.More = false
-		return &shorter, nil
 	}
 	item, err := s.timelineItem(ctx, op, blog.AllPosts)
 	if item == nil || err != nil {
 		return page, err
 	}
-	t := timelinePage{Store: s, op: op, timeline: blog.AllPosts, months: item.Months}
+	t := timelinePage{Store: s, op: op, timeline: blog.AllPosts, months: item.Newest()}
 	if n := len(page.Items); n > 0 {
 		t.after = blog.Entry{CreatedAt: page.Items[n-1].CreatedAt, ID: page.Items[n-1].ID}
 	} else if page.after != nil {
@@ -157,10 +151,11 @@ func (s *Store) withOlder(ctx context.Context, op string, page *Page[*blog.Post]
 // seeTimeline is a handler of changes of the feed container: this instance may not project posts itself.
 func (s *Store) seeTimeline(_ context.Context, items [][]byte) error {
 	for _, raw := range items {
-		if !bytes.Contains(raw, []byte(blog.AllPosts.Key())) {
+		if !bytes.Contains(raw, []byte(blog.TimelinesKey)) {
 			continue
 		}
-		if item, err := stored.DecodeTimeline("follow feed", raw); err == nil && item.Type == blog.AllPosts.Key() {
+		item, err := stored.DecodeTimeline("follow feed", raw)
+		if err == nil && item.Type == blog.TimelinesKey && item.ID == string(blog.AllPosts) {
 			s.views.SeeTimeline(item)
 		}
 	}

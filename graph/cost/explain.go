@@ -214,7 +214,7 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 // partitionOf returns the partition key of the item that an id names.
 func partitionOf(id globalid.ID) string {
 	if id.Kind == globalid.Tag {
-		return blog.TagTimeline(id.Key).Key()
+		return blog.TimelinesKey
 	}
 	return cmp.Or(id.Parent, id.Key)
 }
@@ -228,12 +228,10 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 		return e.feed("each of ")
 	case source == fields.Object:
 		return e.partitionOfObject(f.in)
-	case source == fields.TopTags:
-		return blog.TopTagsKey
+	case source == fields.Timelines:
+		return blog.TimelinesKey
 	case source == fields.MonthOfAll:
 		return blog.AllPosts.Partition("<month>")
-	case source == fields.TagTimeline:
-		return e.timeline(f).Key()
 	case source == fields.MonthOfTag && f.in.field.Name == "tag":
 		return e.timeline(f.in).Partition("<month>")
 	case source == "username", source == "input.username":

@@ -121,9 +121,8 @@ const (
 	New               Partition = "(new)"
 	OneFeedPartition  Partition = "(feed)"      // one of its partitions
 	EachFeedPartition Partition = "(all of it)" // each of them
-	TagTimeline       Partition = "(timeline of the tag)"
+	Timelines         Partition = "(timelines)"
 	MonthOfTag        Partition = "(month of the tag)"
-	TopTags           Partition = "(most used tags)"
 	MonthOfAll        Partition = "(month of all posts)"
 	EachPost          Partition = "(each post)"
 	OldUsername       Partition = "(username:<old name>)"

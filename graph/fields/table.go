@@ -21,7 +21,7 @@ const maxSlug = 80 + 1 + 2*64 + 1
 var OlderFeed = Field{
 	Price: Price{Each: 5.6, Item: .12},
 	Access: Access{store.Q6, []Request{
-		{cosmos.KindPointRead, "feed", "(timeline.all)"}, {cosmos.KindQuery, "feed", MonthOfAll},
+		{cosmos.KindPointRead, "feed", Timelines}, {cosmos.KindQuery, "feed", MonthOfAll},
 		{cosmos.KindReadMany, "posts", EachPost},
 	}},
 }
@@ -94,11 +94,11 @@ var Table = map[string]map[string]Field{
 		},
 		"tag": {
 			Price:  Price{Each: 1},
-			Access: Access{store.OneTag, []Request{{cosmos.KindPointRead, "feed", TagTimeline}}},
+			Access: Access{store.OneTag, []Request{{cosmos.KindPointRead, "feed", Timelines}}},
 		},
 		"tags": {
 			Price:  Price{Each: 1, Item: .001},
-			Access: Access{store.TopTags, []Request{{cosmos.KindPointRead, "feed", TopTags}}},
+			Access: Access{store.TopTags, []Request{{cosmos.KindQuery, "feed", Timelines}}},
 		},
 	},
 	"Tag": {

@@ -245,23 +245,3 @@ func unescapeTag(text string) (key string, ok bool) {
 	key, ok = TagKey(b.String())
 	return key, ok && escapeTag(key) == text
 }
-
-// TopTagsKey is the id and the partition key of the TopTagsItem, in the feed container.
-const TopTagsKey = "tags"
-
-// MaxTopTags is the most tags of a TopTagsItem.
-const MaxTopTags = 200
-
-// TopTagsItem lists the tags that most posts have, the most used first.
-type TopTagsItem struct {
-	Envelope
-	ID   string     `json:"id"`
-	Tags []TagCount `json:"tags"`
-	ETag string     `json:"_etag,omitempty"`
-}
-
-// TagCount is the approximate number of the posts with a tag.
-type TagCount struct {
-	Name  string `json:"name"`
-	Posts int64  `json:"posts"`
-}

@@ -140,7 +140,7 @@ func TestParseTag_Stable(t *testing.T) {
 			ok := ParseEntryPartition(timeline.Partition("2026-11")); !ok || of != timeline || month != "2026-11" {
 			t.Errorf("%q: parsed as %q, %q, %t", timeline, of, month, ok)
 		}
-		if of, ok := ParseTimelineKey(timeline.Key()); !ok || of != timeline {
+		if of, ok := ParseTimeline(string(timeline)); !ok || of != timeline {
 			t.Errorf("%q: parsed as %q, %t", timeline, of, ok)
 		}
 	})
@@ -165,15 +165,14 @@ func TestTagTimeline_Distinct(t *testing.T) {
 func TestParsePartitions_OfOthers(t *testing.T) {
 	for _, partition := range []string{"", "post", "post.3", "all", "all.", "all.2026", "all.2026-13", "all.x.2026-11",
 		"tag.2026-11", "tag..2026-11",
-		"tag.A.2026-11", "tag.a_.2026-11", "tag.a_61_.2026-11", "other.2026-11", "tags", "timeline.all"} {
+		"tag.A.2026-11", "tag.a_.2026-11", "tag.a_61_.2026-11", "other.2026-11", "tags", "timelines"} {
 		if timeline, month, ok := ParseEntryPartition(partition); ok {
 			t.Errorf("%s: parsed as the month %s of %s", partition, month, timeline)
 		}
 	}
-	for _, partition := range []string{"timeline", "timeline.", "timeline.tag.", "timeline.tag.A", "timeline.post",
-		"all", "tag.a"} {
-		if timeline, ok := ParseTimelineKey(partition); ok {
-			t.Errorf("%s: parsed as the item of %s", partition, timeline)
+	for _, name := range []string{"", "timeline", "tag", "tag.", "tag.A", "tag.a_", "tags", "all.2026-11", "post"} {
+		if timeline, ok := ParseTimeline(name); ok {
+			t.Errorf("%s: parsed as the timeline %s", name, timeline)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package blog
 
 import (
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -28,19 +30,13 @@ func (t Timeline) Tag() (tag string, ok bool) {
 // Partition returns the partition key of the entries of a month.
 func (t Timeline) Partition(month string) string { return string(t) + "." + month }
 
-// Key returns the partition key of the TimelineItem, whose id is TimelineID.
-func (t Timeline) Key() string { return timelinePrefix + string(t) }
+// TimelinesKey is the partition key of all TimelineItems.
+const TimelinesKey = "timelines"
 
-const timelinePrefix = "timeline."
-
-// TimelineID is the id of a TimelineItem.
-const TimelineID = "timeline"
-
-// ParseTimelineKey returns the timeline whose TimelineItem is in a partition; ok is false for other partitions.
-func ParseTimelineKey(partition string) (t Timeline, ok bool) {
-	name, ok := strings.CutPrefix(partition, timelinePrefix)
-	if t = Timeline(name); !ok || t == AllPosts {
-		return t, ok
+// ParseTimeline returns the timeline with a name; ok is false for other texts.
+func ParseTimeline(name string) (t Timeline, ok bool) {
+	if t = Timeline(name); t == AllPosts {
+		return t, true
 	}
 	_, ok = t.Tag()
 	return t, ok
@@ -52,29 +48,48 @@ func ParseEntryPartition(partition string) (t Timeline, month string, ok bool) {
 	if dot < 0 || !ValidDate(partition[dot+1:]+"-01T00:00:00.000Z") {
 		return "", "", false
 	}
-	t, month = Timeline(partition[:dot]), partition[dot+1:]
-	if t != AllPosts {
-		_, ok = t.Tag()
-		return t, month, ok
-	}
-	return t, month, true
+	t, ok = ParseTimeline(partition[:dot])
+	return t, partition[dot+1:], ok
 }
 
 // Month returns the month of a date, such as 2026-11.
 func (d Date) Month() string { return string(d[:min(len(d), len("2006-01"))]) }
 
-// TimelineItem describes a timeline. A tag without posts has none.
+// TimelineItem describes a timeline. A tag without posts has none. All are in one partition, so that the tags of a post
+// appear together, and one query finds the most used tags.
 type TimelineItem struct {
-	Envelope
-	ID     string   `json:"id"`     // TimelineID
-	Months []string `json:"months"` // that have entries, newest first
-	Posts  int64    `json:"posts"`  // of a tag: the approximate number of entries
+	Envelope                  // its type is TimelinesKey
+	ID       string           `json:"id"`     // the Timeline
+	Months   map[string]int64 `json:"months"` // the number of entries, as the CounterItem of each month has it
+	Posts    int64            `json:"posts"`  // the sum; indexed
 
-	// Of AllPosts: whether all posts have entries, or will have after a rebuild that has begun. False in a database
-	// of an earlier version that has not been rebuilt.
-	Complete bool `json:"complete,omitempty"`
 	// Of AllPosts: whether the feed has had FeedKept posts, so that it may lack older ones.
 	Full bool `json:"full,omitempty"`
+
+	ETag string `json:"_etag,omitempty"`
+}
+
+// NewTimelineItem returns the item of a timeline without entries.
+func NewTimelineItem(t Timeline) TimelineItem {
+	return TimelineItem{Envelope: Envelope{Type: TimelinesKey}, ID: string(t), Months: map[string]int64{}}
+}
+
+// Newest returns the months that have entries, newest first.
+func (i *TimelineItem) Newest() []string {
+	months := slices.Sorted(maps.Keys(i.Months))
+	slices.Reverse(months)
+	return months
+}
+
+// CounterID is the id of a CounterItem. No post has it.
+const CounterID = "count:entries"
+
+// CounterItem counts the entries in its partition. It is changed in the transactional batches that create and delete
+// them, so an entry is counted once, however often its change is handled. It has no date, so no list meets it.
+type CounterItem struct {
+	Envelope        // its type is the partition key
+	ID       string `json:"id"` // CounterID
+	Posts    int64  `json:"posts"`
 
 	ETag string `json:"_etag,omitempty"`
 }

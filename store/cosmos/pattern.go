@@ -80,3 +80,10 @@ func (a *Account) Begin(ctx context.Context, p Pattern) context.Context {
 
 // Patterns creates the metrics of patterns before they are used.
 func (a *Account) Patterns(all ...Pattern) { a.meter.add(all...) }
+
+// Apart returns a context for background work on behalf of an operation: its requests have the pattern p, and do not
+// count towards those of ctx, but its session reads their writes.
+func Apart(ctx context.Context, p Pattern) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{pattern: p, retryWindow: &retryWindow{},
+		requestID: scopeOf(ctx).requestID})
+}

@@ -48,7 +48,7 @@ func (d *deletion) deletePostEntries(ctx context.Context, raw []byte) (changed b
 	if !p.Tombstone {
 		return false, nil
 	}
-	keys := entryKeys(p, append(p.Timelines(), p.FormerTimelines()...))
+	keys := allEntryKeys(p)
 	if err := d.deleteEntries(ctx, keys); err != nil || len(keys) == 1 {
 		return false, err
 	}

@@ -206,26 +206,86 @@ func (d *deletion) deleteSummaries(ctx context.Context, continuation string) (ne
 	return next, d.deleteBatch(ctx, d.users, d.user.ID, items, map[string]bool{})
 }
 
-// deleteTimelineEntries deletes a page of the user's entries in timelines.
+// deleteTimelineEntries deletes a page of the user's entries in timelines. The batch that deletes them marks their counter
+// with the user's id, until the counts are added up: so the query finds the counter again after a crash.
 func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation string) (next string, err error) {
-	deleted := map[entryKey]int64{} // by month
-	next, err = d.deleteFromFeed(ctx, "c.authorId = @user", continuation, func(partition string, n int64) {
-		if t, month, ok := blog.ParseEntryPartition(partition); ok {
-			deleted[entryKey{t, month, ""}] += n
-		}
-	})
+	byPartition, next, err := d.pageOfFeed(ctx, "c.authorId = @user", continuation)
 	if err != nil {
 		return "", err
 	}
-	return next, d.entriesDeleted(ctx, deleted)
+	var months []monthKey
+	for partition, items := range byPartition {
+		t, month, ok := blog.ParseEntryPartition(partition)
+		if !ok { // not written by Byline
+			if err := d.deleteBatch(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
+				return "", err
+			}
+			continue
+		}
+		months = append(months, monthKey{t, month})
+		if err := d.deleteMonthEntries(ctx, partition, items); err != nil {
+			return "", err
+		}
+	}
+	if len(months) == 0 {
+		return next, nil
+	}
+	if err := d.sums.add(ctx, [][]monthKey{months}); err != nil {
+		return "", err
+	}
+	for _, m := range months {
+		p := cosmos.Patch{Condition: "from c where c.authorId = '" + d.user.ID + "'"}
+		p.Remove("/authorId")
+		_, err := d.feed.Patch(ctx, stored.Key(m.partition(), blog.CounterID), p)
+		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+			return "", err
+		}
+	}
+	return next, nil
+}
+
+// deleteMonthEntries deletes entries of the user from a partition, and subtracts them from its counter.
+func (d *deletion) deleteMonthEntries(ctx context.Context, partition string, items []ownedItem) error {
+	items = slices.DeleteFunc(items, func(i ownedItem) bool { return i.ID == blog.CounterID })
+	for some := range slices.Chunk(items, cosmos.MaxBatch-1) {
+		b := cosmos.Batch{NoItems: true}
+		for _, item := range some {
+			b.Delete(item.ID)
+		}
+		p := patchCounter(-int64(len(some)))
+		p.Set("/authorId", d.user.ID)
+		b.Patch(blog.CounterID, p)
+		r, err := d.feed.Batch(ctx, partition, &b)
+		switch {
+		case refused(err), err == nil && r.Failed == len(some): // the counter is malformed or missing
+			if err := d.deleteBatch(ctx, d.feed, partition, some, map[string]bool{}); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		case r.Failed >= 0: // deleted meanwhile
+			d.left.Store(true)
+		default:
+			d.done.Add(int64(len(some)))
+		}
+	}
+	return nil
 }
 
 // deleteFeedEntries deletes a page of the summaries of the user's posts in all partitions of the feed, and after the
 // last page refills the feed.
 func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (next string, err error) {
-	next, err = d.deleteFromFeed(ctx, NotEntries+" AND c.userId = @user", continuation, func(string, int64) {})
-	if next != "" || err != nil {
-		return next, err
+	byPartition, next, err := d.pageOfFeed(ctx, NotEntries+" AND c.userId = @user", continuation)
+	if err != nil {
+		return "", err
+	}
+	for partition, items := range byPartition {
+		if err := d.deleteBatch(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
+			return "", err
+		}
+	}
+	if next != "" {
+		return next, nil
 	}
 	for _, partition := range d.feedPartitions {
 		entries, err := d.feedEntries(ctx, partition)
@@ -239,29 +299,18 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 	return "", nil
 }
 
-// deleteFromFeed deletes a page of the user's items in the feed container that meet a condition. It calls deleted with
-// each partition, and how many items of it were deleted.
-func (d *deletion) deleteFromFeed(
-	ctx context.Context, condition, continuation string, deleted func(partition string, n int64),
-) (next string, err error) {
+// pageOfFeed returns a page of the user's items in the feed container that meet a condition, by partition.
+func (d *deletion) pageOfFeed(
+	ctx context.Context, condition, continuation string,
+) (byPartition map[string][]ownedItem, next string, err error) {
 	items, next, err := d.page(ctx, d.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
 		Text: "SELECT c.id, c.type, c.creationDate FROM c WHERE " + condition})
-	if err != nil {
-		return "", err
-	}
-	byPartition := map[string][]ownedItem{}
+	byPartition = map[string][]ownedItem{}
 	for _, item := range items {
 		partition, _ := item.Type.(string)
 		byPartition[partition] = append(byPartition[partition], item)
 	}
-	for partition, items := range byPartition {
-		before := d.done.Load()
-		if err := d.deleteBatch(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
-			return "", err
-		}
-		deleted(partition, d.done.Load()-before)
-	}
-	return next, nil
+	return byPartition, next, err
 }
 
 // deleteBatch deletes up to 100 items of a partition in one transactional batch, or one by one if Cosmos DB

@@ -5,7 +5,7 @@
 // Run applies the changes of posts and users, which changefeed delivers at least once and in order per
 // feed range. Every write of a view is conditional on the revision, so that repeated and late changes
 // do no harm. Long work is done by jobs, which Run executes beside the changes: changes of bylines, and
-// the deletions of users and of the items that belong to a deleted post. UpdateSummaries is for writers:
+// the deletions of users and of the items that belong to a deleted post. UpdateViews is for writers:
 // it updates the summaries of a post before its author gets the response. Verify compares all views with
 // their sources, Repair fixes one difference, Rebuild replays the change feed. BeginLoad is for bulk loads
 // that write the views themselves.

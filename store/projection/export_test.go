@@ -29,11 +29,8 @@ func (v *Views) RefillFeed(ctx context.Context) error {
 	return v.refillFeed(ctx, blog.TypePost, entries)
 }
 
-// BeginTimelines does what Run does first.
-func (v *Views) BeginTimelines(ctx context.Context) error { return v.tryBeginTimelines(ctx) }
-
-// WriteTopTags writes the list of the most used tags.
-func (v *Views) WriteTopTags(ctx context.Context) error { return v.writeTopTags(ctx) }
+// ReadFull does what Run does first.
+func (v *Views) ReadFull(ctx context.Context) error { return v.tryReadFull(ctx) }
 
 // DeleteUser does a unit of a job that deletes a user.
 func (v *Views) DeleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {

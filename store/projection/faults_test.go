@@ -133,7 +133,6 @@ func (w *faultWorld) settle() {
 			w.must(w.work(ctx, j))
 			w.Remove("leases", j.ID, j.ID)
 		}
-		w.must(w.Views().WriteTopTags(ctx))
 	}
 }
 
@@ -230,29 +229,17 @@ var ofViews = map[string]faultOperation{
 		w.settle()
 		w.Remove("feed", "post", w.post.ID)
 	}},
-	"BeginTimelines": {prepare: func(*faultWorld) {}, do: func(ctx context.Context, w *faultWorld) (any, error) {
-		if err := w.Views().BeginTimelines(ctx); err != nil {
+	"ReadFull": {prepare: func(*faultWorld) {}, do: func(ctx context.Context, w *faultWorld) (any, error) {
+		if err := w.Views().ReadFull(ctx); err != nil {
 			return nil, err
 		}
-		complete, _ := w.Views().Timeline()
-		return complete, nil
+		return w.Views().Full(), nil
 	}},
 	"ProjectTimelines": {believes: entryExists, do: func(ctx context.Context, w *faultWorld) (any, error) {
 		return nil, w.Views().ProjectTimelines(ctx, w.post, w.long)
 	}},
-	"CountEntries": {do: func(ctx context.Context, w *faultWorld) (any, error) {
-		return nil, w.Views().CountEntries(ctx)
-	}},
-	"WriteTopTags": {
-		prepare: func(w *faultWorld) {
-			w.write()
-			w.handle("projections-posts")
-		},
-		do: func(ctx context.Context, w *faultWorld) (any, error) {
-			return nil, w.Views().WriteTopTags(ctx)
-		}},
-	"UpdateSummaries": {do: func(ctx context.Context, w *faultWorld) (any, error) {
-		w.Views().UpdateSummaries(ctx, w.post)
+	"UpdateViews": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		w.Views().UpdateViews(ctx, w.post)
 		return nil, nil
 	}},
 	"BeginLoad": {do: func(ctx context.Context, w *faultWorld) (any, error) {
@@ -267,14 +254,6 @@ var ofViews = map[string]faultOperation{
 // entryExists are the faults that a process that creates an entry of a timeline believes: the entry exists, or the post
 // does not.
 var entryExists = []string{"409 of a create", "409 in a batch", "404 in a batch"}
-
-// isCount reports whether a difference is the approximate count of a tag. An entry that was created by a request
-// without a response is not counted.
-func isCount(d projection.Difference) bool {
-	_, have, counts := strings.Cut(d.Have, " posts, ")
-	_, want, _ := strings.Cut(d.Want, " posts, ")
-	return d.Kind == projection.Timeline && counts && have == want
-}
 
 // damages are differences of each kind that Repair repairs.
 var damages = map[string]func(*faultWorld){
@@ -302,11 +281,18 @@ var damages = map[string]func(*faultWorld){
 	},
 	string(projection.Deletion):      func(w *faultWorld) { w.markDeleted(w.AddUser("max")) },
 	string(projection.TimelineEntry): func(w *faultWorld) { w.Remove("feed", "tag.post.2026-03", w.post.ID) },
-	string(projection.Timeline):      func(w *faultWorld) { w.Remove("feed", "timeline.all", blog.TimelineID) },
-	string(projection.Timeline) + " of a tag": func(w *faultWorld) {
-		w.Corrupt("feed", "timeline.tag.post", blog.TimelineID, "/posts", 7)
+	string(projection.Timeline): func(w *faultWorld) {
+		w.Remove("feed", blog.TimelinesKey, string(blog.AllPosts))
 	},
-	string(projection.TopTags): func(w *faultWorld) { w.Remove("feed", blog.TopTagsKey, blog.TopTagsKey) },
+	string(projection.Timeline) + " of a tag": func(w *faultWorld) {
+		w.Corrupt("feed", blog.TimelinesKey, "tag.post", "/posts", 7)
+	},
+	string(projection.Timeline) + " by a counter": func(w *faultWorld) {
+		w.Corrupt("feed", "tag.post.2026-03", blog.CounterID, "/posts", 7)
+	},
+	string(projection.Timeline) + " without a counter": func(w *faultWorld) {
+		w.Remove("feed", "tag.post.2026-03", blog.CounterID)
+	},
 }
 
 // verify returns the differences that Verify reports.
@@ -429,7 +415,7 @@ func TestFaults_Complete(t *testing.T) {
 	for _, name := range []string{
 		"Run",               // store: TestFaults_Run
 		"Rebuild", "Status", // TestFaults_Rebuild
-		"Observer", "Timeline", "SeeTimeline", // send no request
+		"Observer", "Full", "SeeTimeline", // send no request
 		"DeleteUser", "Rename", "DeletePost", // jobs
 		"Work", "Handlers", // of these tests
 	} {
@@ -455,7 +441,7 @@ func TestFaults_Complete(t *testing.T) {
 	}
 	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text,
 		projection.Byline, projection.Username, projection.Deletion,
-		projection.TimelineEntry, projection.Timeline, projection.TopTags, projection.Tombstone} {
+		projection.TimelineEntry, projection.Timeline, projection.Tombstone} {
 		if !covered["Repair/"+string(kind)] {
 			t.Errorf("no difference of kind %s is repaired", kind)
 		}
@@ -538,7 +524,7 @@ func (s *sweep) check(w *faultWorld, c faulttest.Case, requests faulttest.Reques
 	}
 	w.settle()
 	for _, d := range w.Differences(0) {
-		if !isCount(d) && (s.ignores == nil || !s.ignores(d)) {
+		if s.ignores == nil || !s.ignores(d) {
 			w.T.Errorf("after %v (%s): %+v", c, requests.Failed, d)
 		}
 	}
@@ -572,9 +558,6 @@ func TestFaults_Rebuild(t *testing.T) {
 				return nil, err
 			}
 			w.wire.End()
-			if complete, _ := w.Views().Timeline(); !complete {
-				t.Error("rebuilt, but the timeline of all posts is not complete")
-			}
 			return status(ctx)
 		}
 		for name, do := range map[string]func(context.Context) (any, error){"Rebuild": rebuild, "Status": status} {

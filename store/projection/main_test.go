@@ -29,12 +29,9 @@ func openWorld(t testing.TB, dir string) *world {
 	return &world{storetest.Open(t, dir)}
 }
 
-// begin does what the projections do first, and creates the entries of posts in timelines.
+// begin creates the entries of posts in timelines.
 func (w *world) begin(posts ...*blog.Post) {
 	w.T.Helper()
-	if err := w.Views().BeginTimelines(w.T.Context()); err != nil {
-		w.T.Fatal(err)
-	}
 	if err := w.Views().ProjectTimelines(w.T.Context(), posts...); err != nil {
 		w.T.Fatal(err)
 	}

@@ -31,9 +31,6 @@ func (v *Views) Rebuild(ctx context.Context) error {
 	if err := v.repairAll(ctx, append(feed.suspects(), entries...)); err != nil {
 		return err
 	}
-	if err := v.setComplete(ctx); err != nil {
-		return err
-	}
 	for _, p := range v.projections() {
 		if err := changefeed.Reset(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.options.Name); err != nil {
 			return stored.Error("rebuild", err)
@@ -106,9 +103,6 @@ func suspectOf(e blog.Envelope, raw []byte) []Difference {
 // and have not started since; otherwise they read the load's changes, too.
 func (v *Views) BeginLoad(ctx context.Context) (end func(context.Context) error, err error) {
 	const op = "begin load"
-	if err := v.tryBeginTimelines(ctx); err != nil { // before there are leases
-		return nil, err
-	}
 	var skips []func(context.Context) error
 	for _, p := range v.processors() {
 		o := changefeed.Options{Name: p.options.Name, Owner: v.o.Instance, Clock: v.o.Clock}

@@ -42,7 +42,7 @@ type changes struct {
 // all returns the views, in the order in which changes are applied to them: the timelines before the feed, whose oldest
 // entries are deleted.
 func (v *Views) all() []view {
-	return []view{v.bylines(), v.timelines(), v.timelineItems(), v.mostUsedTags(), v.summaries(), v.feedView(),
+	return []view{v.bylines(), v.timelines(), v.timelineItems(), v.summaries(), v.feedView(),
 		v.counts(), v.texts(), v.usernames(), v.userDeletions(), v.tombstones()}
 }
 
@@ -147,8 +147,7 @@ const (
 	Deletion  Kind = "deletion" // a deleted user without the deletion job
 
 	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
-	Timeline      Kind = "timelines"      // the months of a timeline, or the count of a tag
-	TopTags       Kind = "top tags"       // the list of the most used tags
+	Timeline      Kind = "timelines"      // the counters of a timeline, or their copies and sum in its item
 	Tombstone     Kind = "tombstone"      // of a post, comment or text, with the type of what was deleted
 )
 

@@ -264,9 +264,9 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 // workers is the largest number of requests that a projection has in flight.
 const workers = 8
 
-// UpdateSummaries updates the summaries of a post that was just written, so that its author sees the change at once.
-// It only logs errors: the projections handle the change, too.
-func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
+// UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change at
+// once. It only logs errors: the projections handle the change, too.
+func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
 	v.summariesUpdated.Set()
 	var g errgroup.Group
 	g.Go(func() error {
@@ -291,8 +291,9 @@ func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
 			return err
 		})
 	}
+	g.Go(func() error { return v.updateTimelines(ctx, p) })
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
-		v.o.Logger.Warn("summaries not updated yet", logPost, p.ID, logError, err)
+		v.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
 	}
 }
 

@@ -1,8 +1,11 @@
 package projection
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"byline/store/blog"
@@ -14,14 +17,14 @@ import (
 func (v *Views) timelines() view {
 	return view{
 		kind:    TimelineEntry,
-		project: func(ctx context.Context, c changes) error { return v.projectTimelines(ctx, c.posts) },
+		project: func(ctx context.Context, c changes) error { return v.projectTimelines(ctx, c.posts, false) },
 		scanned: v.scannedEntries,
 		compare: v.compareEntry,
 		repair:  v.repairEntry,
 	}
 }
 
-// timelineItems is the view of the months of timelines, and of the counts of tags. Their sources are the entries.
+// timelineItems is the view of the counters of timelines, and of their copies and sums. Their sources are the entries.
 func (v *Views) timelineItems() view {
 	return view{kind: Timeline, scanned: v.scannedTimelineItems, compare: v.compareTimeline, repair: v.repairTimeline}
 }
@@ -32,48 +35,62 @@ type timelineScan struct {
 	suspects  []Difference // items that are not known, or do not match their posts
 }
 
+// scannedTimeline is what there is of a timeline.
 type scannedTimeline struct {
-	item    blog.TimelineItem
-	entries map[string]int64 // by month
+	item     blog.TimelineItem
+	entries  map[string]int64            // by month
+	counters map[string]blog.CounterItem // likewise
+}
+
+func newScannedTimeline(t blog.Timeline) *scannedTimeline {
+	return &scannedTimeline{blog.NewTimelineItem(t), map[string]int64{}, map[string]blog.CounterItem{}}
 }
 
 func (s *timelineScan) timeline(t blog.Timeline) *scannedTimeline {
 	if s.timelines[t] == nil {
-		s.timelines[t] = &scannedTimeline{entries: map[string]int64{}}
+		s.timelines[t] = newScannedTimeline(t)
 	}
 	return s.timelines[t]
 }
 
-// items returns a possible difference for each item of a timeline that its entries do not match.
+// items returns a possible difference for each timeline whose entries do not match its counters or its item.
 func (s *timelineScan) items() (found []Difference) {
 	for t, have := range s.timelines {
-		if describeTimeline(t, &have.item) != describeTimeline(t, have.wanted(t)) {
-			found = append(found, Difference{Kind: Timeline, Partition: t.Key(), ID: blog.TimelineID})
+		if have.have() != have.want() {
+			found = append(found, differenceOf(t))
 		}
 	}
 	return found
 }
 
-// wanted returns what the item of a timeline should have.
-func (s *scannedTimeline) wanted(t blog.Timeline) *blog.TimelineItem {
-	item := blog.TimelineItem{Complete: t == blog.AllPosts}
-	for month, n := range s.entries {
-		item.Months = withMonths(item.Months, []string{month})
-		item.Posts += n
-	}
-	return &item
+func differenceOf(t blog.Timeline) Difference {
+	return Difference{Kind: Timeline, Partition: blog.TimelinesKey, ID: string(t)}
 }
 
-func describeTimeline(t blog.Timeline, item *blog.TimelineItem) string {
-	switch {
-	case len(item.Months) == 0:
-		return "no posts"
-	case t != blog.AllPosts:
-		return fmt.Sprintf("%d posts, %v", item.Posts, item.Months)
-	case !item.Complete:
-		return "incomplete"
+// have describes the counters and the item of a timeline.
+func (s *scannedTimeline) have() string {
+	counters := map[string]int64{}
+	for month, c := range s.counters {
+		counters[month] = c.Posts
 	}
-	return fmt.Sprint(item.Months)
+	return describeTimeline(s.item.Posts, s.item.Months, counters)
+}
+
+// want describes what the counters and the item of a timeline should be.
+func (s *scannedTimeline) want() string {
+	sum := int64(0)
+	for _, n := range s.entries {
+		sum += n
+	}
+	return describeTimeline(sum, s.entries, s.entries)
+}
+
+func describeTimeline(posts int64, months, counters map[string]int64) string {
+	text := fmt.Sprintf("%d posts, %v", posts, months)
+	if !maps.Equal(months, counters) {
+		text += fmt.Sprintf(", counted %v", counters)
+	}
+	return text
 }
 
 // scanTimelines reads all timelines. check returns possible differences of entries, which it gets a page at a time.
@@ -106,19 +123,28 @@ func (v *Views) scanTimelines(
 // add adds an item of the feed container, and returns it if it is an entry.
 func (s *timelineScan) add(raw []byte) (e blog.EntryItem, ok bool) {
 	err := blog.Unmarshal(raw, &e)
-	if t, month, ok := blog.ParseEntryPartition(e.Type); ok {
+	t, month, isEntry := blog.ParseEntryPartition(e.Type)
+	listed, isTimeline := blog.ParseTimeline(e.ID)
+	switch {
+	case isEntry && e.ID == blog.CounterID:
+		var c blog.CounterItem
+		if blog.Unmarshal(raw, &c) != nil {
+			c.Posts = -1
+		}
+		s.timeline(t).counters[month] = c
+	case isEntry:
 		s.timeline(t).entries[month]++
 		if err == nil {
 			return e, true
 		}
-	}
-	if t, ok := blog.ParseTimelineKey(e.Type); ok && e.ID == blog.TimelineID {
-		if item, err := stored.DecodeTimeline("read timelines", raw); err == nil {
-			s.timeline(t).item = *item
-			return e, false
+		s.suspects = append(s.suspects, Difference{Kind: TimelineEntry, Partition: e.Type, ID: e.ID})
+	case isTimeline && e.Type == blog.TimelinesKey:
+		item, err := stored.DecodeTimeline("read timelines", raw)
+		if err != nil {
+			item = &blog.TimelineItem{Posts: -1}
 		}
-	}
-	if e.Type != blog.TopTagsKey || e.ID != blog.TopTagsKey {
+		s.timeline(listed).item = *item
+	default:
 		s.suspects = append(s.suspects, Difference{Kind: TimelineEntry, Partition: e.Type, ID: e.ID})
 	}
 	return e, false
@@ -191,23 +217,6 @@ func (v *Views) timelineSuspects(ctx context.Context) ([]Difference, error) {
 	return append(scan.suspects, scan.items()...), nil
 }
 
-// CountEntries corrects the months of timelines and the counts of tags after a bulk load, which may have been
-// interrupted.
-func (v *Views) CountEntries(ctx context.Context) error {
-	scan, err := v.scanTimelines(ctx, func([]blog.EntryItem) ([]Difference, error) { return nil, nil })
-	if err != nil {
-		return err
-	}
-	wrong := scan.items()
-	if !scan.timeline(blog.AllPosts).item.Complete { // it lacks older posts, and the repair would call it complete
-		wrong = slices.DeleteFunc(wrong, func(d Difference) bool { return d.Partition == blog.AllPosts.Key() })
-	}
-	if err := v.repairAll(ctx, wrong); err != nil {
-		return err
-	}
-	return v.repairAll(ctx, []Difference{theTopTags})
-}
-
 // compareEntry compares an entry with its post.
 func (v *Views) compareEntry(ctx context.Context, d Difference) (*Difference, error) {
 	have, _, author, err := v.readEntry(ctx, d)
@@ -273,85 +282,146 @@ func (v *Views) repairEntry(ctx context.Context, d Difference) error {
 	t, month, ok := blog.ParseEntryPartition(d.Partition)
 	switch {
 	case want != nil && have == absent:
-		return v.createEntries(ctx, []blog.EntryItem{*want})
+		err = v.createEntries(ctx, []blog.EntryItem{*want})
 	case want != nil:
-		err = stored.Replace(ctx, v.feed, stored.Key(d.Partition, d.ID), item, want)
+		return stored.Replace(ctx, v.feed, stored.Key(d.Partition, d.ID), item, want)
+	case have != absent && ok:
+		err = v.removeEntry(ctx, d.Partition, d.ID, item.ETag)
 	case have != absent:
-		if err = v.feed.Delete(ctx, stored.Key(d.Partition, d.ID), item.ETag); err == nil && ok {
-			return v.entriesDeleted(ctx, map[entryKey]int64{{t, month, ""}: 1})
-		}
+		return v.feed.Delete(ctx, stored.Key(d.Partition, d.ID), item.ETag)
 	}
-	return err
+	if err != nil || !ok {
+		return err
+	}
+	return v.sums.add(ctx, [][]monthKey{{{t, month}}})
 }
 
-// readScanned reads the months of a timeline and its item.
-func (v *Views) readScanned(ctx context.Context, t blog.Timeline) (*scannedTimeline, *blog.TimelineItem, error) {
+// readScanned reads what there is of a timeline.
+func (v *Views) readScanned(ctx context.Context, t blog.Timeline) (*scannedTimeline, []byte, error) {
 	const op = "verify"
-	raw, err := v.feed.ReadPrimary(ctx, stored.Key(t.Key(), blog.TimelineID))
+	s := newScannedTimeline(t)
+	raw, err := v.feed.ReadPrimary(ctx, stored.TimelineKey(t))
 	if err != nil {
 		return nil, nil, stored.Error(op, err)
 	}
-	item := &blog.TimelineItem{}
 	if raw != nil {
-		if item, err = stored.DecodeTimeline(op, raw); err != nil {
-			return nil, nil, err
+		item, err := stored.DecodeTimeline(op, raw)
+		if err != nil {
+			item = &blog.TimelineItem{Posts: -1}
+			item.ETag = string(etagOf(raw))
 		}
+		s.item = *item
 	}
-	entries, err := readPages[blog.AnyItem](ctx, op, v.feed, cosmos.Query{AllPartitions: true,
-		Text: "SELECT c.type FROM c WHERE STARTSWITH(c.type, @prefix)"}.With("@prefix", t.Partition("")))
+	found, err := readPages[json.RawMessage](ctx, op, v.feed, cosmos.Query{AllPartitions: true,
+		Text: "SELECT c.type, c.id, c.posts, c._etag FROM c WHERE STARTSWITH(c.type, @prefix)"}.
+		With("@prefix", t.Partition("")))
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &scannedTimeline{item: *item, entries: map[string]int64{}}
-	for _, e := range entries {
-		if of, month, ok := blog.ParseEntryPartition(e.Type); ok && of == t {
+	for _, raw := range found {
+		var c blog.CounterItem
+		malformed := json.Unmarshal(raw, &c)
+		of, month, ok := blog.ParseEntryPartition(c.Type)
+		switch {
+		case !ok || of != t:
+		case c.ID != blog.CounterID:
 			s.entries[month]++
+		default:
+			if malformed != nil {
+				c.Posts = -1
+			}
+			s.counters[month] = c
 		}
 	}
-	return s, item, nil
+	return s, raw, nil
 }
 
-// compareTimeline compares the item of a timeline, whose partition is the difference's, with its entries.
+// compareTimeline compares the counters and the item of a timeline, whose name is the difference's id, with its entries.
 func (v *Views) compareTimeline(ctx context.Context, d Difference) (*Difference, error) {
-	t, ok := blog.ParseTimelineKey(d.Partition)
+	t, ok := blog.ParseTimeline(d.ID)
 	if !ok {
 		return nil, nil
 	}
-	s, item, err := v.readScanned(ctx, t)
+	s, _, err := v.readScanned(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	if d.Have, d.Want = describeTimeline(t, item), describeTimeline(t, s.wanted(t)); d.Have == d.Want {
+	if d.Have, d.Want = s.have(), s.want(); d.Have == d.Want {
 		return nil, nil
 	}
 	return &d, nil
 }
 
-// repairTimeline sets the months of a timeline, and the count of a tag, unless its item has changed since it was read.
+// repairTimeline sets the counters of a timeline, unless they have changed since they were read, and then its item. Each
+// new entry changes its counter, so a counter that has not changed since before the entries were counted has their number.
 func (v *Views) repairTimeline(ctx context.Context, d Difference) error {
-	t, _ := blog.ParseTimelineKey(d.Partition)
-	s, item, err := v.readScanned(ctx, t)
+	t, _ := blog.ParseTimeline(d.ID)
+	s, raw, err := v.readScanned(ctx, t)
 	if err != nil {
 		return err
 	}
-	want, key := s.wanted(t), stored.Key(t.Key(), blog.TimelineID)
-	_, tagged := t.Tag()
-	if tagged {
-		defer v.topTags.changed(t)
+	var months []monthKey
+	for month := range s.entries {
+		months = append(months, monthKey{t, month})
 	}
+	for month := range s.counters {
+		if s.entries[month] == 0 {
+			months = append(months, monthKey{t, month})
+		}
+	}
+	for _, m := range months {
+		if err := v.repairCounter(ctx, m); err != nil {
+			return err
+		}
+	}
+	// The item as its months should be. The counters are copied to it again, as they may have changed.
+	item := &storedTimeline{TimelineItem: s.item, raw: raw}
+	item.Envelope, item.ID, item.Months = blog.Envelope{Type: blog.TimelinesKey}, string(t), s.entries
+	if raw != nil || len(s.entries) > 0 {
+		var b cosmos.Batch
+		b.NoItems = true
+		if err := writeTimeline(&b, t, item); err != nil {
+			return err
+		}
+		r, err := v.feed.Batch(ctx, blog.TimelinesKey, &b)
+		if err != nil || r.Failed >= 0 {
+			return cmp.Or(err, r.Err())
+		}
+	}
+	return v.sums.add(ctx, [][]monthKey{months})
+}
+
+// repairCounter sets a counter to the number of the entries in its partition.
+func (v *Views) repairCounter(ctx context.Context, m monthKey) error {
+	const op = "repair counter"
+	partition := m.partition()
+	key := stored.Key(partition, blog.CounterID)
+	raw, err := v.feed.ReadPrimary(ctx, key) // before the entries are counted
+	if err != nil {
+		return err
+	}
+	ids, err := readPages[blog.Entry](ctx, op, v.feed, cosmos.Query{Partition: partition,
+		Text: "SELECT c.id FROM c WHERE c.type = @partition AND c.id != @counter"}.
+		With("@partition", partition).With("@counter", blog.CounterID))
+	if err != nil {
+		return err
+	}
+	n := int64(len(ids))
 	switch {
-	case item.ETag == "":
-		want.Envelope, want.ID = blog.Envelope{Type: t.Key()}, blog.TimelineID
-		return v.feed.Create(ctx, t.Key(), blog.Encode(want))
-	case tagged && len(want.Months) == 0:
-		return v.feed.Delete(ctx, key, cosmos.ETag(item.ETag))
+	case raw == nil && n == 0:
+		return nil
+	case raw == nil:
+		return v.feed.Create(ctx, partition,
+			blog.Encode(blog.CounterItem{Envelope: blog.Envelope{Type: partition}, ID: blog.CounterID, Posts: n}))
+	case n == 0:
+		return v.feed.Delete(ctx, key, etagOf(raw))
 	}
-	p := patchMonths(append([]string{}, want.Months...), item.ETag)
-	if tagged {
-		p.Set("/posts", want.Posts)
-	} else {
-		p.Set("/complete", true)
+	var have blog.CounterItem
+	if blog.Unmarshal(raw, &have) == nil && have.Posts == n {
+		return nil
 	}
+	p := cosmos.Patch{IfMatch: etagOf(raw)}
+	p.Set("/posts", n)
 	_, err = v.feed.Patch(ctx, key, p)
 	return err
 }

@@ -65,18 +65,15 @@ type Views struct {
 	users, posts, feed, leases *cosmos.Container // of Account.Background
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
-	summariesUpdated changefeed.Signal // set by UpdateSummaries: a post has changed, not only its counts
+	summariesUpdated changefeed.Signal // set by UpdateViews: a post has changed, not only its counts
 
 	reservations   *username.Names
 	feedPartitions []string // partition keys of the feed
 	jobs           *jobs.Runner
 
 	ensured    *ensuredPosts
-	listed     *listedMonths
-	topTags    *topTags
-	complete   atomic.Bool // see Timeline
-	full       atomic.Bool // likewise
-	incomplete sync.Once   // see olderPosts
+	sums       *sums
+	full       atomic.Bool // see Full
 }
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
@@ -88,7 +85,8 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 			blog.MaxFeedPartitions, o.FeedPartitions)
 	}
 	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions),
-		ensured: newLRU[int32](), listed: newLRU[struct{}](), topTags: newTopTags()}
+		ensured: newEnsuredPosts()}
+	v.sums = newSums(v)
 	account.Patterns(patterns...)
 	var err error
 	if v.metrics, err = newMetrics(account.Registerer()); err != nil {
@@ -139,9 +137,8 @@ func (v *Views) Run(ctx context.Context) error {
 		}
 		running[o.Name] = processor
 	}
-	v.beginTimelines(cosmos.WithPattern(ctx, ProjectPosts))
+	v.readFull(cosmos.WithPattern(ctx, ProjectPosts))
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.runTopTags(cosmos.WithPattern(ctx, ProjectPosts)) })
 	for _, p := range all {
 		g.Go(func() error { return running[p.options.Name].Run(cosmos.WithPattern(ctx, p.pattern)) })
 	}

@@ -8,9 +8,12 @@ import (
 	"byline/store/cosmos"
 )
 
+// TimelineKey returns the key of the item of a timeline.
+func TimelineKey(t blog.Timeline) cosmos.Key { return Key(blog.TimelinesKey, string(t)) }
+
 // ReadTimeline reads the item of a timeline from the feed container. It returns nil if it does not exist.
 func ReadTimeline(ctx context.Context, op string, feed *cosmos.Container, t blog.Timeline) (*blog.TimelineItem, error) {
-	raw, err := Read(ctx, op, feed, Key(t.Key(), blog.TimelineID))
+	raw, err := Read(ctx, op, feed, TimelineKey(t))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -21,7 +24,7 @@ func ReadTimeline(ctx context.Context, op string, feed *cosmos.Container, t blog
 func DecodeTimeline(op string, raw []byte) (*blog.TimelineItem, error) {
 	var item blog.TimelineItem
 	if err := blog.Unmarshal(raw, &item); err != nil {
-		return nil, blog.Malformed(op, blog.TimelineID, err)
+		return nil, blog.Malformed(op, "timeline", err)
 	}
 	return &item, nil
 }

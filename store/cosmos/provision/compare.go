@@ -162,9 +162,12 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 			policy.IndexingMode, policy.Automatic, azcosmos.IndexingModeConsistent)
 		return all // the paths do not matter
 	}
-	if len(s.Composite) > 0 && !slices.ContainsFunc(policy.CompositeIndexes, s.sorts) {
-		breaks("composite index", "the composite index %s is missing, so sorted queries would fail",
-			strings.Join(s.Composite, ", "))
+	for _, paths := range s.Composite {
+		sorts := func(columns []azcosmos.CompositeIndex) bool { return sorts(columns, paths) }
+		if !slices.ContainsFunc(policy.CompositeIndexes, sorts) {
+			breaks("composite index", "the composite index %s is missing, so sorted queries would fail",
+				strings.Join(paths, ", "))
+		}
 	}
 	for _, path := range s.Indexed {
 		if !indexes(policy, path) {
@@ -177,7 +180,7 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 		}
 	}
 	for _, columns := range policy.CompositeIndexes {
-		if len(s.Composite) == 0 || !s.sorts(columns) {
+		if !slices.ContainsFunc(s.Composite, func(paths []string) bool { return sorts(columns, paths) }) {
 			costs("composite index", "the composite index %s is not used, and makes writes more expensive",
 				strings.Join(pathsOf(columns), ", "))
 		}
@@ -188,12 +191,11 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 	return all
 }
 
-// sorts reports whether a composite index serves ORDER BY the specification's columns, all
-// ascending or all descending. Cosmos DB also reads an index backwards, but needs exactly
-// its columns.
-func (s ContainerSpec) sorts(columns []azcosmos.CompositeIndex) bool {
+// sorts reports whether a composite index serves ORDER BY the paths, all ascending or all descending. Cosmos DB also
+// reads an index backwards, but needs exactly its columns.
+func sorts(columns []azcosmos.CompositeIndex, paths []string) bool {
 	descends := func(c azcosmos.CompositeIndex) bool { return c.Order == azcosmos.CompositeIndexDescending }
-	return slices.Equal(pathsOf(columns), s.Composite) &&
+	return slices.Equal(pathsOf(columns), paths) &&
 		!slices.ContainsFunc(columns, func(c azcosmos.CompositeIndex) bool {
 			return descends(c) != descends(columns[0])
 		})

@@ -166,7 +166,7 @@ func (o offersRefused) Do(r *http.Request) (*http.Response, error) {
 
 func TestContainerSpec_Compare(t *testing.T) {
 	spec := ContainerSpec{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId", "/type"},
-		Composite: []string{"/type", "/id"}, TTL: true}
+		Composite: [][]string{{"/type", "/id"}}, TTL: true}
 	const (
 		key       = `"partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}`
 		ttl       = `"defaultTtl":-1`
@@ -255,7 +255,7 @@ func TestContainerSpec_Compare(t *testing.T) {
 // TestContainerSpec_Created: a container as Provision creates it has no differences.
 func TestContainerSpec_Created(t *testing.T) {
 	for _, spec := range []ContainerSpec{
-		{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}, Composite: []string{"/type", "/id"},
+		{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}, Composite: [][]string{{"/type", "/id"}},
 			TTL: true},
 		{Name: "leases", PartitionKey: "/id"},
 	} {

@@ -22,10 +22,10 @@ func (s DatabaseSpec) options() *azcosmos.CreateDatabaseOptions {
 // ContainerSpec describes a container: how it is created, and what an existing one needs.
 type ContainerSpec struct {
 	Name         string
-	PartitionKey string   // a path
-	Indexed      []string // paths; nothing else is indexed
-	Composite    []string // paths of a composite index, ascending; may be empty
-	TTL          bool     // items may have a ttl
+	PartitionKey string     // a path
+	Indexed      []string   // paths; nothing else is indexed
+	Composite    [][]string // paths of composite indexes, ascending; may be empty
+	TTL          bool       // items may have a ttl
 }
 
 func (s ContainerSpec) properties() azcosmos.ContainerProperties {
@@ -37,12 +37,12 @@ func (s ContainerSpec) properties() azcosmos.ContainerProperties {
 	for _, path := range s.Indexed {
 		policy.IncludedPaths = append(policy.IncludedPaths, azcosmos.IncludedPath{Path: path + "/?"})
 	}
-	var columns []azcosmos.CompositeIndex
-	for _, path := range s.Composite {
-		columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexAscending})
-	}
-	if columns != nil {
-		policy.CompositeIndexes = [][]azcosmos.CompositeIndex{columns}
+	for _, paths := range s.Composite {
+		var columns []azcosmos.CompositeIndex
+		for _, path := range paths {
+			columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexAscending})
+		}
+		policy.CompositeIndexes = append(policy.CompositeIndexes, columns)
 	}
 	p := azcosmos.ContainerProperties{
 		ID:                     s.Name,

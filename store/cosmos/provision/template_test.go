@@ -13,7 +13,7 @@ import (
 // template is a database whose name each format must quote.
 var template = DatabaseSpec{Name: "it's", MaxThroughput: 1000, Containers: []ContainerSpec{
 	{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId", "/type"},
-		Composite: []string{"/type", "/id"}, TTL: true},
+		Composite: [][]string{{"/type", "/id"}}, TTL: true},
 	{Name: "leases", PartitionKey: "/id"},
 }}
 

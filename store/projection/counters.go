@@ -1,0 +1,309 @@
+package projection
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"byline/internal/itemjson"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/sleep"
+	"byline/store/stored"
+)
+
+// The entries of each month of a timeline are counted by a counter in their partition. It changes in the transactional
+// batches that create and delete entries, so a change that is handled again counts nothing. The item of a timeline has
+// a copy of the counters that are not 0, by month, and their sum. By the sums one query finds the most used tags.
+//
+// Who has changed a counter copies it: reads the item, then the counter, and writes the item if they differ. If another
+// process has written the item since it was read, that write fails, and both are read again. After the write, which
+// another process may have overtaken by a change of the counter, the counter is read again. So the last of all reads of
+// a counter finds its last value, and an item that has it. Who is killed in between is a handler or a job that is done
+// again, or the writer of a post, which a handler checks.
+
+// monthKey is a month of a timeline: a partition of entries with a counter.
+type monthKey struct {
+	timeline blog.Timeline
+	month    string
+}
+
+func (k monthKey) partition() string { return k.timeline.Partition(k.month) }
+
+func monthsOf(keys []entryKey) (months []monthKey) {
+	for _, k := range keys {
+		months = append(months, k.monthKey)
+	}
+	return months
+}
+
+// patchCounter returns the patch that adds entries to a counter.
+func patchCounter(entries int64) (p cosmos.Patch) {
+	p.Increment("/posts", entries)
+	return p
+}
+
+// sums adds up counters. Concurrent callers take turns, each for all that wait, so that a process does not compete with
+// itself for the items.
+type sums struct {
+	*Views
+	turn chan struct{} // has a value while nobody has the turn
+
+	mu      sync.Mutex
+	waiting []*addition // guarded by mu
+}
+
+// addition is the months that one caller waits for.
+type addition struct {
+	groups [][]monthKey
+	done   bool // by another caller; of whoever has the turn
+}
+
+func newSums(v *Views) *sums {
+	s := &sums{Views: v, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+// add copies the counters of months to the items of their timelines. Those of a group, such as the tags of a post,
+// change together.
+func (s *sums) add(ctx context.Context, groups [][]monthKey) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	mine := &addition{groups: groups}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, mine)
+	s.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return stored.Error("add up counts", ctx.Err())
+	case <-s.turn:
+	}
+	done, err := mine.done, error(nil)
+	if !done {
+		err = s.addWaiting(ctx)
+	}
+	s.turn <- struct{}{}
+	if done && cosmos.SessionFrom(ctx) != nil {
+		// The session learns of a write that another caller has made.
+		_, err = s.feed.ReadPrimary(ctx, stored.TimelineKey(blog.AllPosts))
+	}
+	return stored.Error("add up counts", err)
+}
+
+// addWaiting does what callers wait for, this one among them. If it fails, the others do it themselves.
+func (s *sums) addWaiting(ctx context.Context) error {
+	s.mu.Lock()
+	some := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	err := s.addAll(ctx, some)
+	for _, a := range some {
+		a.done = err == nil
+	}
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting = append(s.waiting, some...)
+	}
+	return err
+}
+
+// addAll adds up the counters of as many groups at a time as one transactional batch can write.
+func (s *sums) addAll(ctx context.Context, some []*addition) error {
+	months, timelines := map[monthKey]bool{}, map[blog.Timeline]bool{}
+	for _, a := range some {
+		for _, group := range a.groups {
+			more := map[blog.Timeline]bool{}
+			for _, m := range group {
+				if !timelines[m.timeline] {
+					more[m.timeline] = true
+				}
+			}
+			if len(timelines)+len(more) > cosmos.MaxBatch {
+				if err := s.addTogether(ctx, months); err != nil {
+					return err
+				}
+				clear(months)
+				clear(timelines)
+			}
+			for _, m := range group {
+				months[m], timelines[m.timeline] = true, true
+			}
+		}
+	}
+	return s.addTogether(ctx, months)
+}
+
+// addTogether copies the counters of months to the items of timelines, in one transactional batch.
+func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error {
+	if len(months) == 0 {
+		return nil
+	}
+	keys := slices.SortedFunc(maps.Keys(months), func(a, b monthKey) int { return strings.Compare(a.partition(), b.partition()) })
+	for try := range 20 {
+		if try > 1 && !sleep.For(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
+			return ctx.Err()
+		}
+		items, err := v.readTimelines(ctx, keys)
+		if err != nil {
+			return err
+		}
+		counters, err := v.readCounters(ctx, keys)
+		if err != nil {
+			return err
+		}
+		b, err := copyCounters(items, counters)
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			return v.deleteZeros(ctx, counters)
+		}
+		r, err := v.feed.Batch(ctx, blog.TimelinesKey, b)
+		if err != nil {
+			return err
+		}
+		if r.Failed >= 0 { // another process was faster
+			continue
+		}
+		again, err := v.readCounters(ctx, keys)
+		if err != nil {
+			return err
+		}
+		if maps.EqualFunc(counters, again, func(a, b blog.CounterItem) bool { return a.Posts == b.Posts }) {
+			return v.deleteZeros(ctx, again)
+		}
+	}
+	return &blog.Error{Code: blog.Conflict, Op: "add up counts", Err: fmt.Errorf("%s keeps changing", keys[0].timeline)}
+}
+
+// storedTimeline is the item of a timeline as read; raw is nil if it does not exist.
+type storedTimeline struct {
+	blog.TimelineItem
+	raw []byte
+}
+
+// readTimelines reads the items of timelines where writes are executed.
+func (v *Views) readTimelines(ctx context.Context, keys []monthKey) (map[blog.Timeline]*storedTimeline, error) {
+	items := map[blog.Timeline]*storedTimeline{}
+	for _, k := range keys {
+		items[k.timeline] = &storedTimeline{TimelineItem: blog.NewTimelineItem(k.timeline)}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for t, item := range items {
+		g.Go(func() (err error) {
+			if item.raw, err = v.feed.ReadPrimary(ctx, stored.TimelineKey(t)); item.raw == nil || err != nil {
+				return err
+			}
+			read, err := stored.DecodeTimeline("read timeline", item.raw)
+			if err == nil {
+				item.TimelineItem = *read
+			}
+			return err
+		})
+	}
+	return items, g.Wait()
+}
+
+// readCounters reads counters where writes are executed. One that does not exist is 0, without an ETag.
+func (v *Views) readCounters(ctx context.Context, keys []monthKey) (map[monthKey]blog.CounterItem, error) {
+	var mu sync.Mutex
+	counters := map[monthKey]blog.CounterItem{}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for _, k := range keys {
+		g.Go(func() error {
+			var c blog.CounterItem
+			raw, err := v.feed.ReadPrimary(ctx, stored.Key(k.partition(), blog.CounterID))
+			if err != nil {
+				return err
+			}
+			if raw != nil {
+				if err := blog.Unmarshal(raw, &c); err != nil {
+					v.skip(v.feed.Name(), raw, err) // verify reports it
+					return nil
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			counters[k] = c
+			return nil
+		})
+	}
+	return counters, g.Wait()
+}
+
+// copyCounters returns the batch that copies counters to the items of timelines, nil if they have them.
+func copyCounters(items map[blog.Timeline]*storedTimeline, counters map[monthKey]blog.CounterItem) (*cosmos.Batch, error) {
+	changed := map[blog.Timeline]bool{}
+	for k, c := range counters {
+		item := items[k.timeline]
+		if item.Months == nil { // malformed
+			item.Months = map[string]int64{}
+		}
+		if posts := max(0, c.Posts); posts != item.Months[k.month] {
+			changed[k.timeline] = true
+			item.Months[k.month] = posts
+		}
+	}
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	b := &cosmos.Batch{NoItems: true}
+	for _, t := range slices.Sorted(maps.Keys(changed)) {
+		if err := writeTimeline(b, t, items[t]); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// writeTimeline adds the write of the item of a timeline, as its months have it, to a batch. A tag without posts has no
+// item.
+func writeTimeline(b *cosmos.Batch, t blog.Timeline, item *storedTimeline) error {
+	next, etag := item.TimelineItem, cosmos.ETag(item.ETag)
+	maps.DeleteFunc(next.Months, func(_ string, posts int64) bool { return posts == 0 })
+	next.Posts, next.ETag = 0, ""
+	for _, posts := range next.Months {
+		next.Posts += posts
+	}
+	_, tagged := t.Tag()
+	switch {
+	case item.raw == nil:
+		b.Create(blog.Encode(next))
+	case tagged && len(next.Months) == 0:
+		b.DeleteIf(string(t), etag)
+	default:
+		raw, err := itemjson.EncodeOver(next, item.raw)
+		if err != nil {
+			return err
+		}
+		b.ReplaceIf(string(t), raw, etag)
+	}
+	return nil
+}
+
+// deleteZeros deletes counters of months without entries, unless they have changed.
+func (v *Views) deleteZeros(ctx context.Context, counters map[monthKey]blog.CounterItem) error {
+	for k, c := range counters {
+		if c.Posts != 0 || c.ETag == "" {
+			continue
+		}
+		err := v.feed.Delete(ctx, stored.Key(k.partition(), blog.CounterID), cosmos.ETag(c.ETag))
+		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+			return err
+		}
+	}
+	return nil
+}
