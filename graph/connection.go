@@ -13,8 +13,9 @@ import (
 	"byline/store/blog"
 )
 
-func postConnection(page *store.Page[*blog.Post]) *model.PostConnection {
-	c := &model.PostConnection{Edges: make([]*model.PostEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
+func postConnection(page *store.Page[*blog.Post], total store.Total) *model.PostConnection {
+	c := &model.PostConnection{Total: total, Edges: make([]*model.PostEdge, len(page.Items)),
+		PageInfo: plan.PageInfo(page)}
 	for i, post := range page.Items {
 		c.Edges[i] = &model.PostEdge{Cursor: page.Cursor(i), Node: post}
 	}

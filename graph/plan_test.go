@@ -101,6 +101,7 @@ func TestPlans(t *testing.T) {
 		"a tag by its id": {`{ node(id: "` + globalid.OfTag("machines").String() +
 			`") { __typename id ... on Tag { name postCount posts(first: 1) { edges { node { title } } } } } }`, true},
 		"no tag":                 {`{ tag(name: "no tag") { name } }`, true},
+		"total counts of posts":  {`{ feed(first: 1) { totalCount } a: feed { n: totalCount edges { node { title } } } tag(name: "machines") { posts(first: 1) { totalCount } } user(id: "<user:ada>") { username posts(first: 1) { ... on PostConnection { totalCount } } all: posts { totalCount edges { cursor } } } }`, true},
 		"the most used tags":     {`{ tags(first: 2) { name postCount posts { edges { node { title } } } } }`, false},
 		"feed":                   {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
 		"several root fields":    {`{ a: feed { edges { cursor } } viewer { id } b: feed(first: 1) { edges { cursor } } }`, true},

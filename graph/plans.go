@@ -180,6 +180,12 @@ func (s planReads) UserPosts(ctx context.Context, userID string, p store.Paging)
 	return s.userPostPage(ctx, userID, p)
 }
 
+func (s planReads) FeedCount(ctx context.Context) (int32, error) { return s.store.FeedCount(ctx) }
+
+func (s planReads) PostCount(ctx context.Context, userID string) (int32, error) {
+	return loadersOf(ctx).postCounts.load(ctx, userID)
+}
+
 func (s planReads) Comments(ctx context.Context, postID string, p store.Paging) (*store.Page[*blog.Comment], error) {
 	return s.commentPage(ctx, postID, p)
 }

@@ -171,6 +171,10 @@ func TestPredictedCost_Timelines(t *testing.T) {
 		return a
 	}
 	check(`{ tags { name postCount } }`)
+	check(`{ feed(first: 20) { totalCount edges { node { title } } } }`)
+	check(`{ feed(first: 1) { totalCount } }`)
+	check(`{ tag(name: "tag") { posts(first: 20) { totalCount edges { node { title } } } } }`)
+	check(`{ userByUsername(username: "ada") { posts(first: 20) { ...F } } } fragment F on PostConnection { edges { node { title } } total: totalCount }`)
 	for _, n := range []int{1, 20, 100} {
 		check(fmt.Sprintf(`{ tag(name: "tag") { name postCount posts(first: %d) { edges { node { title } } } } }`, n))
 	}

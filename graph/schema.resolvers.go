@@ -339,6 +339,14 @@ func (r *postResolver) Likes(ctx context.Context, obj *blog.Post, first *int32, 
 	return likeConnection(page, obj.LikeCount), nil
 }
 
+func (r *postConnectionResolver) TotalCount(ctx context.Context, obj *model.PostConnection) (*int32, error) {
+	n, err := obj.Total(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &n, nil
+}
+
 func (r *postDeletedPayloadResolver) DeletedPostID(ctx context.Context, obj *live.PostDeletion) (string, error) {
 	return postGlobalID(obj.PostID), nil
 }
@@ -424,7 +432,7 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 	if err != nil {
 		return nil, err
 	}
-	return postConnection(page), nil
+	return postConnection(page, r.store.FeedCount), nil
 }
 
 func (r *queryResolver) Tag(ctx context.Context, name string) (*store.Tag, error) {
@@ -488,7 +496,7 @@ func (r *tagResolver) Posts(ctx context.Context, obj *store.Tag, first *int32, a
 	if err != nil {
 		return nil, err
 	}
-	return postConnection(page), nil
+	return postConnection(page, func(context.Context) (int32, error) { return obj.PostCount, nil }), nil
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {
@@ -533,7 +541,9 @@ func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32,
 	if err != nil {
 		return nil, err
 	}
-	return postConnection(page), nil
+	return postConnection(page, func(ctx context.Context) (int32, error) {
+		return loadersOf(ctx).postCounts.load(ctx, obj.UserID)
+	}), nil
 }
 
 func (r *userResolver) Drafts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
@@ -544,7 +554,9 @@ func (r *userResolver) Drafts(ctx context.Context, obj *names.User, first *int32
 	if err != nil {
 		return nil, err
 	}
-	return postConnection(page), nil
+	return postConnection(page, func(ctx context.Context) (int32, error) {
+		return r.store.DraftCount(ctx, obj.UserID)
+	}), nil
 }
 
 func (r *Resolver) Comment() generated.CommentResolver { return &commentResolver{r} }
@@ -558,6 +570,10 @@ func (r *Resolver) Like() generated.LikeResolver { return &likeResolver{r} }
 func (r *Resolver) Mutation() generated.MutationResolver { return &mutationResolver{r} }
 
 func (r *Resolver) Post() generated.PostResolver { return &postResolver{r} }
+
+func (r *Resolver) PostConnection() generated.PostConnectionResolver {
+	return &postConnectionResolver{r}
+}
 
 func (r *Resolver) PostDeletedPayload() generated.PostDeletedPayloadResolver {
 	return &postDeletedPayloadResolver{r}
@@ -577,6 +593,7 @@ type (
 	likeResolver                  struct{ *Resolver }
 	mutationResolver              struct{ *Resolver }
 	postResolver                  struct{ *Resolver }
+	postConnectionResolver        struct{ *Resolver }
 	postDeletedPayloadResolver    struct{ *Resolver }
 	queryResolver                 struct{ *Resolver }
 	subscriptionResolver          struct{ *Resolver }

@@ -37,6 +37,37 @@ func TestTotalCounts(t *testing.T) {
 	}
 }
 
+// The totalCount of a list of posts is read only if it is selected, with plans and without.
+func TestTotalCounts_Posts(t *testing.T) {
+	b := smallBlog(t, Options{})
+	b.settle(t)
+	if a := post(t, b, "demo:ada", `mutation { createPost(input: {title: "d", content: "c", draft: true}) { post { id } } }`,
+		nil); a.code() != "" {
+		t.Fatal(a.body)
+	}
+	for query, tt := range map[string]struct {
+		want     string
+		requests int
+	}{
+		`feed(first: 1) { edges { cursor } }`:                             {"", 1},
+		`feed(first: 1) { totalCount }`:                                   {`{"feed":{"totalCount":4}}`, 2},
+		`tag(name: "machines") { posts(first: 1) { totalCount } }`:        {`{"tag":{"posts":{"totalCount":2}}}`, 3},
+		`tag(name: "nothing") { posts { totalCount } }`:                   {`{"tag":{"posts":{"totalCount":0}}}`, 1},
+		`user(id: "<user:ada>") { posts(first: 1) { edges { cursor } } }`: {"", 1},
+		`user(id: "<user:ada>") { posts(first: 1) { totalCount } }`:       {`{"user":{"posts":{"totalCount":2}}}`, 3},
+		`viewer { drafts(first: 1) { totalCount } }`:                      {`{"viewer":{"drafts":{"totalCount":1}}}`, 3},
+	} {
+		for _, format := range []string{`{ %s }`, `query($yes: Boolean = true) { %s viewerIsModerator @include(if: $yes) }`} {
+			b.wire.reset()
+			a := post(t, b, "demo:ada", b.fill(fmt.Sprintf(format, query)), nil)
+			got := strings.Replace(string(a.Data), `,"viewerIsModerator":false`, "", 1)
+			if a.code() != "" || tt.want != "" && got != tt.want || len(b.wire.seen()) != tt.requests {
+				t.Errorf("%s: %s with %v, want %s with %d requests", query, a.body, b.wire.seen(), tt.want, tt.requests)
+			}
+		}
+	}
+}
+
 // postCount is one query for each user that is in the response, and is cached until the user publishes or deletes.
 func TestPostCount(t *testing.T) {
 	b := smallBlog(t, Options{})

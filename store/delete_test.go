@@ -122,7 +122,7 @@ func TestDeletePost_ManyComments(t *testing.T) {
 		w.Wire.Intercept(func(r *http.Request) error { // the process dies during the second batch
 			mu.Lock()
 			defer mu.Unlock()
-			if r.Header.Get("x-ms-cosmos-is-batch-request") != "" {
+			if r.Header.Get("x-ms-cosmos-is-batch-request") != "" && strings.Contains(r.URL.Path, "/colls/posts/") {
 				if batches++; batches > 1 {
 					return errors.New("killed")
 				}

@@ -234,14 +234,24 @@ func (s *Store) firstDraft(ctx context.Context, op string, n *blog.Post, digest 
 
 // checkDrafts returns LimitReached if a user has maxDrafts drafts.
 func (s *Store) checkDrafts(ctx context.Context, op, userID string) error {
-	n, err := countItems(ctx, op, s.users, cosmos.Query{Partition: userID,
-		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type",
-	}.With("@user", userID).With("@type", blog.TypeDraft))
+	n, err := s.countDrafts(ctx, op, userID)
 	if err == nil && n >= maxDrafts {
 		err = &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonLimit,
 			Message: fmt.Sprintf("you have %d drafts, as many as you can have: publish or delete some", maxDrafts)}
 	}
 	return err
+}
+
+func (s *Store) countDrafts(ctx context.Context, op, userID string) (int, error) {
+	return countItems(ctx, op, s.users, cosmos.Query{Partition: userID,
+		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type",
+	}.With("@user", userID).With("@type", blog.TypeDraft))
+}
+
+// DraftCount counts the drafts of a user by one query of the user's partition.
+func (s *Store) DraftCount(ctx context.Context, userID string) (int32, error) {
+	n, err := s.countDrafts(s.beginRead(ctx, PostCount), "count drafts", userID)
+	return int32(n), err
 }
 
 // errPublished is the error of a change of a draft that has become a post.

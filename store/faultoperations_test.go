@@ -60,6 +60,8 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"TagPosts": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.TagPosts(ctx, &store.Tag{Name: "go"}, store.Paging{First: 10}))
 	},
+	"FeedCount":  func(ctx context.Context, s *scene) (any, error) { return s.FeedCount(ctx) },
+	"DraftCount": func(ctx context.Context, s *scene) (any, error) { return s.DraftCount(ctx, s.ada.UserID) },
 	"TopTags": func(ctx context.Context, s *scene) (any, error) {
 		tags, err := s.TopTags(ctx, 10)
 		return len(tags), err

@@ -118,6 +118,18 @@ func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.
 	return cachedMany(ctx, s.posts, ids, "post without text", read)
 }
 
+// Total returns the length of a list.
+type Total func(context.Context) (int32, error)
+
+// FeedCount returns the approximate number of all posts: one point read.
+func (s *Store) FeedCount(ctx context.Context) (int32, error) {
+	item, err := s.timelineItem(s.beginRead(ctx, FeedCount), "count posts", blog.AllPosts)
+	if item == nil || err != nil {
+		return 0, err
+	}
+	return count32(item.Posts), nil
+}
+
 // timelineItem reads the item of a timeline; nil if it does not exist.
 func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
 	return cached(ctx, s.feed, blog.TimelinesKey, string(t), func(ctx context.Context) (*blog.TimelineItem, error) {

@@ -261,6 +261,20 @@ resource feed 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@202
               order: 'ascending'
             }
           ]
+          [
+            {
+              path: '/type'
+              order: 'ascending'
+            }
+            {
+              path: '/posts'
+              order: 'ascending'
+            }
+            {
+              path: '/id'
+              order: 'ascending'
+            }
+          ]
         ]
       }
     }

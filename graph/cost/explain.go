@@ -156,7 +156,7 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 			graphql.CoerceList(f.field.ArgumentMap(e.variables)["ids"])...)
 		return out
 	}
-	a := rowOf(f.field, e.variables).Access
+	a := rowOf(f.field, f.in, e.variables).Access
 	out.Pattern = string(a.Pattern)
 	for _, r := range a.Requests {
 		kind := r.Kind

@@ -64,7 +64,7 @@ func TestExplain(t *testing.T) {
 			[]string{" 1", "nodes 1 a"}, ""},
 		"nodes that are tags": {`{ nodes(ids: ["` + globalid.OfTag("go").String() + `", "` +
 			globalid.OfTag("sql").String() + `"]) { id } node(id: "` + globalid.OfTag("go").String() + `") { id } }`,
-			"", []string{" 3", "nodes 2 (each of 2 ids)", "node 1 timeline.tag.go"}, ""},
+			"", []string{" 3", "nodes 2 (each of 2 ids)", "node 1 timelines"}, ""},
 		"nodes with a missing variable": {`query F($id: ID!) { nodes(ids: [$id]) { id } }`, "",
 			[]string{"F 0 $id"}, ""},
 		"string for an Int variable": {`query F($n: Int) { feed(first: $n) { edges { cursor } } }`,

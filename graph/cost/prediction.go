@@ -208,7 +208,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		w.width, w.widest = t.all, &fieldCost{in: in, field: f, evaluation: true}
 	}
 	typ := f.ObjectDefinition.Name
-	row := rowOf(f, w.variables)
+	row := rowOf(f, in, w.variables)
 	p := row.Price
 	if p == (fields.Price{}) && f.SelectionSet == nil {
 		return // part of its object
@@ -235,6 +235,8 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		inside.all = clamp(t.all * size)
 	case typ == "Query" && (f.Name == "viewer" || f.Name == "renderMarkdown") && !w.signedIn:
 		return // null: the caller is anonymous
+	case isTotal(f):
+		w.charge(cost, t.parents, p.Each)
 	case p.Each > 0:
 		if typ != "Query" || f.Name == "userByUsername" || !w.isReference(f) {
 			w.charge(cost, t.all, p.Of(w.feedPartitions)+w.inputOf(f, p))
@@ -259,9 +261,13 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	w.selection(f.SelectionSet, cost, inside)
 }
 
-// rowOf returns the row of a field. A page of the feed that ends after the newest posts has one of its own.
-func rowOf(f *ast.Field, variables map[string]any) fields.Field {
+// rowOf returns the row of a field, given its parent. A page of the feed that ends after the newest posts has one of its
+// own, and the totalCount of posts has one for each list.
+func rowOf(f *ast.Field, in *fieldCost, variables map[string]any) fields.Field {
 	typ := f.ObjectDefinition.Name
+	if isTotal(f) && in != nil {
+		return fields.TotalOf(in.field.ObjectDefinition.Name, in.field.Name)
+	}
 	if typ == "Query" && f.Name == "feed" {
 		arguments := f.ArgumentMap(variables)
 		after, _ := arguments["after"].(string)
@@ -306,6 +312,11 @@ func rowOfInput(f *ast.Field, variables map[string]any) (row fields.Field, ok bo
 		return fields.CreateDraft, true
 	}
 	return row, false
+}
+
+// isTotal reports whether a field is the totalCount of a list of posts.
+func isTotal(f *ast.Field) bool {
+	return f.ObjectDefinition.Name == "PostConnection" && f.Name == "totalCount"
 }
 
 // malformedID reports whether a field selects one object by an invalid id.

@@ -54,6 +54,27 @@ var (
 	}
 )
 
+// totals describes PostConnection.totalCount, by the list.
+var totals = map[string]Field{
+	"Query.feed": {
+		Price:  Price{Each: 1},
+		Access: Access{store.FeedCount, []Request{{cosmos.KindPointRead, "feed", Timelines}}},
+	},
+	"Tag.posts": {}, // the tag has it
+	"User.drafts": {
+		Price:  Price{Each: 2.3},
+		Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Viewer}}},
+	},
+}
+
+// TotalOf describes the totalCount of a list of posts: a field of a type.
+func TotalOf(typ, field string) Field {
+	if total, ok := totals[typ+"."+field]; ok {
+		return total
+	}
+	return Lookup("PostConnection", "totalCount")
+}
+
 // Table describes the fields of the schema, by type and name. A field without an entry costs nothing, because its value
 // is part of the item of its object. (Only summaries that an earlier version stored lack readingMinutes.) A mutation
 // without a rule cannot be executed.
@@ -97,7 +118,7 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.OneTag, []Request{{cosmos.KindPointRead, "feed", Timelines}}},
 		},
 		"tags": {
-			Price:  Price{Each: 1, Item: .001},
+			Price:  Price{Each: 2.26, Item: .005},
 			Access: Access{store.TopTags, []Request{{cosmos.KindQuery, "feed", Timelines}}},
 		},
 	},
@@ -135,6 +156,10 @@ var Table = map[string]map[string]Field{
 	},
 	"PostConnection": {
 		"edges": {Summary: true},
+		"totalCount": { // of a user's posts, see TotalOf
+			Price:  Price{Each: 2.3},
+			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
+		},
 	},
 	"Post": {
 		"comments": { // Q4

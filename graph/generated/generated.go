@@ -39,6 +39,7 @@ type ResolverRoot interface {
 	Like() LikeResolver
 	Mutation() MutationResolver
 	Post() PostResolver
+	PostConnection() PostConnectionResolver
 	PostDeletedPayload() PostDeletedPayloadResolver
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
@@ -177,8 +178,9 @@ type ComplexityRoot struct {
 	}
 
 	PostConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	PostDeletedPayload struct {
@@ -306,6 +308,9 @@ type PostResolver interface {
 
 	Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error)
 	Likes(ctx context.Context, obj *blog.Post, first *int32, after *string) (*model.LikeConnection, error)
+}
+type PostConnectionResolver interface {
+	TotalCount(ctx context.Context, obj *model.PostConnection) (*int32, error)
 }
 type PostDeletedPayloadResolver interface {
 	DeletedPostID(ctx context.Context, obj *live.PostDeletion) (string, error)
@@ -913,6 +918,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PostConnection.PageInfo(childComplexity), true
+	case "PostConnection.totalCount":
+		if e.ComplexityRoot.PostConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PostConnection.TotalCount(childComplexity), true
 
 	case "PostDeletedPayload.deletedPostId":
 		if e.ComplexityRoot.PostDeletedPayload.DeletedPostID == nil {
@@ -1444,7 +1455,7 @@ type Query {
     name: String!
   ): Tag
 
-  "The most used tags, those with the most posts first. There are at most 200 tags to choose from."
+  "The most used tags, those with the most posts first. The tags of a post appear and disappear together."
   tags(
     "How many tags, 1 to 100."
     first: Int = 20
@@ -1702,7 +1713,7 @@ type Tag implements Node {
   As part of an address it needs to be encoded: ` + "`" + `c#` + "`" + `, ` + "`" + `c++` + "`" + `, ` + "`" + `node.js` + "`" + `.
   """
   name: String!
-  "The number of posts with the tag; approximate, and some seconds old."
+  "The number of posts with the tag; approximate: it follows others' posts a moment later."
   postCount: Int!
   "The posts with the tag, newest first. A post appears a moment after it was published."
   posts(
@@ -1757,6 +1768,11 @@ enum SortOrder {
 
 "A page of posts."
 type PostConnection {
+  """
+  The number of posts in the whole list; null, with an error, if it could not be read. Of a user and of drafts it is counted by a
+  query when it is selected. Of the feed and of a tag it is approximate: it follows others' posts a moment later.
+  """
+  totalCount: Int
   "The posts with their cursors."
   edges: [PostEdge!]!
   "The position of this page in the list."
@@ -2380,6 +2396,8 @@ func (ec *executionContext) childFields_Post(ctx context.Context, field graphql.
 
 func (ec *executionContext) childFields_PostConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "totalCount":
+		return ec.fieldContext_PostConnection_totalCount(ctx, field)
 	case "edges":
 		return ec.fieldContext_PostConnection_edges(ctx, field)
 	case "pageInfo":
@@ -5395,6 +5413,29 @@ func (ec *executionContext) fieldContext_Post_likes(ctx context.Context, field g
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _PostConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *model.PostConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PostConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.PostConnection().TotalCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PostConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PostConnection", field, true, true, "Int")
 }
 
 func (ec *executionContext) _PostConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.PostConnection) (ret graphql.Marshaler) {
@@ -9533,15 +9574,21 @@ func (ec *executionContext) _PostConnection(ctx context.Context, sel ast.Selecti
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("PostConnection")
+		case "totalCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._PostConnection_totalCount(ctx, field, obj)
+				})
 		case "edges":
 			out.Values[i] = ec._PostConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._PostConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))

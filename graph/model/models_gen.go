@@ -11,6 +11,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"byline/graph/names"
+	"byline/store"
 	"byline/store/blog"
 )
 
@@ -181,6 +182,8 @@ type PostConnection struct {
 	Edges []*PostEdge `json:"edges"`
 	// The position of this page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
+	// returns the totalCount.
+	Total store.Total `json:"-"`
 }
 
 // A post in a list.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -174,7 +175,7 @@ var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline },
 	"posts": listField("Post", postFields,
 		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
 			return s.UserPosts(ctx, u.UserID, p)
-		}, nil),
+		}, func(ctx context.Context, s Source, u *names.User) (int32, error) { return s.PostCount(ctx, u.UserID) }),
 })
 
 // textOrNull returns nil for "".
@@ -239,11 +240,11 @@ var postFields = encoders[*blog.Post]{
 	"comments": listField("Comment", commentFields,
 		func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {
 			return s.Comments(ctx, post.ID, p)
-		}, func(p *blog.Post) int32 { return p.CommentCount }),
+		}, known(func(p *blog.Post) int32 { return p.CommentCount })),
 	"likes": listField("Like", likeFields,
 		func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
 			return s.Likes(ctx, post.ID, p)
-		}, func(p *blog.Post) int32 { return p.LikeCount }),
+		}, known(func(p *blog.Post) int32 { return p.LikeCount })),
 }
 
 var tagFields = encoders[*store.Tag]{
@@ -253,7 +254,7 @@ var tagFields = encoders[*store.Tag]{
 	"posts": listField("Post", postFields,
 		func(ctx context.Context, s Source, t *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
 			return s.TagPosts(ctx, t, p)
-		}, nil),
+		}, known(func(t *store.Tag) int32 { return t.PostCount })),
 }
 
 var commentFields = encoders[*blog.Comment]{
@@ -275,11 +276,17 @@ var likeFields = encoders[*blog.Like]{
 	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 
-// listField encodes a page of a list, which the plan reads before it encodes. total returns the length of the list; nil
-// if the connection has none.
+// known returns the length of a list that its parent has.
+func known[P any](total func(P) int32) func(context.Context, Source, P) (int32, error) {
+	return func(_ context.Context, _ Source, parent P) (int32, error) { return total(parent), nil }
+}
+
+// listField encodes a page of a list, which the plan reads before it encodes, as it does the length of the list if that
+// is selected.
 func listField[P, T any](
 	typeName string, of encoders[T],
-	read func(context.Context, Source, P, store.Paging) (*store.Page[T], error), total func(P) int32,
+	read func(context.Context, Source, P, store.Paging) (*store.Page[T], error),
+	count func(context.Context, Source, P) (int32, error),
 ) func(*compiler, graphql.CollectedField) encoder[P] {
 	return func(c *compiler, f graphql.CollectedField) encoder[P] {
 		if c.inList {
@@ -296,18 +303,36 @@ func listField[P, T any](
 					}
 					return read(cost.WithField(ctx, path), s, parent.(P), p)
 				}})
+		total := c.total(typeName, f.Selections, func(ctx context.Context, s Source, parent any) (int32, error) {
+			return count(ctx, s, parent.(P))
+		})
 		encode := connectionOf(c, typeName, f.Selections, of)
 		return func(dst []byte, d *planData, parent P) []byte {
-			l := listed[T]{page: d.pages[at].(*store.Page[T])}
-			if total != nil {
-				l.total = total(parent)
-			}
-			return encode(dst, d, l)
+			return encode(dst, d, listed[T]{d.pages[at].(*store.Page[T]), total(d)})
 		}
 	}
 }
 
-// listed is a page of a list, and the length of the list if the connection has it.
+// total has the plan read the length of a list if its totalCount is selected, and returns what finds it then.
+func (c *compiler) total(
+	typeName string, selections ast.SelectionSet, count func(context.Context, Source, any) (int32, error),
+) func(*planData) int32 {
+	connection := typeName + "Connection"
+	for _, f := range graphql.CollectFields(c.op, selections, []string{connection}) {
+		if f.Name != "totalCount" {
+			continue
+		}
+		at, path := len(c.object.lists), any(strings.Join(append(slices.Clone(c.path), f.Alias), "."))
+		c.object.lists = append(c.object.lists, plannedList{connection + ".totalCount",
+			func(ctx context.Context, s Source, parent any) (any, error) {
+				return count(cost.WithField(ctx, path), s, parent)
+			}})
+		return func(d *planData) int32 { return d.pages[at].(int32) }
+	}
+	return func(*planData) int32 { return 0 }
+}
+
+// listed is a page of a list, and the length of the list if it is selected.
 type listed[T any] struct {
 	page  *store.Page[T]
 	total int32
@@ -366,9 +391,10 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 	"Post": {"Post": object("Post", postFields)},
 	"Tag":  {"Tag": object("Tag", tagFields)},
 	"PostConnection": {"PostConnection": func(c *compiler, s ast.SelectionSet) encoder[any] {
+		total := c.total("Post", s, func(ctx context.Context, s Source, _ any) (int32, error) { return s.FeedCount(ctx) })
 		encode := connectionOf(c, "Post", s, postFields)
 		return func(dst []byte, d *planData, v any) []byte {
-			return encode(dst, d, listed[*blog.Post]{page: v.(*store.Page[*blog.Post])})
+			return encode(dst, d, listed[*blog.Post]{v.(*store.Page[*blog.Post]), total(d)})
 		}
 	}},
 	"Node": {

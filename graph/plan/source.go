@@ -22,6 +22,8 @@ type Source interface {
 	Feed(context.Context, store.Paging) (*store.Page[*blog.Post], error)
 	UserPosts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)
 	TagPosts(_ context.Context, tag *store.Tag, _ store.Paging) (*store.Page[*blog.Post], error)
+	FeedCount(context.Context) (int32, error)
+	PostCount(_ context.Context, userID string) (int32, error)
 	Comments(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Comment], error)
 	Likes(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Like], error)
 

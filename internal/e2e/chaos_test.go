@@ -191,6 +191,7 @@ func runChaos(t *testing.T, kills []victim) {
 		w.checkStored()
 	}
 	checkCounts(writers)
+	checkTags(writers)
 	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind "+
 		"in %d samples, and verified %v after the load stopped",
 		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond),

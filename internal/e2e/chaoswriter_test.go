@@ -179,13 +179,20 @@ func (w *writer) content(key string) string {
 	return key + strings.Repeat(" long", (blog.InlineText+w.random.IntN(20_000))/len(" long"))
 }
 
+// tags returns up to five of eight tags.
+func (w *writer) tags() []string {
+	all := []string{"Go", "c#", "node.js", "Web Dev", "日本語", "rust", "sql", "tea"}
+	w.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:w.random.IntN(6)]
+}
+
 func (w *writer) write(share bool) {
 	key := w.key()
 	content := w.content(key)
 	data, refused,
 		again := w.do(
-		`mutation($title: String!, $content: String!, $key: String) { createPost(input: {title: $title, content: $content, idempotencyKey: $key}) { post { id version } } }`,
-		map[string]any{"title": key, "content": content, "key": key}, "")
+		`mutation($title: String!, $content: String!, $tags: [String!], $key: String) { createPost(input: {title: $title, content: $content, tags: $tags, idempotencyKey: $key}) { post { id version } } }`,
+		map[string]any{"title": key, "content": content, "tags": w.tags(), "key": key}, "")
 	if refused {
 		return
 	}
@@ -216,8 +223,8 @@ func (w *writer) edit() {
 	content := w.content(title)
 	data, refused,
 		again := w.do(
-		`mutation($id: ID!, $title: String!, $content: String!, $version: Int) { updatePost(input: {id: $id, title: $title, content: $content, version: $version}) { post { version } } }`,
-		map[string]any{"id": id, "title": title, "content": content, "version": p.version}, "CONFLICT")
+		`mutation($id: ID!, $title: String!, $content: String!, $tags: [String!], $version: Int) { updatePost(input: {id: $id, title: $title, content: $content, tags: $tags, version: $version}) { post { version } } }`,
+		map[string]any{"id": id, "title": title, "content": content, "tags": w.tags(), "version": p.version}, "CONFLICT")
 	if refused && !again {
 		w.t.Errorf("edit of %s at version %v is refused", id, p.version)
 	}
@@ -332,7 +339,7 @@ func (w *writer) nodes(ids iter.Seq[string]) map[string]any {
 	found := map[string]any{}
 	for chunk := range slices.Chunk(slices.Collect(ids), 100) {
 		data, _, _ := w.do(
-			`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content commentCount likeCount viewerHasLiked } ... on Comment { comment: content } } }`,
+			`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content tags commentCount likeCount viewerHasLiked } ... on Comment { comment: content } } }`,
 			map[string]any{"ids": chunk}, "")
 		for i, id := range chunk {
 			found[id] = find(data, fmt.Sprint("nodes.", i))
@@ -345,6 +352,36 @@ func (w *writer) nodes(ids iter.Seq[string]) map[string]any {
 func (w *writer) gone(c *chaosComment) bool {
 	p := w.posts[c.post]
 	return c.deleted || p != nil && p.deleted
+}
+
+// checkTags checks that the most used tags, and the number of all posts, have the counts of the stored posts.
+func checkTags(writers []*writer) {
+	want, posts := map[string]float64{}, 0.0
+	for _, w := range writers {
+		for _, p := range w.nodes(maps.Keys(w.posts)) {
+			if find(p, "title") == nil {
+				continue
+			}
+			posts++
+			tags, _ := find(p, "tags").([]any)
+			for _, tag := range tags {
+				key, _ := blog.TagKey(tag.(string))
+				want[key]++
+			}
+		}
+	}
+	w := writers[0]
+	eventually(w.t, func() error { // caches are older by one poll
+		data, _, _ := w.do(`{ tags(first: 100) { name postCount } feed(first: 1) { totalCount } }`, nil, "")
+		got := map[string]float64{}
+		for _, tag := range find(data, "tags").([]any) {
+			got[find(tag, "name").(string)] = find(tag, "postCount").(float64)
+		}
+		if total := find(data, "feed.totalCount"); !maps.Equal(got, want) || total != posts {
+			return fmt.Errorf("tags have %v of %v posts, want %v of %v", got, total, want, posts)
+		}
+		return nil
+	})
 }
 
 // checkCounts finds writes that were stored twice: it compares the counts of the posts with the

@@ -159,17 +159,21 @@ func (c *cluster) addIndexes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var columns []azcosmos.CompositeIndex
-		for _, path := range spec.Composite {
-			columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexAscending})
+		policy, changed := r.ContainerProperties.IndexingPolicy, false
+		for _, paths := range spec.Composite {
+			var columns []azcosmos.CompositeIndex
+			for _, path := range paths {
+				columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexAscending})
+			}
+			if !slices.ContainsFunc(policy.CompositeIndexes, func(have []azcosmos.CompositeIndex) bool {
+				return slices.Equal(have, columns)
+			}) {
+				policy.CompositeIndexes, changed = append(policy.CompositeIndexes, columns), true
+			}
 		}
-		policy := r.ContainerProperties.IndexingPolicy
-		if columns == nil || slices.ContainsFunc(policy.CompositeIndexes, func(have []azcosmos.CompositeIndex) bool {
-			return slices.Equal(have, columns)
-		}) {
+		if !changed {
 			continue
 		}
-		policy.CompositeIndexes = append(policy.CompositeIndexes, columns)
 		if _, err := container.Replace(t.Context(), *r.ContainerProperties, nil); err != nil {
 			t.Fatal(err)
 		}
