@@ -311,6 +311,10 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 func (s *Store) editPost(
 	ctx context.Context, op, userID, postID string, e PostEdit, date blog.Date,
 ) (*blog.Post, error) {
+	update := s.views.UpdateSummaries
+	if e.Tags != nil {
+		update = s.views.UpdateViews
+	}
 	raw, same, err := s.editRead(ctx, userID, postID, e, date)
 	if same != nil {
 		return same, nil
@@ -323,7 +327,7 @@ func (s *Store) editPost(
 	}
 	if stored.Ambiguous(ctx, err) {
 		if post, readErr := s.readWhole(ctx, postID); readErr == nil && isEdited(post, date, e) {
-			s.views.UpdateViews(ctx, post)
+			update(ctx, post)
 			return post, nil
 		}
 	}
@@ -337,7 +341,7 @@ func (s *Store) editPost(
 	if e.Content != nil {
 		post.Content, post.Truncated = *e.Content, false
 	}
-	s.views.UpdateViews(ctx, post)
+	update(ctx, post)
 	return post, nil
 }
 

@@ -81,6 +81,9 @@ func container(id, key string, ttl *int32, included, composite []string) azcosmo
 	if columns != nil {
 		p.CompositeIndexes = [][]azcosmos.CompositeIndex{columns}
 	}
+	if id == "feed" {
+		p.CompositeIndexes = append(p.CompositeIndexes, compositeIndex([]string{"/type", "/posts", "/id"}))
+	}
 	return azcosmos.ContainerProperties{ID: id,
 		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{key}, Version: 2},
 		DefaultTimeToLive:      ttl, IndexingPolicy: p}

@@ -238,6 +238,10 @@ var ofViews = map[string]faultOperation{
 	"ProjectTimelines": {believes: entryExists, do: func(ctx context.Context, w *faultWorld) (any, error) {
 		return nil, w.Views().ProjectTimelines(ctx, w.post, w.long)
 	}},
+	"UpdateSummaries": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		w.Views().UpdateSummaries(ctx, w.post)
+		return nil, nil
+	}},
 	"UpdateViews": {do: func(ctx context.Context, w *faultWorld) (any, error) {
 		w.Views().UpdateViews(ctx, w.post)
 		return nil, nil

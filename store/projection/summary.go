@@ -267,6 +267,17 @@ const workers = 8
 // UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change at
 // once. It only logs errors: the projections handle the change, too.
 func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
+	v.updateViews(ctx, p, v.updateTimelines)
+}
+
+// UpdateSummaries is UpdateViews after an edit that has left the tags as they were.
+func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
+	v.updateViews(ctx, p, func(context.Context, *blog.Post) error { return nil })
+}
+
+func (v *Views) updateViews(
+	ctx context.Context, p *blog.Post, updateTimelines func(context.Context, *blog.Post) error,
+) {
 	v.summariesUpdated.Set()
 	var g errgroup.Group
 	g.Go(func() error {
@@ -291,7 +302,7 @@ func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
 			return err
 		})
 	}
-	g.Go(func() error { return v.updateTimelines(ctx, p) })
+	g.Go(func() error { return updateTimelines(ctx, p) })
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
 		v.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
 	}

@@ -36,7 +36,7 @@ func ReadEntries(
 	ctx context.Context, op string, feed *cosmos.Container, partition string, after blog.Entry, n int,
 ) (entries []blog.Entry, err error) {
 	q := cosmos.Query{Partition: partition, PageSize: int32(n)}.With("@partition", partition)
-	older := ""
+	older := " AND c.creationDate > ''" // the counter has none
 	if after.ID != "" {
 		older = " AND c.creationDate <= @date AND (c.creationDate < @date OR c.id < @id)"
 		q = q.With("@date", after.CreatedAt).With("@id", after.ID)
