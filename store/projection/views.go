@@ -71,9 +71,9 @@ type Views struct {
 	feedPartitions []string // partition keys of the feed
 	jobs           *jobs.Runner
 
-	ensured    *ensuredPosts
-	sums       *sums
-	full       atomic.Bool // see Full
+	ensured *ensuredPosts
+	sums    *sums
+	full    atomic.Bool // see Full
 }
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
