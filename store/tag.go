@@ -105,7 +105,7 @@ func (s *Store) readTopTags(ctx context.Context, first int) (tags []*Tag, err er
 			break
 		}
 	}
-	itemcache.AddSize(ctx, weight[Tag](len(tags), 20*len(tags)))
+	itemcache.AddSize(ctx, 120*len(tags))
 	slices.SortFunc(tags, func(a, b *Tag) int {
 		return cmp.Or(cmp.Compare(b.PostCount, a.PostCount), cmp.Compare(a.Name, b.Name))
 	})
