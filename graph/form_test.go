@@ -55,9 +55,9 @@ func formPages(gateway *httptest.Server) http.Handler {
 {{with .Problem}}<p role="alert">{{.}}</p>{{end}}
 {{with .Post}}<h1>{{.Title}}</h1>{{.ContentHTML}}
 {{range .Comments.Edges}}<article>{{.Node.ContentHTML}}</article>{{end}}
-<form method="post" action="/posts/{{.ID}}/comments"><textarea name="Content"></textarea><button>Comment</button></form>
-{{else}}<form method="post" action="/posts"><input name="Title"><textarea name="Content"></textarea><button>Publish</button>
-</form>{{end}}`))
+<form method="post" action="/posts/{{.ID}}/comments"><textarea name="Content"></textarea><button>Comment</button>
+</form>{{else}}<form method="post" action="/posts"><input name="Title"><textarea name="Content"></textarea>
+<button>Publish</button></form>{{end}}`))
 	type post struct {
 		ID, Title   string
 		ContentHTML template.HTML
@@ -83,7 +83,8 @@ func formPages(gateway *httptest.Server) http.Handler {
 		if err != nil {
 			return out, err.Error()
 		}
-		in, err := http.NewRequestWithContext(r.Context(), http.MethodPost, gateway.URL+"/graphql", bytes.NewReader(body))
+		in, err := http.NewRequestWithContext(r.Context(), http.MethodPost, gateway.URL+"/graphql",
+			bytes.NewReader(body))
 		if err != nil {
 			return out, err.Error()
 		}
@@ -114,7 +115,8 @@ func formPages(gateway *httptest.Server) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /posts/{id}", func(w http.ResponseWriter, r *http.Request) {
 		out, problem := do(r, `query($id: ID!) { post(id: $id) {
-			id title contentHtml comments { edges { node { contentHtml } } } } }`, map[string]any{"id": r.PathValue("id")})
+			id title contentHtml comments { edges { node { contentHtml } } } } }`,
+			map[string]any{"id": r.PathValue("id")})
 		show(w, out.Data.Post, problem)
 	})
 	mux.HandleFunc("POST /posts", func(w http.ResponseWriter, r *http.Request) {

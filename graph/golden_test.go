@@ -173,7 +173,8 @@ func TestGoldens_AreComplete(t *testing.T) {
 func errorCodes(t *testing.T) []string {
 	t.Helper()
 	// Two are declared by another name.
-	return append(constants(t, "refusal/refusal.go", "Code"), string(refusal.ParseFailed), string(refusal.ValidationFailed))
+	return append(constants(t, "refusal/refusal.go", "Code"), string(refusal.ParseFailed),
+		string(refusal.ValidationFailed))
 }
 
 // constants returns the strings that a file declares as constants of a type.

@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// One rule for every field of every update: absent, it stays; null, "" and blank clear what may be missing, and are refused
-// with BLANK for what may not; a value replaces it. What changes nothing leaves version and date. The rule is the same by
-// literals and by variables, of the field and of the whole input, with plans and without.
+// One rule for every field of every update: absent, it stays; null, "" and blank clear what may be missing, and are
+// refused with BLANK for what may not; a value replaces it. What changes nothing leaves version and date. The rule is
+// the same by literals and by variables, of the field and of the whole input, with plans and without.
 func TestUpdates_OneRuleForEveryField(t *testing.T) {
 	const (
 		user    = `updateUser(input: %s) { user { username displayName avatarUrl bio } }`
@@ -28,7 +28,8 @@ func TestUpdates_OneRuleForEveryField(t *testing.T) {
 			{`null`, `"ada"`}, {`"\tAda King\r\n"`, `"Ada King"`}, {`"a\nb"`, "CHARACTER"}, {`""`, `"ada"`},
 			{`"Ada"`, `"Ada"`}, {`" "`, `"ada"`}}},
 		"avatarUrl": {user, "UpdateUserInput", "", "avatarUrl", "String", []step{
-			{`""`, `null`}, {`"/a\n"`, `"/a"`}, {`"a"`, "FORMAT"}, {`null`, `null`}, {`"/b"`, `"/b"`}, {`" "`, `null`}}},
+			{`""`, `null`}, {`"/a\n"`, `"/a"`}, {`"a"`, "FORMAT"}, {`null`, `null`}, {`"/b"`, `"/b"`},
+			{`" "`, `null`}}},
 		"bio": {user, "UpdateUserInput", "", "bio", "String", []step{
 			{`null`, `null`}, {`"a\r\nb\rc\u0085"`, `"a\nb\nc\n"`}, {`"a\u0007"`, "CHARACTER"}, {`"\r\n"`, `null`},
 			{`"b"`, `"b"`}, {`""`, `null`}}},
@@ -36,10 +37,11 @@ func TestUpdates_OneRuleForEveryField(t *testing.T) {
 			{`null`, "BLANK"}, {`""`, "BLANK"}, {`" "`, "BLANK"}, {`" new "`, `"new"`}, {`"new\r\n"`, `"new"`},
 			{`"a\u2028b"`, "CHARACTER"}}},
 		"content": {edit, "UpdatePostInput", "<post:notes>", "content", "String", []step{
-			{`null`, "BLANK"}, {`""`, "BLANK"}, {`"\r\n"`, "BLANK"}, {`"a\r\n\r\nb"`, `"a\n\nb"`}, {`"a\n\rb"`, `"a\n\nb"`}}},
+			{`null`, "BLANK"}, {`""`, "BLANK"}, {`"\r\n"`, "BLANK"}, {`"a\r\n\r\nb"`, `"a\n\nb"`},
+			{`"a\n\rb"`, `"a\n\nb"`}}},
 		"tags": {edit, "UpdatePostInput", "<post:notes>", "tags", "[String!]", []step{
-			{`["go"]`, `["go"]`}, {`["go"]`, `["go"]`}, {`null`, `[]`}, {`[]`, `[]`}, {`["go", "sql"]`, `["go","sql"]`},
-			{`[]`, `[]`}}},
+			{`["go"]`, `["go"]`}, {`["go"]`, `["go"]`}, {`null`, `[]`}, {`[]`, `[]`},
+			{`["go", "sql"]`, `["go","sql"]`}, {`[]`, `[]`}}},
 		"version": {edit, "UpdatePostInput", "<post:notes>", "version", "Int", []step{
 			{`null`, `1`}, {`1`, `1`}, {`2`, "OUTDATED"}}},
 		"content of a comment": {comment, "UpdateCommentInput", "<comment:All of them.>", "content", "String!", []step{

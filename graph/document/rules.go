@@ -248,8 +248,8 @@ func validationRules() *rules.Rules {
 	return all
 }
 
-// largeIDsRule refuses nothing: it makes strings of the integers that are IDs, as ValuesOfCorrectType would refuse those
-// of more than 64 bits (GraphQL, section 3.5.5). Rules see a value in the order of their names.
+// largeIDsRule refuses nothing: it makes strings of the integers that are IDs, as ValuesOfCorrectType would refuse
+// those of more than 64 bits (GraphQL, section 3.5.5). Rules see a value in the order of their names.
 var largeIDsRule = core.Rule{
 	Name: "LargeIDs",
 	RuleFunc: func(observers *core.Events, _ core.AddErrFunc) {
