@@ -24,6 +24,10 @@ type HTML string
 // Render renders a text in UTF-8. The error of a text that is built to be slow is a *LimitError. Render waits for a
 // slot, and ends with ctx.
 func Render(ctx context.Context, source string) (HTML, error) {
+	slots := shortSlots
+	if len(source) > shortText {
+		slots = longSlots
+	}
 	select {
 	case slots <- struct{}{}:
 	case <-ctx.Done():
@@ -45,8 +49,14 @@ func Render(ctx context.Context, source string) (HTML, error) {
 	return HTML(policy.SanitizeBytes(openIPv6(b.Bytes()))), nil
 }
 
-// slots limits how many texts are rendered at a time to the number of processors. The slowest text takes 45 MB.
-var slots = make(chan struct{}, runtime.GOMAXPROCS(0))
+// The slots limit how many texts are rendered at a time. Those of usual length do not wait for long ones, which take as
+// many as 60 ms and 45 MB and occupy at most half of the processors.
+var (
+	shortSlots = make(chan struct{}, runtime.GOMAXPROCS(0))
+	longSlots  = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+)
+
+const shortText = 16 << 10 // bytes
 
 var commonMark = goldmark.New(
 	goldmark.WithParser(newParser(

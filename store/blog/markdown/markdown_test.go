@@ -57,8 +57,8 @@ func TestRender(t *testing.T) {
 }
 
 func TestRender_EndsWithContext(t *testing.T) {
-	for range cap(slots) { // as if texts were being rendered
-		slots <- struct{}{}
+	for range cap(shortSlots) { // as if texts were being rendered
+		shortSlots <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -70,8 +70,8 @@ func TestRender_EndsWithContext(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("while it waits for a slot: %v", err)
 	}
-	for range cap(slots) {
-		<-slots
+	for range cap(shortSlots) {
+		<-shortSlots
 	}
 	if h, err := Render(ctx, "a"); h != "" || !errors.Is(err, context.Canceled) {
 		t.Errorf("with a slot: %q, %v", h, err)
