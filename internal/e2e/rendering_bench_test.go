@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -16,44 +17,32 @@ import (
 //
 //	go test ./internal/e2e -run '^$' -bench 'Rendering$' -benchtime 1x
 func BenchmarkRendering(b *testing.B) {
-	const clients, texts, hangUpAfter = 50, 120, 200 * time.Millisecond
+	const clients, hangUpAfter = 50, time.Second
 	phase := 10 * time.Second
 	if testing.Short() { // checks that it works, not how fast
 		phase = time.Second
 	}
 	for b.Loop() {
-		s := startProcess(b, "--data", b.TempDir())
-		s.WaitReady()
-		const author = "author"
-		s.Do(author, createUser, map[string]any{"name": author})
-		usual := "Some *usual* text, with [a link](https://example.com/) and `code`.\n\n"
-		ids := make([]any, 40)
-		for i := range ids {
-			ids[i] = at(b, s.Do(author, createPost, map[string]any{"title": "usual",
-				"content": strings.Repeat(usual, 20+i)}), "createPost.post.id")
-		}
-		slow := make([]any, texts)
-		for i := range slow {
-			slow[i] = at(b, s.Do(author, createPost, map[string]any{"title": "slow", "content": slowText(i)}),
-				"createPost.post.id")
-		}
-		idle := others(b, s, author, usual, ids, phase)
+		r := newRenderingBlog(b)
+		idle := r.others(b, phase)
 		ctx, stop := context.WithCancel(b.Context())
 		var attack sync.WaitGroup
-		for client := range clients {
+		for i := range clients {
+			client := from(fmt.Sprint("203.0.113.", i+1))
 			attack.Go(func() {
-				for n := client; ctx.Err() == nil; n++ {
+				<-time.After(time.Duration(i) * hangUpAfter / clients) // they are not in step
+				for n := i; ctx.Err() == nil; n++ {
 					var query strings.Builder
-					for i := range 40 {
-						fmt.Fprintf(&query, " p%d: post(id: %q) { contentHtml }", i, slow[(n*7+i*3)%texts])
+					for p := range 40 {
+						fmt.Fprintf(&query, " p%d: post(id: %q) { contentHtml }", p, r.slow[(n*7+p*3)%len(r.slow)])
 					}
 					hungUp, cancel := context.WithTimeout(ctx, hangUpAfter)
-					_, _ = s.PostIn(hungUp, "", "", "{"+query.String()+" }", nil)
+					_, _ = client.send(hungUp, r.Root, "", "", operation{Query: "{" + query.String() + " }"})
 					cancel()
 				}
 			})
 		}
-		attacked := others(b, s, author, usual, ids, phase)
+		attacked := r.others(b, phase)
 		stop()
 		attack.Wait()
 		for name, took := range idle {
@@ -61,39 +50,91 @@ func BenchmarkRendering(b *testing.B) {
 			b.ReportMetric(during.Seconds()*1000, name+"-p99-ms")
 			b.ReportMetric(during.Seconds()/before.Seconds(), name+"-times")
 		}
-		s.Kill()
+		r.Kill()
 	}
+}
+
+// renderingBlog is a server with default limits behind a proxy.
+type renderingBlog struct {
+	*process
+	tokens      []string // of other viewers
+	usual, slow []any    // ids of posts
+}
+
+const usualText = "Some *usual* text, with [a link](https://example.com/) and `code`.\n\n"
+
+func newRenderingBlog(b *testing.B) *renderingBlog {
+	provider := startProvider(b)
+	r := &renderingBlog{process: startProcess(b, "--data", b.TempDir(), "--no-demo", "--auth-issuer", provider.URL,
+		"--auth-audience", "byline", "--behind-proxy", "127.0.0.0/8,::1/128")}
+	r.WaitReady()
+	for i := range 8 {
+		token := provider.token(b, fmt.Sprint("viewer", i))
+		r.tokens = append(r.tokens, token)
+		r.must(b, token, createUser, map[string]any{"name": fmt.Sprint("viewer", i)})
+		for n := range 5 {
+			r.usual = append(r.usual, r.post(b, token, strings.Repeat(usualText, 20+5*n)))
+		}
+		for n := range 15 { // within the budget of a viewer
+			r.slow = append(r.slow, r.post(b, token, slowText(15*i+n)))
+		}
+	}
+	return r
+}
+
+func (r *renderingBlog) must(b *testing.B, token, query string, variables map[string]any) map[string]any {
+	b.Helper()
+	out, err := from("198.51.100.1").send(b.Context(), r.Root, token, "", operation{Query: query, Variables: variables})
+	if err != nil || out.Errors != nil {
+		b.Fatal(err, out.Errors)
+	}
+	return out.Data
+}
+
+func (r *renderingBlog) post(b *testing.B, token, text string) any {
+	return at(b, r.must(b, token, createPost, map[string]any{"title": "t", "content": text}), "createPost.post.id")
 }
 
 // slowText returns one of the longest texts that take long to render.
 func slowText(n int) string {
 	kinds := []string{"[a](/b) ", "|a|b|\n|-|-|\n\n", "**a** ", "<a@b.cd> ", "# a\n"}
-	text := fmt.Sprint(n, "\n\n") + strings.Repeat(kinds[n%len(kinds)], 3000)
+	text := fmt.Sprint(n, "\n\n") + strings.Repeat(kinds[n%len(kinds)], 1200)
 	return text + strings.Repeat("prose, ", (100_000-len(text))/7)
 }
 
+// from returns a client with an address.
+func from(address string) graphQLClient {
+	return graphQLClient{&http.Client{Transport: forwarded{address}}}
+}
+
+type forwarded struct{ address string }
+
+// RoundTrip implements http.RoundTripper.
+func (f forwarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("X-Forwarded-For", f.address)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // others sends operations of other viewers for a while, and returns their sorted latencies.
-func others(
-	b *testing.B, p *process, author, text string, ids []any, phase time.Duration,
-) map[string][]time.Duration {
+func (r *renderingBlog) others(b *testing.B, phase time.Duration) map[string][]time.Duration {
+	text := strings.Repeat(usualText, 20)
 	operations := []struct {
 		name, query string
 		variables   func(n int) map[string]any
 	}{
-		{"feed", `{ feed(first: 20) { edges { node { title excerpt } } } viewer { id } }`, nil},
-		{"contentHtml", `query($id: ID!) { post(id: $id) { title contentHtml } }`,
-			func(n int) map[string]any { return map[string]any{"id": ids[n%len(ids)]} }},
+		{"feed", `{ feed(first: 20) { edges { node { title excerpt viewerHasLiked } } } }`, nil},
+		{"contentHtml", `query($id: ID!) { post(id: $id) { title contentHtml viewerHasLiked } }`,
+			func(n int) map[string]any { return map[string]any{"id": r.usual[n%len(r.usual)]} }},
 		{"renderMarkdown", `query($text: String!) { renderMarkdown(text: $text) }`,
-			func(n int) map[string]any { return map[string]any{"text": fmt.Sprint(n, strings.Repeat(text, 20))} }},
+			func(n int) map[string]any { return map[string]any{"text": fmt.Sprint(n, text)} }},
 		{"createPost", createPost,
-			func(n int) map[string]any {
-				return map[string]any{"title": "usual", "content": fmt.Sprint(n, strings.Repeat(text, 20))}
-			}},
+			func(n int) map[string]any { return map[string]any{"title": "t", "content": fmt.Sprint(n, text)} }},
 	}
+	client := from("198.51.100.2")
 	took := map[string][]time.Duration{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for n, end := 0, time.Now().Add(phase); time.Now().Before(end); n++ {
 		<-tick.C
@@ -104,7 +145,7 @@ func others(
 				variables = o.variables(n)
 			}
 			began := time.Now()
-			out, err := p.PostIn(b.Context(), author, "", o.query, variables)
+			out, err := client.send(b.Context(), r.Root, r.tokens[n/4%len(r.tokens)], "", operation{Query: o.query, Variables: variables})
 			if err != nil || out.Errors != nil {
 				b.Errorf("%s: %v %v", o.name, err, out.Errors)
 			}

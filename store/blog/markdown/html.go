@@ -5,6 +5,7 @@ import (
 	"context"
 	"regexp"
 	"runtime"
+	"strings"
 
 	"github.com/microcosm-cc/bluemonday"
 	"github.com/yuin/goldmark"
@@ -39,14 +40,46 @@ func Render(ctx context.Context, source string) (HTML, error) {
 	if err != nil {
 		return "", err
 	}
-	var b bytes.Buffer
-	if err := commonMark.Renderer().Render(&b, text, root); err != nil {
-		return "", err // never: the buffer takes everything
-	}
-	if err := ctx.Err(); err != nil {
+	var rendered bytes.Buffer
+	if err := commonMark.Renderer().Render(paced{ctx, &rendered}, text, root); err != nil {
 		return "", err
 	}
-	return HTML(policy.SanitizeBytes(openIPv6(b.Bytes()))), nil
+	var safe strings.Builder
+	unsafe := bytes.NewBuffer(openIPv6(rendered.Bytes()))
+	if err := policy.SanitizeReaderToWriter(paced{ctx, unsafe}, &safe); err != nil {
+		return "", err
+	}
+	return HTML(safe.String()), nil
+}
+
+// paced is a buffer that is written and read in parts of some KB. Before each it fails if the context has ended, and
+// lets other goroutines run.
+type paced struct {
+	ctx    context.Context
+	buffer *bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (p paced) Write(part []byte) (int, error) {
+	if err := pace(p.ctx); err != nil {
+		return 0, err
+	}
+	return p.buffer.Write(part)
+}
+
+// Read implements io.Reader.
+func (p paced) Read(part []byte) (int, error) {
+	if err := pace(p.ctx); err != nil {
+		return 0, err
+	}
+	return p.buffer.Read(part)
+}
+
+// pace lets other goroutines run, which would otherwise wait up to 10 ms for one that renders a long text, and returns
+// the error of ctx.
+func pace(ctx context.Context) error {
+	runtime.Gosched()
+	return ctx.Err()
 }
 
 // The slots limit how many texts are rendered at a time. Those of usual length do not wait for long ones, which take as

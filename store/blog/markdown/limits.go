@@ -40,7 +40,7 @@ const (
 	perMark       = 750 // a further * of several: each pair may become an element
 )
 
-// stepsToCheck is after how many steps a parser looks whether its context has ended.
+// stepsToCheck is after how many steps a parser lets others run, and looks whether its context has ended.
 const stepsToCheck = 100_000
 
 // stepsOf returns the steps of a new node.
@@ -184,7 +184,7 @@ func (m *meter) take(steps int, of work) {
 		return
 	}
 	m.checkAt = m.left - stepsToCheck
-	if err := m.ctx.Err(); err != nil {
+	if err := pace(m.ctx); err != nil {
 		panic(stopped{err})
 	}
 }

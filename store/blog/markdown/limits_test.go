@@ -143,10 +143,14 @@ func TestRender_EndsWithinAText(t *testing.T) {
 		if least := stepsFor(text) / 300_000; all < least {
 			t.Errorf("%s: %d looks at the context, want at least %d", name, all, least)
 		}
-		for _, until := range []int{0, all / 2, all - 1} {
+		whole := &counting{Context: t.Context(), until: 1 << 30}
+		if _, err := Render(whole, text); err != nil {
+			t.Fatal(err)
+		}
+		for _, until := range []int{0, all / 2, all - 1, (all + whole.calls) / 2, whole.calls - 1} {
 			count := &counting{Context: t.Context(), until: until}
 			if _, err := Render(count, text); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: after %d of %d looks: %v", name, until, all, err)
+				t.Errorf("%s: after %d of %d looks: %v", name, until, whole.calls, err)
 			}
 			if count.calls != until+1 {
 				t.Errorf("%s: went on for %d looks after %d", name, count.calls-until, until)
