@@ -48,8 +48,8 @@ func TestAuthors_Requests(t *testing.T) {
 		write  operation
 		want   int // with a cached author
 	}{
-		// the post, two summaries, and of the timeline of all posts: the entry with its counter, the post again, the item,
-		// the counter, the write of the item, and the counter again
+		// the post, two summaries, and of the timeline of all posts: the entry with its counter, the post again, the
+		// item, the counter, the write of the item, and the counter again
 		"C2":               {nil, create, 9},
 		"C2 with a key":    {nil, createOnce, 10},
 		"C3":               {nil, comment, 1},

@@ -147,8 +147,8 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 	return &have.Comment, post, err
 }
 
-// EditComment changes the text of a comment, by a read and one conditional patch. The same text changes nothing. NotFound if it does not
-// exist, Forbidden if it has another author.
+// EditComment changes the text of a comment, by a read and one conditional patch. The same text changes nothing.
+// NotFound if it does not exist, Forbidden if it has another author.
 func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*blog.Comment, error) {
 	const op = "edit comment"
 	ctx = s.account.Begin(ctx, EditComment)

@@ -278,9 +278,10 @@ func (e PostEdit) normalized() PostEdit {
 }
 
 // EditPost is the edit of C2: a read, and one conditional patch, so that likes and comments do not conflict with it,
-// in a transactional batch with the write of a long text. An edit without a change writes nothing. NotFound if the post does not exist, Forbidden
-// if it has another author, Conflict if Version is stale. The summaries are written as by CreatePost. If the content of a long post is not edited, the result is
-// Truncated. A draft, which no view has, is one patch more.
+// in a transactional batch with the write of a long text. An edit without a change writes nothing. NotFound if the
+// post does not exist, Forbidden if it has another author, Conflict if Version is stale. The summaries are written as
+// by CreatePost. If the content of a long post is not edited, the result is Truncated. A draft, which no view has, is
+// one patch more.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
 	ctx = s.account.Begin(ctx, C2)
@@ -345,8 +346,8 @@ func (s *Store) editPost(
 	return post, nil
 }
 
-// editRead edits a post and returns the item; if the edit changes nothing, the post. If the tags are edited, the write is
-// conditional on the version that had the former ones.
+// editRead edits a post and returns the item; if the edit changes nothing, the post. If the tags are edited, the write
+// is conditional on the version that had the former ones.
 func (s *Store) editRead(
 	ctx context.Context, userID, postID string, e PostEdit, date blog.Date,
 ) (raw []byte, same *blog.Post, err error) {
@@ -379,8 +380,8 @@ func (s *Store) editRead(
 	return nil, nil, changedMeanwhile("edit post")
 }
 
-// unchanged returns the post if an edit changes nothing of it, and nil otherwise. The replica that the post was read from
-// may be behind, and the edit may restore what it still has: so what looks the same is read again.
+// unchanged returns the post if an edit changes nothing of it, and nil otherwise. The replica that the post was read
+// from may be behind, and the edit may restore what it still has: so what looks the same is read again.
 func (s *Store) unchanged(ctx context.Context, p *blog.Post, e PostEdit) (*blog.Post, error) {
 	long := p.Truncated && e.Content != nil && blog.IsLong(*e.Content)
 	if long { // a text may be the same if its beginning is

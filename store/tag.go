@@ -21,8 +21,8 @@ type Tag struct {
 	read     bool               // timeline is set
 }
 
-// Tag reads a tag by name, in any spelling: one point read. A tag exists even while no post has it, so that a page of a tag
-// does not come and go with its posts. It returns nil for an invalid name.
+// Tag reads a tag by name, in any spelling: one point read. A tag exists even while no post has it, so that a page of
+// a tag does not come and go with its posts. It returns nil for an invalid name.
 func (s *Store) Tag(ctx context.Context, name string) (*Tag, error) {
 	name, ok := blog.TagKey(name)
 	if !ok {

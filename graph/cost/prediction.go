@@ -261,8 +261,8 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	w.selection(f.SelectionSet, cost, inside)
 }
 
-// rowOf returns the row of a field, given its parent. A page of the feed that ends after the newest posts has one of its
-// own, and the totalCount of posts has one for each list.
+// rowOf returns the row of a field, given its parent. A page of the feed that ends after the newest posts has one of
+// its own, and the totalCount of posts has one for each list.
 func rowOf(f *ast.Field, in *fieldCost, variables map[string]any) fields.Field {
 	typ := f.ObjectDefinition.Name
 	if isTotal(f) && in != nil {
@@ -284,8 +284,8 @@ func rowOf(f *ast.Field, in *fieldCost, variables map[string]any) fields.Field {
 	return fields.Lookup(typ, f.Name)
 }
 
-// rowOfInput returns the row of a mutation whose input leaves out what costs most. Without any variables, what the input
-// takes from one counts as given.
+// rowOfInput returns the row of a mutation whose input leaves out what costs most. Without any variables, what the
+// input takes from one counts as given.
 func rowOfInput(f *ast.Field, variables map[string]any) (row fields.Field, ok bool) {
 	input, _ := f.ArgumentMap(variables)["input"].(map[string]any)
 	given := func(names ...string) bool {

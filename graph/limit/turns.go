@@ -17,8 +17,8 @@ type turn struct {
 	users int           // requests that have or await the turn; guarded by Turns.mu
 }
 
-// Acquire waits until no other request of the client has the turn, and returns the error of ctx if that ends before. The
-// caller releases the turn. The client "" has any number of turns.
+// Acquire waits until no other request of the client has the turn, and returns the error of ctx if that ends before.
+// The caller releases the turn. The client "" has any number of turns.
 func (t *Turns) Acquire(ctx context.Context, client string) (release func(), err error) {
 	if client == "" {
 		return func() {}, nil

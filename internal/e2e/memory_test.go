@@ -164,7 +164,9 @@ func (s *smallInstance) unread(t *testing.T, user, query string, variables map[s
 		t.Error(err)
 	}
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { // the system receives little for the client
-		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		return c.Control(func(fd uintptr) {
+			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
+		})
 	}}
 	c, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.Root, "http://"))
 	if err != nil {

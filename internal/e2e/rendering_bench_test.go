@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkRendering has 50 anonymous clients ask for the HTML of forty texts each, of the kinds that take longest to
-// render, and hang up, while other viewers read the feed and a post as HTML, preview and publish one. It reports the p99
-// of these operations, and how many times that of an idle server it is; none of them may fail.
+// render, and hang up, while other viewers read the feed and a post as HTML, preview and publish one. It reports the
+// p99 of these operations, and how many times that of an idle server it is; none of them may fail.
 //
 //	go test ./internal/e2e -run '^$' -bench 'Rendering$' -benchtime 1x
 func BenchmarkRendering(b *testing.B) {

@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// encodeURI is JavaScript's function, with which @azure/cosmos writes paths: unlike url.PathEscape it leaves ? as it is.
+// encodeURI is JavaScript's function, with which @azure/cosmos writes paths: unlike url.PathEscape it leaves ? as it
+// is.
 func encodeURI(s string) string {
 	var out strings.Builder
 	for i := range len(s) {

@@ -149,7 +149,9 @@ func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error
 	if len(months) == 0 {
 		return nil
 	}
-	keys := slices.SortedFunc(maps.Keys(months), func(a, b monthKey) int { return strings.Compare(a.partition(), b.partition()) })
+	keys := slices.SortedFunc(maps.Keys(months), func(a, b monthKey) int {
+		return strings.Compare(a.partition(), b.partition())
+	})
 	for try := range 20 {
 		if try > 1 && !sleep.For(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
 			return ctx.Err()
@@ -245,7 +247,9 @@ func (v *Views) readCounters(ctx context.Context, keys []monthKey) (map[monthKey
 }
 
 // copyCounters returns the batch that copies counters to the items of timelines, nil if they have them.
-func copyCounters(items map[blog.Timeline]*storedTimeline, counters map[monthKey]blog.CounterItem) (*cosmos.Batch, error) {
+func copyCounters(
+	items map[blog.Timeline]*storedTimeline, counters map[monthKey]blog.CounterItem,
+) (*cosmos.Batch, error) {
 	changed := map[blog.Timeline]bool{}
 	for k, c := range counters {
 		item := items[k.timeline]

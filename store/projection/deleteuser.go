@@ -206,8 +206,8 @@ func (d *deletion) deleteSummaries(ctx context.Context, continuation string) (ne
 	return next, d.deleteBatch(ctx, d.users, d.user.ID, items, map[string]bool{})
 }
 
-// deleteTimelineEntries deletes a page of the user's entries in timelines. The batch that deletes them marks their counter
-// with the user's id, until the counts are added up: so the query finds the counter again after a crash.
+// deleteTimelineEntries deletes a page of the user's entries in timelines. The batch that deletes them marks their
+// counter with the user's id, until the counts are added up: so the query finds the counter again after a crash.
 func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation string) (next string, err error) {
 	byPartition, next, err := d.pageOfFeed(ctx, "c.authorId = @user", continuation)
 	if err != nil {

@@ -72,8 +72,8 @@ func (v *Views) ProjectTimelines(ctx context.Context, posts ...*blog.Post) error
 // timelinesWait limits how long the writer of a post waits for its entries and their counts.
 const timelinesWait = time.Second
 
-// updateTimelines updates the timelines of a post that was just written, so that its writer sees its tags and the counts
-// at once. The requests are those of the projections, which would make them otherwise.
+// updateTimelines updates the timelines of a post that was just written, so that its writer sees its tags and the
+// counts at once. The requests are those of the projections, which would make them otherwise.
 func (v *Views) updateTimelines(ctx context.Context, p *blog.Post) error {
 	ctx, cancel := context.WithTimeout(cosmos.Apart(ctx, ProjectPosts), timelinesWait)
 	defer cancel()
@@ -365,8 +365,8 @@ func (v *Views) tryReadFull(ctx context.Context) error {
 	return err
 }
 
-// Full reports whether this process knows that the feed is or was full, so that it may lack older posts even where it is
-// short.
+// Full reports whether this process knows that the feed is or was full, so that it may lack older posts even where it
+// is short.
 func (v *Views) Full() bool { return v.full.Load() }
 
 // SeeTimeline learns from the item of the timeline of all posts.

@@ -336,7 +336,8 @@ func (v *Views) readScanned(ctx context.Context, t blog.Timeline) (*scannedTimel
 	return s, raw, nil
 }
 
-// compareTimeline compares the counters and the item of a timeline, whose name is the difference's id, with its entries.
+// compareTimeline compares the counters and the item of a timeline, whose name is the difference's id, with its
+// entries.
 func (v *Views) compareTimeline(ctx context.Context, d Difference) (*Difference, error) {
 	t, ok := blog.ParseTimeline(d.ID)
 	if !ok {
@@ -352,8 +353,9 @@ func (v *Views) compareTimeline(ctx context.Context, d Difference) (*Difference,
 	return &d, nil
 }
 
-// repairTimeline sets the counters of a timeline, unless they have changed since they were read, and then its item. Each
-// new entry changes its counter, so a counter that has not changed since before the entries were counted has their number.
+// repairTimeline sets the counters of a timeline, unless they have changed since they were read, and then its item.
+// Each new entry changes its counter, so a counter that has not changed since before the entries were counted has
+// their number.
 func (v *Views) repairTimeline(ctx context.Context, d Difference) error {
 	t, _ := blog.ParseTimeline(d.ID)
 	s, raw, err := v.readScanned(ctx, t)

@@ -12,8 +12,8 @@ import (
 	"byline/store/stored"
 )
 
-// Each change of a byline makes the projections rewrite everything the user wrote, even if only the case of the username
-// changes: 238,000 RU for 20,000 comments.
+// Each change of a byline makes the projections rewrite everything the user wrote, even if only the case of the
+// username changes: 238,000 RU for 20,000 comments.
 const maxRenames = 3
 
 // Changes is how often a user may change the display name and the avatar.
