@@ -158,7 +158,7 @@ func TestAttacks_InvalidTokens(t *testing.T) {
 			query: `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`,
 			code:  "UNAUTHENTICATED"}
 	}
-	for name, scheme := range map[string]string{"Basic": "Basic ", "no scheme": "", "two spaces": "Bearer  ",
+	for name, scheme := range map[string]string{"Basic": "Basic ", "no scheme": "",
 		"a tab": "Bearer\t"} {
 		attacks["a valid token with "+name] = attack{header: map[string]string{"Authorization": scheme + f.mallory},
 			query: `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`,

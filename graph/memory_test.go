@@ -14,6 +14,7 @@ import (
 
 	"byline/graph/limit"
 	"byline/graph/plan"
+	"byline/store/blog/markdown"
 )
 
 const reservedMetric = "byline_response_memory_bytes"
@@ -45,8 +46,17 @@ func (w *checkingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// randomText returns a text of up to 100,000 characters, of which many are long or escaped.
+// randomText returns a text of up to 100,000 characters, of which many are long or escaped, within the limits of
+// Markdown.
 func randomText(r *rand.Rand) string {
+	for {
+		if text := anyText(r); markdown.Check(text) == nil {
+			return text
+		}
+	}
+}
+
+func anyText(r *rand.Rand) string {
 	alphabets := []string{"a", "ab\n", "\\\"\n\t", "\U0001F600", "ä€\U0001F600<>&\u2028"}
 	alphabet := []rune(alphabets[r.IntN(len(alphabets))])
 	text := make([]rune, 1+r.IntN([]int{10, 1000, 100_000}[r.IntN(3)]))

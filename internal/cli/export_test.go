@@ -72,8 +72,8 @@ func TestExport_TornFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(whole, []byte(`{"container":`)); n != 11 ||
-		!bytes.HasSuffix(whole, []byte("\n{\"complete\":true,\"items\":11}\n")) {
+	if n := bytes.Count(whole, []byte(`{"container":`)); n != 14 ||
+		!bytes.HasSuffix(whole, []byte("\n{\"complete\":true,\"items\":14}\n")) {
 		t.Fatalf("%d items: %s", n, whole)
 	}
 	for cut := range len(whole) + 1 {
@@ -126,7 +126,7 @@ func TestExport_ForeignFile(t *testing.T) {
 		"torn line in the middle": {strings.Replace(whole, `,"item":`, ``, 1), "line 2 is not of an export"},
 		"line after the end":      {whole + "\n", "the file has more than a complete export"},
 		"unknown position": {beginning + "\n" + `{"userId":"ada","position":"somewhere"}` + "\n",
-			"the position is not one of an export of this user"},
+			"is not one of an export of this user"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(dir, "foreign")
