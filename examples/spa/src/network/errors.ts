@@ -3,7 +3,13 @@ export interface ResponseError {
   message: string;
   path?: (string | number)[];
   extensions?: {
-    code?: string; field?: string; reason?: string; retryAfterMs?: number; until?: string; requestId?: string; id?: string;
+    code?: string;
+    field?: string;
+    reason?: string;
+    retryAfterMs?: number;
+    until?: string;
+    requestId?: string;
+    id?: string;
   };
 }
 
