@@ -177,7 +177,8 @@ func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
 
 // A response with many fields takes the budget, even if all it needs is cached.
 func TestBudgetPerViewer_ManyFields(t *testing.T) {
-	b := newBlogOf(t, Options{RUPerViewer: cost.Budget{RU: 60}, RUPerRequest: cost.Budget{RU: 200}, ResponseCacheBytes: 0}, store.Options{}, 1<<20)
+	b := newBlogOf(t, Options{RUPerViewer: cost.Budget{RU: 60}, RUPerRequest: cost.Budget{RU: 200}},
+		store.Options{}, 1<<20)
 	var many strings.Builder
 	for i := range 90 {
 		fmt.Fprintf(&many, "a%d: title ", i)

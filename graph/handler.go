@@ -170,7 +170,7 @@ func transportOptions(o Options) (to transport.Options, err error) {
 func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced tracing) *executor.Executor {
 	documents := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments,
 		Suggestions: o.Development})
-	resolver := &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes), rendering: &limit.Turns{}}
+	resolver := &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes), rendering: &limit.ClientSlots{}}
 	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}
 	bounded := boundedMemory{plans, p}

@@ -216,9 +216,9 @@ func TestContentHTML_TakesBudget(t *testing.T) {
 	}
 }
 
-// A text waits for its client's turn until the request ends; other clients do not wait.
-func TestRender_WaitsForItsTurn(t *testing.T) {
-	r := &Resolver{rendering: &limit.Turns{}}
+// A text waits for its client's slot until the request ends; other clients do not wait.
+func TestRender_WaitsForItsSlot(t *testing.T) {
+	r := &Resolver{rendering: &limit.ClientSlots{}}
 	release, err := r.rendering.Acquire(t.Context(), "ada")
 	if err != nil {
 		t.Fatal(err)
@@ -226,10 +226,10 @@ func TestRender_WaitsForItsTurn(t *testing.T) {
 	defer release()
 	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if h, err := r.render(ended, "ada", "*a*"); classify(err).code != refusal.Unavailable {
+	if h, err := r.render(ended, "ada", "*a*", t.FailNow); classify(err).code != refusal.Unavailable {
 		t.Errorf("a second text of the client: %q, %v", h, err)
 	}
-	if h, err := r.render(t.Context(), "grace", "*a*"); err != nil {
+	if h, err := r.render(t.Context(), "grace", "*a*", func() {}); err != nil {
 		t.Errorf("a text of another client: %q, %v", h, err)
 	}
 }

@@ -24,7 +24,7 @@ type Resolver struct {
 	store *store.Store
 	html  *markdown.Cache // of posts and comments
 
-	rendering *limit.Turns // of texts that are not cached
+	rendering *limit.ClientSlots // of texts that are not cached
 }
 
 // texts returns what renders the texts of the response of ctx. Its client pays for those that are not cached.
@@ -33,8 +33,7 @@ func (r *Resolver) texts(ctx context.Context) plan.Texts {
 	return plan.Texts{Memory: request.Memory, Show: func(source string) (markdown.HTML, error) {
 		return loadersOf(ctx).rendered.do(source, func() (markdown.HTML, error) {
 			h, err := r.html.Show(source, func() (markdown.HTML, error) {
-				request.Meter.AddWork(fields.Rendering(source))
-				return r.render(ctx, request.Client(), source)
+				return r.render(ctx, request.Client(), source, func() { request.Meter.AddWork(fields.Rendering(source)) })
 			})
 			if err != nil {
 				return "", err
@@ -44,13 +43,14 @@ func (r *Resolver) texts(ctx context.Context) plan.Texts {
 	}}
 }
 
-// render renders a text when it is the client's turn.
-func (r *Resolver) render(ctx context.Context, client, source string) (markdown.HTML, error) {
+// render renders a text in the client's slot, and calls begin when it has that.
+func (r *Resolver) render(ctx context.Context, client, source string, begin func()) (markdown.HTML, error) {
 	release, err := r.rendering.Acquire(ctx, client)
 	if err != nil {
 		return "", err
 	}
 	defer release()
+	begin()
 	return markdown.Show(ctx, source)
 }
 

@@ -88,7 +88,7 @@ func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUse
 	}
 	user, err := r.store.UpdateUser(ctx, viewerID(ctx), edit)
 	if err != nil {
-		return nil, r.explainRefusal(ctx, err)
+		return nil, inputErrors(ctx, r.explainRefusal(ctx, err))
 	}
 	shown := names.From(ctx)
 	shown.Set(user.Byline)
@@ -420,7 +420,7 @@ func (r *queryResolver) RenderMarkdown(ctx context.Context, text string) (*strin
 		return nil, err
 	}
 	request := transport.RequestOf(ctx)
-	h, err := r.render(ctx, request.Client(), text)
+	h, err := r.render(ctx, request.Client(), text, func() {})
 	if err == nil {
 		err = request.Memory.Grow(len(h))
 	}

@@ -5,8 +5,8 @@
 // batch in one partition. LikePost, for example, changes the posts container alone, and returns. The change feed then
 // carries the change to the views (projectPosts in package projection) and to every instance, where the tails that Run
 // starts invalidate cached items and feed the streams of package live. A change of a byline, for example of the
-// username (package username), makes projectUsers enqueue the job rename, which sets the byline on everything that the
-// user wrote; those writes reach the views like any others.
+// username (package username), makes projectUsers enqueue the job rename, which sets the byline on all that the user
+// wrote.
 //
 // New does no I/O. Call Provision, which creates missing containers, before everything else. Run blocks until its
 // context ends. A Store is safe for concurrent use, and any number of processes can share an account. Every error that

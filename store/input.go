@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"byline/internal/cut"
 	"byline/store/blog"
 	"byline/store/blog/markdown"
 )
@@ -152,7 +153,7 @@ func checkTags(op string, tags []string) error {
 		if _, _, err := blog.ParseTag(tag); err != nil {
 			refused := *err
 			refused.Op, refused.Field = op, fmt.Sprintf("tags[%d]", i)
-			refused.Message = fmt.Sprintf("%.100q %s", tag, err.Message)
+			refused.Message = fmt.Sprintf("%q %s", cut.Characters(tag, 100), err.Message)
 			errs = append(errs, &refused)
 		}
 		if len(errs) == blog.MaxTags {

@@ -4,7 +4,6 @@
 // has a name only while owning its reservation. User and reservation are in different
 // partitions, so creating and renaming take several steps: reserve the new name, mark the old
 // reservation as leaving, change the user, release the old name.
-//
 // The reservation of a released name stays for 30 days, by a TTL: until then only its former owner can take
 // the name again, and lookups by it find that user. A reservation gets a TTL only after its owner was seen
 // with another name.

@@ -7,15 +7,15 @@ import (
 	"testing/synctest"
 )
 
-func TestTurns(t *testing.T) {
+func TestClientSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var turns Turns
-		first, err := turns.Acquire(t.Context(), "a")
+		var slots ClientSlots
+		first, err := slots.Acquire(t.Context(), "a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, client := range []string{"b", "", ""} { // not delayed by others; "" not at all
-			release, err := turns.Acquire(t.Context(), client)
+			release, err := slots.Acquire(t.Context(), client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -23,7 +23,7 @@ func TestTurns(t *testing.T) {
 		}
 		ended, end := context.WithCancel(t.Context())
 		var waited, served error
-		go func() { _, waited = turns.Acquire(ended, "a") }()
+		go func() { _, waited = slots.Acquire(ended, "a") }()
 		synctest.Wait()
 		end()
 		synctest.Wait()
@@ -33,21 +33,21 @@ func TestTurns(t *testing.T) {
 		served = errors.New("still waiting")
 		go func() {
 			var release func()
-			if release, served = turns.Acquire(t.Context(), "a"); served == nil {
+			if release, served = slots.Acquire(t.Context(), "a"); served == nil {
 				release()
 			}
 		}()
 		synctest.Wait()
 		if served == nil {
-			t.Error("two turns of one client at a time")
+			t.Error("two slots of one client at a time")
 		}
 		first()
 		synctest.Wait()
 		if served != nil {
-			t.Errorf("after the first turn: %v", served)
+			t.Errorf("after the first request: %v", served)
 		}
-		if _, held := turns.clients["a"]; held || len(turns.clients) != 1 {
-			t.Errorf("the clients %v are not forgotten", turns.clients)
+		if _, held := slots.clients["a"]; held || len(slots.clients) != 1 {
+			t.Errorf("the clients %v are not forgotten", slots.clients)
 		}
 	})
 }
