@@ -2,6 +2,7 @@ package projection
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -63,8 +64,7 @@ type sums struct {
 
 // addition is the months that one caller waits for.
 type addition struct {
-	groups [][]monthKey
-	done   bool // by another caller; of whoever has the turn
+	groups [][]monthKey // not yet added up; of whoever has the turn
 }
 
 func newSums(v *Views) *sums {
@@ -74,7 +74,7 @@ func newSums(v *Views) *sums {
 }
 
 // add copies the counters of months to the items of their timelines. Those of a group, such as the tags of a post,
-// change together.
+// change together. If ctx has a deadline, a batch that has begun may end up to sumsTimeout later.
 func (s *sums) add(ctx context.Context, groups [][]monthKey) error {
 	if len(groups) == 0 {
 		return nil
@@ -83,14 +83,15 @@ func (s *sums) add(ctx context.Context, groups [][]monthKey) error {
 	s.mu.Lock()
 	s.waiting = append(s.waiting, mine)
 	s.mu.Unlock()
+	defer s.leave(mine)
 	select {
 	case <-ctx.Done():
 		return stored.Error("add up counts", ctx.Err())
 	case <-s.turn:
 	}
-	done, err := mine.done, error(nil)
+	done, err := len(mine.groups) == 0, error(nil)
 	if !done {
-		err = s.addWaiting(ctx)
+		err = s.addWaiting(ctx, mine)
 	}
 	s.turn <- struct{}{}
 	if done && cosmos.SessionFrom(ctx) != nil {
@@ -100,27 +101,49 @@ func (s *sums) add(ctx context.Context, groups [][]monthKey) error {
 	return stored.Error("add up counts", err)
 }
 
-// addWaiting does what callers wait for, this one among them. If it fails, the others do it themselves.
-func (s *sums) addWaiting(ctx context.Context) error {
+// leave removes an addition, whether it is done or not.
+func (s *sums) leave(a *addition) {
 	s.mu.Lock()
-	some := s.waiting
-	s.waiting = nil
-	s.mu.Unlock()
-	err := s.addAll(ctx, some)
-	for _, a := range some {
-		a.done = err == nil
-	}
-	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.waiting = append(s.waiting, some...)
-	}
-	return err
+	defer s.mu.Unlock()
+	s.waiting = slices.DeleteFunc(s.waiting, func(b *addition) bool { return a == b })
 }
 
-// addAll adds up the counters of as many groups at a time as one transactional batch can write.
-func (s *sums) addAll(ctx context.Context, some []*addition) error {
-	months, timelines := map[monthKey]bool{}, map[blog.Timeline]bool{}
+// sumsTimeout limits a batch for a caller with a deadline.
+const sumsTimeout = 3 * time.Second
+
+// addWaiting does mine, and what other callers wait for as far as batches have space for it.
+func (s *sums) addWaiting(ctx context.Context, mine *addition) error {
+	alone := false // others' additions may have failed
+	for len(mine.groups) > 0 {
+		some := []*addition{mine}
+		if !alone {
+			s.mu.Lock()
+			for _, a := range s.waiting {
+				if a != mine {
+					some = append(some, a)
+				}
+			}
+			s.mu.Unlock()
+		}
+		months, taken := nextBatch(some)
+		if err := s.addBatch(ctx, months); err != nil {
+			if len(taken) == 1 || ctx.Err() != nil {
+				return err
+			}
+			alone = true
+			continue
+		}
+		for a, n := range taken {
+			a.groups = a.groups[n:]
+		}
+	}
+	return nil
+}
+
+// nextBatch returns the months of as many groups as one transactional batch can write, and how many of each addition.
+func nextBatch(some []*addition) (months map[monthKey]bool, taken map[*addition]int) {
+	months, taken = map[monthKey]bool{}, map[*addition]int{}
+	timelines := map[blog.Timeline]bool{}
 	for _, a := range some {
 		for _, group := range a.groups {
 			more := map[blog.Timeline]bool{}
@@ -129,17 +152,25 @@ func (s *sums) addAll(ctx context.Context, some []*addition) error {
 					more[m.timeline] = true
 				}
 			}
-			if len(timelines)+len(more) > cosmos.MaxBatch {
-				if err := s.addTogether(ctx, months); err != nil {
-					return err
-				}
-				clear(months)
-				clear(timelines)
+			if len(timelines) > 0 && len(timelines)+len(more) > cosmos.MaxBatch {
+				return months, taken
 			}
 			for _, m := range group {
 				months[m], timelines[m.timeline] = true, true
 			}
+			taken[a]++
 		}
+	}
+	return months, taken
+}
+
+// addBatch is addTogether. If ctx has a deadline, it has a time of its own: the rest of the caller's may be too short,
+// and the next caller's likewise.
+func (s *sums) addBatch(ctx context.Context, months map[monthKey]bool) error {
+	if _, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), sumsTimeout)
+		defer cancel()
 	}
 	return s.addTogether(ctx, months)
 }
@@ -195,27 +226,63 @@ type storedTimeline struct {
 	raw []byte
 }
 
-// readTimelines reads the items of timelines where writes are executed.
+// readTimelines reads the items of timelines where writes are executed, without those of a later version. A malformed
+// one has the months of its counters.
 func (v *Views) readTimelines(ctx context.Context, keys []monthKey) (map[blog.Timeline]*storedTimeline, error) {
 	items := map[blog.Timeline]*storedTimeline{}
 	for _, k := range keys {
 		items[k.timeline] = &storedTimeline{TimelineItem: blog.NewTimelineItem(k.timeline)}
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for t, item := range items {
 		g.Go(func() (err error) {
-			if item.raw, err = v.feed.ReadPrimary(ctx, stored.TimelineKey(t)); item.raw == nil || err != nil {
+			if item.raw, err = v.feed.ReadPrimary(gctx, stored.TimelineKey(t)); item.raw == nil || err != nil {
 				return err
 			}
 			read, err := stored.DecodeTimeline("read timeline", item.raw)
 			if err == nil {
 				item.TimelineItem = *read
+				return nil
 			}
-			return err
+			v.skip(v.feed.Name(), item.raw, err)
+			if itemjson.IsLater(item.raw) {
+				return nil
+			}
+			return v.restoreTimeline(gctx, t, item)
 		})
 	}
-	return items, g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(items, func(_ blog.Timeline, i *storedTimeline) bool { return itemjson.IsLater(i.raw) })
+	return items, nil
+}
+
+// restoreTimeline sets the months of a malformed item from all counters of its timeline. Posts is -1, which no sum is,
+// so that the item is written.
+func (v *Views) restoreTimeline(ctx context.Context, t blog.Timeline, item *storedTimeline) error {
+	var known struct {
+		Full json.RawMessage `json:"full"`
+	}
+	_ = json.Unmarshal(item.raw, &known) // every item is an object
+	item.ETag, item.Posts, item.Full = string(etagOf(item.raw)), -1, string(known.Full) == "true"
+	counters, err := readPages[json.RawMessage](ctx, "read counters", v.feed, cosmos.Query{AllPartitions: true,
+		Text: "SELECT c.type, c.id, c.posts FROM c WHERE STARTSWITH(c.type, @prefix) AND c.id = @counter"}.
+		With("@prefix", t.Partition("")).With("@counter", blog.CounterID))
+	if err != nil {
+		return err
+	}
+	for _, raw := range counters {
+		var c blog.CounterItem
+		if json.Unmarshal(raw, &c) != nil {
+			continue // verify reports it
+		}
+		if of, month, ok := blog.ParseEntryPartition(c.Type); ok && of == t && c.Posts > 0 {
+			item.Months[month] = c.Posts
+		}
+	}
+	return nil
 }
 
 // readCounters reads counters where writes are executed. One that does not exist is 0, without an ETag.
@@ -251,8 +318,16 @@ func copyCounters(
 	items map[blog.Timeline]*storedTimeline, counters map[monthKey]blog.CounterItem,
 ) (*cosmos.Batch, error) {
 	changed := map[blog.Timeline]bool{}
+	for t, item := range items {
+		if item.Posts < 0 { // malformed
+			changed[t] = true
+		}
+	}
 	for k, c := range counters {
 		item := items[k.timeline]
+		if item == nil { // of a later version
+			continue
+		}
 		if item.Months == nil { // malformed
 			item.Months = map[string]int64{}
 		}

@@ -69,13 +69,13 @@ func (v *Views) ProjectTimelines(ctx context.Context, posts ...*blog.Post) error
 	return v.projectTimelines(ctx, changed, true)
 }
 
-// timelinesWait limits how long the writer of a post waits for its entries and their counts.
+// timelinesWait is the default of Views.TimelinesWait.
 const timelinesWait = time.Second
 
 // updateTimelines updates the timelines of a post that was just written, so that its writer sees its tags and the
 // counts at once. The requests are those of the projections, which would make them otherwise.
 func (v *Views) updateTimelines(ctx context.Context, p *blog.Post) error {
-	ctx, cancel := context.WithTimeout(cosmos.Apart(ctx, ProjectPosts), timelinesWait)
+	ctx, cancel := context.WithTimeout(cosmos.Apart(ctx, ProjectPosts), v.TimelinesWait)
 	defer cancel()
 	if p.Tombstone {
 		v.ensured.Remove(p.ID)
@@ -208,9 +208,16 @@ func (v *Views) createBatch(ctx context.Context, partition string, entries []blo
 		case err == nil && r.Failed == 0:
 			counted = !counted
 			continue
-		case len(entries) == 1 && err != nil:
-			v.skip(v.feed.Name(), blog.Encode(entries[0]), err)
-			return nil
+		case len(entries) == 1 && err != nil: // the counter may be malformed: verify reports it
+			err = v.feed.Create(ctx, partition, blog.Encode(entries[0]))
+			if refused(err) {
+				v.skip(v.feed.Name(), blog.Encode(entries[0]), err)
+				return nil
+			}
+			if cosmos.HasStatus(err, http.StatusConflict) {
+				return nil
+			}
+			return stored.Error(op, err)
 		case len(entries) == 1: // it exists
 			return nil
 		}

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/jobs"
+	"byline/store/projection"
 )
 
 // tag creates a post with a tag, and its entries.
@@ -139,5 +141,47 @@ func testEmptiedMonth(t *testing.T, remove func(*world, *blog.Post)) {
 			t.Logf("%d requests", at-1)
 			return
 		}
+	}
+}
+
+// Entries are created and counted while the item of one of their timelines is malformed, which the counters then set
+// anew, its other months too.
+func TestTimelines_MalformedItem(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	w.tag(ada, "go")
+	w.Clock.Millis.Add((40 * 24 * time.Hour).Milliseconds())
+	w.tag(ada, "go")
+	w.Corrupt("feed", blog.TimelinesKey, "tag.go", "/posts", "seven")
+	w.tag(ada, "rust")
+	w.tag(ada, "go")
+	w.tag(ada, "rust")
+	w.timelinesMatch()
+	for name, want := range map[string]int32{"go": 3, "rust": 2} {
+		if tag, err := w.Tag(t.Context(), name); err != nil || tag.PostCount != want {
+			t.Errorf("%s: %+v, %v", name, tag, err)
+		}
+	}
+}
+
+// A post that is created over a malformed counter has its entry, and a repair counts it.
+func TestTimelines_MalformedCounter(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	first := w.tag(ada, "go")
+	partition := blog.AllPosts.Partition(first.CreatedAt.Month())
+	w.Corrupt("feed", partition, blog.CounterID, "/posts", "seven")
+	second := w.tag(ada, "go")
+	for _, d := range w.Differences(0) {
+		if d.Kind == projection.TimelineEntry {
+			t.Errorf("%s has no entry: %+v", second.ID, d)
+		}
+		if err := w.Views().Repair(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+	}
+	w.timelinesMatch()
+	if n, err := w.FeedCount(t.Context()); n != 2 || err != nil {
+		t.Errorf("%d posts, %v", n, err)
 	}
 }

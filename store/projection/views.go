@@ -58,6 +58,10 @@ type Options struct {
 
 // Views maintains the denormalized views. It is safe for concurrent use.
 type Views struct {
+	// TimelinesWait limits how long the writer of a post waits for its entries and their counts; 1 s. Tests raise it
+	// before they use the Views.
+	TimelinesWait time.Duration
+
 	o       Options
 	account *cosmos.Account
 	metrics *metrics
@@ -85,7 +89,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 			blog.MaxFeedPartitions, o.FeedPartitions)
 	}
 	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions),
-		ensured: newEnsuredPosts()}
+		ensured: newEnsuredPosts(), TimelinesWait: timelinesWait}
 	v.sums = newSums(v)
 	account.Patterns(patterns...)
 	var err error
