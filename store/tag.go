@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -73,7 +71,8 @@ func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.P
 	return page, t.fill(ctx, page, p.First)
 }
 
-// TopTags reads the most used tags, at most first: one query of one partition.
+// TopTags reads the most used tags, at most first, and those with the same count in descending order of their
+// timelines: one query of one partition. A shorter list is the beginning of a longer one.
 func (s *Store) TopTags(ctx context.Context, first int) ([]*Tag, error) {
 	if first < 1 || first > blog.MaxPage {
 		return nil, invalidFirst("list most used tags")
@@ -106,8 +105,5 @@ func (s *Store) readTopTags(ctx context.Context, first int) (tags []*Tag, err er
 		}
 	}
 	itemcache.AddSize(ctx, 120*len(tags))
-	slices.SortFunc(tags, func(a, b *Tag) int {
-		return cmp.Or(cmp.Compare(b.PostCount, a.PostCount), cmp.Compare(a.Name, b.Name))
-	})
 	return tags, nil
 }

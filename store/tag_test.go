@@ -104,6 +104,9 @@ func topTags(t *testing.T, ctx context.Context, s *store.Store) map[string]int32
 func TestTags_Together(t *testing.T) {
 	_, a, b, ada, _ := newCachedBlog(t)
 	instances := []*store.Store{a.Store, b.Store}
+	for _, s := range instances {
+		s.Views().TimelinesWait = time.Minute // a busy machine is slow
+	}
 	stop := make(chan struct{})
 	var watching, writing sync.WaitGroup
 	watching.Go(func() {
@@ -255,5 +258,30 @@ func TestTags_RepairedOnce(t *testing.T) {
 			}
 			w.noDifferences(t)
 		})
+	}
+}
+
+// Each list of the most used tags begins a longer one, also where tags have the same count.
+func TestTags_TiesAreOrdered(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	if _, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c",
+		Tags: []string{"b", "d", "a", "c"}}); err != nil {
+		t.Fatal(err)
+	}
+	var before []string
+	for first := 1; first <= 4; first++ {
+		tags, err := w.TopTags(t.Context(), first)
+		if err != nil || len(tags) != first {
+			t.Fatalf("%d tags, %v", len(tags), err)
+		}
+		var names []string
+		for _, tag := range tags {
+			names = append(names, tag.Name)
+		}
+		if !slices.Equal(names[:first-1], before) {
+			t.Errorf("%q does not begin with %q", names, before)
+		}
+		before = names
 	}
 }
