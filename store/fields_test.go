@@ -182,6 +182,7 @@ func filledPost(t *testing.T, ada *blog.User) *blog.Post {
 			field.Set(reflect.ValueOf([]string{"filled"}))
 		case f.Type.Kind() == reflect.Int32:
 			field.SetInt(int64(1000 + i))
+		case f.Type == reflect.TypeFor[*blog.Derived](): // no property
 		default:
 			t.Fatalf("fill fields of type %s, too", f.Type)
 		}
@@ -213,6 +214,9 @@ func TestPostFields_Summary(t *testing.T) {
 	for name, want := range fieldsOf(t, p) {
 		if name == "ReadingMinutes" {
 			want = "0" // the summary has the whole text
+		}
+		if name == "Derived" {
+			continue // no property
 		}
 		if got[name] != want {
 			t.Errorf("%s is %s in the list, want %s", name, got[name], want)

@@ -218,8 +218,12 @@ func (v *Views) createBatch(ctx context.Context, partition string, entries []blo
 				return nil
 			}
 			return stored.Error(op, err)
-		case len(entries) == 1: // it exists
-			return nil
+		case len(entries) == 1: // it exists, or did a moment ago
+			exists, err := v.exists(ctx, partition, entries[0].ID)
+			if exists || err != nil {
+				return stored.Error(op, err)
+			}
+			continue
 		}
 		for i := range entries {
 			if err := v.createBatch(ctx, partition, entries[i:i+1]); err != nil {
@@ -331,27 +335,57 @@ func (v *Views) removeEntries(ctx context.Context, keys []entryKey) error {
 
 // removeEntry deletes an entry, if it exists and has the ETag unless that is "", and subtracts it from the counter.
 func (v *Views) removeEntry(ctx context.Context, partition, id string, etag cosmos.ETag) error {
-	b := cosmos.Batch{NoItems: true}
-	if etag == "" {
-		b.Delete(id)
-	} else {
-		b.DeleteIf(id, etag)
-	}
-	b.Patch(blog.CounterID, patchCounter(-1))
-	r, err := v.feed.Batch(ctx, partition, &b)
-	switch {
-	case refused(err), err == nil && r.Failed == 1: // the counter is malformed or missing
-		err = v.feed.Delete(ctx, stored.Key(partition, id), etag)
-		if cosmos.HasStatus(err, http.StatusNotFound) {
-			return nil
+	for range 10 {
+		b := cosmos.Batch{NoItems: true}
+		if etag == "" {
+			b.Delete(id)
+		} else {
+			b.DeleteIf(id, etag)
 		}
-		return err
-	case err == nil && r.Status == http.StatusNotFound:
+		b.Patch(blog.CounterID, patchCounter(-1))
+		r, err := v.feed.Batch(ctx, partition, &b)
+		var missing string // what the batch did not find
+		switch {
+		case refused(err): // the counter is malformed
+			return v.removeUncounted(ctx, partition, id, etag)
+		case err != nil:
+			return err
+		case r.Failed < 0:
+			return nil
+		case r.Status != http.StatusNotFound:
+			return r.Err()
+		case r.Failed == 0:
+			missing = id
+		default:
+			missing = blog.CounterID
+		}
+		exists, err := v.exists(ctx, partition, missing)
+		switch {
+		case err != nil:
+			return err
+		case exists: // by now
+		case missing == id:
+			return nil
+		default:
+			return v.removeUncounted(ctx, partition, id, etag)
+		}
+	}
+	return &blog.Error{Code: blog.Conflict, Op: "delete entry", Err: fmt.Errorf("%s of %s comes and goes", id, partition)}
+}
+
+// removeUncounted deletes an entry, if it exists, of a month without a counter.
+func (v *Views) removeUncounted(ctx context.Context, partition, id string, etag cosmos.ETag) error {
+	err := v.feed.Delete(ctx, stored.Key(partition, id), etag)
+	if cosmos.HasStatus(err, http.StatusNotFound) {
 		return nil
-	case err == nil:
-		return r.Err()
 	}
 	return err
+}
+
+// exists reports whether an item of the feed exists where writes are executed.
+func (v *Views) exists(ctx context.Context, partition, id string) (bool, error) {
+	raw, err := v.feed.ReadPrimary(ctx, stored.Key(partition, id))
+	return raw != nil, err
 }
 
 // readFull learns at the start whether the feed has been full. It repeats a failed attempt until ctx ends.

@@ -149,8 +149,8 @@ func TestLoad_Deterministic(t *testing.T) {
 		items int
 		want  string
 	}{
-		"demo":    {seed.Demo(userID), 4536, "1bb51665772e3a48c1edc5aca6f3da4b"},
-		"article": {small(), 1783, "8319841dbfcab7e484ccb8e03231378d"},
+		"demo":    {seed.Demo(userID), 4565, "34647a61a5ef6f26846f9cef37ff9748"},
+		"article": {small(), 1786, "6e21c20ea820677d76846d152b4910b3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
