@@ -33,7 +33,9 @@ func (r *Resolver) texts(ctx context.Context) plan.Texts {
 	return plan.Texts{Memory: request.Memory, Show: func(source string) (markdown.HTML, error) {
 		return loadersOf(ctx).rendered.do(source, func() (markdown.HTML, error) {
 			h, err := r.html.Show(source, func() (markdown.HTML, error) {
-				return r.render(ctx, request.Client(), source, func() { request.Meter.AddWork(fields.Rendering(source)) })
+				return r.render(ctx, request.Client(), source, func() {
+					request.Meter.AddWork(fields.Rendering(source))
+				})
 			})
 			if err != nil {
 				return "", err
