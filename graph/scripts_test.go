@@ -16,13 +16,13 @@ func TestScripts(t *testing.T) {
 	b := smallBlog(t, Options{})
 	for i, c := range []struct{ script, text, tag, key, slug string }{
 		{"Arabic", "السلام عليكم ورحمة الله", "كتب ورحلات", "كتب-ورحلات", "lslm-lykm-wrhm-llh"},
-		{"Persian with joiners", "می‌خواهم نرم‌افزار بنویسم", "نرم‌افزار", "نرم‌افزار", "mykhwhm-nrmfzr-bnwysm"},
+		{"Persian with joiners", "می\u200cخواهم نرم\u200cافزار بنویسم", "نرم\u200cافزار", "نرم\u200cافزار", "mykhwhm-nrmfzr-bnwysm"},
 		{"Hebrew", "שָׁלוֹם עולם", "סִפְרוּת", "סִפְרוּת", "shalvom-vlm"},
-		{"Hindi", "नमस्ते दुनिया, क्‍या हाल है", "हिन्दी", "हिन्दी", "nmste-duniyaa"},
+		{"Hindi", "नमस्ते दुनिया, क्\u200dया हाल है", "हिन्दी", "हिन्दी", "nmste-duniyaa"},
 		{"Thai", "สวัสดีชาวโลกที่น้ำใจงาม", "ท่องเที่ยว", "ท่องเที่ยว", "swasdii"},
 		{"Japanese", "こんにちは世界、ガギグ", "プログラミング", "プログラミング", "konnichiha"},
 		{"Korean", "안녕하세요 세계 여러분", "한국어", "한국어", "annyeonghaseyo"},
-		{"Emoji with joiners", "👩‍👩‍👧‍👦🏳️‍🌈👍🏽🇩🇪 x", "emoji", "emoji", "x"},
+		{"Emoji with joiners", "👩\u200d👩\u200d👧\u200d👦🏳️\u200d🌈👍🏽🇩🇪 x", "emoji", "emoji", "x"},
 	} {
 		t.Run(c.script, func(t *testing.T) {
 			token := "demo:writer" + string(rune('a'+i))

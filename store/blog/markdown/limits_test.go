@@ -19,12 +19,6 @@ func nested(depth int) string {
 	return b.String()
 }
 
-// table returns a table whose rows have a cell more than their text.
-func table(columns, rows int) string {
-	return strings.Repeat("a|", columns-1) + "a\n" + strings.Repeat("-|", columns-1) + "-\n" +
-		strings.Repeat("|b\n", rows-2)
-}
-
 // The steps of each construct, once and often. If they are too few, a text passes that renders for long: TestWorstText
 // finds it.
 func TestSteps(t *testing.T) {
