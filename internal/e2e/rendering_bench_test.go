@@ -13,7 +13,8 @@ import (
 
 // BenchmarkRendering has 50 anonymous clients ask for the HTML of forty texts each, of the kinds that take longest to
 // render, and hang up, while other viewers read the feed and a post as HTML, preview and publish one. It reports the
-// p99 of these operations, and how many times that of an idle server it is; none of them may fail.
+// p99 of these operations, and how many times that of an idle server it is; none of them may fail
+// (with -short, beside other benchmarks, the server may refuse them as overloaded).
 //
 //	go test ./internal/e2e -run '^$' -bench 'Rendering$' -benchtime 1x
 func BenchmarkRendering(b *testing.B) {
@@ -146,7 +147,8 @@ func (r *renderingBlog) others(b *testing.B, phase time.Duration) map[string][]t
 			}
 			began := time.Now()
 			out, err := client.send(b.Context(), r.Root, r.tokens[n/4%len(r.tokens)], "", operation{Query: o.query, Variables: variables})
-			if err != nil || out.Errors != nil {
+			overloaded := len(out.Errors) > 0 && out.Errors[0].Extensions.Code == "UNAVAILABLE"
+			if err != nil || out.Errors != nil && !(overloaded && testing.Short()) {
 				b.Errorf("%s: %v %v", o.name, err, out.Errors)
 			}
 			mu.Lock()
