@@ -17,7 +17,7 @@ import (
 
 // safeTree changes a syntax tree before it is rendered. Headings are one level lower, as a page has a heading of its
 // own, and have ids, to which links on the page lead. Addresses are only those that isLink and isImage allow: any other
-// link is shown as its text, and any other image as its description. What is no address at all is shown as well.
+// link is shown as its text, and any other image as its description. An invalid address is shown as well.
 type safeTree struct{}
 
 // Transform implements parser.ASTTransformer.
