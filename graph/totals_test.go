@@ -50,7 +50,7 @@ func TestTotalCounts_Posts(t *testing.T) {
 		requests int
 	}{
 		`feed(first: 1) { edges { cursor } }`:                             {"", 1},
-		`feed(first: 1) { totalCount }`:                                   {`{"feed":{"totalCount":4}}`, 2},
+		`feed(first: 1) { totalCount }`:                                   {`{"feed":{"totalCount":4}}`, 3},
 		`tag(name: "machines") { posts(first: 1) { totalCount } }`:        {`{"tag":{"posts":{"totalCount":2}}}`, 3},
 		`tag(name: "nothing") { posts { totalCount } }`:                   {`{"tag":{"posts":{"totalCount":0}}}`, 1},
 		`user(id: "<user:ada>") { posts(first: 1) { edges { cursor } } }`: {"", 1},

@@ -133,7 +133,7 @@ func TestCost_LoneWrite(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	const window = 5 * time.Minute                       // a multiple of the periods in which leases are renewed
 	limits := map[int]float64{1: 45, 3: 50, 10: 60}      // RU, by instances, each of which polls
-	postLimits := map[int]float64{1: 80, 3: 90, 10: 120} // of a new post, with its entries and their counts
+	postLimits := map[int]float64{1: 65, 3: 72, 10: 95} // of a new post, with its entries and their counts
 	for _, instances := range slices.Sorted(maps.Keys(limits)) {
 		cosmostest.Run(t, func(t *testing.T) {
 			w, b := fleet(t, instances)

@@ -121,13 +121,19 @@ func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.
 // Total returns the length of a list.
 type Total func(context.Context) (int32, error)
 
-// FeedCount returns the approximate number of all posts: one point read.
+// FeedCount returns the approximate number of all posts: two point reads.
 func (s *Store) FeedCount(ctx context.Context) (int32, error) {
-	item, err := s.timelineItem(s.beginRead(ctx, FeedCount), "count posts", blog.AllPosts)
+	const op = "count posts"
+	ctx = s.beginRead(ctx, FeedCount)
+	item, err := s.timelineItem(ctx, op, blog.AllPosts)
 	if item == nil || err != nil {
 		return 0, err
 	}
-	return count32(item.Posts), nil
+	partition := blog.AllPosts.Partition(item.Uncopied())
+	newest, err := cached(ctx, s.feed, partition, "counter", func(ctx context.Context) (int64, error) {
+		return stored.ReadCounter(ctx, op, s.feed, partition)
+	})
+	return count32(item.Posts + newest), err
 }
 
 // timelineItem reads the item of a timeline; nil if it does not exist.

@@ -57,8 +57,10 @@ var (
 // totals describes PostConnection.totalCount, by the list.
 var totals = map[string]Field{
 	"Query.feed": {
-		Price:  Price{Each: 1},
-		Access: Access{store.FeedCount, []Request{{cosmos.KindPointRead, "feed", Timelines}}},
+		Price: Price{Each: 2},
+		Access: Access{store.FeedCount, []Request{
+			{cosmos.KindPointRead, "feed", Timelines}, {cosmos.KindPointRead, "feed", MonthOfAll},
+		}},
 	},
 	"Tag.posts": {}, // the tag has it
 	"User.drafts": {

@@ -58,10 +58,13 @@ func (d Date) Month() string { return string(d[:min(len(d), len("2006-01"))]) }
 // TimelineItem describes a timeline. A tag without posts has none. All are in one partition, so that the tags of a post
 // appear together, and one query finds the most used tags.
 type TimelineItem struct {
-	Envelope                  // its type is TimelinesKey
-	ID       string           `json:"id"`     // the Timeline
-	Months   map[string]int64 `json:"months"` // the number of entries, as the CounterItem of each month has it
-	Posts    int64            `json:"posts"`  // the sum; indexed
+	Envelope        // its type is TimelinesKey
+	ID       string `json:"id"` // the Timeline
+
+	// The number of entries, as the CounterItem of each month has it. Of the newest month of AllPosts it is 0, and
+	// only the CounterItem has the number: so a new post does not change the item.
+	Months map[string]int64 `json:"months"`
+	Posts  int64            `json:"posts"` // the sum; indexed
 
 	// Of AllPosts: whether the feed has had FeedKept posts, so that it may lack older ones.
 	Full bool `json:"full,omitempty"`
@@ -79,6 +82,35 @@ func (i *TimelineItem) Newest() []string {
 	months := slices.Sorted(maps.Keys(i.Months))
 	slices.Reverse(months)
 	return months
+}
+
+// Uncopied returns the month whose entries only its CounterItem counts; "" if there is none.
+func (i *TimelineItem) Uncopied() string {
+	if i.ID != string(AllPosts) || len(i.Months) == 0 {
+		return ""
+	}
+	return i.Newest()[0]
+}
+
+// Count sets the numbers of entries by month, of which some may be 0, and reports whether the item has changed.
+func (i *TimelineItem) Count(months map[string]int64) (changed bool) {
+	uncopied := i.Uncopied()
+	counted, sum := map[string]int64{}, int64(0)
+	for month, n := range months {
+		if n > 0 {
+			counted[month] = n
+			uncopied = max(uncopied, month)
+		}
+	}
+	if i.ID == string(AllPosts) && uncopied != "" {
+		counted[uncopied] = 0
+	}
+	for _, n := range counted {
+		sum += n
+	}
+	changed = sum != i.Posts || !maps.Equal(counted, i.Months)
+	i.Months, i.Posts = counted, sum
+	return changed
 }
 
 // CounterID is the id of a CounterItem. No post has it.

@@ -25,11 +25,12 @@ import (
 // batches that create and delete entries, so a change that is handled again counts nothing. The item of a timeline has
 // a copy of the counters that are not 0, by month, and their sum. By the sums one query finds the most used tags.
 //
-// Who has changed a counter copies it: reads the item, then the counter, and writes the item if they differ. If another
-// process has written the item since it was read, that write fails, and both are read again. After the write, which
-// another process may have overtaken by a change of the counter, the counter is read again. So the last of all reads of
-// a counter finds its last value, and an item that has it. Who is killed in between is a handler or a job that is done
-// again, or the writer of a post, which a handler checks.
+// A process that has changed a counter copies it: it reads the item, then the counter, and writes the item if they
+// differ. If another process has written the item since it was read, that write fails, and both are read again. After
+// the write, which another process may have overtaken by a change of the counter, the counter is read again. So the
+// last of all reads of a counter finds its last value, and an item that has it. A process that is killed in between
+// was doing a change or a job that is done again, or was writing a post, which a handler checks. The counter of the
+// newest month of all posts, which each new post changes, is copied when a newer month begins.
 
 // monthKey is a month of a timeline: a partition of entries with a counter.
 type monthKey struct {
@@ -52,11 +53,11 @@ func patchCounter(entries int64) (p cosmos.Patch) {
 	return p
 }
 
-// sums adds up counters. Concurrent callers take turns, each for all that wait, so that a process does not compete with
+// sums adds up counters. One caller at a time writes, for all that wait, so that a process does not compete with
 // itself for the items.
 type sums struct {
 	*Views
-	turn chan struct{} // has a value while nobody has the turn
+	idle chan struct{} // has a value while no caller writes
 
 	mu      sync.Mutex
 	waiting []*addition // guarded by mu
@@ -64,12 +65,12 @@ type sums struct {
 
 // addition is the months that one caller waits for.
 type addition struct {
-	groups [][]monthKey // not yet added up; of whoever has the turn
+	groups [][]monthKey // not yet added up; of the caller that writes
 }
 
 func newSums(v *Views) *sums {
-	s := &sums{Views: v, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
+	s := &sums{Views: v, idle: make(chan struct{}, 1)}
+	s.idle <- struct{}{}
 	return s
 }
 
@@ -87,13 +88,13 @@ func (s *sums) add(ctx context.Context, groups [][]monthKey) error {
 	select {
 	case <-ctx.Done():
 		return stored.Error("add up counts", ctx.Err())
-	case <-s.turn:
+	case <-s.idle:
 	}
 	done, err := len(mine.groups) == 0, error(nil)
 	if !done {
 		err = s.addWaiting(ctx, mine)
 	}
-	s.turn <- struct{}{}
+	s.idle <- struct{}{}
 	if done && cosmos.SessionFrom(ctx) != nil {
 		// The session learns of a write that another caller has made.
 		_, err = s.feed.ReadPrimary(ctx, stored.TimelineKey(blog.AllPosts))
@@ -180,17 +181,18 @@ func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error
 	if len(months) == 0 {
 		return nil
 	}
-	keys := slices.SortedFunc(maps.Keys(months), func(a, b monthKey) int {
+	all := slices.SortedFunc(maps.Keys(months), func(a, b monthKey) int {
 		return strings.Compare(a.partition(), b.partition())
 	})
 	for try := range 20 {
 		if try > 1 && !sleep.For(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
 			return ctx.Err()
 		}
-		items, err := v.readTimelines(ctx, keys)
+		items, err := v.readTimelines(ctx, all)
 		if err != nil {
 			return err
 		}
+		keys := copiedMonths(items, all)
 		counters, err := v.readCounters(ctx, keys)
 		if err != nil {
 			return err
@@ -217,7 +219,7 @@ func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error
 			return v.deleteZeros(ctx, again)
 		}
 	}
-	return &blog.Error{Code: blog.Conflict, Op: "add up counts", Err: fmt.Errorf("%s keeps changing", keys[0].timeline)}
+	return &blog.Error{Code: blog.Conflict, Op: "add up counts", Err: fmt.Errorf("%s keeps changing", all[0].timeline)}
 }
 
 // storedTimeline is the item of a timeline as read; raw is nil if it does not exist.
@@ -259,14 +261,16 @@ func (v *Views) readTimelines(ctx context.Context, keys []monthKey) (map[blog.Ti
 	return items, nil
 }
 
-// restoreTimeline sets the months of a malformed item from all counters of its timeline. Posts is -1, which no sum is,
-// so that the item is written.
+// malformedSum is what a malformed item has as its sum, which no sum is.
+const malformedSum = -1
+
+// restoreTimeline sets the months of a malformed item from all counters of its timeline.
 func (v *Views) restoreTimeline(ctx context.Context, t blog.Timeline, item *storedTimeline) error {
 	var known struct {
 		Full json.RawMessage `json:"full"`
 	}
 	_ = json.Unmarshal(item.raw, &known) // every item is an object
-	item.ETag, item.Posts, item.Full = string(etagOf(item.raw)), -1, string(known.Full) == "true"
+	item.ETag, item.Posts, item.Full = string(etagOf(item.raw)), malformedSum, string(known.Full) == "true"
 	counters, err := readPages[json.RawMessage](ctx, "read counters", v.feed, cosmos.Query{AllPartitions: true,
 		Text: "SELECT c.type, c.id, c.posts FROM c WHERE STARTSWITH(c.type, @prefix) AND c.id = @counter"}.
 		With("@prefix", t.Partition("")).With("@counter", blog.CounterID))
@@ -313,50 +317,53 @@ func (v *Views) readCounters(ctx context.Context, keys []monthKey) (map[monthKey
 	return counters, g.Wait()
 }
 
+// copiedMonths returns the months whose counters are copied: without the newest month of all posts, and with what was
+// the newest one if a newer one begins.
+func copiedMonths(items map[blog.Timeline]*storedTimeline, keys []monthKey) []monthKey {
+	all := items[blog.AllPosts]
+	if all == nil {
+		return keys
+	}
+	newest := monthKey{blog.AllPosts, all.Uncopied()}
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k monthKey) bool { return k == newest })
+	begins := func(k monthKey) bool { return k.timeline == blog.AllPosts && k.month > newest.month }
+	if newest.month != "" && slices.ContainsFunc(keys, begins) {
+		keys = append(keys, newest)
+	}
+	return keys
+}
+
 // copyCounters returns the batch that copies counters to the items of timelines, nil if they have them.
 func copyCounters(
 	items map[blog.Timeline]*storedTimeline, counters map[monthKey]blog.CounterItem,
 ) (*cosmos.Batch, error) {
-	changed := map[blog.Timeline]bool{}
-	for t, item := range items {
-		if item.Posts < 0 { // malformed
-			changed[t] = true
+	b, changed := &cosmos.Batch{NoItems: true}, false
+	for _, t := range slices.Sorted(maps.Keys(items)) {
+		months := map[string]int64{}
+		maps.Copy(months, items[t].Months)
+		for k, c := range counters {
+			if k.timeline == t {
+				months[k.month] = c.Posts
+			}
 		}
-	}
-	for k, c := range counters {
-		item := items[k.timeline]
-		if item == nil { // of a later version
+		if !items[t].Count(months) {
 			continue
 		}
-		if item.Months == nil { // malformed
-			item.Months = map[string]int64{}
-		}
-		if posts := max(0, c.Posts); posts != item.Months[k.month] {
-			changed[k.timeline] = true
-			item.Months[k.month] = posts
-		}
-	}
-	if len(changed) == 0 {
-		return nil, nil
-	}
-	b := &cosmos.Batch{NoItems: true}
-	for _, t := range slices.Sorted(maps.Keys(changed)) {
 		if err := writeTimeline(b, t, items[t]); err != nil {
 			return nil, err
 		}
+		changed = true
+	}
+	if !changed {
+		return nil, nil
 	}
 	return b, nil
 }
 
-// writeTimeline adds the write of the item of a timeline, as its months have it, to a batch. A tag without posts has no
-// item.
+// writeTimeline adds the write of the item of a timeline to a batch. A tag without posts has no item.
 func writeTimeline(b *cosmos.Batch, t blog.Timeline, item *storedTimeline) error {
 	next, etag := item.TimelineItem, cosmos.ETag(item.ETag)
-	maps.DeleteFunc(next.Months, func(_ string, posts int64) bool { return posts == 0 })
-	next.Posts, next.ETag = 0, ""
-	for _, posts := range next.Months {
-		next.Posts += posts
-	}
+	next.ETag = ""
 	_, tagged := t.Tag()
 	switch {
 	case item.raw == nil:

@@ -46,6 +46,13 @@ func newScannedTimeline(t blog.Timeline) *scannedTimeline {
 	return &scannedTimeline{blog.NewTimelineItem(t), map[string]int64{}, map[string]blog.CounterItem{}}
 }
 
+// malformedItem returns what is compared instead of an item that cannot be decoded.
+func malformedItem(t blog.Timeline) *blog.TimelineItem {
+	item := blog.NewTimelineItem(t)
+	item.Posts = malformedSum
+	return &item
+}
+
 func (s *timelineScan) timeline(t blog.Timeline) *scannedTimeline {
 	if s.timelines[t] == nil {
 		s.timelines[t] = newScannedTimeline(t)
@@ -69,25 +76,28 @@ func differenceOf(t blog.Timeline) Difference {
 
 // have describes the counters and the item of a timeline.
 func (s *scannedTimeline) have() string {
-	counters := map[string]int64{}
+	counters, wanted := map[string]int64{}, s.wanted()
 	for month, c := range s.counters {
-		counters[month] = c.Posts
+		if c.Posts != 0 || month != wanted.Uncopied() {
+			counters[month] = c.Posts
+		}
 	}
-	return describeTimeline(s.item.Posts, s.item.Months, counters)
+	return describeTimeline(s.item, counters)
 }
 
 // want describes what the counters and the item of a timeline should be.
-func (s *scannedTimeline) want() string {
-	sum := int64(0)
-	for _, n := range s.entries {
-		sum += n
-	}
-	return describeTimeline(sum, s.entries, s.entries)
+func (s *scannedTimeline) want() string { return describeTimeline(s.wanted(), s.entries) }
+
+// wanted returns the item as it should be.
+func (s *scannedTimeline) wanted() blog.TimelineItem {
+	item := s.item
+	item.Count(s.entries)
+	return item
 }
 
-func describeTimeline(posts int64, months, counters map[string]int64) string {
-	text := fmt.Sprintf("%d posts, %v", posts, months)
-	if !maps.Equal(months, counters) {
+func describeTimeline(item blog.TimelineItem, counters map[string]int64) string {
+	text := fmt.Sprintf("%d posts, %v", item.Posts, item.Months)
+	if !maps.Equal(item.Months, counters) {
 		text += fmt.Sprintf(", counted %v", counters)
 	}
 	return text
@@ -141,7 +151,7 @@ func (s *timelineScan) add(raw []byte) (e blog.EntryItem, ok bool) {
 	case isTimeline && e.Type == blog.TimelinesKey:
 		item, err := stored.DecodeTimeline("read timelines", raw)
 		if err != nil {
-			item = &blog.TimelineItem{Posts: -1}
+			item = malformedItem(listed)
 		}
 		s.timeline(listed).item = *item
 	default:
@@ -307,7 +317,7 @@ func (v *Views) readScanned(ctx context.Context, t blog.Timeline) (*scannedTimel
 	if raw != nil {
 		item, err := stored.DecodeTimeline(op, raw)
 		if err != nil {
-			item = &blog.TimelineItem{Posts: -1}
+			item = malformedItem(t)
 			item.ETag = string(etagOf(raw))
 		}
 		s.item = *item
@@ -377,8 +387,7 @@ func (v *Views) repairTimeline(ctx context.Context, d Difference) error {
 		}
 	}
 	// The item as its months should be. The counters are copied to it again, as they may have changed.
-	item := &storedTimeline{TimelineItem: s.item, raw: raw}
-	item.Envelope, item.ID, item.Months = blog.Envelope{Type: blog.TimelinesKey}, string(t), s.entries
+	item := &storedTimeline{TimelineItem: s.wanted(), raw: raw}
 	if raw != nil || len(s.entries) > 0 {
 		var b cosmos.Batch
 		b.NoItems = true

@@ -29,6 +29,19 @@ func DecodeTimeline(op string, raw []byte) (*blog.TimelineItem, error) {
 	return &item, nil
 }
 
+// ReadCounter reads how many entries a month of a timeline has, given their partition.
+func ReadCounter(ctx context.Context, op string, feed *cosmos.Container, partition string) (int64, error) {
+	var c blog.CounterItem
+	raw, err := Read(ctx, op, feed, Key(partition, blog.CounterID))
+	if raw == nil || err != nil {
+		return 0, err
+	}
+	if err := blog.Unmarshal(raw, &c); err != nil {
+		return 0, blog.Malformed(op, "counter", err)
+	}
+	return c.Posts, nil
+}
+
 // ReadEntries reads the n newest entries of a month of a timeline that are older than after, or the n newest of all if
 // that is the zero Entry: by one query, which the composite index serves. It takes a second request only if Cosmos DB
 // ends a page early.
