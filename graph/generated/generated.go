@@ -2143,7 +2143,7 @@ enum ErrorReason {
   NOT_YOURS
   "` + "`" + `FORBIDDEN` + "`" + `: the request comes from a page of another origin."
   ORIGIN
-  "` + "`" + `FORBIDDEN` + "`" + `: the server executes trusted documents only, and this is none."
+  "` + "`" + `FORBIDDEN` + "`" + `: the server executes trusted documents only, and this is another one."
   UNTRUSTED_DOCUMENT
   "` + "`" + `CONFLICT` + "`" + `: another user has the username."
   TAKEN

@@ -313,7 +313,7 @@ const (
 	ErrorReasonNotYours ErrorReason = "NOT_YOURS"
 	// `FORBIDDEN`: the request comes from a page of another origin.
 	ErrorReasonOrigin ErrorReason = "ORIGIN"
-	// `FORBIDDEN`: the server executes trusted documents only, and this is none.
+	// `FORBIDDEN`: the server executes trusted documents only, and this is another one.
 	ErrorReasonUntrustedDocument ErrorReason = "UNTRUSTED_DOCUMENT"
 	// `CONFLICT`: another user has the username.
 	ErrorReasonTaken ErrorReason = "TAKEN"

@@ -84,7 +84,7 @@ func (i *TimelineItem) Newest() []string {
 	return months
 }
 
-// Uncopied returns the month whose entries only its CounterItem counts; "" if there is none.
+// Uncopied returns the month whose entries only its CounterItem counts, or "".
 func (i *TimelineItem) Uncopied() string {
 	if i.ID != string(AllPosts) || len(i.Months) == 0 {
 		return ""

@@ -133,7 +133,7 @@ func TestHide(t *testing.T) {
 	d := New(Options{Hidden: func(id string) { hidden = append(hidden, id) }})
 	deleted := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	if d.Any() || d.Hides("ada", "") {
-		t.Error("somebody is hidden")
+		t.Error("a user is hidden")
 	}
 	d.Hide("ada", deleted)
 	until := deleted.Add(blog.DeletionGrace)
@@ -149,7 +149,7 @@ func TestHide(t *testing.T) {
 		}
 	}
 	if d.Hides("grace", blog.NewDate(deleted)) {
-		t.Error("somebody else is hidden")
+		t.Error("another user is hidden")
 	}
 	d.Hide("ada", deleted)                   // known already
 	d.Hide("ada", deleted.Add(-time.Minute)) // an earlier one

@@ -83,7 +83,7 @@ func TestChange_Rename(t *testing.T) {
 	}
 }
 
-// What is no rename reserves and releases nothing.
+// A change that is not a rename reserves and releases nothing.
 func TestChange_SameName(t *testing.T) {
 	for name, edit := range map[string]func(*blog.User){
 		"case":      func(u *blog.User) { u.Username = "ADA" },

@@ -40,7 +40,7 @@ func pairs() map[string]pairCase {
 		"left over":           {"other", ada(false, 0), old, "ada", "nobody", state{}, false},
 		"left over, marked":   {"other", ada(true, 0), old, "ada", "ada, released", state{"ada", true, true}, false},
 		"released":            {"other", ada(true, 60*60), old, "", "", state{"ada", true, true}, false},
-		"of somebody else":    {"other", of(bob), old, "", "", state{Owner: bob}, false},
+		"of another user":     {"other", of(bob), old, "", "", state{Owner: bob}, false},
 		"owner gone":          {"", ada(false, 0), old, "ada", "nobody", state{}, false},
 		"owner gone, young":   {"", ada(false, 0), 0, "", "", state{Owner: "ada"}, false},
 		"owner gone, expires": {"", ada(true, 60*60), old, "ada, released", "nobody", state{}, false},
@@ -200,7 +200,7 @@ func TestRenameDuplicate_LongName(t *testing.T) {
 	}
 }
 
-// Whoever is not a duplicate keeps the name, and the conflict is returned.
+// A user who is not a duplicate keeps the name, and the conflict is returned.
 func TestRenameDuplicate_NotOne(t *testing.T) {
 	conflict := username.ErrTaken("test")
 	k := username.Key("ada")

@@ -182,7 +182,7 @@ func resolved(text []byte) []byte {
 	return util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(text)))
 }
 
-// cutLanguage cuts the name of the language of a code block where it is none: "js{1,3}" is "js".
+// cutLanguage cuts the name of the language of a code block before what is not part of it: "js{1,3}" is "js".
 func cutLanguage(n *ast.FencedCodeBlock, source []byte) {
 	if n.Info == nil {
 		return
