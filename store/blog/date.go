@@ -3,6 +3,8 @@ package blog
 import (
 	"fmt"
 	"time"
+
+	"byline/internal/cut"
 )
 
 // Date is a time as items store it: RFC 3339, UTC, exactly three digits of milliseconds, so that dates sort
@@ -24,7 +26,7 @@ func (d Date) Time() time.Time {
 // UnmarshalJSON rejects dates in any other form, which would sort wrongly.
 func (d *Date) UnmarshalJSON(b []byte) error {
 	if len(b) != len(DateLayout)+2 || !ValidDate(string(b[1:len(b)-1])) {
-		return fmt.Errorf("%.40s is not a date in the form %s", b, DateLayout)
+		return fmt.Errorf("%s is not a date in the form %s", cut.Bytes(string(b), 40), DateLayout)
 	}
 	*d = Date(b[1 : len(b)-1])
 	return nil

@@ -19,7 +19,7 @@ import (
 	"byline/store/username"
 )
 
-// world is a blog with the user ada, whose names tests use without a Store. Its clocks stand still.
+// world is a blog with the user ada, whose names tests use without a Store. Its clocks do not advance by themselves.
 type world struct {
 	*storetest.World
 	*username.Names
