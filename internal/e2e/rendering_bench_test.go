@@ -139,7 +139,7 @@ func (r *renderingBlog) others(b *testing.B, phase time.Duration) map[string][]t
 	took := map[string][]time.Duration{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for n, end := 0, time.Now().Add(phase); time.Now().Before(end); n++ {
 		<-tick.C
