@@ -149,7 +149,7 @@ func mailLink(before, line []byte) (start, end int) {
 	return len(name), 1 + len(host)
 }
 
-// hostLength returns the length of the host at the beginning of a text, 0 if there is no host: names of letters, digits,
+// hostLength returns the length of the host at the beginning of a text, 0 without one: names of letters, digits,
 // hyphens and, but for the last two, underscores; or an address of IPv6 in brackets.
 func hostLength(address []byte) int {
 	if len(address) > 0 && address[0] == '[' {
