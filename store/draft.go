@@ -178,7 +178,7 @@ func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := &blog.Post{ID: createID(n.Key, blog.TypeDraft, n.AuthorID), Byline: author,
+	d := &blog.Post{ID: newPostID(n.Key, blog.TypeDraft, n.AuthorID), Byline: author,
 		Title: n.Title, Content: n.Content, Tags: distinct(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1,
 		IsDraft: true}
 	digest := inputDigest(n.Key, append([]string{n.Title, n.Content}, d.Tags...)...)
@@ -229,7 +229,11 @@ func (s *Store) firstDraft(ctx context.Context, op string, n *blog.Post, digest 
 	if raw == nil {
 		return nil, nil
 	}
-	return s.postOfKey(ctx, op, blog.PostItem{InputDigest: digest}, raw, text)
+	first, err := s.postOfKey(ctx, op, blog.PostItem{Post: blog.Post{Byline: n.Byline}, InputDigest: digest}, raw, text)
+	if err == errIDTaken {
+		err = keyUsed(op, true)
+	}
+	return first, err
 }
 
 // checkDrafts returns LimitReached if a user has maxDrafts drafts.

@@ -518,15 +518,8 @@ func TestDrafts_Model(t *testing.T) {
 		}
 	})
 	w.Start()
-	testkit.Until(t, func() error {
-		if err := w.CaughtUp(); err != nil {
-			return err
-		}
-		if found := w.Differences(0); len(found) > 0 {
-			return fmt.Errorf("%+v", found)
-		}
-		return nil
-	})
+	testkit.Until(t, w.CaughtUp)
+	w.noDifferences(t)
 }
 
 // errCrashed is the error of an operation whose process has crashed.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -187,6 +188,18 @@ func checkKey(op, key string) error {
 
 // newID returns a new id.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// newPostID returns the id of a post or draft to create, as createID does.
+func newPostID(key string, scope ...string) string {
+	var random [10]byte
+	if key == "" {
+		_, _ = rand.Read(random[:]) // never fails
+	} else {
+		sum := blog.Digest(append(scope, key)...)
+		copy(random[:], sum[:])
+	}
+	return blog.PostID(random)
+}
 
 // createID returns the id of an item to create. With an idempotency key it is derived from the
 // key and its scope (type, author, parent), so that a repetition conflicts with the first

@@ -546,6 +546,7 @@ func TestFeed_LastPageAfterDeletes(t *testing.T) {
 				t.Fatal(err)
 			}
 			posts = append(posts, p)
+			time.Sleep(time.Millisecond) // the next one is newer
 		}
 		page, err := a.Feed(t.Context(), store.Paging{First: 60})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -125,7 +126,27 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 		return nil, err
 	}
 	n = n.normalized()
-	id := createID(n.Key, blog.TypePost, n.AuthorID)
+	for try := range maxIDTries {
+		post, err := s.tryCreatePost(ctx, op, n, try)
+		if err != errIDTaken {
+			return post, err
+		}
+	}
+	return nil, changedMeanwhile(op)
+}
+
+// maxIDTries is how many ids a new post can have, of which the first is free but for an improbable collision.
+const maxIDTries = 3
+
+// errIDTaken is the error of a creation with the id of another post.
+var errIDTaken = errors.New("the id is of another post")
+
+func (s *Store) tryCreatePost(ctx context.Context, op string, n NewPost, try int) (*blog.Post, error) {
+	scope := []string{blog.TypePost, n.AuthorID}
+	if try > 0 {
+		scope = append(scope, strconv.Itoa(try))
+	}
+	id := newPostID(n.Key, scope...)
 	if blog.IsLong(n.Content) {
 		id = blog.LongID(id)
 	}
@@ -220,11 +241,15 @@ func (s *Store) updateRecent(ctx context.Context, p *blog.Post) {
 }
 
 // postOfKey returns the post that was created with the idempotency key, given its item and, unless it is nil, its text.
-// Conflict if it has a different input or has been deleted.
+// Conflict if it has a different input or has been deleted; errIDTaken if it is another post. Without a key, it is an
+// attempt of the same request whose response was lost.
 func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, raw, text []byte) (*blog.Post, error) {
 	have, ok, err := blog.Decode[blog.PostItem](op, blog.TypePost, raw)
 	if err != nil {
 		return nil, err
+	}
+	if have.UserID != item.UserID || item.InputDigest == "" && have.CreatedAt != item.CreatedAt {
+		return nil, errIDTaken
 	}
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, keyUsed(op, ok)

@@ -1651,7 +1651,7 @@ type Post implements Node {
   id: ID!
   "The title, 1 to 200 characters."
   title: String!
-  "The post's address in a front end: its title in lower-case ASCII and a short form of its id. It follows the title; see ` + "`" + `postBySlug` + "`" + `."
+  "The post's address in a front end: its title in lower case, in its script, and its id. It follows the title; see ` + "`" + `postBySlug` + "`" + `. Encode it in URLs, as browsers do."
   slug: String!
   "The beginning of the content as plain text: at most 280 characters, cut at a space near the end, else between characters as readers see them."
   excerpt: String!

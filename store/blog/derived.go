@@ -15,7 +15,8 @@ type Derived struct {
 
 // DerivedBytes returns how much memory the values of the post's Derived take at most, approximately.
 func (p *Post) DerivedBytes() int {
-	const values, slug = 260, 150
+	const values = 260
+	slug := 40 + min(len(p.Title), maxSlugTitle*utf8.UTFMax)
 	if p.Truncated { // the excerpt is the content
 		return values + slug
 	}

@@ -4,62 +4,64 @@ import (
 	"encoding/hex"
 	"math/big"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/google/uuid"
-	"github.com/gosimple/slug"
+	"golang.org/x/text/unicode/norm"
+
+	"byline/internal/cut"
 )
 
 // maxSlugTitle is the most characters of a slug that come from the title.
 const maxSlugTitle = 80
 
-// Slug returns the address of the post in a front end: the title in lower-case ASCII, "-", and the post's id in a short
-// form, such as "hello-world-a3kq…". The end alone identifies the post, so that slugs need no reservation, and every
-// slug that the post had under other titles still finds it. No two posts have the same slug.
+// Slug returns the address of the post in a front end: the words of the title in lower case, in their script, and the
+// post's id, such as "hello-world-p3kq…". The end alone identifies the post, so that slugs need no reservation, and
+// every slug that the post had under other titles still finds it. No two posts have the same slug.
 func (p *Post) Slug() string {
 	slug, _ := p.derived().slug.of(p.Title, func() (string, error) { return p.newSlug(), nil })
 	return slug
 }
 
 func (p *Post) newSlug() string {
-	title := slugTitle(p.Title)
-	if len(title) > maxSlugTitle {
-		if end := strings.LastIndexByte(title[:maxSlugTitle+1], '-'); end > 0 {
-			title = title[:end]
-		} else { // one long word
-			title = title[:maxSlugTitle]
-		}
-	}
-	if title == "" {
+	words := cut.Characters(slugWords(p.Title), maxSlugTitle)
+	if words == "" {
 		return slugID(p.ID)
 	}
-	return title + "-" + slugID(p.ID)
+	return strings.ReplaceAll(words, " ", "-") + "-" + slugID(p.ID)
 }
 
-// slugTitle is slug.Make, which is slow, for the titles that need no transliteration as well.
-func slugTitle(title string) string {
-	b := make([]byte, 0, len(title))
-	for i := range len(title) {
-		switch c := title[i]; {
-		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_':
-			b = append(b, c)
-		case 'A' <= c && c <= 'Z':
-			b = append(b, c+'a'-'A')
-		case c >= utf8.RuneSelf || c == '&' || c == '@':
-			return slug.Make(title)
-		case c == '"' || c == '\'': // within a word
-		case len(b) > 0 && b[len(b)-1] != '-':
-			b = append(b, '-')
+// slugWords returns the words of a title, separated by spaces: letters with their marks, and digits.
+func slugWords(title string) string {
+	words := strings.FieldsFunc(norm.NFC.String(strings.ToLower(title)), func(c rune) bool {
+		return !unicode.In(c, unicode.Letter, unicode.Number, unicode.Mn, unicode.Mc) && !withinWord(c)
+	})
+	kept := words[:0]
+	for _, word := range words {
+		word = strings.Map(func(c rune) rune {
+			if withinWord(c) {
+				return -1
+			}
+			return c
+		}, word)
+		if word = strings.TrimLeftFunc(word, unicode.IsMark); word != "" {
+			kept = append(kept, word)
 		}
 	}
-	return strings.Trim(string(b), "-_")
+	return strings.Join(kept, " ")
+}
+
+// withinWord reports whether a character is left out of a slug without ending a word: an apostrophe, a joiner, or one
+// that selects the shape of the one before.
+func withinWord(c rune) bool {
+	return c == '\'' || c == '’' || c == '\u200d' || unicode.Is(unicode.Variation_Selector, c)
 }
 
 // PostIDOfSlug returns the id at the end of a slug; "" if its end is not an id.
 func PostIDOfSlug(slug string) string { return idOfSlug(slug[strings.LastIndexByte(slug, '-')+1:]) }
 
-// The forms of an id in a slug, which begins with one of these. Forms are never changed, as slugs are in links; a new
-// one gets another letter.
+// The forms of an id in a slug: the id of a new post is its own, and others begin with one of these. Forms are never
+// changed, as slugs are in links; a new one gets another letter.
 const (
 	slugUUID     = 'a' // a UUID to base 36
 	slugLongUUID = 'b' // of a post with a TextItem: see LongID
@@ -69,6 +71,9 @@ const (
 const slugBase = 36
 
 func slugID(id string) string {
+	if isPostID(id) {
+		return id
+	}
 	name, form := id, slugUUID
 	if short, long := strings.CutSuffix(id, longSuffix); long {
 		name, form = short, slugLongUUID
@@ -82,6 +87,9 @@ func slugID(id string) string {
 // idOfSlug is the inverse of slugID. It refuses what slugID does not return.
 func idOfSlug(text string) string {
 	id := ""
+	if isPostID(text) {
+		return text
+	}
 	if text == "" || len(text) > 2*64+1 {
 		return ""
 	}

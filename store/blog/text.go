@@ -3,7 +3,6 @@ package blog
 import (
 	"encoding/hex"
 	"encoding/json"
-	"strings"
 )
 
 // InlineText is the length of the longest text that the post item itself holds, in bytes of JSON. That item
@@ -84,22 +83,4 @@ func (i *PostItem) Whole(text []byte) (p *Post, ok bool) {
 		p.Content = t.Content
 	}
 	return p, !p.Truncated
-}
-
-// longSuffix marks the ids of posts that were long when they were created, so that readers also read the
-// text. Edits may have shortened them, or made others long.
-const longSuffix = "-long"
-
-// LongID returns the id of a post that is long when it is created.
-func LongID(id string) string { return id + longSuffix }
-
-// IsLongID reports whether an id is one of LongID.
-func IsLongID(id string) bool { return strings.HasSuffix(id, longSuffix) }
-
-// OtherID returns the id that the post would have with a text of the other kind, long or short.
-func OtherID(id string) string {
-	if short, ok := strings.CutSuffix(id, longSuffix); ok {
-		return short
-	}
-	return LongID(id)
 }

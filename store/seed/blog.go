@@ -119,7 +119,7 @@ type entry struct {
 func (b *Blog) entry(user, number int) (entry, *rand.Rand) {
 	f := b.random(user, number)
 	at := start.Add(time.Duration(f.Uint64() % uint64(span))).Truncate(time.Millisecond) // the precision of items
-	return entry{user, number, at, id(f)}, f
+	return entry{user, number, at, postID(f)}, f
 }
 
 // PostID returns the id of a post of a user, from 0 to PostCount-1.
@@ -203,6 +203,14 @@ func upTo(f *rand.Rand, n int) int {
 		return 0
 	}
 	return f.IntN(n + 1)
+}
+
+// postID returns the random id of a post.
+func postID(f *rand.Rand) string {
+	var random [10]byte
+	binary.BigEndian.PutUint64(random[:], f.Uint64())
+	binary.BigEndian.PutUint16(random[8:], uint16(f.Uint64()))
+	return blog.PostID(random)
 }
 
 // id returns a random UUID.

@@ -149,8 +149,8 @@ func TestLoad_Deterministic(t *testing.T) {
 		items int
 		want  string
 	}{
-		"demo":    {seed.Demo(userID), 4565, "34647a61a5ef6f26846f9cef37ff9748"},
-		"article": {small(), 1786, "6e21c20ea820677d76846d152b4910b3"},
+		"demo":    {seed.Demo(userID), 4565, "1725a7571458d5f3360d6d79a5ca99c4"},
+		"article": {small(), 1786, "cd49d11f87a9b29a5937bd73378d653b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})

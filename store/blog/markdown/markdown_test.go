@@ -84,19 +84,23 @@ func TestExcerpt(t *testing.T) {
 		max        int
 		want       string
 	}{
-		{"no markup", "# A *b*\n\n- [c](/d)\n- ![e](/f.png)\n\n> g", 100, "A b c e g"},
+		{"no markup", "A *b*\n\n- [c](/d)\n- e\n\n> g", 100, "A b c e g"},
+		{"prose only", "# A *b*\n\nc\n\n```\nd\n```\n\n|e|\n|-|\n|f|\n\n## g\n\n![h](/i.png) j `k`", 100, "c j k"},
+		{"nothing but headings", "# A *b*\n\n## c", 100, "A b c"},
+		{"nothing but an image", "![a b](/c.png)", 100, "a b"},
 		{"words are not torn by markup", "**Byl**ine", 100, "Byline"},
 		{"cut between words", "one two three", 11, "one two"},
 		{"exactly as long", "one two three", 13, "one two three"},
 		{"a long word is cut", strings.Repeat("é", 20), 5, "ééééé"},
 		{"a long word after others is cut", "a " + strings.Repeat("b", 20), 10, "a bbbbbbbb"},
-		{"a script without spaces is cut", "# はじめに\n\n" + strings.Repeat("言語", 20), 10, "はじめに 言語言語言"},
+		{"a script without spaces is cut", "# はじめに\n\n" + strings.Repeat("言語", 20), 10, "言語言語言語言語言語"},
 		{"a word in another script is cut", "Go " + strings.Repeat("言語", 20), 10, "Go 言語言語言語言"},
 		{"clusters are not cut", strings.Repeat("👩\u200d👧", 5), 8, "👩\u200d👧👩\u200d👧"},
 		{"markup within a cluster", "ab*c*\u0301\u0301d", 4, "ab"},
 		{"a space at the limit", "one two three", 7, "one two"},
 		{"entities", "a &amp; b &lt;c", 100, "a & b <c"},
-		{"code and lines", "a\\\nb\n\n```\nc  d\ne\n```", 100, "a b c d e"},
+		{"code and lines", "```\nc  d\ne\n```", 100, "c d e"},
+		{"line breaks", "a\\\nb", 100, "a b"},
 		{"tables", "|a|b|\n|-|-|\n|c|d|", 100, "a b c d"},
 		{"empty", "", 10, ""},
 	} {

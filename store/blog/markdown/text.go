@@ -11,11 +11,20 @@ import (
 )
 
 // Excerpt returns the beginning of what a reader sees, without markup: at most max characters, cut as package cut does.
-// Blocks and lines are separated by a space. Images are their descriptions.
+// Blocks and lines are separated by a space. Headings, code blocks, tables and the descriptions of images are left out,
+// unless there is nothing else.
 func (h HTML) Excerpt(max int) string {
+	if text := h.beginning(max, false); text != "" {
+		return text
+	}
+	return h.beginning(max, true)
+}
+
+// beginning returns the beginning of the prose, or of everything.
+func (h HTML) beginning(max int, everything bool) string {
 	var b strings.Builder
 	room := max + 1 // which shows whether the text goes on
-	h.eachWord(func(word string) bool {
+	h.eachWord(everything, func(word string) bool {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 			room--
@@ -65,30 +74,47 @@ func unspaced(word string) (n int) {
 	return n
 }
 
-// eachWord calls f with each word that a reader sees until it returns false.
-func (h HTML) eachWord(f func(string) bool) {
+// eachWord calls f with each word of the prose, or of everything, that a reader sees until it returns false.
+func (h HTML) eachWord(everything bool, f func(string) bool) {
 	var text strings.Builder // since the last word that is known to have ended
 	tokens := html.NewTokenizer(strings.NewReader(string(h)))
-	for {
-		switch tokens.Next() {
+	for skipped := 0; ; { // the number of open elements that are not prose
+		kind := tokens.Next()
+		switch kind {
 		case html.ErrorToken: // the end: rendered HTML has no errors
 			eachField(text.String(), f)
 			return
 		case html.TextToken:
-			text.Write(tokens.Text())
-		default:
-			tag := tokens.Token()
-			if tag.DataAtom == atom.Img {
-				text.WriteString(description(tag))
+			if skipped == 0 {
+				text.Write(tokens.Text())
 			}
-			if !isInline(tag.DataAtom) {
-				if !eachField(text.String(), f) {
-					return
-				}
-				text.Reset()
+			continue
+		}
+		tag := tokens.Token()
+		switch {
+		case everything && tag.DataAtom == atom.Img:
+			text.WriteString(description(tag))
+		case !everything && !isProse(tag.DataAtom) && kind == html.StartTagToken:
+			skipped++
+		case !everything && !isProse(tag.DataAtom) && kind == html.EndTagToken:
+			skipped--
+		}
+		if !isInline(tag.DataAtom) {
+			if !eachField(text.String(), f) {
+				return
 			}
+			text.Reset()
 		}
 	}
+}
+
+// isProse reports whether the text of an element is read in sentences.
+func isProse(a atom.Atom) bool {
+	switch a {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Pre, atom.Table:
+		return false
+	}
+	return true
 }
 
 func eachField(text string, f func(string) bool) bool {
