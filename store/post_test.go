@@ -255,6 +255,37 @@ func TestReads_ItemsOfOtherTypes(t *testing.T) {
 	}
 }
 
+// A new post whose id is that of another author's post gets another id, and so does its repetition with the same key.
+func TestCreatePost_IDTaken(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	for name, content := range map[string]string{"short": "c", "long": strings.Repeat("long ", blog.InlineText/4)} {
+		t.Run(name, func(t *testing.T) {
+			create := func() *blog.Post {
+				t.Helper()
+				p, err := w.CreatePost(t.Context(),
+					store.NewPost{AuthorID: ada.UserID, Title: "of ada", Content: content, Key: "key" + name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return p
+			}
+			taken := create().ID
+			w.Remove("posts", taken, taken)
+			item, _ := blog.NewPostItem(&blog.Post{ID: taken, Byline: grace.Byline, Title: "of grace", Content: "c",
+				CreatedAt: blog.NewDate(storetest.Epoch()), Version: 1, Revision: 1})
+			w.Upsert("posts", taken, string(blog.Encode(item)))
+			first, again := create(), create()
+			if first.ID == taken || first.Title != "of ada" || again.ID != first.ID {
+				t.Errorf("%s is taken: created %s, repeated %s", taken, first.ID, again.ID)
+			}
+			if p, err := w.Post(t.Context(), taken); err != nil || p.Title != "of grace" {
+				t.Errorf("the other post is %+v, %v", p, err)
+			}
+		})
+	}
+}
+
 func TestExcerpt(t *testing.T) {
 	words := strings.Repeat("word ", 100)
 	for _, c := range []struct{ name, content, want string }{
