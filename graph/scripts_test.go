@@ -15,14 +15,14 @@ import (
 func TestScripts(t *testing.T) {
 	b := smallBlog(t, Options{})
 	for i, c := range []struct{ script, text, tag, key, slug string }{
-		{"Arabic", "السلام عليكم ورحمة الله", "كتب ورحلات", "كتب-ورحلات", "lslm-lykm-wrhm-llh"},
-		{"Persian with joiners", "می\u200cخواهم نرم\u200cافزار بنویسم", "نرم\u200cافزار", "نرم\u200cافزار", "mykhwhm-nrmfzr-bnwysm"},
-		{"Hebrew", "שָׁלוֹם עולם", "סִפְרוּת", "סִפְרוּת", "shalvom-vlm"},
-		{"Hindi", "नमस्ते दुनिया, क्\u200dया हाल है", "हिन्दी", "हिन्दी", "nmste-duniyaa"},
-		{"Thai", "สวัสดีชาวโลกที่น้ำใจงาม", "ท่องเที่ยว", "ท่องเที่ยว", "swasdii"},
-		{"Japanese", "こんにちは世界、ガギグ", "プログラミング", "プログラミング", "konnichiha"},
-		{"Korean", "안녕하세요 세계 여러분", "한국어", "한국어", "annyeonghaseyo"},
-		{"Emoji with joiners", "👩\u200d👩\u200d👧\u200d👦🏳️\u200d🌈👍🏽🇩🇪 x", "emoji", "emoji", "x"},
+		{"Arabic", "السلام عليكم ورحمة الله", "كتب ورحلات", "كتب-ورحلات", "السلام-عليكم-ورحمة-الله-p"},
+		{"Persian with joiners", "می\u200cخواهم نرم\u200cافزار بنویسم", "نرم\u200cافزار", "نرم\u200cافزار", "می-خواهم-نرم-افزار-بنویسم-p"},
+		{"Hebrew", "שָׁלוֹם עולם", "סִפְרוּת", "סִפְרוּת", "שָׁלוֹם-עולם-p"},
+		{"Hindi", "नमस्ते दुनिया, क्\u200dया हाल है", "हिन्दी", "हिन्दी", "नमस्ते-दुनिया-क्या-हाल-है-p"},
+		{"Thai", "สวัสดีชาวโลกที่น้ำใจงาม", "ท่องเที่ยว", "ท่องเที่ยว", "สวัสดีชาวโลกที่น้ำใจงาม-p"},
+		{"Japanese", "こんにちは世界、ガギグ", "プログラミング", "プログラミング", "こんにちは世界-ガギグ-p"},
+		{"Korean", "안녕하세요 세계 여러분", "한국어", "한국어", "안녕하세요-세계-여러분-p"},
+		{"Emoji with joiners", "👩\u200d👩\u200d👧\u200d👦🏳️\u200d🌈👍🏽🇩🇪 x", "emoji", "emoji", "x-p"},
 	} {
 		t.Run(c.script, func(t *testing.T) {
 			token := "demo:writer" + string(rune('a'+i))
@@ -70,9 +70,8 @@ func TestScripts(t *testing.T) {
 
 			check := func(where string, p shown) {
 				t.Helper()
-				visible := c.text + " " + body
-				if !strings.HasPrefix(visible, p.Excerpt) || utf8.RuneCountInString(p.Excerpt) > 280 ||
-					utf8.RuneCountInString(p.Excerpt) < 250 || !slices.Contains(boundaries(visible), len(p.Excerpt)) {
+				if !strings.HasPrefix(body, p.Excerpt) || utf8.RuneCountInString(p.Excerpt) > 280 ||
+					utf8.RuneCountInString(p.Excerpt) < 250 || !slices.Contains(boundaries(body), len(p.Excerpt)) {
 					t.Errorf("%s: the excerpt is %q", where, p.Excerpt)
 				}
 				if !strings.Contains(p.ContentHTML, ">"+c.text+"</h2>\n<p>"+body+"</p>") {

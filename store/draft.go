@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 
+	"byline/internal/itemjson"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/stored"
@@ -37,7 +38,7 @@ func draftKey(userID, postID string) cosmos.Key { return stored.Key(userID, blog
 type draftOf struct {
 	*blog.Post
 	inputDigest string
-	etag        cosmos.ETag
+	item        cosmos.Item
 }
 
 // decodeDraft decodes a draft. It returns nil for nil, and if the draft is hidden.
@@ -49,7 +50,7 @@ func (s *Store) decodeDraft(op string, item cosmos.Item) (*draftOf, error) {
 	if !ok || err != nil || s.visible(&d.Post) == nil {
 		return nil, err
 	}
-	return &draftOf{d.Whole(), d.InputDigest, item.ETag}, nil
+	return &draftOf{d.Whole(), d.InputDigest, item}, nil
 }
 
 // readDraft reads a draft. It returns nil if it does not exist.
@@ -273,103 +274,79 @@ func (s *Store) noDraft(ctx context.Context, op, postID string) error {
 	return blog.NoPost(op)
 }
 
-// editDraft is EditPost for drafts: one conditional patch. It returns errPublished if the draft has become a post.
+// editDraft is EditPost for drafts: a read, and a replacement if the draft has not changed since. It returns
+// errPublished if the draft has become a post.
 func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (*blog.Post, error) {
 	const op = "edit draft"
 	author, err := s.author(ctx, op, userID)
 	if err != nil {
 		return nil, err
 	}
-	same, err := s.unchangedDraft(ctx, op, userID, postID, e)
-	if err != nil {
-		return nil, err
-	}
-	if same != nil {
-		same.Byline = author
-		return same, nil
-	}
-	item, err := s.users.Patch(ctx, draftKey(userID, postID), draftPatch(userID, e, date))
-	switch {
-	case cosmos.HasStatus(err, http.StatusNotFound):
-		return nil, s.noDraft(ctx, op, postID)
-	case cosmos.HasStatus(err, http.StatusPreconditionFailed):
-		return nil, s.draftEditError(ctx, op, author, postID)
-	}
-	var d *draftOf
-	if stored.Ambiguous(ctx, err) {
-		if d, _ = s.readDraft(ctx, op, userID, postID); d == nil || !isEdited(d.Post, date, e) {
-			return nil, stored.Error(op, err)
-		}
-	} else if err != nil {
-		return nil, stored.Error(op, err)
-	} else if d, err = s.decodeDraft(op, item); d == nil {
-		return nil, orNoPost(op, nil, err) // hidden meanwhile
-	}
-	d.Byline = author
-	return d.Post, nil
-}
-
-// unchangedDraft is unchanged for drafts.
-func (s *Store) unchangedDraft(ctx context.Context, op, userID, postID string, e PostEdit) (*blog.Post, error) {
-	read := func() (*blog.Post, error) {
-		d, err := s.readDraft(ctx, op, userID, postID)
-		if d == nil || err != nil || d.Publishing || e.Version != nil && *e.Version != d.Version || !e.isOf(d.Post) {
+	for try := range maxEditTries {
+		d, err := s.readDraftForEdit(ctx, op, userID, postID, try > 0)
+		switch {
+		case err != nil:
+			return nil, err
+		case d == nil:
+			return nil, s.noDraft(ctx, op, postID)
+		case d.Publishing:
+			if _, err = s.finishPublication(ctx, op, author, d); err == nil {
+				err = errPublished
+			}
 			return nil, err
 		}
-		return d.Post, nil
+		edited, differs := e.of(d.Post, date)
+		outdatedNow := e.Version != nil && *e.Version != d.Version
+		if try == 0 && (outdatedNow || !differs && !e.isEmpty()) {
+			continue // the replica may lag
+		}
+		if outdatedNow {
+			return nil, outdated(op, d.Version)
+		}
+		if !differs {
+			d.Byline = author
+			return d.Post, nil
+		}
+		edited.Revision++
+		err = s.replaceDraft(ctx, d, edited)
+		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+			continue
+		}
+		if stored.Ambiguous(ctx, err) {
+			if now, _ := s.readDraft(ctx, op, userID, postID); now != nil && e.isEdited(now.Post, date) {
+				edited, err = now.Post, nil
+			}
+		}
+		if err != nil {
+			return nil, stored.Error(op, err)
+		}
+		edited.Byline = author
+		return edited, nil
 	}
-	d, err := read()
-	if d == nil || err != nil {
-		return nil, err
+	return nil, changedMeanwhile(op)
+}
+
+// readDraftForEdit is readDraft, from the primary replica if primary is true.
+func (s *Store) readDraftForEdit(ctx context.Context, op, userID, postID string, primary bool) (*draftOf, error) {
+	if !primary {
+		return s.readDraft(ctx, op, userID, postID)
 	}
-	if _, err := s.users.ReadPrimary(ctx, draftKey(userID, postID)); err != nil {
+	raw, err := s.users.ReadPrimary(ctx, draftKey(userID, postID))
+	if err != nil {
 		return nil, stored.Error(op, err)
 	}
-	return read()
+	return s.decodeDraft(op, cosmos.Item{Value: raw, ETag: stored.ETagOf(raw)})
 }
 
-// draftPatch returns the patch of an edit.
-func draftPatch(userID string, e PostEdit, date blog.Date) cosmos.Patch {
-	p := cosmos.Patch{Condition: liveAndBy(blog.TypeDraft, userID) + " AND NOT IS_DEFINED(c.publishing)",
-		ReturnItem: true}
-	if e.Version != nil {
-		p.Condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
+// replaceDraft replaces a draft that has not changed since it was read.
+func (s *Store) replaceDraft(ctx context.Context, read *draftOf, edited *blog.Post) error {
+	item := blog.NewDraftItem(edited)
+	item.InputDigest = read.inputDigest
+	raw, err := itemjson.EncodeOver(item, read.item.Value)
+	if err == nil {
+		_, err = s.users.Replace(ctx, draftKey(edited.UserID, edited.ID), raw, read.item.ETag)
 	}
-	if e.Title != nil {
-		p.Set("/title", *e.Title)
-	}
-	if e.Content != nil {
-		item := blog.NewDraftItem(&blog.Post{Content: *e.Content})
-		p.Set("/content", item.Content)
-		p.Set("/truncated", item.Truncated)
-		p.Set("/text", item.Text)
-		p.Set("/readingMinutes", item.ReadingMinutes)
-	}
-	if e.Tags != nil {
-		p.Set("/tags", append([]string{}, distinct(*e.Tags)...))
-	}
-	p.Set("/editDate", date)
-	p.Increment("/version", 1)
-	p.Increment("/revision", 1)
-	return p
-}
-
-// draftEditError returns the error of a conditional edit whose condition failed. If the draft is being published, it
-// finishes that first.
-func (s *Store) draftEditError(ctx context.Context, op string, author blog.Byline, postID string) error {
-	d, err := s.readDraft(ctx, op, author.UserID, postID)
-	switch {
-	case err != nil:
-		return err
-	case d == nil:
-		return s.noDraft(ctx, op, postID)
-	case !d.Publishing:
-		return outdated(op, d.Version)
-	}
-	if _, err = s.finishPublication(ctx, op, author, d); err != nil {
-		return err
-	}
-	return errPublished
+	return err
 }
 
 // PublishPost publishes a draft, with the present date: it marks it, creates the post, and deletes the draft. The post
@@ -516,7 +493,7 @@ func (s *Store) deleteDraft(ctx context.Context, op, userID, postID string) erro
 			}
 			return withdrawn
 		}
-		err = s.users.Delete(ctx, draftKey(userID, postID), d.etag)
+		err = s.users.Delete(ctx, draftKey(userID, postID), d.item.ETag)
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			continue
 		}

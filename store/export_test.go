@@ -1,5 +1,7 @@
 package store
 
+import "byline/store/blog"
+
 // CacheBytes returns the size of a store's item cache, in bytes.
 func CacheBytes(s *Store) int { return s.account.CachedBytes() }
 
@@ -7,4 +9,4 @@ func CacheBytes(s *Store) int { return s.account.CachedBytes() }
 var MaxCounted = maxCounted
 
 // IsEdited reports whether a post has the fields of an edit.
-var IsEdited = isEdited
+var IsEdited = func(p *blog.Post, date blog.Date, e PostEdit) bool { return e.isEdited(p, date) }

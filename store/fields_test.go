@@ -147,6 +147,74 @@ func TestPostFields_Inputs(t *testing.T) {
 	}
 }
 
+// Each field of a new draft and of an edit of a draft is validated, stored, compared with that of an earlier attempt
+// with the same key, shown in lists, and published.
+func TestPostFields_Drafts(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	is := func(what string, p *blog.Post, name, want string) {
+		t.Helper()
+		got := reflect.ValueOf(*p).FieldByName(name)
+		if got.Type() == textList && got.Len() == 1 {
+			got = got.Index(0)
+		}
+		if got.String() != want {
+			t.Errorf("%s: %s is %v, want %s", what, name, got, want)
+		}
+	}
+	everywhere := func(what string, p *blog.Post, name, want string) {
+		t.Helper()
+		is(what, p, name, want)
+		is(what+", read again", w.draft(ada, p.ID), name, want)
+		page, err := w.UserDrafts(t.Context(), ada.UserID, store.Paging{First: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		is(what+", in the list", page.Items[0], name, want)
+	}
+	for _, f := range inputFields(t, reflect.TypeFor[store.NewPost](), "AuthorID", "Key") {
+		create := func(text string) (*blog.Post, error) {
+			n := store.NewPost{AuthorID: ada.UserID, Title: "title", Content: "content", Key: f.Name}
+			set(reflect.ValueOf(&n).Elem().FieldByIndex(f.Index), text)
+			return w.CreateDraft(t.Context(), n)
+		}
+		if _, err := create(strings.Repeat("x", 200_000)); blog.CodeOf(err) != blog.Invalid {
+			t.Errorf("a long %s: %v", f.Name, err)
+		}
+		p, err := create(valid(f, "new "+f.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		everywhere("a new draft", p, f.Name, valid(f, "new "+f.Name))
+		if _, err := create(valid(f, "another "+f.Name)); blog.CodeOf(err) != blog.Conflict {
+			t.Errorf("another %s with the same key: %v", f.Name, err)
+		}
+		if p, err = w.PublishPost(t.Context(), ada.UserID, p.ID); err != nil {
+			t.Fatal(err)
+		}
+		is("the published draft", w.post(p.ID), f.Name, valid(f, "new "+f.Name))
+	}
+	for _, f := range inputFields(t, reflect.TypeFor[store.PostEdit](), "Version") {
+		p, err := w.CreateDraft(t.Context(), store.NewPost{AuthorID: ada.UserID, Title: "title", Content: "content"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit := func(text string) (*blog.Post, error) {
+			var e store.PostEdit
+			set(reflect.ValueOf(&e).Elem().FieldByIndex(f.Index), text)
+			return w.EditPost(t.Context(), ada.UserID, p.ID, e)
+		}
+		if _, err := edit(strings.Repeat("x", 200_000)); blog.CodeOf(err) != blog.Invalid {
+			t.Errorf("a long %s: %v", f.Name, err)
+		}
+		edited, err := edit(valid(f, "edited "+f.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		everywhere("an edited draft", edited, f.Name, valid(f, "edited "+f.Name))
+	}
+}
+
 // A post whose edit had an unknown outcome is edited only if it has each field of the edit.
 func TestPostFields_IsEdited(t *testing.T) {
 	date := blog.Date("2026-01-01T00:00:00.000Z")

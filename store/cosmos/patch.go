@@ -20,6 +20,7 @@ type Patch struct {
 
 	changes []byte // JSON, without the brackets
 	count   int
+	full    int // the length of the first MaxPatch changes, if there are more
 }
 
 // Set sets a property to a string, an integer, a boolean or a list of strings.
@@ -44,6 +45,12 @@ func (p *Patch) Set(path string, value any) {
 	p.changes = append(p.changes, '}')
 }
 
+// SetJSON sets a property to a JSON value.
+func (p *Patch) SetJSON(path string, value []byte) {
+	p.begin("set", path)
+	p.changes = append(append(p.changes, value...), '}')
+}
+
 // Remove removes a property. The item must have it, else the patch fails with 400.
 func (p *Patch) Remove(path string) {
 	p.begin("remove", path)
@@ -62,7 +69,21 @@ const MaxPatch = 10
 // Changes returns the number of changes.
 func (p *Patch) Changes() int { return p.count }
 
+// Split returns patches of at most MaxPatch changes each, of which the first has the condition. In a transactional
+// batch they are one. p must have at most twice MaxPatch changes.
+func (p *Patch) Split() []Patch {
+	if p.count <= MaxPatch {
+		return []Patch{*p}
+	}
+	first, rest := *p, Patch{changes: p.changes[p.full+1:], count: p.count - MaxPatch}
+	first.changes, first.count = p.changes[:p.full], MaxPatch
+	return []Patch{first, rest}
+}
+
 func (p *Patch) begin(op, path string) {
+	if p.count == MaxPatch {
+		p.full = len(p.changes)
+	}
 	p.count++
 	if len(p.changes) > 0 {
 		p.changes = append(p.changes, ',')

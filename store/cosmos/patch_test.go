@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"fmt"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -40,5 +41,32 @@ func TestPatch_MatchesAzcosmos(t *testing.T) {
 	var sent struct{ Condition string }
 	if err := json.Unmarshal(p.appendTo(nil), &sent); err != nil || sent.Condition != p.Condition {
 		t.Errorf("got condition %q, %v, want %q", sent.Condition, err, p.Condition)
+	}
+}
+
+// A patch of eleven changes is two, of which the first has the condition.
+func TestPatch_Split(t *testing.T) {
+	p := Patch{Condition: "from c where true"}
+	for i := range MaxPatch {
+		p.Set(fmt.Sprint("/", i), i)
+	}
+	if all := p.Split(); len(all) != 1 || string(all[0].appendTo(nil)) != string(p.appendTo(nil)) {
+		t.Errorf("%d patches of %d changes", len(all), MaxPatch)
+	}
+	p.SetJSON("/last", []byte(`{"a":1}`))
+	all := p.Split()
+	if len(all) != 2 || all[0].Changes() != MaxPatch || all[1].Changes() != 1 {
+		t.Fatalf("%d patches", len(all))
+	}
+	if got, want := string(all[1].appendTo(nil)), `{"operations":[{"op":"set","path":"/last","value":{"a":1}}]}`; got != want {
+		t.Errorf("the second is %s, want %s", got, want)
+	}
+	var first Patch
+	first.Condition = p.Condition
+	for i := range MaxPatch {
+		first.Set(fmt.Sprint("/", i), i)
+	}
+	if got, want := string(all[0].appendTo(nil)), string(first.appendTo(nil)); got != want {
+		t.Errorf("the first is %s, want %s", got, want)
 	}
 }

@@ -270,7 +270,7 @@ func (v *Views) restoreTimeline(ctx context.Context, t blog.Timeline, item *stor
 		Full json.RawMessage `json:"full"`
 	}
 	_ = json.Unmarshal(item.raw, &known) // every item is an object
-	item.ETag, item.Posts, item.Full = string(etagOf(item.raw)), malformedSum, string(known.Full) == "true"
+	item.ETag, item.Posts, item.Full = string(stored.ETagOf(item.raw)), malformedSum, string(known.Full) == "true"
 	counters, err := readPages[json.RawMessage](ctx, "read counters", v.feed, cosmos.Query{AllPartitions: true,
 		Text: "SELECT c.type, c.id, c.posts FROM c WHERE STARTSWITH(c.type, @prefix) AND c.id = @counter"}.
 		With("@prefix", t.Partition("")).With("@counter", blog.CounterID))

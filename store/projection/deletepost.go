@@ -54,17 +54,11 @@ func (d *deletion) deletePostEntries(ctx context.Context, raw []byte) (changed b
 	}
 	p.Revision++
 	p.Username = ""
-	_, err = d.posts.Replace(ctx, stored.Key(p.ID, p.ID), blog.Encode(blog.NewPostTombstone(p)), etagOf(raw))
+	_, err = d.posts.Replace(ctx, stored.Key(p.ID, p.ID), blog.Encode(blog.NewPostTombstone(p)), stored.ETagOf(raw))
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return true, nil
 	}
 	return false, stored.Error(op, d.skipRefused(d.posts, p.ID, err))
-}
-
-func etagOf(raw []byte) cosmos.ETag {
-	var item ownedItem
-	_ = blog.Unmarshal(raw, &item, blog.Lenient) // every item has an ETag
-	return item.ETag
 }
 
 // deletePostItems deletes comments, likes and the text of a deleted post from the posts container, until the end

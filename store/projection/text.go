@@ -105,17 +105,19 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		if post == nil || err != nil || post.Truncated || !blog.IsLong(post.Content) {
 			return err // compare again
 		}
-		place, err := stored.ReadTextPlace(ctx, "repair", v.posts, d.ID)
+		old, err := stored.Read(ctx, "repair", v.posts, stored.Key(d.ID, blog.TextID))
 		if err != nil {
 			return err
 		}
+		have, _, err := blog.Decode[blog.TextItem]("repair", blog.TypeText, old)
+		exists := old != nil && !(have.Deleted && err == nil)
 		item, text := blog.NewPostItem(post)
 		p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", post.Revision)
 		p.Set("/content", item.Content)
 		p.Set("/readingMinutes", item.ReadingMinutes)
 		p.Set("/textDigest", item.TextDigest)
 		b.Patch(d.ID, p)
-		place.Write(&b, text)
+		stored.WriteText(&b, text, exists)
 	case d.Want == textInPost:
 		raw, err := stored.Read(ctx, "repair", v.posts, stored.Key(d.ID, blog.TextID))
 		if raw == nil || err != nil {

@@ -318,7 +318,7 @@ func (v *Views) readScanned(ctx context.Context, t blog.Timeline) (*scannedTimel
 		item, err := stored.DecodeTimeline(op, raw)
 		if err != nil {
 			item = malformedItem(t)
-			item.ETag = string(etagOf(raw))
+			item.ETag = string(stored.ETagOf(raw))
 		}
 		s.item = *item
 	}
@@ -425,13 +425,13 @@ func (v *Views) repairCounter(ctx context.Context, m monthKey) error {
 		return v.feed.Create(ctx, partition,
 			blog.Encode(blog.CounterItem{Envelope: blog.Envelope{Type: partition}, ID: blog.CounterID, Posts: n}))
 	case n == 0:
-		return v.feed.Delete(ctx, key, etagOf(raw))
+		return v.feed.Delete(ctx, key, stored.ETagOf(raw))
 	}
 	var have blog.CounterItem
 	if blog.Unmarshal(raw, &have) == nil && have.Posts == n {
 		return nil
 	}
-	p := cosmos.Patch{IfMatch: etagOf(raw)}
+	p := cosmos.Patch{IfMatch: stored.ETagOf(raw)}
 	p.Set("/posts", n)
 	_, err = v.feed.Patch(ctx, key, p)
 	return err

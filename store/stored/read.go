@@ -57,6 +57,15 @@ func ReadUsers(
 // Key returns the key of an item.
 func Key(partition, id string) cosmos.Key { return cosmos.Key{Partition: partition, ID: id} }
 
+// ETagOf returns the ETag of an item as read.
+func ETagOf(raw []byte) cosmos.ETag {
+	var item struct {
+		ETag cosmos.ETag `json:"_etag"`
+	}
+	_ = blog.Unmarshal(raw, &item, blog.Lenient) // every item has an ETag
+	return item.ETag
+}
+
 // Read is a point read. It returns nil if the item does not exist.
 func Read(ctx context.Context, op string, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
 	item, err := c.Read(ctx, k)
