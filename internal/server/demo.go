@@ -59,7 +59,7 @@ func (d *demoBlog) load(ctx context.Context, ready func()) {
 
 // check is OK once the demo blog is complete.
 func (d *demoBlog) check() check {
-	c := check{Name: "demo", OK: d.loaded.Load()}
+	c := check{Name: checkDemo, OK: d.loaded.Load()}
 	switch {
 	case c.OK:
 	case d.failed.Load():

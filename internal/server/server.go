@@ -155,7 +155,7 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them " +
 			"the same BYLINE_SESSION_KEY")
 	}
-	g.blog, err = g.Store(g.account, g.log,
+	g.blog, err = g.Store(g.account, g.account.Logger(),
 		store.Options{RenameCooldown: g.RenameCooldown, ReservedUsernames: g.ReservedUsernames,
 			BackgroundRU: g.BackgroundRU})
 	return err
@@ -197,7 +197,7 @@ func (g *gateway) provision(ctx context.Context) error {
 // start starts the background work: the projections, the load of the demo blog, whose first posts it
 // waits for, and the refresh of the identity provider's keys.
 func (g *gateway) start(ctx context.Context) error {
-	g.health = newHealth(g.blog, g.Embedded(), g.account.Metrics, g.log)
+	g.health = newHealth(g.blog, g.Embedded(), g.account.Metrics, g.account.Logger())
 	g.health.add(func() check { return checkOverload(g.handler.Overloaded()) })
 	g.health.add(func() check { return checkClock(g.account.ClockOffset()) })
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
