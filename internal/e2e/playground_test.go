@@ -269,42 +269,44 @@ func (p *page) choose(token string) {
 // data. Live shows the post of WritePost that is run in a second window, which has the tabs of the first.
 func TestPlayground_InOrder(t *testing.T) {
 	browser := browserPath(t)
-	for _, tt := range []struct {
+	for name, tt := range map[string]struct {
 		editor  editor
 		address string
-	}{{graphiQL, "/"}, {embedded, "/?embedded"}} {
-		for name, flags := range map[string][]string{"empty": {"--no-demo"}, "demo": nil} {
-			t.Run(tt.editor.name+" "+name, func(t *testing.T) {
-				s := start(t, append([]string{"--data", t.TempDir()}, flags...)...)
-				s.WaitReady()
-				p := newPage(t, browser, s.Root)
-				p.editor = tt.editor
-				if tt.editor.name == graphiQL.name {
-					p.answer(newCDN(t, s.Root))
-				}
-				p.do("open", chromedp.Navigate(s.Root+tt.address))
-				p.hasTabs(exampleTabs)
-				for range 2 { // in one and the same window
-					p.runInOrder()
-					p.tab("Live")
-					p.execute() // stops
-				}
-				p.listen()
-				second := p.window()
-				second.do("open", chromedp.Navigate(s.Root+tt.address))
-				second.hasTabs(exampleTabs)
-				second.run("WritePost", `"title": "Hello from the playground"`)
-				p.shows(`"postPublished"`, `"title": "Hello from the playground"`, `"username": "wordsmith"`)
+		flags   []string
+	}{
+		"GraphiQL, empty blog": {graphiQL, "/", []string{"--no-demo"}},
+		"embedded, demo blog":  {embedded, "/?embedded", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, append([]string{"--data", t.TempDir()}, tt.flags...)...)
+			s.WaitReady()
+			p := newPage(t, browser, s.Root)
+			p.editor = tt.editor
+			if tt.editor.name == graphiQL.name {
+				p.answer(newCDN(t, s.Root))
+			}
+			p.do("open", chromedp.Navigate(s.Root+tt.address))
+			p.hasTabs(exampleTabs)
+			for range 2 { // in one and the same window
+				p.runInOrder()
+				p.tab("Live")
+				p.execute() // stops
+			}
+			p.listen()
+			second := p.window()
+			second.do("open", chromedp.Navigate(s.Root+tt.address))
+			second.hasTabs(exampleTabs)
+			second.run("WritePost", `"title": "Hello from the playground"`)
+			p.shows(`"postPublished"`, `"title": "Hello from the playground"`, `"username": "wordsmith"`)
 
-				p.choose("")
-				p.tab("WritePost")
-				p.execute()
-				p.shows(`"UNAUTHENTICATED"`, `select another viewer above, in \"Viewer\"`)
-				if len(p.pageErrors) > 0 {
-					t.Error(p.pageErrors)
-				}
-			})
-		}
+			p.choose("")
+			p.tab("WritePost")
+			p.execute()
+			p.shows(`"UNAUTHENTICATED"`, `select another viewer above, in \"Viewer\"`)
+			if len(p.pageErrors) > 0 {
+				t.Error(p.pageErrors)
+			}
+		})
 	}
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,9 +47,9 @@ type gateway struct {
 	closeErr  error          // of the account
 
 	// configure
-	certificates *tls.Config       // nil for plain HTTP
-	provider     *auth.OIDC        // nil with demo tokens
-	trusted      *document.Trusted // nil if every valid document is executed
+	certificate *keyPair          // nil for plain HTTP
+	provider    *auth.OIDC        // nil with demo tokens
+	trusted     *document.Trusted // nil if every valid document is executed
 
 	// listen
 	listener        net.Listener
@@ -112,7 +111,7 @@ func (g *gateway) configure(context.Context) (err error) {
 	if g.provider, err = g.newProvider(g.log); err != nil {
 		return err
 	}
-	if g.certificates, err = g.loadTLS(g.log); err != nil {
+	if g.certificate, err = g.loadTLS(g.log); err != nil {
 		return err
 	}
 	g.trusted, err = g.trustedDocuments()
@@ -122,7 +121,7 @@ func (g *gateway) configure(context.Context) (err error) {
 // listen opens the listeners. Connections wait in their backlog until serve.
 func (g *gateway) listen(context.Context) (err error) {
 	if g.listener, err = net.Listen("tcp", g.Listen); err != nil {
-		return err
+		return fmt.Errorf("--listen: %w", err)
 	}
 	g.onClose(func() { _ = g.listener.Close() })                         // may already be closed by its server
 	if g.demoTokens() && !account.Loopback(g.listener.Addr().String()) { // the host name may resolve to another address
@@ -151,6 +150,9 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 		return err
 	}
 	g.onClose(func() { g.closeErr = g.account.Close() })
+	if g.certificate != nil {
+		g.certificate.measure(g.account.Metrics)
+	}
 	if !g.SharesSessions() {
 		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them " +
 			"the same BYLINE_SESSION_KEY")
