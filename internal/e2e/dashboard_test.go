@@ -407,8 +407,8 @@ func TestDashboardAndAlerts(t *testing.T) {
 	})
 }
 
-// checkFirstLook checks the command of an alert: a query of Prometheus by its names, a request by sending it to a server
-// at root, and a command of the program by its help.
+// checkFirstLook checks the command of an alert: a query of Prometheus by its names, a request by sending it to a
+// server at root, and a command of the program by its help.
 func checkFirstLook(t *testing.T, v vocabulary, root, alert, command string) {
 	t.Helper()
 	first, _, _ := strings.Cut(command, " ")

@@ -52,8 +52,11 @@ var placeholder = regexp.MustCompile(`<[a-z][a-zA-Z0-9() ]*>`)
 // documentedCommand is a command in a document.
 type documentedCommand struct{ document, text string }
 
-// documentedCommands returns the commands in the blocks of shell commands of all documents, and in the comments of the
-// unit for systemd, by document and in their order.
+// notDocuments are folders without documents; articles has posts of the demo blog.
+var notDocuments = []string{"node_modules", ".git", "data", "dist", "articles"}
+
+// documentedCommands returns the commands in the blocks of shell commands of all documents, and in the comments of
+// the unit for systemd, by document and in their order.
 func documentedCommands(t *testing.T) (documents []string, all map[string][]documentedCommand) {
 	t.Helper()
 	root := servertest.Path("")
@@ -87,7 +90,7 @@ func documentedCommands(t *testing.T) (documents []string, all map[string][]docu
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && (e.Name() == "node_modules" || e.Name() == ".git" || e.Name() == "data" || e.Name() == "dist"):
+		case e.IsDir() && slices.Contains(notDocuments, e.Name()):
 			return filepath.SkipDir
 		case filepath.Ext(file) != ".md" || e.IsDir():
 			return nil
@@ -118,8 +121,9 @@ func documentedCommands(t *testing.T) (documents []string, all map[string][]docu
 	return documents, all
 }
 
-// documentPrograms replace what commands of the documents need, by name. They see the variables of the test: ROOT is the
-// folder for what the commands would write to the machine, PROGRAM is byline, and CALLS a file with what is not run.
+// documentPrograms replace what commands of the documents need, by name. They see the variables of the test: ROOT is
+// the folder for what the commands would write to the machine, PROGRAM is byline, and CALLS a file with what is not
+// run.
 var documentPrograms = map[string]string{
 	// go run and go build, of a program that is built
 	"go": `while [ $# -gt 0 ]; do case $1 in run | .) shift ;; -C) cd "$2"; shift 2 ;; build) exec ln -sf "$PROGRAM" byline ;; *) break ;; esac; done
@@ -151,8 +155,8 @@ var servers = map[string]string{
 	"./byline --listen localhost:8082 &": "8082",
 }
 
-// TestDocuments_CommandsRun runs the commands of each document in the order in which it has them, with free ports. Those
-// that cannot run here are in notRun.
+// TestDocuments_CommandsRun runs the commands of each document in the order in which it has them, with free ports.
+// Those that cannot run here are in notRun.
 func TestDocuments_CommandsRun(t *testing.T) {
 	testkit.Heavy(t)
 	for _, name := range []string{"bash", "curl"} {
@@ -211,8 +215,8 @@ func TestDocuments_CommandsRun(t *testing.T) {
 	}
 }
 
-// runDocument runs commands in one shell, in a folder that has what the repository has. It returns what they print, and the
-// calls of programs that are not run.
+// runDocument runs commands in one shell, in a folder that has what the repository has. It returns what they print, and
+// the calls of programs that are not run.
 func runDocument(t *testing.T, document string, commands []string) (printed string, calls []string) {
 	t.Helper()
 	bin, work, root := t.TempDir(), t.TempDir(), t.TempDir()

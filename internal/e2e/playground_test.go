@@ -265,7 +265,7 @@ func (p *page) choose(token string) {
 	})()`, token))
 }
 
-// TestPlayground_InOrder runs the examples in the order of their tabs, on an empty blog and on the demo blog: each shows
+// TestPlayground_InOrder runs the examples in the order of their tabs, on an empty and on the demo blog: each shows
 // data. Live shows the post of WritePost that is run in a second window, which has the tabs of the first.
 func TestPlayground_InOrder(t *testing.T) {
 	browser := browserPath(t)
