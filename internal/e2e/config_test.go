@@ -285,6 +285,26 @@ func TestServe_LogFormat(t *testing.T) {
 	}
 }
 
+// TestServe_LogLevel: with --log-level debug an error of a client is found by its requestId, whatever refused it;
+// without, it is not logged.
+func TestServe_LogLevel(t *testing.T) {
+	for _, level := range []string{"info", "debug"} {
+		s := start(t, "--data", t.TempDir(), "--no-demo", "--log-level", level)
+		for _, wrong := range []string{`{ nonsense }`, `{ post(id: "nonsense") { title } }`, `{`,
+			`mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`} {
+			out, err := s.Post("", wrong, nil)
+			if err != nil || len(out.Errors) == 0 {
+				t.Fatalf("%s: %v %+v", wrong, err, out)
+			}
+			id, _ := out.Errors[0].Extensions["requestId"].(string)
+			line := regexp.MustCompile(`level=DEBUG msg="operation failed" .*requestId=` + id + `\b`)
+			if found := line.MatchString(s.Log.String()); id == "" || found != (level == "debug") {
+				t.Errorf("--log-level %s: the error of %s is logged: %t\n%s", level, wrong, found, s.Log)
+			}
+		}
+	}
+}
+
 // TestServe_UnknownVariable: the log names a misspelt variable, even if the server does not start without it; never
 // its value, and no variable that is read.
 func TestServe_UnknownVariable(t *testing.T) {

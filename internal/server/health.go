@@ -215,8 +215,8 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(response) // fails only if the client has disconnected
 }
 
-// logChanges logs the checks that failed in the last probe and pass now, or the other way round. Until they have passed,
-// those of an instance that starts are no warning.
+// logChanges logs the checks that failed in the last probe and pass now, or the other way round. Until they have
+// passed, those of an instance that starts are no warning.
 func (h *health) logChanges(checks []check) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
