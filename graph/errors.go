@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -245,7 +246,7 @@ func (p presenter) logFailure(ctx context.Context, r *transport.Request, f failu
 	}
 	attrs := []slog.Attr{slog.String(logOp, cmp.Or(f.op, "execute")), slog.String(logCode, string(f.code)),
 		slog.String(logPath, refusal.Truncate(path.String(), maxCause)),
-		slog.String(logRequestID, r.ID), slog.Float64(logRU, r.Meter.Spent()),
+		slog.String(logRequestID, r.ID), slog.Float64(logRU, math.Round(r.Meter.Spent()*100)/100),
 		slog.String(logError, refusal.Truncate(refusal.Cause(err), maxCause))}
 	if e := (*cosmos.Error)(nil); errors.As(err, &e) && e.ActivityID != "" {
 		attrs = append(attrs, slog.String(logActivityID, e.ActivityID))

@@ -55,6 +55,8 @@ func TestPredictedCost(t *testing.T) {
 			read("", `{ nodes(ids: ["<user:user0001>", "<user:user0002>", "<post:post 0>", "<post:post 1>", "<post:post 2>", "<like:user0001>", "<like:user0002>"]) { id } }`)},
 		accessPattern{"a field with @skip",
 			read("", `{ post(id: "<post:post 0>") { title comments(first: 25) @skip(if: true) { edges { cursor } } } }`)},
+		accessPattern{"createUser with a key",
+			read("keyed", `mutation { createUser(input: {username: "keyed", idempotencyKey: "k"}) { user { id } } }`)},
 		accessPattern{"updateUser",
 			read("user0009", `mutation { updateUser(input: {username: "other0009"}) { user { id } } }`)},
 		accessPattern{"deleteUser",
@@ -124,9 +126,18 @@ func TestPredictedCost(t *testing.T) {
 		b.names["post:draft"], _, _ = strings.Cut(rest, `"`)
 	}
 	schema := readSchema(t)
+	without := map[string]bool{} // the mutations that no case executes
+	for _, f := range schema.Mutation.Fields {
+		without[f.Name] = true
+	}
 	for _, p := range patterns {
 		t.Run(p.name, func(t *testing.T) {
 			subject, query := p.query(0)
+			for mutation := range without {
+				if strings.Contains(query, "mutation { "+mutation+"(") {
+					delete(without, mutation)
+				}
+			}
 			token := ""
 			if subject != "" {
 				token = "demo:" + subject
@@ -141,6 +152,9 @@ func TestPredictedCost(t *testing.T) {
 				t.Errorf("charged %.2f RU, predicted %.2f: %v", want, got, b.wire.seen())
 			}
 		})
+	}
+	for mutation := range without {
+		t.Errorf("no case executes %s: a wrong price would not be found", mutation)
 	}
 }
 

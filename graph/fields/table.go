@@ -208,7 +208,7 @@ var Table = map[string]map[string]Field{
 	},
 	"Mutation": {
 		"createUser": { // C1
-			Price: Price{Each: 13.8}, Rule: []Relation{Self},
+			Price: Price{Each: 13.8, Key: 0.8}, Rule: []Relation{Self},
 			Access: Access{store.C1, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
 				{cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"},

@@ -3,7 +3,6 @@ package playground
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -41,16 +40,15 @@ type Example struct {
 	Query     string `json:"query"`
 }
 
-// Placeholders in the examples.
-const (
-	postIDPlaceholder         = "POST_ID"         // the global id of a post
-	idempotencyKeyPlaceholder = "IDEMPOTENCY_KEY" // a new key each time the page is loaded
-)
+// postIDPlaceholder stands in the examples for the global id of a post. While there is none it stays, and the page
+// replaces it when an operation is run: page/operation.js.
+const postIDPlaceholder = "POST_ID"
 
 // prepared is what the page's script reads.
 type prepared struct {
-	Version  string    `json:"version"` // changes with the examples, and when they get the id of a post
+	Version  string    `json:"version"` // changes with the examples
 	CDN      *cdn      `json:"cdn"`
+	Post     string    `json:"post"` // the global id of the post that the examples are about; "" if there is none
 	Examples []Example `json:"examples"`
 }
 
@@ -127,8 +125,8 @@ func addEmbedded(mux *http.ServeMux) error {
 	return nil
 }
 
-// readExamples returns the examples, with placeholders, in the order of their files: 3-Write-a-post.graphql is the
-// third and is called "Write a post".
+// readExamples returns the examples, with placeholders, in the order of their files: 2-Write-a-post.graphql is the
+// second and is called "Write a post".
 func readExamples() ([]Example, error) {
 	names, err := fs.Glob(files, "examples/*.graphql")
 	if err != nil {
@@ -163,20 +161,14 @@ func operationName(query string) string {
 	return ""
 }
 
-// prepare fills in the placeholders.
+// prepare fills in the placeholder.
 func prepare(examples []Example, post string) prepared {
 	version := sha256.New()
 	filled := make([]Example, len(examples))
-	key := strings.NewReplacer(
-		postIDPlaceholder, cmp.Or(post, postIDPlaceholder),
-		idempotencyKeyPlaceholder, "playground-"+rand.Text())
 	for i, e := range examples {
 		version.Write([]byte(e.Query))
 		filled[i] = e
-		filled[i].Query = key.Replace(e.Query)
+		filled[i].Query = strings.ReplaceAll(e.Query, postIDPlaceholder, cmp.Or(post, postIDPlaceholder))
 	}
-	if post == "" {
-		version.Write([]byte(postIDPlaceholder))
-	}
-	return prepared{Version: hex.EncodeToString(version.Sum(nil)[:8]), Examples: filled}
+	return prepared{Version: hex.EncodeToString(version.Sum(nil)[:8]), Post: post, Examples: filled}
 }

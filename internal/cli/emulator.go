@@ -66,7 +66,7 @@ func (c *Emulator) Run(ctx context.Context, s console.Streams) (err error) {
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("--listen: %w", err)
 	}
 	defer listener.Close()
 	return c.serve(ctx, engine, listener, s.Log)
@@ -83,7 +83,7 @@ func (c *Emulator) serve(
 	if c.ComputeListen != "" {
 		second, err := net.Listen("tcp", c.ComputeListen)
 		if err != nil {
-			return err
+			return fmt.Errorf("--compute-listen: %w", err)
 		}
 		defer second.Close()
 		servers[second] = engine.ComputeGateway()

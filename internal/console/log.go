@@ -45,18 +45,25 @@ func onOneLine(text string) string {
 // LogFlags are the flags of a command that logs.
 type LogFlags struct {
 	LogFormat string `name:"log-format" enum:"text,json" default:"text" env:"BYLINE_LOG_FORMAT" help:"Format of the log: text (logfmt), or json."`
+	LogLevel  string `name:"log-level" enum:"debug,info" default:"info" env:"BYLINE_LOG_LEVEL" help:"Least level of the lines in the log: info, or debug, which has the errors of clients, too."`
 }
 
-// The flag of LogFlags, and one of its values.
+// The flags of LogFlags, and some of their values.
 const (
 	logFormatFlag = "log-format"
+	logLevelFlag  = "log-level"
 	jsonFormat    = "json"
+	debugLevel    = "debug"
 )
 
 // newLog returns a logger that writes to w, with each error on one line: azcore formats an error response of
 // Cosmos DB as a page.
-func newLog(w io.Writer, format string) *slog.Logger {
-	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+func newLog(w io.Writer, flags LogFlags) *slog.Logger {
+	level := slog.LevelInfo
+	if flags.LogLevel == debugLevel {
+		level = slog.LevelDebug
+	}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == "error" {
 			a.Value = slog.StringValue(onOneLine(a.Value.String()))
 		}
@@ -65,7 +72,7 @@ func newLog(w io.Writer, format string) *slog.Logger {
 		}
 		return a
 	}}
-	if format == jsonFormat {
+	if flags.LogFormat == jsonFormat {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))

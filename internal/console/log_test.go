@@ -39,7 +39,7 @@ func TestNewLog_Formats(t *testing.T) {
 		jsonFormat: `"level":"WARN","msg":"not read","path":"feed[0]","n":3,"ru":2.5,"took":"1.5s","error":"one; two"}`,
 	} {
 		var log strings.Builder
-		newLog(&log, format).Warn("not read", "path", "feed[0]", "n", 3, "ru", 2.5, "took", 1500*time.Millisecond,
+		newLog(&log, LogFlags{LogFormat: format}).Warn("not read", "path", "feed[0]", "n", 3, "ru", 2.5, "took", 1500*time.Millisecond,
 			"error", errors.New("one\ntwo"))
 		if line := log.String(); !strings.HasSuffix(line, want+"\n") {
 			t.Errorf("format %q: %s; want %s", format, line, want)
@@ -54,7 +54,7 @@ func TestNewLog_ErrorOnOneLine(t *testing.T) {
 		StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
 		Body: io.NopCloser(strings.NewReader(`{"message":"later"}`))})
 	var log strings.Builder
-	newLog(&log, "").Warn("not read", "error", fmt.Errorf("read database: %w", response))
+	newLog(&log, LogFlags{}).Warn("not read", "error", fmt.Errorf("read database: %w", response))
 	want := `error="read database: GET https://account.example/dbs/blog; RESPONSE 503: 503 Unavailable; ERROR CODE UNAVAILABLE; {; \"message\": \"later\"; }"`
 	if line := log.String(); !strings.Contains(line, want) {
 		t.Errorf("%s is not in %s", want, line)

@@ -46,7 +46,7 @@ func (m *Progress) draw(s Streams, width int) {
 	m.bars.SetTerminalWidth(width)
 	m.bars.Style().Visibility.ETA = true
 	m.bars.Style().Visibility.Speed = true
-	m.Log = newLog(aboveBars{m.bars}, s.logFormat)
+	m.Log = newLog(aboveBars{m.bars}, s.logFlags)
 	go func() {
 		defer close(m.rendered)
 		m.bars.Render()

@@ -47,7 +47,7 @@ func TestProgress(t *testing.T) {
 	t.Run("bars", func(t *testing.T) {
 		var screen buffer
 		m := NewProgress(Streams{Stderr: &err, Log: log})
-		m.draw(Streams{Stderr: &screen, logFormat: jsonFormat}, 80)
+		m.draw(Streams{Stderr: &screen, logFlags: LogFlags{LogFormat: jsonFormat}}, 80)
 		m.Show("rebuilding posts", 30, 120, 7)
 		m.Show("reading", 17, 0, 0)
 		m.Log.Warn("a warning", "what", "100%d")

@@ -25,18 +25,18 @@ type Program struct {
 type Streams struct {
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
-	logFormat      string
+	logFlags       LogFlags
 }
 
 // Run parses args, runs the command, and returns the exit status. A command's flags override their environment
 // variables. Before a command with LogFlags runs, unknown environment variables are logged.
 func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	s := Streams{Stdout: stdout, Stderr: stderr, Log: newLog(stderr, "")}
+	s := Streams{Stdout: stdout, Stderr: stderr, Log: newLog(stderr, LogFlags{})}
 	err := p.run(ctx, args, &s)
 	switch {
 	case err == nil:
 		return 0
-	case s.logFormat == jsonFormat:
+	case s.logFlags.LogFormat == jsonFormat:
 		s.Log.Error(p.Name+" failed", "error", oneLine(err))
 	default:
 		fmt.Fprintf(stderr, "%s: %s\n", p.Name, oneLine(err))
@@ -44,7 +44,7 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 	return 1
 }
 
-// run sets the log of s to the format that the command's flags name.
+// run sets the log of s to the format and level that the command's flags name.
 func (p Program) run(ctx context.Context, args []string, s *Streams) error {
 	helped := false // or printed the version
 	parser, err := kong.New(p.Commands, kong.Name(p.Name), kong.Description(p.Help), kong.Vars{"version": p.Version},
@@ -64,9 +64,9 @@ func (p Program) run(ctx context.Context, args []string, s *Streams) error {
 	if errors.As(err, &invalid) {
 		parsed = invalid.Context
 	}
-	format, logs := formatOf(parsed)
+	flags, logs := logFlagsOf(parsed)
 	if logs {
-		s.logFormat, s.Log = format, newLog(s.Stderr, format)
+		s.logFlags, s.Log = flags, newLog(s.Stderr, flags)
 	}
 	if err != nil {
 		return err
@@ -80,18 +80,21 @@ func (p Program) run(ctx context.Context, args []string, s *Streams) error {
 
 const helpWidth = 100 // columns
 
-// formatOf returns the format of the log of a command, and whether it has LogFlags.
-func formatOf(command *kong.Context) (format string, ok bool) {
+// logFlagsOf returns the LogFlags of a command, and whether it has them.
+func logFlagsOf(command *kong.Context) (flags LogFlags, ok bool) {
 	if command == nil {
-		return "", false
+		return LogFlags{}, false
 	}
 	for _, f := range command.Flags() {
-		if f.Name == logFormatFlag {
-			format, _ = command.FlagValue(f).(string)
-			return format, true
+		switch f.Name {
+		case logFormatFlag:
+			flags.LogFormat, _ = command.FlagValue(f).(string)
+			ok = true
+		case logLevelFlag:
+			flags.LogLevel, _ = command.FlagValue(f).(string)
 		}
 	}
-	return "", false
+	return flags, ok
 }
 
 // environment returns the environment variables of the flags of a command and of those below it.

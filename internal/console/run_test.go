@@ -57,6 +57,7 @@ func (c *loggingCommand) Run(_ context.Context, s Streams) error {
 	if c.Fail {
 		return errors.New("no space\nleft")
 	}
+	s.Log.Debug("almost done")
 	s.Log.Info("done", "n", 3)
 	return nil
 }
@@ -69,13 +70,15 @@ func runLogging(t *testing.T, args ...string) string {
 	return regexp.MustCompile(`time=\S+ |"time":"[^"]+",`).ReplaceAllString(stderr.String(), "")
 }
 
-func TestProgram_LogFormat(t *testing.T) {
+func TestProgram_LogFlags(t *testing.T) {
 	for _, tt := range []struct{ environment, args, want string }{
 		{"", "", "level=INFO msg=done n=3\n"},
 		{"", "--log-format text", "level=INFO msg=done n=3\n"},
 		{"", "--log-format json", `{"level":"INFO","msg":"done","n":3}` + "\n"},
 		{"BYLINE_LOG_FORMAT=json", "", `{"level":"INFO","msg":"done","n":3}` + "\n"},
 		{"BYLINE_LOG_FORMAT=json", "--log-format text", "level=INFO msg=done n=3\n"},
+		{"", "--log-level debug", "level=DEBUG msg=\"almost done\"\nlevel=INFO msg=done n=3\n"},
+		{"BYLINE_LOG_LEVEL=debug", "--log-level info", "level=INFO msg=done n=3\n"},
 		{"", "--fail", "byline: no space; left\n"},
 		{"BYLINE_LOG_FORMAT=json", "--fail", `{"level":"ERROR","msg":"byline failed","error":"no space; left"}` + "\n"},
 		{"BYLINE_WAIT=x", "--log-format json",

@@ -49,7 +49,7 @@ func TestServe_InvalidConfiguration(t *testing.T) {
 		wantErr string
 	}{
 		{"data directory in use", []string{"--data", inUse}, inUse},
-		{"occupied port", []string{"--listen", taken.Addr().String(), "--data", t.TempDir()}, "address already in use"},
+		{"occupied port", []string{"--listen", taken.Addr().String(), "--data", t.TempDir()}, "--listen: listen tcp "},
 		{"port without a host", []string{"--listen", "8080", "--data", t.TempDir()},
 			"--listen: address 8080: missing port in address"},
 		{"occupied port for metrics", []string{"--metrics-listen", taken.Addr().String(), "--data", t.TempDir()},
@@ -149,7 +149,8 @@ func checkRefused(t *testing.T, wantErr string, args ...string) string {
 		lines = lines[1:]
 	}
 	lines = slices.DeleteFunc(lines, func(line string) bool {
-		return strings.Contains(line, `level=INFO msg="slow operation on Cosmos DB"`)
+		return strings.Contains(line, `level=INFO msg="slow operation on Cosmos DB"`) ||
+			strings.Contains(line, `level=WARN msg="Cosmos DB does not respond"`)
 	})
 	last := lines[len(lines)-1]
 	if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, wantErr) {
@@ -281,6 +282,26 @@ func TestServe_LogFormat(t *testing.T) {
 	}
 	if !strings.HasPrefix(found["listening"], "http://localhost:") || found["stopping"] != "0s" {
 		t.Error(s.Log)
+	}
+}
+
+// TestServe_LogLevel: with --log-level debug an error of a client is found by its requestId, whatever refused it;
+// without, it is not logged.
+func TestServe_LogLevel(t *testing.T) {
+	for _, level := range []string{"info", "debug"} {
+		s := start(t, "--data", t.TempDir(), "--no-demo", "--log-level", level)
+		for _, wrong := range []string{`{ nonsense }`, `{ post(id: "nonsense") { title } }`, `{`,
+			`mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`} {
+			out, err := s.Post("", wrong, nil)
+			if err != nil || len(out.Errors) == 0 {
+				t.Fatalf("%s: %v %+v", wrong, err, out)
+			}
+			id, _ := out.Errors[0].Extensions["requestId"].(string)
+			line := regexp.MustCompile(`level=DEBUG msg="operation failed" .*requestId=` + id + `\b`)
+			if found := line.MatchString(s.Log.String()); id == "" || found != (level == "debug") {
+				t.Errorf("--log-level %s: the error of %s is logged: %t\n%s", level, wrong, found, s.Log)
+			}
+		}
 	}
 }
 

@@ -3,12 +3,18 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"byline/internal/servertest"
 
@@ -73,11 +79,10 @@ type alertRules struct {
 // vocabulary has the labels of each metric and their values.
 type vocabulary map[string]map[string][]string
 
-// vocabularyOf scrapes a server after accepted and refused requests and a probe. Prometheus adds the
+// vocabularyOf scrapes a server after accepted and refused requests and a probe, and one with TLS. Prometheus adds the
 // labels of the target, and the metric up.
-func vocabularyOf(t testing.TB) vocabulary {
+func vocabularyOf(t testing.TB, i *instance) vocabulary {
 	t.Helper()
-	i := start(t, "--data", t.TempDir(), "--no-demo")
 	i.Do("ada", createUser, map[string]any{"name": "ada"})
 	i.Do("ada", createPost, map[string]any{"title": "t", "content": "c"})
 	i.Do("", q6, nil)
@@ -87,13 +92,14 @@ func vocabularyOf(t testing.TB) vocabulary {
 		}
 	}
 	probeReadiness(t, i.Root)
+	secure := certificateMetrics(t)
 	v := vocabulary{}
 	eventually(t, func() error {
 		all, err := scrape(i.Root)
 		if n, _ := total(all, "byline_projection_leases", nil); err != nil || n != 3 {
 			return fmt.Errorf("%.0f leases are held: %v", n, err)
 		}
-		for _, s := range append(all, series{name: "up"}) {
+		for _, s := range append(append(all, secure...), series{name: "up"}) {
 			if v[s.name] == nil {
 				v[s.name] = map[string][]string{"job": {"byline"}, "instance": {"localhost:8080"}}
 			}
@@ -106,10 +112,43 @@ func vocabularyOf(t testing.TB) vocabulary {
 	return v
 }
 
+// certificateMetrics returns the metrics of the certificate of a server with TLS.
+func certificateMetrics(t testing.TB) (found []series) {
+	t.Helper()
+	cert, key := certificate(t, 1)
+	dir := t.TempDir()
+	files := map[string][]byte{"cert.pem": cert, "key.pem": key}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, "--data", t.TempDir(), "--no-demo", "--metrics-listen", "localhost:0",
+		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"))
+	m := regexp.MustCompile(`msg=metrics url=(\S+)/metrics`).FindStringSubmatch(s.Log.String())
+	if m == nil {
+		t.Fatal(s.Log)
+	}
+	all, err := scrape(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		if strings.HasPrefix(one.name, "byline_certificate_") {
+			found = append(found, one)
+		}
+	}
+	// that of certificate expires in an hour
+	if len(found) != 1 || time.Until(time.Unix(int64(found[0].value), 0)).Round(time.Hour) != time.Hour {
+		t.Errorf("the metrics of the certificate are %v", found)
+	}
+	return found
+}
+
 var (
 	promToken    = regexp.MustCompile(`"[^"]*"|\d+(?:\.\d+)?[smhd]?|[a-zA-Z_:][\w:]*|[=!]~|[=!<>]=|\S`)
 	promName     = regexp.MustCompile(`^[a-zA-Z_:][\w:]*$`)
-	promFunction = strings.Fields("absent sum max min avg count rate increase histogram_quantile")
+	promFunction = strings.Fields("absent sum max min avg count rate increase histogram_quantile time")
 	promGrouping = strings.Fields("by without on ignoring group_left group_right")
 	promOperator = strings.Fields("and or unless bool")
 )
@@ -200,7 +239,8 @@ func matches(metric, label, op, value string, has map[string][]string) []string 
 // TestDashboardAndAlerts: docs/cost.md lists the metrics and their labels, the dashboard and the alert rules query
 // existing ones, every alert is in the runbook, and panels do not overlap and have a description.
 func TestDashboardAndAlerts(t *testing.T) {
-	v := vocabularyOf(t)
+	i := start(t, "--data", t.TempDir(), "--no-demo")
+	v := vocabularyOf(t, i)
 	for expr, want := range map[string]string{
 		`sum by (pattern) (rate(byline_nonsense_total[5m]))`: "no metric byline_nonsense_total",
 		`sum by (container) (rate(byline_access_total[5m]))`: "byline_access_total has no label container",
@@ -305,6 +345,11 @@ func TestDashboardAndAlerts(t *testing.T) {
 				}
 			}
 		}
+		if !slices.ContainsFunc(d.Panels, func(p panel) bool {
+			return len(p.Targets) == 1 && strings.Contains(p.Targets[0].LegendFormat, "{{instance}} {{version}}")
+		}) {
+			t.Error("no panel shows the version of each instance")
+		}
 		for metric := range v {
 			if name := regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(metric,
 				""); strings.HasPrefix(metric, "byline_") && !queried[name] {
@@ -327,8 +372,8 @@ func TestDashboardAndAlerts(t *testing.T) {
 			t.Fatal(err)
 		}
 		var alerts, explained []string
-		for _, line := range regexp.MustCompile("(?m)^\\| `(Byline\\w+)` \\| \\S").FindAllSubmatch(runbook, -1) {
-			explained = append(explained, string(line[1]))
+		for _, heading := range regexp.MustCompile("(?m)^### (Byline\\w+)\n\n\\S").FindAllSubmatch(runbook, -1) {
+			explained = append(explained, string(heading[1]))
 		}
 		for _, group := range all.Groups {
 			for _, rule := range group.Rules {
@@ -343,14 +388,61 @@ func TestDashboardAndAlerts(t *testing.T) {
 						t.Errorf("%s: the summary names %s, which is not in %s", rule.Alert, label[1], rule.Expr)
 					}
 				}
-				if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" ||
-					rule.Annotations["summary"] == "" || rule.Annotations["runbook"] != "docs/operations.md#alerts" {
+				severity, address := rule.Labels["severity"], "https://github.com/OWNER/byline/blob/main/docs/operations.md#"+
+					strings.ToLower(rule.Alert)
+				if severity != "critical" && severity != "warning" || rule.Annotations["summary"] == "" ||
+					rule.Annotations["runbook_url"] != address {
 					t.Errorf("%+v", rule)
 				}
+				// One of several instances is no emergency: what is critical is about all of them.
+				if severity == "critical" && strings.Contains(rule.Annotations["summary"], "$labels.instance") {
+					t.Errorf("%s is critical for one instance", rule.Alert)
+				}
+				checkFirstLook(t, v, i.Root, rule.Alert, rule.Annotations["command"])
 			}
 		}
 		if !slices.Equal(alerts, explained) || len(alerts) == 0 {
 			t.Errorf("the alerts are %v\ndocs/operations.md explains %v", alerts, explained)
 		}
 	})
+}
+
+// checkFirstLook checks the command of an alert: a query of Prometheus by its names, a request by sending it to a
+// server at root, and a command of the program by its help.
+func checkFirstLook(t *testing.T, v vocabulary, root, alert, command string) {
+	t.Helper()
+	first, _, _ := strings.Cut(command, " ")
+	switch first {
+	case "promtool":
+		m := regexp.MustCompile(`^promtool query instant "\$PROMETHEUS" '(.*)'$`).FindStringSubmatch(command)
+		if m == nil {
+			t.Errorf("%s: %s", alert, command)
+		} else if wrong, _ := v.check(m[1]); wrong != nil {
+			t.Errorf("%s: %s: %s", alert, command, wrong)
+		}
+	case "curl":
+		script := strings.ReplaceAll(command, "{{ $labels.instance }}", strings.TrimPrefix(root, "http://"))
+		cmd := exec.Command("sh", "-euc", script)
+		cmd.Env = append(os.Environ(), "PROMETHEUS="+prometheusStub(t))
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) == 0 {
+			t.Errorf("%s: %s: %v %s", alert, script, err, out)
+		}
+	case "byline":
+		var out output
+		if status := run(t.Context(), append(strings.Fields(command)[1:], "--help"), &out, &out, nil); status != 0 {
+			t.Errorf("%s: %s: %s", alert, command, &out)
+		}
+	case "chronyc", "openssl": // not part of Byline
+	default:
+		t.Errorf("%s: the command is %q", alert, command)
+	}
+}
+
+// prometheusStub is a server with a target that failed.
+func prometheusStub(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"status":"success","data":{"activeTargets":[{"lastError":"connection refused"}]}}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
 }

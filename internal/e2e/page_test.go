@@ -51,6 +51,7 @@ func newCDN(t testing.TB, root string) cdn {
 // answer answers the page's requests to the CDN.
 func (p *page) answer(c cdn) {
 	p.t.Helper()
+	p.cdn = &c
 	respond := func(e *fetch.EventRequestPaused) error {
 		name := strings.TrimPrefix(e.Request.URL, c.root)
 		body, err := os.ReadFile(filepath.Join(c.files, filepath.FromSlash(name)))
@@ -112,6 +113,7 @@ type page struct {
 	ctx    context.Context
 	root   string
 	editor editor // of the playground
+	cdn    *cdn   // nil if it is not answered
 
 	mu         sync.Mutex
 	requests   []string // guarded by mu
@@ -144,7 +146,27 @@ func newPage(t testing.TB, path, root string, rules ...string) *page {
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	p := &page{t: t, ctx: ctx, root: root}
-	err := chromedp.Listen(ctx, func(event any) {
+	p.record()
+	return p
+}
+
+// window returns an empty page in a second window of the browser, which shares what the first stores. If the first has
+// a CDN, so has the second.
+func (p *page) window() *page {
+	p.t.Helper()
+	ctx, cancel := chromedp.NewContext(p.ctx)
+	p.t.Cleanup(cancel)
+	w := &page{t: p.t, ctx: ctx, root: p.root, editor: p.editor}
+	w.record()
+	if p.cdn != nil {
+		w.answer(*p.cdn)
+	}
+	return w
+}
+
+// record records the requests and errors of the page.
+func (p *page) record() {
+	err := chromedp.Listen(p.ctx, func(event any) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		switch e := event.(type) {
@@ -159,9 +181,8 @@ func newPage(t testing.TB, path, root string, rules ...string) *page {
 		}
 	})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	return p
 }
 
 func (p *page) do(what string, action chromedp.Action[chromedp.Void]) {

@@ -26,13 +26,7 @@ func TestPlayground_Embedded(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--playground-cdn=off")
 	p := openPage(t, path, s.Root)
 	p.editor = embedded
-	p.tab("Post")
-	p.sees(p.query, `post(id: "POST_ID")`)
-	id := writeBlog(s)
-	p.waitStored("POST_ID")
-	p.do("reload", chromedp.Reload()) // now there is a post to name
-	p.tab("Post")
-	p.sees(p.query, `post(id: "`+id+`")`)
+	writeBlog(s)
 	p.tab("Feed")
 	p.execute()
 	p.shows(`"title": "Written before"`)
@@ -126,7 +120,7 @@ func TestPlayground_Embedded(t *testing.T) {
 		return nil
 	})
 	p.execute()
-	p.shows(`"username": "countess"`)
+	p.shows(`"username": "wordsmith"`)
 	p.uncovered(0)
 	p.restore()
 	p.look(`//*[text()="Docs"]`)
@@ -151,7 +145,7 @@ func TestPlayground_GraphiQL(t *testing.T) {
 	p.look(`//button[@aria-label="Show Documentation Explorer"]`)
 	p.editor = embedded // which the browser has not used before
 	p.do("open", chromedp.Navigate(p.root+"/?embedded"))
-	p.hasTabs("Feed Post WritePost CommentAndLike Rename Live")
+	p.hasTabs(exampleTabs)
 	p.done(s.Root+"/", c.root, "blob:"+s.Root+"/")
 }
 
@@ -172,10 +166,11 @@ func TestPlayground_CDN(t *testing.T) {
 			p.answer(tt)
 			began := time.Now()
 			p.do("open", chromedp.Navigate(s.Root+"/"))
-			p.sees(p.query, "query Feed")
+			p.sees(p.query, "mutation SignUp")
 			if took := time.Since(began); tt.silent && took < 2*time.Second {
 				t.Errorf("the page waited %s", took)
 			}
+			p.tab("Feed")
 			p.execute()
 			p.shows(`"title": "Written before"`)
 		})
@@ -202,15 +197,18 @@ func TestPlayground_Blocked(t *testing.T) {
 				return err
 			}))
 			p.do("open", chromedp.Navigate(s.Root+tt.address))
-			p.hasTabs("Feed Post WritePost CommentAndLike Rename Live")
+			p.hasTabs(exampleTabs)
 			p.tab("Feed")
 			p.execute()
 			p.shows(`"title": "Written before"`)
 			p.paste("{ viewer { username } }")
 			p.execute()
+			p.shows(`"viewer": null`)
+			p.choose("demo:ada")
+			p.execute()
 			p.shows(`"username": "ada"`)
 			p.restore()
-			p.sees(p.query, "query Feed")
+			p.sees(p.query, "query Feed") // the tab of the address
 			p.done(s.Root+"/", c.root, "blob:"+s.Root+"/")
 		})
 	}
@@ -234,19 +232,109 @@ func writeBlog(s *instance) (id string) {
 	return id
 }
 
+// exampleTabs are the tabs of the examples, in their order.
+const exampleTabs = "SignUp WritePost Feed Post CommentAndLike Retry Rename Live"
+
+// run runs the operation of a tab, and waits until its response has the texts.
+func (p *page) run(tab string, texts ...string) {
+	p.t.Helper()
+	p.tab(tab)
+	p.execute()
+	p.shows(texts...)
+	if result := p.result(); strings.Contains(result, `"errors"`) {
+		p.t.Errorf("%s: %s", tab, result)
+	}
+}
+
+// listen runs Live, and waits until it listens.
+func (p *page) listen() {
+	p.t.Helper()
+	p.tab("Live")
+	p.execute()
+	p.sees(func() string { return p.eval(p.editor.listening) }, "Listening")
+}
+
+// choose selects the viewer with a token.
+func (p *page) choose(token string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf(`(() => {
+		const select = document.getElementById("viewer");
+		select.value = %q;
+		select.dispatchEvent(new Event("change"));
+		return select.value;
+	})()`, token))
+}
+
+// TestPlayground_InOrder runs the examples in the order of their tabs, on an empty and on the demo blog: each shows
+// data. Live shows the post of WritePost that is run in a second window, which has the tabs of the first.
+func TestPlayground_InOrder(t *testing.T) {
+	browser := browserPath(t)
+	for name, tt := range map[string]struct {
+		editor  editor
+		address string
+		flags   []string
+	}{
+		"GraphiQL, empty blog": {graphiQL, "/", []string{"--no-demo"}},
+		"embedded, demo blog":  {embedded, "/?embedded", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, append([]string{"--data", t.TempDir()}, tt.flags...)...)
+			s.WaitReady()
+			p := newPage(t, browser, s.Root)
+			p.editor = tt.editor
+			if tt.editor.name == graphiQL.name {
+				p.answer(newCDN(t, s.Root))
+			}
+			p.do("open", chromedp.Navigate(s.Root+tt.address))
+			p.hasTabs(exampleTabs)
+			for range 2 { // in one and the same window
+				p.runInOrder()
+				p.tab("Live")
+				p.execute() // stops
+			}
+			p.listen()
+			second := p.window()
+			second.do("open", chromedp.Navigate(s.Root+tt.address))
+			second.hasTabs(exampleTabs)
+			second.run("WritePost", `"title": "Hello from the playground"`)
+			p.shows(`"postPublished"`, `"title": "Hello from the playground"`, `"username": "wordsmith"`)
+
+			p.choose("")
+			p.tab("WritePost")
+			p.execute()
+			p.shows(`"UNAUTHENTICATED"`, `select another viewer above, in \"Viewer\"`)
+			if len(p.pageErrors) > 0 {
+				t.Error(p.pageErrors)
+			}
+		})
+	}
+}
+
+// runInOrder runs the examples in the order of their tabs, and leaves Live listening.
+func (p *page) runInOrder() {
+	p.t.Helper()
+	p.run("SignUp", `"createUser"`, `"username": "`)
+	p.run("WritePost", `"title": "Hello from the playground"`)
+	p.run("Feed", `"title": "Hello from the playground"`)
+	p.run("Post", `"content": "`)
+	p.run("CommentAndLike", `"content": "Well said."`, `"viewerHasLiked": true`)
+	p.run("Retry", `"title": "Written once"`)
+	p.run("Rename", `"username": "wordsmith"`)
+	p.listen()
+}
+
 // useExamples executes each of the examples, closes tabs and restores them, and changes the viewer.
 func (p *page) useExamples(s *instance) {
 	p.t.Helper()
 	run := func(tab string, texts ...string) {
 		p.t.Helper()
-		p.tab(tab)
-		p.execute()
-		p.shows(texts...)
+		p.run(tab, texts...)
 		p.costs()
 	}
-	p.hasTabs("Feed Post WritePost CommentAndLike Rename Live")
+	p.hasTabs(exampleTabs)
 	p.eval(keepCost)
-	run("Feed", `"title": "Written before"`, `"username": "ada"`, `"viewerHasLiked": true`)
+	run("SignUp", `"username": "newcomer"`)
+	run("Feed", `"title": "Written before"`, `"username": "ada"`, `"viewerHasLiked": false`)
 	if shown, sent := p.eval(shownCost), p.eval(sentCost); !strings.HasPrefix(shown, sent) {
 		p.t.Errorf("the header shows %q, the server has sent %q", shown, sent)
 	}
@@ -255,38 +343,24 @@ func (p *page) useExamples(s *instance) {
 	}
 	run("Post", `"content": "First."`, `"likeCount": 1`)
 	for range 2 { // a second run writes nothing
-		run("WritePost", `"title": "Hello from the playground"`, `"username": "ada"`)
+		run("Retry", `"title": "Written once"`)
 	}
 	feed := at(p.t, s.Do("", q6, nil), "feed.edges").([]any)
-	if len(feed) != 2 || at(p.t, feed[0], "node.title") != "Hello from the playground" {
+	if len(feed) != 2 || at(p.t, feed[0], "node.title") != "Written once" {
 		p.t.Errorf("the feed after one mutation, twice: %v", feed)
 	}
-	for range 2 {
-		run("CommentAndLike", `"content": "Well said."`, `"commentCount": 2`, `"likeCount": 1`)
+	run("WritePost", `"title": "Hello from the playground"`, `"username": "newcomer"`)
+	for n := range 2 {
+		run("CommentAndLike", `"content": "Well said."`, fmt.Sprintf(`"commentCount": %d`, n+2), `"likeCount": 2`)
 	}
-	run("Rename", `"username": "countess"`)
-	run("Post", `"content": "First."`, `"username": "countess"`) // in the session of the rename
-	if result := p.result(); strings.Contains(result, `"username": "ada"`) {
+	run("Rename", `"username": "wordsmith"`)
+	run("Post", `"content": "First."`, `"username": "wordsmith"`) // in the session of the rename
+	if result := p.result(); strings.Contains(result, `"username": "newcomer"`) {
 		p.t.Errorf("after the rename the post has its old name: %s", result)
 	}
-
-	// The page does not show when the subscription has begun, so another client writes posts until one arrives.
-	p.tab("Live")
-	p.execute()
-	written := 0
-	next := time.Now()
-	eventually(p.t, func() error {
-		if !time.Now().Before(next) {
-			s.Do("ada", createPost, map[string]any{"title": fmt.Sprintf("Live %d", written), "content": "x"})
-			written++
-			next = time.Now().Add(time.Second)
-		}
-		if result := p.result(); !strings.Contains(result, `"title": "Live `) {
-			return fmt.Errorf("%d posts were written, and the page shows %q", written, result)
-		}
-		return nil
-	})
-	p.shows(`"username": "countess"`)
+	p.listen()
+	s.Do("newcomer", createPost, map[string]any{"title": "Live", "content": "x"})
+	p.shows(`"title": "Live"`, `"username": "wordsmith"`)
 	p.costs()
 
 	// Each tab has an address, by which a closed one opens again.
@@ -295,7 +369,7 @@ func (p *page) useExamples(s *instance) {
 	p.sees(p.query, "query Post")
 	p.pause()
 	p.click(p.editor.close)
-	p.hasTabs("Feed WritePost CommentAndLike Rename Live")
+	p.hasTabs("SignUp WritePost Feed CommentAndLike Retry Rename Live")
 	eventually(p.t, func() error {
 		if strings.Contains(p.query(), "query Post") {
 			return errors.New("the closed tab is still shown")
@@ -305,7 +379,7 @@ func (p *page) useExamples(s *instance) {
 	p.pause()
 	p.click(`//summary[text()="Examples"]`)
 	p.click(`//a[text()="Post"]`)
-	p.hasTabs("Feed WritePost CommentAndLike Rename Live Post")
+	p.hasTabs("SignUp WritePost Feed CommentAndLike Retry Rename Live Post")
 	p.sees(p.query, "query Post")
 	p.execute()
 	p.shows(`"content": "First."`)
@@ -313,7 +387,7 @@ func (p *page) useExamples(s *instance) {
 	p.sees(p.query, "mutation WritePost")
 	p.pause()
 	p.click(p.editor.close)
-	p.hasTabs("Feed CommentAndLike Rename Live Post")
+	p.hasTabs("SignUp Feed CommentAndLike Retry Rename Live Post")
 	p.restore()
 
 	// The viewer is switched in one place.
@@ -321,10 +395,9 @@ func (p *page) useExamples(s *instance) {
 	p.paste("{ viewer { username } }")
 	for _, viewer := range []struct{ token, shows string }{
 		{"demo:grace", `"username": "grace"`}, {"demo-moderator:alan", `"username": "alan"`}, {"", `"viewer": null`},
-		{"demo:ada", `"username": "countess"`},
+		{"demo:newcomer", `"username": "wordsmith"`},
 	} {
-		p.eval(fmt.Sprintf(
-			`(() => { const select = document.getElementById("viewer"); select.value = %q; select.dispatchEvent(new Event("change")); return select.value; })()`, viewer.token))
+		p.choose(viewer.token)
 		p.execute()
 		p.shows(viewer.shows)
 	}
@@ -353,7 +426,7 @@ func (p *page) restore() {
 	p.t.Helper()
 	p.click(`//summary[text()="Examples"]`)
 	p.click(button("Restore all"))
-	p.hasTabs("Feed Post WritePost CommentAndLike Rename Live")
+	p.hasTabs(exampleTabs)
 }
 
 // look takes screenshots of the page in a wide and a narrow window, light and dark, after a run and with the docs open,
@@ -463,6 +536,7 @@ type editor struct {
 	tabs       string // scripts for the names of the tabs, the text of the operation, and the result
 	query      string
 	result     string
+	listening  string // the text that shows that a subscription waits for its first event
 	paste      string // the start of a script, before the text in quotes
 }
 
@@ -476,16 +550,18 @@ var (
 		query: `document.querySelector(".CodeMirror")?.CodeMirror.getValue() ?? ""`,
 		result: `[...document.querySelector("[title^='Execute Query'], [title^='Stop']")?.parentElement.nextElementSibling.querySelectorAll(".CodeMirror") ?? []]
 			.map((result) => result.CodeMirror.getValue()).join("\n")`,
-		paste: `document.querySelector(".CodeMirror").CodeMirror.setValue`,
+		listening: `document.body.innerText`,
+		paste:     `document.querySelector(".CodeMirror").CodeMirror.setValue`,
 	}
 	graphiQL = editor{
-		name:   "graphiql",
-		tab:    `//button[contains(@class, "graphiql-tab-button") and text()=%q]`,
-		close:  `//li[contains(@class, "graphiql-tab-active")]//button[contains(@class, "graphiql-tab-close")]`,
-		run:    `//button[contains(@class, "graphiql-execute-button")]`,
-		tabs:   `[...document.querySelectorAll(".graphiql-tab-button")].map((tab) => tab.textContent).join(" ")`,
-		query:  `globalThis.monaco?.editor.getModels().find(({ uri }) => uri.path.endsWith("operation.graphql"))?.getValue() ?? ""`,
-		result: `globalThis.monaco?.editor.getModels().find(({ uri }) => uri.path.endsWith("response.json"))?.getValue() ?? ""`,
-		paste:  `monaco.editor.getModels().find(({ uri }) => uri.path.endsWith("operation.graphql")).setValue`,
+		name:      "graphiql",
+		tab:       `//button[contains(@class, "graphiql-tab-button") and text()=%q]`,
+		close:     `//li[contains(@class, "graphiql-tab-active")]//button[contains(@class, "graphiql-tab-close")]`,
+		run:       `//button[contains(@class, "graphiql-execute-button")]`,
+		tabs:      `[...document.querySelectorAll(".graphiql-tab-button")].map((tab) => tab.textContent).join(" ")`,
+		query:     `globalThis.monaco?.editor.getModels().find(({ uri }) => uri.path.endsWith("operation.graphql"))?.getValue() ?? ""`,
+		result:    `globalThis.monaco?.editor.getModels().find(({ uri }) => uri.path.endsWith("response.json"))?.getValue() ?? ""`,
+		listening: `globalThis.monaco?.editor.getModels().find(({ uri }) => uri.path.endsWith("response.json"))?.getValue() ?? ""`,
+		paste:     `monaco.editor.getModels().find(({ uri }) => uri.path.endsWith("operation.graphql")).setValue`,
 	}
 )

@@ -27,6 +27,12 @@ const (
 	logDetail = "detail"
 )
 
+// Names of checks that fail until an instance has started.
+const (
+	checkDemo     = "demo"
+	checkIdentity = "identity"
+)
+
 const (
 	readyTimeout = 2 * time.Second // of a probe, all checks together
 	checkTTL     = time.Second     // how long the result about Cosmos DB is cached
@@ -209,8 +215,8 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(response) // fails only if the client has disconnected
 }
 
-// logChanges logs the checks that failed in the last probe and pass now, or the other way round. Some fail from
-// the start until the instance is ready: that is no warning.
+// logChanges logs the checks that failed in the last probe and pass now, or the other way round. Until they have
+// passed, those of an instance that starts are no warning.
 func (h *health) logChanges(checks []check) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -223,7 +229,7 @@ func (h *health) logChanges(checks []check) {
 			h.log.Info("readiness check passes", logCheck, c.Name)
 		default:
 			level, attrs := slog.LevelWarn, []any{logCheck, c.Name, logDetail, c.Detail}
-			if !known {
+			if !known && (c.Name == checkDemo || c.Name == checkIdentity) {
 				level = slog.LevelInfo
 			}
 			if c.err != nil {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -69,15 +70,19 @@ func probeReady(t testing.TB, h http.Handler) readiness {
 	return r
 }
 
-// interceptor counts requests, and forwards them to an engine unless respond returns a status.
+// interceptor counts requests, and forwards them to an engine unless it is down or respond returns a status.
 type interceptor struct {
 	policy.Transporter
 	n       atomic.Int64
+	down    atomic.Bool                                                        // no connection is accepted
 	respond atomic.Pointer[func(*http.Request) (status int, substatus string)] // status 0: forward to the engine
 }
 
 func (i *interceptor) Do(r *http.Request) (*http.Response, error) {
 	i.n.Add(1)
+	if i.down.Load() {
+		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	}
 	if respond := i.respond.Load(); respond != nil {
 		if status, substatus := (*respond)(r); status != 0 {
 			return &http.Response{StatusCode: status, Request: r, Body: http.NoBody,
@@ -92,9 +97,12 @@ type probed struct {
 	*store.Store
 	faults *faulttest.Injector
 	wire   *interceptor
+	log    *slog.Logger
 }
 
-func newProbed(t *testing.T) probed {
+func newProbed(t *testing.T) probed { return newProbedLogging(t, testkit.Logger()) }
+
+func newProbedLogging(t *testing.T, log *slog.Logger) probed {
 	engine, err := emulator.Open("", emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -103,13 +111,13 @@ func newProbed(t *testing.T) probed {
 	faults := &faulttest.Injector{To: engine}
 	wire := &interceptor{Transporter: faults}
 	account := enginetest.Account(t, engine,
-		cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
+		cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}, Logger: log})
 	t.Cleanup(account.Close) // ends the request for the account's properties that azcosmos sends every five minutes
-	blog, err := store.New(account, store.Options{Logger: testkit.Logger(), PollInterval: time.Second})
+	blog, err := store.New(account, store.Options{Logger: account.Logger(), PollInterval: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return probed{blog, faults, wire}
+	return probed{blog, faults, wire, account.Logger()}
 }
 
 func (p probed) health() *health {
@@ -327,6 +335,42 @@ func TestReadiness_ChangesAreLogged(t *testing.T) {
 		probe(`level=INFO msg="readiness check passes" check=cosmos`)
 		h.stop()
 		probe()
+	})
+}
+
+// TestReadiness_OutageIsOneWarning: while Cosmos DB does not respond, neither probes nor the loops that retry repeat it
+// in the log.
+func TestReadiness_OutageIsOneWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := newProbedLogging(t,
+			slog.New(slog.NewTextHandler(io.MultiWriter(&log, testkit.LogWriter), nil)))
+		if err := p.Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.run(t)
+		h := newHealth(p.Store, true, prometheus.NewRegistry(), p.log)
+		probe := func(d time.Duration) {
+			for range d / checkTTL {
+				probeReady(t, h)
+				testkit.Advance(checkTTL)
+			}
+		}
+		probe(time.Minute)
+		log.Reset()
+		p.wire.down.Store(true)
+		probe(10 * time.Minute)
+		if out := log.String(); strings.Count(out, "error=") != 1 || strings.Count(out, "level=WARN") != 1 || !regexp.MustCompile(
+			`level=WARN msg="Cosmos DB does not respond" since=2000-01-01T00:01:\S+ error=".*connection refused`).MatchString(out) {
+			t.Errorf("in the outage: %s", out)
+		}
+		log.Reset()
+		p.wire.down.Store(false)
+		probe(2 * time.Minute)
+		if out := log.String(); strings.Contains(out, "level=WARN") || !regexp.MustCompile(
+			`level=INFO msg="Cosmos DB responds again" after=\d+m\S+ failed-requests=\d{3,} suppressed=\d{3,}\n`).MatchString(out) {
+			t.Errorf("after the outage: %s", out)
+		}
 	})
 }
 

@@ -24,7 +24,7 @@ func (g *gateway) newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           g.strictTransport(g.closeWhileDraining(handler)),
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
-		TLSConfig:         g.certificates,
+		TLSConfig:         g.certificate.config(),
 		MaxHeaderBytes:    64 << 10,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,

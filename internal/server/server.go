@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,9 +47,9 @@ type gateway struct {
 	closeErr  error          // of the account
 
 	// configure
-	certificates *tls.Config       // nil for plain HTTP
-	provider     *auth.OIDC        // nil with demo tokens
-	trusted      *document.Trusted // nil if every valid document is executed
+	certificate *keyPair          // nil for plain HTTP
+	provider    *auth.OIDC        // nil with demo tokens
+	trusted     *document.Trusted // nil if every valid document is executed
 
 	// listen
 	listener        net.Listener
@@ -112,7 +111,7 @@ func (g *gateway) configure(context.Context) (err error) {
 	if g.provider, err = g.newProvider(g.log); err != nil {
 		return err
 	}
-	if g.certificates, err = g.loadTLS(g.log); err != nil {
+	if g.certificate, err = g.loadTLS(g.log); err != nil {
 		return err
 	}
 	g.trusted, err = g.trustedDocuments()
@@ -122,7 +121,7 @@ func (g *gateway) configure(context.Context) (err error) {
 // listen opens the listeners. Connections wait in their backlog until serve.
 func (g *gateway) listen(context.Context) (err error) {
 	if g.listener, err = net.Listen("tcp", g.Listen); err != nil {
-		return err
+		return fmt.Errorf("--listen: %w", err)
 	}
 	g.onClose(func() { _ = g.listener.Close() })                         // may already be closed by its server
 	if g.demoTokens() && !account.Loopback(g.listener.Addr().String()) { // the host name may resolve to another address
@@ -151,11 +150,14 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 		return err
 	}
 	g.onClose(func() { g.closeErr = g.account.Close() })
+	if g.certificate != nil {
+		g.certificate.measure(g.account.Metrics)
+	}
 	if !g.SharesSessions() {
 		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them " +
 			"the same BYLINE_SESSION_KEY")
 	}
-	g.blog, err = g.Store(g.account, g.log,
+	g.blog, err = g.Store(g.account, g.account.Logger(),
 		store.Options{RenameCooldown: g.RenameCooldown, ReservedUsernames: g.ReservedUsernames,
 			BackgroundRU: g.BackgroundRU})
 	return err
@@ -197,7 +199,7 @@ func (g *gateway) provision(ctx context.Context) error {
 // start starts the background work: the projections, the load of the demo blog, whose first posts it
 // waits for, and the refresh of the identity provider's keys.
 func (g *gateway) start(ctx context.Context) error {
-	g.health = newHealth(g.blog, g.Embedded(), g.account.Metrics, g.log)
+	g.health = newHealth(g.blog, g.Embedded(), g.account.Metrics, g.account.Logger())
 	g.health.add(func() check { return checkOverload(g.handler.Overloaded()) })
 	g.health.add(func() check { return checkClock(g.account.ClockOffset()) })
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -76,7 +76,7 @@ func (c Config) hosts(next http.Handler) http.Handler {
 // checkProvider is OK while keys of the provider are known: most tokens can be verified with them,
 // and routing requests to another instance would not help.
 func checkProvider(known bool, err error) check {
-	c := check{Name: "identity", OK: known}
+	c := check{Name: checkIdentity, OK: known}
 	if err == nil {
 		return c
 	}

@@ -7,10 +7,12 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// loadTLS loads the certificate and returns the configuration of TLS; nil for plain HTTP.
-func (c listenFlags) loadTLS(log *slog.Logger) (*tls.Config, error) {
+// loadTLS loads the certificate; nil for plain HTTP.
+func (c listenFlags) loadTLS(log *slog.Logger) (*keyPair, error) {
 	if c.TLSCert == "" {
 		return nil, nil
 	}
@@ -18,7 +20,7 @@ func (c listenFlags) loadTLS(log *slog.Logger) (*tls.Config, error) {
 	if _, err := k.current(nil); err != nil {
 		return nil, err
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: k.current}, nil
+	return k, nil
 }
 
 // keyPair is a certificate and its key. Their files may be replaced at any time. It is safe for
@@ -30,6 +32,26 @@ type keyPair struct {
 	mu     sync.Mutex
 	loaded *tls.Certificate // guarded by mu
 	times  [2]time.Time     // guarded by mu; modification times of the files loaded last
+}
+
+// config returns the configuration of TLS; nil if k is nil.
+func (k *keyPair) config() *tls.Config {
+	if k == nil {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: k.current}
+}
+
+// measure registers the metric of the certificate's expiry, of the files as they are when it is scraped.
+func (k *keyPair) measure(r prometheus.Registerer) {
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "byline_certificate_expiry_timestamp_seconds",
+		Help: "When the certificate of --tls-cert expires, in seconds since 1970."}, func() float64 {
+		pair, err := k.current(nil)
+		if err != nil {
+			return 0 // not once it has been loaded
+		}
+		return float64(pair.Leaf.NotAfter.Unix())
+	}))
 }
 
 // current implements tls.Config.GetCertificate. While the files do not match, since certificate and

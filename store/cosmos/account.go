@@ -136,6 +136,8 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
+	outage := &outage{now: o.Clock, log: o.Logger}
+	o.Logger = slog.New(outageHandler{o.Logger.Handler(), outage})
 	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, sessionKey: o.SessionKey,
 		retryBudget: o.RetryBudget,
 		operations:  newOperationLog(o.Logger), closed: make(chan struct{})}
@@ -156,8 +158,8 @@ func Open(o Options) (*Account, error) {
 	}
 	calls = append(calls, meterCalls{s})
 	// The order matters. A repeated write passes the sessions again; the caller's policies see
-	// requests with their session tokens; the meter and the clock are after them and see each request sent.
-	tries := []policy.Policy{meterTries{s.meter}, bodyPolicy{}, s.clock}
+	// requests with their session tokens; the meter, the clock and the outage are after them and see each request sent.
+	tries := []policy.Policy{meterTries{s.meter}, bodyPolicy{}, s.clock, outage}
 	open := func(
 		priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions,
 	) (*azcosmos.Client, error) {
@@ -217,7 +219,8 @@ func (a *Account) Client() *azcosmos.Client { return a.client }
 // Registerer returns the registerer of the account's metrics.
 func (a *Account) Registerer() prometheus.Registerer { return a.registerer }
 
-// Logger returns Options.Logger, or its default.
+// Logger returns Options.Logger, or its default. It drops warnings with an "error" while Cosmos DB does not respond, which
+// is one line of its own.
 func (a *Account) Logger() *slog.Logger { return a.log }
 
 // RetryBudget returns Options.RetryBudget, or its default.

@@ -79,7 +79,7 @@ func (l *operationLog) observe(requestID string, o *Operation, regionOf func(hos
 	if o.last != nil {
 		add("activityId", o.last.Header.Get(activityHeader))
 	} else if err != nil {
-		add("error", err.Error())
+		add(logError, err.Error())
 	}
 	add("requestId", requestID)
 	if suppressed > 0 {

@@ -81,7 +81,7 @@ func (s *shared) fetchProperties(req *policy.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if before := s.properties.Swap(&p); before != nil && !before.MultipleWrites && p.MultipleWrites {
-		s.log.Error("account has changed", "error", ErrMultiRegionWrites)
+		s.log.Error("account has changed", logError, ErrMultiRegionWrites)
 	}
 	return resp, nil
 }

@@ -26,6 +26,10 @@ type Blog struct {
 	Comments, Likes int
 	Markdown        bool // posts are formatted, and have tags
 	Profiles        bool // the users of the demo blog have display names, pictures and biographies
+	Articles        bool // the first post of each of the first users is a long one, among the newest
+	// Ends is when the newest post is published, and no comment or like is later. The zero value is 70 days after the
+	// fixed date on which the first one is, with comments and likes up to two days later.
+	Ends time.Time
 	// UserID returns the id of the user who signs in under a username.
 	UserID func(username string) string
 }
@@ -35,7 +39,7 @@ func Demo(userID func(string) string) Blog {
 	n := len(profiles)
 	// the year ada was born
 	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, Markdown: true,
-		Profiles: true, UserID: userID}
+		Profiles: true, Articles: true, UserID: userID}
 }
 
 // Article returns the data set of the article: 5 to 50 posts for each user, with up to 25 comments and 100
@@ -66,7 +70,7 @@ const (
 
 // User returns a user, from 0 to Users-1.
 func (b *Blog) User(i int) *blog.User {
-	joined := start.Add(-time.Duration(b.random(i, userStream).Int64N(int64(beforeAll))))
+	joined := start.Add(b.shift() - time.Duration(b.random(i, userStream).Int64N(int64(beforeAll))))
 	u := &blog.User{Byline: b.byline(i), CreatedAt: blog.NewDate(joined), Revision: 1}
 	if b.Profiles && i < len(profiles) {
 		u.Bio = profiles[i].bio
@@ -118,8 +122,29 @@ type entry struct {
 
 func (b *Blog) entry(user, number int) (entry, *rand.Rand) {
 	f := b.random(user, number)
-	at := start.Add(time.Duration(f.Uint64() % uint64(span))).Truncate(time.Millisecond) // the precision of items
+	at := start.Add(time.Duration(f.Uint64() % uint64(span)))
+	if b.article(user, number) != nil {
+		at = start.Add(span - time.Duration(user+1)*betweenArticles)
+	}
+	at = at.Add(b.shift()).Truncate(time.Millisecond) // the precision of items
 	return entry{user, number, at, postID(f)}, f
+}
+
+// shift returns how much later everything is than with the zero value of Ends.
+func (b *Blog) shift() time.Duration {
+	if b.Ends.IsZero() {
+		return 0
+	}
+	return b.Ends.Sub(start.Add(span))
+}
+
+// later returns when a comment on a post, or a like, is written.
+func (b *Blog) later(f *rand.Rand, post time.Time) blog.Date {
+	after := time.Duration(60+upTo(f, 2*24*3600-60)) * time.Second
+	if !b.Ends.IsZero() {
+		after %= max(1, b.Ends.Sub(post))
+	}
+	return blog.NewDate(post.Add(after))
 }
 
 // PostID returns the id of a post of a user, from 0 to PostCount-1.
@@ -156,14 +181,21 @@ func (b *Blog) Thread(user, number int) store.Thread {
 	if b.Markdown {
 		t.Post.Content, t.Post.Tags = inMarkdown(t.Post.Content, number), topic.tags
 	}
+	article := b.article(user, number)
+	if article != nil {
+		t.Post.Title, t.Post.Content, t.Post.Tags = article.title, article.content, article.tags
+	}
 	for i := range t.Comments {
 		author := b.byline(upTo(f, b.Users-1))
-		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, Byline: author,
-			Content: topic.comment(f), CreatedAt: blog.NewDate(e.at.Add(later(f)))}
+		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, Byline: author, Content: topic.comment(f)}
+		if article != nil {
+			t.Comments[i].Content = cmp.Or(article.comment(i), oneOf(f, remarks))
+		}
+		t.Comments[i].CreatedAt = b.later(f, e.at)
 	}
 	for i, user := range choose(f, len(t.Likes), b.Users) {
 		t.Likes[i] = &blog.Like{PostID: e.id, Byline: b.byline(user),
-			CreatedAt: blog.NewDate(e.at.Add(later(f)))}
+			CreatedAt: b.later(f, e.at)}
 	}
 	return t
 }
@@ -221,11 +253,6 @@ func id(f *rand.Rand) string {
 	u[6] = u[6]&0x0f | 0x80 // version 8, RFC 9562 section 5.8
 	u[8] = u[8]&0x3f | 0x80
 	return u.String()
-}
-
-// later returns how long after its post a comment or like is written.
-func later(f *rand.Rand) time.Duration {
-	return time.Duration(60+upTo(f, 2*24*3600-60)) * time.Second
 }
 
 // choose returns n distinct random numbers below all (Floyd's algorithm).

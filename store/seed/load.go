@@ -105,6 +105,27 @@ func Other(ctx context.Context, s *store.Store, b Blog) (bool, error) {
 	return false, nil
 }
 
+// WithDatesOf returns b with the dates that it has in a store, if a load into it has begun, perhaps on another day.
+func (b Blog) WithDatesOf(ctx context.Context, s *store.Store) (Blog, error) {
+	user, post := b.User(0), b.Thread(0, 0).Post // the post is written before its author
+	stored, expected := blog.Date(""), user.CreatedAt
+	u, err := s.User(ctx, user.UserID)
+	if err != nil {
+		return b, err
+	}
+	if u != nil {
+		stored = u.CreatedAt
+	} else if p, err := s.Post(ctx, post.ID); err != nil {
+		return b, err
+	} else if p != nil {
+		stored, expected = p.CreatedAt, post.CreatedAt
+	}
+	if stored != "" {
+		b.Ends = b.Ends.Add(stored.Time().Sub(expected.Time()))
+	}
+	return b, nil
+}
+
 // Needed reports whether a blog should be loaded: the store is empty, or an earlier Load was interrupted. It
 // returns false if only the feed is missing, which the projections fill.
 func Needed(ctx context.Context, s *store.Store, b Blog) (bool, error) {

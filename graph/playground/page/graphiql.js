@@ -34,7 +34,7 @@ export async function start(root, { cdn, examples }, fresh) {
   const stored = JSON.parse(localStorage.getItem("graphiql:tabState"));
   const active = stored?.tabs[stored.activeTabIndex] ?? examples[0]; // GraphiQL looks for its text among the tabs
   YogaGraphiQL.renderYogaGraphiQL(root, {
-    fetcher: (request, { headers } = {}) => observe(request, headers),
+    fetcher: (request, { headers } = {}) => observe(request, headers, listening),
     defaultTabs: examples.map(({ query }) => ({ query })),
     defaultQuery: "",
     defaultEditorToolsVisibility: false, // no example has variables
@@ -48,6 +48,11 @@ export async function start(root, { cdn, examples }, fresh) {
   await rendered(root);
   for (const editor of monaco.editor.getEditors()) editor.updateOptions({ wordWrap: "on" });
   return { tabs, add };
+}
+
+// listening shows that a subscription waits for its first event, as the embedded playground does.
+function listening(observer) {
+  observer.next("Listening …");
 }
 
 function append(tag, attributes) {

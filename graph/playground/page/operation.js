@@ -2,12 +2,13 @@
 
 let session; // of the last write, so that tabs read each other's writes
 
-// observe returns the responses as an observable, which both editors take.
-export function observe(request, headers) {
+// observe returns the responses as an observable, which both editors take. listening is called when the server has accepted
+// a subscription.
+export function observe(request, headers, listening) {
   return {
     subscribe(observer) {
       const abort = new AbortController();
-      send(request, headers, observer.next.bind(observer), abort.signal).then(
+      send(request, headers, observer, listening, abort.signal).then(
         () => observer.complete?.(),
         (error) => abort.signal.aborted || observer.error?.(error));
       return { unsubscribe: () => abort.abort() };
@@ -22,7 +23,17 @@ function operations(document) {
   return [...code.matchAll(/\b(query|mutation|subscription)\b\s*(\w*)\s*[({@]/g)].map(([, ...operation]) => operation);
 }
 
-async function send(request, headers, next, signal) {
+const postID = "POST_ID"; // in examples that were opened before there was a post
+
+async function withPost(query) {
+  if (!query.includes(postID)) return query;
+  const { post } = await (await fetch("/playground/prepared.json")).json();
+  if (!post) throw new Error("The blog has no post yet: run the example \"Write a post\" first.");
+  return query.replaceAll(postID, post);
+}
+
+async function send(request, headers, observer, listening, signal) {
+  request = { ...request, query: await withPost(request.query) };
   const all = operations(request.query);
   const named = all.find(([, name]) => name === request.operationName);
   if (!named) delete request.operationName;
@@ -37,10 +48,11 @@ async function send(request, headers, next, signal) {
   for (const [name, value] of Object.entries(headers ?? {})) own.set(name, value);
 
   if (measured) showCost();
-  const receive = (response) => next(measured && !reported ? withoutCost(response) : response);
+  const receive = (response) => observer.next(explained(measured && !reported ? withoutCost(response) : response));
   const response = await fetch("/graphql", { method: "POST", headers: own, body: JSON.stringify(request), signal });
   session = response.headers.get("Byline-Session") ?? session;
   if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) return receive(await response.json());
+  listening?.(observer);
   for await (const event of events(response.body)) receive(event);
 }
 
@@ -65,6 +77,21 @@ function withoutCost({ extensions, ...response }) {
   const { cost, ...others } = extensions;
   showCost(cost);
   return Object.keys(others).length ? { ...response, extensions: others } : response;
+}
+
+const hints = {
+  NO_TOKEN: 'You are anonymous: select another viewer above, in "Viewer".',
+  NO_USER: 'The viewer has no user yet: run the example "Sign up".',
+};
+
+// explained says in the messages of errors what to do about them in the playground.
+function explained(response) {
+  if (!response.errors) return response;
+  const errors = response.errors.map((error) => {
+    const hint = hints[error.extensions?.reason];
+    return hint ? { ...error, message: `${error.message}. ${hint}` } : error;
+  });
+  return { ...response, errors };
 }
 
 function showCost(cost) {

@@ -13,7 +13,7 @@ const prepared = await (await fetch("/playground/prepared.json")).json();
 const { examples, cdn, version } = prepared;
 const root = document.getElementById("root");
 
-// Keep the tabs across a reload, unless the examples have changed, or have the id of a post now.
+// Keep the tabs across a reload, unless the examples have changed.
 const stored = localStorage.getItem("byline-playground");
 localStorage.setItem("byline-playground", version);
 const editor = await load(stored !== version);
