@@ -1,9 +1,9 @@
 package cosmos
 
 import (
-	"fmt"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
