@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -131,20 +130,7 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 			return err
 		}
 	}
-	all := patchAll(p)
-	if all.Changes() > cosmos.MaxPatch { // an edit of a post with tags, or of an author with a profile
-		return replaceSummary(ctx, c, partition, p)
-	}
-	_, err := c.Patch(ctx, stored.Key(partition, p.ID), all)
-	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
-		// The summary is as new as the post, or newer, or has a property of the byline that the post lacks: a patch
-		// cannot remove it.
-		if p.Revision == 1 { // no older one
-			return nil
-		}
-		return replaceSummary(ctx, c, partition, p)
-	}
-	return err
+	return replaceSummary(ctx, c, partition, p)
 }
 
 // replaceSummary replaces the summary of a post if it is older: by its tombstone if the post was deleted. The error of
@@ -187,54 +173,22 @@ func sameVersion(ctx context.Context, p *blog.Post) bool {
 	return !p.Tombstone && p.Revision > int64(p.Version) && !changefeed.Replaying(ctx)
 }
 
-// patchUnversioned returns the patch of an older summary with the same text.
-func patchUnversioned(p *blog.Post) cosmos.Patch {
-	o := patchIfOlder(p, " AND c.version = "+strconv.Itoa(int(p.Version)))
-	setUnversioned(&o, p)
-	return o
-}
-
-// patchAll returns the patch of an older summary.
-func patchAll(p *blog.Post) cosmos.Patch {
-	o := patchIfOlder(p, "")
-	short := p.Summary()
-	o.Set("/title", short.Title)
-	o.Set("/content", short.Content)
-	setUnversioned(&o, p)
-	o.Set("/truncated", short.Truncated)
-	o.Set("/readingMinutes", short.ReadingMinutes)
-	if short.UpdatedAt != nil {
-		o.Set("/editDate", *short.UpdatedAt)
-	}
-	o.Set("/version", short.Version)
-	if len(p.Tags)+len(p.FormerTags) > 0 {
-		o.Set("/tags", append([]string{}, p.Tags...))
-	}
-	return o
-}
-
-// patchIfOlder returns a patch of an older summary that has no property of a byline which the post has not: a patch
-// cannot remove one unless it is known to be there.
-func patchIfOlder(p *blog.Post, and string) (o cosmos.Patch) {
-	o.Condition = "from c where c.revision < " + strconv.FormatInt(p.Revision, 10) + and
+// patchUnversioned returns the patch of an older summary with the same text, of the counts and the byline. The summary
+// must not have a property of a byline which the post has not: a patch cannot remove one unless it is known to be
+// there.
+func patchUnversioned(p *blog.Post) (o cosmos.Patch) {
+	o.Condition = fmt.Sprintf("from c where c.revision < %d AND c.version = %d", p.Revision, p.Version)
+	o.Set("/revision", p.Revision)
 	for property := range p.Byline.Properties() {
 		if property.Value == "" {
 			o.Condition += " AND NOT IS_DEFINED(c." + property.Name + ")"
-		}
-	}
-	o.Set("/revision", p.Revision)
-	return o
-}
-
-// setUnversioned sets the properties that change without a new version: the author's byline and the counts.
-func setUnversioned(o *cosmos.Patch, p *blog.Post) {
-	for property := range p.Byline.Properties() {
-		if property.Value != "" {
+		} else {
 			o.Set("/"+property.Name, property.Value)
 		}
 	}
 	o.Set("/commentCount", p.CommentCount)
 	o.Set("/likeCount", p.LikeCount)
+	return o
 }
 
 // projectSummaries writes the summaries of posts in their authors' partitions.
