@@ -208,7 +208,8 @@ func TestPlayground_Blocked(t *testing.T) {
 			p.execute()
 			p.shows(`"username": "ada"`)
 			p.restore()
-			p.sees(p.query, "query Feed") // the tab of the address
+			p.tab("Feed")
+			p.sees(p.query, "query Feed") // the text again
 			p.done(s.Root+"/", c.root, "blob:"+s.Root+"/")
 		})
 	}

@@ -333,6 +333,9 @@ func TestReadiness_ChangesAreLogged(t *testing.T) {
 		probe(`level=WARN msg="readiness check fails" check=cosmos detail="Cosmos DB refuses the key or the token (401)" error="check readiness: UNAVAILABLE: `)
 		p.wire.respond.Store(nil)
 		probe(`level=INFO msg="readiness check passes" check=cosmos`)
+		h.passed = map[string]bool{"demo": true} // as if this were the first probe
+		p.wire.respond.Store(&fault)
+		probe(`level=WARN msg="readiness check fails" check=cosmos`)
 		h.stop()
 		probe()
 	})
