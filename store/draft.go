@@ -206,8 +206,8 @@ func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) 
 }
 
 // firstDraft returns what an earlier attempt with the idempotency key of a new draft has created: a draft, or the post
-// that it has become. It returns nil without such an attempt, Conflict if
-// that had another input or the post was deleted.
+// that it has become. It returns nil without such an attempt, Conflict if that had another input or the post was
+// deleted.
 func (s *Store) firstDraft(ctx context.Context, op string, n *blog.Post, digest string) (*blog.Post, error) {
 	d, err := s.readDraft(ctx, op, n.UserID, n.ID)
 	switch {

@@ -93,7 +93,7 @@ func (e PostEdit) of(p *blog.Post, date blog.Date) (edited *blog.Post, differs b
 		c.Retag(distinct(*e.Tags))
 	}
 	if e.Content != nil {
-		c.Content, c.Truncated = *e.Content, false
+		c.Content, c.Truncated, c.ReadingMinutes = *e.Content, false, 0
 	}
 	differs = c.Title != p.Title || c.Content != p.Content || c.Truncated != p.Truncated || !slices.Equal(c.Tags, p.Tags)
 	c.UpdatedAt = &date
@@ -110,8 +110,20 @@ func (e PostEdit) isEdited(p *blog.Post, date blog.Date) bool {
 	return !differs
 }
 
-// editPost is EditPost without drafts. What the first read refuses is read again from the primary replica, as others
-// may lag.
+// items returns what a post is stored as after an edit. text is nil unless the edit sets a long one.
+func (e PostEdit) items(before blog.PostItem, edited *blog.Post) (after blog.PostItem, text *blog.TextItem) {
+	after = before
+	after.Post, after.FormerTags = *edited, edited.FormerTags
+	if e.Content != nil {
+		var item blog.PostItem
+		item, text = blog.NewPostItem(edited)
+		after.Content, after.ReadingMinutes, after.TextDigest = item.Content, item.ReadingMinutes, item.TextDigest
+	}
+	return after, text
+}
+
+// editPost is EditPost without drafts. An edit that the first read refuses, or finds to change nothing, is decided by a
+// read from the primary replica, as others may lag.
 func (s *Store) editPost(
 	ctx context.Context, op, userID, postID string, e PostEdit, date blog.Date,
 ) (*blog.Post, error) {
@@ -121,53 +133,38 @@ func (s *Store) editPost(
 		if post == nil {
 			return nil, orNoPost(op, nil, err)
 		}
-		switch {
-		case post.UserID != userID:
-			err = notAuthorOfPost(op)
-		case e.Version != nil && *e.Version != post.Version:
-			err = outdated(op, post.Version)
-		}
+		refusal := e.refusal(op, userID, post)
 		edited, differs := e.of(post, date)
-		after, text := blog.NewPostItem(edited)
-		after.FormerTags, after.InputDigest = edited.FormerTags, before.InputDigest
-		switch {
-		case e.Content == nil:
-			text = nil
-			after.Content, after.ReadingMinutes, after.TextDigest = before.Content, before.ReadingMinutes, before.TextDigest
-		case text != nil && text.Digest == before.TextDigest: // the long text is the same
-			text, differs = nil, after.Title != before.Title || !slices.Equal(after.Tags, before.Tags)
+		after, text := e.items(before, edited)
+		var whole *blog.Post
+		if !differs || text != nil && text.Digest == before.TextDigest {
+			if whole, err = s.withText(ctx, op, before, nil); whole == nil {
+				return nil, orNoPost(op, nil, err)
+			}
+			if _, differs = e.of(whole, date); !whole.Truncated {
+				text = nil
+			}
+			textLost = textLost || whole.Truncated
 		}
-		if try == 0 && (err != nil || !differs && !e.isEmpty()) {
+		if try == 0 && (refusal != nil || !differs && !e.isEmpty()) {
 			continue
 		}
-		if err != nil {
-			return nil, err
+		if refusal != nil {
+			return nil, refusal
 		}
 		if !differs {
-			return s.withText(ctx, op, before, nil)
+			return whole, nil
 		}
 		raw, err := s.writeEdit(ctx, before, after, text, textLost)
-		switch {
-		case err == errTextLost:
+		if err == errTextLost {
 			textLost = true
 			continue
-		case cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound):
+		}
+		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			continue
-		case stored.Ambiguous(ctx, err):
-			now, readErr := s.readWhole(ctx, postID)
-			if readErr != nil || !e.isEdited(now, date) {
-				return nil, stored.Error(op, err)
-			}
-			edited = now
-		case err != nil:
-			return nil, stored.Error(op, err)
-		default:
-			if edited, err = blog.DecodePost(op, raw); edited == nil {
-				return nil, err
-			}
-			if e.Content != nil {
-				edited.Content, edited.Truncated = *e.Content, false
-			}
+		}
+		if edited, err = s.editResult(ctx, op, postID, e, date, raw, err); edited == nil {
+			return nil, err
 		}
 		if slices.Equal(before.Tags, after.Tags) {
 			s.views.UpdateSummaries(ctx, edited)
@@ -177,6 +174,37 @@ func (s *Store) editPost(
 		return edited, nil
 	}
 	return nil, changedMeanwhile(op)
+}
+
+// refusal returns the error of an edit that the user may not make, or not of this version.
+func (e PostEdit) refusal(op, userID string, p *blog.Post) error {
+	switch {
+	case p.UserID != userID:
+		return notAuthorOfPost(op)
+	case e.Version != nil && *e.Version != p.Version:
+		return outdated(op, p.Version)
+	}
+	return nil
+}
+
+// editResult returns the post after the write of an edit, given the written item or the error of the write: nil, and an
+// error, unless the edit has been made.
+func (s *Store) editResult(
+	ctx context.Context, op, postID string, e PostEdit, date blog.Date, raw []byte, err error,
+) (*blog.Post, error) {
+	if stored.Ambiguous(ctx, err) {
+		if now, readErr := s.readWhole(ctx, postID); readErr == nil && e.isEdited(now, date) {
+			return now, nil
+		}
+	}
+	if err != nil {
+		return nil, stored.Error(op, err)
+	}
+	p, err := blog.DecodePost(op, raw)
+	if p != nil && e.Content != nil {
+		p.Content, p.Truncated = *e.Content, false
+	}
+	return p, err
 }
 
 // readForEdit reads a post without the text of a long one, from the primary replica if primary is true. The post is nil
@@ -230,7 +258,7 @@ func (s *Store) writeEdit(
 	if err == nil {
 		err = r.Err()
 	}
-	if r.Failed == len(parts) && text != nil {
+	if r.Failed == len(parts) && text != nil && !textLost {
 		err = errTextLost
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ func (s *Store) TopTags(ctx context.Context, first int) ([]*Tag, error) {
 
 func (s *Store) readTopTags(ctx context.Context, first int) (tags []*Tag, err error) {
 	const op = "list most used tags"
-	q := cosmos.Query{Partition: blog.TimelinesKey, PageSize: int32(first + 1), // AllPosts is first
+	q := cosmos.Query{Partition: blog.TimelinesKey, PageSize: int32(first + 1), // one may be AllPosts
 		Text: "SELECT c.id, c.posts FROM c WHERE c.type = @type AND c.posts > 0 " +
 			"ORDER BY c.type DESC, c.posts DESC, c.id DESC"}
 	for items, err := range s.feed.Query(ctx, q.With("@type", blog.TimelinesKey)) {

@@ -27,7 +27,7 @@ func (d *demoBlog) load(ctx context.Context, ready func()) {
 	defer ready()
 	began := time.Now()
 	content := seed.Demo(auth.DemoUserID)
-	content.Ends = began.UTC().Truncate(time.Second)
+	content.Ends = began.UTC().Truncate(24 * time.Hour) // the same on all instances
 	content, err := content.WithDatesOf(ctx, d.blog)
 	needed := false
 	if err == nil {

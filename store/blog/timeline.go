@@ -77,7 +77,7 @@ func NewTimelineItem(t Timeline) TimelineItem {
 	return TimelineItem{Envelope: Envelope{Type: TimelinesKey}, ID: string(t), Months: map[string]int64{}}
 }
 
-// Newest returns the months that have entries, newest first.
+// Newest returns the months that have entries, newest first. The newest month of AllPosts may have none.
 func (i *TimelineItem) Newest() []string {
 	months := slices.Sorted(maps.Keys(i.Months))
 	slices.Reverse(months)

@@ -23,14 +23,16 @@ import (
 
 // The entries of each month of a timeline are counted by a counter in their partition. It changes in the transactional
 // batches that create and delete entries, so a change that is handled again counts nothing. The item of a timeline has
-// a copy of the counters that are not 0, by month, and their sum. By the sums one query finds the most used tags.
+// a copy of the counters that are not 0, by month, and their sum. By the sums one query finds the most used tags. The
+// counter of the newest month of all posts, which each new post changes, is copied only when a newer month begins.
 //
 // A process that has changed a counter copies it: it reads the item, then the counter, and writes the item if they
 // differ. If another process has written the item since it was read, that write fails, and both are read again. After
 // the write, which another process may have overtaken by a change of the counter, the counter is read again. So the
 // last of all reads of a counter finds its last value, and an item that has it. A process that is killed in between
-// was doing a change or a job that is done again, or was writing a post, which a handler checks. The counter of the
-// newest month of all posts, which each new post changes, is copied when a newer month begins.
+// was doing a change or a job that is done again, or was writing a post, which a handler checks. Only the process that
+// writes the first post of a month is not checked: if another counts a post of the month before between its two reads of
+// that counter, and it is killed before the second, the total lacks that post until a repair.
 
 // monthKey is a month of a timeline: a partition of entries with a counter.
 type monthKey struct {
@@ -192,6 +194,9 @@ func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error
 		if err != nil {
 			return err
 		}
+		if before := formerNewest(items, all); before.month != "" {
+			all = append(all, before)
+		}
 		keys := copiedMonths(items, all)
 		counters, err := v.readCounters(ctx, keys)
 		if err != nil {
@@ -317,20 +322,28 @@ func (v *Views) readCounters(ctx context.Context, keys []monthKey) (map[monthKey
 	return counters, g.Wait()
 }
 
-// copiedMonths returns the months whose counters are copied: without the newest month of all posts, and with what was
-// the newest one if a newer one begins.
+// formerNewest returns what was the newest month of all posts if a newer one begins.
+func formerNewest(items map[blog.Timeline]*storedTimeline, keys []monthKey) (former monthKey) {
+	all := items[blog.AllPosts]
+	if all == nil {
+		return former
+	}
+	newest := monthKey{blog.AllPosts, all.Uncopied()}
+	begins := func(k monthKey) bool { return k.timeline == blog.AllPosts && k.month > newest.month }
+	if slices.ContainsFunc(keys, begins) && !slices.Contains(keys, newest) {
+		return newest
+	}
+	return former
+}
+
+// copiedMonths returns the months whose counters are copied: all but the newest month of all posts.
 func copiedMonths(items map[blog.Timeline]*storedTimeline, keys []monthKey) []monthKey {
 	all := items[blog.AllPosts]
 	if all == nil {
 		return keys
 	}
 	newest := monthKey{blog.AllPosts, all.Uncopied()}
-	keys = slices.DeleteFunc(slices.Clone(keys), func(k monthKey) bool { return k == newest })
-	begins := func(k monthKey) bool { return k.timeline == blog.AllPosts && k.month > newest.month }
-	if newest.month != "" && slices.ContainsFunc(keys, begins) {
-		keys = append(keys, newest)
-	}
-	return keys
+	return slices.DeleteFunc(slices.Clone(keys), func(k monthKey) bool { return k == newest })
 }
 
 // copyCounters returns the batch that copies counters to the items of timelines, nil if they have them.
@@ -339,12 +352,16 @@ func copyCounters(
 ) (*cosmos.Batch, error) {
 	b, changed := &cosmos.Batch{NoItems: true}, false
 	for _, t := range slices.Sorted(maps.Keys(items)) {
-		months := map[string]int64{}
+		months, uncopied, newest := map[string]int64{}, items[t].Uncopied(), ""
 		maps.Copy(months, items[t].Months)
 		for k, c := range counters {
 			if k.timeline == t {
 				months[k.month] = c.Posts
+				newest = max(newest, k.month)
 			}
+		}
+		if _, read := counters[monthKey{t, uncopied}]; uncopied != "" && uncopied < newest && !read {
+			continue // the counter is malformed: the month stays in the item until a repair
 		}
 		if !items[t].Count(months) {
 			continue
