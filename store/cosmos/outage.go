@@ -18,10 +18,11 @@ import (
 type outage struct {
 	now     func() time.Time
 	log     *slog.Logger
-	failing atomic.Bool // whether since is set, for requests while all is well
+	failing atomic.Bool // false while all is well, for the requests then: during an outage, and outageOver after it
 
 	mu         sync.Mutex
 	since      time.Time // guarded by mu; when the first request without a response was sent; zero after a response
+	ended      time.Time // guarded by mu; of the last outage that was logged
 	warned     bool      // guarded by mu
 	failed     int       // guarded by mu; tries without a response
 	suppressed int       // guarded by mu; lines that are not logged
@@ -31,6 +32,10 @@ const logError = "error" // the attribute of an error
 
 // outageAfter is how long no request has a response until that is logged: a single lost connection is no outage.
 const outageAfter = 2 * time.Second
+
+// outageOver is how long after an outage errors of requests that were sent during it are not logged: what retries a
+// request logs its last error once it gives up.
+const outageOver = 15 * time.Second
 
 // Do implements policy.Policy.
 func (o *outage) Do(req *policy.Request) (*http.Response, error) {
@@ -81,12 +86,18 @@ func (o *outage) warn(err any) {
 func (o *outage) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.since.IsZero() {
+		if o.now().Sub(o.ended) >= outageOver {
+			o.failing.Store(false)
+		}
+		return
+	}
 	if o.warned {
+		o.ended = o.now()
 		o.log.Info("Cosmos DB responds again", "after", o.now().Sub(o.since).Round(time.Millisecond), "failed-requests",
 			o.failed, "suppressed", o.suppressed)
 	}
 	o.since, o.warned, o.failed, o.suppressed = time.Time{}, false, 0, 0
-	o.failing.Store(false)
 }
 
 // explains reports whether the outage is the cause of an error that is to be logged. If so, the error is not.
@@ -94,7 +105,8 @@ func (o *outage) explains(err any) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.since.IsZero() {
-		return false
+		e, ok := err.(error)
+		return ok && errors.As(e, new(net.Error)) && o.now().Sub(o.ended) < outageOver
 	}
 	o.warn(err)
 	o.suppressed++
