@@ -54,8 +54,11 @@ export const cacheConfig: InMemoryCacheConfig = {
   },
 };
 
-/** Puts an edge at the top of a list in the cache, once: of a field of the root, or of the object parent. */
-export function prepend(cache: ApolloCache, field: string, edge: { node: object }, parent?: StoreObject) {
+/**
+ * Puts an edge, such as that of a payload, at the top of a list in the cache, once: of a field of the root, or of the object
+ * parent.
+ */
+export function prepend(cache: ApolloCache, field: string, edge: { node: object; cursor?: string }, parent?: StoreObject) {
   cache.modify<Record<string, List>>({
     id: parent ? cache.identify(parent)! : "ROOT_QUERY",
     fields: {
@@ -64,7 +67,8 @@ export function prepend(cache: ApolloCache, field: string, edge: { node: object 
         if (!list.edges || storeFieldName.includes("OLDEST_FIRST")) return list;
         const node = toReference(edge.node as StoreObject, true);
         const others = list.edges.filter((other) => readField<Reference>("node", other)?.__ref !== node?.__ref);
-        return { ...list, edges: [{ ...edge, node }, ...others] };
+        const __typename = `${readField<string>("__typename", node)}Edge`;
+        return { ...list, edges: [{ __typename, cursor: "", ...edge, node }, ...others] };
       },
     },
   });

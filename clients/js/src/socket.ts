@@ -38,6 +38,7 @@ export function createSocket({ url, token, renew, credentials, keep, pause, star
     on: {
       opened: (socket) => (open = socket as WebSocket),
       connected: () => {
+        refused = false;
         onConnection?.(true);
         announce();
       },
@@ -48,9 +49,9 @@ export function createSocket({ url, token, renew, credentials, keep, pause, star
       closed: (event) => {
         const { code, wasClean } = event as CloseEvent;
         clearTimeout(pong);
-        refused = code === CloseCode.Forbidden;
+        refused ||= code === CloseCode.Forbidden;
         const ended = wasClean && code === 1000; // nothing is subscribed
-        if (!refused && !ended && code !== CloseCode.InternalClientError) onConnection?.(false);
+        if (!refused && !ended) onConnection?.(false);
       },
     },
   });
