@@ -75,7 +75,7 @@ export function createByline(options: Options): Byline {
     };
   }
 
-  // What a viewer has written is of no use to an anonymous one, such as after signing out.
+  // Without a token there is nothing to keep: the viewer has signed out meanwhile.
   function keep(session: unknown) {
     if (typeof session === "string" && token()) storage.setItem(storageKey, session);
   }
