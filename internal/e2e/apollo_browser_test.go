@@ -18,8 +18,8 @@ import (
 
 const apolloFolder = "examples/apollo"
 
-// TestApolloExample_InBrowser uses the built page of examples/apollo: a new viewer joins, likes a post and comments on it, and
-// sees a post and a comment of another user arrive.
+// TestApolloExample_InBrowser uses the built page of examples/apollo: a new viewer joins, likes a post and comments on
+// it, and sees a post and a comment of another user arrive.
 func TestApolloExample_InBrowser(t *testing.T) {
 	path := browserPath(t)
 	dist := filepath.Join(os.Getenv(clientsEnv), strings.Repeat("../", strings.Count(clientsFolder, "/")+1), apolloFolder, "dist")
