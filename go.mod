@@ -2,7 +2,11 @@ module byline
 
 go 1.26.0
 
-ignore ./examples/spa/node_modules
+ignore (
+	./clients/js/node_modules
+	./examples/apollo/node_modules
+	./examples/spa/node_modules
+)
 
 require (
 	github.com/99designs/gqlgen v0.17.98

@@ -1,13 +1,13 @@
 import react from "@vitejs/plugin-react";
 import relay from "vite-plugin-relay";
 import { defineConfig } from "vitest/config";
-import { preloadFeed } from "./tools/preload.ts";
+import { preload } from "./tools/preload.ts";
 import { relayCompiler } from "./tools/relay.ts";
 
 const gateway = process.env.BYLINE_URL ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
-  plugins: [relayCompiler(), relay, react(), preloadFeed()],
+  plugins: [relayCompiler(), relay, react(), preload()],
   server: { host: "127.0.0.1", proxy: { "/graphql": { target: gateway, ws: true }, "/avatars": gateway } },
   build: { assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   test: { include: ["src/**/*.test.ts"] },

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,15 @@ func TestDocumentedPackages_TestedVersions(t *testing.T) {
 	if len(tested.Overrides) > 0 {
 		t.Errorf("readers have no overrides: %v", tested.Overrides)
 	}
+	var client struct{ Version string }
+	b, err = os.ReadFile(servertest.Path("clients/js/package.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &client)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested.Dependencies["byline-client"] = client.Version // it is tested as a folder
 	pages, err := filepath.Glob(servertest.Path("docs/*.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -251,40 +261,13 @@ func TestDocumentedPackages_TestedVersions(t *testing.T) {
 			}
 		}
 		for _, m := range imported.FindAllStringSubmatch(string(b), -1) {
-			if m[1] != "react" && !packages[m[1]] { // an application that uses its bindings has React
+			// An application that uses its bindings has React, and one that follows auth.md has followed graphql.md.
+			if !slices.Contains([]string{"react", "byline-client"}, m[1]) && !packages[m[1]] {
 				t.Errorf("%s: nothing installs %s", page, m[1])
 			}
 		}
 	}
 	if named < 10 {
 		t.Errorf("only %d packages are named", named)
-	}
-}
-
-// TestDocumentedClients_Reconnect: graphql-ws reconnects also if the connection is refused, as while a server restarts.
-func TestDocumentedClients_Reconnect(t *testing.T) {
-	pages, err := filepath.Glob(servertest.Path("docs/*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```[a-z]+\n(.*?)```")
-	clients := 0
-	for _, page := range pages {
-		b, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range block.FindAllStringSubmatch(string(b), -1) {
-			if !strings.Contains(m[1], `from "graphql-ws"`) {
-				continue
-			}
-			clients++
-			if !strings.Contains(m[1], "retryAttempts: Infinity") {
-				t.Errorf("%s: a client does not reconnect:\n%s", page, m[1])
-			}
-		}
-	}
-	if clients < 1 {
-		t.Errorf("only %d clients", clients)
 	}
 }

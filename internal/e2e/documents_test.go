@@ -42,7 +42,9 @@ var notRun = []struct{ document, command, reason string }{
 	{"CONTRIBUTING.md", "make", "prints the targets of the Makefile; needs make"},
 	{"README.md", "export COSMOS_ENDPOINT=https://<account>", "needs an account: TestServe_EntraIdentityOnTemplate has one"},
 	{"README.md", "./byline --listen :8443 ", "needs that account and a certificate: TestTLS has one"},
+	{"examples/apollo/README.md", "npm ", ".ci/clients runs them"},
 	{"examples/spa/README.md", "npm ", ".ci/spa runs them"},
+	{"examples/spa/README.md", "byline schema > schema.graphqls", ".ci/spa runs it in a copy of the folder"},
 	{"examples/spa/README.md", "go run -C ../.. . --trusted-documents ", "needs what npm run build writes: .ci/spa"},
 }
 

@@ -38,6 +38,32 @@ test("the first visit on fast 3G", async ({ page }) => {
   expect(bytes.get("Script")).toBeLessThan(150_000);
 });
 
+test("a font that arrives late moves no text, and stays", async ({ page }) => {
+  const fonts: string[] = [];
+  let release = () => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  await page.route("**/*.woff2", async (route) => {
+    fonts.push(route.request().url());
+    await held;
+    await route.continue();
+  });
+  const title = page.getByRole("article").first().getByRole("heading");
+  await page.goto("/", { waitUntil: "commit" });
+  await expect(page.getByRole("article")).toHaveCount(10);
+  const before = await title.boundingBox();
+  release();
+  await page.waitForFunction(() => document.fonts.check('650 20px "Source Serif 4"'));
+  const { shift } = await page.evaluate(lastPaint);
+  const after = await title.boundingBox();
+  console.log(`shift ${shift.toFixed(3)}; the first title ${JSON.stringify([before, after])}`);
+  expect(shift).toBeLessThan(0.02);
+  expect(after).toEqual(before);
+  expect(new Set(fonts).size).toBe(1);
+  await page.goto("/authors/grace");
+  await expect(page.getByRole("heading", { level: 1, name: "grace" })).toBeVisible();
+  await expect.poll(() => page.evaluate(() => document.fonts.check('650 20px "Source Serif 4"'))).toBe(true);
+});
+
 test("an anonymous reader's query may be cached by a CDN", async ({ page }) => {
   const response = page.waitForResponse(/\/graphql\?/);
   await page.goto("/");

@@ -33,7 +33,7 @@ const Feed = graphql(`
 `);
 
 const Comment = graphql(`
-  mutation Comment($input: CreateCommentInput!) {
+  mutation CardComment($input: CreateCommentInput!) {
     createComment(input: $input) {
       post {
         id

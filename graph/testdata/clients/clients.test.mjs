@@ -16,6 +16,9 @@ import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
 import { relayStylePagination } from "@apollo/client/utilities";
 import * as urql from "@urql/core";
 import { persistedExchange } from "@urql/exchange-persisted";
+import { createByline } from "byline-client";
+import { cacheConfig, createLink, live, prepend } from "byline-client/apollo";
+import { socketExchange } from "byline-client/urql";
 import * as sse from "graphql-sse";
 import * as ws from "graphql-ws";
 import { onEnd, pipe, subscribe } from "wonka";
@@ -145,28 +148,22 @@ async function proxy(t) {
   return { url: `http://127.0.0.1:${port}${new URL(url).pathname}`, down, up: () => listen(port) };
 }
 
-/** reconnecting returns a WebSocket client with the documented options, which retries at once; refused is called for a refused connection. */
-function reconnecting(t, server, refused) {
-  const socket = ws.createClient({
-    url: server.url.replace(/^http/, "ws"),
-    webSocketImpl: WebSocket,
-    connectionParams: { authorization },
-    shouldRetry: (reason) => !(reason instanceof Error),
-    retryWait: () => sleep(100),
-    on: { error: refused },
-  });
-  t.after(() => socket.dispose());
-  return socket;
-}
-
 /** survives checks that a subscription receives events again after its server has restarted. */
 async function survives(t, connect) {
   const server = await proxy(t);
   const refused = signal();
   const post = await newPost("to follow");
   let received = signal();
+  let lost = 0;
+  const byline = createByline({
+    url: server.url,
+    token: () => "demo:ada",
+    pause: () => sleep(100),
+    onConnection: (connected) => (lost = connected ? 0 : lost + 1) > 1 && refused.resolve(), // 1: the connection that was open
+  });
+  t.after(() => byline.socket.dispose());
   const next = ({ data, errors }) => (errors ? received.reject(errors[0]) : received.resolve(data.commentAdded.content));
-  const stop = connect(reconnecting(t, server, refused.resolve))({ postId: post }, { next, error: received.reject, complete() {} });
+  const stop = connect(byline)({ postId: post }, { next, error: received.reject, complete() {} });
   t.after(stop);
   const write = async (text) => {
     for (const deadline = Date.now() + timeout; !received.settled && Date.now() < deadline; ) {
@@ -309,20 +306,14 @@ describe("Apollo Client's cache", () => {
 });
 
 describe("a restart of the server", () => {
-  test("graphql-ws", (t) => survives(t, (socket) => (variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink)));
+  test("graphql-ws", (t) =>
+    survives(t, (byline) => (variables, sink) => byline.socket.subscribe({ query: COMMENT_ADDED, variables }, sink)));
 
   test("Apollo Client", (t) =>
-    survives(t, (socket) => {
-      return overApollo(new ApolloClient({ link: new GraphQLWsLink(socket), cache: new InMemoryCache() }));
-    }));
+    survives(t, (byline) => overApollo(new ApolloClient({ link: createLink(byline), cache: new InMemoryCache(cacheConfig) }))));
 
   test("urql", (t) =>
-    survives(t, (socket) => {
-      const forwardSubscription = ({ query, ...rest }) => ({
-        subscribe: (sink) => ({ unsubscribe: socket.subscribe({ query, ...rest }, sink) }),
-      });
-      return overUrql(new urql.Client({ url, exchanges: [urql.subscriptionExchange({ forwardSubscription })] }));
-    }));
+    survives(t, (byline) => overUrql(new urql.Client({ url, exchanges: [socketExchange(byline)] }))));
 });
 
 describe("urql", () => {
@@ -464,7 +455,13 @@ describe("the documented setups", async () => {
     return fetched.at(-1);
   };
   let refusals = 0; // how many more subscriptions are refused
+  const closed = []; // the codes of connections
   globalThis.WebSocket = class extends WebSocket { // browsers have one
+    constructor(...args) {
+      super(...args);
+      this.on("close", (code) => closed.push(code));
+    }
+
     send(message) {
       const { id, type } = JSON.parse(message);
       if (type !== "subscribe" || --refusals < 0) return super.send(message);
@@ -472,15 +469,15 @@ describe("the documented setups", async () => {
       setTimeout(() => this.onmessage({ data: JSON.stringify({ id, type: "error", payload }) }));
     }
   };
-  const { authorization, refresh } = await import("./built/token.js");
-  const { socket } = await import("./built/socket.js");
+  const { byline } = await import("./built/byline.js");
+  const { socket } = byline;
   after(() => socket.dispose());
 
   /** expire has the client use a token that is not valid, and the provider issue these next. */
   const expire = async (...next) => {
     tokens.splice(0, Infinity, "expired");
-    await refresh();
-    assert.equal(authorization(), "Bearer expired");
+    await byline.refresh();
+    assert.equal(fetched.at(-1), "expired");
     tokens.push(...next);
     fetched.length = 0;
   };
@@ -518,15 +515,13 @@ describe("the documented setups", async () => {
       return async (variables) => (await client.mutation(COMMENT, variables)).data;
     }],
     ["without a client library", async () => {
-      const { execute } = await import("./built/execute.js");
       return async (variables) => {
-        const { data, errors } = await execute(POST, variables);
+        const { data, errors } = await byline.execute({ query: POST, variables });
         if (errors) throw Object.assign(new Error(errors[0].message), { errors });
         return { data };
       };
     }, async () => {
-      const { execute } = await import("./built/execute.js");
-      return async (variables) => (await execute(COMMENT, variables)).data;
+      return async (variables) => (await byline.execute({ query: COMMENT, variables })).data;
     }],
   ]) {
     test(`${name}: public query is retried with a new token`, async (t) => {
@@ -571,15 +566,14 @@ describe("the documented setups", async () => {
 
   test("graphql-ws: the connection is opened again with a new token", async (t) => {
     await expire();
-    const { readAgain } = await import("./built/socket.js");
     const reads = [signal(), signal()]; // after the start, and after the connection
     let read = 0;
-    t.after(readAgain(() => reads[read++]?.resolve()));
+    t.after(byline.readAgain(() => reads[read++]?.resolve()));
     await within(reads[0].promise, "read after the start");
-    const closed = [];
-    socket.on("closed", ({ code }) => closed.push(code));
+    closed.length = 0;
     await receives((variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink));
-    assert.deepEqual(closed, [4403]);
+    assert.equal(closed[0], 4403);
+    assert.ok(!closed.slice(1).includes(4403));
     assert.deepEqual(fetched, ["demo:ada"]);
     await within(reads[1].promise, "read after the connection");
   });
@@ -591,7 +585,64 @@ describe("the documented setups", async () => {
     socket.subscribe({ query: "subscription { postPublished { id } }" }, { next() {}, error: ended.reject, complete: ended.resolve });
     await assert.rejects(within(ended.promise, "end"), /login_required/);
     t.mock.restoreAll();
-    await refresh();
+    await byline.refresh();
+  });
+
+  test("graphql-ws: a subscription waits while the provider does not respond", async (t) => {
+    await expire();
+    let failures = 2;
+    const { provider } = globalThis;
+    t.mock.method(globalThis, "provider", () => (failures-- > 0 ? Promise.reject(new TypeError("fetch failed")) : provider()));
+    await receives((variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink));
+    assert.equal(failures, -1);
+  });
+
+  test("graphql-ws: the session of a mutation is sent with later requests", async (t) => {
+    const ended = signal();
+    const variables = { input: { postId: await newPost("session"), content: "x" } };
+    socket.subscribe({ query: COMMENT, variables }, { next: ended.resolve, error: ended.reject, complete() {} });
+    const { extensions } = await within(ended.promise, "mutation");
+    const sent = [];
+    t.mock.method(globalThis, "fetch", (url, init) => {
+      sent.push(init.headers.get("Byline-Session"));
+      return original(url, init);
+    });
+    await byline.execute({ query: "{ viewer { id } }" });
+    assert.ok(extensions.session);
+    assert.deepEqual(sent, [extensions.session]);
+  });
+
+  test("Apollo Client: a live list has what was published before and after it started, once", async (t) => {
+    const { client } = await import("./built/apollo.js");
+    const FEED = gql`query Feed { feed { edges { node { id title } } pageInfo { hasNextPage endCursor } } }`;
+    const PUBLISHED = gql`subscription Published { postPublished { id title } }`;
+    const feed = client.watchQuery({ query: FEED, fetchPolicy: "cache-first" });
+    const failed = [];
+    let titles = [];
+    const watching = feed.subscribe(({ data }) => (titles = data?.feed?.edges.map(({ node }) => node.title) ?? []));
+    t.after(() => watching.unsubscribe());
+    const count = async (title, n) => {
+      for (const deadline = Date.now() + timeout; titles.filter((other) => other === title).length !== n; await sleep(50)) {
+        assert.ok(Date.now() < deadline, `${title} ${n} times in ${titles}`);
+      }
+    };
+    await feed.refetch();
+    await newPost("missed");
+    const first = async () => (await execute("{ feed(first: 1) { edges { node { title } } } }")).feed.edges[0].node.title;
+    while ((await within(first(), "feed")) !== "missed") await sleep(50);
+    assert.notEqual(titles[0], "missed");
+    t.after(live(client, byline, {
+      list: { query: FEED },
+      events: { query: PUBLISHED },
+      next: ({ postPublished: node }) => prepend(client.cache, "feed", { node }),
+      error: (error) => failed.push(error),
+    }));
+    await count("missed", 1);
+    await newPost("received");
+    await count("received", 1);
+    await sleep(1500); // the feed is read again
+    assert.deepEqual(titles.slice(0, 2), ["received", "missed"]);
+    assert.deepEqual(failed, []);
   });
 
   test("graphql-ws: a subscription that waits can be ended", async () => {
@@ -608,8 +659,12 @@ describe("the documented setups", async () => {
 
   test("an anonymous visitor has no token", async (t) => {
     t.mock.method(globalThis, "provider", async () => "");
-    const { authorization } = await import("./built/token.js?visitor");
-    assert.equal(authorization(), "");
+    const { byline } = await import("./built/byline.js?visitor");
+    t.mock.method(globalThis, "fetch", (url, init) => {
+      assert.equal(init.headers.get("Authorization"), null);
+      return original(url, init);
+    });
+    assert.deepEqual(await byline.execute({ query: "{ viewer { id } }" }), { data: { viewer: null } });
   });
 
   test("graphql-sse: the events go on after an expired token and a lack of request units", async (t) => {

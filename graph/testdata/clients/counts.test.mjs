@@ -13,7 +13,8 @@ import WebSocket from "ws";
 
 const instances = process.env.GRAPHQL_URLS.split(" ");
 const original = globalThis.fetch;
-globalThis.WebSocket ??= WebSocket; // browsers have it
+globalThis.WebSocket ??= WebSocket; // browsers have both
+globalThis.sessionStorage = { getItem: () => "demo:ada" }; // the viewer's token
 
 const FEED = `query CountsFeedQuery { feed(first: 50) { edges { node { id title likeCount commentCount viewerHasLiked } } } }`;
 const mutations = {

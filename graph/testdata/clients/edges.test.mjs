@@ -27,14 +27,9 @@ const contents = ({ post }) => post.comments.edges.map(({ node }) => node.conten
 
 let execute; // a request that no cache sees
 before(async () => {
-  const { send } = await import("./built/send.js");
+  const { byline } = await import("./built/byline.js");
   execute = async (query, variables) => {
-    const response = await send(process.env.GRAPHQL_URL, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ query, variables }),
-    });
-    const { data, errors } = await response.json();
+    const { data, errors } = await byline.execute({ query, variables });
     assert.equal(errors, undefined);
     return data;
   };

@@ -1,3 +1,4 @@
+import type { ResponseError } from "byline-client";
 import {
   Environment,
   Network,
@@ -8,11 +9,11 @@ import {
   type GraphQLResponse,
   type SubscribeFunction,
 } from "relay-runtime";
+import { byline } from "./byline";
 import { textOf } from "./documents";
 import { execute } from "./execute";
-import { GatewayError, type ResponseError } from "./errors";
-import { pauseAfter, retrying } from "./retry";
-import { pause } from "./status";
+import { GatewayError } from "./errors";
+import { retrying } from "./retry";
 
 const fetchOperation: FetchFunction = (request, variables, { force, metadata }) =>
   Observable.create<GraphQLResponse>((sink) => {
@@ -33,39 +34,29 @@ const fetchOperation: FetchFunction = (request, variables, { force, metadata }) 
     };
   });
 
-// A subscription that the gateway refuses for a while is sent again, as queries are.
 const subscribe: SubscribeFunction = (request, variables) =>
   Observable.create<GraphQLResponse>((sink) => {
-    const controller = new AbortController();
-    const { signal } = controller;
+    let ended = false;
     let unsubscribe: (() => void) | undefined;
-    let refusals = 0;
-    const start = async () => {
-      const [{ socket, readAgain }, query = ""] = await Promise.all([import("./socket"), textOf(request)]);
-      if (signal.aborted) return;
-      unsubscribe = socket.subscribe(
+    void textOf(request).then((query = "") => {
+      if (ended) return;
+      unsubscribe = byline.socket.subscribe(
         { query, variables, ...(!query && { documentId: request.id }) },
         {
           next: ({ data, errors }) => {
-            refusals = 0;
             if (data && !errors?.length) sink.next({ data }); // else a part of this event could not be read
           },
           error: (reason) => {
-            const error = Array.isArray(reason) ? new GatewayError(reason as ResponseError[]) : (reason as Error);
-            const ms = pauseAfter(error, refusals++);
-            if (ms === undefined) sink.error(error);
-            else void pause(ms, signal).then(start);
+            sink.error(Array.isArray(reason) ? new GatewayError(reason as ResponseError[]) : (reason as Error));
           },
           complete: () => {
             sink.complete();
           },
         },
       );
-      if (refusals > 0) readAgain();
-    };
-    void start();
+    });
     return () => {
-      controller.abort();
+      ended = true;
       unsubscribe?.();
     };
   });

@@ -17,7 +17,7 @@ test.each([
 });
 
 test("every code of the schema has a message", () => {
-  const schema = buildSchema(readFileSync("../../schema.graphqls", "utf8"));
+  const schema = buildSchema(readFileSync("schema.graphql", "utf8"));
   const codes = (schema.getType("ErrorCode") as GraphQLEnumType).getValues().map(({ name }) => name);
   const unknown = messageOf(error({ message: "x", extensions: { code: "ANOTHER" } }));
   const without = codes.filter((code) => messageOf(error({ message: "x", extensions: { code } })) === unknown);

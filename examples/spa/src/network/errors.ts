@@ -1,17 +1,4 @@
-/** An error of a GraphQL response. The schema lists the codes and reasons. */
-export interface ResponseError {
-  message: string;
-  path?: (string | number)[];
-  extensions?: {
-    code?: string;
-    field?: string;
-    reason?: string;
-    retryAfterMs?: number;
-    until?: string;
-    requestId?: string;
-    id?: string;
-  };
-}
+import type { ResponseError } from "byline-client";
 
 /** The gateway responded, with errors instead of data. */
 export class GatewayError extends Error {
@@ -29,7 +16,7 @@ export class GatewayError extends Error {
 }
 
 /** There was no response, or one that is not the gateway's, such as a proxy's 502. */
-export class UnreachableError extends Error {
+export class UnreachableError extends TypeError {
   override readonly name = "UnreachableError";
 }
 

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 
-vi.mock("../session/session", () => ({ authorization: () => null }));
+vi.mock("../session/session", () => ({ token: () => null, refresh: () => null }));
 const { isIncomplete } = await import("./execute");
 
 const at = (...path: string[]) => [{ message: "x", path }];

@@ -1,10 +1,11 @@
+import type { ResponseError } from "byline-client";
 import type { GraphQLResponse, RequestParameters, Variables } from "relay-runtime";
-import { authorization } from "../session/session";
+import { token } from "../session/session";
+import { byline } from "./byline";
 import { recordCost } from "./cost";
 import { textOf } from "./documents";
-import { GatewayError, UnreachableError, type ResponseError } from "./errors";
+import { GatewayError, SessionEndedError, UnreachableError } from "./errors";
 import { queryURL } from "./queryURL";
-import { send } from "./send";
 
 export interface Body {
   data?: Record<string, unknown> | null;
@@ -40,11 +41,24 @@ async function transmit(
   const id = request.id ?? "";
   const text = await textOf(request);
   if (request.operationKind === "query" && !text && !post) {
-    const own = authorization() ? "&signedIn" : ""; // else the browser takes the preloaded response for anyone
+    const own = token() ? "&signedIn" : ""; // else the browser takes the preloaded response for anyone
     return send(queryURL(id, variables) + own, { cache: force ? "no-cache" : "default" }, signal);
   }
   const body = JSON.stringify(text ? { query: text, variables } : { documentId: id, variables });
-  return send("/graphql", { method: "POST", headers: { "Content-Type": "application/json" }, body }, signal);
+  return send(byline.url, { method: "POST", headers: { "Content-Type": "application/json" }, body }, signal);
+}
+
+const timeout = 40_000; // milliseconds; the gateway's is 30 s
+const mediaType = "application/graphql-response+json"; // with it, a refused token has status 401
+
+type Init = Omit<RequestInit, "headers"> & { headers?: Record<string, string> };
+
+function send(url: string, init: Init, signal: AbortSignal) {
+  const headers = { Accept: mediaType, ...init.headers };
+  return byline.fetch(url, { ...init, headers, signal: AbortSignal.any([signal, AbortSignal.timeout(timeout)]) })
+    .catch((error: unknown) => {
+      throw error instanceof SessionEndedError ? error : new UnreachableError("no response", { cause: error });
+    });
 }
 
 /** Reports whether the whole operation has failed, or a field of its root: null would say that it does not exist. */

@@ -1,3 +1,4 @@
+import { backoff, retryDelay } from "byline-client";
 import { GatewayError, UnreachableError } from "./errors";
 import { pause, Waiting } from "./status";
 
@@ -5,17 +6,11 @@ const slow = 5000; // milliseconds after which the page says that a response tak
 const longestWait = 60_000; // milliseconds that a request waits without being refused
 
 /** How long to wait before an operation is sent again, in milliseconds; undefined if a retry cannot help. */
-export function pauseAfter(error: unknown, attempt: number, random = Math.random()): number | undefined {
-  const backoff = Math.min(8000, 500 * 2 ** attempt) * (0.75 + random / 2);
-  if (error instanceof UnreachableError) return backoff;
-  if (!(error instanceof GatewayError)) return undefined;
-  const { code, retryAfterMs, id } = error.details;
-  if (id) return undefined; // it is written; only the response is missing
-  if (code !== "THROTTLED" && code !== "UNAVAILABLE") return undefined;
-  if (retryAfterMs === undefined) return code === "UNAVAILABLE" ? backoff : undefined;
-  return retryAfterMs <= longestWait ? Math.max(retryAfterMs, 200) : undefined;
+function pauseAfter(error: unknown, attempt: number): number | undefined {
+  if (error instanceof UnreachableError) return backoff(attempt);
+  const ms = error instanceof GatewayError ? retryDelay(error.details, attempt) : undefined;
+  return ms !== undefined && ms <= longestWait ? ms : undefined;
 }
-
 /**
  * Attempts an operation until it succeeds or a retry cannot help, and reports why it waits. All operations of this
  * application may be repeated: creates have an idempotency key, edits a version.

@@ -1,3 +1,4 @@
+import { SessionEndedError } from "../network/errors";
 import { oidc } from "./config";
 import { storage } from "./storage";
 
@@ -5,11 +6,11 @@ import { storage } from "./storage";
 // and nothing of a viewer is left in memory for the next. Session storage belongs to one tab.
 const storageKey = "byline.token";
 
-let token = storage.get(storageKey);
+let current = storage.get(storageKey);
 
-export const signedIn = token !== null;
+export const signedIn = current !== null;
 
-export const authorization = () => token && `Bearer ${token}`;
+export const token = () => current;
 
 export function signIn(newToken: string, page: string) {
   storage.set(storageKey, newToken);
@@ -18,7 +19,7 @@ export function signIn(newToken: string, page: string) {
 
 /** Signs out, and forgets what this tab has kept: the token, the session, and drafts. */
 export function signOut() {
-  token = null; // responses that are still on their way leave nothing behind
+  current = null; // responses that are still on their way leave nothing behind
   for (const key of storage.keys()) if (key.startsWith("byline.")) storage.remove(key);
   if (oidc) void import("./oidc").then(({ endSession }) => endSession());
   else location.assign("/");
@@ -26,25 +27,17 @@ export function signOut() {
 
 /** Goes on without the token, which the gateway refuses. What this tab has kept stays. */
 export function readAnonymously() {
-  token = null;
+  current = null;
   storage.remove(storageKey);
   location.reload();
 }
 
-let refreshing: Promise<boolean> | undefined;
-
-/** Gets a new token after the gateway has refused the present one, once for all requests. Reports whether it did. */
-export function refresh(): Promise<boolean> {
-  refreshing ??= renew().finally(() => (refreshing = undefined));
-  return refreshing;
-}
-
-async function renew() {
-  if (!oidc || !token) return false;
+/** Gets a new token after the gateway has refused the present one. */
+export async function refresh() {
+  if (!oidc || !current) throw new SessionEndedError("the token is not valid");
   const { renewToken } = await import("./oidc");
   const renewed = await renewToken();
-  if (!renewed || !authorization()) return false; // or the viewer has signed out meanwhile
-  token = renewed;
-  storage.set(storageKey, token);
-  return true;
+  if (!renewed || !token()) throw new SessionEndedError("the token is not valid"); // or the viewer has signed out
+  current = renewed;
+  storage.set(storageKey, renewed);
 }

@@ -1,0 +1,13 @@
+import relay, { type INetwork, type RequestParameters, type Variables } from "relay-runtime";
+import type { Byline } from "./index.js";
+
+/** Queries and mutations by HTTP, subscriptions over the socket; persisted documents by their id. */
+export const createNetwork = (byline: Byline): INetwork =>
+  relay.Network.create(
+    async (request, variables) => (await byline.execute(operation(request, variables))) as any,
+    (request, variables) =>
+      relay.Observable.create<any>((sink) => byline.socket.subscribe({ query: "", ...operation(request, variables) }, sink)),
+  );
+
+const operation = ({ id, text }: RequestParameters, variables: Variables) =>
+  ({ ...(text ? { query: text } : { documentId: id ?? "" }), variables });

@@ -1,0 +1,3 @@
+import { createByline } from "byline-client";
+
+export const byline = createByline({ url: "/graphql", token: () => sessionStorage.getItem("token") });
