@@ -48,8 +48,8 @@ func (e PostEdit) normalized() PostEdit {
 // EditPost is the edit of C2: a read, and one patch that requires the version that was read, so that likes and comments
 // do not conflict with it, in a transactional batch with the write of a long text. An edit without a change writes
 // nothing. NotFound if the post does not exist, Forbidden if it has another author, Conflict if Version is stale. The
-// summaries are written as by CreatePost. If the content of a long post is not edited, the result is Truncated. A draft,
-// which no view has, is a read and a replacement more.
+// summaries are written as by CreatePost. If the content of a long post is not edited, the result is Truncated. A
+// draft, which no view has, is a read and a replacement more.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
 	ctx = s.account.Begin(ctx, C2)
@@ -95,7 +95,8 @@ func (e PostEdit) of(p *blog.Post, date blog.Date) (edited *blog.Post, differs b
 	if e.Content != nil {
 		c.Content, c.Truncated, c.ReadingMinutes = *e.Content, false, 0
 	}
-	differs = c.Title != p.Title || c.Content != p.Content || c.Truncated != p.Truncated || !slices.Equal(c.Tags, p.Tags)
+	differs = c.Title != p.Title || c.Content != p.Content || c.Truncated != p.Truncated ||
+		!slices.Equal(c.Tags, p.Tags)
 	c.UpdatedAt = &date
 	c.Version++
 	return &c, differs

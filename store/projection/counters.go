@@ -31,8 +31,8 @@ import (
 // the write, which another process may have overtaken by a change of the counter, the counter is read again. So the
 // last of all reads of a counter finds its last value, and an item that has it. A process that is killed in between
 // was doing a change or a job that is done again, or was writing a post, which a handler checks. Only the process that
-// writes the first post of a month is not checked: if another counts a post of the month before between its two reads of
-// that counter, and it is killed before the second, the total lacks that post until a repair.
+// writes the first post of a month is not checked: if another counts a post of the month before between its two reads
+// of that counter, and it is killed before the second, the total lacks that post until a repair.
 
 // monthKey is a month of a timeline: a partition of entries with a counter.
 type monthKey struct {
@@ -194,9 +194,7 @@ func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error
 		if err != nil {
 			return err
 		}
-		if before := formerNewest(items, all); before.month != "" {
-			all = append(all, before)
-		}
+		all = withFormerNewest(items, all)
 		keys := copiedMonths(items, all)
 		counters, err := v.readCounters(ctx, keys)
 		if err != nil {
@@ -322,28 +320,33 @@ func (v *Views) readCounters(ctx context.Context, keys []monthKey) (map[monthKey
 	return counters, g.Wait()
 }
 
-// formerNewest returns what was the newest month of all posts if a newer one begins.
-func formerNewest(items map[blog.Timeline]*storedTimeline, keys []monthKey) (former monthKey) {
-	all := items[blog.AllPosts]
-	if all == nil {
-		return former
+// withFormerNewest adds what was the newest month of all posts if a newer one begins.
+func withFormerNewest(items map[blog.Timeline]*storedTimeline, months []monthKey) []monthKey {
+	if newest, begins := newestOfAll(items, months); begins && newest.month != "" && !slices.Contains(months, newest) {
+		months = append(months, newest)
 	}
-	newest := monthKey{blog.AllPosts, all.Uncopied()}
-	begins := func(k monthKey) bool { return k.timeline == blog.AllPosts && k.month > newest.month }
-	if slices.ContainsFunc(keys, begins) && !slices.Contains(keys, newest) {
-		return newest
-	}
-	return former
+	return months
 }
 
-// copiedMonths returns the months whose counters are copied: all but the newest month of all posts.
-func copiedMonths(items map[blog.Timeline]*storedTimeline, keys []monthKey) []monthKey {
+// copiedMonths returns the months whose counters are copied: without the newest month of all posts.
+func copiedMonths(items map[blog.Timeline]*storedTimeline, months []monthKey) []monthKey {
+	newest, begins := newestOfAll(items, months)
+	if begins {
+		return months
+	}
+	return slices.DeleteFunc(slices.Clone(months), func(k monthKey) bool { return k == newest })
+}
+
+// newestOfAll returns the newest month of all posts that their item has, and whether one of the months is newer.
+func newestOfAll(items map[blog.Timeline]*storedTimeline, months []monthKey) (newest monthKey, begins bool) {
 	all := items[blog.AllPosts]
 	if all == nil {
-		return keys
+		return newest, false
 	}
-	newest := monthKey{blog.AllPosts, all.Uncopied()}
-	return slices.DeleteFunc(slices.Clone(keys), func(k monthKey) bool { return k == newest })
+	newest = monthKey{blog.AllPosts, all.Uncopied()}
+	return newest, slices.ContainsFunc(months, func(k monthKey) bool {
+		return k.timeline == blog.AllPosts && k.month > newest.month
+	})
 }
 
 // copyCounters returns the batch that copies counters to the items of timelines, nil if they have them.

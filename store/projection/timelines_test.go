@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -184,4 +185,42 @@ func TestTimelines_MalformedCounter(t *testing.T) {
 	if n, err := w.FeedCount(t.Context()); n != 2 || err != nil {
 		t.Errorf("%d posts, %v", n, err)
 	}
+}
+
+// A post of the month before is counted although another process begins a month meanwhile.
+func TestCounters_MonthBegins(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	w.AddPost(ada, "first of a month")
+	other, err := store.New(w.NewAccount(cosmos.Options{Transport: w.Wire.To}),
+		store.Options{Database: "blog", Clock: w.Clock.Now, Instance: "other", Logger: testkit.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.Clock.Millis.Load()
+	w.Clock.Millis.Store(before + (31 * 24 * time.Hour).Milliseconds())
+	batches, done := 0, false
+	w.Wire.Intercept(func(r *http.Request) error {
+		if done || r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") == "" ||
+			!strings.Contains(r.Header.Get("X-Ms-Documentdb-Partitionkey"), blog.TimelinesKey) {
+			return nil
+		}
+		if batches++; batches == 2 { // after the read, before the write
+			done = true
+			now := w.Clock.Millis.Load()
+			w.Clock.Millis.Store(before)
+			if _, err := other.CreatePost(t.Context(),
+				store.NewPost{AuthorID: ada.UserID, Title: "last of a month", Content: "c"}); err != nil {
+				t.Error(err)
+			}
+			w.Clock.Millis.Store(now)
+		}
+		return nil
+	})
+	w.AddPost(ada, "first of the next month")
+	w.Wire.Intercept(nil)
+	if n, err := w.FeedCount(t.Context()); !done || n != 3 || err != nil {
+		t.Errorf("%d posts, %v; want 3; the other has written: %t", n, err, done)
+	}
+	w.timelinesMatch()
 }
