@@ -104,9 +104,13 @@ func (o *outage) end() {
 func (o *outage) explains(err any) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	e, ok := err.(error)
+	network := ok && errors.As(e, new(net.Error))
 	if o.since.IsZero() {
-		e, ok := err.(error)
-		return ok && errors.As(e, new(net.Error)) && o.now().Sub(o.ended) < outageOver
+		return network && o.now().Sub(o.ended) < outageOver
+	}
+	if !network && !o.warned { // maybe another cause: a single connection may have been lost
+		return false
 	}
 	o.warn(err)
 	o.suppressed++
