@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/graph/auth"
+	"byline/graph/fields"
 	"byline/internal/enginetest"
 	"byline/internal/testkit"
 	"byline/store"
@@ -306,10 +307,16 @@ func (b *testBlog) like(t testing.TB, user, postID string) {
 // settle runs the projections until each post in the feed and in its author's list has the revision of the post itself.
 func (b *testBlog) settle(t testing.TB) {
 	t.Helper()
+	b.project(t, b.settled)
+}
+
+// project runs the projections until a condition holds.
+func (b *testBlog) project(t testing.TB, condition func(testing.TB) bool) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- b.projector.Run(ctx) }()
-	testkit.WaitFor(t, func() bool { return b.settled(t) })
+	testkit.WaitFor(t, func() bool { return condition(t) })
 	stop()
 	if err := testkit.Receive(t, done); err != nil && ctx.Err() == nil {
 		t.Fatal(err)
@@ -317,8 +324,43 @@ func (b *testBlog) settle(t testing.TB) {
 	b.wire.reset()
 }
 
-// settled reports whether the projections have handled all changes.
+// settled reports whether the views have the newest posts: all posts of a small blog.
 func (b *testBlog) settled(t testing.TB) bool {
+	t.Helper()
+	page, err := b.store.Feed(t.Context(), store.Paging{First: fields.MaxPage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tagged := map[string]int32{}
+	for _, p := range page.Items {
+		for _, tag := range p.Tags {
+			tagged[tag]++
+		}
+	}
+	for name, posts := range tagged {
+		if tag, err := b.store.Tag(t.Context(), name); err != nil || tag.PostCount < posts {
+			return false
+		}
+	}
+	for _, p := range page.Items {
+		source, err := b.store.Post(t.Context(), p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := b.store.UserPosts(t.Context(), p.UserID, store.Paging{First: fields.MaxPage})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(own.Items, func(o *blog.Post) bool { return o.ID == p.ID })
+		if p.Revision != source.Revision || i < 0 || own.Items[i].Revision != source.Revision {
+			return false
+		}
+	}
+	return true
+}
+
+// caughtUp reports whether the projections have handled all changes.
+func (b *testBlog) caughtUp(t testing.TB) bool {
 	t.Helper()
 	status, err := b.projector.Views().Status(t.Context())
 	if err != nil {

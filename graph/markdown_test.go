@@ -55,7 +55,7 @@ func TestContentHTML(t *testing.T) {
 		a := post(t, h, "", b.fill(`{ post(id: "<post:Über Größe>") { slug readingMinutes excerpt } }`), nil)
 		slug := (&blog.Post{ID: id, Title: "Über Größe"}).Slug()
 		if want := `{"post":{"slug":"` + slug +
-			`","readingMinutes":1,"excerpt":"Title Some <b>text</b> and a link, another. func main()"}}`; unescapeHTML(
+			`","readingMinutes":1,"excerpt":"Some <b>text</b> and a link, another."}}`; unescapeHTML(
 			string(a.Data)) != want {
 			t.Errorf("%s: %s, want %s", name, a.Data, want)
 		}

@@ -167,7 +167,7 @@ func TestPredictedCost_Timelines(t *testing.T) {
 	for i := range 230 {
 		b.post(t, "ada", fmt.Sprint("post ", i), text, "tag")
 	}
-	b.settle(t)
+	b.project(t, b.caughtUp)                                    // more posts than settle looks at
 	b.store.Views().SeeTimeline(&blog.TimelineItem{Full: true}) // as Run does
 	schema := readSchema(t)
 	check := func(query string) testResponse {
