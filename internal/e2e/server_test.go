@@ -328,6 +328,13 @@ func TestHotResponse_DefaultServer(t *testing.T) {
 		}
 		return n
 	}
+	eventually(t, func() error { // the demo blog changes until it has been projected
+		all, err := scrape(s.Root)
+		if n, _ := total(all, "byline_projection_lag_transactions", nil); err != nil || n > 0 {
+			return fmt.Errorf("the projections are %v changes behind: %v", n, err)
+		}
+		return nil
+	})
 	first := post("")
 	if strings.Contains(first, "extensions") {
 		t.Errorf("the first response: %s", first)
