@@ -40,7 +40,7 @@ type Example struct {
 	Query     string `json:"query"`
 }
 
-// postIDPlaceholder stands in the examples for the global id of a post. While there is none it stays, and the page
+// postIDPlaceholder stands in the examples for the global id of a post. In a blog without posts it stays, and the page
 // replaces it when an operation is run: page/operation.js.
 const postIDPlaceholder = "POST_ID"
 
@@ -48,7 +48,7 @@ const postIDPlaceholder = "POST_ID"
 type prepared struct {
 	Version  string    `json:"version"` // changes with the examples
 	CDN      *cdn      `json:"cdn"`
-	Post     string    `json:"post"` // the global id of the post that the examples are about; "" if there is none
+	Post     string    `json:"post"` // the global id of the post that the examples are about, or ""
 	Examples []Example `json:"examples"`
 }
 
