@@ -221,11 +221,11 @@ func (s *Store) readForEdit(
 	if raw == nil || err != nil {
 		return item, nil, stored.Error(op, err)
 	}
-	item, _, err = decodePostItem(op, raw)
-	if err == nil {
-		post, err = blog.DecodePost(op, raw)
+	item, ok, err := decodePostItem(op, raw)
+	if !ok || err != nil {
+		return item, nil, err
 	}
-	return item, s.visible(post), err
+	return item, s.visible(item.WithoutText()), nil
 }
 
 // errTextLost is the error of an edit of a post whose text does not exist.

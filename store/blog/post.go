@@ -179,10 +179,14 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 	if !ok {
 		return nil, err
 	}
-	item.Post.Truncated, item.Post.FormerTags, item.Post.WasDraft = item.TextDigest != "", item.FormerTags,
-		item.WasDraft
-	item.Post.Derived = &Derived{}
-	return &item.Post, nil
+	return item.WithoutText(), nil
+}
+
+// WithoutText returns the post, Truncated if it is a long one.
+func (i *PostItem) WithoutText() *Post {
+	p := i.Post
+	p.Truncated, p.FormerTags, p.WasDraft, p.Derived = i.TextDigest != "", i.FormerTags, i.WasDraft, &Derived{}
+	return &p
 }
 
 // DecodePostOrTombstone is DecodePost for posts that may be deleted. A post without a date, which no list has a place
