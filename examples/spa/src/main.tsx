@@ -5,6 +5,9 @@ import { keepScrollPositions } from "./app/navigation";
 import { loadFeed } from "./feed/feedQuery";
 import "./styles/base.css";
 
+// The font of the text, after the code, with which it would compete, and before the text is laid out.
+document.fonts.load('1em "Source Serif 4"').catch(() => undefined);
+
 keepScrollPositions();
 
 const container = document.getElementById("root");
