@@ -27,6 +27,8 @@ type reportedCost struct {
 	PredictedRU float64
 	ActualRU    float64
 	Requests    int
+	LaterRU     float64
+	LaterItems  int
 	Operations  []struct {
 		Path, Pattern, Container, Kind, Range string
 		PartitionKey                          []string

@@ -187,6 +187,7 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	if o.Tracing != nil {
 		exec.Use(traced)
 	}
+	exec.Use(laterCost{o.Store})
 	exec.Use(accounting{m, budgets}) // within tracing, for the span of an event
 	exec.Use(responseLoaders{store: o.Store, tracer: traced.tracer})
 	exec.Use(plans)

@@ -47,6 +47,7 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 		return s.Drafts(ctx, s.ada.UserID, []string{s.draft.ID, s.post.ID})
 	},
 	"PostCount": func(ctx context.Context, s *scene) (any, error) { return s.PostCount(ctx, s.ada.UserID) },
+	"UserItems": func(ctx context.Context, s *scene) (any, error) { return s.UserItems(ctx, s.ada.UserID) },
 	"Feed": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Feed(ctx, store.Paging{First: 1}))
 	},

@@ -19,6 +19,7 @@ const (
 	C4 cosmos.Pattern = "C4" // like a post
 
 	PostCount     cosmos.Pattern = "postCount"      // how many posts a user has
+	UserItems     cosmos.Pattern = "userItems"      // how many items a rename or deletion of a user writes
 	FeedCount     cosmos.Pattern = "feedCount"      // how many posts there are
 	ByUsername    cosmos.Pattern = "byUsername"     // a user by name
 	ManyUsers     cosmos.Pattern = "manyUsers"      // several users at once
@@ -47,7 +48,7 @@ const (
 // patterns lists all access patterns.
 var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
-	PostCount, FeedCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts, TopTags,
+	PostCount, UserItems, FeedCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts, TopTags,
 	DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
 	CreateDraft, PublishPost, Drafts, ManyDrafts,
 	Export, Readiness,

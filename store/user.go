@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -337,4 +338,51 @@ func (s *Store) Empty(ctx context.Context) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// Items is how many items of posts there are.
+type Items struct {
+	Posts  int
+	Tags   int // of these posts
+	Others int // comments and likes
+	Below  int // comments and likes below the posts
+}
+
+// maxCountedItems bounds UserItems: to count these takes ten requests.
+const maxCountedItems = 10_000
+
+// UserItems counts the posts, comments and likes of a user, and what is below the posts. It stops after maxCountedItems
+// items, and queries all partitions: call it for reports.
+func (s *Store) UserItems(ctx context.Context, userID string) (n Items, err error) {
+	const op = "count items of user"
+	ctx = s.beginRead(ctx, UserItems)
+	query := cosmos.Query{AllPartitions: true, PageSize: maxCountedItems / 10,
+		Text: "SELECT c.type, c.tags, c.commentCount, c.likeCount FROM c WHERE c.userId = @user AND " +
+			"c.type IN ('post', 'comment', 'like') AND NOT IS_DEFINED(c.deleted)"}.With("@user", userID)
+	for page, err := range s.posts.Query(ctx, query) {
+		if err != nil {
+			return n, stored.Error(op, err)
+		}
+		for _, raw := range page {
+			item := struct {
+				Type                    string
+				Tags                    []string
+				CommentCount, LikeCount int
+			}{}
+			if err := json.Unmarshal(raw, &item); err != nil {
+				return n, blog.Malformed(op, "item", err)
+			}
+			if item.Type == blog.TypePost {
+				n.Posts++
+			} else {
+				n.Others++
+			}
+			n.Tags += len(item.Tags)
+			n.Below += item.CommentCount + item.LikeCount
+		}
+		if n.Posts+n.Others >= maxCountedItems {
+			break
+		}
+	}
+	return n, nil
 }

@@ -61,6 +61,8 @@ type Meter struct {
 type Report struct {
 	PredictedRU Rounded      `json:"predictedRU"`
 	ActualRU    Rounded      `json:"actualRU"`
+	LaterRU     Rounded      `json:"laterRU,omitempty"`    // predicted for views and jobs after the response
+	LaterItems  int          `json:"laterItems,omitempty"` // that a job writes
 	Requests    int          `json:"requests"`             // to Cosmos DB
 	Operations  *[]Operation `json:"operations,omitempty"` // nil in a summary
 }
@@ -138,6 +140,14 @@ func (t *Meter) AddWork(ru float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.work += hundredths(ru)
+}
+
+// AddLater adds what views and a job of so many items are predicted to charge after the response.
+func (t *Meter) AddLater(ru float64, items int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.response.LaterRU += Rounded(ru)
+	t.response.LaterItems += items
 }
 
 // settled reports whether the budget is charged and nothing is reserved.

@@ -261,6 +261,11 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	w.selection(f.SelectionSet, cost, inside)
 }
 
+// LaterOf returns what a mutation is predicted to charge after its response.
+func LaterOf(f *ast.Field, variables map[string]any) fields.Later {
+	return rowOf(f, nil, variables).Later
+}
+
 // rowOf returns the row of a field, given its parent. A page of the feed that ends after the newest posts has one of
 // its own, and the totalCount of posts has one for each list.
 func rowOf(f *ast.Field, in *fieldCost, variables map[string]any) fields.Field {

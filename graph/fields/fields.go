@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"byline/store"
 	"byline/store/cosmos"
 )
 
@@ -21,6 +22,7 @@ const BatchSize = 100
 type Field struct {
 	Price    Price
 	Access   Access     // its operations on Cosmos DB
+	Later    Later      // what a mutation charges after its response
 	Rule     []Relation // who may execute a mutation: a viewer in one of these relations
 	Summary  bool       // its object, or the node of its edges, is a denormalized copy, which lacks some fields
 	MaxBytes float64    // of its value as JSON, if that may be long
@@ -89,6 +91,26 @@ func (b *Batch) Of(keys float64) float64 {
 		return b.One * keys
 	}
 	return b.Each*math.Ceil(keys/BatchSize) + b.Key*keys
+}
+
+// Later is what a mutation charges after its response, in RU: for views, for the job that it begins, and for the polls of
+// the one to three instances that most clusters have.
+type Later struct {
+	Each  float64
+	Job   float64 // for the job of a rename
+	Tag   float64 // for each tag of a post
+	Post  float64 // for each post, comment or like that the job writes
+	Other float64
+	Below float64 // for each comment or like below a deleted post
+}
+
+// Of returns the charge of a mutation that writes items, later or by a job; job says that it begins that of a rename.
+func (l Later) Of(items store.Items, job bool) float64 {
+	ru := l.Each
+	if job {
+		ru += l.Job
+	}
+	return ru + l.Tag*float64(items.Tags) + l.Post*float64(items.Posts) + l.Other*float64(items.Others) + l.Below*float64(items.Below)
 }
 
 // Access is the operations on Cosmos DB of one execution of a field.

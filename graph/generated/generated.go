@@ -1486,6 +1486,7 @@ type Mutation {
   take them again, and ` + "`" + `userByUsername` + "`" + ` still finds the user by them. A username that belongs to another user, or is
   reserved for one, is refused with ` + "`" + `CONFLICT` + "`" + `. A user can change their username, or its case, three times in 24 hours, the
   display name and the avatar twenty times together, and the biography always; more changes are refused with ` + "`" + `LIMIT_REACHED` + "`" + `.
+  A change of all but the biography costs 13 request units for each comment and like of the user, and 38 for each post.
   """
   updateUser(
     "The changes."

@@ -95,8 +95,13 @@ function explained(response) {
 }
 
 function showCost(cost) {
+  document.getElementById("cost").value = cost ? costText(cost) : "No cost yet";
+}
+
+function costText({ predictedRU, actualRU, requests, laterRU, laterItems }) {
   const ru = (n) => n.toFixed(1);
-  document.getElementById("cost").value = cost
-    ? `${ru(cost.predictedRU)} RU predicted, ${ru(cost.actualRU)} charged, ${cost.requests} request${cost.requests === 1 ? "" : "s"}`
-    : "No cost yet";
+  const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+  const items = laterItems ? ` for ${plural(laterItems, "item")}` : "";
+  const later = laterRU ? `, about ${Number(laterRU.toPrecision(2)).toLocaleString("en")} later${items}` : "";
+  return `${ru(predictedRU)} RU predicted, ${ru(actualRU)} charged${later}, ${plural(requests, "request")}`;
 }
