@@ -1,4 +1,4 @@
-import { test as base, expect, type Browser, type Page } from "@playwright/test";
+import { test as base, expect, type Browser, type Page, type Route } from "@playwright/test";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { Gateway } from "./gateway";
@@ -31,6 +31,17 @@ export async function signInAs(page: Page, user: string) {
   await page.addInitScript((user) => {
     if (sessionStorage.getItem("test.signedOut") === null) sessionStorage.setItem("byline.token", `demo:${user}`);
   }, user);
+}
+
+/** Handles the next mutation of a page. It is sent again as usual, beside other requests, which nothing handles. */
+export async function onMutation(page: Page, handle: (route: Route) => Promise<void>) {
+  let handled = false;
+  await page.route("**/graphql", (route) => {
+    const { variables } = route.request().postDataJSON() as { variables: { input?: object } };
+    if (handled || !variables.input) return route.fallback();
+    handled = true;
+    return handle(route);
+  });
 }
 
 /** Opens a second browser window, of another user. */

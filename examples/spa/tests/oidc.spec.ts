@@ -2,7 +2,8 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test as base } from "./fixtures";
+import type { Page } from "@playwright/test";
+import { expect, onMutation, test as base } from "./fixtures";
 import { Gateway } from "./gateway";
 import { Provider } from "./provider";
 
@@ -39,6 +40,26 @@ const test = base.extend<object, { provider: Provider }>({
 
 test.use({ expectedErrors: /401|400|SessionEndedError/ });
 
+/** Signs in at the provider, and the first time chooses a username. Returns on the page for a new post. */
+async function signIn(page: Page) {
+  await page.goto("/write");
+  await page.getByRole("button", { name: "Continue to sign in" }).click();
+  const [username, title] = [page.getByLabel("Username"), page.getByLabel("Title")];
+  await expect(username.or(title)).toBeVisible();
+  if (await username.isVisible()) {
+    await username.fill("Someone");
+    await page.getByRole("button", { name: "Begin" }).click();
+  }
+  await expect(title).toBeVisible();
+}
+
+async function signOut(page: Page) {
+  await page.getByRole("button", { name: "Someone, menu" }).click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await expect(page).toHaveURL("/");
+  await expect(page.getByRole("banner").getByRole("link", { name: "Sign in" })).toBeVisible();
+}
+
 test("a refused token is renewed at the provider, and nothing is lost if it cannot be", async ({ page, provider }) => {
   const refused = new Set<string>();
   await page.route("**/graphql", async (route) => {
@@ -47,10 +68,7 @@ test("a refused token is renewed at the provider, and nothing is lost if it cann
     return route.fallback(refused.has(token) ? { headers: { ...headers, authorization: "Bearer expired" } } : {});
   });
 
-  await page.goto("/write");
-  await page.getByRole("button", { name: "Continue to sign in" }).click();
-  await page.getByLabel("Username").fill("Someone");
-  await page.getByRole("button", { name: "Begin" }).click();
+  await signIn(page);
   await page.getByLabel("Title").fill("Signed in");
   await page.getByLabel("Text").fill("By a provider.");
   expect(page.url()).not.toContain("code=");
@@ -68,18 +86,19 @@ test("a refused token is renewed at the provider, and nothing is lost if it cann
   await expect(page.getByRole("listitem")).toHaveCount(0);
 
   // The socket is refused as well: the subscriptions end, and nothing says that the server does not respond.
-  let sockets = 0;
+  let [sockets, refusing] = [0, true];
   await page.routeWebSocket("**/graphql", (socket) => {
     sockets++;
-    socket.onMessage(() => void socket.close({ code: 4403 })); // connection_init, with the token
+    if (!refusing) socket.connectToServer();
+    else socket.onMessage(() => void socket.close({ code: 4403 })); // connection_init, with the token
   });
+  await page.clock.install();
+  const unrenewed = page.waitForResponse((response) => sockets > 1 && response.url() === `${provider.url}/token`);
   await page.reload();
-  await expect(async () => {
-    const opened = sockets;
-    await page.waitForTimeout(11_000); // longer than any pause between retries
-    expect(opened).toBeGreaterThan(1); // the second after an attempt to renew the token
-    expect(sockets).toBe(opened);
-  }).toPass({ timeout: 60_000 });
+  await unrenewed; // for the second socket
+  for (let i = 0; i < 9; i++) await page.clock.runFor("00:11"); // longer than any pause between retries
+  expect(sockets).toBe(2);
+  refusing = false;
   await expect(page.locator(".status-bar")).toBeEmpty();
 
   await page.getByRole("button", { name: "Comment", exact: true }).click();
@@ -90,29 +109,54 @@ test("a refused token is renewed at the provider, and nothing is lost if it cann
   await expect(page.getByLabel("Write a comment")).toHaveValue("Is anyone there?");
 
   // The response of a comment arrives after the sign-out has begun and before it has ended.
-  let signOut = () => {};
-  const signingOut = new Promise<void>((resolve) => (signOut = resolve));
+  let begin = () => {};
+  const begun = new Promise<void>((resolve) => (begin = resolve));
   let answer = () => {};
   const answered = new Promise<void>((resolve) => (answer = resolve));
   await page.route("**/openid-configuration", async (route) => {
-    signOut();
+    begin();
     await answered;
     await route.fallback();
   });
-  await page.route("**/graphql", async (route) => {
+  await onMutation(page, async (route) => {
     const response = await route.fetch();
-    await signingOut;
+    await begun;
     await route.fulfill({ response });
-    // The page has it, unless it is left: then it was a later request.
-    await page.evaluate(() => new Promise(requestAnimationFrame)).catch(() => undefined);
+    await page.evaluate(() => new Promise(requestAnimationFrame)); // the page has it
     answer();
   });
   await page.getByRole("button", { name: "Comment", exact: true }).click();
   await expect(page.getByRole("listitem")).toHaveText(/Is anyone there\?/);
 
-  await page.getByRole("button", { name: "Someone, menu" }).click();
-  await page.getByRole("button", { name: "Sign out" }).click();
-  await expect(page.getByRole("link", { name: "Sign in" })).toBeVisible();
+  await signOut(page);
+  expect(await page.evaluate(() => Object.keys(sessionStorage))).toEqual(["byline.scroll"]);
+});
+
+test("a renewal that ends after the sign-out keeps no token", async ({ page, provider }) => {
+  await signIn(page);
+  let leave = () => {};
+  const leaving = new Promise<void>((resolve) => (leave = resolve));
+  const client = await page.context().newCDPSession(page);
+  await client.send("DOMStorage.enable");
+  const renewed = new Promise<void>((resolve) => {
+    client.on("DOMStorage.domStorageItemAdded", ({ key }) => { if (key.startsWith("oidc.user:")) resolve(); });
+  });
+  await onMutation(page, (route) => route.fulfill({ status: 401 }));
+  await page.route(`${provider.url}/token`, async (route) => {
+    await leaving;
+    await route.fallback();
+  });
+  await page.route(({ pathname }) => pathname === "/", async (route) => {
+    leave(); // the token is removed, and the next page is not there yet
+    await renewed;
+    await route.fallback();
+  });
+  const renewing = page.waitForRequest(`${provider.url}/token`);
+  await page.getByLabel("Title").fill("Too late");
+  await page.getByLabel("Text").fill("A text.");
+  await page.getByRole("button", { name: "Publish" }).click();
+  await renewing;
+  await signOut(page);
   expect(await page.evaluate(() => Object.keys(sessionStorage))).toEqual(["byline.scroll"]);
 });
 
@@ -120,9 +164,7 @@ test("a reader whose session has ended reads without signing in", async ({ page,
   await page.goto("/");
   const post = page.getByRole("article").first().getByRole("heading").getByRole("link");
   const [title, address] = [await post.textContent(), await post.getAttribute("href")];
-  await page.goto("/write");
-  await page.getByRole("button", { name: "Continue to sign in" }).click();
-  await page.waitForURL("**/w*");
+  await signIn(page);
   provider.renews = false;
   await page.route(/\/graphql(\?|$)/, (route) => {
     const headers = route.request().headers();

@@ -1,7 +1,7 @@
 import { ErrorTimeout, UserManager, WebStorageStateStore } from "oidc-client-ts";
 import { UnreachableError } from "../network/errors";
 import { oidc } from "./config";
-import { signIn } from "./session";
+import { signIn, token } from "./session";
 
 if (!oidc) throw new Error("VITE_OIDC_AUTHORITY is not set");
 
@@ -32,6 +32,7 @@ export async function renewToken() {
       throw new UnreachableError("the provider does not respond", { cause: error });
     }
   });
+  if (!token()) await manager.removeUser(); // which the renewal has stored after the viewer signed out
   return user?.access_token;
 }
 
