@@ -1,4 +1,4 @@
-import { expect, signInAs, test, windowOf } from "./fixtures";
+import { expect, onMutation, signInAs, test, windowOf } from "./fixtures";
 
 test("signs in and out, by the pages", async ({ page }) => {
   await page.goto("/settings");
@@ -117,7 +117,7 @@ test("a like that is refused is taken back", async ({ page, gateway }) => {
   await signInAs(page, "grace");
   let release = () => {};
   const held = new Promise<void>((resolve) => (release = resolve));
-  await page.route("**/graphql", async (route) => {
+  await onMutation(page, async (route) => {
     await held;
     const errors = [{ message: "no", extensions: { code: "FORBIDDEN" } }];
     await route.fulfill({ json: { errors, data: null } });
@@ -128,7 +128,6 @@ test("a like that is refused is taken back", async ({ page, gateway }) => {
   release();
   await expect(page.getByText("0 likes")).toBeVisible();
   await expect(page.getByRole("alert").filter({ hasText: "not allowed" })).toBeVisible();
-  await page.unroute("**/graphql");
   await page.getByRole("button", { name: "Like" }).click();
   await page.reload();
   await expect(page.getByText("1 like", { exact: true })).toBeVisible();
@@ -140,11 +139,9 @@ test("a like that is refused is taken back", async ({ page, gateway }) => {
 test("THROTTLED waits, says so, and succeeds", async ({ page, gateway }) => {
   const { slug } = await gateway.publish("ada", "Too often");
   await signInAs(page, "grace");
-  let refused = 0;
-  await page.route("**/graphql", async (route) => {
-    if (refused++ > 0) return route.fallback();
+  await onMutation(page, async (route) => {
     const errors = [{ message: "too many", extensions: { code: "THROTTLED", retryAfterMs: 1500 } }];
-    return route.fulfill({ json: { errors, data: null } });
+    await route.fulfill({ json: { errors, data: null } });
   });
   await page.goto(`/posts/${slug}`);
   await page.getByLabel("Write a comment").fill("Again and again.");

@@ -60,9 +60,10 @@ test("subscriptions that the gateway refuses for a while start later", async ({ 
       else socket.send(JSON.stringify({ id, type: "error", payload }));
     });
   });
+  const started = () => sent === 2 * subscriptions;
+  const again = page.waitForRequest((request) => started() && request.url().endsWith("/graphql"));
   await page.goto(`/posts/${slug}`);
-  await expect.poll(() => sent).toBe(2 * subscriptions);
-  await page.waitForTimeout(3000); // comments are read again before
+  await (await (await again).response())?.finished(); // else the comment may have been read
   await gateway.comment("grace", id, "As it is written.");
   await expect(page.getByRole("listitem").filter({ hasText: "As it is written." })).toBeVisible();
 });

@@ -1,4 +1,4 @@
-import { expect, signInAs, test } from "./fixtures";
+import { expect, onMutation, signInAs, test } from "./fixtures";
 
 test.use({ expectedErrors: /Failed to load resource|WebSocket/ });
 
@@ -12,11 +12,10 @@ test("the gateway is killed while a comment is sent and a post is written", asyn
   await writing.getByLabel("Title").fill("Half a post");
 
   // The gateway has written the comment, but is killed before the response is there.
-  await page.route("**/graphql", async (route) => {
+  await onMutation(page, async (route) => {
     await route.fetch();
     await gateway.kill();
     await route.abort();
-    await page.unroute("**/graphql");
   });
   await page.getByLabel("Write a comment").fill("Sent into the dark.");
   await page.getByRole("button", { name: "Comment", exact: true }).click();
@@ -45,14 +44,16 @@ test("a reload while a comment is sent loses and doubles nothing", async ({ page
   const { slug } = await gateway.publish("alan", "Reloaded");
   await signInAs(page, "ada");
   await page.goto(`/posts/${slug}`);
+  let lost = true;
   await page.route("**/graphql", async (route) => {
+    if (!lost) return route.fallback();
     await route.fetch(); // written, and the response is lost
     await route.abort();
   });
   await page.getByLabel("Write a comment").fill("Did it arrive?");
   await page.getByRole("button", { name: "Comment", exact: true }).click();
   await expect(page.getByText("The server does not respond.")).toBeVisible();
-  await page.unroute("**/graphql");
+  lost = false;
   await page.reload();
   await expect(page.getByLabel("Write a comment")).toHaveValue("Did it arrive?");
   await expect(page.getByText("This comment was being sent.")).toBeVisible();

@@ -27,16 +27,12 @@ test("a new name and picture are on the author's page and posts", async ({ page,
   await expect(page.getByRole("heading", { level: 1, name: "grace" })).toBeVisible();
 });
 
-test.describe("a picture that does not load", () => {
-  test.use({ expectedErrors: /violates the following Content Security Policy|Failed to load resource/ });
-
-  test("is the initial", async ({ page }) => {
-    await signInAs(page, "alan");
-    await page.goto("/settings");
-    await page.getByLabel("Picture").fill("https://pictures.example/alan.png");
-    await page.getByRole("button", { name: "Save" }).click();
-    await expect(page.getByText("Saved.")).toBeVisible();
-    await page.goto("/authors/alan");
-    await expect(page.locator(".author-header .avatar")).toHaveText("A");
-  });
+test("a picture that does not load is the initial", async ({ page }) => {
+  await signInAs(page, "alan");
+  await page.goto("/settings");
+  await page.getByLabel("Picture").fill("/pictures/none.png"); // another host is an error in the console of each page
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved.")).toBeVisible();
+  await page.goto("/authors/alan");
+  await expect(page.locator(".author-header .avatar")).toHaveText("A");
 });
