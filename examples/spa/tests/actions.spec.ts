@@ -16,6 +16,7 @@ test("a new user chooses a name, writes, edits and deletes, and leaves", async (
   await page.goto("/write");
   await page.getByLabel(/Or anyone else/).fill(`subject-${name}`);
   await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(page.getByLabel("Username")).toHaveValue(`subject-${name}`);
   await page.getByLabel("Username").fill("grace");
   await page.getByRole("button", { name: "Begin" }).click();
   await expect(page.getByRole("alert")).toContainText("This username is taken");

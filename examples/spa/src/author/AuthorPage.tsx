@@ -5,7 +5,7 @@ import { useFetchPolicy } from "../app/navigation";
 import { NotFoundPage } from "../app/NotFoundPage";
 import { PageHeading } from "../app/PageHeading";
 import { Avatar } from "../ui/Avatar";
-import { Time } from "../ui/Time";
+import { onDay, Time } from "../ui/Time";
 import { AuthorPosts } from "./AuthorPosts";
 import { DeleteAuthor } from "./DeleteAuthor";
 import "./AuthorPage.css";
@@ -41,7 +41,7 @@ export default function AuthorPage({ username }: { username: string }) {
         <p>
           <bdi>@{user.username}</bdi> ·{" "}
           {user.postCount != null && <>{user.postCount === 1 ? "1 post" : `${user.postCount} posts`} · </>}
-          {user.createdAt && <>writes here since <Time value={user.createdAt} /></>}
+          {user.createdAt && <>writes here since <Time value={user.createdAt} phrase={onDay} /></>}
         </p>
         {user.bio && <p className="bio" dir="auto">{user.bio}</p>}
       </header>

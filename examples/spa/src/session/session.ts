@@ -12,6 +12,9 @@ export const signedIn = current !== null;
 
 export const token = () => current;
 
+/** The name that a demo user has signed in with; empty for users of a provider. */
+export const demoName = () => (oidc ? "" : (current ?? "").replace(/^.*:/, ""));
+
 export function signIn(newToken: string, page: string) {
   storage.set(storageKey, newToken);
   location.replace(page);

@@ -8,7 +8,7 @@ import { useAction } from "../session/useAction";
 import { announce } from "../ui/announce";
 import { ErrorNote } from "../ui/ErrorNote";
 import { SubmitButton } from "../ui/SubmitButton";
-import { changed, profileOf } from "./profile";
+import { changed, pictureOf, profileOf, renamed } from "./profile";
 import { UsernameField } from "./UsernameField";
 
 const query = graphql`
@@ -68,7 +68,7 @@ function Form() {
       <h2>Your profile</h2>
       <UsernameField
         value={profile.username}
-        onChange={(username) => { change({ username }); }}
+        onChange={(username) => { change(renamed(profile, username)); }}
         invalid={invalid.has("username")}
       />
       <label htmlFor="displayName">Name</label>
@@ -94,7 +94,7 @@ function Form() {
         onChange={(event) => { change({ avatarUrl: event.target.value }); }}
       />
       <p id="avatarUrl-hint" className="hint">
-        An address that begins with https://, or one of this site, such as /avatars/{profile.username}.svg.
+        An address that begins with https://, or one of this site, such as {pictureOf(profile.username)}.
       </p>
       <label htmlFor="bio">About you</label>
       <textarea

@@ -1,10 +1,19 @@
 import { expect, test } from "vitest";
-import { changed, profileOf } from "./profile";
+import { changed, profileOf, renamed } from "./profile";
 
 const ada = { username: "ada", displayName: "ada", avatarUrl: null, bio: "Engines." };
 
 test("the username is not kept as a name", () => {
   expect(profileOf(ada)).toEqual({ username: "ada", displayName: "", avatarUrl: "", bio: "Engines." });
+});
+
+test("with the username its initial changes, but no other picture", () => {
+  const profile = profileOf({ ...ada, avatarUrl: "/avatars/ada.svg" });
+  expect(renamed(profile, "zoe").avatarUrl).toBe("/avatars/zoe.svg");
+  expect(renamed(renamed(profile, ""), "ada")).toEqual(profile);
+  const other = { ...profile, avatarUrl: "/avatars/loom.svg" };
+  expect(renamed(other, "zoe")).toEqual({ ...other, username: "zoe" });
+  expect(renamed(profileOf(ada), "zoe").avatarUrl).toBe("");
 });
 
 test("only what has changed is sent, and what is empty is taken away", () => {

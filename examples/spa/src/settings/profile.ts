@@ -18,6 +18,16 @@ export function profileOf(user: User | null | undefined) {
 
 type Profile = ReturnType<typeof profileOf>;
 
+/** The profile with another username. The picture that the gateway has of a username's initial changes with it. */
+export const renamed = (profile: Profile, username: string): Profile => ({
+  ...profile,
+  username,
+  avatarUrl: profile.avatarUrl === pictureOf(profile.username) ? pictureOf(username) : profile.avatarUrl,
+});
+
+/** The address of the picture that the gateway has of a username's initial. */
+export const pictureOf = (username: string) => `/avatars/${username}.svg`;
+
 /** The fields that differ, for the gateway, which is told of no others: null takes a value away. */
 export function changed(saved: Profile, profile: Profile) {
   const names = Object.keys(profile) as (keyof Profile)[];

@@ -4,7 +4,7 @@ import { Redirect, useSearch } from "wouter";
 import type { WelcomePageMutation } from "../__generated__/WelcomePageMutation.graphql";
 import { PageHeading } from "../app/PageHeading";
 import { invalidFields } from "../network/errors";
-import { signedIn } from "../session/session";
+import { demoName, signedIn } from "../session/session";
 import { useViewer } from "../session/useViewer";
 import { UsernameField } from "../settings/UsernameField";
 import { ErrorNote } from "../ui/ErrorNote";
@@ -29,7 +29,7 @@ const mutation = graphql`
 export default function WelcomePage() {
   const page = destination(useSearch());
   const viewer = useViewer();
-  const { draft, change, withKey, discard } = useDraft("user", { username: "" });
+  const { draft, change, withKey, discard } = useDraft("user", { username: demoName() });
   const [commit, busy] = useMutation<WelcomePageMutation>(mutation);
   const [error, setError] = useState<unknown>();
   if (!signedIn || viewer) return <Redirect to={signedIn ? page : "/signin"} replace />;
