@@ -2,15 +2,17 @@ package graph
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"byline/graph/cost"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -149,30 +151,37 @@ func TestBudgetPerViewer_MeasureOnlyCounts(t *testing.T) {
 	}
 }
 
-// Each event is charged. An event over the budget ends the subscription.
+// Each event is charged. An event over the budget waits for it, and a client that leaves meanwhile is forgotten.
 func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
-	b, server := liveBlog(t, Options{RUPerViewer: cost.Budget{RU: 4}})
-	p := dial(t, server, "graphql-transport-ws", nil)
-	p.send(`{"type":"connection_init","payload":{"Authorization":"Bearer demo:grace"}}`)
-	p.expect(`{"type":"connection_ack"}`)
-	p.subscribe("subscribe", "1",
-		b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
-	opened(t, b, 1)
-	for i := range 4 {
-		b.comment(t, "ada", b.postID(t, "notes"), strings.Repeat("x", i+1))
-		raw := p.receive()
-		var m struct{ Type string }
-		if err := json.Unmarshal([]byte(raw), &m); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		b := smallBlogInBubble(t, Options{RUPerViewer: cost.Budget{RU: 4}})
+		project(t, b)
+		server := testkit.PipeServer(t, b, nil)
+		e := openEvents(t, server, "POST", "text/event-stream", "demo:grace",
+			b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
+		opened(t, b, 1)
+		began := time.Now()
+		for i := range 5 {
+			b.comment(t, "ada", b.postID(t, "notes"), strings.Repeat("x", i+1))
 		}
-		t.Log(raw)
-		if want := map[bool]string{true: "next", false: "error"}[i < 3]; m.Type != want {
-			t.Fatalf("event %d: %s", i, raw)
+		for i := range 5 {
+			if got := e.next(); !strings.Contains(got, `"`+strings.Repeat("x", i+1)+`"`) {
+				t.Fatalf("event %d: %s", i, got)
+			}
+			waited := time.Since(began)
+			t.Logf("event %d after %s", i, waited)
+			if late := i >= 3; late != (waited > 10*time.Second) || waited > time.Minute {
+				t.Errorf("event %d after %s", i, waited)
+			}
 		}
-	}
-	if a := post(t, b, "demo:grace", `{ viewer { username } }`, nil); a.code() != "THROTTLED" {
-		t.Errorf("after the budget is spent: %s", a.body)
-	}
+		if a := post(t, b, "demo:grace", `{ viewer { username } }`, nil); a.code() != "THROTTLED" {
+			t.Errorf("after the budget is spent: %s", a.body)
+		}
+		b.comment(t, "ada", b.postID(t, "notes"), "unread")
+		testkit.Advance(time.Second)
+		e.Body.Close()
+		opened(t, b, 0)
+	})
 }
 
 // A response with many fields takes the budget, even if all it needs is cached.

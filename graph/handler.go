@@ -138,8 +138,11 @@ func transportOptions(o Options) (to transport.Options, err error) {
 	if o.Tracing != nil {
 		traced.tracer = o.Tracing.Tracer(tracerName)
 	}
+	budgets := cost.NewBudgets(cost.Options{PerRequest: o.RUPerRequest, PerViewer: o.RUPerViewer,
+		FeedPartitions: o.Store.FeedPartitions(), Logger: o.Logger, Metrics: o.Metrics,
+		Meter: func(ctx context.Context) *cost.Meter { return &transport.RequestOf(ctx).Meter }})
 	return transport.Options{
-		Executor:     newExecutor(o, schema, presenter, metrics, traced),
+		Executor:     newExecutor(o, schema, presenter, budgets, metrics, traced),
 		Schema:       schema,
 		Store:        o.Store,
 		Pages:        pages,
@@ -149,6 +152,7 @@ func transportOptions(o Options) (to transport.Options, err error) {
 			f := classify(err)
 			return f.code, f.message
 		},
+		Budget:  budgets.ReserveEvent,
 		Recover: recovered,
 		Cached:  metrics.cached.observer(traced),
 		Shed:    metrics.responses.WithLabelValues(string(typeNone), string(refusal.Unavailable)).Inc,
@@ -167,7 +171,9 @@ func transportOptions(o Options) (to transport.Options, err error) {
 }
 
 // newExecutor assembles the schema, its resolvers, and the extensions around them: the first is the outermost.
-func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced tracing) *executor.Executor {
+func newExecutor(
+	o Options, schema *ast.Schema, p presenter, budgets *cost.Budgets, m metrics, traced tracing,
+) *executor.Executor {
 	documents := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments,
 		Suggestions: o.Development})
 	resolver := &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes), rendering: &limit.ClientSlots{}}
@@ -179,9 +185,6 @@ func newExecutor(o Options, schema *ast.Schema, p presenter, m metrics, traced t
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
 	exec.Use(requireViewer{})
-	budgets := cost.NewBudgets(cost.Options{PerRequest: o.RUPerRequest, PerViewer: o.RUPerViewer,
-		FeedPartitions: o.Store.FeedPartitions(), Logger: o.Logger, Metrics: o.Metrics,
-		Meter: func(ctx context.Context) *cost.Meter { return &transport.RequestOf(ctx).Meter }})
 	exec.Use(budgets)
 	exec.Use(bounded)
 	if o.Tracing != nil {

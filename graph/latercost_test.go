@@ -102,8 +102,9 @@ func (b *testBlog) checkLater(t *testing.T, charges *bill, tolerance float64, vi
 	b.names["last"], _, _ = strings.Cut(id, `"`)
 	testkit.Advance(window)
 	later := charges.take() - idle - c.ActualRU
-	if strings.HasPrefix(mutation, "deletePost") {
-		later += c.ActualRU - c.PredictedRU // it may delete comments and likes itself
+	switch name, _, _ := strings.Cut(mutation, "("); name {
+	case "publishPost", "updatePost", "deletePost":
+		later += c.ActualRU - c.PredictedRU // the request and the projections race for the writes of views
 	}
 	t.Logf("charged %.1f RU, later %.1f, predicted %.1f, %d items: %.40s", c.ActualRU, later, c.LaterRU, c.LaterItems,
 		mutation)
@@ -177,7 +178,6 @@ func testLaterRU(t *testing.T, instances int) {
 		{"ada", `createPost(input: {title: "n", content: "` + laterText + `", draft: true}) { post { id } }`},
 		{"ada", `publishPost(input: {id: "<last>"}) { post { id } }`},
 		{"ada", `updatePost(input: {id: "<post:ada 100>", title: "changed"}) { post { id } }`},
-		{"ada", `updatePost(input: {id: "<post:ada 2>", title: "changed"}) { post { id } }`},
 		{"ada", `updatePost(input: {id: "<post:ada 100>", content: "changed"}) { post { id } }`},
 		{"ada", `updatePost(input: {id: "<post:ada 100>", tags: ["tag"]}) { post { id } }`},
 		{"ada", `createComment(input: {postId: "<post:ada 100>", content: "Nice."}) { comment { id } }`},

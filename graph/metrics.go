@@ -129,14 +129,6 @@ func (a accounting) InterceptOperation(ctx context.Context, next graphql.Operati
 }
 
 func (a accounting) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if isOf(ctx, ast.Subscription) {
-		if err := a.budgets.ReserveEvent(ctx); err != nil {
-			next = func(ctx context.Context) *graphql.Response { // without data, it ends the subscription
-				graphql.AddError(ctx, err)
-				return &graphql.Response{Errors: graphql.GetErrors(ctx)}
-			}
-		}
-	}
 	response := next(ctx)
 	if response == nil {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/prometheus/client_golang/prometheus"
@@ -154,19 +155,19 @@ func (b *Budgets) reserve(m *Meter, p Prediction) *refusal.Error {
 	return nil
 }
 
-// ReserveEvent takes the predicted charge of an event from the payer's budget. If that is not enough
-// it returns a refusal. The charge of the first event was taken when the subscription was opened.
-func (b *Budgets) ReserveEvent(ctx context.Context) *refusal.Error {
+// ReserveEvent takes the predicted charge of an event from the payer's budget. If that is not enough it returns how
+// long to wait. The charge of the first event was taken when the subscription was opened.
+func (b *Budgets) ReserveEvent(ctx context.Context) (wait time.Duration) {
 	m := b.meter(ctx)
 	if b.left == nil || m.Payer == "" || ctx.Err() != nil || !m.settled() {
-		return nil
+		return 0
 	}
 	op := graphql.GetOperationContext(ctx)
 	p := Predict(op.Operation, op.Variables, m.SignedIn, b.feedPartitions)
 	if refused := b.reserve(m, p); refused != nil && b.exceeds(ctx, budgetPerViewer, b.perViewer, p) {
-		return refused
+		return refused.RetryAfter
 	}
-	return nil
+	return 0
 }
 
 // Settle charges the payer for a response: its cost and its work, minus what is reserved. An operation that

@@ -93,24 +93,25 @@ func (b *Batch) Of(keys float64) float64 {
 	return b.Each*math.Ceil(keys/BatchSize) + b.Key*keys
 }
 
-// Later is what a mutation charges after its response, in RU: for views, for the job that it begins, and for the polls of
-// the one to three instances that most clusters have.
+// Later is what a mutation charges after its response, in RU: for views, for the job that it begins, and for the polls
+// of the one to three instances that most clusters have.
 type Later struct {
 	Each  float64
 	Job   float64 // for the job of a rename
 	Tag   float64 // for each tag of a post
-	Post  float64 // for each post, comment or like that the job writes
-	Other float64
+	Post  float64 // for each post that the job writes
+	Other float64 // for each comment or like that the job writes
 	Below float64 // for each comment or like below a deleted post
 }
 
-// Of returns the charge of a mutation that writes items, later or by a job; job says that it begins that of a rename.
+// Of returns the charge of a mutation whose views and job write items. job says that the job is that of a rename.
 func (l Later) Of(items store.Items, job bool) float64 {
 	ru := l.Each
 	if job {
 		ru += l.Job
 	}
-	return ru + l.Tag*float64(items.Tags) + l.Post*float64(items.Posts) + l.Other*float64(items.Others) + l.Below*float64(items.Below)
+	return ru + l.Tag*float64(items.Tags) + l.Post*float64(items.Posts) + l.Other*float64(items.Others) +
+		l.Below*float64(items.Below)
 }
 
 // Access is the operations on Cosmos DB of one execution of a field.

@@ -208,14 +208,16 @@ var Table = map[string]map[string]Field{
 	},
 	"Mutation": {
 		"createUser": { // C1
-			Price: Price{Each: 13.8, Key: 0.8}, Rule: []Relation{Self}, Later: Later{Each: 7},
+			Price: Price{Each: 13.8, Key: 0.8}, Rule: []Relation{Self},
+			Later: Later{Each: 7},
 			Access: Access{store.C1, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
 				{cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"},
 			}},
 		},
 		"updateUser": { // C1
-			Price: Price{Each: 41.2}, Rule: []Relation{Self}, Later: Later{Each: 3, Job: 65, Post: 38, Other: 13},
+			Price: Price{Each: 41.2}, Rule: []Relation{Self},
+			Later: Later{Each: 3, Job: 65, Post: 38, Other: 13},
 			Access: Access{store.C1, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
 				{cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindPatch, "users", OldUsername},
@@ -224,20 +226,23 @@ var Table = map[string]map[string]Field{
 			}},
 		},
 		"deleteUser": {
-			Price: Price{Each: 11.3}, Rule: []Relation{Self, Moderator}, Later: Later{Each: 130, Tag: 15, Post: 55, Other: 37, Below: 8},
+			Price: Price{Each: 11.3}, Rule: []Relation{Self, Moderator},
+			Later: Later{Each: 130, Tag: 15, Post: 55, Other: 37, Below: 8},
 			Access: Access{store.DeleteUser, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer},
 			}},
 		},
 		"createPost": { // C2
-			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, Key: 1}, Rule: []Relation{Anyone}, Later: Later{Each: 48, Tag: 35},
+			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, Key: 1}, Rule: []Relation{Anyone},
+			Later: Later{Each: 50, Tag: 35},
 			Access: Access{store.C2, []Request{
 				{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer},
 				{cosmos.KindCreate, "feed", EachFeedPartition},
 			}},
 		},
 		"publishPost": { // C2, and the writes of the draft
-			Price: Price{Each: 40, FeedPartition: 5.5}, Rule: []Relation{Self}, Later: Later{Each: 51},
+			Price: Price{Each: 40, FeedPartition: 5.5}, Rule: []Relation{Self},
+			Later: Later{Each: 62},
 			Access: Access{store.PublishPost, []Request{
 				{cosmos.KindPatch, "users", Viewer},
 				{cosmos.KindCreate, "posts", "input.id"}, {cosmos.KindCreate, "users", Viewer},
@@ -246,7 +251,8 @@ var Table = map[string]map[string]Field{
 			}},
 		},
 		"updatePost": { // C2
-			Price: Price{Each: 33.8, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author}, Later: Later{Each: 17, Tag: 42},
+			Price: Price{Each: 33.8, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
+			Later: Later{Each: 19, Tag: 45},
 			Access: Access{store.C2, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},
 				{cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
@@ -256,7 +262,8 @@ var Table = map[string]map[string]Field{
 			}},
 		},
 		"deletePost": {
-			Price: Price{Each: 36.4, FeedPartition: 11.3}, Rule: []Relation{Author, Moderator}, Later: Later{Each: 70, Tag: 56, Below: 7},
+			Price: Price{Each: 36.4, FeedPartition: 11.3}, Rule: []Relation{Author, Moderator},
+			Later: Later{Each: 70, Tag: 56, Below: 7},
 			Access: Access{store.DeletePost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindReplace, "posts", "input.id"},
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
@@ -265,27 +272,32 @@ var Table = map[string]map[string]Field{
 			}},
 		},
 		"createComment": { // C3
-			Price: Price{Each: 18.6}, Rule: []Relation{Anyone}, Later: Later{Each: 25.5},
+			Price: Price{Each: 18.6}, Rule: []Relation{Anyone},
+			Later:  Later{Each: 25.5},
 			Access: Access{store.C3, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 		"updateComment": {
-			Price: Price{Each: 11.3}, Rule: []Relation{Author}, Later: Later{Each: 2},
+			Price: Price{Each: 11.3}, Rule: []Relation{Author},
+			Later: Later{Each: 2.5},
 			Access: Access{store.EditComment, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},
 			}},
 		},
 		"deleteComment": {
-			Price: Price{Each: 23.9}, Rule: []Relation{Author, Moderator}, Later: Later{Each: 26.5},
+			Price: Price{Each: 23.9}, Rule: []Relation{Author, Moderator},
+			Later: Later{Each: 26.5},
 			Access: Access{store.DeleteComment, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"},
 			}},
 		},
 		"likePost": { // C4
-			Price: Price{Each: 18.6}, Rule: []Relation{Anyone}, Later: Later{Each: 25.5},
+			Price: Price{Each: 18.6}, Rule: []Relation{Anyone},
+			Later:  Later{Each: 25.5},
 			Access: Access{store.C4, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 		"unlikePost": { // C4
-			Price: Price{Each: 18.7}, Rule: []Relation{Self}, Later: Later{Each: 23.5},
+			Price: Price{Each: 18.7}, Rule: []Relation{Self},
+			Later:  Later{Each: 23.5},
 			Access: Access{store.UnlikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 	},

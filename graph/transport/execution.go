@@ -31,6 +31,7 @@ type transport struct {
 	authenticate func(context.Context, http.Header) (*auth.Viewer, error)
 	recover      graphql.RecoverFunc
 	classify     func(error) (refusal.Code, string)
+	budget       func(context.Context) time.Duration
 	streams      context.Context // event streams and WebSockets end when it does
 	requests     limit.Requests
 	bodies       limit.Bodies
@@ -182,9 +183,14 @@ type sender func(_ *graphql.Response, pieces [][]byte) error
 // each calls send with each response until there are no more, the context ends, or send fails; then
 // it calls end. A response without data refuses the operation, and is the only one. slow reports
 // that the client has missed events. If a subscription has to wait for an event, each returns, and
-// resumes in another goroutine when there is one: thousands may wait.
+// resumes in another goroutine when there is one: thousands may wait. Likewise if its viewer has no request units left:
+// when too many events wait, the client is too slow.
 func (r *responses) each(send sender, end func(slow bool, err error)) {
-	for !r.await(func() { r.each(send, end) }) {
+	resume := func() { r.each(send, end) }
+	for !r.await(resume) {
+		if r.delay(resume) {
+			return
+		}
 		if response, err := r.deliver(send); response == nil {
 			end(r.ctx.Err() == nil && r.tooSlow(), nil)
 			return
@@ -193,6 +199,26 @@ func (r *responses) each(send sender, end func(slow bool, err error)) {
 			return
 		}
 	}
+}
+
+// delay reports whether the next event of a subscription has to wait for the viewer's budget. If so, it calls f when
+// there is enough, or when ctx ends.
+func (r *responses) delay(f func()) bool {
+	if r.kind != ast.Subscription {
+		return false
+	}
+	wait := r.budget(r.ctx)
+	if wait == 0 {
+		return false
+	}
+	go func() {
+		select {
+		case <-time.After(wait):
+		case <-r.ctx.Done():
+		}
+		f()
+	}()
+	return true
 }
 
 // deliver executes the next event, or the operation, and sends its response; nil if there is none.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,10 @@ type Options struct {
 	// Present presents errors outside of Executor, and Classify returns the code and message that it would present.
 	Present  graphql.ErrorPresenterFunc
 	Classify func(error) (refusal.Code, string)
+
+	// Budget returns how long the next event of the subscription of ctx has to wait until its viewer has request units
+	// for it, and otherwise takes these.
+	Budget func(ctx context.Context) time.Duration
 
 	// Recover converts the value of a panic to an error, while the stack is that of the panic.
 	Recover graphql.RecoverFunc
@@ -104,7 +109,7 @@ type endpoint struct {
 func newEndpoint(o Options, sockets *sync.WaitGroup, origins *origins) *endpoint {
 	t := &transport{
 		exec: o.Executor, schema: o.Schema, store: o.Store, streams: o.Streams,
-		authenticate: o.Authenticate, recover: o.Recover, classify: o.Classify,
+		authenticate: o.Authenticate, recover: o.Recover, classify: o.Classify, budget: o.Budget,
 		requests:  limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress),
 		bodies:    limit.NewBodies(o.Capacity),
 		memory:    limit.NewMemory(o.Capacity),
