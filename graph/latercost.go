@@ -11,6 +11,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/transport"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // laterCost predicts what views and jobs charge after the response of a mutation, if the response reports its cost.
@@ -42,7 +43,7 @@ func (l laterCost) InterceptRootField(ctx context.Context, next graphql.RootReso
 
 // items counts the items that the views and the job of a mutation will write, as far as they are many and can be
 // counted; job says that the mutation renames the viewer.
-func (l laterCost) items(ctx context.Context, mutation string, input map[string]any) (n store.Items, job bool) {
+func (l laterCost) items(ctx context.Context, mutation string, input map[string]any) (n blog.Items, job bool) {
 	text, _ := input["id"].(string)
 	id, _ := globalid.Parse(text)
 	switch mutation {

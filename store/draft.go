@@ -179,10 +179,8 @@ func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := &blog.Post{ID: newPostID(n.Key, blog.TypeDraft, n.AuthorID), Byline: author,
-		Title: n.Title, Content: n.Content, Tags: distinct(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1,
-		IsDraft: true}
-	digest := inputDigest(n.Key, append([]string{n.Title, n.Content}, d.Tags...)...)
+	d, digest := n.post(newPostID(n.Key, blog.TypeDraft, n.AuthorID), author, s.now()), n.digest()
+	d.IsDraft = true
 	if n.Key != "" {
 		if first, err := s.firstDraft(ctx, op, d, digest); first != nil || err != nil {
 			return first, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -20,7 +21,6 @@ import (
 
 // The limits on input, in characters.
 const (
-	maxTitle   = 200
 	maxPost    = 100_000
 	maxComment = 10_000
 	maxKey     = 100
@@ -110,8 +110,6 @@ func checkMarkdown(op, field, content string, limit int) error {
 	}
 	return nil
 }
-
-func checkTitle(op, title string) error { return checkLine(op, "title", title, maxTitle) }
 
 func checkDisplayName(op, name string) error {
 	return checkLine(op, "displayName", name, maxDisplayName)
@@ -222,4 +220,135 @@ func inputDigest(key string, input ...string) string {
 	}
 	sum := blog.Digest(input...)
 	return hex.EncodeToString(sum[:8])
+}
+
+// NewPost is a post or draft to create. It has a field for each of blog.PostTexts.
+type NewPost struct {
+	AuthorID string // the acting user
+	Title    string
+	Content  string
+	Tags     []string // each kept once, in the first spelling
+	Key      string   // the idempotency key, or ""
+}
+
+// PostEdit is a change of a post or draft. Nil fields stay as they are, and "" removes an optional text. It has a field
+// for each of blog.PostTexts.
+type PostEdit struct {
+	Title   *string
+	Content *string
+	Tags    *[]string // all tags that the post has afterwards
+	Version *int32    // if not nil, the version that the edit requires
+}
+
+// inputOf returns the field of an input for a text of posts.
+func inputOf[F, I any](input *I, t blog.PostText) *F {
+	return reflect.ValueOf(input).Elem().FieldByName(t.Field).Addr().Interface().(*F)
+}
+
+// checkPostText accepts a text of posts.
+func checkPostText(op string, t blog.PostText, text string) error {
+	if t.Optional && text == "" {
+		return nil
+	}
+	return checkLine(op, t.Name, text, t.Max)
+}
+
+// Validate returns an Error for each invalid field, joined.
+func (n NewPost) Validate() error {
+	const op = "create post"
+	n = n.normalized()
+	var errs []error
+	for _, t := range blog.PostTexts {
+		errs = append(errs, checkPostText(op, t, *inputOf[string](&n, t)))
+	}
+	return errors.Join(append(errs, checkContent(op, n.Content), checkTags(op, n.Tags), checkKey(op, n.Key))...)
+}
+
+// normalized returns the post with normalized texts.
+func (n NewPost) normalized() NewPost {
+	for _, t := range blog.PostTexts {
+		text := inputOf[string](&n, t)
+		*text = normalizeLine(*text)
+	}
+	n.Content = normalizeLines(n.Content)
+	return n
+}
+
+// post returns the new post.
+func (n NewPost) post(id string, author blog.Byline, now blog.Date) *blog.Post {
+	p := &blog.Post{ID: id, Byline: author, Content: n.Content, Tags: distinct(n.Tags), CreatedAt: now, Version: 1,
+		Revision: 1}
+	for _, t := range blog.PostTexts {
+		*t.Of(p) = *inputOf[string](&n, t)
+	}
+	return p
+}
+
+// digest returns the InputDigest of the post. An optional text that is missing does not change it, so that it is the
+// same before and after an upgrade that adds the text.
+func (n NewPost) digest() string {
+	parts := append([]string{n.Title, n.Content}, distinct(n.Tags)...)
+	for _, t := range blog.PostTexts {
+		if text := *inputOf[string](&n, t); t.Optional && text != "" {
+			parts = append(parts, "\x00"+t.Name, text) // no tag begins so
+		}
+	}
+	return inputDigest(n.Key, parts...)
+}
+
+// Validate returns an Error for each invalid field, joined.
+func (e PostEdit) Validate() error {
+	const op = "edit post"
+	e = e.normalized()
+	var errs []error
+	for _, t := range blog.PostTexts {
+		if text := *inputOf[*string](&e, t); text != nil {
+			errs = append(errs, checkPostText(op, t, *text))
+		}
+	}
+	if e.Content != nil {
+		errs = append(errs, checkContent(op, *e.Content))
+	}
+	if e.Tags != nil {
+		errs = append(errs, checkTags(op, *e.Tags))
+	}
+	return errors.Join(errs...)
+}
+
+// normalized returns the edit with normalized texts.
+func (e PostEdit) normalized() PostEdit {
+	for _, t := range blog.PostTexts {
+		text := inputOf[*string](&e, t)
+		*text = normalizedText(*text, normalizeLine)
+	}
+	e.Content = normalizedText(e.Content, normalizeLines)
+	return e
+}
+
+// isEmpty reports whether an edit sets nothing.
+func (e PostEdit) isEmpty() bool {
+	e.Version = nil
+	return e == PostEdit{}
+}
+
+// of returns an edited copy of a post or draft, and whether it differs. Content of which only the beginning is known
+// differs.
+func (e PostEdit) of(p *blog.Post, date blog.Date) (edited *blog.Post, differs bool) {
+	c := *p
+	for _, t := range blog.PostTexts {
+		if text := *inputOf[*string](&e, t); text != nil {
+			differs = differs || *t.Of(p) != *text
+			*t.Of(&c) = *text
+		}
+	}
+	if e.Tags != nil {
+		c.Retag(distinct(*e.Tags))
+	}
+	if e.Content != nil {
+		c.Content, c.Truncated, c.ReadingMinutes = *e.Content, false, 0
+	}
+	differs = differs || c.Content != p.Content || c.Truncated != p.Truncated || !slices.Equal(c.Tags, p.Tags)
+	c.UpdatedAt = &date
+	c.Version++
+	return &c, differs
 }

@@ -93,28 +93,6 @@ func (s *Store) PostCursor(p *blog.Post) string {
 	return s.userPostList(p.UserID).cursor(p, NewestFirst)
 }
 
-// NewPost is a post to create.
-type NewPost struct {
-	AuthorID string // the acting user
-	Title    string
-	Content  string
-	Tags     []string // each kept once, in the first spelling
-	Key      string   // the idempotency key, or ""
-}
-
-// Validate returns an Error for each invalid field, joined.
-func (n NewPost) Validate() error {
-	const op = "create post"
-	n = n.normalized()
-	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkTags(op, n.Tags), checkKey(op, n.Key))
-}
-
-// normalized returns the post with normalized texts.
-func (n NewPost) normalized() NewPost {
-	n.Title, n.Content = normalizeLine(n.Title), normalizeLines(n.Content)
-	return n
-}
-
 // CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the
 // author sees the post at once; if that fails, the projections do it. Forbidden if the author has no user yet, Conflict
 // if the idempotency key was used for another post, or for one that was deleted.
@@ -153,10 +131,9 @@ func (s *Store) tryCreatePost(ctx context.Context, op string, n NewPost, try int
 	if err != nil {
 		return nil, err
 	}
-	post := &blog.Post{ID: id, Byline: author, Title: n.Title, Content: n.Content,
-		Tags: distinct(n.Tags), CreatedAt: s.now(), Version: 1, Revision: 1}
+	post := n.post(id, author, s.now())
 	item, text := blog.NewPostItem(post)
-	item.InputDigest = inputDigest(n.Key, append([]string{n.Title, n.Content}, post.Tags...)...)
+	item.InputDigest = n.digest()
 	if other != nil {
 		return s.postOfKey(ctx, op, item, other, nil)
 	}

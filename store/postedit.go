@@ -15,36 +15,6 @@ import (
 	"byline/store/stored"
 )
 
-// PostEdit is a change of a post. Nil fields stay as they are.
-type PostEdit struct {
-	Title, Content *string
-	Tags           *[]string // all tags that the post has afterwards
-	Version        *int32    // if not nil, the version that the edit requires
-}
-
-// Validate returns an Error for each invalid field, joined.
-func (e PostEdit) Validate() error {
-	const op = "edit post"
-	e = e.normalized()
-	var title, content, tags error
-	if e.Title != nil {
-		title = checkTitle(op, *e.Title)
-	}
-	if e.Content != nil {
-		content = checkContent(op, *e.Content)
-	}
-	if e.Tags != nil {
-		tags = checkTags(op, *e.Tags)
-	}
-	return errors.Join(title, content, tags)
-}
-
-// normalized returns the edit with normalized texts.
-func (e PostEdit) normalized() PostEdit {
-	e.Title, e.Content = normalizedText(e.Title, normalizeLine), normalizedText(e.Content, normalizeLines)
-	return e
-}
-
 // EditPost is the edit of C2: a read, and one patch that requires the version that was read, so that likes and comments
 // do not conflict with it, in a transactional batch with the write of a long text. An edit without a change writes
 // nothing. NotFound if the post does not exist, Forbidden if it has another author, Conflict if Version is stale. The
@@ -78,29 +48,6 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 
 // maxEditTries is how often an edit reads a post or draft that other edits change at the same time.
 const maxEditTries = 5
-
-// isEmpty reports whether an edit sets nothing.
-func (e PostEdit) isEmpty() bool { return e.Title == nil && e.Content == nil && e.Tags == nil }
-
-// of returns an edited copy of a post or draft, and whether it differs. Content of which only the beginning is known
-// differs.
-func (e PostEdit) of(p *blog.Post, date blog.Date) (edited *blog.Post, differs bool) {
-	c := *p
-	if e.Title != nil {
-		c.Title = *e.Title
-	}
-	if e.Tags != nil {
-		c.Retag(distinct(*e.Tags))
-	}
-	if e.Content != nil {
-		c.Content, c.Truncated, c.ReadingMinutes = *e.Content, false, 0
-	}
-	differs = c.Title != p.Title || c.Content != p.Content || c.Truncated != p.Truncated ||
-		!slices.Equal(c.Tags, p.Tags)
-	c.UpdatedAt = &date
-	c.Version++
-	return &c, differs
-}
 
 // isEdited reports whether a post or draft, which may be nil, is the result of an edit.
 func (e PostEdit) isEdited(p *blog.Post, date blog.Date) bool {

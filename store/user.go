@@ -340,20 +340,12 @@ func (s *Store) Empty(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Items is how many items of posts there are.
-type Items struct {
-	Posts  int
-	Tags   int // of these posts
-	Others int // comments and likes
-	Below  int // comments and likes below the posts
-}
-
 // maxCountedItems bounds UserItems: to count these takes ten requests.
 const maxCountedItems = 10_000
 
 // UserItems counts the posts, comments and likes of a user, and what is below the posts. It stops after maxCountedItems
 // items, and queries all partitions: call it for reports.
-func (s *Store) UserItems(ctx context.Context, userID string) (n Items, err error) {
+func (s *Store) UserItems(ctx context.Context, userID string) (n blog.Items, err error) {
 	const op = "count items of user"
 	ctx = s.beginRead(ctx, UserItems)
 	query := cosmos.Query{AllPartitions: true, PageSize: maxCountedItems / 10,

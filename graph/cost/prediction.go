@@ -311,13 +311,22 @@ func rowOfInput(f *ast.Field, variables map[string]any) (row fields.Field, ok bo
 		return fields.SameUser, true
 	case f.Name == "updateUser" && !given("username"):
 		return fields.UpdateProfile, true
-	case f.Name == "updatePost" && !given("title", "content", "tags"):
+	case f.Name == "updatePost" && !given(postFields...):
 		return fields.SamePost, true
 	case f.Name == "createPost" && draft:
 		return fields.CreateDraft, true
 	}
 	return row, false
 }
+
+// postFields are the fields of an input that change a post.
+var postFields = func() []string {
+	names := []string{"content", "tags"}
+	for _, t := range blog.PostTexts {
+		names = append(names, t.Name)
+	}
+	return names
+}()
 
 // isTotal reports whether a field is the totalCount of a list of posts.
 func isTotal(f *ast.Field) bool {

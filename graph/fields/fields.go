@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -105,7 +105,7 @@ type Later struct {
 }
 
 // Of returns the charge of a mutation whose views and job write items. job says that the job is that of a rename.
-func (l Later) Of(items store.Items, job bool) float64 {
+func (l Later) Of(items blog.Items, job bool) float64 {
 	ru := l.Each
 	if job {
 		ru += l.Job

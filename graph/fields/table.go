@@ -83,7 +83,7 @@ func TotalOf(typ, field string) Field {
 //
 // The prices are the charges of the embedded engine for posts of 1,350 characters, comments of
 // 200 and full pages (BenchmarkAccessPattern); TestPredictedCost compares them. The authors of writes are cached.
-var Table = map[string]map[string]Field{
+var Table = withPostTexts(map[string]map[string]Field{
 	"Query": {
 		"user": { // Q1
 			Price:  Price{Each: 1},
@@ -184,7 +184,6 @@ var Table = map[string]map[string]Field{
 			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: 100_000 * HTMLBytes,
 			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
-		"title":   {MaxBytes: 200 * TextBytes},
 		"slug":    {MaxBytes: maxSlug},
 		"excerpt": {MaxBytes: 280 * TextBytes},
 		"tags":    {MaxBytes: blog.MaxTags * (blog.MaxTagLength + 1) * TextBytes},
@@ -301,4 +300,12 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.UnlikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 	},
+})
+
+// withPostTexts returns the table with the texts of posts that may be long.
+func withPostTexts(table map[string]map[string]Field) map[string]map[string]Field {
+	for _, t := range blog.PostTexts {
+		table["Post"][t.Name] = Field{MaxBytes: float64(t.Max * TextBytes)}
+	}
+	return table
 }

@@ -189,10 +189,9 @@ func textOrNull(s string) *string {
 func authorOfPost(p *blog.Post) string       { return p.UserID }
 func authorOfComment(c *blog.Comment) string { return c.UserID }
 
-var postFields = encoders[*blog.Post]{
-	"id":    idField(func(p *blog.Post) globalid.ID { return globalid.OfPost(p.ID) }),
-	"title": textField(func(p *blog.Post) string { return p.Title }),
-	"slug":  textField((*blog.Post).Slug),
+var postFields = withPostTexts(encoders[*blog.Post]{
+	"id":   idField(func(p *blog.Post) globalid.ID { return globalid.OfPost(p.ID) }),
+	"slug": textField((*blog.Post).Slug),
 	"excerpt": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
 		return func(dst []byte, d *planData, p *blog.Post) []byte { return d.excerpt(dst, p) }
 	},
@@ -245,6 +244,18 @@ var postFields = encoders[*blog.Post]{
 		func(ctx context.Context, s Source, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
 			return s.Likes(ctx, post.ID, p)
 		}, known(func(p *blog.Post) int32 { return p.LikeCount })),
+})
+
+// withPostTexts adds the texts of posts.
+func withPostTexts(all encoders[*blog.Post]) encoders[*blog.Post] {
+	for _, t := range blog.PostTexts {
+		if t.Optional {
+			all[t.Name] = nullableTextField(func(p *blog.Post) *string { return textOrNull(*t.Of(p)) })
+		} else {
+			all[t.Name] = textField(func(p *blog.Post) string { return *t.Of(p) })
+		}
+	}
+	return all
 }
 
 var tagFields = encoders[*store.Tag]{

@@ -13,7 +13,7 @@ import (
 type Post struct {
 	ID string `json:"id"`
 	Byline
-	Title          string `json:"title"`
+	Title          string `json:"title"`   // see PostTexts
 	Content        string `json:"content"` // if Truncated, the excerpt
 	CommentCount   int32  `json:"commentCount"`
 	LikeCount      int32  `json:"likeCount"`
@@ -37,6 +37,11 @@ type Post struct {
 	Derived *Derived `json:"-"` // nil: what is computed from the texts is not cached
 }
 
+// PostTexts are the texts of posts.
+var PostTexts = []PostText{
+	{Field: "Title", Name: "title", Max: 200, Of: func(p *Post) *string { return &p.Title }},
+}
+
 // PostItem is a post in the posts container.
 type PostItem struct {
 	Envelope
@@ -54,8 +59,6 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 		i.ID = r.stringValue()
 	case "postId":
 		i.PostID = r.stringValue()
-	case "title":
-		i.Title = r.stringValue()
 	case "content":
 		i.Content = r.stringValue()
 	case "commentCount":
@@ -84,7 +87,7 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 	case "wasDraft":
 		i.WasDraft = r.boolValue()
 	default:
-		return i.Byline.readBylineProperty(r, name) || i.readEnvelope(r, name)
+		return readPostText(r, &i.Post, name) || i.Byline.readBylineProperty(r, name) || i.readEnvelope(r, name)
 	}
 	return true
 }
@@ -206,7 +209,7 @@ var Summaries = Format[Post]{Fields: summaryFields, Besides: (*Post).DerivedByte
 	into:      summaryTarget,
 	tombstone: func(p *Post) bool { return p.Title == "" && p.Version == 0 }}
 
-const summaryProperties = ", c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, " +
+var summaryProperties = postTextFields + ", c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, " +
 	"c.editDate, c.version, c.revision, c.readingMinutes, c.tags"
 
 // summaryFields are the fields of a summary in a list.
@@ -215,7 +218,8 @@ var summaryFields = "c.id, " + BylineFields + summaryProperties
 func readSummary(r *fastReader, p *Post) {
 	p.ID = r.text("id")
 	readByline(r, &p.Byline)
-	p.Title, p.Content, p.Truncated = r.text("title"), r.text("content"), r.flag("truncated")
+	readPostTexts(r, p)
+	p.Content, p.Truncated = r.text("content"), r.flag("truncated")
 	p.CommentCount, p.LikeCount = int32(r.number("commentCount", 32)), int32(r.number("likeCount", 32))
 	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")
 	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)

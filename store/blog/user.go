@@ -125,3 +125,11 @@ const DeletionGrace = time.Minute
 
 // MaxWriteTime is the longest that a write takes, with the largest difference between two clocks.
 const MaxWriteTime = time.Minute
+
+// Items counts items of users.
+type Items struct {
+	Posts  int
+	Tags   int // of these posts
+	Others int // comments and likes
+	Below  int // comments and likes below the posts
+}
