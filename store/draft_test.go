@@ -409,7 +409,8 @@ func edited(d draftModel, title string) draftModel {
 func TestDrafts_Model(t *testing.T) {
 	cosmostest.NeedsEngine(t, "of its many requests")
 	w := newWorld(t)
-	// The clients read the account's properties before requests fail: azcosmos returns a failure of that for five minutes.
+	// The clients read the account's properties before requests fail: azcosmos returns a failure of that for five
+	// minutes.
 	w.AddPost(w.AddUser("ada"), "first")
 	users := 0
 	rapid.Check(t, func(rt *rapid.T) {

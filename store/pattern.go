@@ -48,8 +48,8 @@ const (
 // patterns lists all access patterns.
 var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
-	PostCount, UserItems, FeedCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts, TopTags,
-	DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
+	PostCount, UserItems, FeedCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts,
+	TopTags, DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
 	CreateDraft, PublishPost, Drafts, ManyDrafts,
 	Export, Readiness,
 }

@@ -147,7 +147,7 @@ test("a renewal that ends after the sign-out keeps no token", async ({ page, pro
     await route.fallback();
   });
   await page.route(({ pathname }) => pathname === "/", async (route) => {
-    leave(); // the token is removed, and the next page is not there yet
+    leave(); // the token is removed, and the next page has not loaded yet
     await renewed;
     await route.fallback();
   });
