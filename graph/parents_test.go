@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const missingPost = "UG9zdC9ub3RoaW5n" // Post/nothing
+const missingPost = "EG5vdGhpbmc" // Post/nothing
 
 // The parent of a list is not read if, and only if, the operation selects only its id and one list, and the page has
 // items.

@@ -2,8 +2,12 @@ package globalid
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"byline/store/blog"
 )
@@ -17,17 +21,19 @@ type Kind string
 
 // The kinds.
 const (
-	User    Kind = "User"    // parts: user
-	Post    Kind = "Post"    // parts: post
-	Comment Kind = "Comment" // parts: post, comment
-	Like    Kind = "Like"    // parts: post, user
-	Tag     Kind = "Tag"     // parts: key
+	User    Kind = "User"
+	Post    Kind = "Post"
+	Comment Kind = "Comment" // below a post
+	Like    Kind = "Like"    // below a post; its key is the user
+	Tag     Kind = "Tag"
 )
 
+// kinds are the kinds by their numbers in ids. A new one is appended.
+var kinds = []Kind{User, Post, Comment, Like, Tag}
+
 const (
-	maxPart   = 128
-	maxText   = 512 // longer than any id can be
-	separator = "/"
+	maxPart = 128
+	maxText = 512 // longer than any id can be
 )
 
 // encoding refuses trailing bits in the last character, so that every id has one text only.
@@ -46,11 +52,58 @@ func (id ID) String() string { return string(id.Append(nil)) }
 
 // Append appends the opaque id to dst.
 func (id ID) Append(dst []byte) []byte {
-	b := append(make([]byte, 0, maxText), id.Kind...)
+	var space [maxText]byte
+	kind := byte(slices.Index(kinds, id.Kind))
+	b, parent := space[:1], asText
 	if id.Kind.nested() {
-		b = append(append(b, separator...), id.Parent...)
+		if b, parent = appendPart(b, id.Parent); parent == asText {
+			b = slices.Insert(b, 1, byte(len(id.Parent)))
+		}
 	}
-	return encoding.AppendEncode(dst, append(append(b, separator...), id.Key...))
+	b, key := appendPart(b, id.Key)
+	b[0] = kind<<4 | byte(parent)<<2 | byte(key)
+	return encoding.AppendEncode(dst, b)
+}
+
+// form is how a part of an id is encoded: in the shortest form that it has.
+type form byte
+
+const (
+	asText   form = iota // as it is
+	asPostID             // 10 bytes: see blog.PostIDBytes
+	asHex                // 16 bytes, as 32 lower-case hexadecimal digits
+	asUUID               // 16 bytes
+)
+
+// size returns how many bytes the form takes; 0 if that depends on the part.
+func (f form) size() int { return [...]int{0, 10, 16, 16}[f] }
+
+// appendPart appends a part of an id.
+func appendPart(b []byte, part string) ([]byte, form) {
+	if short, ok := blog.PostIDBytes(part); ok {
+		return append(b, short[:]...), asPostID
+	}
+	if len(part) == 32 && strings.Trim(part, "0123456789abcdef") == "" {
+		b, _ = hex.AppendDecode(b, []byte(part))
+		return b, asHex
+	}
+	if u, err := uuid.Parse(part); err == nil && u.String() == part {
+		return append(b, u[:]...), asUUID
+	}
+	return append(b, part...), asText
+}
+
+// part returns the part of an id that has been encoded in a form.
+func (f form) part(b []byte) string {
+	switch f {
+	case asPostID:
+		return blog.PostIDOf([10]byte(b))
+	case asHex:
+		return hex.EncodeToString(b)
+	case asUUID:
+		return uuid.UUID(b).String()
+	}
+	return string(b)
 }
 
 // OfUser returns the id of a user.
@@ -77,38 +130,54 @@ var errMalformed = errors.New("not a global id")
 // no object has. It refuses all other texts.
 func Parse(s string) (ID, error) {
 	if digits := strings.TrimPrefix(s, "-"); digits != "" && strings.Trim(digits, "0123456789") == "" {
-		return ID{}, nil
+		return ID{}, nil // ids begin with a letter, as their first bit is 0
 	}
-	// The decoder ignores line ends.
-	if len(s) > maxText || strings.ContainsAny(s, "\r\n") {
+	if len(s) > maxText {
 		return ID{}, errMalformed
 	}
 	b, err := encoding.DecodeString(s)
-	if err != nil {
+	if err != nil || len(b) < 2 {
 		return ID{}, errMalformed
 	}
-	parts := strings.Split(string(b), separator)
-	id := ID{Kind: Kind(parts[0])}
-	switch {
-	case (id.Kind == User || id.Kind == Post || id.Kind == Tag) && len(parts) == 2:
-		id.Key = parts[1]
-	case id.Kind.nested() && len(parts) == 3:
-		id.Parent, id.Key = parts[1], parts[2]
-	default:
+	id, ok := decode(b[0], b[1:])
+	if !ok || !id.valid() || id.String() != s { // a part in another form than its shortest
 		return ID{}, errMalformed
-	}
-	if id.Kind == Tag {
-		if name, ok := blog.TagKey(id.Key); !ok || name != id.Key {
-			return ID{}, errMalformed
-		}
-		return id, nil
-	}
-	for _, part := range parts[1:] {
-		if !validPart(part) {
-			return ID{}, errMalformed
-		}
 	}
 	return id, nil
+}
+
+// decode decodes an id, given its first byte and the rest.
+func decode(first byte, b []byte) (id ID, ok bool) {
+	n := int(first >> 4)
+	if n >= len(kinds) {
+		return id, false
+	}
+	id.Kind = kinds[n]
+	parent, key := form(first>>2&3), form(first&3)
+	if id.Kind.nested() {
+		size := parent.size()
+		if parent == asText {
+			size, b = int(b[0]), b[1:]
+		}
+		if len(b) < size {
+			return id, false
+		}
+		id.Parent, b = parent.part(b[:size]), b[size:]
+	}
+	if key != asText && len(b) != key.size() {
+		return id, false
+	}
+	id.Key = key.part(b)
+	return id, true
+}
+
+// valid reports whether an object can have the id.
+func (id ID) valid() bool {
+	if id.Kind == Tag {
+		name, ok := blog.TagKey(id.Key)
+		return ok && name == id.Key
+	}
+	return validPart(id.Key) && (validPart(id.Parent) || !id.Kind.nested())
 }
 
 // alphabet has the characters of the store's ids. It has no ":", which only the ids of internal

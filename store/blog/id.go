@@ -44,6 +44,44 @@ func PostID(random [10]byte) string {
 	return string(shortPost) + idEncoding.EncodeToString(random[:])[:postIDLength-1]
 }
 
+// PostIDBytes returns a short form of the ids of PostID and LongID; ok is false for other ids.
+func PostIDBytes(id string) (short [10]byte, ok bool) {
+	if !isPostID(id) {
+		return short, false
+	}
+	bits := func(digits string) (n uint64) {
+		for _, digit := range []byte(digits) {
+			n = n<<5 | uint64(idDigits[digit])
+		}
+		return n
+	}
+	first, last := bits(id[1:9]), bits(id[9:])<<5 // 40 bits each, of which the last five are free
+	if id[0] == longPost {
+		last++
+	}
+	for i := range 5 {
+		short[i], short[5+i] = byte(first>>(32-8*i)), byte(last>>(32-8*i))
+	}
+	return short, true
+}
+
+// idDigits are the values of the digits of ids.
+var idDigits = func() (values [256]byte) {
+	for value, digit := range []byte(idAlphabet) {
+		values[digit] = byte(value)
+	}
+	return values
+}()
+
+// PostIDOf returns the id that PostIDBytes has shortened.
+func PostIDOf(short [10]byte) string {
+	id := PostID(short)
+	if short[9]&1 == 1 {
+		return LongID(id)
+	}
+	return id
+}
+
 // isPostID reports whether an id is one of PostID or LongID.
 func isPostID(id string) bool {
 	return len(id) == postIDLength && (id[0] == shortPost || id[0] == longPost) && strings.Trim(id[1:], idAlphabet) == ""
