@@ -93,6 +93,9 @@ func (s *Store) author(ctx context.Context, op, userID string) (blog.Byline, err
 		}
 	}
 	u, err := s.readUser(ctx, op, userID)
+	if u == nil && err == nil { // replicas may lag behind the creation
+		u, err = s.readPrimaryUser(ctx, op, userID)
+	}
 	if err != nil {
 		return blog.Byline{}, err
 	}

@@ -278,3 +278,19 @@ func TestAuthors_DroppedByTail(t *testing.T) {
 		}
 	})
 }
+
+// A user who was just created writes through another instance, whose replica lags, also without a session.
+func TestAuthor_ReplicaLags(t *testing.T) {
+	cosmostest.NeedsEngine(t, "of its replica that lags")
+	a := openLagging(t)
+	one, two := newInstance(t, a), newInstance(t, a)
+	if _, err := one.CreateUser(t.Context(), store.NewUser{ID: "ada", Username: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := two.CreatePost(t.Context(), store.NewPost{AuthorID: "ada", Title: "At once", Content: "x"})
+	if err != nil || p.Username != "ada" {
+		t.Fatal(p, err)
+	}
+	_, err = two.CreatePost(t.Context(), store.NewPost{AuthorID: "nobody", Title: "Never", Content: "x"})
+	storetest.WantCode(t, err, blog.Forbidden, "")
+}

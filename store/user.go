@@ -41,6 +41,18 @@ func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error)
 	return s.decodeUser(op, raw)
 }
 
+// readPrimaryUser is readUser from the primary replica.
+func (s *Store) readPrimaryUser(ctx context.Context, op, id string) (*blog.User, error) {
+	if !blog.ValidID(id) {
+		return nil, nil
+	}
+	raw, err := s.users.ReadPrimary(ctx, stored.Key(id, id))
+	if raw == nil || err != nil {
+		return nil, stored.Error(op, err)
+	}
+	return s.decodeUser(op, raw)
+}
+
 // Users reads users in one request. result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
 	ctx = s.account.Begin(ctx, ManyUsers)
