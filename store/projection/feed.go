@@ -161,8 +161,11 @@ func (v *Views) projectFeedPartition(
 	older, deleted, changed := false, false, false
 	var newest []*blog.Post
 	for _, p := range posts {
-		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, blog.FeedKept)-1]) > 0 {
-			older = older || !p.Tombstone
+		n := len(entries)
+		// The tombstone of a post that a refill may just write keeps it from doing so.
+		if refilled := p.Tombstone && n < blog.FeedKept; n > 0 && !refilled &&
+			newestFirst(entryOf(p), entries[min(n, blog.FeedKept)-1]) > 0 {
+			older = true
 			continue
 		}
 		// A missing summary may have been created since, by another process.
@@ -223,25 +226,15 @@ func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEn
 }
 
 // refillFeed appends the newest posts that are older than the last entry of a partition. The first partition is
-// refilled from the timeline of all posts, the others from the first.
+// refilled from the timeline of all posts, the others from the first. It reads the posts from the primary replica: a
+// change that was handled before, in another feed range, when the entry did not exist, is in what it reads. The handler
+// of a later change finds the partition short, and writes the entry itself, by a refill or as a tombstone.
 func (v *Views) refillFeed(ctx context.Context, partition string, entries []feedEntry) error {
 	posts, err := v.missingFrom(ctx, partition, entries, blog.FeedKept-len(entries))
 	if err != nil {
 		return err
 	}
-	for some := range slices.Chunk(posts, 100) {
-		if err := v.writeEachSummary(ctx, v.feed, partition, some...); err != nil {
-			return err
-		}
-		changed, err := v.changedSince(ctx, v.posts, some)
-		if err != nil {
-			return err
-		}
-		if err := v.writeEachSummary(ctx, v.feed, partition, changed...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return v.writeEachSummary(ctx, v.feed, partition, posts...)
 }
 
 // missingFrom returns the posts that a partition with these entries lacks, at most n.
@@ -264,8 +257,26 @@ func (v *Views) missingFrom(ctx context.Context, partition string, entries []fee
 			ids = append(ids, e.ID)
 		}
 	}
-	posts, err := stored.ReadPosts(ctx, v.posts, ids, v.decodeAnyPost)
-	return slices.DeleteFunc(posts, func(p *blog.Post) bool { return p == nil }), err // deleted meanwhile, or malformed
+	return v.currentPosts(ctx, ids)
+}
+
+// currentPosts reads posts from the primary replica, without those that do not exist, or are malformed.
+func (v *Views) currentPosts(ctx context.Context, ids []string) ([]*blog.Post, error) {
+	posts := make([]*blog.Post, len(ids))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i, id := range ids {
+		g.Go(func() error {
+			raw, err := v.posts.ReadPrimary(ctx, stored.Key(id, id))
+			if raw == nil || err != nil {
+				return stored.Error("read post", err)
+			}
+			posts[i], err = v.decodeAnyPost("read post", raw)
+			return err
+		})
+	}
+	err := g.Wait()
+	return slices.DeleteFunc(posts, func(p *blog.Post) bool { return p == nil }), err
 }
 
 // changedSince reads posts again, and returns those that have changed, tombstones included. The caller,

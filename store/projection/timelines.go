@@ -457,12 +457,11 @@ func (v *Views) olderPosts(ctx context.Context, after blog.Entry, wanted int) (p
 			for i, e := range entries {
 				ids[i] = e.ID
 			}
-			found, err := stored.ReadPosts(ctx, v.posts, ids, v.decodeAnyPost)
+			found, err := v.currentPosts(ctx, ids)
 			if err != nil {
 				return nil, err
 			}
-			// Without those that were deleted meanwhile, or are malformed.
-			posts = append(posts, slices.DeleteFunc(found, func(p *blog.Post) bool { return p == nil })...)
+			posts = append(posts, found...)
 		}
 	}
 	return posts, nil
