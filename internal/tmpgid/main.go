@@ -1,0 +1,9 @@
+package main
+
+import (
+	"fmt"
+
+	"byline/graph/globalid"
+)
+
+func main() { fmt.Print(globalid.OfPost("nothing")) }
