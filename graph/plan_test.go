@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/validator"
 	"pgregory.net/rapid"
 
 	"byline/graph/auth"
@@ -40,9 +41,12 @@ func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan.Plan) 
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
-	op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0],
-		Variables: map[string]any{}}
-	if plans = plan.Compile(op, rootObject(op)); plans == nil {
+	variables, invalid := validator.VariableValues(schema, doc.Operations[0], nil)
+	if invalid != nil {
+		t.Fatalf("%s: %v", query, invalid)
+	}
+	op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0], Variables: variables}
+	if plans = plan.Compile(op, rootObject(op)).Of(op); plans == nil {
 		plans = make([]*plan.Plan, len(graphql.CollectFields(op, op.Operation.SelectionSet, nil)))
 	}
 	return plans
@@ -71,6 +75,9 @@ func checkSameResponse(t rapid.TB, got, want testResponse) {
 // Queries have plans as listed, and the same response as from the executor.
 func TestPlans(t *testing.T) {
 	b := smallBlog(t, Options{})
+	for i := range 2 {
+		post(t, b, "demo:ada", fmt.Sprintf(`mutation { createPost(input: {title: "draft %d", content: "x", draft: true}) { post { id } } }`, i), nil)
+	}
 	b.post(t, "ada", "escapes", "\"\\/\n\t\u00a0\u2028 \U0001F600 </script>")
 	executor, schema := unplanned(t, b), readSchema(t)
 	for name, tt := range map[string]struct {
@@ -100,22 +107,28 @@ func TestPlans(t *testing.T) {
 		"a tag":                 {`{ tag(name: "Machines") { __typename name postCount posts(first: 1) { edges { cursor node { title tags viewerHasLiked } } pageInfo { hasNextPage } } } }`, true},
 		"a tag by its id": {`{ node(id: "` + globalid.OfTag("machines").String() +
 			`") { __typename id ... on Tag { name postCount posts(first: 1) { edges { node { title } } } } } }`, true},
-		"no tag":                 {`{ tag(name: "no tag") { name } }`, true},
-		"total counts of posts":  {`{ feed(first: 1) { totalCount } a: feed { n: totalCount edges { node { title } } } tag(name: "machines") { posts(first: 1) { totalCount } } user(id: "<user:ada>") { username posts(first: 1) { ... on PostConnection { totalCount } } all: posts { totalCount edges { cursor } } } }`, true},
-		"the most used tags":     {`{ tags(first: 2) { name postCount posts { edges { node { title } } } } }`, false},
-		"feed":                   {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
-		"several root fields":    {`{ a: feed { edges { cursor } } viewer { id } b: feed(first: 1) { edges { cursor } } }`, true},
-		"merged fields":          {`{ feed { edges { cursor } } ...F } fragment F on Query { feed { edges { node { title } cursor } pageInfo { endCursor } } }`, true},
-		"node":                   {`{ node(id: "<comment:All of them.>") { __typename id ... on Comment { content } ... on Post { title comments { edges { cursor } } } } }`, true},
-		"node of another type":   {`{ node(id: "<like:ada>") { ... on Post { title } } }`, true},
-		"content":                {`{ feed { edges { node { content } } } }`, true}, // where it is short
-		"an invalid cursor":      {`{ feed(after: "x") { edges { cursor } } }`, true},
-		"first over the maximum": {`{ post(id: "<post:engines>") { likes(first: 101) { edges { cursor } } } }`, true},
-		"an invalid id":          {`{ post(id: "x") { id } }`, true},
-		"skip":                   {`{ feed { edges { node { id @skip(if: true) title } } } }`, false},
-		"include in a fragment":  {`{ feed { edges { node { ...F } } } } fragment F on Post { id ... @include(if: true) { title } }`, false},
-		"a list in a list":       {`{ feed(first: 2) { edges { node { id comments { edges { cursor } } } } } }`, false},
-		"an author's date":       {`{ feed { edges { node { author { createdAt } } } } }`, false},
+		"no tag":                          {`{ tag(name: "no tag") { name } }`, true},
+		"total counts of posts":           {`{ feed(first: 1) { totalCount } a: feed { n: totalCount edges { node { title } } } tag(name: "machines") { posts(first: 1) { totalCount } } user(id: "<user:ada>") { username posts(first: 1) { ... on PostConnection { totalCount } } all: posts { totalCount edges { cursor } } } }`, true},
+		"the most used tags":              {`{ tags(first: 2) { __typename id name postCount } a: tags { name } }`, true},
+		"a list of the most used tags":    {`{ tags(first: 2) { name posts { edges { node { title } } } } }`, false},
+		"a number of posts":               {`{ userByUsername(username: "grace") { n: postCount posts(first: 1) { edges { cursor } } } viewer { postCount } }`, true},
+		"drafts":                          {`{ viewer { drafts(first: 1) { totalCount edges { cursor node { id title excerpt content isDraft } } pageInfo { endCursor } } } user(id: "<user:ada>") { drafts { totalCount edges { node { title } } } } }`, true},
+		"feed":                            {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
+		"several root fields":             {`{ a: feed { edges { cursor } } viewer { id } b: feed(first: 1) { edges { cursor } } }`, true},
+		"merged fields":                   {`{ feed { edges { cursor } } ...F } fragment F on Query { feed { edges { node { title } cursor } pageInfo { endCursor } } }`, true},
+		"node":                            {`{ node(id: "<comment:All of them.>") { __typename id ... on Comment { content } ... on Post { title comments { edges { cursor } } } } }`, true},
+		"node of another type":            {`{ node(id: "<like:ada>") { ... on Post { title } } }`, true},
+		"content":                         {`{ feed { edges { node { content } } } }`, true}, // where it is short
+		"an invalid cursor":               {`{ feed(after: "x") { edges { cursor } } }`, true},
+		"first over the maximum":          {`{ post(id: "<post:engines>") { likes(first: 101) { edges { cursor } } } }`, true},
+		"an invalid id":                   {`{ post(id: "x") { id } }`, true},
+		"skip":                            {`{ feed { edges { node { id @skip(if: true) title } } } }`, false},
+		"include in a fragment":           {`{ feed { edges { node { ...F } } } } fragment F on Post { id ... @include(if: true) { title } }`, false},
+		"conditions":                      {`query($t: Boolean = true, $f: Boolean = false) { viewer @skip(if: $f) { id } feed(first: 2) { edges { node { id @include(if: $f) title @include(if: $t) ...F @skip(if: $f) ... @include(if: $t) { viewerHasLiked } } } } post(id: "<post:engines>") { id viewerCanUpdate @include(if: $t) comments(first: 1) @skip(if: $t) { edges { cursor } } } } fragment F on Post { author { username } }`, true},
+		"a merged field with a condition": {`query($f: Boolean = false) { feed(first: 1) { edges { node { a: title } } } feed(first: 1) @include(if: $f) { edges { node { likes { edges { cursor } } } } } }`, true},
+		"three conditions":                {`query($a: Boolean = true, $b: Boolean = true, $c: Boolean = true) { feed { edges { node { id @include(if: $a) title @include(if: $b) slug @include(if: $c) } } } }`, false},
+		"a list in a list":                {`{ feed(first: 2) { edges { node { id comments { edges { cursor } } } } } }`, false},
+		"an author's date":                {`{ feed { edges { node { author { createdAt } } } } }`, false},
 		"a comment's post": {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`,
 			false},
 		"nodes":         {`{ nodes(ids: ["<post:engines>", "<user:ada>"]) { id } }`, false},

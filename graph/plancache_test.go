@@ -25,6 +25,8 @@ func TestDocumentCache_MemoryIsBounded(t *testing.T) {
 		"inline":              `query Q%06d { viewer { %s } }|...{id}`,
 		"arguments":           `query Q%06d { viewer { %s } }|posts(first:1){__typename}`,
 		"directives":          `query Q%06d { viewer { %s } }|id@skip(if:true)`,
+		"conditions":          `query Q%06d($a: Boolean!, $b: Boolean!) { viewer { %s id @skip(if: $a) username @include(if: $b) } }|id `,
+		"many conditions":     `query Q%06d($a: Boolean!, $b: Boolean!) { viewer { username @include(if: $b) %s } }|id@skip(if:$a) `,
 		"a list":              `query Q%06d { nodes(ids: [%s]) { id } }|1 `,
 		"texts":               `query Q%06d { nodes(ids: [%s]) { id } }|"\u0061"`,
 		"comments":            "query Q%06d { viewer { id\n%s } }|#\n",
@@ -44,7 +46,11 @@ func TestDocumentCache_MemoryIsBounded(t *testing.T) {
 				}
 				c.Add(t.Context(), query, doc)
 				op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0]}
-				c.Memo(op, func(op *graphql.OperationContext) any { return plan.Compile(op, rootObject(op)) })
+				plans := c.Memo(op, func(op *graphql.OperationContext) any { return plan.Compile(op, rootObject(op)) })
+				for combination := range 4 {
+					op.Variables = map[string]any{"a": combination&1 == 1, "b": combination&2 == 2}
+					plans.(*plan.Plans).Of(op)
+				}
 			}
 			cached, bytes := c.Cached()
 			if cached != documents {

@@ -40,9 +40,9 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 	if object == "" {
 		return p.ExecutableSchema.Exec(ctx)
 	}
-	plans, _ := p.documents.Memo(op, func(op *graphql.OperationContext) any {
+	plans := p.documents.Memo(op, func(op *graphql.OperationContext) any {
 		return plan.Compile(op, object)
-	}).([]*plan.Plan)
+	}).(*plan.Plans).Of(op)
 	begun := false
 	return func(ctx context.Context) *graphql.Response {
 		if begun {
@@ -178,6 +178,26 @@ func (s planReads) Feed(ctx context.Context, p store.Paging) (*store.Page[*blog.
 
 func (s planReads) UserPosts(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
 	return s.userPostPage(ctx, userID, p)
+}
+
+func (planReads) isViewer(ctx context.Context, userID string) bool { return viewerID(ctx) == userID }
+
+func (s planReads) UserDrafts(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
+	if !s.isViewer(ctx, userID) {
+		return nil, nil
+	}
+	return s.draftPage(ctx, userID, p)
+}
+
+func (s planReads) DraftCount(ctx context.Context, userID string) (int32, error) {
+	if !s.isViewer(ctx, userID) {
+		return 0, nil
+	}
+	return s.store.DraftCount(ctx, userID)
+}
+
+func (s planReads) TopTags(ctx context.Context, first int) ([]*store.Tag, error) {
+	return s.store.TopTags(ctx, first)
 }
 
 func (s planReads) FeedCount(ctx context.Context) (int32, error) { return s.store.FeedCount(ctx) }

@@ -175,8 +175,24 @@ var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline },
 	"posts": listField("Post", postFields,
 		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
 			return s.UserPosts(ctx, u.UserID, p)
-		}, func(ctx context.Context, s Source, u *names.User) (int32, error) { return s.PostCount(ctx, u.UserID) }),
+		}, countOfPosts),
+	"drafts": listField("Post", postFields,
+		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
+			return s.UserDrafts(ctx, u.UserID, p)
+		}, func(ctx context.Context, s Source, u *names.User) (int32, error) { return s.DraftCount(ctx, u.UserID) }),
+	"postCount": func(c *compiler, _ graphql.CollectedField) encoder[*names.User] {
+		count := c.count("User.postCount", c.path, func(ctx context.Context, s Source, user any) (int32, error) {
+			return countOfPosts(ctx, s, user.(*names.User))
+		})
+		return func(dst []byte, d *planData, _ *names.User) []byte {
+			return strconv.AppendInt(dst, int64(count(d)), 10)
+		}
+	},
 })
+
+func countOfPosts(ctx context.Context, s Source, u *names.User) (int32, error) {
+	return s.PostCount(ctx, u.UserID)
+}
 
 // textOrNull returns nil for "".
 func textOrNull(s string) *string {
@@ -319,7 +335,11 @@ func listField[P, T any](
 		})
 		encode := connectionOf(c, typeName, f.Selections, of)
 		return func(dst []byte, d *planData, parent P) []byte {
-			return encode(dst, d, listed[T]{d.pages[at].(*store.Page[T]), total(d)})
+			page := d.pages[at].(*store.Page[T])
+			if page == nil {
+				return append(d.room(dst, len("null")), "null"...)
+			}
+			return encode(dst, d, listed[T]{page, total(d)})
 		}
 	}
 }
@@ -333,14 +353,21 @@ func (c *compiler) total(
 		if f.Name != "totalCount" {
 			continue
 		}
-		at, path := len(c.object.lists), any(strings.Join(append(slices.Clone(c.path), f.Alias), "."))
-		c.object.lists = append(c.object.lists, plannedList{connection + ".totalCount",
-			func(ctx context.Context, s Source, parent any) (any, error) {
-				return count(cost.WithField(ctx, path), s, parent)
-			}})
-		return func(d *planData) int32 { return d.pages[at].(int32) }
+		return c.count(connection+".totalCount", append(slices.Clone(c.path), f.Alias), count)
 	}
 	return func(*planData) int32 { return 0 }
+}
+
+// count has the plan read the number of a field, at a response path, and returns what finds it then.
+func (c *compiler) count(
+	field string, responsePath []string, read func(context.Context, Source, any) (int32, error),
+) func(*planData) int32 {
+	at, path := len(c.object.lists), any(strings.Join(responsePath, "."))
+	c.object.lists = append(c.object.lists, plannedList{field,
+		func(ctx context.Context, s Source, parent any) (any, error) {
+			return read(cost.WithField(ctx, path), s, parent)
+		}})
+	return func(d *planData) int32 { return d.pages[at].(int32) }
 }
 
 // listed is a page of a list, and the length of the list if it is selected.
@@ -369,14 +396,9 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 		"edges": func(c *compiler, f graphql.CollectedField) encoder[listed[T]] {
 			encode := compile(c, typeName+"Edge", f.Selections, edgeFields)
 			return func(dst []byte, d *planData, l listed[T]) []byte {
-				dst = append(dst, '[')
-				for i := range l.page.Items {
-					if dst = d.room(dst, 1); i > 0 {
-						dst = append(dst, ',')
-					}
-					dst = encode(dst, d, edge{l.page, i})
-				}
-				return append(d.room(dst, 1), ']')
+				return appendList(dst, d, len(l.page.Items), func(dst []byte, i int) []byte {
+					return encode(dst, d, edge{l.page, i})
+				})
 			}
 		},
 		"pageInfo": func(c *compiler, f graphql.CollectedField) encoder[listed[T]] {
@@ -395,12 +417,32 @@ var pageInfoFields = encoders[*model.PageInfo]{
 	"endCursor":       nullableTextField(func(p *model.PageInfo) *string { return p.EndCursor }),
 }
 
+// appendList encodes a list of n objects.
+func appendList(dst []byte, d *planData, n int, encode func(dst []byte, i int) []byte) []byte {
+	dst = append(dst, '[')
+	for i := range n {
+		if dst = d.room(dst, 1); i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = encode(dst, i)
+	}
+	return append(d.room(dst, 1), ']')
+}
+
 // rootTypes compiles the encoders of root field values, by the field's type and the value's concrete
 // type.
 var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[any]{
 	"User": {"User": object("User", userFields)},
 	"Post": {"Post": object("Post", postFields)},
 	"Tag":  {"Tag": object("Tag", tagFields)},
+	"[Tag]": {"[Tag]": func(c *compiler, s ast.SelectionSet) encoder[any] {
+		c.inList = true
+		encode := compile(c, "Tag", s, tagFields)
+		return func(dst []byte, d *planData, v any) []byte {
+			tags := v.([]*store.Tag)
+			return appendList(dst, d, len(tags), func(dst []byte, i int) []byte { return encode(dst, d, tags[i]) })
+		}
+	}},
 	"PostConnection": {"PostConnection": func(c *compiler, s ast.SelectionSet) encoder[any] {
 		total := c.total("Post", s, func(ctx context.Context, s Source, _ any) (int32, error) { return s.FeedCount(ctx) })
 		encode := connectionOf(c, "Post", s, postFields)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -212,21 +213,56 @@ func typeOf(value any) string {
 		return "Like"
 	case *store.Tag:
 		return "Tag"
+	case []*store.Tag:
+		return "[Tag]"
 	case *store.Page[*blog.Post]:
 		return "PostConnection"
 	}
 	return ""
 }
 
-// Compile compiles the plans of the root fields of an operation, in their order; object is their type. A nil plan
-// stands for a field that needs the executor. It returns nil if a selection has directives.
-func Compile(op *graphql.OperationContext, object string) (plans []*Plan) {
-	if (&conditions{op: op}).in(op.Operation.SelectionSet) {
+// Plans are the plans of an operation: for each combination of the values of the variables that its @include and @skip
+// depend on, those of the root fields that are then left. They are safe for concurrent use.
+type Plans struct {
+	object    string
+	variables []string
+
+	compiled sync.Map // []*Plan, by combination
+}
+
+// maxConditions is how many variables the directives of an operation with plans may have, since each combination of
+// their values takes memory.
+const maxConditions = 2
+
+// Compile prepares the plans of an operation; object is the type of its root fields. It returns nil, for no plans, if the
+// operation has too many conditions, or one that is not a variable.
+func Compile(op *graphql.OperationContext, object string) *Plans {
+	c := &conditions{op: op}
+	if !c.find(op.Operation.SelectionSet) || len(c.variables) > maxConditions {
 		return nil
 	}
-	for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{object}) {
-		plans = append(plans, newPlan(op, object, field))
+	return &Plans{object: object, variables: c.variables}
+}
+
+// Of returns the plans of the root fields, in their order. A nil plan stands for a field that needs the executor.
+func (p *Plans) Of(op *graphql.OperationContext) []*Plan {
+	if p == nil {
+		return nil
 	}
+	combination := 0
+	for i, name := range p.variables {
+		if op.Variables[name] == true {
+			combination |= 1 << i
+		}
+	}
+	if plans, ok := p.compiled.Load(combination); ok {
+		return plans.([]*Plan)
+	}
+	var plans []*Plan
+	for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{p.object}) {
+		plans = append(plans, newPlan(op, p.object, field))
+	}
+	p.compiled.Store(combination, plans)
 	return plans
 }
 
@@ -236,7 +272,12 @@ func newPlan(op *graphql.OperationContext, object string, field graphql.Collecte
 		return nil
 	}
 	p := &Plan{Field: field, resolve: resolve, objects: map[string]*objectPlan{}}
-	for name, compile := range rootTypes[field.Definition.Type.Name()] {
+	typ := field.Definition.Type
+	name := typ.Name()
+	if typ.Elem != nil {
+		name = "[" + name + "]"
+	}
+	for name, compile := range rootTypes[name] {
 		c := &compiler{op: op, object: &objectPlan{}, path: []string{field.Alias}}
 		c.object.encode = compile(c, field.Selections)
 		if !c.uncovered {
@@ -249,13 +290,15 @@ func newPlan(op *graphql.OperationContext, object string, field graphql.Collecte
 	return p
 }
 
-// conditions looks for directives: with @skip and @include the selection depends on variables.
+// conditions are the variables that @include and @skip depend on.
 type conditions struct {
-	op   *graphql.OperationContext
-	seen map[string]bool // fragments
+	op        *graphql.OperationContext
+	variables []string
+	seen      map[string]bool // fragments
 }
 
-func (c *conditions) in(selections ast.SelectionSet) bool {
+// find adds the conditions in selections, and reports whether all are variables.
+func (c *conditions) find(selections ast.SelectionSet) bool {
 	for _, s := range selections {
 		var directives ast.DirectiveList
 		var inside ast.SelectionSet
@@ -274,11 +317,20 @@ func (c *conditions) in(selections ast.SelectionSet) bool {
 				inside = fragment.SelectionSet
 			}
 		}
-		if len(directives) > 0 || c.in(inside) {
-			return true
+		for _, d := range directives {
+			condition := d.Arguments.ForName("if")
+			if condition == nil || condition.Value.Kind != ast.Variable {
+				return false
+			}
+			if name := condition.Value.Raw; !slices.Contains(c.variables, name) {
+				c.variables = append(c.variables, name)
+			}
+		}
+		if !c.find(inside) {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // rootFields resolve the root fields that can have plans.
@@ -308,6 +360,13 @@ var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, erro
 	"Query.tag": withText("name", func(ctx context.Context, s Source, name string) (any, error) {
 		return orNil(s.Tag(ctx, name))
 	}),
+	"Query.tags": func(ctx context.Context, s Source, f *ast.Field) (any, error) {
+		p, err := Paging(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		return s.TopTags(ctx, p.First)
+	},
 	"Query.node": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return s.Node(ctx, id)
 	}),

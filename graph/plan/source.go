@@ -17,13 +17,16 @@ type Source interface {
 	Post(_ context.Context, id string) (*blog.Post, error)
 	PostBySlug(_ context.Context, slug string) (*blog.Post, error)
 	Tag(_ context.Context, name string) (*store.Tag, error)
+	TopTags(_ context.Context, first int) ([]*store.Tag, error)
 	Node(_ context.Context, id string) (globalid.Node, error)
 
 	Feed(context.Context, store.Paging) (*store.Page[*blog.Post], error)
 	UserPosts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)
 	TagPosts(_ context.Context, tag *store.Tag, _ store.Paging) (*store.Page[*blog.Post], error)
+	UserDrafts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error) // nil for others
 	FeedCount(context.Context) (int32, error)
 	PostCount(_ context.Context, userID string) (int32, error)
+	DraftCount(_ context.Context, userID string) (int32, error)
 	Comments(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Comment], error)
 	Likes(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Like], error)
 
