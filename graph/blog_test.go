@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/graph/auth"
-	"byline/graph/fields"
 	"byline/internal/enginetest"
 	"byline/internal/testkit"
 	"byline/store"
@@ -327,7 +326,7 @@ func (b *testBlog) project(t testing.TB, condition func(testing.TB) bool) {
 // settled reports whether the views have the newest posts: all posts of a small blog.
 func (b *testBlog) settled(t testing.TB) bool {
 	t.Helper()
-	page, err := b.store.Feed(t.Context(), store.Paging{First: fields.MaxPage})
+	page, err := b.store.Feed(t.Context(), store.Paging{First: blog.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +346,7 @@ func (b *testBlog) settled(t testing.TB) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := b.store.UserPosts(t.Context(), p.UserID, store.Paging{First: fields.MaxPage})
+		own, err := b.store.UserPosts(t.Context(), p.UserID, store.Paging{First: blog.MaxPage})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,19 +19,10 @@ import (
 	"byline/store/blog/markdown"
 )
 
-// The limits on input, in characters.
-const (
-	maxPost    = 100_000
-	maxComment = 10_000
-	maxKey     = 100
-
-	maxDisplayName = 60
-	maxAvatarURL   = 500
-	maxBio         = 500
-)
+const maxKey = 100 // characters of an idempotency key
 
 // maxCounted is the most comments and likes of a post. A logical partition holds 20 GB, and then accepts
-// only deletes. A comment takes at most 60 KB (maxComment characters of up to 6 bytes in JSON) and 1 KB of
+// only deletes. A comment takes at most 60 KB (blog.MaxComment characters of up to 6 bytes in JSON) and 1 KB of
 // other properties, a like less than 1 KB, so all of them together at most 6.4 GB
 // (TestLimits_FitIntoALogicalPartition).
 var maxCounted = map[string]int{"/commentCount": 100_000, "/likeCount": 1_000_000}
@@ -87,9 +78,9 @@ func ValidateComment(content string) error {
 	return checkComment("edit comment", normalizeLines(content))
 }
 
-func checkComment(op, content string) error { return checkMarkdown(op, "content", content, maxComment) }
+func checkComment(op, content string) error { return checkMarkdown(op, "content", content, blog.MaxComment) }
 
-func checkContent(op, content string) error { return checkMarkdown(op, "content", content, maxPost) }
+func checkContent(op, content string) error { return checkMarkdown(op, "content", content, blog.MaxContent) }
 
 // Preview returns a text as it would be stored as the content of a post, and an Error if it is invalid, except that it
 // may be empty.
@@ -98,7 +89,7 @@ func Preview(text string) (string, error) {
 	if text = normalizeLines(text); text == "" {
 		return "", nil
 	}
-	return text, checkMarkdown(op, "text", text, maxPost)
+	return text, checkMarkdown(op, "text", text, blog.MaxContent)
 }
 
 func checkMarkdown(op, field, content string, limit int) error {
@@ -112,7 +103,7 @@ func checkMarkdown(op, field, content string, limit int) error {
 }
 
 func checkDisplayName(op, name string) error {
-	return checkLine(op, "displayName", name, maxDisplayName)
+	return checkLine(op, "displayName", name, blog.MaxDisplayName)
 }
 
 // checkLine is checkText for a text of one line.
@@ -123,14 +114,14 @@ func checkLine(op, field, text string, limit int) error {
 	return checkText(op, field, text, limit, false)
 }
 
-func checkBio(op, bio string) error { return checkText(op, "bio", bio, maxBio, true) }
+func checkBio(op, bio string) error { return checkText(op, "bio", bio, blog.MaxBio, true) }
 
 // checkAvatarURL accepts an HTTPS URL, and a path of this server without a query, which would be executed by everyone
 // who sees it, but not "//host", nor what browsers read as that.
 func checkAvatarURL(op, text string) error {
 	const field = "avatarUrl"
-	if len(text) > maxAvatarURL {
-		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", maxAvatarURL)
+	if len(text) > blog.MaxAvatarURL {
+		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", blog.MaxAvatarURL)
 	}
 	u, err := url.Parse(text)
 	remote := err == nil && u.Scheme == "https" && u.Host != ""

@@ -485,7 +485,7 @@ func (w *costWalk) pageSize(f *ast.Field) float64 {
 		return fields.DefaultPage
 	}
 	first, err := graphql.UnmarshalInt32(argument)
-	if err != nil || first < 1 || first > fields.MaxPage {
+	if err != nil || first < 1 || first > blog.MaxPage {
 		return 0
 	}
 	return float64(first)

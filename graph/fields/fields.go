@@ -11,7 +11,6 @@ import (
 // Limits of arguments.
 const (
 	DefaultPage = 20  // items, without first
-	MaxPage     = 100 // the store's limit
 	MaxNodes    = 100 // ids of Query.nodes
 )
 

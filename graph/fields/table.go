@@ -108,7 +108,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Access: Access{store.Q2, []Request{{cosmos.KindPointRead, "posts", "slug"}}},
 		},
 		"renderMarkdown": { // that of createPost
-			Price: Price{Each: 18.5, Long: 6.5, KB: RenderingKB, Work: true}, MaxBytes: 100_000 * HTMLBytes,
+			Price: Price{Each: 18.5, Long: 6.5, KB: RenderingKB, Work: true}, MaxBytes: blog.MaxContent * HTMLBytes,
 		},
 		"node": {Price: Price{Each: 1}}, // a point read, whatever it is
 		"feed": { // Q6
@@ -145,10 +145,10 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Price:  Price{Each: 2.3},
 			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
-		"displayName": {MaxBytes: 60 * TextBytes},
-		"avatarUrl":   {MaxBytes: 500},
+		"displayName": {MaxBytes: blog.MaxDisplayName * TextBytes},
+		"avatarUrl":   {MaxBytes: blog.MaxAvatarURL},
 		"bio": {
-			Price: Price{Batch: &Users, Keys: PerSummary}, MaxBytes: 500 * TextBytes,
+			Price: Price{Batch: &Users, Keys: PerSummary}, MaxBytes: blog.MaxBio * TextBytes,
 			Access: Access{store.ManyUsers, []Request{{cosmos.KindReadMany, "users", Object}}},
 		},
 		"createdAt": {
@@ -173,7 +173,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Access: Access{store.Q5, []Request{{cosmos.KindQuery, "posts", Object}}},
 		},
 		"content": {
-			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: 100_000 * TextBytes,
+			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: blog.MaxContent * TextBytes,
 			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
 		"viewerHasLiked": {
@@ -181,11 +181,11 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Access: Access{store.ManyLikes, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
 		"contentHtml": {
-			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: 100_000 * HTMLBytes,
+			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: blog.MaxContent * HTMLBytes,
 			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
 		"slug":    {MaxBytes: maxSlug},
-		"excerpt": {MaxBytes: 280 * TextBytes},
+		"excerpt": {MaxBytes: blog.ExcerptLength * TextBytes},
 		"tags":    {MaxBytes: blog.MaxTags * (blog.MaxTagLength + 1) * TextBytes},
 		"author":  {Summary: true},
 	},
@@ -194,8 +194,8 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Price:  Price{Batch: &Posts, Keys: PerParent},
 			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
 		},
-		"content":     {MaxBytes: 10_000 * TextBytes},
-		"contentHtml": {MaxBytes: 10_000 * HTMLBytes},
+		"content":     {MaxBytes: blog.MaxComment * TextBytes},
+		"contentHtml": {MaxBytes: blog.MaxComment * HTMLBytes},
 		"author":      {Summary: true},
 	},
 	"Like": {

@@ -6,11 +6,11 @@
 // constant JSON between the values and one encoder for each value. Without plans a page of a user's posts takes 2.3
 // times the CPU, the feed 4.3 times.
 //
-// A plan resolves its whole root field or nothing. If it does not cover the field (because of a list inside a list, or a
-// field that a projection lacks), or if a read fails, the executor resolves the root field instead, and reports the
-// error. It finds what was read in the memos and loaders of the response. An operation with @include or @skip has plans
-// for each combination of their variables. Mutations have no plans, and neither have subscriptions: they would gain 4% to
-// 12%.
+// A plan resolves its whole root field or nothing. If it does not cover the field (because of a list inside a list, or
+// a field that a projection lacks), or if a read fails, the executor resolves the root field instead, and reports the
+// error. It finds what was read in the memos and loaders of the response. An operation with @include or @skip has
+// plans for each combination of their variables. Mutations have no plans, and neither have subscriptions: they would
+// gain 4% to 12%.
 //
 // The interface is Compile, Plans.Of, Plan.Run and Roots.Encode; Source is what plans read by.
 package plan

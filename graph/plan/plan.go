@@ -234,8 +234,8 @@ type Plans struct {
 // their values takes memory.
 const maxConditions = 2
 
-// Compile prepares the plans of an operation; object is the type of its root fields. It returns nil, for no plans, if the
-// operation has too many conditions, or one that is not a variable.
+// Compile prepares the plans of an operation; object is the type of its root fields. It returns nil, for no plans, if
+// the operation has too many conditions, or one that is not a variable.
 func Compile(op *graphql.OperationContext, object string) *Plans {
 	c := &conditions{op: op}
 	if !c.find(op.Operation.SelectionSet) || len(c.variables) > maxConditions {

@@ -20,7 +20,7 @@ func (p *Post) DerivedBytes() int {
 	if p.Truncated { // the excerpt is the content
 		return values + slug
 	}
-	return values + slug + min(len(p.Content), excerptLength*utf8.UTFMax)
+	return values + slug + min(len(p.Content), ExcerptLength*utf8.UTFMax)
 }
 
 // Equal implements the interface of go-cmp: a cache is no difference between posts.

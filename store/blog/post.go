@@ -106,8 +106,6 @@ func (i *SummaryItem) readProperty(r *fastReader, name string) bool {
 	return i.PostItem.readProperty(r, name)
 }
 
-const excerptLength = 280 // characters
-
 // Excerpt returns the beginning of what readers see of the content, without markup: at most 280 characters, cut at a
 // space near the end or else between characters. show renders the content; the error is its.
 func (p *Post) Excerpt(show func(string) (markdown.HTML, error)) (string, error) {
@@ -115,11 +113,11 @@ func (p *Post) Excerpt(show func(string) (markdown.HTML, error)) (string, error)
 		return p.Content, nil
 	}
 	return p.derived().excerpt.of(p.Content, func() (string, error) {
-		if len(p.Content) <= excerptLength && !hasMarkup(p.Content) {
+		if len(p.Content) <= ExcerptLength && !hasMarkup(p.Content) {
 			return strings.Join(strings.Fields(p.Content), " "), nil
 		}
 		h, err := show(p.Content)
-		return h.Excerpt(excerptLength), err
+		return h.Excerpt(ExcerptLength), err
 	})
 }
 
@@ -163,7 +161,7 @@ func (p *Post) Minutes() int32 {
 
 // isShort reports whether the summary of a post has the whole content.
 func isShort(content string) bool {
-	return len(content) <= excerptLength || utf8.RuneCountInString(content) <= excerptLength
+	return len(content) <= ExcerptLength || utf8.RuneCountInString(content) <= ExcerptLength
 }
 
 // Summary returns the summary of the post, which must not be a Tombstone, as an item of its author's partition.

@@ -18,7 +18,7 @@ func TestHasMarkup_Words(t *testing.T) {
 		`\`, "\"", "'", "http://example.com", "www.example.com", "a@example.com", "\u00a0", "\u2028", "é"}), 1, 12)
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(pieces.Draw(t, "pieces"), "")
-		if len(text) > excerptLength || hasMarkup(text) {
+		if len(text) > ExcerptLength || hasMarkup(text) {
 			return
 		}
 		plain++
@@ -26,7 +26,7 @@ func TestHasMarkup_Words(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen := h.Excerpt(excerptLength)
+		seen := h.Excerpt(ExcerptLength)
 		if words := strings.Join(strings.Fields(text), " "); words != seen {
 			t.Fatalf("of %q readers see %q, not %q", text, seen, words)
 		}

@@ -1,0 +1,13 @@
+package blog
+
+// The most characters of what users write. PostTexts has those of posts' other texts.
+const (
+	MaxContent     = 100_000 // of a post
+	MaxComment     = 10_000
+	MaxDisplayName = 60
+	MaxAvatarURL   = 500
+	MaxBio         = 500
+)
+
+// ExcerptLength is the most characters of an excerpt.
+const ExcerptLength = 280
