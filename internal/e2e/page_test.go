@@ -222,7 +222,7 @@ func (p *page) execute() {
 // costs waits until the header shows the cost of the operation.
 func (p *page) costs() {
 	p.t.Helper()
-	shown := regexp.MustCompile(`^\d+\.\d RU predicted, \d+\.\d charged, \d+ requests?$`)
+	shown := regexp.MustCompile(`^\d+\.\d RU predicted, \d+\.\d charged(, about [\d.,]+ later( for \d+ items?)?)?, \d+ requests?$`)
 	eventually(p.t, func() error {
 		if cost := p.eval(shownCost); !shown.MatchString(cost) {
 			return fmt.Errorf("the header shows the cost %q", cost)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -355,6 +356,9 @@ func (p *page) useExamples(s *instance) {
 		run("CommentAndLike", `"content": "Well said."`, fmt.Sprintf(`"commentCount": %d`, n+2), `"likeCount": 2`)
 	}
 	run("Rename", `"username": "wordsmith"`)
+	if cost := p.eval(shownCost); !regexp.MustCompile(`, about \d+ later for [1-9]\d* items?, `).MatchString(cost) {
+		p.t.Errorf("the cost of a rename does not say that of its job: %s", cost)
+	}
 	run("Post", `"content": "First."`, `"username": "wordsmith"`) // in the session of the rename
 	if result := p.result(); strings.Contains(result, `"username": "newcomer"`) {
 		p.t.Errorf("after the rename the post has its old name: %s", result)
