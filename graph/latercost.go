@@ -3,6 +3,7 @@ package graph
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -33,37 +34,68 @@ func (l laterCost) InterceptRootField(ctx context.Context, next graphql.RootReso
 	}
 	field, variables := graphql.GetRootFieldContext(ctx).Field.Field, graphql.GetOperationContext(ctx).Variables
 	input, _ := field.ArgumentMap(variables)["input"].(map[string]any)
-	items, job := l.items(cost.WithField(ctx, field.Alias), field.Name, input)
+	within := cost.WithField(ctx, field.Alias)
+	count := l.before(within, field.Name, input)
 	payload := next(ctx)
-	if payload != graphql.Null {
-		meter.AddLater(cost.LaterOf(field, variables).Of(items, job), items.Posts+items.Others+items.Below)
+	if payload == graphql.Null {
+		return payload // refused: nothing is written later
 	}
+	var items blog.Items
+	if count != nil {
+		var err error
+		if items, err = count(within, meter); err != nil {
+			return payload // not known
+		}
+	}
+	renamed := field.Name == "updateUser" && count != nil
+	meter.AddLater(cost.LaterOf(field, variables).Of(items, renamed), items.Posts+items.Others+items.Below)
 	return payload
 }
 
-// items counts the items that the views and the job of a mutation will write, as far as they are many and can be
-// counted; job says that the mutation renames the viewer.
-func (l laterCost) items(ctx context.Context, mutation string, input map[string]any) (n blog.Items, job bool) {
+// counter counts the items that views and a job will write, once the mutation has succeeded: a count may cost more than
+// a mutation that is refused.
+type counter func(context.Context, *cost.Meter) (blog.Items, error)
+
+// before returns the counter of a mutation; nil if it needs none.
+func (l laterCost) before(ctx context.Context, mutation string, input map[string]any) counter {
 	text, _ := input["id"].(string)
 	id, _ := globalid.Parse(text)
+	known := func(n blog.Items) counter {
+		return func(context.Context, *cost.Meter) (blog.Items, error) { return n, nil }
+	}
 	switch mutation {
 	case "createPost", "updatePost":
 		tags, _ := input["tags"].([]any)
-		n.Tags = len(tags)
+		return known(blog.Items{Tags: len(tags)})
 	case "deletePost":
 		if post, _ := l.store.Post(ctx, id.Key); post != nil {
-			n.Tags, n.Below = len(post.Tags), int(post.CommentCount+post.LikeCount)
+			return known(blog.Items{Tags: len(post.Tags), Below: int(post.CommentCount + post.LikeCount)})
 		}
 	case "updateUser":
-		if job = l.renames(ctx, input); job {
-			n, _ = l.store.UserItems(ctx, viewerID(ctx))
-			n.Below = 0
+		if l.renames(ctx, input) {
+			return func(ctx context.Context, m *cost.Meter) (n blog.Items, err error) {
+				n, err = l.userItems(ctx, m, viewerID(ctx))
+				n.Below = 0
+				return n, err
+			}
 		}
 	case "deleteUser":
-		n, _ = l.store.UserItems(ctx, cmp.Or(id.Key, viewerID(ctx)))
+		return func(ctx context.Context, m *cost.Meter) (blog.Items, error) {
+			return l.userItems(ctx, m, cmp.Or(id.Key, viewerID(ctx)))
+		}
 	}
-	return n, job
+	return nil
 }
+
+// userItems counts the items of a user, for one mutation of a request.
+func (l laterCost) userItems(ctx context.Context, m *cost.Meter, userID string) (blog.Items, error) {
+	if !m.CountLater() {
+		return blog.Items{}, errCounted
+	}
+	return l.store.UserItems(ctx, userID)
+}
+
+var errCounted = errors.New("another mutation of the request has counted items")
 
 // renames reports whether the input of updateUser changes the viewer's byline.
 func (l laterCost) renames(ctx context.Context, input map[string]any) bool {

@@ -78,9 +78,13 @@ func ValidateComment(content string) error {
 	return checkComment("edit comment", normalizeLines(content))
 }
 
-func checkComment(op, content string) error { return checkMarkdown(op, "content", content, blog.MaxComment) }
+func checkComment(op, content string) error {
+	return checkMarkdown(op, "content", content, blog.MaxComment)
+}
 
-func checkContent(op, content string) error { return checkMarkdown(op, "content", content, blog.MaxContent) }
+func checkContent(op, content string) error {
+	return checkMarkdown(op, "content", content, blog.MaxContent)
+}
 
 // Preview returns a text as it would be stored as the content of a post, and an Error if it is invalid, except that it
 // may be empty.
@@ -280,7 +284,7 @@ func (n NewPost) post(id string, author blog.Byline, now blog.Date) *blog.Post {
 func (n NewPost) digest() string {
 	parts := append([]string{n.Title, n.Content}, distinct(n.Tags)...)
 	for _, t := range blog.PostTexts {
-		if text := *inputOf[string](&n, t); t.Optional && text != "" {
+		if text := *inputOf[string](&n, t); t.Name != "title" && text != "" {
 			parts = append(parts, "\x00"+t.Name, text) // no tag begins so
 		}
 	}

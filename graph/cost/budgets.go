@@ -164,10 +164,18 @@ func (b *Budgets) ReserveEvent(ctx context.Context) (wait time.Duration) {
 	}
 	op := graphql.GetOperationContext(ctx)
 	p := Predict(op.Operation, op.Variables, m.SignedIn, b.feedPartitions)
-	if refused := b.reserve(m, p); refused != nil && b.exceeds(ctx, budgetPerViewer, b.perViewer, p) {
-		return refused.RetryAfter
+	refused := b.reserve(m, p)
+	if refused == nil || b.perViewer.Measure {
+		if refused != nil {
+			b.exceeds(ctx, budgetPerViewer, b.perViewer, p)
+		}
+		m.wait(false)
+		return 0
 	}
-	return 0
+	if m.wait(true) {
+		b.exceeds(ctx, budgetPerViewer, b.perViewer, p)
+	}
+	return refused.RetryAfter
 }
 
 // Settle charges the payer for a response: its cost and its work, minus what is reserved. An operation that

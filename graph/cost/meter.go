@@ -52,6 +52,8 @@ type Meter struct {
 	predicted  float64       // guarded by mu; RU
 	reserved   int           // guarded by mu; hundredths of an RU reserved from the payer's budget
 	work       int           // guarded by mu; hundredths of an RU: what no request charges
+	counted    bool          // guarded by mu; see CountLater
+	waiting    bool          // guarded by mu; the next event waits for the payer's budget
 	charged    bool          // guarded by mu; the payer's budget is charged
 	response   Report        // guarded by mu; since the last response
 	operations []Operation   // guarded by mu; since the last response, if they are reported
@@ -148,6 +150,24 @@ func (t *Meter) AddLater(ru float64, items int) {
 	defer t.mu.Unlock()
 	t.response.LaterRU += Rounded(ru)
 	t.response.LaterItems += items
+}
+
+// CountLater reports, once, whether to count what a mutation writes later: that may cost as much as the mutation.
+func (t *Meter) CountLater() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := !t.counted
+	t.counted = true
+	return first
+}
+
+// wait records whether an event waits for the budget, and reports whether the one before did not.
+func (t *Meter) wait(is bool) (began bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	began = is && !t.waiting
+	t.waiting = is
+	return began
 }
 
 // settled reports whether the budget is charged and nothing is reserved.

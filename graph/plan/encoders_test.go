@@ -10,7 +10,7 @@ import (
 // Every field has an encoder, unless it needs a read of its own: without one, queries that select the field are
 // executed without a plan.
 func TestEncoders_CoverTheSchema(t *testing.T) {
-	executed := []string{"Comment.post", "Like.post", "User.postCount", "User.drafts"}
+	executed := []string{"Comment.post", "Like.post"}
 	schema := generated.NewExecutableSchema(generated.Config{}).Schema()
 	check := func(typeName string, known func(field string) bool) {
 		for _, f := range schema.Types[typeName].Fields {

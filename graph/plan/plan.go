@@ -192,6 +192,9 @@ func postsIn(values []any) (ids []string) {
 		case *blog.Post:
 			ids = append(ids, v.ID)
 		case *store.Page[*blog.Post]:
+			if v == nil {
+				continue
+			}
 			for _, p := range v.Items {
 				ids = append(ids, p.ID)
 			}
@@ -230,9 +233,11 @@ type Plans struct {
 	compiled sync.Map // []*Plan, by combination
 }
 
-// maxConditions is how many variables the directives of an operation with plans may have, since each combination of
-// their values takes memory.
-const maxConditions = 2
+// Each root field has a plan for each combination, which takes memory beyond that of the document.
+const (
+	maxConditions  = 2  // variables
+	maxConditional = 16 // plans of an operation with conditions
+)
 
 // Compile prepares the plans of an operation; object is the type of its root fields. It returns nil, for no plans, if
 // the operation has too many conditions, or one that is not a variable.
@@ -258,8 +263,12 @@ func (p *Plans) Of(op *graphql.OperationContext) []*Plan {
 	if plans, ok := p.compiled.Load(combination); ok {
 		return plans.([]*Plan)
 	}
+	roots := graphql.CollectFields(op, op.Operation.SelectionSet, []string{p.object})
+	if len(p.variables) > 0 && len(roots)<<len(p.variables) > maxConditional {
+		return nil
+	}
 	var plans []*Plan
-	for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{p.object}) {
+	for _, field := range roots {
 		plans = append(plans, newPlan(op, p.object, field))
 	}
 	p.compiled.Store(combination, plans)

@@ -66,6 +66,8 @@ type responses struct {
 	kind ast.Operation
 	next graphql.ResponseHandler
 	*subscription
+
+	delayed bool // an event has waited for the viewer's budget
 }
 
 // begin begins an operation. The caller cancels ctx once it has read the responses. A panic becomes
@@ -184,7 +186,7 @@ type sender func(_ *graphql.Response, pieces [][]byte) error
 // it calls end. A response without data refuses the operation, and is the only one. slow reports
 // that the client has missed events. If a subscription has to wait for an event, each returns, and
 // resumes in another goroutine when there is one: thousands may wait. Likewise if its viewer has no request units left:
-// when too many events wait, the client is too slow.
+// when too many events wait, they end the subscription.
 func (r *responses) each(send sender, end func(slow bool, err error)) {
 	resume := func() { r.each(send, end) }
 	for !r.await(resume) {
@@ -192,7 +194,13 @@ func (r *responses) each(send sender, end func(slow bool, err error)) {
 			return
 		}
 		if response, err := r.deliver(send); response == nil {
-			end(r.ctx.Err() == nil && r.tooSlow(), nil)
+			slow := r.ctx.Err() == nil && r.tooSlow()
+			if slow && r.delayed {
+				refused := r.dispatchError(r.ctx, errDelayed)
+				end(false, send(refused, pieces(refused)))
+				return
+			}
+			end(slow, nil)
 			return
 		} else if err != nil || response.Data == nil || r.kind != ast.Subscription {
 			end(false, err)
@@ -201,16 +209,21 @@ func (r *responses) each(send sender, end func(slow bool, err error)) {
 	}
 }
 
+// errDelayed is the error of a subscription whose events have waited for the viewer's budget until there were too many.
+var errDelayed = &refusal.Error{Code: refusal.Throttled, RetryAfter: time.Second,
+	Message: "too many events have waited for request units; subscribe again"}
+
 // delay reports whether the next event of a subscription has to wait for the viewer's budget. If so, it calls f when
 // there is enough, or when ctx ends.
 func (r *responses) delay(f func()) bool {
 	if r.kind != ast.Subscription {
 		return false
 	}
-	wait := r.budget(r.ctx)
-	if wait == 0 {
+	wait, err := guarded(r.ctx, r.recover, func() (time.Duration, error) { return r.budget(r.ctx), nil })
+	if wait == 0 || err != nil {
 		return false
 	}
+	r.delayed = true
 	go func() {
 		select {
 		case <-time.After(wait):

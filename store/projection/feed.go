@@ -161,11 +161,8 @@ func (v *Views) projectFeedPartition(
 	older, deleted, changed := false, false, false
 	var newest []*blog.Post
 	for _, p := range posts {
-		n := len(entries)
-		// The tombstone of a post that a refill may just write keeps it from doing so.
-		if refilled := p.Tombstone && n < blog.FeedKept; n > 0 && !refilled &&
-			newestFirst(entryOf(p), entries[min(n, blog.FeedKept)-1]) > 0 {
-			older = true
+		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, blog.FeedKept)-1]) > 0 {
+			older = older || !p.Tombstone
 			continue
 		}
 		// A missing summary may have been created since, by another process.
@@ -226,15 +223,26 @@ func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEn
 }
 
 // refillFeed appends the newest posts that are older than the last entry of a partition. The first partition is
-// refilled from the timeline of all posts, the others from the first. It reads the posts from the primary replica: a
-// change that was handled before, in another feed range, when the entry did not exist, is in what it reads. The handler
-// of a later change finds the partition short, and writes the entry itself, by a refill or as a tombstone.
+// refilled from the timeline of all posts, the others from the first. It reads the posts from the primary replica, so
+// that a refill that is killed before it reads them again leaves no entry from before a change that was handled.
 func (v *Views) refillFeed(ctx context.Context, partition string, entries []feedEntry) error {
 	posts, err := v.missingFrom(ctx, partition, entries, blog.FeedKept-len(entries))
 	if err != nil {
 		return err
 	}
-	return v.writeEachSummary(ctx, v.feed, partition, posts...)
+	for some := range slices.Chunk(posts, 100) {
+		if err := v.writeEachSummary(ctx, v.feed, partition, some...); err != nil {
+			return err
+		}
+		changed, err := v.changedSince(ctx, v.posts, some)
+		if err != nil {
+			return err
+		}
+		if err := v.writeEachSummary(ctx, v.feed, partition, changed...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // missingFrom returns the posts that a partition with these entries lacks, at most n.
