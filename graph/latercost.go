@@ -34,8 +34,7 @@ func (l laterCost) InterceptRootField(ctx context.Context, next graphql.RootReso
 	}
 	field, variables := graphql.GetRootFieldContext(ctx).Field.Field, graphql.GetOperationContext(ctx).Variables
 	input, _ := field.ArgumentMap(variables)["input"].(map[string]any)
-	within := cost.WithField(ctx, field.Alias)
-	count := l.before(within, field.Name, input)
+	count := l.before(cost.WithField(ctx, field.Alias), field.Name, input)
 	payload := next(ctx)
 	if payload == graphql.Null {
 		return payload // refused: nothing is written later
@@ -43,7 +42,7 @@ func (l laterCost) InterceptRootField(ctx context.Context, next graphql.RootReso
 	var items blog.Items
 	if count != nil {
 		var err error
-		if items, err = count(within, meter); err != nil {
+		if items, err = count(); err != nil {
 			return payload // not known
 		}
 	}
@@ -52,44 +51,43 @@ func (l laterCost) InterceptRootField(ctx context.Context, next graphql.RootReso
 	return payload
 }
 
-// counter counts the items that views and a job will write, once the mutation has succeeded: a count may cost more than
-// a mutation that is refused.
-type counter func(context.Context, *cost.Meter) (blog.Items, error)
+// counter counts the items that views and a job will write, once the mutation has succeeded.
+type counter func() (blog.Items, error)
 
-// before returns the counter of a mutation; nil if it needs none.
+// before returns the counter of a mutation; nil if it needs none. What the mutation deletes is counted before.
 func (l laterCost) before(ctx context.Context, mutation string, input map[string]any) counter {
 	text, _ := input["id"].(string)
 	id, _ := globalid.Parse(text)
-	known := func(n blog.Items) counter {
-		return func(context.Context, *cost.Meter) (blog.Items, error) { return n, nil }
-	}
+	known := func(n blog.Items, err error) counter { return func() (blog.Items, error) { return n, err } }
 	switch mutation {
 	case "createPost", "updatePost":
 		tags, _ := input["tags"].([]any)
-		return known(blog.Items{Tags: len(tags)})
+		return known(blog.Items{Tags: len(tags)}, nil)
 	case "deletePost":
 		if post, _ := l.store.Post(ctx, id.Key); post != nil {
-			return known(blog.Items{Tags: len(post.Tags), Below: int(post.CommentCount + post.LikeCount)})
+			return known(blog.Items{Tags: len(post.Tags), Below: int(post.CommentCount + post.LikeCount)}, nil)
 		}
 	case "updateUser":
 		if l.renames(ctx, input) {
-			return func(ctx context.Context, m *cost.Meter) (n blog.Items, err error) {
-				n, err = l.userItems(ctx, m, viewerID(ctx))
+			return func() (n blog.Items, err error) {
+				n, err = l.userItems(ctx, viewerID(ctx))
 				n.Below = 0
 				return n, err
 			}
 		}
 	case "deleteUser":
-		return func(ctx context.Context, m *cost.Meter) (blog.Items, error) {
-			return l.userItems(ctx, m, cmp.Or(id.Key, viewerID(ctx)))
+		viewer, moderator := viewerAndRole(ctx)
+		if userID := cmp.Or(id.Key, viewer); userID == viewer || moderator {
+			return known(l.userItems(ctx, userID))
 		}
 	}
 	return nil
 }
 
-// userItems counts the items of a user, for one mutation of a request.
-func (l laterCost) userItems(ctx context.Context, m *cost.Meter, userID string) (blog.Items, error) {
-	if !m.CountLater() {
+// userItems counts the items of a user, for one mutation of a request: that may cost more than a mutation that is
+// refused.
+func (l laterCost) userItems(ctx context.Context, userID string) (blog.Items, error) {
+	if !transport.RequestOf(ctx).Meter.CountLater() {
 		return blog.Items{}, errCounted
 	}
 	return l.store.UserItems(ctx, userID)
