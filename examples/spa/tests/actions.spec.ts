@@ -129,10 +129,11 @@ test("a like that is refused is taken back", async ({ page, gateway }) => {
   release();
   await expect(page.getByText("0 likes")).toBeVisible();
   await expect(page.getByRole("alert").filter({ hasText: "not allowed" })).toBeVisible();
-  await page.getByRole("button", { name: "Like" }).click();
+  const written = () => page.waitForResponse((response) => response.request().postData()?.includes('"input"') ?? false);
+  await Promise.all([written(), page.getByRole("button", { name: "Like" }).click()]);
   await page.reload();
   await expect(page.getByText("1 like", { exact: true })).toBeVisible();
-  await page.getByRole("button", { name: "Liked" }).click();
+  await Promise.all([written(), page.getByRole("button", { name: "Liked" }).click()]);
   await page.reload();
   await expect(page.getByText("0 likes")).toBeVisible();
 });
