@@ -184,6 +184,42 @@ func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
 	})
 }
 
+// When more events wait for the budget than a stream buffers, the subscription ends with THROTTLED. Its WebSocket stays.
+func TestBudgetPerViewer_TooManyEventsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, server := liveInBubble(t, Options{RUPerViewer: cost.Budget{RU: 4}})
+		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:grace"}}).init()
+		p.subscribe("subscribe", "1",
+			b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
+		opened(t, b, 1)
+		const comments = 80
+		for i := range comments {
+			b.comment(t, "ada", b.postID(t, "notes"), fmt.Sprint("comment ", i))
+		}
+		events := 0
+		for message := p.receive(); ; message = p.receive() {
+			if strings.HasPrefix(message, `{"type":"error","id":"1",`) {
+				if !strings.Contains(message, `"THROTTLED"`) || !strings.Contains(message, `"retryAfterMs"`) {
+					t.Error(message)
+				}
+				break
+			}
+			if !strings.HasPrefix(message, `{"type":"next","id":"1","payload":{"data":`) {
+				t.Fatal(message)
+			}
+			events++
+		}
+		if events == 0 || events == comments {
+			t.Errorf("%d of %d events", events, comments)
+		}
+		opened(t, b, 0)
+		p.subscribe("subscribe", "2", `{ __typename }`)
+		if got := p.receive(); !strings.HasPrefix(got, `{"type":"next","id":"2",`) {
+			t.Error(got)
+		}
+	})
+}
+
 // A response with many fields takes the budget, even if all it needs is cached.
 func TestBudgetPerViewer_ManyFields(t *testing.T) {
 	b := newBlogOf(t, Options{RUPerViewer: cost.Budget{RU: 60}, RUPerRequest: cost.Budget{RU: 200}},
