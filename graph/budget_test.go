@@ -184,7 +184,8 @@ func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
 	})
 }
 
-// When more events wait for the budget than a stream buffers, the subscription ends with THROTTLED. Its WebSocket stays.
+// When more events wait for the budget than a stream buffers, the subscription ends with THROTTLED.
+// Its WebSocket stays.
 func TestBudgetPerViewer_TooManyEventsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, server := liveInBubble(t, Options{RUPerViewer: cost.Budget{RU: 4}})
