@@ -2,10 +2,14 @@ module byline/bench
 
 go 1.26.0
 
-replace byline => ..
+replace (
+	byline => ..
+	byline/store/emulator => ../store/emulator
+)
 
 require (
 	byline v0.0.0
+	byline/store/emulator v0.0.0
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.24.0
 	github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos v1.6.0-beta.3
 	github.com/google/go-cmp v0.7.0

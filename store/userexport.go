@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"byline/internal/jsonpart"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/emulator/jsonpart"
 	"byline/store/projection"
 	"byline/store/stored"
 	"byline/store/username"

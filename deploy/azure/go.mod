@@ -2,7 +2,10 @@ module byline/deploy/azure
 
 go 1.26.0
 
-replace byline => ../..
+replace (
+	byline => ../..
+	byline/store/emulator => ../../store/emulator
+)
 
 require (
 	byline v0.0.0
@@ -17,6 +20,7 @@ require (
 )
 
 require (
+	byline/store/emulator v0.0.0 // indirect
 	github.com/99designs/gqlgen v0.17.98 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.24.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0 // indirect

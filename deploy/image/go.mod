@@ -2,7 +2,10 @@ module byline/deploy/image
 
 go 1.26.0
 
-replace byline => ../..
+replace (
+	byline => ../..
+	byline/store/emulator => ../../store/emulator
+)
 
 require (
 	byline v0.0.0
@@ -11,6 +14,7 @@ require (
 )
 
 require (
+	byline/store/emulator v0.0.0 // indirect
 	github.com/99designs/gqlgen v0.17.98 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.24.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0 // indirect

@@ -1,6 +1,6 @@
 package plan
 
-import "byline/internal/jsonpart"
+import "byline/internal/jsonstring"
 
 // MaxOpaque is the size in bytes of the largest value that is no text: ids, cursors, numbers, and the braces of
 // objects.
@@ -12,7 +12,7 @@ const maxEscaped = 6
 // QuotedLen returns how many bytes appendText appends.
 func QuotedLen(s string) int {
 	n := len(s) + 2
-	for i := jsonpart.PlainLen(s); i < len(s); i += 1 + jsonpart.PlainLen(s[i+1:]) {
+	for i := jsonstring.PlainLen(s); i < len(s); i += 1 + jsonstring.PlainLen(s[i+1:]) {
 		switch s[i] {
 		case '"', '\\', '\n', '\r', '\t':
 			n++
@@ -27,7 +27,7 @@ func QuotedLen(s string) int {
 func appendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for {
-		n := jsonpart.PlainLen(s)
+		n := jsonstring.PlainLen(s)
 		dst = append(dst, s[:n]...)
 		if n == len(s) {
 			return append(dst, '"')

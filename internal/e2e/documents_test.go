@@ -30,7 +30,7 @@ var notRun = []struct{ document, command, reason string }{
 	{"docs/operations.md", "az ", "needs Azure"},
 	{"docs/proxies.md", "", "settings with placeholders; TestProxies serves with them"},
 	{"docs/spa.md", "VITE_", "settings with placeholders of a build that .ci/spa makes"},
-	{"docs/emulator.md", "export BYLINE_TEST_ENDPOINT=", "needs an account"},
+	{"store/emulator/README.md", "export BYLINE_TEST_ENDPOINT=", "needs an account"},
 	{"docs/performance.md", ".ci/peer", "takes minutes; needs PostgreSQL, Node and Bun"},
 	{"bench/peer/README.md", ".ci/peer", "takes minutes; needs PostgreSQL, Node and Bun"},
 	{"", "go -C bench run ", "takes minutes; the tests of bench run the program"},

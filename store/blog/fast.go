@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"byline/internal/jsonpart"
+	"byline/internal/jsonstring"
 )
 
 // fastReader is the fast path for JSON as Cosmos DB writes it, without white space: a page of a query,
@@ -25,7 +25,7 @@ type fastReader struct {
 // fastItems decodes the items of a page, each of which starts as a copy of defaults. It returns false if
 // the caller must use the fallback.
 func fastItems[T any](body []byte, defaults T, read func(*fastReader, *T)) (items []T, ok bool) {
-	if !utf8.Valid(body) || jsonpart.HasControls(body) {
+	if !utf8.Valid(body) || jsonstring.HasControls(body) {
 		return nil, false
 	}
 	r := &fastReader{rest: string(body), before: '{'}
@@ -57,7 +57,7 @@ type fastReadable interface {
 // fastItem decodes an item. It returns false if the caller must use the fallback. The last of repeated
 // properties counts.
 func fastItem(raw []byte, item fastReadable) bool {
-	if !utf8.Valid(raw) || jsonpart.HasControls(raw) {
+	if !utf8.Valid(raw) || jsonstring.HasControls(raw) {
 		return false
 	}
 	r := &fastReader{rest: string(raw), whole: true}

@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
-	"byline/internal/jsonpart"
+	"byline/store/emulator/jsonpart"
 )
 
 // bodyPolicy is a policy, per try, after the retry policies, so that a truncated response is an error

@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/query"
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/jsonpart"
 )
 
 // Limits of a batch.

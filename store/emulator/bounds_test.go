@@ -17,7 +17,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/testkit"
 	"byline/store/emulator/internal/query"
 )
 
@@ -51,7 +50,7 @@ func TestQuery_TooMuchWork(t *testing.T) {
 // that split meanwhile: with the range index, with a scan of a logical partition, and without an
 // index.
 func TestIntervals(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	e := newEngine(t, Options{Partitions: 2})
 	indexed := newContainer(t, e, azcosmos.ContainerProperties{ID: "indexed"})
@@ -340,7 +339,7 @@ func TestContinuation_Reindexed(t *testing.T) {
 // TestSort_LargeValues sorts by more bytes than the limit: pages are shorter, even among rows that
 // OFFSET skips, but no row is lost.
 func TestSort_LargeValues(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	const n = 24 // of 1.5 MB: 11 fit

@@ -15,7 +15,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/testkit"
 	"byline/store/emulator/internal/apierror"
 )
 
@@ -226,7 +225,7 @@ func TestBulk_HierarchicalKeys(t *testing.T) {
 
 // TestBulk_LargeItems: the memory of writes that are not durable yet is bounded.
 func TestBulk_LargeItems(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	const size = 1 << 20
 	var p *partition // nil before the container is created
@@ -297,7 +296,7 @@ func TestBulk_DuringSplits(t *testing.T) {
 
 // TestCompact: all data is in one level afterwards, and unchanged.
 func TestCompact(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	e := newEngine(t, scaleOptions())
 	scaleContainer(t, e)

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"byline/internal/testkit"
 )
 
 // heldDisk is a disk on which compactions block before they write, until merge is closed.
@@ -41,7 +39,7 @@ func (d heldDisk) await(t *testing.T) {
 
 // TestOpen_CompactionDue: Open after a crash starts the compaction that is due, and does not wait for it.
 func TestOpen_CompactionDue(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	loaded := heldDisk{mem, make(chan struct{}, 1), make(chan struct{})}

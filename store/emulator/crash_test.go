@@ -19,12 +19,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
-	"byline/internal/testkit"
 )
 
 var (
-	crashRounds = flag.Int("crash.rounds", testkit.Pick(2, 10), "number of times TestCrash kills the engine")
+	crashRounds = flag.Int("crash.rounds", pick(2, 10), "number of times TestCrash kills the engine")
 	crashSeed   = flag.Uint64("crash.seed", 0, "seed of TestCrash; 0: the time")
 )
 

@@ -18,8 +18,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-
-	"byline/internal/testkit"
 )
 
 // lines collects a log.
@@ -177,7 +175,7 @@ func TestFullDisk(t *testing.T) {
 // TestFullDisk_NoSync: concurrent writers that do not wait for the disk get an error when it is
 // full or broken, and none blocks forever.
 func TestFullDisk_NoSync(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	writes, syncs := []errorfs.OpKind{errorfs.OpFileWrite},
 		[]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
 	for _, tt := range []struct {
@@ -277,7 +275,7 @@ func noise(n int) []byte {
 // TestUnreadableTable: writes are refused instead of blocking forever on a compaction that cannot
 // succeed.
 func TestUnreadableTable(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	var bad atomic.Pointer[string]
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

@@ -1,5 +1,5 @@
 // Package emulator is an embedded, durable engine that speaks the REST protocol of Azure Cosmos DB
-// for NoSQL, on Pebble. docs/emulator.md lists what it supports.
+// for NoSQL, on Pebble. README.md lists what it supports.
 //
 // An Engine is both a policy.Transporter (Do) and an http.Handler (ServeHTTP). It refuses what it
 // does not support. Request charges are estimates (see package charge).

@@ -22,7 +22,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/testkit"
 	"byline/store/emulator/internal/storage"
 )
 
@@ -158,7 +157,7 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 // TestDurability_LargeBatch: a batch over half a memtable, whose bytes Pebble takes over, waits for its
 // sync like any other, and so do later reads of it.
 func TestDurability_LargeBatch(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -1,15 +1,18 @@
 package emulator
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"flag"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -21,8 +24,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
-	"byline/internal/testkit"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/storage"
 )
@@ -35,11 +38,41 @@ func TestMain(m *testing.M) {
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
 	if !set {
-		if err := flag.Set("rapid.checks", testkit.Pick("30", "300")); err != nil {
+		if err := flag.Set("rapid.checks", pick("30", "300")); err != nil {
 			panic(err)
 		}
 	}
-	testkit.Main(m)
+	if flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(400) // saves a sixth of the CPU
+		debug.SetMemoryLimit(1 << 30)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// pick returns long with BYLINE_TEST_LONG=1, and short otherwise.
+func pick[T any](short, long T) T {
+	if os.Getenv("BYLINE_TEST_LONG") == "1" {
+		return long
+	}
+	return short
+}
+
+// heavy skips a test under -short that is too slow with the race detector.
+func heavy(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("too slow with the race detector (-short)")
+	}
+}
+
+// keyGuard fails a test that logs the engine's key.
+type keyGuard struct{ testing.TB }
+
+func (g keyGuard) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(WellKnownKey)) {
+		g.Errorf("the key was logged: %s", p)
+	}
+	return len(p), nil
 }
 
 // newEngine opens an engine in memory for one test.
@@ -52,7 +85,7 @@ func newEngine(t testing.TB, o Options) *Engine {
 func newEngineOn(t testing.TB, memory vfs.FS, o Options) *Engine {
 	t.Helper()
 	if o.Logger == nil {
-		o.Logger = testkit.Logger()
+		o.Logger = slog.New(slog.NewTextHandler(keyGuard{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	e, err := open("", memory, o)
 	if err != nil {
@@ -69,7 +102,7 @@ func newEngineOn(t testing.TB, memory vfs.FS, o Options) *Engine {
 // newClient returns an azcosmos client of an engine.
 func newClient(t testing.TB, e *Engine) *azcosmos.Client {
 	t.Helper()
-	cred, err := azcosmos.NewKeyCredential(testkit.Secret(WellKnownKey))
+	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -496,7 +529,7 @@ func TestServeHTTP(t *testing.T) {
 	server := httptest.NewServer(e)
 	defer server.Close()
 	defer server.Client().CloseIdleConnections()
-	cred, err := azcosmos.NewKeyCredential(testkit.Secret(WellKnownKey))
+	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
 	if err != nil {
 		t.Fatal(err)
 	}

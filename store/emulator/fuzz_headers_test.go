@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/jsonpart"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )

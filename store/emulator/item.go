@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/jsonpart"
 
 	"github.com/cockroachdb/pebble/v2"
 )

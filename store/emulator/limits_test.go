@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
-	"byline/internal/testkit"
 )
 
 // TestReindex_TooManyEntries: a policy under which a stored item would exceed the limit is refused,
 // and the container does not change.
 func TestReindex_TooManyEntries(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	ctx := context.Background()
 	e := newEngine(t, Options{})
@@ -71,7 +69,7 @@ func TestReindex_TooManyEntries(t *testing.T) {
 
 // TestLimits checks values at the service's limits and just beyond them.
 func TestLimits(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	ctx := context.Background()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})

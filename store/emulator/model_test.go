@@ -19,7 +19,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"pgregory.net/rapid"
 
-	"byline/internal/testkit"
 	"byline/store/emulator/internal/layout"
 )
 
@@ -27,7 +26,7 @@ import (
 // maps and slices, and compares the results. Longer run: BYLINE_TEST_LONG=1 go test ./store/emulator
 // -run TestModel -rapid.steps=100.
 func TestModel(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	printSeed(t)
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRig(t)

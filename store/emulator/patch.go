@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/partitionkey"
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/jsonpart"
 )
 
 // maxPatchOperations is the service's limit.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/jsonpart"
 )
 
 // containerProperties are the properties that a client sets. Policies for conflicts, vectors, full text and

@@ -14,7 +14,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/testkit"
 	"byline/store/emulator/internal/layout"
 )
 
@@ -146,7 +145,7 @@ func TestKeysetPaging(t *testing.T) {
 // TestPages_AnySize: the rows do not depend on the page size, which determines how many items are
 // looked up at a time.
 func TestPages_AnySize(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	const count = 300
@@ -192,7 +191,7 @@ func TestPages_AnySize(t *testing.T) {
 
 // TestLookAhead_MemoryIsBounded: lookups take bounded memory, however long the keys of the index.
 func TestLookAhead_MemoryIsBounded(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	e := newEngine(t, Options{})
 	c := newContainer(t, e,
 		azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true,

@@ -14,7 +14,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2"
 
-	"byline/internal/testkit"
 	"byline/store/emulator/internal/layout"
 )
 
@@ -121,7 +120,7 @@ func TestUniqueKeys_ExpiredOwner(t *testing.T) {
 
 // TestPurge_LargeItems: expired items with many index entries are removed in several transactions.
 func TestPurge_LargeItems(t *testing.T) {
-	testkit.Heavy(t)
+	heavy(t)
 	t.Parallel()
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"byline/internal/jsonpart"
 	"byline/store/cosmos"
+	"byline/store/emulator/jsonpart"
 )
 
 // Digest identifies contents independently of the order of writes: the sum of the SHA-256 of all items

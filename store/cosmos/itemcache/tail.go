@@ -11,8 +11,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/jsonpart"
 	"byline/store/changefeed"
+	"byline/store/emulator/jsonpart"
 )
 
 // following is the state of following a container's change feed.

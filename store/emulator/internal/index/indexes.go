@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/jsonpart"
 )
 
 // maxRangeValue is the longest encoded value that a range index entry keeps whole. A longer one is

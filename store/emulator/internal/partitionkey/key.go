@@ -8,9 +8,9 @@ import (
 
 	"github.com/spaolacci/murmur3"
 
-	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/jsonpart"
 )
 
 // The kinds of a partition key component, with the numbers that the service hashes.

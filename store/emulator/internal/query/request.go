@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
 	"byline/store/emulator/internal/sql"
+	"byline/store/emulator/jsonpart"
 )
 
 // Limits of a page.

@@ -3,7 +3,7 @@ package sql
 import (
 	"unicode/utf8"
 
-	"byline/internal/jsonpart"
+	"byline/store/emulator/jsonpart"
 )
 
 // Limits of the evaluation of a query on one document. Sizes of results are checked before

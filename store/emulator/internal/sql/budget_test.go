@@ -5,14 +5,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"byline/internal/testkit"
 )
 
 // TestBudget has queries that exceed each limit: they fail with an error that names the construct, before
 // they allocate many times the limit.
 func TestBudget(t *testing.T) {
-	testkit.Heavy(t)
+	if testing.Short() {
+		t.Skip("too slow with the race detector (-short)")
+	}
 	quote := func(s string, n int) []byte { return []byte(`"` + strings.Repeat(s, n/len(s)) + `"`) }
 	many := func(part, sep string, n int) string { return strings.TrimSuffix(strings.Repeat(part+sep, n), sep) }
 	values := map[string][]byte{

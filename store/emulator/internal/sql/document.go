@@ -3,7 +3,7 @@ package sql
 import (
 	"bytes"
 
-	"byline/internal/jsonpart"
+	"byline/store/emulator/jsonpart"
 )
 
 // MaxNesting is the depth of nesting that the service accepts.

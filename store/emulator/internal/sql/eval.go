@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"byline/internal/jsonpart"
+	"byline/store/emulator/jsonpart"
 )
 
 // expr is an expression. It is immutable after parsing; the state of an evaluation is in env.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"math"
 
-	"byline/internal/jsonpart"
+	"byline/store/emulator/jsonpart"
 )
 
 const many = 1 << 20

@@ -310,15 +310,15 @@ func plan(text string, params []Param, args []string) string {
 	return out.String()
 }
 
-// TestFunctions_Documented: docs/emulator.md lists every function as supported.
+// TestFunctions_Documented: README.md lists every function as supported.
 func TestFunctions_Documented(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/emulator.md")
+	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	served, missing, ok := strings.Cut(string(text), "| | not served |")
 	if !ok {
-		t.Fatal("docs/emulator.md has no table of functions that are not served")
+		t.Fatal("README.md has no table of functions that are not served")
 	}
 	names := []string{"REGEXMATCH"}
 	for name := range functions {
@@ -329,7 +329,7 @@ func TestFunctions_Documented(t *testing.T) {
 	}
 	for _, name := range names {
 		if code := "`" + name + "`"; !strings.Contains(served, code) || strings.Contains(missing, code) {
-			t.Errorf("%s is supported, but docs/emulator.md does not say so", name)
+			t.Errorf("%s is supported, but README.md does not say so", name)
 		}
 	}
 }

@@ -3,7 +3,7 @@ package sql
 import (
 	"slices"
 
-	"byline/internal/jsonpart"
+	"byline/store/emulator/jsonpart"
 
 	"github.com/go-json-experiment/json/jsontext"
 )

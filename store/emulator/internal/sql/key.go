@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"byline/internal/jsonpart"
+	"byline/store/emulator/jsonpart"
 )
 
 // Compare is the total order of ORDER BY: undefined, null, false, true, numbers, strings by UTF-8

@@ -1,4 +1,5 @@
-package jsonpart
+// Package jsonstring looks for the bytes of a string that JSON must escape, eight bytes at a time.
+package jsonstring
 
 import "encoding/binary"
 

@@ -1,4 +1,4 @@
-package jsonpart_test
+package jsonstring_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"byline/internal/jsonpart"
+	"byline/internal/jsonstring"
 )
 
 func TestPlain_EachByte(t *testing.T) {
@@ -18,10 +18,10 @@ func TestPlain_EachByte(t *testing.T) {
 			if c < ' ' || c == '"' || c == '\\' {
 				want = at
 			}
-			if got := jsonpart.PlainLen(string(b)); got != want {
+			if got := jsonstring.PlainLen(string(b)); got != want {
 				t.Fatalf("PlainLen(%q) is %d, want %d", b, got, want)
 			}
-			if got := jsonpart.HasControls(b); got != (c < ' ') {
+			if got := jsonstring.HasControls(b); got != (c < ' ') {
 				t.Fatalf("HasControls(%q) is %t", b, got)
 			}
 		}
@@ -41,10 +41,10 @@ func TestPlain_RandomBytes(t *testing.T) {
 		}
 		control := func(c byte) bool { return c < ' ' }
 		want := first(func(c byte) bool { return control(c) || c == '"' || c == '\\' })
-		if got := jsonpart.PlainLen(s); got != want {
+		if got := jsonstring.PlainLen(s); got != want {
 			t.Errorf("PlainLen(%q) is %d, want %d", s, got, want)
 		}
-		if got := jsonpart.HasControls([]byte(s)); got != (first(control) < len(s)) {
+		if got := jsonstring.HasControls([]byte(s)); got != (first(control) < len(s)) {
 			t.Errorf("HasControls(%q) is %t", s, got)
 		}
 	})
