@@ -1,5 +1,5 @@
-// Package faulttest fails requests to Cosmos DB: a Transport the first, second, ... n-th request of an operation, in
-// every way in which a request can fail, one at a time; an Injector those that a function selects.
+// Package faulttest fails requests to Cosmos DB: a Transport the first, second, ... n-th request of an operation, with
+// a fault of every kind, one at a time; an Injector those that a function selects.
 package faulttest
 
 import (
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -33,6 +34,7 @@ type Fault struct {
 	// write. An operation may then succeed without an effect.
 	Misleads bool
 
+	lost    bool                // the request takes effect
 	applies func(*request) bool // whether a request can fail in this way
 	fail    func(to policy.Transporter, r *request) (*http.Response, error)
 }
@@ -40,7 +42,7 @@ type Fault struct {
 // Faults are the faults of requests.
 var Faults = []Fault{
 	{Name: "connection lost before the request", Codes: unavailable, applies: all, fail: loseRequest},
-	{Name: "connection lost after the write", Codes: unavailable, applies: (*request).isWrite, fail: loseResponse},
+	{Name: "connection lost after the write", Codes: unavailable, applies: (*request).isWrite, fail: loseResponse, lost: true},
 	{Name: "503", Codes: unavailable, applies: all, fail: respond(http.StatusServiceUnavailable, 0)},
 	{Name: "404 without the container", Codes: unavailable, applies: (*request).isOfContainer,
 		fail: respond(http.StatusNotFound, 1003)},
@@ -293,25 +295,13 @@ func (t *Transport) due(r *request) *Case {
 // minutes.
 const shortSample = 1
 
-// Sweep calls run without a fault, and then for every fault of each of the requests that run has returned. run
-// calls Begin, does the operation, calls End, and returns its result. With -short it is a Sample.
-func Sweep(run func(Case) Requests) {
-	if testing.Short() {
-		Sample(run, shortSample)
-		return
-	}
-	for i, r := range run(Case{}).sent {
-		for _, f := range Faults {
-			if f.applies(r) {
-				run(Case{i + 1, f})
-			}
-		}
-	}
-}
+// Sweep calls run without a fault, and then for each of the requests that run has returned, with its faults: all that
+// say something wrong or lose the response to a write, one of those that only fail the request, and one of those after
+// which the client repeats it. The requests take turns with these. run calls Begin, does the operation, calls End, and
+// returns its result. With -short it is a Sample.
+func Sweep(run func(Case) Requests) { Sample(run, math.MaxInt) }
 
-// Sample is Sweep for work with many requests: n of them, evenly spread, fail, each with three faults: one that makes
-// the request fail, one that misleads, and one after which the client repeats it. Other requests have other faults.
-// With -short n is at most shortSample.
+// Sample is Sweep for work with many requests: n of them, evenly spread, fail. With -short n is at most shortSample.
 func Sample(run func(Case) Requests, n int) {
 	if testing.Short() {
 		n = min(n, shortSample)
@@ -320,23 +310,20 @@ func Sample(run func(Case) Requests, n int) {
 	n = min(n, len(sent))
 	for k := range n {
 		i := (2*k + 1) * len(sent) / (2 * n)
-		var done [3]bool
+		var failed, repeated bool
 		for j := range Faults {
 			f := Faults[(i+j)%len(Faults)]
-			if kind := f.kind(); f.applies(sent[i]) && !done[kind] {
-				done[kind] = true
-				run(Case{i + 1, f})
+			if !f.applies(sent[i]) || f.fails() && failed || f.repeated() && repeated {
+				continue
 			}
+			failed, repeated = failed || f.fails(), repeated || f.repeated()
+			run(Case{i + 1, f})
 		}
 	}
 }
 
-func (f *Fault) kind() int {
-	switch {
-	case f.Misleads:
-		return 1
-	case len(f.Codes) == 0:
-		return 2
-	}
-	return 0
-}
+// fails reports whether the request has an error that is true, and no effect.
+func (f *Fault) fails() bool { return len(f.Codes) > 0 && !f.Misleads && !f.lost }
+
+// repeated reports whether the client repeats the request.
+func (f *Fault) repeated() bool { return len(f.Codes) == 0 }
