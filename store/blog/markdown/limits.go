@@ -308,7 +308,8 @@ func (p meteredParagraphs) Transform(node *ast.Paragraph, reader text.Reader, pc
 	m, lines := meterOf(pc), node.Lines()
 	if p.ParagraphTransformer == parser.LinkReferenceParagraphTransformer {
 		if first := lines.At(0); bytes.HasPrefix(bytes.TrimSpace(first.Value(reader.Source())), []byte("[")) {
-			m.take(newDefinition*lines.Len(), ofBrackets)
+			n := lines.Len() // the parser copies the remaining lines at each definition
+			m.take(newDefinition*n+n*(n-1), ofBrackets)
 		}
 		p.ParagraphTransformer.Transform(node, reader, pc)
 		return
