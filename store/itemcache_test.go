@@ -20,6 +20,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/session"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
@@ -67,7 +68,7 @@ func (r *cachedStore) requestsOf(ctx context.Context, f func(context.Context)) i
 	type key struct{}
 	var n atomic.Int32
 	r.wire.After(func(resp *http.Response) {
-		if resp.Request.Context().Value(key{}) == &n && !storetest.Refused(resp) {
+		if resp.Request.Context().Value(key{}) == &n && !session.IsBehind(resp) {
 			n.Add(1)
 		}
 	})

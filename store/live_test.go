@@ -19,6 +19,7 @@ import (
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos/session"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 	"byline/store/live"
@@ -329,7 +330,7 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 		w.Wire.After(func(resp *http.Response) {
 			r := resp.Request
 			if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" &&
-				strings.Contains(r.URL.Path, "/colls/posts/") && !storetest.Refused(resp) {
+				strings.Contains(r.URL.Path, "/colls/posts/") && !session.IsBehind(resp) {
 				starts.Add(1)
 			}
 		})

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/cosmos/session"
 )
 
 // A forced failover to another region loses the writes that had not reached it. Its LSNs are then
@@ -115,18 +116,11 @@ func endOf(page azcosmos.ChangeFeedResponse) (feedEnd, bool) {
 	if page.RawResponse == nil {
 		return feedEnd{}, false
 	}
-	// <range>:<version>#<LSN>[#<region>=<LSN>...]
-	fields := strings.Split(page.RawResponse.Header.Get("x-ms-session-token"), "#")
-	if len(fields) < 2 {
+	id, version, lsn, ok := session.Parse(page.RawResponse.Header.Get(session.Header))
+	if !ok || lsn < 0 {
 		return feedEnd{}, false
 	}
-	id, text, _ := strings.Cut(fields[0], ":")
-	version, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return feedEnd{}, false
-	}
-	lsn, err := strconv.ParseUint(fields[1], 10, 64)
-	return feedEnd{id, max(0, version), lsn}, err == nil
+	return feedEnd{strconv.FormatUint(id, 10), max(0, version), uint64(lsn)}, true
 }
 
 // replayLost replays the range from the beginning, as Reset does, if the account has failed over

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/itemjson"
+	"byline/store/cosmos/session"
 )
 
 // lease is an item of the leases container: owner and progress of one feed range.
@@ -110,7 +111,7 @@ func (l leases) list(ctx context.Context) ([]*lease, error) {
 // read returns a lease, or nil if it does not exist.
 func (l leases) read(ctx context.Context, id string) (*lease, error) {
 	r, err := l.container.ReadItem(ctx, azcosmos.NewPartitionKeyString(id), id, nil)
-	if hasStatus(err, http.StatusNotFound) && !sessionAhead(err) {
+	if hasStatus(err, http.StatusNotFound) && !isBehind(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -384,11 +385,10 @@ func (s *sighting) remains(v *lease, now time.Time) time.Duration {
 	return v.Expiry - now.Sub(s.since)
 }
 
-// sessionAhead reports whether a 404 means that the session token is ahead of every replica
-// (substatus 1002), so that the item may exist.
-func sessionAhead(err error) bool {
+// isBehind reports whether a 404 means that no replica has reached the session token, so that the item may exist.
+func isBehind(err error) bool {
 	var r *azcore.ResponseError
-	return errors.As(err, &r) && r.RawResponse.Header.Get("X-Ms-Substatus") == "1002"
+	return errors.As(err, &r) && session.IsBehind(r.RawResponse)
 }
 
 func hasStatus(err error, statuses ...int) bool {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"byline/store/cosmos/session"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
@@ -15,7 +17,6 @@ const statusRetryWith = 449
 
 // Substatuses.
 const (
-	substatusReadSession   = "1002" // of a 404: no replica has reached the session token
 	substatusRangeGone     = "1002" // of a 410: the partition key range has been split or merged
 	substatusNoContainer   = "1003" // of a 404: there is no such database or container
 	substatusPartitionFull = "1014" // of a 403: the logical partition has reached its limit of 20 GB
@@ -93,7 +94,7 @@ func (e *Error) InvalidContinuation() bool {
 func isMissing(err error) bool {
 	e := ErrorOf(err)
 	return e != nil && e.Status == http.StatusNotFound && e.Substatus != substatusNoContainer &&
-		e.Substatus != substatusReadSession
+		e.Substatus != session.Substatus
 }
 
 // NoContainer reports whether the database or the container does not exist.
@@ -111,7 +112,7 @@ func (e *Error) Unavailable() bool {
 		http.StatusUnauthorized, http.StatusForbidden:
 		return true
 	case http.StatusNotFound:
-		return e.Substatus == substatusReadSession || e.NoContainer()
+		return e.Substatus == session.Substatus || e.NoContainer()
 	}
 	return e.NoContainer()
 }

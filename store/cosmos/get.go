@@ -35,7 +35,7 @@ func (s cacheCalls) Do(req *policy.Request) (*http.Response, error) {
 			body, _ := runtime.Payload(resp) // the caller gets the error, too
 			n = len(body)
 		}
-		read.Add(n, session.PositionOf(resp.Header.Get(sessionHeader)))
+		read.Add(n, session.PositionOf(resp.Header.Get(session.Header)))
 	}
 	if isWrite(r) {
 		var partition [1]string // "" for a query of all partitions

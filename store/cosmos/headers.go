@@ -16,7 +16,6 @@ const (
 )
 
 const (
-	sessionHeader     = "X-Ms-Session-Token"
 	contentPathHeader = "X-Ms-Content-Path" // the container's resource id
 	substatusHeader   = "X-Ms-Substatus"
 	retryAfterHeader  = "X-Ms-Retry-After-Ms"

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/store/cosmos/session"
 	"byline/store/internal/metric"
 )
 
@@ -145,7 +146,7 @@ func (m *meter) Collect(to chan<- prometheus.Metric) {
 // refusals are the statuses that byline_cosmos_refusals_total counts.
 var refusals = []string{
 	"449",                           // a write conflicted with a concurrent write of the same item
-	"404/" + substatusReadSession,   // no replica has reached the session token
+	"404/" + session.Substatus,      // no replica has reached the session token
 	"403/" + substatusPartitionFull, // the logical partition is full
 	"403/" + substatusControlPlane,  // an Entra identity may not do it
 }

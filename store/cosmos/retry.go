@@ -263,7 +263,7 @@ func (w *replicaWait) retry(
 		if over {
 			return resp, nil
 		}
-		if again, err := send(); err != nil || !isBehind(again) {
+		if again, err := send(); err != nil || !session.IsBehind(again) {
 			return again, err
 		}
 		if !w.acquire(ctx) {
@@ -280,7 +280,7 @@ func (w *replicaWait) retry(
 			break
 		}
 		w.left, w.pause = w.left-w.pause, 2*w.pause
-		if again, err := send(); err != nil || !isBehind(again) {
+		if again, err := send(); err != nil || !session.IsBehind(again) {
 			return again, err
 		}
 	}

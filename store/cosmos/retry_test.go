@@ -26,7 +26,7 @@ func TestRetryBudget_Option(t *testing.T) {
 		"write conflict": func() *scripted { return &scripted{status: statusRetryWith} },
 		"replica is behind": func() *scripted {
 			return &scripted{status: http.StatusNotFound,
-				header: map[string]string{substatusHeader: substatusReadSession}}
+				header: map[string]string{substatusHeader: session.Substatus}}
 		},
 	} {
 		for _, budget := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {

@@ -123,25 +123,20 @@ func (a *sessionRequest) send(token string) (*http.Response, error) {
 	}
 	a.sent = true
 	h := a.req.Raw().Header
-	h.Del(sessionHeader)
+	h.Del(session.Header)
 	if token != "" {
-		h.Set(sessionHeader, token)
+		h.Set(session.Header, token)
 	}
 	resp, err := a.req.Next()
 	if err != nil {
 		return nil, err
 	}
-	if isBehind(resp) {
+	if session.IsBehind(resp) {
 		a.known.LearnContainer(a.at.Container, resp.Header.Get(contentPathHeader)) // maybe a new one
 	} else {
 		a.learn(resp, a.at, a.session)
 	}
 	return resp, nil
-}
-
-// isBehind reports whether no replica has reached the session token of the request.
-func isBehind(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusNotFound && resp.Header.Get(substatusHeader) == substatusReadSession
 }
 
 // sessionTried marks a request that no replica of a region could serve. azcosmos repeats it in the write
@@ -157,7 +152,7 @@ func (a *sessionRequest) read() (*http.Response, error) {
 		return a.send("")
 	}
 	resp, err := a.send(token)
-	if err != nil || token == "" || !isBehind(resp) {
+	if err != nil || token == "" || !session.IsBehind(resp) {
 		return resp, err
 	}
 	var tried sessionTried
@@ -186,7 +181,7 @@ func (s *sessions) learn(resp *http.Response, at session.Target, of *session.Ses
 	default:
 		return
 	}
-	s.known.Learn(at, of, resp.Header.Get(sessionHeader), resp.Header.Get(contentPathHeader))
+	s.known.Learn(at, of, resp.Header.Get(session.Header), resp.Header.Get(contentPathHeader))
 }
 
 // learnRanges records the ranges of a container: a response has all of them, or those that have changed.

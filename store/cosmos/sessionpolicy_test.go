@@ -17,7 +17,7 @@ func TestSessions_Learn(t *testing.T) {
 		409: true, 412: true,
 		400: false, 401: false, 408: false, 410: false, 429: false, 449: false, 500: false, 503: false} {
 		var s sessions
-		s.learn(&http.Response{StatusCode: status, Header: http.Header{sessionHeader: {"0:-1#7"}}},
+		s.learn(&http.Response{StatusCode: status, Header: http.Header{session.Header: {"0:-1#7"}}},
 			session.TargetOf("c", "", ""), nil)
 		if token, _ := s.known.Header(session.TargetOf("c", "", ""), nil); (token != "") != learns {
 			t.Errorf("status %d: got token %q, want one %t", status, token, learns)

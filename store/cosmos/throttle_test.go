@@ -291,7 +291,7 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 		"conflicting write": {status: statusRetryWith},
 		"conflicting batch": {status: http.StatusMultiStatus, body: `[{"statusCode":449}]`},
 		"replica behind": {status: http.StatusNotFound,
-			header: map[string]string{substatusHeader: substatusReadSession}},
+			header: map[string]string{substatusHeader: session.Substatus}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -312,7 +312,7 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 				b.Create([]byte(`{"id":"a"}`))
 				ctx, began := WithSession(account.Begin(t.Context(), "C4"), nil), time.Now()
 				_, err = posts.Batch(ctx, "p", &b)
-				if e := ErrorOf(err); e == nil || e.Status != statusRetryWith && e.Substatus != substatusReadSession {
+				if e := ErrorOf(err); e == nil || e.Status != statusRetryWith && e.Substatus != session.Substatus {
 					t.Errorf("got %+v, want 449 or 404/1002", e)
 				}
 				if took := time.Since(began); took > defaultRetryBudget {

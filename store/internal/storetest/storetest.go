@@ -541,12 +541,6 @@ func (w *Wire) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Refused reports whether a read was refused because the replica is behind the session. The client repeats
-// it, so tests do not count it.
-func Refused(r *http.Response) bool {
-	return r.StatusCode == http.StatusNotFound && r.Header.Get("X-Ms-Substatus") == "1002"
-}
-
 // After calls f with every response.
 func (w *Wire) After(f func(*http.Response)) {
 	w.mu.Lock()
