@@ -3,13 +3,17 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/storetest"
+	"byline/store/stored"
 )
 
 func optional(text string) store.Optional { return store.Optional{Set: true, Value: text} }
@@ -145,4 +149,67 @@ func TestUpdateUser_Quotas(t *testing.T) {
 		t.Error(err)
 	}
 	refused(update(store.UserEdit{AvatarURL: optional("")}), "avatarUrl", "09:01", pictures)
+}
+
+// If the response to the write of the user is lost, a read decides whether the change was made.
+func TestUpdateUser_LostResponse(t *testing.T) {
+	for name, later := range map[string]int64{"changed": 0, "changed again by another request": 1} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ada := w.AddUser("ada")
+			w.Wire.After(func(r *http.Response) {
+				if r.Request.Method != http.MethodPatch || !strings.HasSuffix(r.Request.URL.Path, "/docs/"+ada.UserID) {
+					return
+				}
+				w.Wire.After(nil)
+				w.Corrupt("users", ada.UserID, ada.UserID, "/revision", ada.Revision+1+later)
+				r.StatusCode, r.Body = http.StatusServiceUnavailable, http.NoBody
+			})
+			u, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Bio: optional("Weaves.")})
+			if later > 0 {
+				storetest.WantCode(t, err, blog.Unavailable, "")
+			} else if err != nil || u.Bio != "Weaves." || u.Revision != ada.Revision+1 {
+				t.Errorf("got %+v, %v", u, err)
+			}
+		})
+	}
+}
+
+// If another user takes the new name while the user is changed, the user is as before, and the attempt does not count.
+func TestUpdateUser_Reverted(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	edit := store.UserEdit{Username: new("countess"), DisplayName: optional("Ada King"), Bio: optional("first")}
+	if _, err := w.UpdateUser(t.Context(), ada.UserID, edit); err != nil {
+		t.Fatal(err)
+	}
+	before := readUserItem(t, w, ada.UserID)
+	w.Wire.Intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/docs/"+ada.UserID) {
+			w.Wire.Intercept(nil)
+			w.Corrupt("users", "username:wanted", "username:wanted", "/ownerId", blog.UserID("test", "bob"))
+		}
+		return nil
+	})
+	edit = store.UserEdit{Username: new("wanted"), DisplayName: optional("Ada"), Bio: optional("second")}
+	_, err := w.UpdateUser(t.Context(), ada.UserID, edit)
+	storetest.WantCode(t, err, blog.Conflict, "username")
+	want := *before
+	want.Revision += 2
+	if diff := cmp.Diff(&want, readUserItem(t, w, ada.UserID)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func readUserItem(t *testing.T, w *world, id string) *blog.UserItem {
+	t.Helper()
+	users, err := w.Account.Container(w.Database, blog.UsersContainer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := stored.ReadUserItem(t.Context(), "test", users, id)
+	if u == nil || err != nil {
+		t.Fatal(u, err)
+	}
+	return u
 }

@@ -1,12 +1,15 @@
 package username_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"byline/store/blog"
+	"byline/store/cosmos"
 	"byline/store/internal/storetest"
 	"byline/store/stored"
 	"byline/store/username"
@@ -28,15 +31,39 @@ func (w *world) item(id string) *blog.UserItem {
 
 // rename changes ada's username.
 func (w *world) rename(name string) (*blog.User, error) {
-	return w.change(func(u *blog.User) { u.Username = name })
+	w.T.Helper()
+	return w.renameWith(name, func() {})
 }
 
-func (w *world) change(edit func(*blog.User)) (*blog.User, error) {
+// renameWith is rename, and calls before when the user is about to change.
+func (w *world) renameWith(name string, before func()) (*blog.User, error) {
 	w.T.Helper()
 	u := w.item(w.ada.UserID)
-	to := u.User
-	edit(&to)
-	return w.Change(w.T.Context(), "test", u, to, func() {})
+	return w.Rename(w.T.Context(), "test", u, name,
+		func(former []string) (*blog.User, error) {
+			before()
+			return w.write(u.Revision, name, former)
+		},
+		func(renamed *blog.User) error {
+			_, err := w.write(renamed.Revision, u.Username, u.FormerUsernames)
+			return err
+		})
+}
+
+// write sets the names of ada at a revision. It returns nil if she has another.
+func (w *world) write(revision int64, name string, former []string) (*blog.User, error) {
+	p := cosmos.Patch{Condition: fmt.Sprintf("from c where c.revision = %d", revision), ReturnItem: true}
+	p.Set("/username", name)
+	p.Set("/formerUsernames", append([]string{}, former...))
+	p.Increment("/revision", 1)
+	r, err := w.users.Patch(w.T.Context(), stored.Key(w.ada.UserID, w.ada.UserID), p)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, stored.Error("test", err)
+	}
+	return blog.DecodeUser("test", r.Value)
 }
 
 func (w *world) mustRename(name string) {
@@ -46,36 +73,21 @@ func (w *world) mustRename(name string) {
 	}
 }
 
-func TestChange_Rename(t *testing.T) {
+func TestRename(t *testing.T) {
 	w := newWorld(t)
 	called := false
-	before := w.item(w.ada.UserID)
-	to := before.User
-	to.Username, to.Bio = "lovelace", "Weaves."
-	u, err := w.Change(t.Context(), "test", before, to, func() {
+	u, err := w.renameWith("lovelace", func() {
 		called = true
 		w.want("lovelace", state{Owner: w.ada.UserID}) // reserved before the user is changed
 		w.want("ada", state{w.ada.UserID, true, false})
-		if u := w.item(w.ada.UserID); u.Username != "ada" {
-			t.Errorf("the user has the name %s already", u.Username)
-		}
 	})
-	if err != nil || !called {
-		t.Fatal(err, called)
-	}
-	want := to
-	want.Revision++
-	if d := cmp.Diff(&want, u); d != "" {
-		t.Errorf("-want +got\n%s", d)
+	if err != nil || !called || u.Username != "lovelace" {
+		t.Fatal(u, err, called)
 	}
 	w.want("ada", state{w.ada.UserID, true, true})
 	w.want("lovelace", state{Owner: w.ada.UserID})
-	have := w.item(w.ada.UserID)
-	if d := cmp.Diff(want, have.User); d != "" {
-		t.Errorf("stored: -want +got\n%s", d)
-	}
-	if d := cmp.Diff([]string{"ada"}, have.FormerUsernames); d != "" {
-		t.Errorf("former names: -want +got\n%s", d)
+	if d := cmp.Diff([]string{"ada"}, w.item(w.ada.UserID).FormerUsernames); d != "" {
+		t.Errorf("former names: %q", d)
 	}
 	r, _, err := w.Read(t.Context(), "test", "ada")
 	if err != nil || r.TTL != 30*24*60*60 {
@@ -83,36 +95,8 @@ func TestChange_Rename(t *testing.T) {
 	}
 }
 
-// A change that is not a rename reserves and releases nothing.
-func TestChange_SameName(t *testing.T) {
-	for name, edit := range map[string]func(*blog.User){
-		"case":      func(u *blog.User) { u.Username = "ADA" },
-		"biography": func(u *blog.User) { u.Bio = "Weaves." },
-		"nothing":   func(*blog.User) {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			writes := 0
-			w.on(1, http.MethodPatch, username.Key("ada"), func() error { writes++; return nil })
-			u, err := w.change(edit)
-			if err != nil || u == nil || u.Revision != w.ada.Revision+1 {
-				t.Fatal(u, err)
-			}
-			want := *w.ada
-			edit(&want)
-			if u.Username != want.Username || u.Bio != want.Bio || writes > 0 {
-				t.Errorf("got %+v after %d writes of the reservation", u, writes)
-			}
-			w.want("ada", state{Owner: w.ada.UserID})
-			if former := w.item(w.ada.UserID).FormerUsernames; len(former) > 0 {
-				t.Errorf("former names: %q", former)
-			}
-		})
-	}
-}
-
 // Five former names are kept, the newest; the oldest is freed.
-func TestChange_FormerNames(t *testing.T) {
+func TestRename_FormerNames(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"one", "two", "three", "four", "five"} {
 		w.mustRename(name)
@@ -131,7 +115,7 @@ func TestChange_FormerNames(t *testing.T) {
 }
 
 // The oldest former name is not freed when it is another user's, or no longer released.
-func TestChange_FormerNameOfAnother(t *testing.T) {
+func TestRename_FormerNameOfAnother(t *testing.T) {
 	for name, r := range map[string]*username.Reservation{
 		"another's": {OwnerID: bob, Envelope: blog.Envelope{TTL: 60}},
 		"taken":     {OwnerID: "ada"},
@@ -152,7 +136,7 @@ func TestChange_FormerNameOfAnother(t *testing.T) {
 }
 
 // A write of unknown outcome is followed by a read, which decides.
-func TestChange_AmbiguousWrites(t *testing.T) {
+func TestRename_AmbiguousWrites(t *testing.T) {
 	old := username.Key("ada")
 	for name, tt := range map[string]struct {
 		fail     func(w *world)
@@ -160,25 +144,8 @@ func TestChange_AmbiguousWrites(t *testing.T) {
 		again    bool      // nil, nil: to be tried again
 		released bool      // the old name
 	}{
-		"user changed, response lost": {fail: func(w *world) { w.lose(http.MethodPatch, w.ada.UserID) },
-			released: true},
 		"user not changed": {fail: func(w *world) { w.on(1, http.MethodPatch, w.ada.UserID, down) },
 			code: blog.Unavailable},
-		"user changed by another request": {fail: func(w *world) {
-			w.on(1, http.MethodPatch, w.ada.UserID, func() error {
-				w.Corrupt("users", w.ada.UserID, w.ada.UserID, "/revision", w.ada.Revision+1)
-				return errDown
-			})
-		}, code: blog.Unavailable},
-		"user changed, and again by another request": {fail: func(w *world) {
-			w.Wire.After(func(r *http.Response) {
-				if r.Request.Method == http.MethodPatch && of(r.Request, w.ada.UserID) {
-					w.Wire.After(nil)
-					w.Corrupt("users", w.ada.UserID, w.ada.UserID, "/revision", w.ada.Revision+2)
-					r.StatusCode, r.Body = http.StatusServiceUnavailable, http.NoBody
-				}
-			})
-		}, code: blog.Unavailable},
 		"old name marked, response lost": {fail: func(w *world) { w.lose(http.MethodPatch, old) }, again: true},
 		"old name not marked":            {fail: func(w *world) { w.on(1, http.MethodPatch, old, down) }, again: true},
 		"old name not released":          {fail: func(w *world) { w.on(2, http.MethodPatch, old, down) }},
@@ -219,7 +186,7 @@ func TestChange_AmbiguousWrites(t *testing.T) {
 }
 
 // Another request changes the user, or the old name, meanwhile: nothing is changed, and the caller tries again.
-func TestChange_Concurrent(t *testing.T) {
+func TestRename_Concurrent(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"user": func(w *world) {
 			w.on(1, http.MethodPatch, w.ada.UserID, func() error {
@@ -257,7 +224,7 @@ func TestChange_Concurrent(t *testing.T) {
 }
 
 // Who has a name whose reservation is missing, or another's, changes it without touching that.
-func TestChange_OldNameNotTheirs(t *testing.T) {
+func TestRename_OldNameNotTheirs(t *testing.T) {
 	t.Run("another's", func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("ada", username.Reservation{OwnerID: bob})
@@ -273,7 +240,7 @@ func TestChange_OldNameNotTheirs(t *testing.T) {
 }
 
 // The new name is taken before anything is changed.
-func TestChange_NameTaken(t *testing.T) {
+func TestRename_NameTaken(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("grace")
 	_, err := w.rename("Grace")
@@ -284,44 +251,31 @@ func TestChange_NameTaken(t *testing.T) {
 	}
 }
 
-// The new name is lost to another user after the user was changed: the user gets back what they had, and the attempt
-// leaves no trace.
-func TestChange_Reverted(t *testing.T) {
+// The new name is lost to another user after the user was changed: the user gets back the old one.
+func TestRename_Reverted(t *testing.T) {
 	w := newWorld(t)
 	w.mustRename("countess")
-	before := w.item(w.ada.UserID)
-	lose := func() {
-		w.on(1, http.MethodPatch, w.ada.UserID, func() error {
-			w.reserve("wanted", username.Reservation{OwnerID: bob})
-			return nil
-		})
+	lose := func(name string) func() {
+		return func() { w.reserve(name, username.Reservation{OwnerID: bob}) }
 	}
-	lose()
-	_, err := w.change(func(u *blog.User) { u.Username, u.Bio = "wanted", "Weaves." })
+	_, err := w.renameWith("wanted", lose("wanted"))
 	storetest.WantCode(t, err, blog.Conflict, "username")
-	after := w.item(w.ada.UserID)
-	want := *before
-	want.Revision += 2
-	if d := cmp.Diff(&want, after); d != "" {
-		t.Errorf("-want +got\n%s", d)
+	if after := w.item(w.ada.UserID); after.Username != "countess" || !slices.Equal(after.FormerUsernames, []string{"ada"}) {
+		t.Errorf("got %+v", after)
 	}
 	w.want("wanted", state{Owner: bob})
 
 	t.Run("not restored", func(t *testing.T) {
-		w.on(1, http.MethodPatch, w.ada.UserID, func() error {
-			w.reserve("other", username.Reservation{OwnerID: bob})
-			w.on(1, http.MethodPatch, w.ada.UserID, down)
-			return nil
+		_, err := w.renameWith("other", func() {
+			lose("other")()
+			w.on(2, http.MethodPatch, w.ada.UserID, down)
 		})
-		_, err := w.rename("other")
 		storetest.WantCode(t, err, blog.Unavailable, "")
 	})
 	t.Run("the reservation cannot be read", func(t *testing.T) {
-		w.on(1, http.MethodPatch, w.ada.UserID, func() error {
+		_, err := w.renameWith("third", func() {
 			w.fail(http.MethodPost, username.Key("third")) // a batch reads from the primary replica
-			return nil
 		})
-		_, err := w.rename("third")
 		storetest.WantCode(t, err, blog.Unavailable, "")
 	})
 }
