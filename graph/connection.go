@@ -89,7 +89,7 @@ func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Pagi
 	})
 }
 
-// draftPage is a page of the viewer's drafts. No id of a user is like the key of its memo.
+// draftPage is a page of the viewer's drafts. The key of its memo differs from every user's id.
 func (r *Resolver) draftPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"drafts:" + userID, p}, func() (*store.Page[*blog.Post], error) {
@@ -106,7 +106,7 @@ func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*b
 	})
 }
 
-// tagPostPage is a page of the posts with a tag. No id of a user is like the key of its memo.
+// tagPostPage is a page of the posts with a tag. The key of its memo differs from every user's id.
 func (r *Resolver) tagPostPage(ctx context.Context, tag *store.Tag, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"tag:" + tag.Name, p}, func() (*store.Page[*blog.Post], error) {

@@ -237,16 +237,16 @@ func TestCost_Detail(t *testing.T) {
 		want  []string
 	}{
 		"a list of lists": {`{ front: feed(first: 2) { edges { node { comments { edges { cursor } } } } } }`,
-			[]string{"front Q6 feed query", "front.edges.node.comments Q4 posts query",
-				"front.edges.node.comments Q4 posts query"}},
+			[]string{"front feed feed query", "front.edges.node.comments comments posts query",
+				"front.edges.node.comments comments posts query"}},
 		"a batch -> path of its first field": {`{ feed { edges { node { author { since: createdAt } } } } }`,
-			[]string{"feed Q6 feed query", "feed.edges.node.author.since manyUsers users ReadMany"}},
+			[]string{"feed feed feed query", "feed.edges.node.author.since manyUsers users ReadMany"}},
 		"a batch of one": {`{ feed(first: 1) { edges { node { author { createdAt } } } } }`,
-			[]string{"feed Q6 feed query", "feed.edges.node.author.createdAt manyUsers users point read"}},
+			[]string{"feed feed feed query", "feed.edges.node.author.createdAt manyUsers users point read"}},
 		"a reference": {`{ post(id: "<post:engines>") { comments { edges { cursor } } } }`,
-			[]string{"post Q4 posts query"}},
+			[]string{"post comments posts query"}},
 		"a write": {`mutation { p: createPost(input: {title: "t", content: "c"}) { post { id } } }`,
-			[]string{"p C2 feed create", "p C2 posts create", "p C2 users create"}},
+			[]string{"p writePost feed create", "p writePost posts create", "p writePost users create"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, c := withCost(t, b, "ada", b.fill(tt.query), "detail")

@@ -43,7 +43,7 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comme
 // Comments is Q4: a post's comments, by one query of the post's partition. The page of an unknown post is
 // empty.
 func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*blog.Comment], error) {
-	ctx = s.beginRead(ctx, Q4)
+	ctx = s.beginRead(ctx, Comments)
 	switch p.Order {
 	case "":
 		p.Order = NewestFirst
@@ -86,7 +86,7 @@ func (n NewComment) Validate() error {
 // maximum number of comments.
 func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment, *blog.Post, error) {
 	const op = "create comment"
-	ctx = s.account.Begin(ctx, C3)
+	ctx = s.account.Begin(ctx, CreateComment)
 	if err := n.Validate(); err != nil {
 		return nil, nil, err
 	}

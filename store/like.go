@@ -53,7 +53,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 // Likes is Q5: a post's likes, newest first, by one query of the post's partition. The page of an unknown
 // post is empty.
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
-	ctx = s.beginRead(ctx, Q5)
+	ctx = s.beginRead(ctx, Likes)
 	l := list[blog.Like]{op: "list likes", container: s.posts, key: "postId", partition: postID, typ: blog.TypeLike,
 		format: blog.Likes, defaults: blog.Like{PostID: postID}, deletions: s.deletions, show: s.showLike,
 		position: func(l *blog.Like) (blog.Date, string) { return l.CreatedAt, blog.LikeID(l.UserID) }}
@@ -66,7 +66,7 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog
 // LimitReached if the post has the maximum number of likes.
 func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
 	const op = "like post"
-	ctx = s.account.Begin(ctx, C4)
+	ctx = s.account.Begin(ctx, LikePost)
 	if !blog.ValidID(postID) {
 		return nil, nil, blog.NoPost(op)
 	}

@@ -141,14 +141,15 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 		m.is(float64(sent), "byline_cosmos_requests_total")
 		m.is(float64(sent), "byline_cosmos_request_seconds")
 		m.is(0, "byline_cosmos_requests_total", "pattern", string(cosmos.Unnamed))
-		m.is(5, "byline_access_total", "pattern", "Q2")
-		if throttles := m.value("byline_cosmos_throttles_total", "pattern", "Q2"); throttles == 0 {
-			t.Error("got no throttles for Q2")
+		m.is(5, "byline_access_total", "pattern", "onePost")
+		if throttles := m.value("byline_cosmos_throttles_total", "pattern", "onePost"); throttles == 0 {
+			t.Error("got no throttles for onePost")
 		} else {
-			m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "Q2")
+			m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "onePost")
 		}
 		m.is(0, "byline_cosmos_errors_total")
-		for _, p := range []cosmos.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts,
+		for _, p := range []cosmos.Pattern{store.WriteUser, store.WritePost, store.LikePost, store.Feed,
+			store.ManyPosts,
 			projection.ProjectPosts, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata} {
 			if m.value("byline_cosmos_request_units_total", "pattern", string(p)) == 0 {
 				t.Errorf("nothing was charged for %s", p)
@@ -220,7 +221,7 @@ func TestRecorder_GetsAllTries(t *testing.T) {
 	}
 	ru, tries := 0.0, 0
 	for _, o := range got {
-		if o.Pattern != store.Q2 || o.Kind != cosmos.KindPointRead || o.Container != "posts" ||
+		if o.Pattern != store.OnePost || o.Kind != cosmos.KindPointRead || o.Container != "posts" ||
 			o.PartitionKey != `["`+post.ID+`"]` || o.Range != "0" || o.Took <= 0 {
 			t.Errorf("%+v", o)
 		}

@@ -5,18 +5,18 @@ import (
 	"byline/store/deletion"
 )
 
-// The access patterns: the article's ten, and those that it omits. Projections have their own.
+// The access patterns: the article's ten, with its codes, and those that it omits. Projections have their own.
 const (
-	Q1 cosmos.Pattern = "Q1" // a user
-	Q2 cosmos.Pattern = "Q2" // a post
-	Q3 cosmos.Pattern = "Q3" // a user's posts
-	Q4 cosmos.Pattern = "Q4" // a post's comments
-	Q5 cosmos.Pattern = "Q5" // a post's likes
-	Q6 cosmos.Pattern = "Q6" // the feed
-	C1 cosmos.Pattern = "C1" // create or edit a user
-	C2 cosmos.Pattern = "C2" // create or edit a post
-	C3 cosmos.Pattern = "C3" // create a comment
-	C4 cosmos.Pattern = "C4" // like a post
+	OneUser       cosmos.Pattern = "oneUser"       // a user (Q1)
+	OnePost       cosmos.Pattern = "onePost"       // a post (Q2)
+	UserPosts     cosmos.Pattern = "userPosts"     // a user's posts (Q3)
+	Comments      cosmos.Pattern = "comments"      // a post's comments (Q4)
+	Likes         cosmos.Pattern = "likes"         // a post's likes (Q5)
+	Feed          cosmos.Pattern = "feed"          // the feed (Q6)
+	WriteUser     cosmos.Pattern = "writeUser"     // create or edit a user (C1)
+	WritePost     cosmos.Pattern = "writePost"     // create or edit a post (C2)
+	CreateComment cosmos.Pattern = "createComment" // create a comment (C3)
+	LikePost      cosmos.Pattern = "likePost"      // like a post (C4)
 
 	PostCount     cosmos.Pattern = "postCount"      // how many posts a user has
 	UserItems     cosmos.Pattern = "userItems"      // how many items a rename or deletion of a user writes
@@ -47,7 +47,7 @@ const (
 
 // patterns lists all access patterns.
 var patterns = []cosmos.Pattern{
-	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
+	OneUser, OnePost, UserPosts, Comments, Likes, Feed, WriteUser, WritePost, CreateComment, LikePost,
 	PostCount, UserItems, FeedCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts,
 	TopTags, DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
 	CreateDraft, PublishPost, Drafts, ManyDrafts,

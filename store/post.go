@@ -23,7 +23,7 @@ const cachedPost = "post"
 // the id tells that the post is long. The id does not tell it if the post was a draft, or became long by an edit.
 // Post returns nil if the post does not exist. The post is Truncated if its text is lost.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
-	ctx = s.beginRead(ctx, Q2)
+	ctx = s.beginRead(ctx, OnePost)
 	return cached(ctx, s.posts, id, cachedPost, func(ctx context.Context) (*blog.Post, error) {
 		return s.readWhole(ctx, id)
 	})
@@ -54,7 +54,7 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 // UserPosts is Q3: the summaries of a user's posts, newest first, by one query of the user's
 // partition. The page of an unknown user is empty.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
-	ctx = s.beginRead(ctx, Q3)
+	ctx = s.beginRead(ctx, UserPosts)
 	p.Order = NewestFirst
 	page, err := s.userPostList(userID).page(ctx, p)
 	return s.withCounts(ctx, page, err)
@@ -98,7 +98,7 @@ func (s *Store) PostCursor(p *blog.Post) string {
 // if the idempotency key was used for another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	const op = "create post"
-	ctx = s.account.Begin(ctx, C2)
+	ctx = s.account.Begin(ctx, WritePost)
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
@@ -347,7 +347,7 @@ func changedMeanwhile(op string) error {
 		Message: "other requests keep changing the same item; try again"}
 }
 
-// authorship says whose items a deletion may apply to: those of one author, or of all.
+// authorship limits a deletion to the items of one author, or allows it for all.
 type authorship struct {
 	userID string
 	all    bool

@@ -22,7 +22,7 @@ import (
 // draft, which no view has, is a read and a replacement more.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
-	ctx = s.account.Begin(ctx, C2)
+	ctx = s.account.Begin(ctx, WritePost)
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}

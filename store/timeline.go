@@ -125,7 +125,7 @@ const firstDate = "0"
 // continues into the timeline of all posts.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
 	const op = "list feed"
-	ctx = s.beginRead(ctx, Q6)
+	ctx = s.beginRead(ctx, Feed)
 	l := list[blog.Post]{op: op, container: s.feed, key: "type", partition: blog.TypePost,
 		copies: s.feedPartitions, limit: blog.FeedServed, since: firstDate,
 		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost}

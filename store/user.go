@@ -20,7 +20,7 @@ const cachedUser = "user"
 
 // User is Q1, one point read. It returns nil if the user does not exist.
 func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
-	ctx = s.account.Begin(ctx, Q1)
+	ctx = s.account.Begin(ctx, OneUser)
 	return cached(ctx, s.users, id, cachedUser, func(ctx context.Context) (*blog.User, error) {
 		return s.readUser(ctx, "read user", id)
 	})
@@ -99,7 +99,7 @@ func (n NewUser) Validate() error {
 // two steps the same user can try again.
 func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	const op = "create user"
-	ctx = s.account.Begin(ctx, C1)
+	ctx = s.account.Begin(ctx, WriteUser)
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}

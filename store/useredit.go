@@ -82,7 +82,7 @@ func (e UserEdit) of(u blog.User) blog.User {
 // display name and the avatar. A repetition changes nothing, and has no limit.
 func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blog.User, error) {
 	const op = "update user"
-	ctx = s.account.Begin(ctx, C1)
+	ctx = s.account.Begin(ctx, WriteUser)
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}

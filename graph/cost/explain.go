@@ -149,7 +149,7 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 	name := f.field.ObjectDefinition.Name + "." + f.field.Name
 	switch name {
 	case "Query.node":
-		e.objects(&out, f, store.Q1, store.Q2, f.field.ArgumentMap(e.variables)["id"])
+		e.objects(&out, f, store.OneUser, store.OnePost, f.field.ArgumentMap(e.variables)["id"])
 		return out
 	case "Query.nodes":
 		e.objects(&out, f, store.ManyUsers, store.ManyPosts,
@@ -174,7 +174,7 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmo
 	for _, v := range ids {
 		text, given := v.(string)
 		if !given { // a variable without a value
-			out.Pattern = "Q1, Q2, oneComment, oneLike or oneTag"
+			out.Pattern = "oneUser, onePost, oneComment, oneLike or oneTag"
 			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users, posts or feed",
 				e.argument(f.field, "id")}}
 			return

@@ -26,13 +26,13 @@ func TestParseDetail(t *testing.T) {
 
 func TestMeter(t *testing.T) {
 	ctx := WithField(t.Context(), "feed")
-	query := &cosmos.Operation{Pattern: "Q6", Kind: cosmos.KindQuery, Container: "feed", PartitionKey: `["post"]`,
+	query := &cosmos.Operation{Pattern: "feed", Kind: cosmos.KindQuery, Container: "feed", PartitionKey: `["post"]`,
 		Range: "0", RU: 2.384, Took: 1500 * time.Microsecond, Tries: 3}
-	read := &cosmos.Operation{Pattern: "Q1", Kind: cosmos.KindPointRead, Container: "users", RU: 1, Tries: 0}
+	read := &cosmos.Operation{Pattern: "oneUser", Kind: cosmos.KindPointRead, Container: "users", RU: 1, Tries: 0}
 	const operations = `,"operations":[` +
-		`{"path":"feed","pattern":"Q6","container":"feed","kind":"query","partitionKey":["post"],"range":"0",` +
+		`{"path":"feed","pattern":"feed","container":"feed","kind":"query","partitionKey":["post"],"range":"0",` +
 		`"ru":2.38,"ms":1.5,"retries":2},` +
-		`{"path":"feed","pattern":"Q1","container":"users","kind":"point read","range":"","ru":1,"ms":0,"retries":0}]`
+		`{"path":"feed","pattern":"oneUser","container":"users","kind":"point read","range":"","ru":1,"ms":0,"retries":0}]`
 	const first = `{"predictedRU":12.35,"actualRU":3.38,"requests":3`
 	const second = `{"predictedRU":12.35,"actualRU":0,"requests":0`
 	for name, tt := range map[string]struct {

@@ -20,7 +20,7 @@ const maxSlug = 80 + 1 + 2*64 + 1
 // OlderFeed describes a page of Query.feed after the newest posts.
 var OlderFeed = Field{
 	Price: Price{Each: 5.6, Item: .12},
-	Access: Access{store.Q6, []Request{
+	Access: Access{store.Feed, []Request{
 		{cosmos.KindPointRead, "feed", Timelines}, {cosmos.KindQuery, "feed", MonthOfAll},
 		{cosmos.KindReadMany, "posts", EachPost},
 	}},
@@ -31,19 +31,19 @@ var (
 	// UpdateProfile is Mutation.updateUser without a username.
 	UpdateProfile = Field{
 		Price: Price{Each: 11.3}, Later: Later{Each: 3, Job: 65, Post: 38, Other: 13},
-		Access: Access{store.C1, []Request{
+		Access: Access{store.WriteUser, []Request{
 			{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer},
 		}},
 	}
 	// SameUser is Mutation.updateUser without a change.
 	SameUser = Field{
 		Price:  Price{Each: 1},
-		Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}}},
+		Access: Access{store.WriteUser, []Request{{cosmos.KindPointRead, "users", Viewer}}},
 	}
 	// SamePost is Mutation.updatePost without a change.
 	SamePost = Field{
 		Price:  Price{Each: 1},
-		Access: Access{store.C2, []Request{{cosmos.KindPointRead, "posts", "input.id"}}},
+		Access: Access{store.WritePost, []Request{{cosmos.KindPointRead, "posts", "input.id"}}},
 	}
 	// CreateDraft is Mutation.createPost of a draft.
 	CreateDraft = Field{
@@ -87,11 +87,11 @@ var Table = withPostTexts(map[string]map[string]Field{
 	"Query": {
 		"user": { // Q1
 			Price:  Price{Each: 1},
-			Access: Access{store.Q1, []Request{{cosmos.KindPointRead, "users", "id"}}},
+			Access: Access{store.OneUser, []Request{{cosmos.KindPointRead, "users", "id"}}},
 		},
 		"viewer": { // Q1
 			Price:  Price{Each: 1},
-			Access: Access{store.Q1, []Request{{cosmos.KindPointRead, "users", Viewer}}},
+			Access: Access{store.OneUser, []Request{{cosmos.KindPointRead, "users", Viewer}}},
 		},
 		"userByUsername": { // the reservation, and Q1
 			Price: Price{Each: 2},
@@ -101,11 +101,11 @@ var Table = withPostTexts(map[string]map[string]Field{
 		},
 		"post": { // Q2
 			Price:  Price{Each: 1.03},
-			Access: Access{store.Q2, []Request{{cosmos.KindPointRead, "posts", "id"}}},
+			Access: Access{store.OnePost, []Request{{cosmos.KindPointRead, "posts", "id"}}},
 		},
 		"postBySlug": { // Q2
 			Price:  Price{Each: 1.03},
-			Access: Access{store.Q2, []Request{{cosmos.KindPointRead, "posts", "slug"}}},
+			Access: Access{store.OnePost, []Request{{cosmos.KindPointRead, "posts", "slug"}}},
 		},
 		"renderMarkdown": { // that of createPost
 			Price: Price{Each: 18.5, Long: 6.5, KB: RenderingKB, Work: true}, MaxBytes: blog.MaxContent * HTMLBytes,
@@ -113,7 +113,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"node": {Price: Price{Each: 1}}, // a point read, whatever it is
 		"feed": { // Q6
 			Price:  Price{Each: 2.38, Item: .044},
-			Access: Access{store.Q6, []Request{{cosmos.KindQuery, "feed", OneFeedPartition}}},
+			Access: Access{store.Feed, []Request{{cosmos.KindQuery, "feed", OneFeedPartition}}},
 		},
 		"tag": {
 			Price:  Price{Each: 1},
@@ -135,7 +135,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 	"User": {
 		"posts": { // Q3
 			Price:  Price{Each: 2.34, Item: .044},
-			Access: Access{store.Q3, []Request{{cosmos.KindQuery, "users", Object}}},
+			Access: Access{store.UserPosts, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
 		"drafts": { // like Q3, but of items with texts
 			Price:  Price{Each: 2.34, Item: .11},
@@ -166,11 +166,11 @@ var Table = withPostTexts(map[string]map[string]Field{
 	"Post": {
 		"comments": { // Q4
 			Price:  Price{Each: 2.32, Item: .037},
-			Access: Access{store.Q4, []Request{{cosmos.KindQuery, "posts", Object}}},
+			Access: Access{store.Comments, []Request{{cosmos.KindQuery, "posts", Object}}},
 		},
 		"likes": { // Q5
 			Price:  Price{Each: 2.30, Item: .0235},
-			Access: Access{store.Q5, []Request{{cosmos.KindQuery, "posts", Object}}},
+			Access: Access{store.Likes, []Request{{cosmos.KindQuery, "posts", Object}}},
 		},
 		"content": {
 			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: blog.MaxContent * TextBytes,
@@ -209,7 +209,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"createUser": { // C1
 			Price: Price{Each: 13.8, Key: 0.8}, Rule: []Relation{Self},
 			Later: Later{Each: 7},
-			Access: Access{store.C1, []Request{
+			Access: Access{store.WriteUser, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
 				{cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"},
 			}},
@@ -217,7 +217,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"updateUser": { // C1
 			Price: Price{Each: 41.2}, Rule: []Relation{Self},
 			Later: Later{Each: 3, Job: 65, Post: 38, Other: 13},
-			Access: Access{store.C1, []Request{
+			Access: Access{store.WriteUser, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
 				{cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindPatch, "users", OldUsername},
 				{cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"},
@@ -234,7 +234,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"createPost": { // C2
 			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, Key: 1}, Rule: []Relation{Anyone},
 			Later: Later{Each: 50, Tag: 35},
-			Access: Access{store.C2, []Request{
+			Access: Access{store.WritePost, []Request{
 				{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer},
 				{cosmos.KindCreate, "feed", EachFeedPartition},
 			}},
@@ -252,7 +252,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"updatePost": { // C2
 			Price: Price{Each: 33.8, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
 			Later: Later{Each: 19, Tag: 45},
-			Access: Access{store.C2, []Request{
+			Access: Access{store.WritePost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},
 				{cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
 				// of a post with tags
@@ -273,7 +273,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"createComment": { // C3
 			Price: Price{Each: 18.6}, Rule: []Relation{Anyone},
 			Later:  Later{Each: 25.5},
-			Access: Access{store.C3, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
+			Access: Access{store.CreateComment, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 		"updateComment": {
 			Price: Price{Each: 11.3}, Rule: []Relation{Author},
@@ -292,7 +292,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"likePost": { // C4
 			Price: Price{Each: 18.6}, Rule: []Relation{Anyone},
 			Later:  Later{Each: 25.5},
-			Access: Access{store.C4, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
+			Access: Access{store.LikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 		"unlikePost": { // C4
 			Price: Price{Each: 18.7}, Rule: []Relation{Self},

@@ -64,4 +64,4 @@ func (t Text) MarshalGQL(w io.Writer) {
 
 // UnmarshalGQL implements graphql.Unmarshaler, which gqlgen requires. A Text is never an
 // input.
-func (*Text) UnmarshalGQL(any) error { return errors.New("a text of a byline is no input") }
+func (*Text) UnmarshalGQL(any) error { return errors.New("Text is not an input type") }

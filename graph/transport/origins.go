@@ -125,7 +125,7 @@ func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) h
 		})
 	}
 	protection.SetDenyHandler(deny("requests from pages of this origin are not allowed"))
-	element := deny("this is no image, script or frame of a page")
+	element := deny("a page may not load this as an image, script or frame")
 	admitted, others := next, protection.Handler(next)
 	if o.loopback || len(o.named) > 0 {
 		shared := func(allowed bool) *cors.Cors {

@@ -322,7 +322,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 			for _, target := range p.Targets {
 				if code := regexp.MustCompile(`^([CQ]\d|[a-z]+[A-Z]\w*)\b`); strings.HasPrefix(target.LegendFormat,
 					"{{pattern}}") {
-					for _, pattern := range []string{"C1", "C2", "C3", "C4", "Q1", "Q2", "Q3", "Q4", "Q5", "Q6",
+					for _, pattern := range []string{"writeUser", "writePost", "createComment", "likePost", "oneUser", "onePost", "userPosts", "comments", "likes", "feed",
 						"changeFeed", "projectPosts"} {
 						if legend := p.rename(strings.ReplaceAll(target.LegendFormat, "{{pattern}}",
 							pattern)); code.MatchString(legend) {

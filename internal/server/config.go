@@ -80,10 +80,7 @@ func (c Config) check() error {
 	if err := c.checkListen(); err != nil {
 		return err
 	}
-	if c.BehindProxy != nil && c.AuthIssuer == "" {
-		return errors.New("demo tokens would let any client in: --behind-proxy needs --auth-issuer and --auth-audience")
-	}
-	return nil
+	return c.checkDemoTokens()
 }
 
 // budgetPerViewer returns the budget of a viewer for a minute.
@@ -106,12 +103,6 @@ func (c Config) htmlCache() int { return c.Cache << 20 / 8 }
 
 // itemCache returns the bytes of the item cache, which is the rest.
 func (c Config) itemCache() int { return c.Cache<<20 - c.responseCache() - c.htmlCache() }
-
-// demoTokens reports whether demo tokens are accepted. A client can sign in as any user with them,
-// so they are accepted only if both the listener and the data are local to this machine.
-func (c Config) demoTokens() bool {
-	return c.AuthIssuer == "" && account.Loopback(c.Listen) && c.Local()
-}
 
 // trustedDocuments reads the manifest of trusted documents. It returns nil if no flag names one.
 func (c Config) trustedDocuments() (*document.Trusted, error) {

@@ -123,9 +123,9 @@ func (g *gateway) listen(context.Context) (err error) {
 	if g.listener, err = net.Listen("tcp", g.Listen); err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	g.onClose(func() { _ = g.listener.Close() })                         // may already be closed by its server
-	if g.demoTokens() && !account.Loopback(g.listener.Addr().String()) { // the host name may resolve to another address
-		return errDemoTokens
+	g.onClose(func() { _ = g.listener.Close() }) // may already be closed by its server
+	if err := g.checkListener(g.listener.Addr()); err != nil {
+		return err
 	}
 	if g.MetricsListen == "" {
 		return nil

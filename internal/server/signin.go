@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
 
 	"byline/graph/auth"
@@ -20,10 +19,6 @@ type authFlags struct {
 	AuthRoleClaim     string `name:"auth-role-claim" default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"Claim with the roles; a nested one by its path with dots."`
 }
 
-var errDemoTokens = errors.New(
-	"demo tokens would let any client in: without --auth-issuer and --auth-audience, both --listen and " +
-		"--cosmos-endpoint must be on loopback")
-
 // checkAuth checks authFlags.
 func (c Config) checkAuth() error {
 	switch {
@@ -32,8 +27,6 @@ func (c Config) checkAuth() error {
 	case c.AuthIssuer == "" && c.AuthModeratorRole != "":
 		return errors.New(
 			"--auth-moderator-role needs --auth-issuer: without, the tokens of moderators are demo-moderator:<name>")
-	case c.AuthIssuer == "" && !c.demoTokens():
-		return errDemoTokens
 	}
 	if u, err := url.Parse(c.AuthIssuer); err == nil && c.AuthIssuer != "" && u.Scheme != "https" &&
 		!(u.Scheme == "http" && account.Loopback(u.Host)) {
@@ -56,21 +49,6 @@ func (c authFlags) newProvider(log *slog.Logger) (*auth.OIDC, error) {
 		return nil, fmt.Errorf("--auth-issuer: %w", err)
 	}
 	return provider, nil
-}
-
-// hosts refuses requests with a Host other than loopback if demo tokens are accepted: they come from
-// a page that rebinds its DNS name to loopback, or through a proxy that remote clients can reach.
-func (c Config) hosts(next http.Handler) http.Handler {
-	if !c.demoTokens() {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !account.Loopback(r.Host) {
-			http.Error(w, "with demo tokens, only requests for localhost are served", http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // checkProvider is OK while keys of the provider are known: most tokens can be verified with them,

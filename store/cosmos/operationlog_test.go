@@ -26,7 +26,7 @@ func TestOperationLog_Notable(t *testing.T) {
 	read := func(ctx context.Context, a *Account) error {
 		posts, err := a.Container("blog", "posts")
 		if err == nil {
-			_, err = posts.Read(WithRequestID(a.Begin(ctx, "Q2"), "r1"), Key{"p", "p"})
+			_, err = posts.Read(WithRequestID(a.Begin(ctx, "onePost"), "r1"), Key{"p", "p"})
 		}
 		return err
 	}
@@ -36,7 +36,7 @@ func TestOperationLog_Notable(t *testing.T) {
 			b := Batch{NoItems: true}
 			b.Create([]byte(`{"id":"a"}`))
 			b.Create([]byte(`{"id":"b"}`))
-			_, err = posts.Batch(a.Begin(ctx, "C4"), "p", &b)
+			_, err = posts.Batch(a.Begin(ctx, "likePost"), "p", &b)
 		}
 		return err
 	}
@@ -63,22 +63,22 @@ func TestOperationLog_Notable(t *testing.T) {
 		"hardly slow": {read, func(*scripted, int64) {
 			time.Sleep(1001 * time.Millisecond)
 		}, map[string]any{"msg": "slow operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 1.001e9, "ru": 3.5, "tries": 1.0, "status": "200",
+			"op": "point read", "pattern": "onePost", "took": 1.001e9, "ru": 3.5, "tries": 1.0, "status": "200",
 			"requestId": "r1"}},
 		"hardly expensive": {read, func(s *scripted, _ int64) {
 			s.header = map[string]string{"x-ms-request-charge": "100.01", "x-ms-activity-id": "a1"}
 		}, map[string]any{"msg": "expensive operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 100.01, "tries": 1.0, "status": "200",
+			"op": "point read", "pattern": "onePost", "took": 0.0, "ru": 100.01, "tries": 1.0, "status": "200",
 			"requestId": "r1"}},
 		"slow": {read, func(*scripted, int64) {
 			time.Sleep(1500 * time.Millisecond)
 		}, map[string]any{"msg": "slow operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 1.5e9, "ru": 3.5, "tries": 1.0, "status": "200",
+			"op": "point read", "pattern": "onePost", "took": 1.5e9, "ru": 3.5, "tries": 1.0, "status": "200",
 			"requestId": "r1"}},
 		"expensive": {read, func(s *scripted, _ int64) {
 			s.header = map[string]string{"x-ms-request-charge": "150", "x-ms-activity-id": "a1"}
 		}, map[string]any{"msg": "expensive operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 0.0, "ru": 150.0, "tries": 1.0, "status": "200",
+			"op": "point read", "pattern": "onePost", "took": 0.0, "ru": 150.0, "tries": 1.0, "status": "200",
 			"requestId": "r1"}},
 		"repeated": {read, func(s *scripted, n int64) {
 			s.status, s.header = http.StatusOK, header
@@ -87,7 +87,7 @@ func TestOperationLog_Notable(t *testing.T) {
 					map[string]string{"x-ms-substatus": "3200", "x-ms-retry-after-ms": "500"}
 			}
 		}, map[string]any{"msg": "repeated operation on Cosmos DB",
-			"op": "point read", "pattern": "Q2", "took": 0.5e9, "ru": 3.5, "tries": 2.0, "status": "200",
+			"op": "point read", "pattern": "onePost", "took": 0.5e9, "ru": 3.5, "tries": 2.0, "status": "200",
 			"repeatedAfter": "429/3200", "requestId": "r1"}},
 		"repeated batch": {batch, func(s *scripted, n int64) {
 			s.body = `[{"statusCode":201},{"statusCode":201}]`
@@ -95,7 +95,7 @@ func TestOperationLog_Notable(t *testing.T) {
 				s.body = strings.ReplaceAll(throttledBatch, "%", "500")
 			}
 		}, map[string]any{"msg": "repeated operation on Cosmos DB",
-			"op": "batch", "pattern": "C4", "took": 0.5e9, "ru": 7.0, "tries": 2.0, "status": "200",
+			"op": "batch", "pattern": "likePost", "took": 0.5e9, "ru": 7.0, "tries": 2.0, "status": "200",
 			"repeatedAfter": "429/3200"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,11 +143,11 @@ func TestOperationLog_NoResponse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := posts.Create(account.Begin(t.Context(), "C4"), "p",
+		if err := posts.Create(account.Begin(t.Context(), "likePost"), "p",
 			[]byte(`{"id":"p","postId":"p"}`)); !errors.Is(err, s.err) {
 			t.Fatal(err)
 		}
-		want := map[string]any{"level": "INFO", "msg": "slow operation on Cosmos DB", "op": "create", "pattern": "C4",
+		want := map[string]any{"level": "INFO", "msg": "slow operation on Cosmos DB", "op": "create", "pattern": "likePost",
 			"container": "posts",
 			"took":      2e9, "ru": 0.0, "tries": 1.0, "status": "no response", "region": "South Central US",
 			"error": "connection lost"}
@@ -206,19 +206,19 @@ func TestOperationLog_Suppressed(t *testing.T) {
 			}
 		}
 		for range 50 {
-			read("Q1")
-			read("Q2")
+			read("oneUser")
+			read("onePost")
 		}
-		if got := lines(); len(got) != 2 || got[0]["pattern"] != "Q1" || got[1]["pattern"] != "Q2" {
+		if got := lines(); len(got) != 2 || got[0]["pattern"] != "oneUser" || got[1]["pattern"] != "onePost" {
 			t.Errorf("got %v, want one line for each pattern", got)
 		}
 		time.Sleep(operationLogInterval)
-		read("Q1")
+		read("oneUser")
 		if got := lines(); len(got) != 1 || got[0]["suppressed"] != 49.0 {
 			t.Errorf("got %v, want one line with 49 suppressed", got)
 		}
 		time.Sleep(operationLogInterval)
-		read("Q1")
+		read("oneUser")
 		if got := lines(); len(got) != 1 || got[0]["suppressed"] != nil {
 			t.Errorf("got %v, want one line with none suppressed", got)
 		}

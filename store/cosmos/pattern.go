@@ -6,7 +6,7 @@ import (
 	"byline/store/cosmos/itemcache"
 )
 
-// Pattern names the access pattern of requests to Cosmos DB, such as "Q1": it labels their metrics.
+// Pattern names the access pattern of requests to Cosmos DB, such as "onePost": it labels their metrics.
 // Callers name their own; the patterns below are for requests without one.
 type Pattern string
 

@@ -47,7 +47,7 @@ func TestRetryBudget_Option(t *testing.T) {
 					var b Batch
 					b.Create([]byte(`{"id":"a"}`))
 					account.sessions.known.Learn(session.TargetOf(posts.path, "", ""), nil, "0:-1#7", "")
-					ctx, began := account.Begin(t.Context(), "C4"), time.Now()
+					ctx, began := account.Begin(t.Context(), "likePost"), time.Now()
 					if s.status == http.StatusNotFound {
 						_, err = posts.Read(ctx, Key{"p", "a"})
 					} else {

@@ -100,7 +100,7 @@ func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
 					var b Batch
 					b.Create([]byte(`{"id":"a"}`))
 					b.Create([]byte(`{"id":"b"}`))
-					ctx, began := account.Begin(t.Context(), "C4"), time.Now()
+					ctx, began := account.Begin(t.Context(), "likePost"), time.Now()
 					_, err = posts.Batch(ctx, "p", &b)
 					if e := ErrorOf(err); e == nil || e.Status != http.StatusTooManyRequests ||
 						e.RetryAfter != tt.want {
@@ -206,7 +206,7 @@ func TestThrottled_BudgetIsSharedByAnOperation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, began := account.Begin(t.Context(), "Q2"), time.Now()
+		ctx, began := account.Begin(t.Context(), "onePost"), time.Now()
 		for range 5 {
 			if _, err := posts.Read(ctx, Key{"a", "a"}); !HasStatus(err, http.StatusTooManyRequests) {
 				t.Error(err)
@@ -246,7 +246,7 @@ func TestThrottled_ShortRetryAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				account := s.open(t)
-				if took := giveUp(t, account.Begin(t.Context(), "C4"), account); took > defaultRetryBudget ||
+				if took := giveUp(t, account.Begin(t.Context(), "likePost"), account); took > defaultRetryBudget ||
 					took < defaultRetryBudget-2*lastPause {
 					t.Errorf("took %s", took)
 				}
@@ -278,7 +278,7 @@ func TestThrottled_ThenContended(t *testing.T) {
 		b := Batch{NoItems: true}
 		b.Create([]byte(`{"id":"a"}`))
 		b.Create([]byte(`{"id":"b"}`))
-		if _, err = posts.Batch(account.Begin(t.Context(), "C4"), "p", &b); err != nil {
+		if _, err = posts.Batch(account.Begin(t.Context(), "likePost"), "p", &b); err != nil {
 			t.Error(err)
 		}
 	})
@@ -310,7 +310,7 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 				account.sessions.known.Learn(session.TargetOf(posts.path, "", ""), nil, "0:-1#7", "")
 				var b Batch
 				b.Create([]byte(`{"id":"a"}`))
-				ctx, began := WithSession(account.Begin(t.Context(), "C4"), nil), time.Now()
+				ctx, began := WithSession(account.Begin(t.Context(), "likePost"), nil), time.Now()
 				_, err = posts.Batch(ctx, "p", &b)
 				if e := ErrorOf(err); e == nil || e.Status != statusRetryWith && e.Substatus != session.Substatus {
 					t.Errorf("got %+v, want 449 or 404/1002", e)
@@ -363,7 +363,7 @@ func TestPartitionFull_NotRetried(t *testing.T) {
 			}
 			var b Batch
 			b.Create([]byte(`{"id":"a"}`))
-			_, err = posts.Batch(account.Begin(t.Context(), "C4"), "p", &b)
+			_, err = posts.Batch(account.Begin(t.Context(), "likePost"), "p", &b)
 			if e := ErrorOf(err); e == nil || !e.PartitionFull() || e.Unavailable() {
 				t.Errorf("%+v: got full %t, unavailable %t, want true, false", e, e.PartitionFull(), e.Unavailable())
 			}
@@ -394,7 +394,7 @@ func TestContendedWrite_Retried(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				if err := posts.Create(account.Begin(t.Context(), "C4"), "a", []byte(`{"id":"a"}`)); !HasStatus(err,
+				if err := posts.Create(account.Begin(t.Context(), "likePost"), "a", []byte(`{"id":"a"}`)); !HasStatus(err,
 					statusRetryWith) {
 					t.Error(err)
 				}
