@@ -3,7 +3,6 @@ package projection
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -98,24 +97,6 @@ func readEntries(ctx context.Context, op string, c *cosmos.Container, q cosmos.Q
 		}
 	}
 	return entries, err
-}
-
-// readPages reads all pages of a query.
-func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) ([]T, error) {
-	var all []T
-	for items, err := range c.Query(ctx, q) {
-		if err != nil {
-			return nil, stored.Error(op, err)
-		}
-		for _, raw := range items {
-			var v T
-			if err := json.Unmarshal(raw, &v); err != nil {
-				return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
-			}
-			all = append(all, v)
-		}
-	}
-	return all, nil
 }
 
 // ProjectFeed writes the posts into every partition of the feed, also if one of them fails, and trims or
@@ -266,56 +247,6 @@ func (v *Views) missingFrom(ctx context.Context, partition string, entries []fee
 		}
 	}
 	return v.currentPosts(ctx, ids)
-}
-
-// currentPosts reads posts from the primary replica, without those that do not exist, or are malformed.
-func (v *Views) currentPosts(ctx context.Context, ids []string) ([]*blog.Post, error) {
-	posts := make([]*blog.Post, len(ids))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
-	for i, id := range ids {
-		g.Go(func() error {
-			raw, err := v.posts.ReadPrimary(ctx, stored.Key(id, id))
-			if raw == nil || err != nil {
-				return stored.Error("read post", err)
-			}
-			posts[i], err = v.decodeAnyPost("read post", raw)
-			return err
-		})
-	}
-	err := g.Wait()
-	return slices.DeleteFunc(posts, func(p *blog.Post) bool { return p == nil }), err
-}
-
-// changedSince reads posts again, and returns those that have changed, tombstones included. The caller,
-// which has written their summaries, must write them again: the change may have been handled, in another
-// feed range, before the summary existed. It reads from the primary replica, as a lagging one would not show
-// the change.
-func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*blog.Post) ([]*blog.Post, error) {
-	const op = "read changed post"
-	now := make([]*blog.Post, len(posts))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
-	for i, p := range posts {
-		if p == nil {
-			continue
-		}
-		g.Go(func() error {
-			raw, err := c.ReadPrimary(ctx, stored.Key(p.ID, p.ID))
-			if raw == nil || err != nil {
-				return stored.Error(op, err)
-			}
-			have, err := blog.DecodePostOrTombstone(op, raw)
-			if err != nil {
-				v.skip(blog.PostsContainer, raw, err)
-			} else if have.Revision != p.Revision {
-				now[i] = have
-			}
-			return nil
-		})
-	}
-	err := g.Wait()
-	return slices.DeleteFunc(now, func(p *blog.Post) bool { return p == nil }), err
 }
 
 // compareFeedEntry compares an entry with its post. A post that is not among the newest may be missing

@@ -2,14 +2,9 @@ package projection
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 
-	"byline/internal/itemjson"
 	"byline/store/blog"
 	"byline/store/changefeed"
-	"byline/store/cosmos"
 )
 
 // projectPosts handles changes of the posts container: it enqueues jobs that delete what belongs to deleted posts, and
@@ -58,31 +53,4 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 		return nil
 	}
 	return v.repairReplayed(ctx, c.posts)
-}
-
-// decodeChange decodes the fields that all items of the posts container share. It skips a
-// malformed item, which would otherwise stop the projections.
-func (v *Views) decodeChange(raw []byte) (blog.Authored, bool) {
-	var item blog.Authored
-	err := blog.Unmarshal(raw, &item, blog.Lenient)
-	if err == nil && item.Type != blog.TypePost && item.Type != blog.TypeComment && item.Type != blog.TypeLike &&
-		item.Type != blog.TypeText {
-		err = fmt.Errorf("unknown type %q", item.Type)
-	}
-	erased := item.Type == blog.TypePost && item.Deleted && item.UserID == "" // see blog.PostTombstone
-	if err == nil && (!blog.ValidID(item.ID) || !blog.ValidID(item.PostID) || !blog.ValidID(item.UserID) && !erased) {
-		err = fmt.Errorf("malformed id, postId or userId")
-	}
-	if err != nil {
-		v.skip(blog.PostsContainer, raw, err)
-		return item, false
-	}
-	return item, true
-}
-
-// refused reports whether Cosmos DB permanently refuses a write: for example, the revision is not a number,
-// or the logical partition is full; or whether the item is of a later version and must not be replaced.
-func refused(err error) bool {
-	return err != nil && (errors.Is(err, itemjson.ErrLater) || cosmos.ErrorOf(err).PartitionFull() ||
-		cosmos.HasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"byline/store/blog"
-	"byline/store/stored"
 )
 
 // view is something that the projections keep equal to its source. The files of a view have all of it: how changes are
@@ -75,62 +74,6 @@ func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) 
 		return &d, nil
 	}
 	return wrong, err
-}
-
-// sourceOf reads a post or its tombstone. It returns nil if there is neither.
-func (v *Views) sourceOf(ctx context.Context, id string) (*blog.Post, error) {
-	raw, err := stored.Read(ctx, "verify", v.posts, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return nil, err
-	}
-	return blog.DecodePostOrTombstone("verify", raw)
-}
-
-// Values of Difference.Have for a missing and a malformed item.
-const (
-	absent     = "absent"
-	unreadable = "malformed"
-)
-
-// userState is the state of a user item.
-type userState int
-
-const (
-	noUser      userState = iota
-	deletedUser           // a tombstone: a job deletes what the user has written
-	liveUser              // or a malformed one
-)
-
-// stateOf reads a user.
-func (v *Views) stateOf(ctx context.Context, id string) (userState, error) {
-	if !blog.ValidID(id) {
-		return noUser, nil
-	}
-	raw, err := stored.Read(ctx, "verify", v.users, stored.Key(id, id))
-	var e blog.AnyItem
-	switch {
-	case raw == nil || err != nil:
-		return noUser, err
-	case blog.Unmarshal(raw, &e, blog.Lenient) == nil && e.Type == blog.TypeUser && e.Deleted:
-		return deletedUser, nil
-	}
-	return liveUser, nil
-}
-
-// hasJob reports whether a job exists.
-func (v *Views) hasJob(ctx context.Context, kind, subject string) (bool, error) {
-	id := kind + "." + subject
-	raw, err := stored.Read(ctx, "verify", v.leases, stored.Key(id, id))
-	return raw != nil, err
-}
-
-// deletionPending reports whether a job deletes what belongs to a deleted post.
-func (v *Views) deletionPending(ctx context.Context, postID, authorID string) (bool, error) {
-	if exists, err := v.hasJob(ctx, deletePostJob, postID); exists || err != nil {
-		return exists, err
-	}
-	state, err := v.stateOf(ctx, authorID)
-	return state == deletedUser, err
 }
 
 // Kind is a kind of difference.

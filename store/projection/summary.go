@@ -215,9 +215,6 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 	return g.Wait()
 }
 
-// workers is the largest number of requests that a projection has in flight.
-const workers = 8
-
 // UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change
 // at once. It only logs errors: the projections handle the change, too.
 func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -15,20 +14,6 @@ import (
 // formerTombstone is the Difference.Have of a tombstone that has the type of what was deleted, as version 0.1 wrote.
 // Everything understands it, but lists meet it, and skip it.
 const formerTombstone = "a tombstone in the way of lists"
-
-// isFormerTombstone reports whether an item is such a tombstone. That of a user is in no list.
-func isFormerTombstone(raw []byte) bool {
-	var e struct {
-		Type      string `json:"type"`
-		Deleted   bool   `json:"deleted"`
-		CreatedAt string `json:"creationDate"`
-	}
-	if json.Unmarshal(raw, &e) != nil || !e.Deleted {
-		return false
-	}
-	dated := blog.TombstoneType(e.Type) != e.Type || strings.HasPrefix(e.Type, blog.FeedPartitionPrefix)
-	return e.Type == blog.TypeText || dated && e.CreatedAt != "" // those of the feed keep their type, and have no date
-}
 
 // tombstones is the view of the tombstones of posts, comments and texts in the posts container. It converts former
 // ones; those of summaries are of the views of summaries and the feed.

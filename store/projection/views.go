@@ -2,7 +2,6 @@ package projection
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,63 +16,17 @@ import (
 	"byline/store/username"
 )
 
-// The access patterns of the projections.
-const (
-	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, timelines, bylines
-	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: jobs for their items, reservations
-	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
-	Jobs             cosmos.Pattern = "jobs"             // renames, deletions of users and of posts' items
-	Verify           cosmos.Pattern = "verify"           // and the status of the projections
-	Repair           cosmos.Pattern = "repair"           // and rebuild
-)
-
-// patterns are the access patterns of the projections.
-var patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Jobs, Verify, Repair}
-
-// Names of log attributes.
-const (
-	logContainer = "container"
-	logItem      = "item"
-	logOld       = "old"
-	logNew       = "new"
-	logKind      = "kind"
-	logPartition = "partition"
-	logError     = "error"
-	logUser      = "user"
-	logPost      = "post"
-	logCount     = "count"
-	logWritten   = "written"
-)
-
-// Options of Views. FeedPartitions and BackgroundRU excepted, they have no defaults: see store.Options.
-type Options struct {
-	Database       string           // the Cosmos DB database
-	Instance       string           // owner of change feed leases
-	PollInterval   time.Duration    // of the change feeds; see changefeed.Options
-	FeedPartitions int              // 0: one, and Conflict if the feed has several
-	BackgroundRU   int              // RU per second of jobs; 0: unlimited
-	Clock          func() time.Time // dates items; the account's time
-	Logger         *slog.Logger
-}
-
 // Views maintains the denormalized views. It is safe for concurrent use.
 type Views struct {
+	*base
+
 	// TimelinesWait limits how long the writer of a post waits for its entries and their counts; 1 s. Tests raise it
 	// before they use the Views.
 	TimelinesWait time.Duration
 
-	o       Options
-	account *cosmos.Account
-	metrics *metrics
-
-	users, posts, feed, leases *cosmos.Container // of Account.Background
-	requests                   struct{ users, posts, feed *cosmos.Container }
-
 	summariesUpdated changefeed.Signal // set by UpdateViews: a post has changed, not only its counts
 
-	reservations   *username.Names
-	feedPartitions []string // partition keys of the feed
-	jobs           *jobs.Runner
+	reservations *username.Names
 
 	ensured *ensuredPosts
 	sums    *sums
@@ -83,43 +36,26 @@ type Views struct {
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
 // partitions or the name of the database is.
 func New(account *cosmos.Account, o Options) (*Views, error) {
-	const op = "open views"
-	if o.FeedPartitions < 0 || o.FeedPartitions > blog.MaxFeedPartitions {
-		return nil, blog.Invalidf(op, "feedPartitions", blog.ReasonRange, "the feed can have 1 to %d partitions, not %d",
-			blog.MaxFeedPartitions, o.FeedPartitions)
+	b, err := newBase(account, o)
+	if err != nil {
+		return nil, err
 	}
-	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions),
-		ensured: newEnsuredPosts(), TimelinesWait: timelinesWait}
+	v := &Views{base: b, ensured: newEnsuredPosts(), TimelinesWait: timelinesWait,
+		reservations: &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}}
 	v.sums = newSums(v)
-	account.Patterns(patterns...)
-	var err error
-	if v.metrics, err = newMetrics(account.Registerer()); err != nil {
-		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
-	}
-	background := account.Background()
-	for _, c := range []struct {
-		account *cosmos.Account
-		name    string
-		to      **cosmos.Container
-	}{
-		{background, blog.UsersContainer, &v.users}, {background, blog.PostsContainer, &v.posts},
-		{background, blog.FeedContainer, &v.feed}, {background, blog.LeasesContainer, &v.leases},
-		{account, blog.UsersContainer, &v.requests.users}, {account, blog.PostsContainer, &v.requests.posts},
-		{account, blog.FeedContainer, &v.requests.feed},
-	} {
-		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
-			return nil, &blog.Error{Code: blog.Invalid, Op: op, Field: "database", Message: err.Error(), Err: err}
-		}
-	}
-	v.reservations = &username.Names{Users: v.users, Clock: o.Clock, Logger: o.Logger}
-	v.jobs, err = jobs.New(v.leases,
+	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
-			Skipped: func(item []byte, err error) { v.skip(blog.LeasesContainer, item, err) }})
+			Skipped: func(item []byte, err error) { b.skip(blog.LeasesContainer, item, err) }})
 	if err != nil {
-		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
+		return nil, &blog.Error{Code: blog.Internal, Op: "open views", Err: err}
 	}
 	return v, nil
+}
+
+// jobWork returns the work of each kind of job.
+func (v *Views) jobWork() map[string]jobs.Work {
+	return map[string]jobs.Work{renameJob: v.rename, deletePostJob: v.deletePost, deleteUserJob: v.deleteUser}
 }
 
 // Run applies the changes of posts and users to the views, from the last checkpoint on, executes jobs, and
@@ -172,8 +108,6 @@ func (v *Views) observer(name string) func(changefeed.Progress) {
 		}
 	}
 }
-
-func (v *Views) now() blog.Date { return blog.NewDate(v.o.Clock()) }
 
 // processor describes a change feed processor: its handler of one container's changes.
 type processor struct {
@@ -248,4 +182,10 @@ func (v *Views) Status(ctx context.Context) ([]Status, error) {
 		}
 	}
 	return all, nil
+}
+
+// Jobs returns the unfinished jobs.
+func (v *Views) Jobs(ctx context.Context) ([]jobs.Job, error) {
+	all, err := v.jobs.List(ctx)
+	return all, stored.Error("list jobs", err)
 }
