@@ -49,7 +49,7 @@ func (d *deletion) deletePostEntries(ctx context.Context, raw []byte) (changed b
 		return false, nil
 	}
 	keys := allEntryKeys(p)
-	if err := d.deleteEntries(ctx, keys); err != nil || len(keys) == 1 {
+	if err := d.timelines.entries.delete(ctx, keys); err != nil || len(keys) == 1 {
 		return false, err
 	}
 	p.Revision++

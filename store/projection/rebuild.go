@@ -24,7 +24,7 @@ func (v *Views) Rebuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, err := v.timelineSuspects(ctx)
+	entries, err := v.timelines.suspects(ctx)
 	if err != nil {
 		return err
 	}

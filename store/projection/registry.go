@@ -41,7 +41,7 @@ type changes struct {
 // all returns the views, in the order in which changes are applied to them: the timelines before the feed, whose oldest
 // entries are deleted.
 func (v *Views) all() []view {
-	return []view{v.bylines(), v.timelines(), v.timelineItems(), v.summaries(), v.feedView(),
+	return []view{v.bylines(), v.timelines.view(), v.timelineItems.view(), v.summaries(), v.feedView(),
 		v.counts(), v.texts(), v.usernames(), v.userDeletions(), v.tombstones()}
 }
 

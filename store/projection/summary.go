@@ -218,7 +218,9 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 // UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change
 // at once. It only logs errors: the projections handle the change, too.
 func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
-	v.updateViews(ctx, p, v.updateTimelines)
+	v.updateViews(ctx, p, func(ctx context.Context, p *blog.Post) error {
+		return v.timelines.update(ctx, p, v.TimelinesWait)
+	})
 }
 
 // UpdateSummaries is UpdateViews after an edit that has left the tags as they were.

@@ -110,7 +110,6 @@ type verifier struct {
 	posts        map[string]*postSummary
 	summaries    map[summaryKey]string // digests
 	wrongBylines []Difference
-	timelines    *timelineScan
 
 	formerSummaries, formerTombstones []Difference // see isFormerTombstone
 }

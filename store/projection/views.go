@@ -28,9 +28,10 @@ type Views struct {
 
 	reservations *username.Names
 
-	ensured *ensuredPosts
-	sums    *sums
-	full    atomic.Bool // see Full
+	sums          *sums
+	timelines     *timelines
+	timelineItems *timelineItems
+	full          atomic.Bool // see Full
 }
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
@@ -40,9 +41,10 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Views{base: b, ensured: newEnsuredPosts(), TimelinesWait: timelinesWait,
+	v := &Views{base: b, TimelinesWait: timelinesWait, sums: newSums(b),
 		reservations: &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}}
-	v.sums = newSums(v)
+	v.timelineItems = &timelineItems{b, v.sums}
+	v.timelines = newTimelines(b, v.sums, v.timelineItems)
 	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
@@ -189,3 +191,15 @@ func (v *Views) Jobs(ctx context.Context) ([]jobs.Job, error) {
 	all, err := v.jobs.List(ctx)
 	return all, stored.Error("list jobs", err)
 }
+
+// ProjectTimelines creates the entries of posts of a bulk load.
+func (v *Views) ProjectTimelines(ctx context.Context, posts ...*blog.Post) error {
+	changed := map[string]*blog.Post{}
+	for _, p := range posts {
+		changed[p.ID] = p
+	}
+	return v.timelines.write(ctx, changed, true)
+}
+
+// timelinesWait is the default of Views.TimelinesWait.
+const timelinesWait = time.Second
