@@ -16,15 +16,33 @@ import (
 )
 
 // userDeletions is the view of the jobs of deleted users.
-func (v *Views) userDeletions() view {
-	return view{
-		kind:    Deletion,
-		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.deletions, nil },
-		compare: v.compareDeletion,
-		repair: func(ctx context.Context, d Difference) error {
-			return v.enqueue(ctx, deleteUserJob, map[string]int64{d.ID: 0})
-		},
+type userDeletions struct{ *base }
+
+func (u *userDeletions) kind() Kind { return Deletion }
+
+func (u *userDeletions) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+	for _, id := range s.deletedUsers {
+		found = append(found, Difference{Kind: Deletion, Partition: id, ID: id})
 	}
+	return found, nil
+}
+
+// compare checks that a deleted user, whose id is the difference's ID, has a job.
+func (u *userDeletions) compare(ctx context.Context, d Difference) (*Difference, error) {
+	state, err := u.stateOf(ctx, d.ID)
+	if state != deletedUser || err != nil {
+		return nil, err
+	}
+	exists, err := u.hasJob(ctx, deleteUserJob, d.ID)
+	if exists || err != nil {
+		return nil, err
+	}
+	d.Have, d.Want = "no job", "a job that deletes the rest"
+	return &d, nil
+}
+
+func (u *userDeletions) repair(ctx context.Context, d Difference) error {
+	return u.enqueue(ctx, deleteUserJob, map[string]int64{d.ID: 0})
 }
 
 // deletionStages are the stages of a deletion, in order. The second pass begins blog.DeletionGrace after the
@@ -217,7 +235,7 @@ func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation strin
 	for partition, items := range byPartition {
 		t, month, ok := blog.ParseEntryPartition(partition)
 		if !ok { // not written by Byline
-			if err := d.deleteBatch(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
+			if err := d.deleteBatch(ctx, d.base.feed, partition, items, map[string]bool{}); err != nil {
 				return "", err
 			}
 			continue
@@ -236,7 +254,7 @@ func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation strin
 	for _, m := range months {
 		p := cosmos.Patch{Condition: "from c where c.authorId = '" + d.user.ID + "'"}
 		p.Remove("/authorId")
-		_, err := d.feed.Patch(ctx, stored.Key(m.partition(), blog.CounterID), p)
+		_, err := d.base.feed.Patch(ctx, stored.Key(m.partition(), blog.CounterID), p)
 		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 			return "", err
 		}
@@ -255,10 +273,10 @@ func (d *deletion) deleteMonthEntries(ctx context.Context, partition string, ite
 		p := patchCounter(-int64(len(some)))
 		p.Set("/authorId", d.user.ID)
 		b.Patch(blog.CounterID, p)
-		r, err := d.feed.Batch(ctx, partition, &b)
+		r, err := d.base.feed.Batch(ctx, partition, &b)
 		switch {
 		case refused(err), err == nil && r.Failed == len(some): // the counter is malformed or missing
-			if err := d.deleteBatch(ctx, d.feed, partition, some, map[string]bool{}); err != nil {
+			if err := d.deleteBatch(ctx, d.base.feed, partition, some, map[string]bool{}); err != nil {
 				return err
 			}
 		case err != nil:
@@ -280,7 +298,7 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 		return "", err
 	}
 	for partition, items := range byPartition {
-		if err := d.deleteBatch(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
+		if err := d.deleteBatch(ctx, d.base.feed, partition, items, map[string]bool{}); err != nil {
 			return "", err
 		}
 	}
@@ -288,9 +306,9 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 		return next, nil
 	}
 	for _, partition := range d.feedPartitions {
-		entries, err := d.feedEntries(ctx, partition)
+		entries, err := d.partitions.entries(ctx, partition)
 		if err == nil && len(entries) < blog.FeedRefill {
-			err = d.refillFeed(ctx, partition, entries)
+			err = d.feedEnd.refill(ctx, partition, entries)
 		}
 		if err != nil {
 			return "", err
@@ -303,7 +321,7 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 func (d *deletion) pageOfFeed(
 	ctx context.Context, condition, continuation string,
 ) (byPartition map[string][]ownedItem, next string, err error) {
-	items, next, err := d.page(ctx, d.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
+	items, next, err := d.page(ctx, d.base.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
 		Text: "SELECT c.id, c.type, c.creationDate FROM c WHERE " + condition})
 	byPartition = map[string][]ownedItem{}
 	for _, item := range items {
@@ -398,18 +416,4 @@ func (d *deletion) deleteNames(ctx context.Context, continuation string) (next s
 		return next, nil
 	}
 	return "", d.deleteOne(ctx, d.users, d.user.ID, ownedItem{ID: d.user.ID, ETag: d.etag})
-}
-
-// compareDeletion checks that a deleted user, whose id is the difference's ID, has a job.
-func (v *Views) compareDeletion(ctx context.Context, d Difference) (*Difference, error) {
-	state, err := v.stateOf(ctx, d.ID)
-	if state != deletedUser || err != nil {
-		return nil, err
-	}
-	exists, err := v.hasJob(ctx, deleteUserJob, d.ID)
-	if exists || err != nil {
-		return nil, err
-	}
-	d.Have, d.Want = "no job", "a job that deletes the rest"
-	return &d, nil
 }

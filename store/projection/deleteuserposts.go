@@ -173,7 +173,7 @@ func (d *deletion) deleteCounted(ctx context.Context, postID string, items []own
 		if err := d.deleteOne(ctx, d.posts, postID, items[0]); err != nil {
 			return err
 		}
-		return d.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
+		return d.registry.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
 	case err != nil:
 		return d.skipRefused(d.posts, items[0].ID, err)
 	case r.Failed < 0:

@@ -79,6 +79,10 @@ func refused(err error) bool {
 		cosmos.HasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge))
 }
 
+// formerTombstone is the Difference.Have of a tombstone that has the type of what was deleted, as version 0.1 wrote.
+// Everything understands it, but lists meet it, and skip it.
+const formerTombstone = "a tombstone in the way of lists"
+
 // isFormerTombstone reports whether an item is such a tombstone. That of a user is in no list.
 func isFormerTombstone(raw []byte) bool {
 	var e struct {
@@ -215,4 +219,11 @@ func (b *base) changedSince(ctx context.Context, c *cosmos.Container, posts []*b
 	}
 	err := g.Wait()
 	return slices.DeleteFunc(now, func(p *blog.Post) bool { return p == nil }), err
+}
+
+// describeSummary returns a digest of a summary.
+func describeSummary(item blog.SummaryItem) string {
+	item.InputDigest = ""
+	sum := blog.Digest(string(blog.Encode(item)))
+	return fmt.Sprintf("revision %d, %x", item.Revision, sum[:4])
 }

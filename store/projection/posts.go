@@ -41,16 +41,15 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	if err := v.enqueue(ctx, deletePostJob, deleted); err != nil {
 		return err
 	}
-	for _, view := range v.all() {
-		if view.project == nil {
-			continue
-		}
-		if err := view.project(ctx, c); err != nil {
-			return err
+	for _, view := range v.registry.views {
+		if projector, ok := view.(projector); ok {
+			if err := projector.project(ctx, c); err != nil {
+				return err
+			}
 		}
 	}
 	if !changefeed.Replaying(ctx) {
 		return nil
 	}
-	return v.repairReplayed(ctx, c.posts)
+	return v.registry.repairReplayed(ctx, c.posts)
 }

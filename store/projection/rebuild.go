@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"golang.org/x/sync/errgroup"
-
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/stored"
@@ -20,15 +18,15 @@ import (
 func (v *Views) Rebuild(ctx context.Context) error {
 	ctx = v.account.Begin(ctx, Repair)
 	// No change reports an entry of the feed or of a timeline without a post: compare them first.
-	feed, err := v.readFeed(ctx, v.feed)
+	content, err := v.partitions.read(ctx, v.base.feed)
 	if err != nil {
 		return err
 	}
-	entries, err := v.timelines.suspects(ctx)
+	entries, err := v.timelines.readSuspects(ctx)
 	if err != nil {
 		return err
 	}
-	if err := v.repairAll(ctx, append(feed.suspects(), entries...)); err != nil {
+	if err := v.registry.repairAll(ctx, append(content.suspects(), entries...)); err != nil {
 		return err
 	}
 	for _, p := range v.projections() {
@@ -37,49 +35,6 @@ func (v *Views) Rebuild(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// repairAll repairs differences, several at a time. It logs and skips conflicts and writes refused by full
-// partitions, which Verify reports.
-func (v *Views) repairAll(ctx context.Context, all []Difference) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
-	for _, d := range all {
-		g.Go(func() error {
-			err := v.repair(ctx, d)
-			switch blog.CodeOf(err) {
-			case blog.LimitReached:
-				v.metrics.skipped.Inc()
-				fallthrough
-			case blog.Conflict:
-				v.o.Logger.Warn("not repaired", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError,
-					err)
-				return nil
-			}
-			return err
-		})
-	}
-	return g.Wait()
-}
-
-// repairReplayed repairs what a rebuild compares for a page of changed posts. Their summaries are replayed with the
-// users container.
-func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post) error {
-	if len(posts) == 0 {
-		return nil
-	}
-	var all []Difference
-	for _, view := range v.all() {
-		if view.replayed == nil {
-			continue
-		}
-		some, err := view.replayed(ctx, posts)
-		if err != nil {
-			return err
-		}
-		all = append(all, some...)
-	}
-	return v.repairAll(ctx, all)
 }
 
 // suspectOf returns the possible difference of a replayed summary or reservation.

@@ -18,12 +18,10 @@ type timelineItems struct {
 	sums *sums
 }
 
-func (i *timelineItems) view() view {
-	return view{kind: Timeline, scanned: i.scanned, compare: i.compare, repair: i.repair}
-}
+func (i *timelineItems) kind() Kind { return Timeline }
 
-// scanned lists nothing: the view of the entries, which reads them all, lists the differences of the items.
-func (i *timelineItems) scanned(context.Context, *verifier) ([]Difference, error) { return nil, nil }
+// suspects lists nothing: the view of the entries, which reads them all, lists the differences of the items.
+func (i *timelineItems) suspects(context.Context, *scan) ([]Difference, error) { return nil, nil }
 
 // timelineScan is what the feed container has of timelines.
 type timelineScan struct {
@@ -105,8 +103,8 @@ func (i *timelineItems) scan(
 	ctx context.Context, check func([]blog.EntryItem) ([]Difference, error),
 ) (*timelineScan, error) {
 	const op = "read timelines"
-	scan := &timelineScan{timelines: map[blog.Timeline]*timelineContent{}}
-	scan.timeline(blog.AllPosts)
+	read := &timelineScan{timelines: map[blog.Timeline]*timelineContent{}}
+	read.timeline(blog.AllPosts)
 	q := cosmos.Query{AllPartitions: true, PageSize: 1000, Text: "SELECT * FROM c WHERE NOT " + newestPosts}
 	for items, err := range i.feed.Query(ctx, q) {
 		if err != nil {
@@ -114,7 +112,7 @@ func (i *timelineItems) scan(
 		}
 		var entries []blog.EntryItem
 		for _, raw := range items {
-			if e, ok := scan.add(raw); ok {
+			if e, ok := read.add(raw); ok {
 				entries = append(entries, e)
 			}
 		}
@@ -122,9 +120,9 @@ func (i *timelineItems) scan(
 		if err != nil {
 			return nil, err
 		}
-		scan.suspects = append(scan.suspects, differences...)
+		read.suspects = append(read.suspects, differences...)
 	}
-	return scan, nil
+	return read, nil
 }
 
 // add adds an item of the feed container, and returns it if it is an entry.

@@ -46,9 +46,7 @@ const maxVersions = 1 << 16
 // entryVersions are the versions of posts whose entries this process has seen or written, by post.
 type entryVersions = lru.Cache[string, int32]
 
-func (t *timelines) view() view {
-	return view{kind: TimelineEntry, project: t.project, scanned: t.scanned, compare: t.compare, repair: t.repair}
-}
+func (t *timelines) kind() Kind { return TimelineEntry }
 
 // project applies changes of posts.
 func (t *timelines) project(ctx context.Context, c changes) error {
@@ -187,13 +185,13 @@ func (t *timelines) latest(ctx context.Context, posts []*blog.Post) (map[string]
 	return now, g.Wait()
 }
 
-// scanned lists the entries that are wrong or missing, and the items and counters that do not match the entries: one
+// suspects lists the entries that are wrong or missing, and the items and counters that do not match the entries: one
 // query reads them all.
-func (t *timelines) scanned(ctx context.Context, read *verifier) ([]Difference, error) {
+func (t *timelines) suspects(ctx context.Context, s *scan) ([]Difference, error) {
 	found := map[string]int{} // right entries, by post
 	check := func(entries []blog.EntryItem) (wrong []Difference, _ error) {
 		for _, e := range entries {
-			if p := read.posts[e.ID]; p != nil && p.exists && !p.deleted && slices.Contains(entriesOf(postOf(p)), e) {
+			if p := s.posts[e.ID]; p != nil && p.exists && !p.deleted && slices.Contains(entriesOf(postOf(p)), e) {
 				found[e.ID]++
 			} else {
 				wrong = append(wrong, Difference{Kind: TimelineEntry, Partition: e.Type, ID: e.ID})
@@ -201,12 +199,12 @@ func (t *timelines) scanned(ctx context.Context, read *verifier) ([]Difference, 
 		}
 		return wrong, nil
 	}
-	scan, err := t.items.scan(ctx, check)
+	read, err := t.items.scan(ctx, check)
 	if err != nil {
 		return nil, err
 	}
-	suspects := append(scan.suspects, scan.items()...)
-	for id, p := range read.posts {
+	suspects := append(read.suspects, read.items()...)
+	for id, p := range s.posts {
 		if !p.exists || p.deleted {
 			continue
 		}
@@ -220,14 +218,14 @@ func (t *timelines) scanned(ctx context.Context, read *verifier) ([]Difference, 
 }
 
 // postOf returns what entries depend on of a post.
-func postOf(p *postSummary) *blog.Post {
+func postOf(p *postScan) *blog.Post {
 	return &blog.Post{ID: p.entry.ID, Byline: blog.Byline{UserID: p.author}, CreatedAt: p.entry.CreatedAt, Tags: p.tags}
 }
 
-// suspects lists, without the posts of a verifier, the entries that no post has, and the items of timelines
+// readSuspects lists, without a scan, the entries that no post has, and the items of timelines
 // that are wrong.
-func (t *timelines) suspects(ctx context.Context) ([]Difference, error) {
-	scan, err := t.items.scan(ctx, func(entries []blog.EntryItem) (wrong []Difference, _ error) {
+func (t *timelines) readSuspects(ctx context.Context) ([]Difference, error) {
+	read, err := t.items.scan(ctx, func(entries []blog.EntryItem) (wrong []Difference, _ error) {
 		for chunk := range slices.Chunk(entries, 100) {
 			ids := make([]string, len(chunk))
 			for i, e := range chunk {
@@ -248,7 +246,7 @@ func (t *timelines) suspects(ctx context.Context) ([]Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(scan.suspects, scan.items()...), nil
+	return append(read.suspects, read.items()...), nil
 }
 
 // compare compares an entry with its post.

@@ -11,23 +11,18 @@ import (
 	"byline/store/stored"
 )
 
-// formerTombstone is the Difference.Have of a tombstone that has the type of what was deleted, as version 0.1 wrote.
-// Everything understands it, but lists meet it, and skip it.
-const formerTombstone = "a tombstone in the way of lists"
-
 // tombstones is the view of the tombstones of posts, comments and texts in the posts container. It converts former
 // ones; those of summaries are of the views of summaries and the feed.
-func (v *Views) tombstones() view {
-	return view{
-		kind:    Tombstone,
-		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.formerTombstones, nil },
-		compare: v.compareTombstone,
-		repair:  v.repairTombstone,
-	}
+type tombstones struct{ *base }
+
+func (t *tombstones) kind() Kind { return Tombstone }
+
+func (t *tombstones) suspects(_ context.Context, s *scan) ([]Difference, error) {
+	return differences(Tombstone, s.formerTombstones), nil
 }
 
-func (v *Views) compareTombstone(ctx context.Context, d Difference) (*Difference, error) {
-	raw, err := stored.Read(ctx, "verify", v.posts, stored.Key(d.Partition, d.ID))
+func (t *tombstones) compare(ctx context.Context, d Difference) (*Difference, error) {
+	raw, err := stored.Read(ctx, "verify", t.posts, stored.Key(d.Partition, d.ID))
 	if raw == nil || err != nil || !isFormerTombstone(raw) {
 		return nil, err
 	}
@@ -39,12 +34,12 @@ func (v *Views) compareTombstone(ctx context.Context, d Difference) (*Difference
 	return &d, nil
 }
 
-// repairTombstone gives a tombstone its type.
-func (v *Views) repairTombstone(ctx context.Context, d Difference) error {
+// repair gives a tombstone its type.
+func (t *tombstones) repair(ctx context.Context, d Difference) error {
 	var p cosmos.Patch
 	p.Condition = fmt.Sprintf("from c where c.type = '%s' AND IS_DEFINED(c.deleted)", d.Have)
 	p.Set("/type", d.Want)
-	_, err := v.posts.Patch(ctx, stored.Key(d.Partition, d.ID), p)
+	_, err := t.posts.Patch(ctx, stored.Key(d.Partition, d.ID), p)
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return nil // expired, or converted
 	}

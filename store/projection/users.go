@@ -50,7 +50,7 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 		}
 		suspects = append(suspects, Difference{Kind: Username, Partition: username.Key(u.Username), ID: u.UserID})
 	}
-	if err := v.repairAll(ctx, suspects); err != nil {
+	if err := v.registry.repairAll(ctx, suspects); err != nil {
 		return err
 	}
 	if err := v.enqueue(ctx, deleteUserJob, deleted); err != nil {

@@ -2,8 +2,8 @@ package projection
 
 import (
 	"context"
+	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,12 +26,15 @@ type Views struct {
 
 	summariesUpdated changefeed.Signal // set by UpdateViews: a post has changed, not only its counts
 
-	reservations *username.Names
-
-	sums          *sums
-	timelines     *timelines
-	timelineItems *timelineItems
-	full          atomic.Bool // see Full
+	registry   *registry
+	bylines    *bylines
+	sums       *sums
+	timelines  *timelines
+	summaries  *summaries
+	partitions *feedPartitions
+	feedEnd    *feedEnd
+	feed       *feed
+	usernames  *usernames
 }
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
@@ -41,10 +44,18 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Views{base: b, TimelinesWait: timelinesWait, sums: newSums(b),
-		reservations: &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}}
-	v.timelineItems = &timelineItems{b, v.sums}
-	v.timelines = newTimelines(b, v.sums, v.timelineItems)
+	v := &Views{base: b, TimelinesWait: timelinesWait, registry: &registry{base: b}, bylines: &bylines{b},
+		sums: newSums(b)}
+	items := &timelineItems{b, v.sums}
+	v.timelines = newTimelines(b, v.sums, items)
+	v.summaries = &summaries{b}
+	v.partitions = &feedPartitions{b, v.registry}
+	v.feedEnd = &feedEnd{base: b, summaries: v.summaries, partitions: v.partitions}
+	v.feed = &feed{b, v.summaries, v.partitions, v.feedEnd}
+	v.usernames = &usernames{b, &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}, v.registry}
+	// The timelines before the feed, whose oldest entries are deleted.
+	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed, &counts{b}, &texts{b}, v.usernames,
+		&userDeletions{b}, &tombstones{b}}
 	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
@@ -57,7 +68,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 
 // jobWork returns the work of each kind of job.
 func (v *Views) jobWork() map[string]jobs.Work {
-	return map[string]jobs.Work{renameJob: v.rename, deletePostJob: v.deletePost, deleteUserJob: v.deleteUser}
+	return map[string]jobs.Work{renameJob: v.bylines.rename, deletePostJob: v.deletePost, deleteUserJob: v.deleteUser}
 }
 
 // Run applies the changes of posts and users to the views, from the last checkpoint on, executes jobs, and
@@ -79,7 +90,7 @@ func (v *Views) Run(ctx context.Context) error {
 		}
 		running[o.Name] = processor
 	}
-	v.readFull(cosmos.WithPattern(ctx, ProjectPosts))
+	v.feedEnd.readFull(cosmos.WithPattern(ctx, ProjectPosts))
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range all {
 		g.Go(func() error { return running[p.options.Name].Run(cosmos.WithPattern(ctx, p.pattern)) })
@@ -133,7 +144,7 @@ func (v *Views) projections() []processor {
 }
 
 func (v *Views) processors() []processor {
-	return append(v.projections(), processor{ProjectUsernames, v.users, v.sweepUsernames,
+	return append(v.projections(), processor{ProjectUsernames, v.users, v.usernames.sweep,
 		changefeed.Options{Name: "usernames", PollInterval: sweepPolls * v.o.PollInterval}})
 }
 
@@ -203,3 +214,112 @@ func (v *Views) ProjectTimelines(ctx context.Context, posts ...*blog.Post) error
 
 // timelinesWait is the default of Views.TimelinesWait.
 const timelinesWait = time.Second
+
+// UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change
+// at once. It only logs errors: the projections handle the change, too.
+func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
+	v.updateViews(ctx, p, func(ctx context.Context, p *blog.Post) error {
+		return v.timelines.update(ctx, p, v.TimelinesWait)
+	})
+}
+
+// UpdateSummaries is UpdateViews after an edit that has left the tags as they were.
+func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
+	v.updateViews(ctx, p, func(context.Context, *blog.Post) error { return nil })
+}
+
+func (v *Views) updateViews(
+	ctx context.Context, p *blog.Post, updateTimelines func(context.Context, *blog.Post) error,
+) {
+	v.summariesUpdated.Set()
+	var g errgroup.Group
+	g.Go(func() error {
+		return WriteSummary(ctx, v.requests.users, p.UserID, p)
+	})
+	for _, partition := range v.feedPartitions {
+		g.Go(func() error {
+			if p.Revision == 1 { // a new post is always among the newest
+				return WriteSummary(ctx, v.requests.feed, partition, p)
+			}
+			err := updateSummary(ctx, v.requests.feed, partition, p)
+			if cosmos.HasStatus(err, http.StatusNotFound) {
+				return nil // not among the newest
+			}
+			return err
+		})
+	}
+	if p.Tombstone {
+		g.Go(func() error {
+			// one page: the job deletes the rest
+			_, err := (&deletion{Views: v}).deletePostItems(ctx, v.requests.posts, p.ID, time.Now())
+			return err
+		})
+	}
+	g.Go(func() error { return updateTimelines(ctx, p) })
+	if err := g.Wait(); err != nil && ctx.Err() == nil {
+		v.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
+	}
+}
+
+// Verify compares all summaries, counts, texts, bylines, reservations, timelines and the feed with their sources,
+// looks for items of deleted users and posts without a job that deletes them, and calls report with each
+// difference. It can run beside instances that serve: it compares again until a difference is gone or the
+// settle time is over. The summary of a post that keeps changing is correct once it has the revision that
+// the post had first.
+//
+// Verify reads all items, and keeps some hundred bytes of memory per post. progress, if not nil, gets the
+// number of items read and the estimated total, which is 0 until the users container has been read.
+func (v *Views) Verify(
+	ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference),
+) error {
+	ctx = v.account.Begin(ctx, Verify)
+	if err := v.CheckFeed(ctx); err != nil {
+		return err
+	}
+	s := newScan(v.base, progress)
+	if err := s.read(ctx); err != nil {
+		return err
+	}
+	return v.registry.verify(ctx, s, settle, report)
+}
+
+// Repair fixes one difference that Verify has found, if it still exists. Every write is conditional on
+// the ETag or revision that was read, so Repair can run beside instances that serve, and be interrupted.
+// If two users have one name, the one who owns the reservation keeps it, and the other gets the name with
+// four characters of their id appended. For the remaining items of a deleted user or post, Repair
+// enqueues a job. Conflict if a difference cannot be fixed: a name is reserved for another user, the text
+// of a post is lost, the source is malformed, or the view is of a later version.
+func (v *Views) Repair(ctx context.Context, d Difference) error {
+	err := v.registry.repair(ctx, d)
+	if d.Kind == Username && d.addressable() && blog.CodeOf(err) == blog.Conflict {
+		return v.usernames.names.RenameDuplicate(v.account.Begin(ctx, Repair), d.Partition, d.ID, err)
+	}
+	return err
+}
+
+// CheckFeed returns Conflict if the feed has several partitions and Options.FeedPartitions is
+// 0. Call it before running the projections without FillFeed.
+func (v *Views) CheckFeed(ctx context.Context) error {
+	_, err := v.partitions.read(ctx, v.base.feed)
+	return err
+}
+
+// FillFeed copies the feed into all its partitions after their number has changed. Call it before serving,
+// so that no reader sees an empty partition; if nothing has changed it costs one query. It keeps partitions
+// that are no longer used for instances that still read them; Repair deletes their entries. FillFeed waits
+// while throttled, and can be interrupted and repeated. Conflict if the feed has several partitions and
+// Options.FeedPartitions is 0.
+func (v *Views) FillFeed(ctx context.Context) error { return v.partitions.fill(ctx) }
+
+// ProjectFeed writes the posts into every partition of the feed, also if one of them fails, and trims or
+// refills the partitions.
+func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
+	return v.feed.write(ctx, posts)
+}
+
+// Full reports whether this process knows that the feed is or was full, so that it may lack older posts even where it
+// is short.
+func (v *Views) Full() bool { return v.feedEnd.isFull() }
+
+// SeeTimeline learns from the item of the timeline of all posts.
+func (v *Views) SeeTimeline(item *blog.TimelineItem) { v.feedEnd.see(item) }
