@@ -34,7 +34,7 @@ func (v *Views) ReadFull(ctx context.Context) error { return v.feedEnd.tryReadFu
 
 // DeleteUser does a unit of a job that deletes a user.
 func (v *Views) DeleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
-	return v.deleteUser(ctx, j)
+	return v.userDeletions.delete(ctx, j)
 }
 
 // Rename does a unit of a job that renames a user.
@@ -44,7 +44,7 @@ func (v *Views) Rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 
 // DeletePost does a unit of a job that deletes the comments, likes and text of a deleted post.
 func (v *Views) DeletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
-	return v.deletePost(ctx, j)
+	return v.postDeletions.delete(ctx, j)
 }
 
 // Work returns the work of each kind of job.
@@ -53,7 +53,7 @@ func (v *Views) Work() map[string]jobs.Work { return v.jobWork() }
 // Handlers returns the handlers of the change feed by the name of their processor, and the containers of the changes.
 func (v *Views) Handlers() (handlers map[string]changefeed.Handler, sources map[string]string) {
 	handlers, sources = map[string]changefeed.Handler{}, map[string]string{}
-	for _, p := range v.processors() {
+	for _, p := range v.processors.all() {
 		handlers[p.options.Name], sources[p.options.Name] = p.handle, p.source.Name()
 	}
 	return handlers, sources

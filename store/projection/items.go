@@ -79,6 +79,15 @@ func refused(err error) bool {
 		cosmos.HasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge))
 }
 
+// skipRefused skips an item that Cosmos DB refuses to change, and returns other errors.
+func (b *base) skipRefused(c *cosmos.Container, id string, err error) error {
+	if !refused(err) {
+		return err
+	}
+	b.skipID(c.Name(), id, err)
+	return nil
+}
+
 // formerTombstone is the Difference.Have of a tombstone that has the type of what was deleted, as version 0.1 wrote.
 // Everything understands it, but lists meet it, and skip it.
 const formerTombstone = "a tombstone in the way of lists"

@@ -51,7 +51,7 @@ func (u *usernames) sweep(ctx context.Context, items [][]byte) error {
 	for _, raw := range items {
 		var e blog.Envelope
 		if err := json.Unmarshal(raw, &e); err != nil || e.Type != blog.TypeUsername || e.Deleted {
-			continue // processors.users skips malformed items
+			continue // handleUsers skips malformed items
 		}
 		var r username.Swept
 		if err := json.Unmarshal(raw, &r); err != nil {

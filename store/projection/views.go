@@ -3,7 +3,6 @@ package projection
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,24 +17,26 @@ import (
 
 // Views maintains the denormalized views. It is safe for concurrent use.
 type Views struct {
-	*base
-
 	// TimelinesWait limits how long the writer of a post waits for its entries and their counts; 1 s. Tests raise it
 	// before they use the Views.
 	TimelinesWait time.Duration
 
-	summariesUpdated changefeed.Signal // set by UpdateViews: a post has changed, not only its counts
-
-	registry   *registry
-	bylines    *bylines
-	sums       *sums
-	timelines  *timelines
-	summaries  *summaries
-	partitions *feedPartitions
-	feedEnd    *feedEnd
-	feed       *feed
-	usernames  *usernames
+	base          *base
+	registry      *registry
+	bylines       *bylines
+	timelines     *timelines
+	summaries     *summaries
+	partitions    *feedPartitions
+	feedEnd       *feedEnd
+	feed          *feed
+	usernames     *usernames
+	postDeletions *postDeletions
+	userDeletions *userDeletions
+	processors    *processors
 }
+
+// timelinesWait is the default of Views.TimelinesWait.
+const timelinesWait = time.Second
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
 // partitions or the name of the database is.
@@ -44,18 +45,21 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Views{base: b, TimelinesWait: timelinesWait, registry: &registry{base: b}, bylines: &bylines{b},
-		sums: newSums(b)}
-	items := &timelineItems{b, v.sums}
-	v.timelines = newTimelines(b, v.sums, items)
+	v := &Views{base: b, TimelinesWait: timelinesWait, registry: &registry{base: b}, bylines: &bylines{b}}
+	s := newSums(b)
+	items := &timelineItems{b, s}
+	v.timelines = newTimelines(b, s, items)
 	v.summaries = &summaries{b}
 	v.partitions = &feedPartitions{b, v.registry}
 	v.feedEnd = &feedEnd{base: b, summaries: v.summaries, partitions: v.partitions}
 	v.feed = &feed{b, v.summaries, v.partitions, v.feedEnd}
 	v.usernames = &usernames{b, &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}, v.registry}
+	v.postDeletions = &postDeletions{b, v.timelines.entries}
+	v.userDeletions = &userDeletions{b, s, v.partitions, v.feedEnd, v.registry}
+	v.processors = &processors{base: b, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd}
 	// The timelines before the feed, whose oldest entries are deleted.
 	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed, &counts{b}, &texts{b}, v.usernames,
-		&userDeletions{b}, &tombstones{b}}
+		v.userDeletions, &tombstones{b}}
 	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
@@ -68,7 +72,8 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 
 // jobWork returns the work of each kind of job.
 func (v *Views) jobWork() map[string]jobs.Work {
-	return map[string]jobs.Work{renameJob: v.bylines.rename, deletePostJob: v.deletePost, deleteUserJob: v.deleteUser}
+	return map[string]jobs.Work{renameJob: v.bylines.rename, deletePostJob: v.postDeletions.delete,
+		deleteUserJob: v.userDeletions.delete}
 }
 
 // Run applies the changes of posts and users to the views, from the last checkpoint on, executes jobs, and
@@ -77,129 +82,15 @@ func (v *Views) jobWork() map[string]jobs.Work {
 //
 // Every write of a view is conditional and idempotent: a change that is handled twice, late, or by two
 // processes never makes a view older.
-func (v *Views) Run(ctx context.Context) error {
-	all, running := v.processors(), map[string]*changefeed.Processor{}
-	for _, p := range all {
-		o := p.options
-		o.Owner, o.IdleInterval, o.Expiry = v.o.Instance, IdleInterval(o.PollInterval),
-			max(leaseExpiry, leasePolls*o.PollInterval)
-		o.MaxItems, o.Logger, o.Observe = pageSize, v.o.Logger, v.observer(o.Name)
-		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, o)
-		if err != nil {
-			return &blog.Error{Code: blog.Internal, Op: "run projections", Err: err}
-		}
-		running[o.Name] = processor
-	}
-	v.feedEnd.readFull(cosmos.WithPattern(ctx, ProjectPosts))
-	g, ctx := errgroup.WithContext(ctx)
-	for _, p := range all {
-		g.Go(func() error { return running[p.options.Name].Run(cosmos.WithPattern(ctx, p.pattern)) })
-	}
-	g.Go(func() error { return v.jobs.Run(ctx) })
-	v.metrics.running.Store(&running)
-	defer v.metrics.running.CompareAndSwap(&running, nil)
-	return stored.Error("run projections", g.Wait())
-}
+func (v *Views) Run(ctx context.Context) error { return v.processors.run(ctx) }
 
 // Observer returns a function that counts the progress of a reader of the change feed in
 // byline_projection_changes_total and byline_projection_failures_total.
-func (v *Views) Observer(name string) func(changefeed.Progress) { return v.metrics.observer(name) }
-
-// rangeAway is longer than the time between two pages of a range that this instance owns.
-const rangeAway = 30 * time.Second
-
-// observer is Observer, and also lists the jobs when this instance acquires a range: the former owner of the
-// range may have left jobs.
-func (v *Views) observer(name string) func(changefeed.Progress) {
-	observe := v.Observer(name)
-	var last sync.Map // time of the last page, by range
-	return func(p changefeed.Progress) {
-		observe(p)
-		now := time.Now()
-		if before, ok := last.Swap(p.Range, now); !ok || now.Sub(before.(time.Time)) > rangeAway {
-			v.jobs.Refresh()
-		}
-	}
-}
-
-// processor describes a change feed processor: its handler of one container's changes.
-type processor struct {
-	pattern cosmos.Pattern
-	source  *cosmos.Container
-	handle  changefeed.Handler
-	options changefeed.Options // completed by Run
-}
-
-// projectionsPosts is the name of the processor of changes of posts.
-const projectionsPosts = "projections-posts"
-
-func (v *Views) projections() []processor {
-	return []processor{
-		{ProjectPosts, v.posts, v.projectPosts,
-			changefeed.Options{Name: projectionsPosts, PollInterval: v.o.PollInterval, Wake: v.posts.Writes(),
-				Settle: countInterval(v.o.PollInterval), Hurry: &v.summariesUpdated}},
-		{ProjectUsers, v.users, v.projectUsers,
-			changefeed.Options{Name: "projections-users", PollInterval: v.o.PollInterval, Wake: v.users.Writes()}},
-	}
-}
-
-func (v *Views) processors() []processor {
-	return append(v.projections(), processor{ProjectUsernames, v.users, v.usernames.sweep,
-		changefeed.Options{Name: "usernames", PollInterval: sweepPolls * v.o.PollInterval}})
-}
-
-// IdleInterval returns the longest interval between polls of an idle change feed, given the shortest: 20
-// times as long, at most 2 s.
-func IdleInterval(poll time.Duration) time.Duration { return max(poll, min(20*poll, 2*time.Second)) }
-
-// countInterval returns how long likes and comments are collected before the summaries count them, given the
-// shortest interval between polls: 5 times as long, at most 1 s. A post then has at most two writes of its
-// summaries a second, and the summaries of an author share one request.
-func countInterval(poll time.Duration) time.Duration { return max(poll, min(5*poll, time.Second)) }
-
-// When a process is killed, its feed ranges are idle until its leases expire, which others
-// notice within 3/2 of that time. A lease costs two writes per expiry, so the expiry is
-// longer where polling is slower.
-const (
-	leaseExpiry = 3 * time.Second
-	leasePolls  = 15
-)
-
-// pageSize is the largest number of changes in a page of the change feed. Changes of one post in a page
-// are coalesced.
-const pageSize = 4000
-
-// sweepPolls is how many poll intervals the sweep of usernames waits between polls: it acts
-// only on reservations older than username.Grace.
-const sweepPolls = 10
-
-// Status is the progress of a processor in one feed range of a container.
-type Status struct {
-	Processor string // "projections-posts", "projections-users", or "usernames" (the sweep)
-	Container string
-	changefeed.RangeStatus
-}
-
-// Status returns the progress and the owner of every feed range, of the projections and of the
-// sweep of usernames. It takes no lease. It returns nothing before the first Run.
-func (v *Views) Status(ctx context.Context) ([]Status, error) {
-	ctx = v.account.Begin(ctx, Verify)
-	var all []Status
-	for _, p := range v.processors() {
-		ranges, err := changefeed.Status(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.options.Name)
-		if err != nil {
-			return nil, stored.Error("read status of projections", err)
-		}
-		for _, r := range ranges {
-			all = append(all, Status{p.options.Name, p.source.Name(), r})
-		}
-	}
-	return all, nil
-}
+func (v *Views) Observer(name string) func(changefeed.Progress) { return v.base.metrics.observer(name) }
 
 // Jobs returns the unfinished jobs.
 func (v *Views) Jobs(ctx context.Context) ([]jobs.Job, error) {
-	all, err := v.jobs.List(ctx)
+	all, err := v.base.jobs.List(ctx)
 	return all, stored.Error("list jobs", err)
 }
 
@@ -211,9 +102,6 @@ func (v *Views) ProjectTimelines(ctx context.Context, posts ...*blog.Post) error
 	}
 	return v.timelines.write(ctx, changed, true)
 }
-
-// timelinesWait is the default of Views.TimelinesWait.
-const timelinesWait = time.Second
 
 // UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change
 // at once. It only logs errors: the projections handle the change, too.
@@ -231,17 +119,17 @@ func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
 func (v *Views) updateViews(
 	ctx context.Context, p *blog.Post, updateTimelines func(context.Context, *blog.Post) error,
 ) {
-	v.summariesUpdated.Set()
+	v.processors.postChange.Set()
 	var g errgroup.Group
 	g.Go(func() error {
-		return WriteSummary(ctx, v.requests.users, p.UserID, p)
+		return WriteSummary(ctx, v.base.requests.users, p.UserID, p)
 	})
-	for _, partition := range v.feedPartitions {
+	for _, partition := range v.base.feedPartitions {
 		g.Go(func() error {
 			if p.Revision == 1 { // a new post is always among the newest
-				return WriteSummary(ctx, v.requests.feed, partition, p)
+				return WriteSummary(ctx, v.base.requests.feed, partition, p)
 			}
-			err := updateSummary(ctx, v.requests.feed, partition, p)
+			err := updateSummary(ctx, v.base.requests.feed, partition, p)
 			if cosmos.HasStatus(err, http.StatusNotFound) {
 				return nil // not among the newest
 			}
@@ -249,15 +137,11 @@ func (v *Views) updateViews(
 		})
 	}
 	if p.Tombstone {
-		g.Go(func() error {
-			// one page: the job deletes the rest
-			_, err := (&deletion{Views: v}).deletePostItems(ctx, v.requests.posts, p.ID, time.Now())
-			return err
-		})
+		g.Go(func() error { return v.postDeletions.update(ctx, p.ID) })
 	}
 	g.Go(func() error { return updateTimelines(ctx, p) })
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
-		v.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
+		v.base.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
 	}
 }
 
@@ -272,7 +156,7 @@ func (v *Views) updateViews(
 func (v *Views) Verify(
 	ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference),
 ) error {
-	ctx = v.account.Begin(ctx, Verify)
+	ctx = v.base.account.Begin(ctx, Verify)
 	if err := v.CheckFeed(ctx); err != nil {
 		return err
 	}
@@ -292,7 +176,7 @@ func (v *Views) Verify(
 func (v *Views) Repair(ctx context.Context, d Difference) error {
 	err := v.registry.repair(ctx, d)
 	if d.Kind == Username && d.addressable() && blog.CodeOf(err) == blog.Conflict {
-		return v.usernames.names.RenameDuplicate(v.account.Begin(ctx, Repair), d.Partition, d.ID, err)
+		return v.usernames.names.RenameDuplicate(v.base.account.Begin(ctx, Repair), d.Partition, d.ID, err)
 	}
 	return err
 }
@@ -323,3 +207,37 @@ func (v *Views) Full() bool { return v.feedEnd.isFull() }
 
 // SeeTimeline learns from the item of the timeline of all posts.
 func (v *Views) SeeTimeline(item *blog.TimelineItem) { v.feedEnd.see(item) }
+
+// Status returns the progress and the owner of every feed range, of the projections and of the
+// sweep of usernames. It takes no lease. It returns nothing before the first Run.
+func (v *Views) Status(ctx context.Context) ([]Status, error) {
+	return v.processors.status(v.base.account.Begin(ctx, Verify))
+}
+
+// Rebuild resets the checkpoints of the projections, in all instances, to the beginning of the change feeds.
+// Until they reach the present end of the feeds, they compare and repair all views of the changed items, as
+// Verify and Repair do. Rebuild does not wait for that: Run does the work, in any instance, and Status
+// reports the remaining transactions (Replay). It can run at any time; after an error, call it again.
+func (v *Views) Rebuild(ctx context.Context) error {
+	ctx = v.base.account.Begin(ctx, Repair)
+	// No change reports an entry of the feed or of a timeline without a post: compare them first.
+	content, err := v.partitions.read(ctx, v.base.feed)
+	if err != nil {
+		return err
+	}
+	entries, err := v.timelines.readSuspects(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.registry.repairAll(ctx, append(content.suspects(), entries...)); err != nil {
+		return err
+	}
+	return v.processors.reset(ctx)
+}
+
+// BeginLoad begins a bulk load that writes the views itself, as Store.Import does. Conflict if an instance serves
+// the database. After the load, end makes the projections begin after it, if they had handled all changes before
+// and have not started since; otherwise they read the load's changes, too.
+func (v *Views) BeginLoad(ctx context.Context) (end func(context.Context) error, err error) {
+	return v.processors.beginLoad(ctx)
+}
