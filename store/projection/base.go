@@ -58,8 +58,8 @@ type base struct {
 	users, posts, feed, leases *cosmos.Container // of Account.Background
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
-	feedPartitions []string     // partition keys of the feed
-	jobs           *jobs.Runner // set by New, as the views do the work
+	feedKeys []string     // partition keys of the feed
+	jobs     *jobs.Runner // set by New, as the views do the work
 }
 
 // newBase returns a base without jobs. It does no I/O.
@@ -69,7 +69,7 @@ func newBase(account *cosmos.Account, o Options) (*base, error) {
 		return nil, blog.Invalidf(op, "feedPartitions", blog.ReasonRange,
 			"the feed can have 1 to %d partitions, not %d", blog.MaxFeedPartitions, o.FeedPartitions)
 	}
-	b := &base{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions)}
+	b := &base{o: o, account: account, feedKeys: blog.FeedPartitionKeys(o.FeedPartitions)}
 	account.Patterns(patterns...)
 	var err error
 	if b.metrics, err = newMetrics(account.Registerer()); err != nil {
@@ -114,4 +114,38 @@ func (b *base) enqueue(ctx context.Context, kind string, subjects map[string]int
 		g.Go(func() error { return b.jobs.Enqueue(ctx, kind, subject, revision) })
 	}
 	return stored.Error("enqueue job", g.Wait())
+}
+
+// Kind is a kind of difference.
+type Kind string
+
+// The kinds of differences.
+const (
+	Summary   Kind = "summary" // of a post, in the author's partition
+	FeedEntry Kind = "feed entry"
+	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
+	Text      Kind = "text"     // stored in the wrong item for its length, lost, or without a post
+	Byline    Kind = "byline"   // of the author, on a post, comment or like
+	Username  Kind = "username" // a user without the reservation, or a reservation without the user
+	Deletion  Kind = "deletion" // a deleted user without the deletion job
+
+	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
+	Timeline      Kind = "timelines"      // the counters of a timeline, or their copies and sum in its item
+	Tombstone     Kind = "tombstone"      // of a post, comment or text, with the type of what was deleted
+)
+
+// Difference is a view, a count or a reservation that does not match its source.
+type Difference struct {
+	Kind      Kind   `json:"kind"`
+	Partition string `json:"partition"` // the value of the partition key
+	ID        string `json:"id"`        // of the wrong or missing item
+	Have      string `json:"have"`
+	Want      string `json:"want"`
+
+	revision int64 // of the source of a summary, at the first comparison
+}
+
+// addressable reports whether the item can be read by id and partition key.
+func (d *Difference) addressable() bool {
+	return blog.Addressable(d.Partition) && (d.Kind == Username || blog.Addressable(d.ID)) // a name's ID is its owner
 }

@@ -16,13 +16,13 @@ import (
 	"byline/store/stored"
 )
 
-// bylines is the view of authors' bylines on posts, comments and likes.
-type bylines struct{ *base }
+// bylineView is the view of authors' bylines on posts, comments and likes.
+type bylineView struct{ *base }
 
-func (b *bylines) kind() Kind { return Byline }
+func (b *bylineView) kind() Kind { return Byline }
 
 // suspects lists the items whose byline is not their author's.
-func (b *bylines) suspects(_ context.Context, s *scan) ([]Difference, error) {
+func (b *bylineView) suspects(_ context.Context, s *scan) ([]Difference, error) {
 	return differences(Byline, s.wrongBylines), nil
 }
 
@@ -50,7 +50,7 @@ func (p renamePosition) String() string {
 // one. The job makes two passes over the user's items: in the first, the query may miss an item that was just
 // written with the old byline, while the handler of that item may read the old byline of its author. When the
 // second pass begins, replicas have caught up. A new byline starts over.
-func (b *bylines) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
+func (b *bylineView) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "rename"
 	u, err := b.renamedUser(ctx, j)
 	if u == nil || err != nil {
@@ -110,7 +110,7 @@ func otherBylines(b blog.Byline) cosmos.Query {
 
 // markSpread records that every copy has the byline of the user, so that later changes of the user need no job, unless
 // the user has been changed since.
-func (b *bylines) markSpread(ctx context.Context, u *blog.UserItem) error {
+func (b *bylineView) markSpread(ctx context.Context, u *blog.UserItem) error {
 	if u.Spread() { // an instance of an earlier version enqueues a job for every change, and the mark is one
 		return nil
 	}
@@ -125,7 +125,7 @@ func (b *bylines) markSpread(ctx context.Context, u *blog.UserItem) error {
 
 // renamedUser reads the user of a rename, at the revision of the job or a later one. It returns nil if the
 // user does not exist or is malformed.
-func (b *bylines) renamedUser(ctx context.Context, j jobs.Job) (*blog.UserItem, error) {
+func (b *bylineView) renamedUser(ctx context.Context, j jobs.Job) (*blog.UserItem, error) {
 	if !blog.ValidID(j.Subject) {
 		return nil, nil
 	}
@@ -155,7 +155,7 @@ func decodeLiveUser(raw []byte) *blog.UserItem {
 
 // setBylines sets the byline on items. It skips malformed items, and those that Cosmos DB refuses to
 // change.
-func (b *bylines) setBylines(ctx context.Context, items [][]byte, byline blog.Byline) error {
+func (b *bylineView) setBylines(ctx context.Context, items [][]byte, byline blog.Byline) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for _, raw := range items {
@@ -177,7 +177,7 @@ func (b *bylines) setBylines(ctx context.Context, items [][]byte, byline blog.By
 
 // setByline sets the byline on a post, comment or like with another one, unless the item has changed since it was read:
 // that change is handled, too.
-func (b *bylines) setByline(ctx context.Context, item blog.Authored, byline blog.Byline) error {
+func (b *bylineView) setByline(ctx context.Context, item blog.Authored, byline blog.Byline) error {
 	p := cosmos.Patch{IfMatch: cosmos.ETag(item.ETag)}
 	for changed := range item.Byline.Changes(byline) {
 		stored.SetText(&p, "/"+changed.Name, changed.Value)
@@ -197,7 +197,7 @@ func (b *bylines) setByline(ctx context.Context, item blog.Authored, byline blog
 
 // project compares the byline on every changed item with the author's current one. They
 // differ on items that were written before a change of it and arrived after its job.
-func (b *bylines) project(ctx context.Context, c changes) error {
+func (b *bylineView) project(ctx context.Context, c postChanges) error {
 	var ids []string
 	seen := map[string]bool{}
 	for _, item := range c.authored {
@@ -234,7 +234,7 @@ func (b *bylines) project(ctx context.Context, c changes) error {
 
 // readAuthored reads an item of a post's partition. It returns nil if it does not exist or is
 // deleted.
-func (b *bylines) readAuthored(ctx context.Context, d Difference) (*blog.Authored, error) {
+func (b *bylineView) readAuthored(ctx context.Context, d Difference) (*blog.Authored, error) {
 	raw, err := stored.Read(ctx, "verify", b.posts, stored.Key(d.Partition, d.ID))
 	if raw == nil || err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (b *bylines) readAuthored(ctx context.Context, d Difference) (*blog.Authore
 	return &item, nil
 }
 
-func (b *bylines) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (b *bylineView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	item, err := b.readAuthored(ctx, d)
 	if item == nil || err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func describeByline(b blog.Byline) string {
 	return strings.Join(values, ", ")
 }
 
-func (b *bylines) repair(ctx context.Context, d Difference) error {
+func (b *bylineView) repair(ctx context.Context, d Difference) error {
 	item, err := b.readAuthored(ctx, d)
 	if item == nil || err != nil {
 		return err

@@ -10,12 +10,12 @@ import (
 	"byline/store/stored"
 )
 
-// counts is the view of the counts of comments and likes on their posts.
-type counts struct{ *base }
+// countView is the view of the counts of comments and likes on their posts.
+type countView struct{ *base }
 
-func (c *counts) kind() Kind { return Count }
+func (c *countView) kind() Kind { return Count }
 
-func (c *counts) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+func (c *countView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
 	for id, p := range s.posts {
 		if p.exists && (p.comments != 0 || p.likes != 0) {
 			found = append(found, Difference{Kind: Count, Partition: id, ID: id})
@@ -24,7 +24,7 @@ func (c *counts) suspects(_ context.Context, s *scan) (found []Difference, _ err
 	return found, nil
 }
 
-func (c *counts) replaySuspects(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+func (c *countView) replaySuspects(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
 	for _, p := range posts {
 		if !p.Tombstone {
 			found = append(found, Difference{Kind: Count, Partition: p.ID, ID: p.ID})
@@ -35,7 +35,7 @@ func (c *counts) replaySuspects(_ context.Context, posts map[string]*blog.Post) 
 
 // countOf counts the comments and likes of a post or tombstone. It counts again if the revision changes
 // meanwhile.
-func (c *counts) countOf(ctx context.Context, id string) (post *blog.Post, comments, likes int32, err error) {
+func (c *countView) countOf(ctx context.Context, id string) (post *blog.Post, comments, likes int32, err error) {
 	const op = "count comments and likes"
 	for range 10 {
 		before, err := c.sourceOf(ctx, id)
@@ -69,7 +69,7 @@ func (c *counts) countOf(ctx context.Context, id string) (post *blog.Post, comme
 	return nil, 0, 0, &blog.Error{Code: blog.Conflict, Op: op, Err: errors.New("the post keeps changing")}
 }
 
-func (c *counts) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (c *countView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	p, comments, likes, err := c.countOf(ctx, d.ID)
 	if p == nil || err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (c *counts) compare(ctx context.Context, d Difference) (*Difference, error)
 	return &d, nil
 }
 
-func (c *counts) repair(ctx context.Context, d Difference) error {
+func (c *countView) repair(ctx context.Context, d Difference) error {
 	p, comments, likes, err := c.countOf(ctx, d.ID)
 	if p == nil || err != nil {
 		return err

@@ -48,11 +48,11 @@ func patchCounter(entries int64) (p cosmos.Patch) {
 	return p
 }
 
-// counters are the counters of timelines, and their copies in the items of the timelines.
-type counters struct{ *base }
+// timelineCounters are the counters of timelines, and their copies in the items of the timelines.
+type timelineCounters struct{ *base }
 
 // copyMonths copies the counters of months to the items of timelines, in one transactional batch.
-func (c counters) copyMonths(ctx context.Context, months map[monthKey]bool) error {
+func (c timelineCounters) copyMonths(ctx context.Context, months map[monthKey]bool) error {
 	if len(months) == 0 {
 		return nil
 	}
@@ -106,7 +106,9 @@ type storedTimeline struct {
 
 // readTimelines reads the items of timelines where writes are executed, without those of a later version. A malformed
 // one has the months of its counters.
-func (c counters) readTimelines(ctx context.Context, keys []monthKey) (map[blog.Timeline]*storedTimeline, error) {
+func (c timelineCounters) readTimelines(
+	ctx context.Context, keys []monthKey,
+) (map[blog.Timeline]*storedTimeline, error) {
 	items := map[blog.Timeline]*storedTimeline{}
 	for _, k := range keys {
 		items[k.timeline] = &storedTimeline{TimelineItem: blog.NewTimelineItem(k.timeline)}
@@ -141,7 +143,7 @@ func (c counters) readTimelines(ctx context.Context, keys []monthKey) (map[blog.
 const malformedSum = -1
 
 // restoreTimeline sets the months of a malformed item from all counters of its timeline.
-func (c counters) restoreTimeline(ctx context.Context, t blog.Timeline, item *storedTimeline) error {
+func (c timelineCounters) restoreTimeline(ctx context.Context, t blog.Timeline, item *storedTimeline) error {
 	var known struct {
 		Full json.RawMessage `json:"full"`
 	}
@@ -166,7 +168,7 @@ func (c counters) restoreTimeline(ctx context.Context, t blog.Timeline, item *st
 }
 
 // readCounters reads counters where writes are executed. One that does not exist is 0, without an ETag.
-func (c counters) readCounters(ctx context.Context, keys []monthKey) (map[monthKey]blog.CounterItem, error) {
+func (c timelineCounters) readCounters(ctx context.Context, keys []monthKey) (map[monthKey]blog.CounterItem, error) {
 	var mu sync.Mutex
 	counters := map[monthKey]blog.CounterItem{}
 	g, ctx := errgroup.WithContext(ctx)
@@ -274,7 +276,7 @@ func writeTimeline(b *cosmos.Batch, t blog.Timeline, item *storedTimeline) error
 }
 
 // deleteZeros deletes counters of months without entries, unless they have changed.
-func (c counters) deleteZeros(ctx context.Context, counters map[monthKey]blog.CounterItem) error {
+func (c timelineCounters) deleteZeros(ctx context.Context, counters map[monthKey]blog.CounterItem) error {
 	for k, item := range counters {
 		if item.Posts != 0 || item.ETag == "" {
 			continue

@@ -41,7 +41,7 @@ type ownedItem struct {
 // postDeletions deletes what belongs to deleted posts.
 type postDeletions struct {
 	*base
-	entries entries
+	entries timelineEntries
 }
 
 // delete does a unit of deletePostJob: a unit deletes some of the items of a deleted post, and the last one its

@@ -13,8 +13,8 @@ import (
 	"byline/store/stored"
 )
 
-// userDeletions is the view of the jobs of deleted users.
-type userDeletions struct {
+// userDeletionView is the view of the jobs of deleted users.
+type userDeletionView struct {
 	*base
 	sums       *sums
 	partitions *feedPartitions
@@ -22,9 +22,9 @@ type userDeletions struct {
 	registry   *registry
 }
 
-func (u *userDeletions) kind() Kind { return Deletion }
+func (u *userDeletionView) kind() Kind { return Deletion }
 
-func (u *userDeletions) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+func (u *userDeletionView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
 	for _, id := range s.deletedUsers {
 		found = append(found, Difference{Kind: Deletion, Partition: id, ID: id})
 	}
@@ -32,7 +32,7 @@ func (u *userDeletions) suspects(_ context.Context, s *scan) (found []Difference
 }
 
 // compare checks that a deleted user, whose id is the difference's ID, has a job.
-func (u *userDeletions) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (u *userDeletionView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	state, err := u.stateOf(ctx, d.ID)
 	if state != deletedUser || err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (u *userDeletions) compare(ctx context.Context, d Difference) (*Difference,
 	return &d, nil
 }
 
-func (u *userDeletions) repair(ctx context.Context, d Difference) error {
+func (u *userDeletionView) repair(ctx context.Context, d Difference) error {
 	return u.enqueue(ctx, deleteUserJob, map[string]int64{d.ID: 0})
 }
 
@@ -60,7 +60,7 @@ const deletionPage = 100
 // userDeletion is one unit of a deleteUser job.
 type userDeletion struct {
 	deletion
-	view  *userDeletions
+	view  *userDeletionView
 	user  userTombstone
 	date  string // of the deletion; "-" if it is malformed
 	etag  cosmos.ETag
@@ -71,7 +71,7 @@ type userDeletion struct {
 // user item, which is a tombstone already. A post becomes a tombstone first, which loses its author once its
 // comments, likes and text are deleted. So the remaining work can always be found by the user's id, also
 // after a crash. The job ends without a write if the user is not a tombstone.
-func (u *userDeletions) delete(ctx context.Context, j jobs.Job) (jobs.Step, error) {
+func (u *userDeletionView) delete(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	d := &userDeletion{deletion: deletion{base: u.base}, view: u}
 	if deleted, err := d.readUser(ctx, j.Subject); err != nil || !deleted {
 		return jobs.Step{Done: err == nil}, err
@@ -293,7 +293,7 @@ func (d *userDeletion) deleteFeedEntries(ctx context.Context, continuation strin
 	if next != "" {
 		return next, nil
 	}
-	for _, partition := range d.feedPartitions {
+	for _, partition := range d.feedKeys {
 		entries, err := d.view.partitions.entries(ctx, partition)
 		if err == nil && len(entries) < blog.FeedRefill {
 			err = d.view.feedEnd.refill(ctx, partition, entries)

@@ -13,9 +13,9 @@ import (
 	"byline/store/stored"
 )
 
-// entries are the entries of timelines. An entry is counted in the transactional batch that creates or deletes it: see
-// counters.go.
-type entries struct {
+// timelineEntries are the entries of timelines. An entry is counted in the transactional batch that creates or deletes
+// it: see counters.go.
+type timelineEntries struct {
 	*base
 	sums *sums
 }
@@ -57,7 +57,7 @@ func entriesOf(p *blog.Post) (entries []blog.EntryItem) {
 
 // compare reads the entries of posts, in one request for each partition key range. It returns the missing ones,
 // and those of former tags that exist.
-func (e entries) compare(
+func (e timelineEntries) compare(
 	ctx context.Context, posts []*blog.Post,
 ) (missing []blog.EntryItem, former []entryKey, err error) {
 	var keys []cosmos.Key
@@ -93,7 +93,7 @@ func (e entries) compare(
 }
 
 // create creates entries and counts them. It does not change those that exist.
-func (e entries) create(ctx context.Context, items []blog.EntryItem) error {
+func (e timelineEntries) create(ctx context.Context, items []blog.EntryItem) error {
 	byPartition := map[string][]blog.EntryItem{}
 	for _, item := range items {
 		byPartition[item.Type] = append(byPartition[item.Type], item)
@@ -109,7 +109,7 @@ func (e entries) create(ctx context.Context, items []blog.EntryItem) error {
 }
 
 // createBatch creates entries of one partition and counts them, in one transactional batch; one by one if some exist.
-func (e entries) createBatch(ctx context.Context, partition string, items []blog.EntryItem) error {
+func (e timelineEntries) createBatch(ctx context.Context, partition string, items []blog.EntryItem) error {
 	const op = "create entries"
 	counted := true // a guess: the partition has a counter
 	for range 10 {
@@ -143,7 +143,7 @@ func (e entries) createBatch(ctx context.Context, partition string, items []blog
 			}
 			return stored.Error(op, err)
 		case len(items) == 1: // it exists, or did a moment ago
-			exists, err := e.exists(ctx, partition, items[0].ID)
+			exists, err := e.hasItem(ctx, partition, items[0].ID)
 			if exists || err != nil {
 				return stored.Error(op, err)
 			}
@@ -160,7 +160,7 @@ func (e entries) createBatch(ctx context.Context, partition string, items []blog
 }
 
 // delete deletes entries, which need not exist, and adds up the counts.
-func (e entries) delete(ctx context.Context, keys []entryKey) error {
+func (e timelineEntries) delete(ctx context.Context, keys []entryKey) error {
 	if err := e.removeAll(ctx, keys); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (e entries) delete(ctx context.Context, keys []entryKey) error {
 }
 
 // removeAll deletes entries, which need not exist, and subtracts them from their counters.
-func (e entries) removeAll(ctx context.Context, keys []entryKey) error {
+func (e timelineEntries) removeAll(ctx context.Context, keys []entryKey) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for _, k := range keys {
@@ -178,7 +178,7 @@ func (e entries) removeAll(ctx context.Context, keys []entryKey) error {
 }
 
 // remove deletes an entry, if it exists and has the ETag unless that is "", and subtracts it from the counter.
-func (e entries) remove(ctx context.Context, partition, id string, etag cosmos.ETag) error {
+func (e timelineEntries) remove(ctx context.Context, partition, id string, etag cosmos.ETag) error {
 	for range 10 {
 		b := cosmos.Batch{NoItems: true}
 		if etag == "" {
@@ -203,7 +203,7 @@ func (e entries) remove(ctx context.Context, partition, id string, etag cosmos.E
 		default:
 			missing = blog.CounterID
 		}
-		exists, err := e.exists(ctx, partition, missing)
+		exists, err := e.hasItem(ctx, partition, missing)
 		switch {
 		case err != nil:
 			return err
@@ -219,7 +219,7 @@ func (e entries) remove(ctx context.Context, partition, id string, etag cosmos.E
 }
 
 // removeUncounted deletes an entry, if it exists, of a month without a counter.
-func (e entries) removeUncounted(ctx context.Context, partition, id string, etag cosmos.ETag) error {
+func (e timelineEntries) removeUncounted(ctx context.Context, partition, id string, etag cosmos.ETag) error {
 	err := e.feed.Delete(ctx, stored.Key(partition, id), etag)
 	if cosmos.HasStatus(err, http.StatusNotFound) {
 		return nil
@@ -227,8 +227,8 @@ func (e entries) removeUncounted(ctx context.Context, partition, id string, etag
 	return err
 }
 
-// exists reports whether an item of the feed exists where writes are executed.
-func (e entries) exists(ctx context.Context, partition, id string) (bool, error) {
+// hasItem reports whether an item of the feed exists where writes are executed.
+func (e timelineEntries) hasItem(ctx context.Context, partition, id string) (bool, error) {
 	raw, err := e.feed.ReadPrimary(ctx, stored.Key(partition, id))
 	return raw != nil, err
 }
@@ -247,7 +247,9 @@ func wantedEntry(p *blog.Post, partition string) *blog.EntryItem {
 }
 
 // read reads an entry, or what is in its place, and the author that it names.
-func (e entries) read(ctx context.Context, d Difference) (have string, r cosmos.Item, author string, err error) {
+func (e timelineEntries) read(
+	ctx context.Context, d Difference,
+) (have string, r cosmos.Item, author string, err error) {
 	r, err = e.feed.Read(ctx, stored.Key(d.Partition, d.ID))
 	if r.Value == nil || err != nil {
 		return absent, r, "", stored.Error("verify", err)

@@ -14,7 +14,7 @@ func (v *Views) ProjectSummaries(ctx context.Context, posts ...*blog.Post) error
 	for _, p := range posts {
 		changed[p.ID] = p
 	}
-	if err := v.summaries.project(ctx, changes{posts: changed}); err != nil {
+	if err := v.summaries.project(ctx, postChanges{posts: changed}); err != nil {
 		return err
 	}
 	return v.ProjectFeed(ctx, posts)

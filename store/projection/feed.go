@@ -13,23 +13,23 @@ import (
 	"byline/store/stored"
 )
 
-// feed is the view of the newest posts, in each partition of the feed.
-type feed struct {
+// feedView is the view of the newest posts, in each partition of the feed.
+type feedView struct {
 	*base
-	summaries  *summaries
+	summaries  *summaryView
 	partitions *feedPartitions
 	end        *feedEnd
 }
 
-func (f *feed) kind() Kind { return FeedEntry }
+func (f *feedView) kind() Kind { return FeedEntry }
 
 // project applies changes of posts.
-func (f *feed) project(ctx context.Context, c changes) error {
+func (f *feedView) project(ctx context.Context, c postChanges) error {
 	return f.write(ctx, slices.Collect(maps.Values(c.posts)))
 }
 
 // suspects lists the entries that are wrong, missing or too old.
-func (f *feed) suspects(ctx context.Context, s *scan) ([]Difference, error) {
+func (f *feedView) suspects(ctx context.Context, s *scan) ([]Difference, error) {
 	content, err := f.partitions.read(ctx, f.feed)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (f *feed) suspects(ctx context.Context, s *scan) ([]Difference, error) {
 	for _, e := range former {
 		found = append(found, Difference{Kind: FeedEntry, Partition: e.Partition, ID: e.ID})
 	}
-	for _, partition := range f.feedPartitions {
+	for _, partition := range f.feedKeys {
 		last := content.last(partition)
 		for i, e := range newest {
 			if _, ok := content[partition][e.ID]; !ok && (i < blog.FeedServed || newestFirst(e, last) < 0) {
@@ -67,8 +67,8 @@ func newestOf(s *scan) []feedEntry {
 }
 
 // replaySuspects lists the posts that are among the newest.
-func (f *feed) replaySuspects(ctx context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
-	for _, partition := range f.feedPartitions {
+func (f *feedView) replaySuspects(ctx context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+	for _, partition := range f.feedKeys {
 		entries, err := f.partitions.entries(ctx, partition)
 		if err != nil {
 			return nil, err
@@ -84,14 +84,14 @@ func (f *feed) replaySuspects(ctx context.Context, posts map[string]*blog.Post) 
 
 // write writes the posts into every partition of the feed, also if one of them fails, and trims or
 // refills the partitions.
-func (f *feed) write(ctx context.Context, posts []*blog.Post) error {
+func (f *feedView) write(ctx context.Context, posts []*blog.Post) error {
 	if len(posts) == 0 {
 		return nil
 	}
-	entries, short := make([][]feedEntry, len(f.feedPartitions)), make([]bool, len(f.feedPartitions))
+	entries, short := make([][]feedEntry, len(f.feedKeys)), make([]bool, len(f.feedKeys))
 	var g errgroup.Group
 	g.SetLimit(workers)
-	for i, partition := range f.feedPartitions {
+	for i, partition := range f.feedKeys {
 		g.Go(func() (err error) {
 			entries[i], short[i], err = f.writePartition(ctx, partition, posts)
 			return err
@@ -100,7 +100,7 @@ func (f *feed) write(ctx context.Context, posts []*blog.Post) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for i, partition := range f.feedPartitions {
+	for i, partition := range f.feedKeys {
 		if short[i] {
 			if err := f.end.refill(ctx, partition, entries[i]); err != nil {
 				return err
@@ -113,10 +113,10 @@ func (f *feed) write(ctx context.Context, posts []*blog.Post) error {
 // writePartition writes the posts that are among the newest into a partition of the feed, and trims
 // it to blog.FeedKept entries. Posts older than the last entry cost no request. It returns the entries, and
 // whether the partition needs a refill after deletes.
-func (f *feed) writePartition(
+func (f *feedView) writePartition(
 	ctx context.Context, partition string, posts []*blog.Post,
 ) (entries []feedEntry, short bool, err error) {
-	if done, err := f.updateCounts(ctx, partition, posts); done || err != nil {
+	if done, err := f.updateCount(ctx, partition, posts); done || err != nil {
 		return nil, false, err
 	}
 	if entries, err = f.partitions.entries(ctx, partition); err != nil {
@@ -137,7 +137,7 @@ func (f *feed) writePartition(
 		return nil, false, err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(1, workers/len(f.feedPartitions)))
+	g.SetLimit(max(1, workers/len(f.feedKeys)))
 	f.summaries.write(gctx, g, f.feed, partition, newest)
 	if err := g.Wait(); err != nil {
 		return nil, false, err
@@ -154,9 +154,9 @@ func (f *feed) writePartition(
 	return entries, false, f.end.trim(ctx, partition, entries)
 }
 
-// updateCounts updates the entry of a single post if only its counts have changed: a patch costs less
+// updateCount updates the entry of a single post if only its counts have changed: a patch costs less
 // than reading the feed. It reports false if the feed has no entry with the same text.
-func (f *feed) updateCounts(ctx context.Context, partition string, posts []*blog.Post) (bool, error) {
+func (f *feedView) updateCount(ctx context.Context, partition string, posts []*blog.Post) (bool, error) {
 	if len(posts) != 1 || !sameVersion(ctx, posts[0]) {
 		return false, nil
 	}
@@ -169,7 +169,7 @@ func (f *feed) updateCounts(ctx context.Context, partition string, posts []*blog
 
 // compare compares an entry with its post. A post that is not among the newest may be missing
 // unless the feed has older ones.
-func (f *feed) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (f *feedView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	wrong, err := f.summaries.compareIn(ctx, f.feed, d)
 	if wrong == nil || err != nil || wrong.Have != absent {
 		return wrong, err
@@ -188,11 +188,11 @@ func (f *feed) compare(ctx context.Context, d Difference) (*Difference, error) {
 	return wrong, nil
 }
 
-func (f *feed) repair(ctx context.Context, d Difference) error {
+func (f *feedView) repair(ctx context.Context, d Difference) error {
 	if err := f.summaries.repairIn(ctx, f.feed, d); err != nil {
 		return err
 	}
-	if !slices.Contains(f.feedPartitions, d.Partition) {
+	if !slices.Contains(f.feedKeys, d.Partition) {
 		return nil
 	}
 	entries, err := f.partitions.entries(ctx, d.Partition)

@@ -45,7 +45,7 @@ func readEntries(ctx context.Context, op string, c *cosmos.Container, q cosmos.Q
 	placed, err := readPages[placedEntry](ctx, op, c, q)
 	for _, e := range placed {
 		if e.Deleted == nil {
-			entries = append(entries, e.entry())
+			entries = append(entries, e.sortKey())
 		}
 	}
 	return entries, err
@@ -96,7 +96,7 @@ func (f feedContent) newest() (ids []string) {
 	var all []feedEntry
 	for _, entries := range f {
 		for _, e := range entries {
-			all = append(all, e.entry())
+			all = append(all, e.sortKey())
 		}
 	}
 	slices.SortFunc(all, newestFirst)
@@ -109,15 +109,15 @@ func (f feedContent) newest() (ids []string) {
 // last returns the oldest entry of a partition, the zero entry if it is empty.
 func (f feedContent) last(partition string) (last feedEntry) {
 	for _, e := range f[partition] {
-		if e := e.entry(); last.ID == "" || newestFirst(e, last) > 0 {
+		if e := e.sortKey(); last.ID == "" || newestFirst(e, last) > 0 {
 			last = e
 		}
 	}
 	return last
 }
 
-// entry returns the entry without its partition.
-func (e placedEntry) entry() feedEntry {
+// sortKey returns the entry without its partition.
+func (e placedEntry) sortKey() feedEntry {
 	return feedEntry{ID: e.ID, CreatedAt: blog.Date(fmt.Sprint(e.CreatedAt))}
 }
 
@@ -171,7 +171,7 @@ func (p *feedPartitions) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(content) == 0 || content.isFilled(p.feedPartitions) {
+	if len(content) == 0 || content.isFilled(p.feedKeys) {
 		return nil
 	}
 	var written atomic.Int64
@@ -183,7 +183,7 @@ func (p *feedPartitions) fill(ctx context.Context) error {
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(workers)
-		for _, partition := range p.feedPartitions {
+		for _, partition := range p.feedKeys {
 			for i, id := range ids {
 				have, exists := content[partition][id]
 				revision, _ := have.Revision.(float64)
@@ -206,7 +206,7 @@ func (p *feedPartitions) fill(ctx context.Context) error {
 			return err
 		}
 		for _, post := range changed {
-			for _, partition := range p.feedPartitions {
+			for _, partition := range p.feedKeys {
 				if err := WriteSummary(ctx, p.requests.feed, partition, post); err != nil {
 					return stored.Error(op, err)
 				}
@@ -216,9 +216,9 @@ func (p *feedPartitions) fill(ctx context.Context) error {
 	if err := p.registry.repairAll(ctx, orphans); err != nil {
 		return err
 	}
-	p.o.Logger.Info("the feed's partitions are filled", logCount, len(p.feedPartitions), logWritten, written.Load())
+	p.o.Logger.Info("the feed's partitions are filled", logCount, len(p.feedKeys), logWritten, written.Load())
 	for partition := range content {
-		if !slices.Contains(p.feedPartitions, partition) {
+		if !slices.Contains(p.feedKeys, partition) {
 			p.o.Logger.Warn("a partition of the feed is not read here: byline views repair removes it", logPartition,
 				partition)
 		}

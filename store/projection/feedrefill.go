@@ -16,7 +16,7 @@ import (
 // after deletes. It knows whether the feed is or was full.
 type feedEnd struct {
 	*base
-	summaries  *summaries
+	summaries  *summaryView
 	partitions *feedPartitions
 	full       atomic.Bool // see isFull
 }
@@ -65,7 +65,7 @@ func (e *feedEnd) refill(ctx context.Context, partition string, entries []feedEn
 
 // missingFrom returns the posts that a partition with these entries lacks, at most n.
 func (e *feedEnd) missingFrom(ctx context.Context, partition string, entries []feedEntry, n int) ([]*blog.Post, error) {
-	first := e.feedPartitions[0]
+	first := e.feedKeys[0]
 	if partition == first {
 		var last blog.Entry
 		if len(entries) > 0 {

@@ -20,7 +20,7 @@ import (
 type processors struct {
 	*base
 	registry   *registry
-	usernames  *usernames
+	usernames  *usernameView
 	feedEnd    *feedEnd
 	postChange changefeed.Signal // set by UpdateViews: a post has changed, not only its counts
 }
@@ -182,7 +182,7 @@ func (p *processors) beginLoad(ctx context.Context) (end func(context.Context) e
 // applies the changes to the views.
 func (p *processors) handlePosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
-	c := changes{posts: map[string]*blog.Post{}}
+	c := postChanges{posts: map[string]*blog.Post{}}
 	for _, raw := range items {
 		item, ok := p.decodeChange(raw)
 		if !ok {

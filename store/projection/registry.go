@@ -17,40 +17,6 @@ import (
 	"byline/store/stored"
 )
 
-// Kind is a kind of difference.
-type Kind string
-
-// The kinds of differences.
-const (
-	Summary   Kind = "summary" // of a post, in the author's partition
-	FeedEntry Kind = "feed entry"
-	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
-	Text      Kind = "text"     // stored in the wrong item for its length, lost, or without a post
-	Byline    Kind = "byline"   // of the author, on a post, comment or like
-	Username  Kind = "username" // a user without the reservation, or a reservation without the user
-	Deletion  Kind = "deletion" // a deleted user without the deletion job
-
-	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
-	Timeline      Kind = "timelines"      // the counters of a timeline, or their copies and sum in its item
-	Tombstone     Kind = "tombstone"      // of a post, comment or text, with the type of what was deleted
-)
-
-// Difference is a view, a count or a reservation that does not match its source.
-type Difference struct {
-	Kind      Kind   `json:"kind"`
-	Partition string `json:"partition"` // the value of the partition key
-	ID        string `json:"id"`        // of the wrong or missing item
-	Have      string `json:"have"`
-	Want      string `json:"want"`
-
-	revision int64 // of the source of a summary, at the first comparison
-}
-
-// addressable reports whether the item can be read by id and partition key.
-func (d *Difference) addressable() bool {
-	return blog.Addressable(d.Partition) && (d.Kind == Username || blog.Addressable(d.ID)) // a name's ID is its owner
-}
-
 // differences returns possible differences of items.
 func differences(k Kind, items []cosmos.Key) (all []Difference) {
 	for _, key := range items {
@@ -78,7 +44,7 @@ type view interface {
 // projector is a view to which changes of the posts container are applied. Other views are written with their source,
 // by another view or by a job, or have their source in another container.
 type projector interface {
-	project(context.Context, changes) error
+	project(context.Context, postChanges) error
 }
 
 // replayer is a view that a rebuild compares after a page of changed posts was applied.
@@ -86,8 +52,8 @@ type replayer interface {
 	replaySuspects(context.Context, map[string]*blog.Post) ([]Difference, error)
 }
 
-// changes are the changes in a page of the change feed of the posts container.
-type changes struct {
+// postChanges are the changes in a page of the change feed of the posts container.
+type postChanges struct {
 	posts    map[string]*blog.Post // the last change of each post, tombstones included
 	authored []blog.Authored       // posts, comments and likes that are not deleted
 }

@@ -9,16 +9,16 @@ import (
 	"byline/store/username"
 )
 
-// usernames is the view of the reservations of usernames.
-type usernames struct {
+// usernameView is the view of the reservations of usernames.
+type usernameView struct {
 	*base
 	names    *username.Names
 	registry *registry
 }
 
-func (u *usernames) kind() Kind { return Username }
+func (u *usernameView) kind() Kind { return Username }
 
-func (u *usernames) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+func (u *usernameView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
 	for id, b := range s.users {
 		if k := username.Key(b.Username); b.Username != "" && (s.reservations[k] != id || s.released[k]) {
 			found = append(found, Difference{Kind: Username, Partition: k, ID: id})
@@ -32,7 +32,7 @@ func (u *usernames) suspects(_ context.Context, s *scan) (found []Difference, _ 
 	return found, nil
 }
 
-func (u *usernames) compare(ctx context.Context, d Difference) (_ *Difference, err error) {
+func (u *usernameView) compare(ctx context.Context, d Difference) (_ *Difference, err error) {
 	d.Have, d.Want, err = u.names.Compare(ctx, d.Partition, d.ID)
 	if d.Have == d.Want || err != nil {
 		return nil, err
@@ -40,13 +40,13 @@ func (u *usernames) compare(ctx context.Context, d Difference) (_ *Difference, e
 	return &d, nil
 }
 
-func (u *usernames) repair(ctx context.Context, d Difference) error {
+func (u *usernameView) repair(ctx context.Context, d Difference) error {
 	return u.names.Repair(ctx, d.Partition, d.ID)
 }
 
 // sweep handles changes of the users container: it sweeps the reservations. One that changes meanwhile is
 // handled again.
-func (u *usernames) sweep(ctx context.Context, items [][]byte) error {
+func (u *usernameView) sweep(ctx context.Context, items [][]byte) error {
 	var reservations []username.Swept
 	for _, raw := range items {
 		var e blog.Envelope

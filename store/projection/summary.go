@@ -16,12 +16,12 @@ import (
 	"byline/store/stored"
 )
 
-// summaries is the view of the summaries of posts in their authors' partitions.
-type summaries struct{ *base }
+// summaryView is the view of the summaries of posts in their authors' partitions.
+type summaryView struct{ *base }
 
-func (s *summaries) kind() Kind { return Summary }
+func (s *summaryView) kind() Kind { return Summary }
 
-func (s *summaries) suspects(_ context.Context, read *scan) (found []Difference, _ error) {
+func (s *summaryView) suspects(_ context.Context, read *scan) (found []Difference, _ error) {
 	for id, p := range read.posts {
 		if p.exists && !p.deleted && read.summaries[summaryKey{p.author, id}] != p.short {
 			found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
@@ -36,11 +36,11 @@ func (s *summaries) suspects(_ context.Context, read *scan) (found []Difference,
 	return found, nil
 }
 
-func (s *summaries) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (s *summaryView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	return s.compareIn(ctx, s.users, d)
 }
 
-func (s *summaries) repair(ctx context.Context, d Difference) error {
+func (s *summaryView) repair(ctx context.Context, d Difference) error {
 	return s.repairIn(ctx, s.users, d)
 }
 
@@ -70,7 +70,7 @@ func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p 
 const summariesPerBatch = 25
 
 // writeEach writes summaries one by one. It skips those that Cosmos DB refuses.
-func (s *summaries) writeEach(
+func (s *summaryView) writeEach(
 	ctx context.Context, c *cosmos.Container, partition string, posts ...*blog.Post,
 ) error {
 	for _, p := range posts {
@@ -85,7 +85,7 @@ func (s *summaries) writeEach(
 }
 
 // write writes summaries in goroutines of g: in batches those that probably differ in counts alone.
-func (s *summaries) write(
+func (s *summaryView) write(
 	ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post,
 ) {
 	var counted []*blog.Post
@@ -193,7 +193,7 @@ func patchUnversioned(p *blog.Post) (o cosmos.Patch) {
 }
 
 // project writes the summaries of posts in their authors' partitions.
-func (s *summaries) project(ctx context.Context, c changes) error {
+func (s *summaryView) project(ctx context.Context, c postChanges) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	var authored []*blog.Post
@@ -282,7 +282,7 @@ func outdated(
 }
 
 // compareIn compares a summary in a container.
-func (s *summaries) compareIn(ctx context.Context, c *cosmos.Container, d Difference) (*Difference, error) {
+func (s *summaryView) compareIn(ctx context.Context, c *cosmos.Container, d Difference) (*Difference, error) {
 	have, revision, _, err := readSummary(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return nil, err
@@ -339,15 +339,15 @@ func readSummary(
 }
 
 // belongs reports whether a post has a summary, or its tombstone, in a partition.
-func (s *summaries) belongs(source *blog.Post, c *cosmos.Container, partition string) bool {
+func (s *summaryView) belongs(source *blog.Post, c *cosmos.Container, partition string) bool {
 	if c == s.feed {
-		return source != nil && slices.Contains(s.feedPartitions, partition)
+		return source != nil && slices.Contains(s.feedKeys, partition)
 	}
 	return source != nil && source.UserID == partition
 }
 
 // repairIn writes the summary of the source in a container, regardless of the revision of the old one.
-func (s *summaries) repairIn(ctx context.Context, c *cosmos.Container, d Difference) error {
+func (s *summaryView) repairIn(ctx context.Context, c *cosmos.Container, d Difference) error {
 	have, _, item, err := readSummary(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // itself for the items.
 type sums struct {
 	*base
-	counters counters
+	counters timelineCounters
 	idle     chan struct{} // has a value while no caller writes
 
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type addition struct {
 }
 
 func newSums(b *base) *sums {
-	s := &sums{base: b, counters: counters{b}, idle: make(chan struct{}, 1)}
+	s := &sums{base: b, counters: timelineCounters{b}, idle: make(chan struct{}, 1)}
 	s.idle <- struct{}{}
 	return s
 }

@@ -10,12 +10,12 @@ import (
 	"byline/store/stored"
 )
 
-// texts is the view of long texts, which are items of their own.
-type texts struct{ *base }
+// textView is the view of long texts, which are items of their own.
+type textView struct{ *base }
 
-func (t *texts) kind() Kind { return Text }
+func (t *textView) kind() Kind { return Text }
 
-func (t *texts) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+func (t *textView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
 	for id, p := range s.posts {
 		if p.text != p.wantText || p.inline || p.alone {
 			found = append(found, Difference{Kind: Text, Partition: id, ID: id})
@@ -24,7 +24,7 @@ func (t *texts) suspects(_ context.Context, s *scan) (found []Difference, _ erro
 	return found, nil
 }
 
-func (t *texts) replaySuspects(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+func (t *textView) replaySuspects(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
 	for _, p := range posts {
 		if !p.Tombstone && (p.Truncated || blog.IsLong(p.Content)) {
 			found = append(found, Difference{Kind: Text, Partition: p.ID, ID: p.ID})
@@ -40,7 +40,7 @@ const (
 )
 
 // compare compares a post with its text item. The difference's ID is the post's.
-func (t *texts) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (t *textView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	const op = "verify"
 	rawText, err := stored.Read(ctx, op, t.posts, stored.Key(d.ID, blog.TextID))
 	if err != nil {
@@ -88,7 +88,7 @@ func (t *texts) compare(ctx context.Context, d Difference) (*Difference, error) 
 }
 
 // repair moves a long text on a post to a text item and a short one back, or deletes a text item without a post.
-func (t *texts) repair(ctx context.Context, d Difference) error {
+func (t *textView) repair(ctx context.Context, d Difference) error {
 	var b cosmos.Batch
 	b.NoItems = true
 	var p cosmos.Patch

@@ -12,16 +12,17 @@ import (
 	"byline/store/stored"
 )
 
-// timelineItems is the view of the counters of timelines, and of their copies and sums. Their sources are the entries.
-type timelineItems struct {
+// timelineItemView is the view of the counters of timelines, and of their copies and sums. Their sources are the
+// entries.
+type timelineItemView struct {
 	*base
 	sums *sums
 }
 
-func (i *timelineItems) kind() Kind { return Timeline }
+func (i *timelineItemView) kind() Kind { return Timeline }
 
 // suspects lists nothing: the view of the entries, which reads them all, lists the differences of the items.
-func (i *timelineItems) suspects(context.Context, *scan) ([]Difference, error) { return nil, nil }
+func (i *timelineItemView) suspects(context.Context, *scan) ([]Difference, error) { return nil, nil }
 
 // timelineScan is what the feed container has of timelines.
 type timelineScan struct {
@@ -48,15 +49,15 @@ func malformedItem(t blog.Timeline) *blog.TimelineItem {
 	return &item
 }
 
-func (s *timelineScan) timeline(t blog.Timeline) *timelineContent {
+func (s *timelineScan) contentOf(t blog.Timeline) *timelineContent {
 	if s.timelines[t] == nil {
 		s.timelines[t] = newTimelineContent(t)
 	}
 	return s.timelines[t]
 }
 
-// items returns a possible difference for each timeline whose entries do not match its counters or its item.
-func (s *timelineScan) items() (found []Difference) {
+// suspectItems returns a possible difference for each timeline whose entries do not match its counters or its item.
+func (s *timelineScan) suspectItems() (found []Difference) {
 	for t, have := range s.timelines {
 		if have.have() != have.want() {
 			found = append(found, differenceOf(t))
@@ -99,12 +100,12 @@ func describeTimeline(item blog.TimelineItem, counters map[string]int64) string 
 }
 
 // scan reads all timelines. check returns possible differences of entries, which it gets a page at a time.
-func (i *timelineItems) scan(
+func (i *timelineItemView) scan(
 	ctx context.Context, check func([]blog.EntryItem) ([]Difference, error),
 ) (*timelineScan, error) {
 	const op = "read timelines"
 	read := &timelineScan{timelines: map[blog.Timeline]*timelineContent{}}
-	read.timeline(blog.AllPosts)
+	read.contentOf(blog.AllPosts)
 	q := cosmos.Query{AllPartitions: true, PageSize: 1000, Text: "SELECT * FROM c WHERE NOT " + newestPosts}
 	for items, err := range i.feed.Query(ctx, q) {
 		if err != nil {
@@ -136,9 +137,9 @@ func (s *timelineScan) add(raw []byte) (e blog.EntryItem, ok bool) {
 		if blog.Unmarshal(raw, &c) != nil {
 			c.Posts = -1
 		}
-		s.timeline(t).counters[month] = c
+		s.contentOf(t).counters[month] = c
 	case isEntry:
-		s.timeline(t).entries[month]++
+		s.contentOf(t).entries[month]++
 		if err == nil {
 			return e, true
 		}
@@ -148,7 +149,7 @@ func (s *timelineScan) add(raw []byte) (e blog.EntryItem, ok bool) {
 		if err != nil {
 			item = malformedItem(listed)
 		}
-		s.timeline(listed).item = *item
+		s.contentOf(listed).item = *item
 	default:
 		s.suspects = append(s.suspects, Difference{Kind: TimelineEntry, Partition: e.Type, ID: e.ID})
 	}
@@ -156,7 +157,7 @@ func (s *timelineScan) add(raw []byte) (e blog.EntryItem, ok bool) {
 }
 
 // read reads what there is of a timeline.
-func (i *timelineItems) read(ctx context.Context, t blog.Timeline) (*timelineContent, []byte, error) {
+func (i *timelineItemView) read(ctx context.Context, t blog.Timeline) (*timelineContent, []byte, error) {
 	const op = "verify"
 	s := newTimelineContent(t)
 	raw, err := i.feed.ReadPrimary(ctx, stored.TimelineKey(t))
@@ -197,7 +198,7 @@ func (i *timelineItems) read(ctx context.Context, t blog.Timeline) (*timelineCon
 
 // compare compares the counters and the item of a timeline, whose name is the difference's id, with its
 // entries.
-func (i *timelineItems) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (i *timelineItemView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	t, ok := blog.ParseTimeline(d.ID)
 	if !ok {
 		return nil, nil
@@ -215,7 +216,7 @@ func (i *timelineItems) compare(ctx context.Context, d Difference) (*Difference,
 // repair sets the counters of a timeline, unless they have changed since they were read, and then its item.
 // Each new entry changes its counter, so a counter that has not changed since before the entries were counted has
 // their number.
-func (i *timelineItems) repair(ctx context.Context, d Difference) error {
+func (i *timelineItemView) repair(ctx context.Context, d Difference) error {
 	t, _ := blog.ParseTimeline(d.ID)
 	s, raw, err := i.read(ctx, t)
 	if err != nil {
@@ -252,7 +253,7 @@ func (i *timelineItems) repair(ctx context.Context, d Difference) error {
 }
 
 // repairCounter sets a counter to the number of the entries in its partition.
-func (i *timelineItems) repairCounter(ctx context.Context, m monthKey) error {
+func (i *timelineItemView) repairCounter(ctx context.Context, m monthKey) error {
 	const op = "repair counter"
 	partition := m.partition()
 	key := stored.Key(partition, blog.CounterID)

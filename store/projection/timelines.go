@@ -27,17 +27,17 @@ import (
 // A process that was paused may create or delete an entry after another has handled a newer version of the post. So the
 // handler then reads the post again, from the primary replica, and undoes what does not fit the newer version.
 
-// timelines is the view of the entries of posts in timelines; see entries.go.
-type timelines struct {
+// timelineView is the view of the entries of posts in timelines; see entries.go.
+type timelineView struct {
 	*base
-	entries  entries
-	items    *timelineItems
+	entries  timelineEntries
+	items    *timelineItemView
 	versions *entryVersions
 }
 
-func newTimelines(b *base, s *sums, i *timelineItems) *timelines {
+func newTimelineView(b *base, s *sums, i *timelineItemView) *timelineView {
 	versions, _ := lru.New[string, int32](maxVersions) // fails only for sizes below 1
-	return &timelines{base: b, entries: entries{b, s}, items: i, versions: versions}
+	return &timelineView{base: b, entries: timelineEntries{b, s}, items: i, versions: versions}
 }
 
 // maxVersions is the size of entryVersions: the posts that were handled last.
@@ -46,16 +46,16 @@ const maxVersions = 1 << 16
 // entryVersions are the versions of posts whose entries this process has seen or written, by post.
 type entryVersions = lru.Cache[string, int32]
 
-func (t *timelines) kind() Kind { return TimelineEntry }
+func (t *timelineView) kind() Kind { return TimelineEntry }
 
 // project applies changes of posts.
-func (t *timelines) project(ctx context.Context, c changes) error {
+func (t *timelineView) project(ctx context.Context, c postChanges) error {
 	return t.write(ctx, c.posts, false)
 }
 
 // update updates the timelines of a post that was just written, so that its writer sees its tags and the counts at
 // once. It takes no longer than wait. The requests are those of the projections, which would make them otherwise.
-func (t *timelines) update(ctx context.Context, p *blog.Post, wait time.Duration) error {
+func (t *timelineView) update(ctx context.Context, p *blog.Post, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(cosmos.Apart(ctx, ProjectPosts), wait)
 	defer cancel()
 	if p.Tombstone {
@@ -67,7 +67,7 @@ func (t *timelines) update(ctx context.Context, p *blog.Post, wait time.Duration
 
 // write creates the missing entries of changed posts, deletes those of their former tags, and adds up the
 // counts. If fresh is true, posts of the first revision probably have no entries yet.
-func (t *timelines) write(ctx context.Context, posts map[string]*blog.Post, fresh bool) error {
+func (t *timelineView) write(ctx context.Context, posts map[string]*blog.Post, fresh bool) error {
 	var unsure, changed []*blog.Post
 	var create []blog.EntryItem
 	for _, p := range posts {
@@ -106,7 +106,7 @@ func (t *timelines) write(ctx context.Context, posts map[string]*blog.Post, fres
 }
 
 // writeEntries creates and deletes entries of posts, and then undoes what does not fit the posts' latest versions.
-func (t *timelines) writeEntries(
+func (t *timelineView) writeEntries(
 	ctx context.Context, posts map[string]*blog.Post, create []blog.EntryItem, remove []entryKey,
 ) error {
 	for len(create)+len(remove) > 0 {
@@ -136,7 +136,7 @@ func (t *timelines) writeEntries(
 
 // compareLatest reads the posts of entries, and returns the entries that their latest versions have and those that they
 // do not have.
-func (t *timelines) compareLatest(
+func (t *timelineView) compareLatest(
 	ctx context.Context, posts map[string]*blog.Post, keys []entryKey,
 ) (wanted []blog.EntryItem, unwanted []entryKey, err error) {
 	read := map[string]*blog.Post{}
@@ -158,7 +158,7 @@ func (t *timelines) compareLatest(
 }
 
 // latest reads posts from the primary replica, by id. Those that cannot be read are as they were.
-func (t *timelines) latest(ctx context.Context, posts []*blog.Post) (map[string]*blog.Post, error) {
+func (t *timelineView) latest(ctx context.Context, posts []*blog.Post) (map[string]*blog.Post, error) {
 	const op = "read changed post"
 	var mu sync.Mutex
 	now := map[string]*blog.Post{}
@@ -187,7 +187,7 @@ func (t *timelines) latest(ctx context.Context, posts []*blog.Post) (map[string]
 
 // suspects lists the entries that are wrong or missing, and the items and counters that do not match the entries: one
 // query reads them all.
-func (t *timelines) suspects(ctx context.Context, s *scan) ([]Difference, error) {
+func (t *timelineView) suspects(ctx context.Context, s *scan) ([]Difference, error) {
 	found := map[string]int{} // right entries, by post
 	check := func(entries []blog.EntryItem) (wrong []Difference, _ error) {
 		for _, e := range entries {
@@ -203,7 +203,7 @@ func (t *timelines) suspects(ctx context.Context, s *scan) ([]Difference, error)
 	if err != nil {
 		return nil, err
 	}
-	suspects := append(read.suspects, read.items()...)
+	suspects := append(read.suspects, read.suspectItems()...)
 	for id, p := range s.posts {
 		if !p.exists || p.deleted {
 			continue
@@ -224,7 +224,7 @@ func postOf(p *postScan) *blog.Post {
 
 // readSuspects lists, without a scan, the entries that no post has, and the items of timelines
 // that are wrong.
-func (t *timelines) readSuspects(ctx context.Context) ([]Difference, error) {
+func (t *timelineView) readSuspects(ctx context.Context) ([]Difference, error) {
 	read, err := t.items.scan(ctx, func(entries []blog.EntryItem) (wrong []Difference, _ error) {
 		for chunk := range slices.Chunk(entries, 100) {
 			ids := make([]string, len(chunk))
@@ -246,11 +246,11 @@ func (t *timelines) readSuspects(ctx context.Context) ([]Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(read.suspects, read.items()...), nil
+	return append(read.suspects, read.suspectItems()...), nil
 }
 
 // compare compares an entry with its post.
-func (t *timelines) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (t *timelineView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	have, _, author, err := t.entries.read(ctx, d)
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func (t *timelines) compare(ctx context.Context, d Difference) (*Difference, err
 }
 
 // repair creates, replaces or deletes an entry.
-func (t *timelines) repair(ctx context.Context, d Difference) error {
+func (t *timelineView) repair(ctx context.Context, d Difference) error {
 	have, item, _, err := t.entries.read(ctx, d)
 	if err != nil {
 		return err

@@ -11,17 +11,17 @@ import (
 	"byline/store/stored"
 )
 
-// tombstones is the view of the tombstones of posts, comments and texts in the posts container. It converts former
+// tombstoneView is the view of the tombstones of posts, comments and texts in the posts container. It converts former
 // ones; those of summaries are of the views of summaries and the feed.
-type tombstones struct{ *base }
+type tombstoneView struct{ *base }
 
-func (t *tombstones) kind() Kind { return Tombstone }
+func (t *tombstoneView) kind() Kind { return Tombstone }
 
-func (t *tombstones) suspects(_ context.Context, s *scan) ([]Difference, error) {
+func (t *tombstoneView) suspects(_ context.Context, s *scan) ([]Difference, error) {
 	return differences(Tombstone, s.formerTombstones), nil
 }
 
-func (t *tombstones) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (t *tombstoneView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	raw, err := stored.Read(ctx, "verify", t.posts, stored.Key(d.Partition, d.ID))
 	if raw == nil || err != nil || !isFormerTombstone(raw) {
 		return nil, err
@@ -35,7 +35,7 @@ func (t *tombstones) compare(ctx context.Context, d Difference) (*Difference, er
 }
 
 // repair gives a tombstone its type.
-func (t *tombstones) repair(ctx context.Context, d Difference) error {
+func (t *tombstoneView) repair(ctx context.Context, d Difference) error {
 	var p cosmos.Patch
 	p.Condition = fmt.Sprintf("from c where c.type = '%s' AND IS_DEFINED(c.deleted)", d.Have)
 	p.Set("/type", d.Want)

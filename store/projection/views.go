@@ -23,15 +23,15 @@ type Views struct {
 
 	base          *base
 	registry      *registry
-	bylines       *bylines
-	timelines     *timelines
-	summaries     *summaries
+	bylines       *bylineView
+	timelines     *timelineView
+	summaries     *summaryView
 	partitions    *feedPartitions
 	feedEnd       *feedEnd
-	feed          *feed
-	usernames     *usernames
+	feed          *feedView
+	usernames     *usernameView
 	postDeletions *postDeletions
-	userDeletions *userDeletions
+	userDeletions *userDeletionView
 	processors    *processors
 }
 
@@ -45,21 +45,21 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Views{base: b, TimelinesWait: timelinesWait, registry: &registry{base: b}, bylines: &bylines{b}}
+	v := &Views{base: b, TimelinesWait: timelinesWait, registry: &registry{base: b}, bylines: &bylineView{b}}
 	s := newSums(b)
-	items := &timelineItems{b, s}
-	v.timelines = newTimelines(b, s, items)
-	v.summaries = &summaries{b}
+	items := &timelineItemView{b, s}
+	v.timelines = newTimelineView(b, s, items)
+	v.summaries = &summaryView{b}
 	v.partitions = &feedPartitions{b, v.registry}
 	v.feedEnd = &feedEnd{base: b, summaries: v.summaries, partitions: v.partitions}
-	v.feed = &feed{b, v.summaries, v.partitions, v.feedEnd}
-	v.usernames = &usernames{b, &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}, v.registry}
+	v.feed = &feedView{b, v.summaries, v.partitions, v.feedEnd}
+	v.usernames = &usernameView{b, &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}, v.registry}
 	v.postDeletions = &postDeletions{b, v.timelines.entries}
-	v.userDeletions = &userDeletions{b, s, v.partitions, v.feedEnd, v.registry}
+	v.userDeletions = &userDeletionView{b, s, v.partitions, v.feedEnd, v.registry}
 	v.processors = &processors{base: b, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd}
 	// The timelines before the feed, whose oldest entries are deleted.
-	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed, &counts{b}, &texts{b}, v.usernames,
-		v.userDeletions, &tombstones{b}}
+	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed,
+		&countView{b}, &textView{b}, v.usernames, v.userDeletions, &tombstoneView{b}}
 	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
@@ -124,7 +124,7 @@ func (v *Views) updateViews(
 	g.Go(func() error {
 		return WriteSummary(ctx, v.base.requests.users, p.UserID, p)
 	})
-	for _, partition := range v.base.feedPartitions {
+	for _, partition := range v.base.feedKeys {
 		g.Go(func() error {
 			if p.Revision == 1 { // a new post is always among the newest
 				return WriteSummary(ctx, v.base.requests.feed, partition, p)
