@@ -49,7 +49,7 @@ type Options struct {
 	Logger         *slog.Logger
 }
 
-// base is what all views share: the account, its containers, and the jobs.
+// base is what all views share: the account, its containers, and the jobs. It refers to no view.
 type base struct {
 	o       Options
 	account *cosmos.Account
@@ -93,6 +93,7 @@ func newBase(account *cosmos.Account, o Options) (*base, error) {
 	return b, nil
 }
 
+// now returns the date of what is written now.
 func (b *base) now() blog.Date { return blog.NewDate(b.o.Clock()) }
 
 // workers is the largest number of requests that a projection has in flight.

@@ -320,7 +320,7 @@ func (d *userDeletion) pageOfFeed(
 }
 
 // deleteNames deletes a page of the reservations of the user's names, and after the last one the user.
-// They are found by their owner: a crash in a rename may have left chunk that the user does not name.
+// They are found by their owner: a crash in a rename may have left some that the user does not name.
 func (d *userDeletion) deleteNames(ctx context.Context, continuation string) (next string, err error) {
 	items, next, err := d.page(ctx, d.users, cosmos.Query{AllPartitions: true, Continuation: continuation,
 		Text: "SELECT c.id, c.userId, c.creationDate, c._etag FROM c WHERE c.type = 'username' AND c.ownerId = @user"})

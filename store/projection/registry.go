@@ -17,15 +17,8 @@ import (
 	"byline/store/stored"
 )
 
-// differences returns possible differences of items.
-func differences(k Kind, items []cosmos.Key) (all []Difference) {
-	for _, key := range items {
-		all = append(all, Difference{Kind: k, Partition: key.Partition, ID: key.ID})
-	}
-	return all
-}
-
-// view is something that the projections keep equal to its source. Some views are also projectors or replayers.
+// view is something that the projections keep equal to its source. Each view is a type with files of its own, which New
+// makes from the base and from the types below it. Some are also projectors or replayers.
 type view interface {
 	kind() Kind
 
@@ -72,6 +65,77 @@ func (r *registry) of(k Kind) (view, error) {
 		}
 	}
 	return nil, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", k)}
+}
+
+// suspects lists the differences found by reading, which concurrent writes may have caused.
+func (r *registry) suspects(ctx context.Context, s *scan) ([]Difference, error) {
+	var found []Difference
+	for _, view := range r.views {
+		suspects, err := view.suspects(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, suspects...)
+	}
+	slices.SortFunc(found, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.ID, b.ID))
+	})
+	return slices.Compact(found), nil // a former tombstone may be missing as an entry, too
+}
+
+// verify reports what still differs after the settle time, of what a scan makes suspect.
+func (r *registry) verify(ctx context.Context, s *scan, settle time.Duration, report func(Difference)) error {
+	suspects, err := r.suspects(ctx, s)
+	if err != nil {
+		return err
+	}
+	settled := time.NewTimer(settle)
+	defer settled.Stop()
+	over := false
+	for {
+		if suspects, err = r.compareAll(ctx, suspects); err != nil {
+			return err
+		}
+		if over {
+			for _, d := range suspects {
+				report(d)
+			}
+		}
+		if over || len(suspects) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return stored.Error("verify", ctx.Err())
+		case <-settled.C:
+			over = true
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// compareAll compares possible differences again, several at a time: during a rename there are
+// thousands.
+func (r *registry) compareAll(ctx context.Context, suspects []Difference) ([]Difference, error) {
+	found := make([]*Difference, len(suspects))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i, d := range suspects {
+		g.Go(func() (err error) {
+			found[i], err = r.compare(ctx, d)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var differences []Difference
+	for _, d := range found {
+		if d != nil {
+			differences = append(differences, *d)
+		}
+	}
+	return differences, nil
 }
 
 // compare compares a possible difference with its source again. It returns nil if they match.
@@ -178,73 +242,10 @@ func (r *registry) repairReplayed(ctx context.Context, posts map[string]*blog.Po
 	return r.repairAll(ctx, all)
 }
 
-// verify reports what still differs after the settle time, of what a scan makes suspect.
-func (r *registry) verify(ctx context.Context, s *scan, settle time.Duration, report func(Difference)) error {
-	suspects, err := r.suspects(ctx, s)
-	if err != nil {
-		return err
+// differences returns possible differences of items.
+func differences(k Kind, items []cosmos.Key) (all []Difference) {
+	for _, key := range items {
+		all = append(all, Difference{Kind: k, Partition: key.Partition, ID: key.ID})
 	}
-	settled := time.NewTimer(settle)
-	defer settled.Stop()
-	over := false
-	for {
-		if suspects, err = r.stillDifferent(ctx, suspects); err != nil {
-			return err
-		}
-		if over {
-			for _, d := range suspects {
-				report(d)
-			}
-		}
-		if over || len(suspects) == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return stored.Error("verify", ctx.Err())
-		case <-settled.C:
-			over = true
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// stillDifferent compares possible differences again, several at a time: during a rename there are
-// thousands.
-func (r *registry) stillDifferent(ctx context.Context, suspects []Difference) ([]Difference, error) {
-	found := make([]*Difference, len(suspects))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
-	for i, d := range suspects {
-		g.Go(func() (err error) {
-			found[i], err = r.compare(ctx, d)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	var still []Difference
-	for _, d := range found {
-		if d != nil {
-			still = append(still, *d)
-		}
-	}
-	return still, nil
-}
-
-// suspects lists the differences found by reading, which concurrent writes may have caused.
-func (r *registry) suspects(ctx context.Context, s *scan) ([]Difference, error) {
-	var found []Difference
-	for _, view := range r.views {
-		suspects, err := view.suspects(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, suspects...)
-	}
-	slices.SortFunc(found, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.ID, b.ID))
-	})
-	return slices.Compact(found), nil // a former tombstone may be missing as an entry, too
+	return all
 }

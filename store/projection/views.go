@@ -15,7 +15,7 @@ import (
 	"byline/store/username"
 )
 
-// Views maintains the denormalized views. It is safe for concurrent use.
+// Views maintains the denormalized views: it makes them, and passes calls on to them. It is safe for concurrent use.
 type Views struct {
 	// TimelinesWait limits how long the writer of a post waits for its entries and their counts; 1 s. Tests raise it
 	// before they use the Views.
