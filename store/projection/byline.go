@@ -16,15 +16,14 @@ import (
 	"byline/store/stored"
 )
 
-// bylines is the view of authors' bylines on posts, comments and likes.
-func (v *Views) bylines() view {
-	return view{
-		kind:    Byline,
-		project: func(ctx context.Context, c changes) error { return v.repairBylines(ctx, c.authored) },
-		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.wrongBylines, nil },
-		compare: v.compareByline,
-		repair:  v.repairByline,
-	}
+// bylineView is the view of authors' bylines on posts, comments and likes.
+type bylineView struct{ *base }
+
+func (b *bylineView) kind() Kind { return Byline }
+
+// suspects lists the items whose byline is not their author's.
+func (b *bylineView) suspects(_ context.Context, s *scan) ([]Difference, error) {
+	return differences(Byline, s.wrongBylines), nil
 }
 
 const (
@@ -51,9 +50,9 @@ func (p renamePosition) String() string {
 // one. The job makes two passes over the user's items: in the first, the query may miss an item that was just
 // written with the old byline, while the handler of that item may read the old byline of its author. When the
 // second pass begins, replicas have caught up. A new byline starts over.
-func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
+func (b *bylineView) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "rename"
-	u, err := v.renamedUser(ctx, j)
+	u, err := b.renamedUser(ctx, j)
 	if u == nil || err != nil {
 		return jobs.Step{Done: err == nil}, stored.Error(op, err) // without a user, the feed has a later change
 	}
@@ -61,12 +60,12 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	if json.Unmarshal([]byte(j.Position), &at) != nil || at.Byline != u.Byline {
 		at = renamePosition{Byline: u.Byline}
 	}
-	if wait := at.Again.Time().Sub(v.o.Clock()); wait > 0 {
+	if wait := at.Again.Time().Sub(b.o.Clock()); wait > 0 {
 		return jobs.Step{Position: at.String(), Wait: min(wait, renameSettle)}, nil
 	}
 	query := otherBylines(u.Byline)
 	query.Continuation = at.Continuation
-	page, next, err := v.posts.QueryPage(ctx, query)
+	page, next, err := b.posts.QueryPage(ctx, query)
 	if cosmos.ErrorOf(err).InvalidContinuation() && at.Continuation != "" {
 		at.Continuation = ""
 		return jobs.Step{Position: at.String()}, nil
@@ -74,19 +73,19 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	if err != nil {
 		return jobs.Step{}, stored.Error(op, err)
 	}
-	if err := v.setBylines(ctx, page, u.Byline); err != nil {
+	if err := b.setBylines(ctx, page, u.Byline); err != nil {
 		return jobs.Step{}, err
 	}
 	step := jobs.Step{Items: len(page)}
 	switch at.Continuation = next; {
 	case next != "":
 	case at.Again != "":
-		if err := v.markSpread(ctx, u); err != nil {
+		if err := b.markSpread(ctx, u); err != nil {
 			return jobs.Step{}, stored.Error(op, err)
 		}
 		step.Done = true
 	default:
-		at.Again, step.Wait = blog.NewDate(v.o.Clock().Add(renameSettle)), renameSettle
+		at.Again, step.Wait = blog.NewDate(b.o.Clock().Add(renameSettle)), renameSettle
 	}
 	step.Position = at.String()
 	return step, nil
@@ -111,13 +110,13 @@ func otherBylines(b blog.Byline) cosmos.Query {
 
 // markSpread records that every copy has the byline of the user, so that later changes of the user need no job, unless
 // the user has been changed since.
-func (v *Views) markSpread(ctx context.Context, u *blog.UserItem) error {
+func (b *bylineView) markSpread(ctx context.Context, u *blog.UserItem) error {
 	if u.Spread() { // an instance of an earlier version enqueues a job for every change, and the mark is one
 		return nil
 	}
 	p := cosmos.Patch{Condition: fmt.Sprintf("from c where c.revision = %d", u.Revision)}
 	p.Set("/spreadRevision", u.Revision)
-	_, err := v.users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)
+	_, err := b.users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return nil
 	}
@@ -126,19 +125,19 @@ func (v *Views) markSpread(ctx context.Context, u *blog.UserItem) error {
 
 // renamedUser reads the user of a rename, at the revision of the job or a later one. It returns nil if the
 // user does not exist or is malformed.
-func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.UserItem, error) {
+func (b *bylineView) renamedUser(ctx context.Context, j jobs.Job) (*blog.UserItem, error) {
 	if !blog.ValidID(j.Subject) {
 		return nil, nil
 	}
 	k := stored.Key(j.Subject, j.Subject)
-	item, err := v.users.Read(ctx, k)
+	item, err := b.users.Read(ctx, k)
 	if err != nil {
 		return nil, err
 	}
 	if u := decodeLiveUser(item.Value); u != nil && u.Revision >= j.Generation {
 		return u, nil
 	}
-	raw, err := v.users.ReadPrimary(ctx, k)
+	raw, err := b.users.ReadPrimary(ctx, k)
 	return decodeLiveUser(raw), err
 }
 
@@ -156,18 +155,18 @@ func decodeLiveUser(raw []byte) *blog.UserItem {
 
 // setBylines sets the byline on items. It skips malformed items, and those that Cosmos DB refuses to
 // change.
-func (v *Views) setBylines(ctx context.Context, items [][]byte, b blog.Byline) error {
+func (b *bylineView) setBylines(ctx context.Context, items [][]byte, byline blog.Byline) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for _, raw := range items {
-		item, ok := v.decodeChange(raw)
+		item, ok := b.decodeChange(raw)
 		if !ok {
 			continue
 		}
 		g.Go(func() error {
-			err := v.setByline(ctx, item, b)
+			err := b.setByline(ctx, item, byline)
 			if refused(err) {
-				v.skip(blog.PostsContainer, raw, err)
+				b.skip(blog.PostsContainer, raw, err)
 				return nil
 			}
 			return err
@@ -178,9 +177,9 @@ func (v *Views) setBylines(ctx context.Context, items [][]byte, b blog.Byline) e
 
 // setByline sets the byline on a post, comment or like with another one, unless the item has changed since it was read:
 // that change is handled, too.
-func (v *Views) setByline(ctx context.Context, item blog.Authored, b blog.Byline) error {
+func (b *bylineView) setByline(ctx context.Context, item blog.Authored, byline blog.Byline) error {
 	p := cosmos.Patch{IfMatch: cosmos.ETag(item.ETag)}
-	for changed := range item.Byline.Changes(b) {
+	for changed := range item.Byline.Changes(byline) {
 		stored.SetText(&p, "/"+changed.Name, changed.Value)
 	}
 	if p.Changes() == 0 {
@@ -189,19 +188,19 @@ func (v *Views) setByline(ctx context.Context, item blog.Authored, b blog.Byline
 	if item.Type == blog.TypePost {
 		p.Increment("/revision", 1)
 	}
-	_, err := v.posts.Patch(ctx, stored.Key(item.PostID, item.ID), p)
+	_, err := b.posts.Patch(ctx, stored.Key(item.PostID, item.ID), p)
 	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return stored.Error("set byline", err)
 	}
 	return nil
 }
 
-// repairBylines compares the byline on every changed item with the author's current one. They
+// project compares the byline on every changed item with the author's current one. They
 // differ on items that were written before a change of it and arrived after its job.
-func (v *Views) repairBylines(ctx context.Context, items []blog.Authored) error {
+func (b *bylineView) project(ctx context.Context, c postChanges) error {
 	var ids []string
 	seen := map[string]bool{}
-	for _, item := range items {
+	for _, item := range c.authored {
 		if !seen[item.UserID] {
 			seen[item.UserID] = true
 			ids = append(ids, item.UserID)
@@ -210,21 +209,21 @@ func (v *Views) repairBylines(ctx context.Context, items []blog.Authored) error 
 	if len(ids) == 0 {
 		return nil
 	}
-	users, err := stored.ReadUsers(ctx, v.users, ids, v.decodeAnyUser)
+	users, err := stored.ReadUsers(ctx, b.users, ids, b.decodeAnyUser)
 	if err != nil {
 		return err
 	}
-	bylines := map[string]blog.Byline{}
+	current := map[string]blog.Byline{}
 	for _, u := range users {
 		if u != nil && u.Username != "" {
-			bylines[u.UserID] = u.Byline
+			current[u.UserID] = u.Byline
 		}
 	}
-	for _, item := range items {
-		if b, ok := bylines[item.UserID]; ok && b != item.Byline {
-			err := v.setByline(ctx, item, b)
+	for _, item := range c.authored {
+		if byline, ok := current[item.UserID]; ok && byline != item.Byline {
+			err := b.setByline(ctx, item, byline)
 			if refused(err) {
-				v.skipID(blog.PostsContainer, item.ID, err)
+				b.skipID(blog.PostsContainer, item.ID, err)
 			} else if err != nil {
 				return err
 			}
@@ -235,8 +234,8 @@ func (v *Views) repairBylines(ctx context.Context, items []blog.Authored) error 
 
 // readAuthored reads an item of a post's partition. It returns nil if it does not exist or is
 // deleted.
-func (v *Views) readAuthored(ctx context.Context, d Difference) (*blog.Authored, error) {
-	raw, err := stored.Read(ctx, "verify", v.posts, stored.Key(d.Partition, d.ID))
+func (b *bylineView) readAuthored(ctx context.Context, d Difference) (*blog.Authored, error) {
+	raw, err := stored.Read(ctx, "verify", b.posts, stored.Key(d.Partition, d.ID))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -250,12 +249,12 @@ func (v *Views) readAuthored(ctx context.Context, d Difference) (*blog.Authored,
 	return &item, nil
 }
 
-func (v *Views) compareByline(ctx context.Context, d Difference) (*Difference, error) {
-	item, err := v.readAuthored(ctx, d)
+func (b *bylineView) compare(ctx context.Context, d Difference) (*Difference, error) {
+	item, err := b.readAuthored(ctx, d)
 	if item == nil || err != nil {
 		return nil, err
 	}
-	u, err := stored.ReadUser(ctx, "verify", v.users, item.UserID)
+	u, err := stored.ReadUser(ctx, "verify", b.users, item.UserID)
 	if u == nil || err != nil || u.Byline == item.Byline {
 		return nil, err
 	}
@@ -274,14 +273,14 @@ func describeByline(b blog.Byline) string {
 	return strings.Join(values, ", ")
 }
 
-func (v *Views) repairByline(ctx context.Context, d Difference) error {
-	item, err := v.readAuthored(ctx, d)
+func (b *bylineView) repair(ctx context.Context, d Difference) error {
+	item, err := b.readAuthored(ctx, d)
 	if item == nil || err != nil {
 		return err
 	}
-	u, err := stored.ReadUser(ctx, "repair", v.users, item.UserID)
+	u, err := stored.ReadUser(ctx, "repair", b.users, item.UserID)
 	if u == nil || err != nil {
 		return err
 	}
-	return v.setByline(ctx, *item, u.Byline)
+	return b.setByline(ctx, *item, u.Byline)
 }

@@ -10,43 +10,41 @@ import (
 	"byline/store/stored"
 )
 
-// counts is the view of the counts of comments and likes on their posts.
-func (v *Views) counts() view {
-	return view{
-		kind: Count,
-		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
-			for id, p := range read.posts {
-				if p.exists && (p.comments != 0 || p.likes != 0) {
-					found = append(found, Difference{Kind: Count, Partition: id, ID: id})
-				}
-			}
-			return found, nil
-		},
-		replayed: func(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
-			for _, p := range posts {
-				if !p.Tombstone {
-					found = append(found, Difference{Kind: Count, Partition: p.ID, ID: p.ID})
-				}
-			}
-			return found, nil
-		},
-		compare: v.compareCount,
-		repair:  v.repairCount,
+// countView is the view of the counts of comments and likes on their posts.
+type countView struct{ *base }
+
+func (c *countView) kind() Kind { return Count }
+
+func (c *countView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+	for id, p := range s.posts {
+		if p.exists && (p.comments != 0 || p.likes != 0) {
+			found = append(found, Difference{Kind: Count, Partition: id, ID: id})
+		}
 	}
+	return found, nil
+}
+
+func (c *countView) replaySuspects(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+	for _, p := range posts {
+		if !p.Tombstone {
+			found = append(found, Difference{Kind: Count, Partition: p.ID, ID: p.ID})
+		}
+	}
+	return found, nil
 }
 
 // countOf counts the comments and likes of a post or tombstone. It counts again if the revision changes
 // meanwhile.
-func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, comments, likes int32, err error) {
+func (c *countView) countOf(ctx context.Context, id string) (post *blog.Post, comments, likes int32, err error) {
 	const op = "count comments and likes"
 	for range 10 {
-		before, err := v.sourceOf(ctx, id)
+		before, err := c.sourceOf(ctx, id)
 		if before == nil || err != nil {
 			return nil, 0, 0, err
 		}
 		q := cosmos.Query{Partition: id,
 			Text: "SELECT c.type, c.deleted FROM c WHERE c.postId = @post AND c.type IN ('comment', 'like')"}
-		types, err := readPages[blog.Envelope](ctx, op, v.posts, q.With("@post", id))
+		types, err := readPages[blog.Envelope](ctx, op, c.posts, q.With("@post", id))
 		if err != nil {
 			return nil, 0, 0, err
 		}
@@ -60,7 +58,7 @@ func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, commen
 				likes++
 			}
 		}
-		after, err := v.sourceOf(ctx, id)
+		after, err := c.sourceOf(ctx, id)
 		if err != nil {
 			return nil, 0, 0, err
 		}
@@ -71,8 +69,8 @@ func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, commen
 	return nil, 0, 0, &blog.Error{Code: blog.Conflict, Op: op, Err: errors.New("the post keeps changing")}
 }
 
-func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, error) {
-	p, comments, likes, err := v.countOf(ctx, d.ID)
+func (c *countView) compare(ctx context.Context, d Difference) (*Difference, error) {
+	p, comments, likes, err := c.countOf(ctx, d.ID)
 	if p == nil || err != nil {
 		return nil, err
 	}
@@ -84,26 +82,26 @@ func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, er
 		return nil, nil
 	}
 	if p.Tombstone {
-		if deleting, err := v.deletionPending(ctx, p.ID, p.UserID); deleting || err != nil {
+		if deleting, err := c.deletionPending(ctx, p.ID, p.UserID); deleting || err != nil {
 			return nil, err
 		}
 	}
 	return &d, nil
 }
 
-func (v *Views) repairCount(ctx context.Context, d Difference) error {
-	p, comments, likes, err := v.countOf(ctx, d.ID)
+func (c *countView) repair(ctx context.Context, d Difference) error {
+	p, comments, likes, err := c.countOf(ctx, d.ID)
 	if p == nil || err != nil {
 		return err
 	}
 	if p.Tombstone {
-		return v.enqueue(ctx, deletePostJob, map[string]int64{d.ID: p.Revision})
+		return c.enqueue(ctx, deletePostJob, map[string]int64{d.ID: p.Revision})
 	}
 	var o cosmos.Patch
 	o.Condition = fmt.Sprintf("from c where c.revision = %d", p.Revision)
 	o.Set("/commentCount", comments)
 	o.Set("/likeCount", likes)
 	o.Increment("/revision", 1)
-	_, err = v.posts.Patch(ctx, stored.Key(d.ID, d.ID), o)
+	_, err = c.posts.Patch(ctx, stored.Key(d.ID, d.ID), o)
 	return err
 }

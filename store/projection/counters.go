@@ -42,144 +42,17 @@ type monthKey struct {
 
 func (k monthKey) partition() string { return k.timeline.Partition(k.month) }
 
-func monthsOf(keys []entryKey) (months []monthKey) {
-	for _, k := range keys {
-		months = append(months, k.monthKey)
-	}
-	return months
-}
-
 // patchCounter returns the patch that adds entries to a counter.
 func patchCounter(entries int64) (p cosmos.Patch) {
 	p.Increment("/posts", entries)
 	return p
 }
 
-// sums adds up counters. One caller at a time writes, for all that wait, so that a process does not compete with
-// itself for the items.
-type sums struct {
-	*Views
-	idle chan struct{} // has a value while no caller writes
+// timelineCounters are the counters of timelines, and their copies in the items of the timelines.
+type timelineCounters struct{ *base }
 
-	mu      sync.Mutex
-	waiting []*addition // guarded by mu
-}
-
-// addition is the months that one caller waits for.
-type addition struct {
-	groups [][]monthKey // not yet added up; of the caller that writes
-}
-
-func newSums(v *Views) *sums {
-	s := &sums{Views: v, idle: make(chan struct{}, 1)}
-	s.idle <- struct{}{}
-	return s
-}
-
-// add copies the counters of months to the items of their timelines. Those of a group, such as the tags of a post,
-// change together. If ctx has a deadline, a batch that has begun may end up to sumsTimeout later.
-func (s *sums) add(ctx context.Context, groups [][]monthKey) error {
-	if len(groups) == 0 {
-		return nil
-	}
-	mine := &addition{groups: groups}
-	s.mu.Lock()
-	s.waiting = append(s.waiting, mine)
-	s.mu.Unlock()
-	defer s.leave(mine)
-	select {
-	case <-ctx.Done():
-		return stored.Error("add up counts", ctx.Err())
-	case <-s.idle:
-	}
-	done, err := len(mine.groups) == 0, error(nil)
-	if !done {
-		err = s.addWaiting(ctx, mine)
-	}
-	s.idle <- struct{}{}
-	if done && cosmos.SessionFrom(ctx) != nil {
-		// The session learns of a write that another caller has made.
-		_, err = s.feed.ReadPrimary(ctx, stored.TimelineKey(blog.AllPosts))
-	}
-	return stored.Error("add up counts", err)
-}
-
-// leave removes an addition, whether it is done or not.
-func (s *sums) leave(a *addition) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(b *addition) bool { return a == b })
-}
-
-// sumsTimeout limits a batch for a caller with a deadline.
-const sumsTimeout = 3 * time.Second
-
-// addWaiting does mine, and what other callers wait for as far as batches have space for it.
-func (s *sums) addWaiting(ctx context.Context, mine *addition) error {
-	alone := false // others' additions may have failed
-	for len(mine.groups) > 0 {
-		some := []*addition{mine}
-		if !alone {
-			s.mu.Lock()
-			for _, a := range s.waiting {
-				if a != mine {
-					some = append(some, a)
-				}
-			}
-			s.mu.Unlock()
-		}
-		months, taken := nextBatch(some)
-		if err := s.addBatch(ctx, months); err != nil {
-			if len(taken) == 1 || ctx.Err() != nil {
-				return err
-			}
-			alone = true
-			continue
-		}
-		for a, n := range taken {
-			a.groups = a.groups[n:]
-		}
-	}
-	return nil
-}
-
-// nextBatch returns the months of as many groups as one transactional batch can write, and how many of each addition.
-func nextBatch(some []*addition) (months map[monthKey]bool, taken map[*addition]int) {
-	months, taken = map[monthKey]bool{}, map[*addition]int{}
-	timelines := map[blog.Timeline]bool{}
-	for _, a := range some {
-		for _, group := range a.groups {
-			more := map[blog.Timeline]bool{}
-			for _, m := range group {
-				if !timelines[m.timeline] {
-					more[m.timeline] = true
-				}
-			}
-			if len(timelines) > 0 && len(timelines)+len(more) > cosmos.MaxBatch {
-				return months, taken
-			}
-			for _, m := range group {
-				months[m], timelines[m.timeline] = true, true
-			}
-			taken[a]++
-		}
-	}
-	return months, taken
-}
-
-// addBatch is addTogether. If ctx has a deadline, it has a time of its own: the rest of the caller's may be too short,
-// and the next caller's likewise.
-func (s *sums) addBatch(ctx context.Context, months map[monthKey]bool) error {
-	if _, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), sumsTimeout)
-		defer cancel()
-	}
-	return s.addTogether(ctx, months)
-}
-
-// addTogether copies the counters of months to the items of timelines, in one transactional batch.
-func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error {
+// copyMonths copies the counters of months to the items of timelines, in one transactional batch.
+func (c timelineCounters) copyMonths(ctx context.Context, months map[monthKey]bool) error {
 	if len(months) == 0 {
 		return nil
 	}
@@ -190,13 +63,13 @@ func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error
 		if try > 1 && !sleep.For(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
 			return ctx.Err()
 		}
-		items, err := v.readTimelines(ctx, all)
+		items, err := c.readTimelines(ctx, all)
 		if err != nil {
 			return err
 		}
 		all = withFormerNewest(items, all)
 		keys := copiedMonths(items, all)
-		counters, err := v.readCounters(ctx, keys)
+		counters, err := c.readCounters(ctx, keys)
 		if err != nil {
 			return err
 		}
@@ -205,21 +78,21 @@ func (v *Views) addTogether(ctx context.Context, months map[monthKey]bool) error
 			return err
 		}
 		if b == nil {
-			return v.deleteZeros(ctx, counters)
+			return c.deleteZeros(ctx, counters)
 		}
-		r, err := v.feed.Batch(ctx, blog.TimelinesKey, b)
+		r, err := c.feed.Batch(ctx, blog.TimelinesKey, b)
 		if err != nil {
 			return err
 		}
 		if r.Failed >= 0 { // another process was faster
 			continue
 		}
-		again, err := v.readCounters(ctx, keys)
+		again, err := c.readCounters(ctx, keys)
 		if err != nil {
 			return err
 		}
 		if maps.EqualFunc(counters, again, func(a, b blog.CounterItem) bool { return a.Posts == b.Posts }) {
-			return v.deleteZeros(ctx, again)
+			return c.deleteZeros(ctx, again)
 		}
 	}
 	return &blog.Error{Code: blog.Conflict, Op: "add up counts", Err: fmt.Errorf("%s keeps changing", all[0].timeline)}
@@ -233,7 +106,9 @@ type storedTimeline struct {
 
 // readTimelines reads the items of timelines where writes are executed, without those of a later version. A malformed
 // one has the months of its counters.
-func (v *Views) readTimelines(ctx context.Context, keys []monthKey) (map[blog.Timeline]*storedTimeline, error) {
+func (c timelineCounters) readTimelines(
+	ctx context.Context, keys []monthKey,
+) (map[blog.Timeline]*storedTimeline, error) {
 	items := map[blog.Timeline]*storedTimeline{}
 	for _, k := range keys {
 		items[k.timeline] = &storedTimeline{TimelineItem: blog.NewTimelineItem(k.timeline)}
@@ -242,7 +117,7 @@ func (v *Views) readTimelines(ctx context.Context, keys []monthKey) (map[blog.Ti
 	g.SetLimit(workers)
 	for t, item := range items {
 		g.Go(func() (err error) {
-			if item.raw, err = v.feed.ReadPrimary(gctx, stored.TimelineKey(t)); item.raw == nil || err != nil {
+			if item.raw, err = c.feed.ReadPrimary(gctx, stored.TimelineKey(t)); item.raw == nil || err != nil {
 				return err
 			}
 			read, err := stored.DecodeTimeline("read timeline", item.raw)
@@ -250,11 +125,11 @@ func (v *Views) readTimelines(ctx context.Context, keys []monthKey) (map[blog.Ti
 				item.TimelineItem = *read
 				return nil
 			}
-			v.skip(v.feed.Name(), item.raw, err)
+			c.skip(c.feed.Name(), item.raw, err)
 			if itemjson.IsLater(item.raw) {
 				return nil
 			}
-			return v.restoreTimeline(gctx, t, item)
+			return c.restoreTimeline(gctx, t, item)
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -268,52 +143,52 @@ func (v *Views) readTimelines(ctx context.Context, keys []monthKey) (map[blog.Ti
 const malformedSum = -1
 
 // restoreTimeline sets the months of a malformed item from all counters of its timeline.
-func (v *Views) restoreTimeline(ctx context.Context, t blog.Timeline, item *storedTimeline) error {
+func (c timelineCounters) restoreTimeline(ctx context.Context, t blog.Timeline, item *storedTimeline) error {
 	var known struct {
 		Full json.RawMessage `json:"full"`
 	}
 	_ = json.Unmarshal(item.raw, &known) // every item is an object
 	item.ETag, item.Posts, item.Full = string(stored.ETagOf(item.raw)), malformedSum, string(known.Full) == "true"
-	counters, err := readPages[json.RawMessage](ctx, "read counters", v.feed, cosmos.Query{AllPartitions: true,
+	counters, err := readPages[json.RawMessage](ctx, "read counters", c.feed, cosmos.Query{AllPartitions: true,
 		Text: "SELECT c.type, c.id, c.posts FROM c WHERE STARTSWITH(c.type, @prefix) AND c.id = @counter"}.
 		With("@prefix", t.Partition("")).With("@counter", blog.CounterID))
 	if err != nil {
 		return err
 	}
 	for _, raw := range counters {
-		var c blog.CounterItem
-		if json.Unmarshal(raw, &c) != nil {
+		var counter blog.CounterItem
+		if json.Unmarshal(raw, &counter) != nil {
 			continue // verify reports it
 		}
-		if of, month, ok := blog.ParseEntryPartition(c.Type); ok && of == t && c.Posts > 0 {
-			item.Months[month] = c.Posts
+		if of, month, ok := blog.ParseEntryPartition(counter.Type); ok && of == t && counter.Posts > 0 {
+			item.Months[month] = counter.Posts
 		}
 	}
 	return nil
 }
 
 // readCounters reads counters where writes are executed. One that does not exist is 0, without an ETag.
-func (v *Views) readCounters(ctx context.Context, keys []monthKey) (map[monthKey]blog.CounterItem, error) {
+func (c timelineCounters) readCounters(ctx context.Context, keys []monthKey) (map[monthKey]blog.CounterItem, error) {
 	var mu sync.Mutex
 	counters := map[monthKey]blog.CounterItem{}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for _, k := range keys {
 		g.Go(func() error {
-			var c blog.CounterItem
-			raw, err := v.feed.ReadPrimary(ctx, stored.Key(k.partition(), blog.CounterID))
+			var item blog.CounterItem
+			raw, err := c.feed.ReadPrimary(ctx, stored.Key(k.partition(), blog.CounterID))
 			if err != nil {
 				return err
 			}
 			if raw != nil {
-				if err := blog.Unmarshal(raw, &c); err != nil {
-					v.skip(v.feed.Name(), raw, err) // verify reports it
+				if err := blog.Unmarshal(raw, &item); err != nil {
+					c.skip(c.feed.Name(), raw, err) // verify reports it
 					return nil
 				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			counters[k] = c
+			counters[k] = item
 			return nil
 		})
 	}
@@ -401,12 +276,12 @@ func writeTimeline(b *cosmos.Batch, t blog.Timeline, item *storedTimeline) error
 }
 
 // deleteZeros deletes counters of months without entries, unless they have changed.
-func (v *Views) deleteZeros(ctx context.Context, counters map[monthKey]blog.CounterItem) error {
-	for k, c := range counters {
-		if c.Posts != 0 || c.ETag == "" {
+func (c timelineCounters) deleteZeros(ctx context.Context, counters map[monthKey]blog.CounterItem) error {
+	for k, item := range counters {
+		if item.Posts != 0 || item.ETag == "" {
 			continue
 		}
-		err := v.feed.Delete(ctx, stored.Key(k.partition(), blog.CounterID), cosmos.ETag(c.ETag))
+		err := c.feed.Delete(ctx, stored.Key(k.partition(), blog.CounterID), cosmos.ETag(item.ETag))
 		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 			return err
 		}

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -15,16 +13,40 @@ import (
 	"byline/store/stored"
 )
 
-// userDeletions is the view of the jobs of deleted users.
-func (v *Views) userDeletions() view {
-	return view{
-		kind:    Deletion,
-		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.deletions, nil },
-		compare: v.compareDeletion,
-		repair: func(ctx context.Context, d Difference) error {
-			return v.enqueue(ctx, deleteUserJob, map[string]int64{d.ID: 0})
-		},
+// userDeletionView is the view of the jobs of deleted users.
+type userDeletionView struct {
+	*base
+	sums       *sums
+	partitions *feedPartitions
+	feedEnd    *feedEnd
+	registry   *registry
+}
+
+func (u *userDeletionView) kind() Kind { return Deletion }
+
+func (u *userDeletionView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+	for _, id := range s.deletedUsers {
+		found = append(found, Difference{Kind: Deletion, Partition: id, ID: id})
 	}
+	return found, nil
+}
+
+// compare checks that a deleted user, whose id is the difference's ID, has a job.
+func (u *userDeletionView) compare(ctx context.Context, d Difference) (*Difference, error) {
+	state, err := u.stateOf(ctx, d.ID)
+	if state != deletedUser || err != nil {
+		return nil, err
+	}
+	exists, err := u.hasJob(ctx, deleteUserJob, d.ID)
+	if exists || err != nil {
+		return nil, err
+	}
+	d.Have, d.Want = "no job", "a job that deletes the rest"
+	return &d, nil
+}
+
+func (u *userDeletionView) repair(ctx context.Context, d Difference) error {
+	return u.enqueue(ctx, deleteUserJob, map[string]int64{d.ID: 0})
 }
 
 // deletionStages are the stages of a deletion, in order. The second pass begins blog.DeletionGrace after the
@@ -32,49 +54,25 @@ func (v *Views) userDeletions() view {
 var deletionStages = []string{"posts", "summaries", "timelines", "feed", "wait",
 	"posts-again", "summaries-again", "timelines-again", "feed-again", "names"}
 
-const (
-	deletionPage = 100         // items of a query
-	deletionUnit = time.Second // after this a unit does not start on another partition
+// deletionPage is the number of items of a query.
+const deletionPage = 100
 
-	contentionWait = 100 * time.Millisecond // wait after a unit without progress because of concurrent writes
-)
-
-// deletion is one unit of a deleteUser job, or of a deletePost job, which has no user.
-type deletion struct {
-	*Views
+// userDeletion is one unit of a deleteUser job.
+type userDeletion struct {
+	deletion
+	view  *userDeletionView
 	user  userTombstone
 	date  string // of the deletion; "-" if it is malformed
 	etag  cosmos.ETag
-	until blog.Date    // items created then or later do not belong to the deleted user
-	done  atomic.Int64 // number of deleted items
-	left  atomic.Bool  // the page is not finished
+	until blog.Date // items created then or later do not belong to the deleted user
 }
 
-// userTombstone is a deleted user. Properties written by other programs may have any type.
-type userTombstone struct {
-	ID           string `json:"id"`
-	Type         any    `json:"type"`
-	Deleted      any    `json:"deleted"`
-	DeletionDate any    `json:"deletionDate"`
-}
-
-// ownedItem is an item of a deleted user, in any container.
-type ownedItem struct {
-	ID        string      `json:"id"`
-	Type      any         `json:"type"`
-	PostID    any         `json:"postId"`
-	UserID    any         `json:"userId"`
-	Deleted   any         `json:"deleted"`
-	CreatedAt any         `json:"creationDate"`
-	ETag      cosmos.ETag `json:"_etag"`
-}
-
-// deleteUser does a unit of deleteUserJob: a unit deletes a page of the user's items, and the last unit the
+// delete does a unit of deleteUserJob: a unit deletes a page of the user's items, and the last unit the
 // user item, which is a tombstone already. A post becomes a tombstone first, which loses its author once its
 // comments, likes and text are deleted. So the remaining work can always be found by the user's id, also
 // after a crash. The job ends without a write if the user is not a tombstone.
-func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
-	d := &deletion{Views: v}
+func (u *userDeletionView) delete(ctx context.Context, j jobs.Job) (jobs.Step, error) {
+	d := &userDeletion{deletion: deletion{base: u.base}, view: u}
 	if deleted, err := d.readUser(ctx, j.Subject); err != nil || !deleted {
 		return jobs.Step{Done: err == nil}, err
 	}
@@ -97,14 +95,14 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	default:
 		next, err = d.deleteNames(ctx, continuation)
 	}
-	step := jobs.Step{Items: int(d.done.Load()), Position: j.Position}
+	step := jobs.Step{Items: int(d.count.Load()), Position: j.Position}
 	switch {
 	case continuation != "" && cosmos.ErrorOf(err).InvalidContinuation():
 		step.Position = d.position(stage, "")
 		return step, nil
 	case err != nil:
 		return step, stored.Error("delete user", err)
-	case d.left.Load():
+	case d.partial.Load():
 		if step.Items == 0 { // because of concurrent writes
 			step.Wait = contentionWait
 		}
@@ -123,15 +121,23 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return step, nil
 }
 
+// userTombstone is a deleted user. Properties written by other programs may have any type.
+type userTombstone struct {
+	ID           string `json:"id"`
+	Type         any    `json:"type"`
+	Deleted      any    `json:"deleted"`
+	DeletionDate any    `json:"deletionDate"`
+}
+
 // position returns the Position of a stage and the continuation of its query. It begins with the date of the
 // deletion, so that a later deletion of the same user does not resume it.
-func (d *deletion) position(stage int, continuation string) string {
+func (d *userDeletion) position(stage int, continuation string) string {
 	return d.date + " " + deletionStages[stage] + " " + continuation
 }
 
 // parsePosition returns the stage and the continuation of a position; the beginning, if it belongs to another
 // deletion.
-func (d *deletion) parsePosition(position string) (stage int, continuation string) {
+func (d *userDeletion) parsePosition(position string) (stage int, continuation string) {
 	parts := strings.SplitN(position, " ", 3)
 	if len(parts) < 3 || parts[0] != d.date {
 		return 0, ""
@@ -140,7 +146,7 @@ func (d *deletion) parsePosition(position string) (stage int, continuation strin
 }
 
 // readUser reads the user, and reports whether it is a tombstone.
-func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
+func (d *userDeletion) readUser(ctx context.Context, id string) (bool, error) {
 	const op = "read deleted user"
 	if !blog.ValidID(id) {
 		return false, nil
@@ -167,20 +173,20 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 		Err: fmt.Errorf("the replica does not have the tombstone of user %s yet", id)}
 }
 
-func (d *deletion) isTombstone(raw []byte) bool {
+func (d *userDeletion) isTombstone(raw []byte) bool {
 	return raw != nil && blog.Unmarshal(raw, &d.user, blog.Lenient) == nil && d.user.Type == blog.TypeUser &&
 		d.user.Deleted == true
 }
 
 // isNew reports whether an item belongs to a new user with the same id: the subject may register again after
 // the deletion, while another process is paused within a unit of it.
-func (d *deletion) isNew(item ownedItem) bool {
+func (d *userDeletion) isNew(item ownedItem) bool {
 	date, ok := item.CreatedAt.(string)
 	return ok && string(d.until) <= date && date <= string(d.now())
 }
 
 // page returns the next page of the user's items that a query selects.
-func (d *deletion) page(
+func (d *userDeletion) page(
 	ctx context.Context, c *cosmos.Container, q cosmos.Query,
 ) (items []ownedItem, next string, err error) {
 	q.PageSize = deletionPage
@@ -197,7 +203,7 @@ func (d *deletion) page(
 }
 
 // deleteSummaries deletes a page of the items in the user's partition, except the user.
-func (d *deletion) deleteSummaries(ctx context.Context, continuation string) (next string, err error) {
+func (d *userDeletion) deleteSummaries(ctx context.Context, continuation string) (next string, err error) {
 	items, next, err := d.page(ctx, d.users, cosmos.Query{Partition: d.user.ID, Continuation: continuation,
 		Text: "SELECT c.id, c.creationDate FROM c WHERE c.id != @user"})
 	if err != nil {
@@ -208,7 +214,7 @@ func (d *deletion) deleteSummaries(ctx context.Context, continuation string) (ne
 
 // deleteTimelineEntries deletes a page of the user's entries in timelines. The batch that deletes them marks their
 // counter with the user's id, until the counts are added up: so the query finds the counter again after a crash.
-func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation string) (next string, err error) {
+func (d *userDeletion) deleteTimelineEntries(ctx context.Context, continuation string) (next string, err error) {
 	byPartition, next, err := d.pageOfFeed(ctx, "c.authorId = @user", continuation)
 	if err != nil {
 		return "", err
@@ -230,7 +236,7 @@ func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation strin
 	if len(months) == 0 {
 		return next, nil
 	}
-	if err := d.sums.add(ctx, [][]monthKey{months}); err != nil {
+	if err := d.view.sums.add(ctx, [][]monthKey{months}); err != nil {
 		return "", err
 	}
 	for _, m := range months {
@@ -245,28 +251,28 @@ func (d *deletion) deleteTimelineEntries(ctx context.Context, continuation strin
 }
 
 // deleteMonthEntries deletes entries of the user from a partition, and subtracts them from its counter.
-func (d *deletion) deleteMonthEntries(ctx context.Context, partition string, items []ownedItem) error {
+func (d *userDeletion) deleteMonthEntries(ctx context.Context, partition string, items []ownedItem) error {
 	items = slices.DeleteFunc(items, func(i ownedItem) bool { return i.ID == blog.CounterID })
-	for some := range slices.Chunk(items, cosmos.MaxBatch-1) {
+	for chunk := range slices.Chunk(items, cosmos.MaxBatch-1) {
 		b := cosmos.Batch{NoItems: true}
-		for _, item := range some {
+		for _, item := range chunk {
 			b.Delete(item.ID)
 		}
-		p := patchCounter(-int64(len(some)))
+		p := patchCounter(-int64(len(chunk)))
 		p.Set("/authorId", d.user.ID)
 		b.Patch(blog.CounterID, p)
 		r, err := d.feed.Batch(ctx, partition, &b)
 		switch {
-		case refused(err), err == nil && r.Failed == len(some): // the counter is malformed or missing
-			if err := d.deleteBatch(ctx, d.feed, partition, some, map[string]bool{}); err != nil {
+		case refused(err), err == nil && r.Failed == len(chunk): // the counter is malformed or missing
+			if err := d.deleteBatch(ctx, d.feed, partition, chunk, map[string]bool{}); err != nil {
 				return err
 			}
 		case err != nil:
 			return err
 		case r.Failed >= 0: // deleted meanwhile
-			d.left.Store(true)
+			d.partial.Store(true)
 		default:
-			d.done.Add(int64(len(some)))
+			d.count.Add(int64(len(chunk)))
 		}
 	}
 	return nil
@@ -274,7 +280,7 @@ func (d *deletion) deleteMonthEntries(ctx context.Context, partition string, ite
 
 // deleteFeedEntries deletes a page of the summaries of the user's posts in all partitions of the feed, and after the
 // last page refills the feed.
-func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (next string, err error) {
+func (d *userDeletion) deleteFeedEntries(ctx context.Context, continuation string) (next string, err error) {
 	byPartition, next, err := d.pageOfFeed(ctx, NotEntries+" AND c.userId = @user", continuation)
 	if err != nil {
 		return "", err
@@ -287,10 +293,10 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 	if next != "" {
 		return next, nil
 	}
-	for _, partition := range d.feedPartitions {
-		entries, err := d.feedEntries(ctx, partition)
+	for _, partition := range d.feedKeys {
+		entries, err := d.view.partitions.entries(ctx, partition)
 		if err == nil && len(entries) < blog.FeedRefill {
-			err = d.refillFeed(ctx, partition, entries)
+			err = d.view.feedEnd.refill(ctx, partition, entries)
 		}
 		if err != nil {
 			return "", err
@@ -300,7 +306,7 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 }
 
 // pageOfFeed returns a page of the user's items in the feed container that meet a condition, by partition.
-func (d *deletion) pageOfFeed(
+func (d *userDeletion) pageOfFeed(
 	ctx context.Context, condition, continuation string,
 ) (byPartition map[string][]ownedItem, next string, err error) {
 	items, next, err := d.page(ctx, d.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
@@ -313,76 +319,9 @@ func (d *deletion) pageOfFeed(
 	return byPartition, next, err
 }
 
-// deleteBatch deletes up to 100 items of a partition in one transactional batch, or one by one if Cosmos DB
-// refuses the batch. It deletes nothing if an item is deleted concurrently. It adds the ids of refused items
-// to rejected.
-func (d *deletion) deleteBatch(
-	ctx context.Context, c *cosmos.Container, partition string, items []ownedItem, rejected map[string]bool,
-) error {
-	if len(items) == 0 {
-		return nil
-	}
-	if blog.Addressable(partition) {
-		b := cosmos.Batch{NoItems: true}
-		for _, item := range items {
-			b.Delete(item.ID)
-		}
-		r, err := c.Batch(ctx, partition, &b)
-		switch {
-		case err == nil && r.Failed < 0:
-			d.done.Add(int64(len(items)))
-			return nil
-		case err == nil:
-			d.left.Store(true)
-			return nil
-		case !refused(err):
-			return err
-		}
-	}
-	for _, item := range items {
-		item.ETag = ""
-		before := d.done.Load()
-		if err := d.deleteOne(ctx, c, partition, item); err != nil {
-			return err
-		}
-		rejected[item.ID] = d.done.Load() == before
-	}
-	return nil
-}
-
-// deleteOne deletes an item, or skips it if it cannot be deleted.
-func (d *deletion) deleteOne(ctx context.Context, c *cosmos.Container, partition string, item ownedItem) error {
-	if !blog.Addressable(partition) || !blog.Addressable(item.ID) {
-		d.skipID(c.Name(), item.ID,
-			fmt.Errorf("item %q in partition %q, which is to be deleted, cannot be addressed", item.ID, partition))
-		return nil
-	}
-	err := c.Delete(ctx, stored.Key(partition, item.ID), item.ETag)
-	switch {
-	case cosmos.HasStatus(err, http.StatusPreconditionFailed):
-		d.left.Store(true)
-		return nil
-	case cosmos.HasStatus(err, http.StatusNotFound):
-		err = nil
-	}
-	if err == nil {
-		d.done.Add(1)
-	}
-	return d.skipRefused(c, item.ID, err)
-}
-
-// skipRefused skips an item that Cosmos DB refuses to change, and returns other errors.
-func (d *deletion) skipRefused(c *cosmos.Container, id string, err error) error {
-	if !refused(err) {
-		return err
-	}
-	d.skipID(c.Name(), id, err)
-	return nil
-}
-
 // deleteNames deletes a page of the reservations of the user's names, and after the last one the user.
 // They are found by their owner: a crash in a rename may have left some that the user does not name.
-func (d *deletion) deleteNames(ctx context.Context, continuation string) (next string, err error) {
+func (d *userDeletion) deleteNames(ctx context.Context, continuation string) (next string, err error) {
 	items, next, err := d.page(ctx, d.users, cosmos.Query{AllPartitions: true, Continuation: continuation,
 		Text: "SELECT c.id, c.userId, c.creationDate, c._etag FROM c WHERE c.type = 'username' AND c.ownerId = @user"})
 	if err != nil {
@@ -394,22 +333,8 @@ func (d *deletion) deleteNames(ctx context.Context, continuation string) (next s
 			return "", err
 		}
 	}
-	if next != "" || d.left.Load() {
+	if next != "" || d.partial.Load() {
 		return next, nil
 	}
 	return "", d.deleteOne(ctx, d.users, d.user.ID, ownedItem{ID: d.user.ID, ETag: d.etag})
-}
-
-// compareDeletion checks that a deleted user, whose id is the difference's ID, has a job.
-func (v *Views) compareDeletion(ctx context.Context, d Difference) (*Difference, error) {
-	state, err := v.stateOf(ctx, d.ID)
-	if state != deletedUser || err != nil {
-		return nil, err
-	}
-	exists, err := v.hasJob(ctx, deleteUserJob, d.ID)
-	if exists || err != nil {
-		return nil, err
-	}
-	d.Have, d.Want = "no job", "a job that deletes the rest"
-	return &d, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // deletePosts deletes a page of the user's posts, comments and likes.
-func (d *deletion) deletePosts(ctx context.Context, continuation string) (next string, err error) {
+func (d *userDeletion) deletePosts(ctx context.Context, continuation string) (next string, err error) {
 	end := time.Now().Add(deletionUnit)
 	items, next, err := d.page(ctx, d.posts, cosmos.Query{AllPartitions: true, Continuation: continuation,
 		Text: "SELECT c.id, c.type, c.postId, c.deleted, c.creationDate, c._etag FROM c WHERE c.userId = @user"})
@@ -42,7 +42,7 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 	g.SetLimit(workers)
 	for _, postID := range posts {
 		if time.Now().After(end) {
-			d.left.Store(true)
+			d.partial.Store(true)
 			break
 		}
 		g.Go(func() error {
@@ -63,7 +63,7 @@ func (d *deletion) deletePosts(ctx context.Context, continuation string) (next s
 
 // erasePost deletes a post of the user with its comments, likes and text, until end. It reports false, and
 // does nothing, if the user has no such post.
-func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own bool, err error) {
+func (d *userDeletion) erasePost(ctx context.Context, id string, end time.Time) (own bool, err error) {
 	tombstone, etag, deleted, err := d.readPost(ctx, id)
 	if tombstone == nil || err != nil {
 		return false, err
@@ -81,15 +81,15 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 	} else {
 		var changed bool
 		if changed, err = replace(); changed { // by concurrent likes and comments
-			d.left.Store(true)
+			d.partial.Store(true)
 			return true, nil
 		}
 	}
 	if err != nil {
 		return true, d.skipRefused(d.posts, id, err)
 	}
-	if left, err := d.deletePostItems(ctx, d.posts, id, end); left || err != nil {
-		d.left.Store(true)
+	if partial, err := d.deleteItems(ctx, d.posts, id, end); partial || err != nil {
+		d.partial.Store(true)
 		return true, err
 	}
 	tombstone.UserID = ""
@@ -98,16 +98,16 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 		return true, d.skipRefused(d.posts, id, err)
 	}
 	if changed {
-		d.left.Store(true)
+		d.partial.Store(true)
 	} else {
-		d.done.Add(1)
+		d.count.Add(1)
 	}
 	return true, nil
 }
 
 // readPost returns the tombstone of a post of the user, and whether it is stored already; nil if the post does
 // not exist.
-func (d *deletion) readPost(ctx context.Context, id string) (*blog.PostTombstone, cosmos.ETag, bool, error) {
+func (d *userDeletion) readPost(ctx context.Context, id string) (*blog.PostTombstone, cosmos.ETag, bool, error) {
 	r, err := d.posts.Read(ctx, stored.Key(id, id))
 	if r.Value == nil || err != nil {
 		return nil, "", false, err
@@ -135,16 +135,16 @@ func (d *deletion) readPost(ctx context.Context, id string) (*blog.PostTombstone
 // deleteFromPost deletes comments and likes of the user on a post of another, and decrements its counts in the
 // same transactional batch. The ETags ensure that each is counted once: a concurrent removal of a comment,
 // which makes it a tombstone, decrements the count, too.
-func (d *deletion) deleteFromPost(ctx context.Context, postID string, items []ownedItem) error {
-	for some := range slices.Chunk(items, cosmos.MaxBatch-1) {
-		if err := d.deleteCounted(ctx, postID, some); err != nil {
+func (d *userDeletion) deleteFromPost(ctx context.Context, postID string, items []ownedItem) error {
+	for chunk := range slices.Chunk(items, cosmos.MaxBatch-1) {
+		if err := d.deleteCounted(ctx, postID, chunk); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *deletion) deleteCounted(ctx context.Context, postID string, items []ownedItem) error {
+func (d *userDeletion) deleteCounted(ctx context.Context, postID string, items []ownedItem) error {
 	var comments, likes int64
 	b := cosmos.Batch{NoItems: true}
 	for _, item := range items {
@@ -173,11 +173,11 @@ func (d *deletion) deleteCounted(ctx context.Context, postID string, items []own
 		if err := d.deleteOne(ctx, d.posts, postID, items[0]); err != nil {
 			return err
 		}
-		return d.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
+		return d.view.registry.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
 	case err != nil:
 		return d.skipRefused(d.posts, items[0].ID, err)
 	case r.Failed < 0:
-		d.done.Add(int64(len(items)))
+		d.count.Add(int64(len(items)))
 		return nil
 	case r.Failed == len(items): // the post is missing or deleted
 		uncounted := slices.Clone(items)
@@ -186,7 +186,7 @@ func (d *deletion) deleteCounted(ctx context.Context, postID string, items []own
 		}
 		return d.deleteCounted(ctx, postID, uncounted)
 	}
-	d.left.Store(true) // changed meanwhile: query again
+	d.partial.Store(true) // changed meanwhile: query again
 	return nil
 }
 

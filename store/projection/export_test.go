@@ -14,7 +14,7 @@ func (v *Views) ProjectSummaries(ctx context.Context, posts ...*blog.Post) error
 	for _, p := range posts {
 		changed[p.ID] = p
 	}
-	if err := v.projectSummaries(ctx, changed); err != nil {
+	if err := v.summaries.project(ctx, postChanges{posts: changed}); err != nil {
 		return err
 	}
 	return v.ProjectFeed(ctx, posts)
@@ -22,27 +22,29 @@ func (v *Views) ProjectSummaries(ctx context.Context, posts ...*blog.Post) error
 
 // RefillFeed refills the feed.
 func (v *Views) RefillFeed(ctx context.Context) error {
-	entries, err := v.feedEntries(ctx, blog.TypePost)
+	entries, err := v.partitions.entries(ctx, blog.TypePost)
 	if err != nil {
 		return err
 	}
-	return v.refillFeed(ctx, blog.TypePost, entries)
+	return v.feedEnd.refill(ctx, blog.TypePost, entries)
 }
 
 // ReadFull does what Run does first.
-func (v *Views) ReadFull(ctx context.Context) error { return v.tryReadFull(ctx) }
+func (v *Views) ReadFull(ctx context.Context) error { return v.feedEnd.tryReadFull(ctx) }
 
 // DeleteUser does a unit of a job that deletes a user.
 func (v *Views) DeleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
-	return v.deleteUser(ctx, j)
+	return v.userDeletions.delete(ctx, j)
 }
 
 // Rename does a unit of a job that renames a user.
-func (v *Views) Rename(ctx context.Context, j jobs.Job) (jobs.Step, error) { return v.rename(ctx, j) }
+func (v *Views) Rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
+	return v.bylines.rename(ctx, j)
+}
 
 // DeletePost does a unit of a job that deletes the comments, likes and text of a deleted post.
 func (v *Views) DeletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
-	return v.deletePost(ctx, j)
+	return v.postDeletions.delete(ctx, j)
 }
 
 // Work returns the work of each kind of job.
@@ -51,7 +53,7 @@ func (v *Views) Work() map[string]jobs.Work { return v.jobWork() }
 // Handlers returns the handlers of the change feed by the name of their processor, and the containers of the changes.
 func (v *Views) Handlers() (handlers map[string]changefeed.Handler, sources map[string]string) {
 	handlers, sources = map[string]changefeed.Handler{}, map[string]string{}
-	for _, p := range v.processors() {
+	for _, p := range v.processors.all() {
 		handlers[p.options.Name], sources[p.options.Name] = p.handle, p.source.Name()
 	}
 	return handlers, sources

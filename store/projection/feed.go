@@ -1,9 +1,7 @@
 package projection
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -16,27 +14,28 @@ import (
 )
 
 // feedView is the view of the newest posts, in each partition of the feed.
-func (v *Views) feedView() view {
-	return view{
-		kind: FeedEntry,
-		project: func(ctx context.Context, c changes) error {
-			return v.ProjectFeed(ctx, slices.Collect(maps.Values(c.posts)))
-		},
-		scanned:  v.scannedFeed,
-		replayed: v.replayedFeed,
-		compare:  v.compareFeedEntry,
-		repair:   v.repairFeedEntry,
-	}
+type feedView struct {
+	*base
+	summaries  *summaryView
+	partitions *feedPartitions
+	end        *feedEnd
 }
 
-// scannedFeed lists the entries that are wrong, missing or too old.
-func (v *Views) scannedFeed(ctx context.Context, read *verifier) ([]Difference, error) {
-	feed, err := v.readFeed(ctx, v.feed)
+func (f *feedView) kind() Kind { return FeedEntry }
+
+// project applies changes of posts.
+func (f *feedView) project(ctx context.Context, c postChanges) error {
+	return f.write(ctx, slices.Collect(maps.Values(c.posts)))
+}
+
+// suspects lists the entries that are wrong, missing or too old.
+func (f *feedView) suspects(ctx context.Context, s *scan) ([]Difference, error) {
+	content, err := f.partitions.read(ctx, f.feed)
 	if err != nil {
 		return nil, err
 	}
-	found, newest := feed.suspects(), read.newest()
-	former, err := readPages[placedEntry](ctx, "read feed", v.feed, cosmos.Query{AllPartitions: true,
+	found, newest := content.suspects(), newestOf(s)
+	former, err := readPages[placedEntry](ctx, "read feed", f.feed, cosmos.Query{AllPartitions: true,
 		Text: "SELECT c.type, c.id FROM c WHERE IS_DEFINED(c.deleted) AND IS_DEFINED(c.creationDate)"})
 	if err != nil {
 		return nil, err
@@ -44,10 +43,10 @@ func (v *Views) scannedFeed(ctx context.Context, read *verifier) ([]Difference, 
 	for _, e := range former {
 		found = append(found, Difference{Kind: FeedEntry, Partition: e.Partition, ID: e.ID})
 	}
-	for _, partition := range v.feedPartitions {
-		last := feed.last(partition)
+	for _, partition := range f.feedKeys {
+		last := content.last(partition)
 		for i, e := range newest {
-			if _, ok := feed[partition][e.ID]; !ok && (i < blog.FeedServed || newestFirst(e, last) < 0) {
+			if _, ok := content[partition][e.ID]; !ok && (i < blog.FeedServed || newestFirst(e, last) < 0) {
 				found = append(found, Difference{Kind: FeedEntry, Partition: partition, ID: e.ID})
 			}
 		}
@@ -55,10 +54,22 @@ func (v *Views) scannedFeed(ctx context.Context, read *verifier) ([]Difference, 
 	return found, nil
 }
 
-// replayedFeed lists the posts that are among the newest.
-func (v *Views) replayedFeed(ctx context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
-	for _, partition := range v.feedPartitions {
-		entries, err := v.feedEntries(ctx, partition)
+// newestOf returns the newest posts, at most blog.FeedKept.
+func newestOf(s *scan) []feedEntry {
+	var all []feedEntry
+	for _, p := range s.posts {
+		if p.exists && !p.deleted {
+			all = append(all, feedEntry(p.entry))
+		}
+	}
+	slices.SortFunc(all, newestFirst)
+	return all[:min(len(all), blog.FeedKept)]
+}
+
+// replaySuspects lists the posts that are among the newest.
+func (f *feedView) replaySuspects(ctx context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+	for _, partition := range f.feedKeys {
+		entries, err := f.partitions.entries(ctx, partition)
 		if err != nil {
 			return nil, err
 		}
@@ -71,74 +82,27 @@ func (v *Views) replayedFeed(ctx context.Context, posts map[string]*blog.Post) (
 	return found, nil
 }
 
-// feedEntry is the id and the sort key of an entry of the feed.
-type feedEntry blog.Entry
-
-func entryOf(p *blog.Post) feedEntry { return feedEntry{ID: p.ID, CreatedAt: p.CreatedAt} }
-
-// newestFirst compares entries in the order of the feed.
-func newestFirst(a, b feedEntry) int {
-	return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
-}
-
-// feedEntries reads the entries of a partition of the feed, newest first.
-func (v *Views) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
-	return readEntries(ctx, "read feed", v.feed, cosmos.Query{Partition: partition,
-		Text: "SELECT c.id, c.creationDate, c.deleted FROM c WHERE c.type = @partition ORDER BY c.type DESC, " +
-			"c.creationDate DESC, c.id DESC",
-	}.With("@partition", partition))
-}
-
-// readEntries reads all entries that a query yields, malformed ones included.
-func readEntries(ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) (entries []feedEntry, err error) {
-	placed, err := readPages[placedEntry](ctx, op, c, q)
-	for _, e := range placed {
-		if e.Deleted == nil {
-			entries = append(entries, e.entry())
-		}
-	}
-	return entries, err
-}
-
-// readPages reads all pages of a query.
-func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) ([]T, error) {
-	var all []T
-	for items, err := range c.Query(ctx, q) {
-		if err != nil {
-			return nil, stored.Error(op, err)
-		}
-		for _, raw := range items {
-			var v T
-			if err := json.Unmarshal(raw, &v); err != nil {
-				return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
-			}
-			all = append(all, v)
-		}
-	}
-	return all, nil
-}
-
-// ProjectFeed writes the posts into every partition of the feed, also if one of them fails, and trims or
+// write writes the posts into every partition of the feed, also if one of them fails, and trims or
 // refills the partitions.
-func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
+func (f *feedView) write(ctx context.Context, posts []*blog.Post) error {
 	if len(posts) == 0 {
 		return nil
 	}
-	entries, short := make([][]feedEntry, len(v.feedPartitions)), make([]bool, len(v.feedPartitions))
+	entries, short := make([][]feedEntry, len(f.feedKeys)), make([]bool, len(f.feedKeys))
 	var g errgroup.Group
 	g.SetLimit(workers)
-	for i, partition := range v.feedPartitions {
+	for i, partition := range f.feedKeys {
 		g.Go(func() (err error) {
-			entries[i], short[i], err = v.projectFeedPartition(ctx, partition, posts)
+			entries[i], short[i], err = f.writePartition(ctx, partition, posts)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for i, partition := range v.feedPartitions {
+	for i, partition := range f.feedKeys {
 		if short[i] {
-			if err := v.refillFeed(ctx, partition, entries[i]); err != nil {
+			if err := f.end.refill(ctx, partition, entries[i]); err != nil {
 				return err
 			}
 		}
@@ -146,16 +110,16 @@ func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
 	return nil
 }
 
-// projectFeedPartition writes the posts that are among the newest into a partition of the feed, and trims
+// writePartition writes the posts that are among the newest into a partition of the feed, and trims
 // it to blog.FeedKept entries. Posts older than the last entry cost no request. It returns the entries, and
 // whether the partition needs a refill after deletes.
-func (v *Views) projectFeedPartition(
+func (f *feedView) writePartition(
 	ctx context.Context, partition string, posts []*blog.Post,
 ) (entries []feedEntry, short bool, err error) {
-	if done, err := v.updateFeedCount(ctx, partition, posts); done || err != nil {
+	if done, err := f.updateCount(ctx, partition, posts); done || err != nil {
 		return nil, false, err
 	}
-	if entries, err = v.feedEntries(ctx, partition); err != nil {
+	if entries, err = f.partitions.entries(ctx, partition); err != nil {
 		return nil, false, err
 	}
 	older, deleted, changed := false, false, false
@@ -169,17 +133,17 @@ func (v *Views) projectFeedPartition(
 		_, exists := slices.BinarySearchFunc(entries, entryOf(p), newestFirst)
 		newest, deleted, changed = append(newest, p), deleted || p.Tombstone, changed || p.Tombstone || !exists
 	}
-	if newest, err = outdated(ctx, v.feed, newest, func(*blog.Post) string { return partition }); err != nil {
+	if newest, err = outdated(ctx, f.feed, newest, func(*blog.Post) string { return partition }); err != nil {
 		return nil, false, err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(1, workers/len(v.feedPartitions)))
-	v.writeSummaries(gctx, g, v.feed, partition, newest)
+	g.SetLimit(max(1, workers/len(f.feedKeys)))
+	f.summaries.write(gctx, g, f.feed, partition, newest)
 	if err := g.Wait(); err != nil {
 		return nil, false, err
 	}
 	if changed {
-		if entries, err = v.feedEntries(ctx, partition); err != nil {
+		if entries, err = f.partitions.entries(ctx, partition); err != nil {
 			return nil, false, err
 		}
 	}
@@ -187,149 +151,34 @@ func (v *Views) projectFeedPartition(
 	if n := len(entries); n < blog.FeedKept && older || deleted && n < blog.FeedRefill {
 		return entries, true, nil
 	}
-	return entries, false, v.trimFeed(ctx, partition, entries)
+	return entries, false, f.end.trim(ctx, partition, entries)
 }
 
-// updateFeedCount updates the entry of a single post if only its counts have changed: a patch costs less
+// updateCount updates the entry of a single post if only its counts have changed: a patch costs less
 // than reading the feed. It reports false if the feed has no entry with the same text.
-func (v *Views) updateFeedCount(ctx context.Context, partition string, posts []*blog.Post) (bool, error) {
+func (f *feedView) updateCount(ctx context.Context, partition string, posts []*blog.Post) (bool, error) {
 	if len(posts) != 1 || !sameVersion(ctx, posts[0]) {
 		return false, nil
 	}
-	_, err := v.feed.Patch(ctx, stored.Key(partition, posts[0].ID), patchUnversioned(posts[0]))
+	_, err := f.feed.Patch(ctx, stored.Key(partition, posts[0].ID), patchUnversioned(posts[0]))
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return false, nil
 	}
 	return err == nil, stored.Error("update feed", err)
 }
 
-// trimFeed deletes the entries of a partition after the first blog.FeedKept.
-func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEntry) error {
-	if len(entries) >= blog.FeedKept {
-		if err := v.setFull(ctx); err != nil {
-			return err
-		}
-	}
-	for i := blog.FeedKept; i < len(entries); i++ {
-		if !blog.Addressable(entries[i].ID) {
-			continue // not written by Byline
-		}
-		err := v.feed.Delete(ctx, stored.Key(partition, entries[i].ID), "")
-		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
-			return stored.Error("trim feed", err)
-		}
-	}
-	return nil
-}
-
-// refillFeed appends the newest posts that are older than the last entry of a partition. The first partition is
-// refilled from the timeline of all posts, the others from the first. It reads the posts from the primary replica, so
-// that a refill that is killed before it reads them again leaves no entry from before a change that was handled.
-func (v *Views) refillFeed(ctx context.Context, partition string, entries []feedEntry) error {
-	posts, err := v.missingFrom(ctx, partition, entries, blog.FeedKept-len(entries))
-	if err != nil {
-		return err
-	}
-	for some := range slices.Chunk(posts, 100) {
-		if err := v.writeEachSummary(ctx, v.feed, partition, some...); err != nil {
-			return err
-		}
-		changed, err := v.changedSince(ctx, v.posts, some)
-		if err != nil {
-			return err
-		}
-		if err := v.writeEachSummary(ctx, v.feed, partition, changed...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// missingFrom returns the posts that a partition with these entries lacks, at most n.
-func (v *Views) missingFrom(ctx context.Context, partition string, entries []feedEntry, n int) ([]*blog.Post, error) {
-	first := v.feedPartitions[0]
-	if partition == first {
-		var last blog.Entry
-		if len(entries) > 0 {
-			last = blog.Entry(entries[len(entries)-1])
-		}
-		return v.olderPosts(ctx, last, n)
-	}
-	candidates, err := v.feedEntries(ctx, first)
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for _, e := range candidates {
-		if len(ids) < n && !slices.Contains(entries, e) {
-			ids = append(ids, e.ID)
-		}
-	}
-	return v.currentPosts(ctx, ids)
-}
-
-// currentPosts reads posts from the primary replica, without those that do not exist, or are malformed.
-func (v *Views) currentPosts(ctx context.Context, ids []string) ([]*blog.Post, error) {
-	posts := make([]*blog.Post, len(ids))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
-	for i, id := range ids {
-		g.Go(func() error {
-			raw, err := v.posts.ReadPrimary(ctx, stored.Key(id, id))
-			if raw == nil || err != nil {
-				return stored.Error("read post", err)
-			}
-			posts[i], err = v.decodeAnyPost("read post", raw)
-			return err
-		})
-	}
-	err := g.Wait()
-	return slices.DeleteFunc(posts, func(p *blog.Post) bool { return p == nil }), err
-}
-
-// changedSince reads posts again, and returns those that have changed, tombstones included. The caller,
-// which has written their summaries, must write them again: the change may have been handled, in another
-// feed range, before the summary existed. It reads from the primary replica, as a lagging one would not show
-// the change.
-func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*blog.Post) ([]*blog.Post, error) {
-	const op = "read changed post"
-	now := make([]*blog.Post, len(posts))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
-	for i, p := range posts {
-		if p == nil {
-			continue
-		}
-		g.Go(func() error {
-			raw, err := c.ReadPrimary(ctx, stored.Key(p.ID, p.ID))
-			if raw == nil || err != nil {
-				return stored.Error(op, err)
-			}
-			have, err := blog.DecodePostOrTombstone(op, raw)
-			if err != nil {
-				v.skip(blog.PostsContainer, raw, err)
-			} else if have.Revision != p.Revision {
-				now[i] = have
-			}
-			return nil
-		})
-	}
-	err := g.Wait()
-	return slices.DeleteFunc(now, func(p *blog.Post) bool { return p == nil }), err
-}
-
-// compareFeedEntry compares an entry with its post. A post that is not among the newest may be missing
+// compare compares an entry with its post. A post that is not among the newest may be missing
 // unless the feed has older ones.
-func (v *Views) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
-	wrong, err := v.compareSummary(ctx, v.feed, d)
+func (f *feedView) compare(ctx context.Context, d Difference) (*Difference, error) {
+	wrong, err := f.summaries.compareIn(ctx, f.feed, d)
 	if wrong == nil || err != nil || wrong.Have != absent {
 		return wrong, err
 	}
-	source, err := v.sourceOf(ctx, d.ID)
+	source, err := f.sourceOf(ctx, d.ID)
 	if source == nil || source.Tombstone || err != nil {
 		return nil, err
 	}
-	entries, err := v.feedEntries(ctx, d.Partition)
+	entries, err := f.partitions.entries(ctx, d.Partition)
 	if err != nil {
 		return nil, err
 	}
@@ -339,19 +188,19 @@ func (v *Views) compareFeedEntry(ctx context.Context, d Difference) (*Difference
 	return wrong, nil
 }
 
-func (v *Views) repairFeedEntry(ctx context.Context, d Difference) error {
-	if err := v.repairSummary(ctx, v.feed, d); err != nil {
+func (f *feedView) repair(ctx context.Context, d Difference) error {
+	if err := f.summaries.repairIn(ctx, f.feed, d); err != nil {
 		return err
 	}
-	if !slices.Contains(v.feedPartitions, d.Partition) {
+	if !slices.Contains(f.feedKeys, d.Partition) {
 		return nil
 	}
-	entries, err := v.feedEntries(ctx, d.Partition)
+	entries, err := f.partitions.entries(ctx, d.Partition)
 	if err != nil {
 		return err
 	}
 	if len(entries) < blog.FeedRefill {
-		return v.refillFeed(ctx, d.Partition, entries)
+		return f.end.refill(ctx, d.Partition, entries)
 	}
-	return v.trimFeed(ctx, d.Partition, entries)
+	return f.end.trim(ctx, d.Partition, entries)
 }

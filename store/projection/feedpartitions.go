@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -15,6 +16,41 @@ import (
 	"byline/store/stored"
 )
 
+// feedPartitions reads and fills the partitions of the feed.
+type feedPartitions struct {
+	*base
+	registry *registry
+}
+
+// feedEntry is the id and the sort key of an entry of the feed.
+type feedEntry blog.Entry
+
+func entryOf(p *blog.Post) feedEntry { return feedEntry{ID: p.ID, CreatedAt: p.CreatedAt} }
+
+// newestFirst compares entries in the order of the feed.
+func newestFirst(a, b feedEntry) int {
+	return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
+}
+
+// entries reads the entries of a partition of the feed, newest first.
+func (p *feedPartitions) entries(ctx context.Context, partition string) ([]feedEntry, error) {
+	return readEntries(ctx, "read feed", p.feed, cosmos.Query{Partition: partition,
+		Text: "SELECT c.id, c.creationDate, c.deleted FROM c WHERE c.type = @partition ORDER BY c.type DESC, " +
+			"c.creationDate DESC, c.id DESC",
+	}.With("@partition", partition))
+}
+
+// readEntries reads all entries that a query yields, malformed ones included.
+func readEntries(ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) (entries []feedEntry, err error) {
+	placed, err := readPages[placedEntry](ctx, op, c, q)
+	for _, e := range placed {
+		if e.Deleted == nil {
+			entries = append(entries, e.sortKey())
+		}
+	}
+	return entries, err
+}
+
 // feedContent is the feed's entries by partition and id.
 type feedContent map[string]map[string]placedEntry
 
@@ -25,33 +61,6 @@ type placedEntry struct {
 	CreatedAt any    `json:"creationDate"`
 	Revision  any    `json:"revision"`
 	Deleted   any    `json:"deleted"`
-}
-
-// readFeed reads the entries of all partitions of the newest posts, including those no longer in use. Conflict if the
-// feed has several partitions and Options.FeedPartitions is 0.
-func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent, error) {
-	const op = "read feed"
-	entries, err := readPages[placedEntry](ctx, op, c, cosmos.Query{AllPartitions: true,
-		Text: "SELECT c.type, c.id, c.creationDate, c.revision, c.deleted FROM c WHERE " + newestPosts})
-	if err != nil {
-		return nil, err
-	}
-	feed := feedContent{}
-	for _, e := range entries {
-		if e.Deleted != nil {
-			continue
-		}
-		if feed[e.Partition] == nil {
-			feed[e.Partition] = map[string]placedEntry{}
-		}
-		feed[e.Partition][e.ID] = e
-	}
-	if n := feed.partitionCount(); n > 0 && v.o.FeedPartitions == 0 {
-		return nil, &blog.Error{Code: blog.Conflict, Op: op, Field: "feedPartitions", Message: fmt.Sprintf(
-			"the feed of database %s has %d partitions: use --feed-partitions %[2]d, like the other instances, or "+
-				"--feed-partitions 1 to go back to one", v.o.Database, n)}
-	}
-	return feed, nil
 }
 
 // newestPosts is the condition of the summaries of the newest posts in the feed container, which also has the
@@ -87,7 +96,7 @@ func (f feedContent) newest() (ids []string) {
 	var all []feedEntry
 	for _, entries := range f {
 		for _, e := range entries {
-			all = append(all, e.entry())
+			all = append(all, e.sortKey())
 		}
 	}
 	slices.SortFunc(all, newestFirst)
@@ -100,20 +109,20 @@ func (f feedContent) newest() (ids []string) {
 // last returns the oldest entry of a partition, the zero entry if it is empty.
 func (f feedContent) last(partition string) (last feedEntry) {
 	for _, e := range f[partition] {
-		if e := e.entry(); last.ID == "" || newestFirst(e, last) > 0 {
+		if e := e.sortKey(); last.ID == "" || newestFirst(e, last) > 0 {
 			last = e
 		}
 	}
 	return last
 }
 
-// entry returns the entry without its partition.
-func (e placedEntry) entry() feedEntry {
+// sortKey returns the entry without its partition.
+func (e placedEntry) sortKey() feedEntry {
 	return feedEntry{ID: e.ID, CreatedAt: blog.Date(fmt.Sprint(e.CreatedAt))}
 }
 
 // isFilled reports whether the feed has exactly these partitions, with the same entries in each. They
-// differ after an interrupted FillFeed, or a return to an earlier number of partitions.
+// differ after an interrupted fill, or a return to an earlier number of partitions.
 func (f feedContent) isFilled(partitions []string) bool {
 	for _, partition := range partitions {
 		if f[partition] == nil || !maps.EqualFunc(f[partition], f[partitions[0]], placedEntry.sameVersion) {
@@ -127,48 +136,64 @@ func (e placedEntry) sameVersion(o placedEntry) bool {
 	return fmt.Sprint(e.CreatedAt, e.Revision) == fmt.Sprint(o.CreatedAt, o.Revision)
 }
 
-// CheckFeed returns Conflict if the feed has several partitions and Options.FeedPartitions is
-// 0. Call it before running the projections without FillFeed.
-func (v *Views) CheckFeed(ctx context.Context) error {
-	_, err := v.readFeed(ctx, v.feed)
-	return err
+// read reads the entries of all partitions of the newest posts, including those no longer in use. Conflict if the
+// feed has several partitions and Options.FeedPartitions is 0.
+func (p *feedPartitions) read(ctx context.Context, c *cosmos.Container) (feedContent, error) {
+	const op = "read feed"
+	entries, err := readPages[placedEntry](ctx, op, c, cosmos.Query{AllPartitions: true,
+		Text: "SELECT c.type, c.id, c.creationDate, c.revision, c.deleted FROM c WHERE " + newestPosts})
+	if err != nil {
+		return nil, err
+	}
+	content := feedContent{}
+	for _, e := range entries {
+		if e.Deleted != nil {
+			continue
+		}
+		if content[e.Partition] == nil {
+			content[e.Partition] = map[string]placedEntry{}
+		}
+		content[e.Partition][e.ID] = e
+	}
+	if n := content.partitionCount(); n > 0 && p.o.FeedPartitions == 0 {
+		return nil, &blog.Error{Code: blog.Conflict, Op: op, Field: "feedPartitions", Message: fmt.Sprintf(
+			"the feed of database %s has %d partitions: use --feed-partitions %[2]d, like the other instances, or "+
+				"--feed-partitions 1 to go back to one", p.o.Database, n)}
+	}
+	return content, nil
 }
 
-// FillFeed copies the feed into all its partitions after their number has changed. Call it before serving,
-// so that no reader sees an empty partition; if nothing has changed it costs one query. It keeps partitions
-// that are no longer used for instances that still read them; Repair deletes their entries. FillFeed waits
-// while throttled, and can be interrupted and repeated. Conflict if the feed has several partitions and
-// Options.FeedPartitions is 0.
-func (v *Views) FillFeed(ctx context.Context) error {
+// fill is Views.FillFeed.
+func (p *feedPartitions) fill(ctx context.Context) error {
 	const op = "fill feed"
 	ctx = cosmos.WithUnlimitedRetries(ctx)
-	feed, err := v.readFeed(ctx, v.requests.feed)
+	content, err := p.read(ctx, p.requests.feed)
 	if err != nil {
 		return err
 	}
-	if len(feed) == 0 || feed.isFilled(v.feedPartitions) {
+	if len(content) == 0 || content.isFilled(p.feedKeys) {
 		return nil
 	}
 	var written atomic.Int64
-	var gone []Difference
-	for ids := range slices.Chunk(feed.newest(), 100) {
-		posts, err := stored.ReadPosts(ctx, v.requests.posts, ids, v.decodeAnyPost)
+	var orphans []Difference
+	for ids := range slices.Chunk(content.newest(), 100) {
+		posts, err := stored.ReadPosts(ctx, p.requests.posts, ids, p.decodeAnyPost)
 		if err != nil {
 			return err
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(workers)
-		for _, partition := range v.feedPartitions {
+		for _, partition := range p.feedKeys {
 			for i, id := range ids {
-				have, exists := feed[partition][id]
+				have, exists := content[partition][id]
 				revision, _ := have.Revision.(float64)
-				switch p := posts[i]; {
-				case p == nil && exists:
-					gone = append(gone, Difference{Kind: FeedEntry, Partition: partition, ID: id})
-				case p != nil && int64(revision) < p.Revision:
+				switch post := posts[i]; {
+				case post == nil && exists:
+					orphans = append(orphans, Difference{Kind: FeedEntry, Partition: partition, ID: id})
+				case post != nil && int64(revision) < post.Revision:
 					g.Go(func() error {
 						written.Add(1)
-						return WriteSummary(gctx, v.requests.feed, partition, p)
+						return WriteSummary(gctx, p.requests.feed, partition, post)
 					})
 				}
 			}
@@ -176,25 +201,25 @@ func (v *Views) FillFeed(ctx context.Context) error {
 		if err := g.Wait(); err != nil {
 			return stored.Error(op, err)
 		}
-		changed, err := v.changedSince(ctx, v.requests.posts, posts)
+		changed, err := p.changedSince(ctx, p.requests.posts, posts)
 		if err != nil {
 			return err
 		}
-		for _, p := range changed {
-			for _, partition := range v.feedPartitions {
-				if err := WriteSummary(ctx, v.requests.feed, partition, p); err != nil {
+		for _, post := range changed {
+			for _, partition := range p.feedKeys {
+				if err := WriteSummary(ctx, p.requests.feed, partition, post); err != nil {
 					return stored.Error(op, err)
 				}
 			}
 		}
 	}
-	if err := v.repairAll(ctx, gone); err != nil {
+	if err := p.registry.repairAll(ctx, orphans); err != nil {
 		return err
 	}
-	v.o.Logger.Info("the feed's partitions are filled", logCount, len(v.feedPartitions), logWritten, written.Load())
-	for partition := range feed {
-		if !slices.Contains(v.feedPartitions, partition) {
-			v.o.Logger.Warn("a partition of the feed is not read here: byline views repair removes it", logPartition,
+	p.o.Logger.Info("the feed's partitions are filled", logCount, len(p.feedKeys), logWritten, written.Load())
+	for partition := range content {
+		if !slices.Contains(p.feedKeys, partition) {
+			p.o.Logger.Warn("a partition of the feed is not read here: byline views repair removes it", logPartition,
 				partition)
 		}
 	}

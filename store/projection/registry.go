@@ -1,67 +1,150 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"byline/internal/itemjson"
 	"byline/store/blog"
+	"byline/store/cosmos"
 	"byline/store/stored"
 )
 
-// view is something that the projections keep equal to its source. The files of a view have all of it: how changes are
-// applied to it, and what is below.
-type view struct {
-	kind Kind
+// view is something that the projections keep equal to its source. Each view is a type with files of its own, which New
+// makes from the base and from the types below it. Some are also projectors or replayers.
+type view interface {
+	kind() Kind
 
-	// project applies changes of the posts container. It is nil for a view that is written with its source, by another
-	// view or by a job, or whose source is in another container.
-	project func(context.Context, changes) error
-
-	// scanned lists what may be wrong after all items were read. Concurrent writes may have caused it.
-	scanned func(context.Context, *verifier) ([]Difference, error)
-
-	// replayed lists what a rebuild compares after a page of changed posts was applied; nil for nothing.
-	replayed func(context.Context, map[string]*blog.Post) ([]Difference, error)
+	// suspects lists what may be wrong after all items were read. Concurrent writes may have caused it.
+	suspects(context.Context, *scan) ([]Difference, error)
 
 	// compare compares a possible difference with its source. It returns nil if they match, and otherwise the
 	// difference with what there is, and what there should be.
-	compare func(context.Context, Difference) (*Difference, error)
+	compare(context.Context, Difference) (*Difference, error)
 
 	// repair makes the view match its source again, where compare has found a difference. Its writes are conditional:
 	// if a condition fails, the caller compares the difference again.
-	repair func(context.Context, Difference) error
+	repair(context.Context, Difference) error
 }
 
-// changes are the changes in a page of the change feed of the posts container.
-type changes struct {
+// projector is a view to which changes of the posts container are applied. Other views are written with their source,
+// by another view or by a job, or have their source in another container.
+type projector interface {
+	project(context.Context, postChanges) error
+}
+
+// replayer is a view that a rebuild compares after a page of changed posts was applied.
+type replayer interface {
+	replaySuspects(context.Context, map[string]*blog.Post) ([]Difference, error)
+}
+
+// postChanges are the changes in a page of the change feed of the posts container.
+type postChanges struct {
 	posts    map[string]*blog.Post // the last change of each post, tombstones included
 	authored []blog.Authored       // posts, comments and likes that are not deleted
 }
 
-// all returns the views, in the order in which changes are applied to them: the timelines before the feed, whose oldest
-// entries are deleted.
-func (v *Views) all() []view {
-	return []view{v.bylines(), v.timelines(), v.timelineItems(), v.summaries(), v.feedView(),
-		v.counts(), v.texts(), v.usernames(), v.userDeletions(), v.tombstones()}
+// registry has all views. New sets them: some views use the registry.
+type registry struct {
+	*base
+	views []view // in the order in which changes are applied to them
 }
 
-func (v *Views) viewOf(k Kind) (view, error) {
-	for _, view := range v.all() {
-		if view.kind == k {
+// of returns the view of a kind of difference.
+func (r *registry) of(k Kind) (view, error) {
+	for _, view := range r.views {
+		if view.kind() == k {
 			return view, nil
 		}
 	}
-	return view{}, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", k)}
+	return nil, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", k)}
+}
+
+// suspects lists the differences found by reading, which concurrent writes may have caused.
+func (r *registry) suspects(ctx context.Context, s *scan) ([]Difference, error) {
+	var found []Difference
+	for _, view := range r.views {
+		suspects, err := view.suspects(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, suspects...)
+	}
+	slices.SortFunc(found, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.ID, b.ID))
+	})
+	return slices.Compact(found), nil // a former tombstone may be missing as an entry, too
+}
+
+// verify reports what still differs after the settle time, of what a scan makes suspect.
+func (r *registry) verify(ctx context.Context, s *scan, settle time.Duration, report func(Difference)) error {
+	suspects, err := r.suspects(ctx, s)
+	if err != nil {
+		return err
+	}
+	settled := time.NewTimer(settle)
+	defer settled.Stop()
+	over := false
+	for {
+		if suspects, err = r.compareAll(ctx, suspects); err != nil {
+			return err
+		}
+		if over {
+			for _, d := range suspects {
+				report(d)
+			}
+		}
+		if over || len(suspects) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return stored.Error("verify", ctx.Err())
+		case <-settled.C:
+			over = true
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// compareAll compares possible differences again, several at a time: during a rename there are
+// thousands.
+func (r *registry) compareAll(ctx context.Context, suspects []Difference) ([]Difference, error) {
+	found := make([]*Difference, len(suspects))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i, d := range suspects {
+		g.Go(func() (err error) {
+			found[i], err = r.compare(ctx, d)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var differences []Difference
+	for _, d := range found {
+		if d != nil {
+			differences = append(differences, *d)
+		}
+	}
+	return differences, nil
 }
 
 // compare compares a possible difference with its source again. It returns nil if they match.
-func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (r *registry) compare(ctx context.Context, d Difference) (*Difference, error) {
 	if !d.addressable() {
 		d.Have, d.Want = "", "unknown: the id cannot be used in a request"
 		return &d, nil
 	}
-	view, err := v.viewOf(d.Kind)
+	view, err := r.of(d.Kind)
 	if err != nil {
 		return nil, err
 	}
@@ -77,92 +160,92 @@ func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) 
 	return wrong, err
 }
 
-// sourceOf reads a post or its tombstone. It returns nil if there is neither.
-func (v *Views) sourceOf(ctx context.Context, id string) (*blog.Post, error) {
-	raw, err := stored.Read(ctx, "verify", v.posts, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return nil, err
+// repair fixes one difference, if it still exists: see Views.Repair.
+func (r *registry) repair(ctx context.Context, d Difference) error {
+	const op = "repair"
+	ctx = r.account.Begin(ctx, Repair)
+	for range 10 {
+		now, err := r.compare(ctx, d)
+		if now == nil || err != nil {
+			return err
+		}
+		d = *now
+		if !d.addressable() {
+			return &blog.Error{Code: blog.Conflict, Op: op,
+				Message: fmt.Sprintf("%s %q cannot be addressed", d.Kind, d.ID)}
+		}
+		view, err := r.of(d.Kind)
+		if err != nil {
+			return err
+		}
+		err = view.repair(ctx, d)
+		if errors.Is(err, blog.ErrMalformed) {
+			return &blog.Error{Code: blog.Conflict, Op: op,
+				Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
+		}
+		if errors.Is(err, itemjson.ErrLater) {
+			return &blog.Error{Code: blog.Conflict, Op: op,
+				Message: fmt.Sprintf("%s %s is of a later version of Byline: repair it with that", d.Kind, d.ID),
+				Err:     err}
+		}
+		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
+			if err != nil {
+				return stored.Error(op, err)
+			}
+			continue // compare again
+		}
 	}
-	return blog.DecodePostOrTombstone("verify", raw)
+	return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("%s %s keeps changing", d.Kind, d.ID)}
 }
 
-// Values of Difference.Have for a missing and a malformed item.
-const (
-	absent     = "absent"
-	unreadable = "malformed"
-)
-
-// userState is the state of a user item.
-type userState int
-
-const (
-	noUser      userState = iota
-	deletedUser           // a tombstone: a job deletes what the user has written
-	liveUser              // or a malformed one
-)
-
-// stateOf reads a user.
-func (v *Views) stateOf(ctx context.Context, id string) (userState, error) {
-	if !blog.ValidID(id) {
-		return noUser, nil
+// repairAll repairs differences, several at a time. It logs and skips conflicts and writes refused by full
+// partitions, which Verify reports.
+func (r *registry) repairAll(ctx context.Context, suspects []Difference) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for _, d := range suspects {
+		g.Go(func() error {
+			err := r.repair(ctx, d)
+			switch blog.CodeOf(err) {
+			case blog.LimitReached:
+				r.metrics.skipped.Inc()
+				fallthrough
+			case blog.Conflict:
+				r.o.Logger.Warn("not repaired", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError,
+					err)
+				return nil
+			}
+			return err
+		})
 	}
-	raw, err := stored.Read(ctx, "verify", v.users, stored.Key(id, id))
-	var e blog.AnyItem
-	switch {
-	case raw == nil || err != nil:
-		return noUser, err
-	case blog.Unmarshal(raw, &e, blog.Lenient) == nil && e.Type == blog.TypeUser && e.Deleted:
-		return deletedUser, nil
+	return g.Wait()
+}
+
+// repairReplayed repairs what a rebuild compares for a page of changed posts. Their summaries are replayed with the
+// users container.
+func (r *registry) repairReplayed(ctx context.Context, posts map[string]*blog.Post) error {
+	if len(posts) == 0 {
+		return nil
 	}
-	return liveUser, nil
-}
-
-// hasJob reports whether a job exists.
-func (v *Views) hasJob(ctx context.Context, kind, subject string) (bool, error) {
-	id := kind + "." + subject
-	raw, err := stored.Read(ctx, "verify", v.leases, stored.Key(id, id))
-	return raw != nil, err
-}
-
-// deletionPending reports whether a job deletes what belongs to a deleted post.
-func (v *Views) deletionPending(ctx context.Context, postID, authorID string) (bool, error) {
-	if exists, err := v.hasJob(ctx, deletePostJob, postID); exists || err != nil {
-		return exists, err
+	var all []Difference
+	for _, view := range r.views {
+		replayer, ok := view.(replayer)
+		if !ok {
+			continue
+		}
+		suspects, err := replayer.replaySuspects(ctx, posts)
+		if err != nil {
+			return err
+		}
+		all = append(all, suspects...)
 	}
-	state, err := v.stateOf(ctx, authorID)
-	return state == deletedUser, err
+	return r.repairAll(ctx, all)
 }
 
-// Kind is a kind of difference.
-type Kind string
-
-// The kinds of differences.
-const (
-	Summary   Kind = "summary" // of a post, in the author's partition
-	FeedEntry Kind = "feed entry"
-	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
-	Text      Kind = "text"     // stored in the wrong item for its length, lost, or without a post
-	Byline    Kind = "byline"   // of the author, on a post, comment or like
-	Username  Kind = "username" // a user without the reservation, or a reservation without the user
-	Deletion  Kind = "deletion" // a deleted user without the deletion job
-
-	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
-	Timeline      Kind = "timelines"      // the counters of a timeline, or their copies and sum in its item
-	Tombstone     Kind = "tombstone"      // of a post, comment or text, with the type of what was deleted
-)
-
-// Difference is a view, a count or a reservation that does not match its source.
-type Difference struct {
-	Kind      Kind   `json:"kind"`
-	Partition string `json:"partition"` // the value of the partition key
-	ID        string `json:"id"`        // of the wrong or missing item
-	Have      string `json:"have"`
-	Want      string `json:"want"`
-
-	revision int64 // of the source of a summary, at the first comparison
-}
-
-// addressable reports whether the item can be read by id and partition key.
-func (d *Difference) addressable() bool {
-	return blog.Addressable(d.Partition) && (d.Kind == Username || blog.Addressable(d.ID)) // a name's ID is its owner
+// differences returns possible differences of items.
+func differences(k Kind, items []cosmos.Key) (all []Difference) {
+	for _, key := range items {
+		all = append(all, Difference{Kind: k, Partition: key.Partition, ID: key.ID})
+	}
+	return all
 }

@@ -9,58 +9,65 @@ import (
 	"byline/store/username"
 )
 
-// usernames is the view of the reservations of usernames.
-func (v *Views) usernames() view {
-	return view{
-		kind: Username,
-		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
-			for id, b := range read.users {
-				if k := username.Key(b.Username); b.Username != "" && (read.reservations[k] != id || read.released[k]) {
-					found = append(found, Difference{Kind: Username, Partition: k, ID: id})
-				}
-			}
-			for k, owner := range read.reservations {
-				if b, ok := read.users[owner]; !ok || !read.released[k] && username.Key(b.Username) != k {
-					found = append(found, Difference{Kind: Username, Partition: k, ID: owner})
-				}
-			}
-			return found, nil
-		},
-		compare: func(ctx context.Context, d Difference) (_ *Difference, err error) {
-			d.Have, d.Want, err = v.reservations.Compare(ctx, d.Partition, d.ID)
-			if d.Have == d.Want || err != nil {
-				return nil, err
-			}
-			return &d, nil
-		},
-		repair: func(ctx context.Context, d Difference) error { return v.reservations.Repair(ctx, d.Partition, d.ID) },
-	}
+// usernameView is the view of the reservations of usernames.
+type usernameView struct {
+	*base
+	names    *username.Names
+	registry *registry
 }
 
-// sweepUsernames handles changes of the users container: it sweeps the reservations. One that changes meanwhile is
+func (u *usernameView) kind() Kind { return Username }
+
+func (u *usernameView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+	for id, b := range s.users {
+		if k := username.Key(b.Username); b.Username != "" && (s.reservations[k] != id || s.released[k]) {
+			found = append(found, Difference{Kind: Username, Partition: k, ID: id})
+		}
+	}
+	for k, owner := range s.reservations {
+		if b, ok := s.users[owner]; !ok || !s.released[k] && username.Key(b.Username) != k {
+			found = append(found, Difference{Kind: Username, Partition: k, ID: owner})
+		}
+	}
+	return found, nil
+}
+
+func (u *usernameView) compare(ctx context.Context, d Difference) (_ *Difference, err error) {
+	d.Have, d.Want, err = u.names.Compare(ctx, d.Partition, d.ID)
+	if d.Have == d.Want || err != nil {
+		return nil, err
+	}
+	return &d, nil
+}
+
+func (u *usernameView) repair(ctx context.Context, d Difference) error {
+	return u.names.Repair(ctx, d.Partition, d.ID)
+}
+
+// sweep handles changes of the users container: it sweeps the reservations. One that changes meanwhile is
 // handled again.
-func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
-	var all []username.Swept
+func (u *usernameView) sweep(ctx context.Context, items [][]byte) error {
+	var reservations []username.Swept
 	for _, raw := range items {
 		var e blog.Envelope
 		if err := json.Unmarshal(raw, &e); err != nil || e.Type != blog.TypeUsername || e.Deleted {
-			continue // projectUsers skips malformed items
+			continue // handleUsers skips malformed items
 		}
 		var r username.Swept
 		if err := json.Unmarshal(raw, &r); err != nil {
-			v.skip(blog.UsersContainer, raw, err)
+			u.skip(blog.UsersContainer, raw, err)
 			continue
 		}
 		if r.ID != r.Partition || !blog.Addressable(r.ID) {
-			v.skip(blog.UsersContainer, raw, errors.New("malformed id or userId"))
+			u.skip(blog.UsersContainer, raw, errors.New("malformed id or userId"))
 			continue
 		}
 		if r.TTL > 0 {
 			continue // released
 		}
-		all = append(all, r)
+		reservations = append(reservations, r)
 	}
-	released, err := v.reservations.Sweep(ctx, all, v.decodeAnyUser)
+	released, err := u.names.Sweep(ctx, reservations, u.decodeAnyUser)
 	if err != nil {
 		return err
 	}
@@ -68,5 +75,5 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	for _, r := range released {
 		suspects = append(suspects, Difference{Kind: Username, Partition: r.ID, ID: r.OwnerID})
 	}
-	return v.repairAll(ctx, suspects)
+	return u.registry.repairAll(ctx, suspects)
 }

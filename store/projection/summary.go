@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,30 +16,32 @@ import (
 	"byline/store/stored"
 )
 
-// summaries is the view of the summaries of posts in their authors' partitions.
-func (v *Views) summaries() view {
-	return view{
-		kind:    Summary,
-		project: func(ctx context.Context, c changes) error { return v.projectSummaries(ctx, c.posts) },
-		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
-			for id, p := range read.posts {
-				if p.exists && !p.deleted && read.summaries[summaryKey{p.author, id}] != p.short {
-					found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
-				}
-			}
-			found = append(found, read.formerSummaries...)
-			for k := range read.summaries {
-				if p := read.posts[k.post]; p == nil || !p.exists || p.deleted || p.author != k.author {
-					found = append(found, Difference{Kind: Summary, Partition: k.author, ID: k.post})
-				}
-			}
-			return found, nil
-		},
-		compare: func(ctx context.Context, d Difference) (*Difference, error) {
-			return v.compareSummary(ctx, v.users, d)
-		},
-		repair: func(ctx context.Context, d Difference) error { return v.repairSummary(ctx, v.users, d) },
+// summaryView is the view of the summaries of posts in their authors' partitions.
+type summaryView struct{ *base }
+
+func (s *summaryView) kind() Kind { return Summary }
+
+func (s *summaryView) suspects(_ context.Context, read *scan) (found []Difference, _ error) {
+	for id, p := range read.posts {
+		if p.exists && !p.deleted && read.summaries[summaryKey{p.author, id}] != p.short {
+			found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
+		}
 	}
+	found = append(found, differences(Summary, read.formerSummaries)...)
+	for k := range read.summaries {
+		if p := read.posts[k.post]; p == nil || !p.exists || p.deleted || p.author != k.author {
+			found = append(found, Difference{Kind: Summary, Partition: k.author, ID: k.post})
+		}
+	}
+	return found, nil
+}
+
+func (s *summaryView) compare(ctx context.Context, d Difference) (*Difference, error) {
+	return s.compareIn(ctx, s.users, d)
+}
+
+func (s *summaryView) repair(ctx context.Context, d Difference) error {
+	return s.repairIn(ctx, s.users, d)
 }
 
 // WriteSummary creates or updates the summary of a post in a partition of the users or feed
@@ -68,14 +69,14 @@ func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p 
 // one if an operation fails.
 const summariesPerBatch = 25
 
-// writeEachSummary writes summaries one by one. It skips those that Cosmos DB refuses.
-func (v *Views) writeEachSummary(
+// writeEach writes summaries one by one. It skips those that Cosmos DB refuses.
+func (s *summaryView) writeEach(
 	ctx context.Context, c *cosmos.Container, partition string, posts ...*blog.Post,
 ) error {
 	for _, p := range posts {
 		err := WriteSummary(ctx, c, partition, p)
 		if refused(err) {
-			v.skipID(c.Name(), p.ID, err)
+			s.skipID(c.Name(), p.ID, err)
 		} else if err != nil {
 			return err
 		}
@@ -83,8 +84,8 @@ func (v *Views) writeEachSummary(
 	return nil
 }
 
-// writeSummaries writes summaries in goroutines of g: in batches those that probably differ in counts alone.
-func (v *Views) writeSummaries(
+// write writes summaries in goroutines of g: in batches those that probably differ in counts alone.
+func (s *summaryView) write(
 	ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post,
 ) {
 	var counted []*blog.Post
@@ -92,17 +93,17 @@ func (v *Views) writeSummaries(
 		if sameVersion(ctx, p) {
 			counted = append(counted, p)
 		} else {
-			g.Go(func() error { return v.writeEachSummary(ctx, c, partition, p) })
+			g.Go(func() error { return s.writeEach(ctx, c, partition, p) })
 		}
 	}
-	for some := range slices.Chunk(counted, summariesPerBatch) {
+	for chunk := range slices.Chunk(counted, summariesPerBatch) {
 		g.Go(func() error {
-			if len(some) > 1 {
-				if done, err := updateCounts(ctx, c, partition, some); done || err != nil && !refused(err) {
+			if len(chunk) > 1 {
+				if done, err := updateCounts(ctx, c, partition, chunk); done || err != nil && !refused(err) {
 					return err
 				}
 			}
-			return v.writeEachSummary(ctx, c, partition, some...)
+			return s.writeEach(ctx, c, partition, chunk...)
 		})
 	}
 }
@@ -191,75 +192,28 @@ func patchUnversioned(p *blog.Post) (o cosmos.Patch) {
 	return o
 }
 
-// projectSummaries writes the summaries of posts in their authors' partitions.
-func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Post) error {
+// project writes the summaries of posts in their authors' partitions.
+func (s *summaryView) project(ctx context.Context, c postChanges) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	var authored []*blog.Post
 	byAuthor := map[string][]*blog.Post{}
-	for _, p := range posts {
+	for _, p := range c.posts {
 		if !p.Erased() {
 			authored = append(authored, p)
 		}
 	}
-	left, err := outdated(ctx, v.users, authored, func(p *blog.Post) string { return p.UserID })
+	older, err := outdated(ctx, s.users, authored, func(p *blog.Post) string { return p.UserID })
 	if err != nil {
 		return err
 	}
-	for _, p := range left {
+	for _, p := range older {
 		byAuthor[p.UserID] = append(byAuthor[p.UserID], p)
 	}
 	for author, posts := range byAuthor {
-		v.writeSummaries(gctx, g, v.users, author, posts)
+		s.write(gctx, g, s.users, author, posts)
 	}
 	return g.Wait()
-}
-
-// workers is the largest number of requests that a projection has in flight.
-const workers = 8
-
-// UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change
-// at once. It only logs errors: the projections handle the change, too.
-func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
-	v.updateViews(ctx, p, v.updateTimelines)
-}
-
-// UpdateSummaries is UpdateViews after an edit that has left the tags as they were.
-func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
-	v.updateViews(ctx, p, func(context.Context, *blog.Post) error { return nil })
-}
-
-func (v *Views) updateViews(
-	ctx context.Context, p *blog.Post, updateTimelines func(context.Context, *blog.Post) error,
-) {
-	v.summariesUpdated.Set()
-	var g errgroup.Group
-	g.Go(func() error {
-		return WriteSummary(ctx, v.requests.users, p.UserID, p)
-	})
-	for _, partition := range v.feedPartitions {
-		g.Go(func() error {
-			if p.Revision == 1 { // a new post is always among the newest
-				return WriteSummary(ctx, v.requests.feed, partition, p)
-			}
-			err := updateSummary(ctx, v.requests.feed, partition, p)
-			if cosmos.HasStatus(err, http.StatusNotFound) {
-				return nil // not among the newest
-			}
-			return err
-		})
-	}
-	if p.Tombstone {
-		g.Go(func() error {
-			// one page: the job deletes the rest
-			_, err := (&deletion{Views: v}).deletePostItems(ctx, v.requests.posts, p.ID, time.Now())
-			return err
-		})
-	}
-	g.Go(func() error { return updateTimelines(ctx, p) })
-	if err := g.Wait(); err != nil && ctx.Err() == nil {
-		v.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
-	}
 }
 
 // encodeSummary encodes the item of a post in a partition: its summary, or its tombstone.
@@ -318,27 +272,28 @@ func outdated(
 			revisions[item.ID] = item.Revision
 		}
 	}
-	var left []*blog.Post
+	var older []*blog.Post
 	for _, p := range posts {
 		if revisions[p.ID] < p.Revision {
-			left = append(left, p)
+			older = append(older, p)
 		}
 	}
-	return left, nil
+	return older, nil
 }
 
-func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Difference) (*Difference, error) {
+// compareIn compares a summary in a container.
+func (s *summaryView) compareIn(ctx context.Context, c *cosmos.Container, d Difference) (*Difference, error) {
 	have, revision, _, err := readSummary(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return nil, err
 	}
-	source, err := v.sourceOf(ctx, d.ID)
+	source, err := s.sourceOf(ctx, d.ID)
 	if err != nil {
 		return nil, err
 	}
 	d.Have, d.Want = have, absent
-	if v.belongs(source, c, d.Partition) && !source.Tombstone {
-		d.Want = describe(summaryIn(source, c, d.Partition))
+	if s.belongs(source, c, d.Partition) && !source.Tombstone {
+		d.Want = describeSummary(summaryIn(source, c, d.Partition))
 		if d.revision == 0 {
 			d.revision = source.Revision
 		} else if d.revision <= revision && revision < source.Revision {
@@ -349,12 +304,12 @@ func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Diffe
 		return nil, nil
 	}
 	author := d.Partition
-	if c == v.feed {
+	if c == s.feed {
 		if author = ""; source != nil {
 			author = source.UserID
 		}
 	}
-	if state, err := v.stateOf(ctx, author); state == deletedUser || err != nil {
+	if state, err := s.stateOf(ctx, author); state == deletedUser || err != nil {
 		return nil, err
 	}
 	return &d, nil
@@ -380,35 +335,28 @@ func readSummary(
 	case !ok:
 		return absent, item.Revision, r, nil
 	}
-	return describe(item), item.Revision, r, nil
+	return describeSummary(item), item.Revision, r, nil
 }
 
 // belongs reports whether a post has a summary, or its tombstone, in a partition.
-func (v *Views) belongs(source *blog.Post, c *cosmos.Container, partition string) bool {
-	if c == v.feed {
-		return source != nil && slices.Contains(v.feedPartitions, partition)
+func (s *summaryView) belongs(source *blog.Post, c *cosmos.Container, partition string) bool {
+	if c == s.feed {
+		return source != nil && slices.Contains(s.feedKeys, partition)
 	}
 	return source != nil && source.UserID == partition
 }
 
-// describe returns a digest of a summary.
-func describe(item blog.SummaryItem) string {
-	item.InputDigest = ""
-	sum := blog.Digest(string(blog.Encode(item)))
-	return fmt.Sprintf("revision %d, %x", item.Revision, sum[:4])
-}
-
-// repairSummary writes the summary of the source, regardless of the revision of the old one.
-func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Difference) error {
+// repairIn writes the summary of the source in a container, regardless of the revision of the old one.
+func (s *summaryView) repairIn(ctx context.Context, c *cosmos.Container, d Difference) error {
 	have, _, item, err := readSummary(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return err
 	}
-	source, err := v.sourceOf(ctx, d.ID)
+	source, err := s.sourceOf(ctx, d.ID)
 	if err != nil {
 		return err
 	}
-	switch belongs := v.belongs(source, c, d.Partition); {
+	switch belongs := s.belongs(source, c, d.Partition); {
 	case belongs && item.Value != nil: // also a tombstone, so that late changes do not restore the post
 		err = replaceSummaryItem(ctx, c, d.Partition, source, item)
 	case belongs && !source.Tombstone:

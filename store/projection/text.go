@@ -10,29 +10,27 @@ import (
 	"byline/store/stored"
 )
 
-// texts is the view of long texts, which are items of their own.
-func (v *Views) texts() view {
-	return view{
-		kind: Text,
-		scanned: func(_ context.Context, read *verifier) (found []Difference, _ error) {
-			for id, p := range read.posts {
-				if p.text != p.wantText || p.inline || p.alone {
-					found = append(found, Difference{Kind: Text, Partition: id, ID: id})
-				}
-			}
-			return found, nil
-		},
-		replayed: func(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
-			for _, p := range posts {
-				if !p.Tombstone && (p.Truncated || blog.IsLong(p.Content)) {
-					found = append(found, Difference{Kind: Text, Partition: p.ID, ID: p.ID})
-				}
-			}
-			return found, nil
-		},
-		compare: v.compareText,
-		repair:  v.repairText,
+// textView is the view of long texts, which are items of their own.
+type textView struct{ *base }
+
+func (t *textView) kind() Kind { return Text }
+
+func (t *textView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+	for id, p := range s.posts {
+		if p.text != p.wantText || p.inline || p.alone {
+			found = append(found, Difference{Kind: Text, Partition: id, ID: id})
+		}
 	}
+	return found, nil
+}
+
+func (t *textView) replaySuspects(_ context.Context, posts map[string]*blog.Post) (found []Difference, _ error) {
+	for _, p := range posts {
+		if !p.Tombstone && (p.Truncated || blog.IsLong(p.Content)) {
+			found = append(found, Difference{Kind: Text, Partition: p.ID, ID: p.ID})
+		}
+	}
+	return found, nil
 }
 
 // Values of Difference.Have and Want of a text.
@@ -41,14 +39,14 @@ const (
 	textOfPost = "text "
 )
 
-// compareText compares a post with its text item. The difference's ID is the post's.
-func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, error) {
+// compare compares a post with its text item. The difference's ID is the post's.
+func (t *textView) compare(ctx context.Context, d Difference) (*Difference, error) {
 	const op = "verify"
-	rawText, err := stored.Read(ctx, op, v.posts, stored.Key(d.ID, blog.TextID))
+	rawText, err := stored.Read(ctx, op, t.posts, stored.Key(d.ID, blog.TextID))
 	if err != nil {
 		return nil, err
 	}
-	raw, err := stored.Read(ctx, op, v.posts, stored.Key(d.ID, d.ID))
+	raw, err := stored.Read(ctx, op, t.posts, stored.Key(d.ID, d.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -82,22 +80,22 @@ func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, err
 		return nil, nil
 	}
 	if post.Deleted {
-		if deleting, err := v.deletionPending(ctx, d.ID, post.UserID); deleting || err != nil {
+		if deleting, err := t.deletionPending(ctx, d.ID, post.UserID); deleting || err != nil {
 			return nil, err
 		}
 	}
 	return &d, nil
 }
 
-// repairText moves a long text on a post to a text item and a short one back, or deletes a text item without a post.
-func (v *Views) repairText(ctx context.Context, d Difference) error {
+// repair moves a long text on a post to a text item and a short one back, or deletes a text item without a post.
+func (t *textView) repair(ctx context.Context, d Difference) error {
 	var b cosmos.Batch
 	b.NoItems = true
 	var p cosmos.Patch
 	var orphan cosmos.Item
 	switch {
 	case d.Have == textInPost:
-		raw, err := stored.Read(ctx, "repair", v.posts, stored.Key(d.ID, d.ID))
+		raw, err := stored.Read(ctx, "repair", t.posts, stored.Key(d.ID, d.ID))
 		if raw == nil || err != nil {
 			return err
 		}
@@ -105,7 +103,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		if post == nil || err != nil || post.Truncated || !blog.IsLong(post.Content) {
 			return err // compare again
 		}
-		old, err := stored.Read(ctx, "repair", v.posts, stored.Key(d.ID, blog.TextID))
+		old, err := stored.Read(ctx, "repair", t.posts, stored.Key(d.ID, blog.TextID))
 		if err != nil {
 			return err
 		}
@@ -119,7 +117,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		b.Patch(d.ID, p)
 		stored.WriteText(&b, text, exists)
 	case d.Want == textInPost:
-		raw, err := stored.Read(ctx, "repair", v.posts, stored.Key(d.ID, blog.TextID))
+		raw, err := stored.Read(ctx, "repair", t.posts, stored.Key(d.ID, blog.TextID))
 		if raw == nil || err != nil {
 			return err
 		}
@@ -137,7 +135,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 			Message: fmt.Sprintf("the text of post %s is lost: only its author can write it again", d.ID)}
 	default:
 		var err error
-		if orphan, err = v.posts.Read(ctx, stored.Key(d.ID, blog.TextID)); orphan.Value == nil || err != nil {
+		if orphan, err = t.posts.Read(ctx, stored.Key(d.ID, blog.TextID)); orphan.Value == nil || err != nil {
 			return err // deleted meanwhile
 		}
 		// The condition is on the current post: it may have got the text since it was read.
@@ -146,9 +144,9 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 		b.Patch(d.ID, p)
 		b.Delete(blog.TextID)
 	}
-	r, err := v.posts.Batch(ctx, d.ID, &b)
+	r, err := t.posts.Batch(ctx, d.ID, &b)
 	if err == nil && r.Failed == 0 && r.Status == http.StatusNotFound { // the post does not exist
-		return v.posts.Delete(ctx, stored.Key(d.ID, blog.TextID), orphan.ETag)
+		return t.posts.Delete(ctx, stored.Key(d.ID, blog.TextID), orphan.ETag)
 	}
 	if err == nil {
 		err = r.Err()

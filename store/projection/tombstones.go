@@ -5,44 +5,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/stored"
 )
 
-// formerTombstone is the Difference.Have of a tombstone that has the type of what was deleted, as version 0.1 wrote.
-// Everything understands it, but lists meet it, and skip it.
-const formerTombstone = "a tombstone in the way of lists"
-
-// isFormerTombstone reports whether an item is such a tombstone. That of a user is in no list.
-func isFormerTombstone(raw []byte) bool {
-	var e struct {
-		Type      string `json:"type"`
-		Deleted   bool   `json:"deleted"`
-		CreatedAt string `json:"creationDate"`
-	}
-	if json.Unmarshal(raw, &e) != nil || !e.Deleted {
-		return false
-	}
-	dated := blog.TombstoneType(e.Type) != e.Type || strings.HasPrefix(e.Type, blog.FeedPartitionPrefix)
-	return e.Type == blog.TypeText || dated && e.CreatedAt != "" // those of the feed keep their type, and have no date
-}
-
-// tombstones is the view of the tombstones of posts, comments and texts in the posts container. It converts former
+// tombstoneView is the view of the tombstones of posts, comments and texts in the posts container. It converts former
 // ones; those of summaries are of the views of summaries and the feed.
-func (v *Views) tombstones() view {
-	return view{
-		kind:    Tombstone,
-		scanned: func(_ context.Context, read *verifier) ([]Difference, error) { return read.formerTombstones, nil },
-		compare: v.compareTombstone,
-		repair:  v.repairTombstone,
-	}
+type tombstoneView struct{ *base }
+
+func (t *tombstoneView) kind() Kind { return Tombstone }
+
+func (t *tombstoneView) suspects(_ context.Context, s *scan) ([]Difference, error) {
+	return differences(Tombstone, s.formerTombstones), nil
 }
 
-func (v *Views) compareTombstone(ctx context.Context, d Difference) (*Difference, error) {
-	raw, err := stored.Read(ctx, "verify", v.posts, stored.Key(d.Partition, d.ID))
+func (t *tombstoneView) compare(ctx context.Context, d Difference) (*Difference, error) {
+	raw, err := stored.Read(ctx, "verify", t.posts, stored.Key(d.Partition, d.ID))
 	if raw == nil || err != nil || !isFormerTombstone(raw) {
 		return nil, err
 	}
@@ -54,12 +34,12 @@ func (v *Views) compareTombstone(ctx context.Context, d Difference) (*Difference
 	return &d, nil
 }
 
-// repairTombstone gives a tombstone its type.
-func (v *Views) repairTombstone(ctx context.Context, d Difference) error {
+// repair gives a tombstone its type.
+func (t *tombstoneView) repair(ctx context.Context, d Difference) error {
 	var p cosmos.Patch
 	p.Condition = fmt.Sprintf("from c where c.type = '%s' AND IS_DEFINED(c.deleted)", d.Have)
 	p.Set("/type", d.Want)
-	_, err := v.posts.Patch(ctx, stored.Key(d.Partition, d.ID), p)
+	_, err := t.posts.Patch(ctx, stored.Key(d.Partition, d.ID), p)
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return nil // expired, or converted
 	}

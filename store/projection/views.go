@@ -2,9 +2,7 @@ package projection
 
 import (
 	"context"
-	"log/slog"
-	"sync"
-	"sync/atomic"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,109 +15,65 @@ import (
 	"byline/store/username"
 )
 
-// The access patterns of the projections.
-const (
-	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, timelines, bylines
-	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: jobs for their items, reservations
-	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
-	Jobs             cosmos.Pattern = "jobs"             // renames, deletions of users and of posts' items
-	Verify           cosmos.Pattern = "verify"           // and the status of the projections
-	Repair           cosmos.Pattern = "repair"           // and rebuild
-)
-
-// patterns are the access patterns of the projections.
-var patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Jobs, Verify, Repair}
-
-// Names of log attributes.
-const (
-	logContainer = "container"
-	logItem      = "item"
-	logOld       = "old"
-	logNew       = "new"
-	logKind      = "kind"
-	logPartition = "partition"
-	logError     = "error"
-	logUser      = "user"
-	logPost      = "post"
-	logCount     = "count"
-	logWritten   = "written"
-)
-
-// Options of Views. FeedPartitions and BackgroundRU excepted, they have no defaults: see store.Options.
-type Options struct {
-	Database       string           // the Cosmos DB database
-	Instance       string           // owner of change feed leases
-	PollInterval   time.Duration    // of the change feeds; see changefeed.Options
-	FeedPartitions int              // 0: one, and Conflict if the feed has several
-	BackgroundRU   int              // RU per second of jobs; 0: unlimited
-	Clock          func() time.Time // dates items; the account's time
-	Logger         *slog.Logger
-}
-
-// Views maintains the denormalized views. It is safe for concurrent use.
+// Views maintains the denormalized views: it makes them, and passes calls on to them. It is safe for concurrent use.
 type Views struct {
 	// TimelinesWait limits how long the writer of a post waits for its entries and their counts; 1 s. Tests raise it
 	// before they use the Views.
 	TimelinesWait time.Duration
 
-	o       Options
-	account *cosmos.Account
-	metrics *metrics
-
-	users, posts, feed, leases *cosmos.Container // of Account.Background
-	requests                   struct{ users, posts, feed *cosmos.Container }
-
-	summariesUpdated changefeed.Signal // set by UpdateViews: a post has changed, not only its counts
-
-	reservations   *username.Names
-	feedPartitions []string // partition keys of the feed
-	jobs           *jobs.Runner
-
-	ensured *ensuredPosts
-	sums    *sums
-	full    atomic.Bool // see Full
+	base          *base
+	registry      *registry
+	bylines       *bylineView
+	timelines     *timelineView
+	summaries     *summaryView
+	partitions    *feedPartitions
+	feedEnd       *feedEnd
+	feed          *feedView
+	usernames     *usernameView
+	postDeletions *postDeletions
+	userDeletions *userDeletionView
+	processors    *processors
 }
+
+// timelinesWait is the default of Views.TimelinesWait.
+const timelinesWait = time.Second
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
 // partitions or the name of the database is.
 func New(account *cosmos.Account, o Options) (*Views, error) {
-	const op = "open views"
-	if o.FeedPartitions < 0 || o.FeedPartitions > blog.MaxFeedPartitions {
-		return nil, blog.Invalidf(op, "feedPartitions", blog.ReasonRange, "the feed can have 1 to %d partitions, not %d",
-			blog.MaxFeedPartitions, o.FeedPartitions)
+	b, err := newBase(account, o)
+	if err != nil {
+		return nil, err
 	}
-	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions),
-		ensured: newEnsuredPosts(), TimelinesWait: timelinesWait}
-	v.sums = newSums(v)
-	account.Patterns(patterns...)
-	var err error
-	if v.metrics, err = newMetrics(account.Registerer()); err != nil {
-		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
-	}
-	background := account.Background()
-	for _, c := range []struct {
-		account *cosmos.Account
-		name    string
-		to      **cosmos.Container
-	}{
-		{background, blog.UsersContainer, &v.users}, {background, blog.PostsContainer, &v.posts},
-		{background, blog.FeedContainer, &v.feed}, {background, blog.LeasesContainer, &v.leases},
-		{account, blog.UsersContainer, &v.requests.users}, {account, blog.PostsContainer, &v.requests.posts},
-		{account, blog.FeedContainer, &v.requests.feed},
-	} {
-		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
-			return nil, &blog.Error{Code: blog.Invalid, Op: op, Field: "database", Message: err.Error(), Err: err}
-		}
-	}
-	v.reservations = &username.Names{Users: v.users, Clock: o.Clock, Logger: o.Logger}
-	v.jobs, err = jobs.New(v.leases,
+	v := &Views{base: b, TimelinesWait: timelinesWait, registry: &registry{base: b}, bylines: &bylineView{b}}
+	s := newSums(b)
+	items := &timelineItemView{b, s}
+	v.timelines = newTimelineView(b, s, items)
+	v.summaries = &summaryView{b}
+	v.partitions = &feedPartitions{b, v.registry}
+	v.feedEnd = &feedEnd{base: b, summaries: v.summaries, partitions: v.partitions}
+	v.feed = &feedView{b, v.summaries, v.partitions, v.feedEnd}
+	v.usernames = &usernameView{b, &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}, v.registry}
+	v.postDeletions = &postDeletions{b, v.timelines.entries}
+	v.userDeletions = &userDeletionView{b, s, v.partitions, v.feedEnd, v.registry}
+	v.processors = &processors{base: b, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd}
+	// The timelines before the feed, whose oldest entries are deleted.
+	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed,
+		&countView{b}, &textView{b}, v.usernames, v.userDeletions, &tombstoneView{b}}
+	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
-			Skipped: func(item []byte, err error) { v.skip(blog.LeasesContainer, item, err) }})
+			Skipped: func(item []byte, err error) { b.skip(blog.LeasesContainer, item, err) }})
 	if err != nil {
-		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
+		return nil, &blog.Error{Code: blog.Internal, Op: "open views", Err: err}
 	}
 	return v, nil
+}
+
+// jobWork returns the work of each kind of job.
+func (v *Views) jobWork() map[string]jobs.Work {
+	return map[string]jobs.Work{renameJob: v.bylines.rename, deletePostJob: v.postDeletions.delete,
+		deleteUserJob: v.userDeletions.delete}
 }
 
 // Run applies the changes of posts and users to the views, from the last checkpoint on, executes jobs, and
@@ -128,124 +82,162 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 //
 // Every write of a view is conditional and idempotent: a change that is handled twice, late, or by two
 // processes never makes a view older.
-func (v *Views) Run(ctx context.Context) error {
-	all, running := v.processors(), map[string]*changefeed.Processor{}
-	for _, p := range all {
-		o := p.options
-		o.Owner, o.IdleInterval, o.Expiry = v.o.Instance, IdleInterval(o.PollInterval),
-			max(leaseExpiry, leasePolls*o.PollInterval)
-		o.MaxItems, o.Logger, o.Observe = pageSize, v.o.Logger, v.observer(o.Name)
-		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, o)
-		if err != nil {
-			return &blog.Error{Code: blog.Internal, Op: "run projections", Err: err}
-		}
-		running[o.Name] = processor
-	}
-	v.readFull(cosmos.WithPattern(ctx, ProjectPosts))
-	g, ctx := errgroup.WithContext(ctx)
-	for _, p := range all {
-		g.Go(func() error { return running[p.options.Name].Run(cosmos.WithPattern(ctx, p.pattern)) })
-	}
-	g.Go(func() error { return v.jobs.Run(ctx) })
-	v.metrics.running.Store(&running)
-	defer v.metrics.running.CompareAndSwap(&running, nil)
-	return stored.Error("run projections", g.Wait())
-}
+func (v *Views) Run(ctx context.Context) error { return v.processors.run(ctx) }
 
 // Observer returns a function that counts the progress of a reader of the change feed in
 // byline_projection_changes_total and byline_projection_failures_total.
-func (v *Views) Observer(name string) func(changefeed.Progress) { return v.metrics.observer(name) }
+func (v *Views) Observer(name string) func(changefeed.Progress) { return v.base.metrics.observer(name) }
 
-// rangeAway is longer than the time between two pages of a range that this instance owns.
-const rangeAway = 30 * time.Second
+// Jobs returns the unfinished jobs.
+func (v *Views) Jobs(ctx context.Context) ([]jobs.Job, error) {
+	all, err := v.base.jobs.List(ctx)
+	return all, stored.Error("list jobs", err)
+}
 
-// observer is Observer, and also lists the jobs when this instance acquires a range: the former owner of the
-// range may have left jobs.
-func (v *Views) observer(name string) func(changefeed.Progress) {
-	observe := v.Observer(name)
-	var last sync.Map // time of the last page, by range
-	return func(p changefeed.Progress) {
-		observe(p)
-		now := time.Now()
-		if before, ok := last.Swap(p.Range, now); !ok || now.Sub(before.(time.Time)) > rangeAway {
-			v.jobs.Refresh()
-		}
+// ProjectTimelines creates the entries of posts of a bulk load.
+func (v *Views) ProjectTimelines(ctx context.Context, posts ...*blog.Post) error {
+	changed := map[string]*blog.Post{}
+	for _, p := range posts {
+		changed[p.ID] = p
+	}
+	return v.timelines.write(ctx, changed, true)
+}
+
+// UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change
+// at once. It only logs errors: the projections handle the change, too.
+func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
+	v.updateViews(ctx, p, func(ctx context.Context, p *blog.Post) error {
+		return v.timelines.update(ctx, p, v.TimelinesWait)
+	})
+}
+
+// UpdateSummaries is UpdateViews after an edit that has left the tags as they were.
+func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
+	v.updateViews(ctx, p, func(context.Context, *blog.Post) error { return nil })
+}
+
+func (v *Views) updateViews(
+	ctx context.Context, p *blog.Post, updateTimelines func(context.Context, *blog.Post) error,
+) {
+	v.processors.postChange.Set()
+	var g errgroup.Group
+	g.Go(func() error {
+		return WriteSummary(ctx, v.base.requests.users, p.UserID, p)
+	})
+	for _, partition := range v.base.feedKeys {
+		g.Go(func() error {
+			if p.Revision == 1 { // a new post is always among the newest
+				return WriteSummary(ctx, v.base.requests.feed, partition, p)
+			}
+			err := updateSummary(ctx, v.base.requests.feed, partition, p)
+			if cosmos.HasStatus(err, http.StatusNotFound) {
+				return nil // not among the newest
+			}
+			return err
+		})
+	}
+	if p.Tombstone {
+		g.Go(func() error { return v.postDeletions.update(ctx, p.ID) })
+	}
+	g.Go(func() error { return updateTimelines(ctx, p) })
+	if err := g.Wait(); err != nil && ctx.Err() == nil {
+		v.base.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
 	}
 }
 
-func (v *Views) now() blog.Date { return blog.NewDate(v.o.Clock()) }
-
-// processor describes a change feed processor: its handler of one container's changes.
-type processor struct {
-	pattern cosmos.Pattern
-	source  *cosmos.Container
-	handle  changefeed.Handler
-	options changefeed.Options // completed by Run
-}
-
-// projectionsPosts is the name of the processor of changes of posts.
-const projectionsPosts = "projections-posts"
-
-func (v *Views) projections() []processor {
-	return []processor{
-		{ProjectPosts, v.posts, v.projectPosts,
-			changefeed.Options{Name: projectionsPosts, PollInterval: v.o.PollInterval, Wake: v.posts.Writes(),
-				Settle: countInterval(v.o.PollInterval), Hurry: &v.summariesUpdated}},
-		{ProjectUsers, v.users, v.projectUsers,
-			changefeed.Options{Name: "projections-users", PollInterval: v.o.PollInterval, Wake: v.users.Writes()}},
+// Verify compares all summaries, counts, texts, bylines, reservations, timelines and the feed with their sources,
+// looks for items of deleted users and posts without a job that deletes them, and calls report with each
+// difference. It can run beside instances that serve: it compares again until a difference is gone or the
+// settle time is over. The summary of a post that keeps changing is correct once it has the revision that
+// the post had first.
+//
+// Verify reads all items, and keeps some hundred bytes of memory per post. progress, if not nil, gets the
+// number of items read and the estimated total, which is 0 until the users container has been read.
+func (v *Views) Verify(
+	ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference),
+) error {
+	ctx = v.base.account.Begin(ctx, Verify)
+	if err := v.CheckFeed(ctx); err != nil {
+		return err
 	}
+	s := newScan(v.base, progress)
+	if err := s.read(ctx); err != nil {
+		return err
+	}
+	return v.registry.verify(ctx, s, settle, report)
 }
 
-func (v *Views) processors() []processor {
-	return append(v.projections(), processor{ProjectUsernames, v.users, v.sweepUsernames,
-		changefeed.Options{Name: "usernames", PollInterval: sweepPolls * v.o.PollInterval}})
+// Repair fixes one difference that Verify has found, if it still exists. Every write is conditional on
+// the ETag or revision that was read, so Repair can run beside instances that serve, and be interrupted.
+// If two users have one name, the one who owns the reservation keeps it, and the other gets the name with
+// four characters of their id appended. For the remaining items of a deleted user or post, Repair
+// enqueues a job. Conflict if a difference cannot be fixed: a name is reserved for another user, the text
+// of a post is lost, the source is malformed, or the view is of a later version.
+func (v *Views) Repair(ctx context.Context, d Difference) error {
+	err := v.registry.repair(ctx, d)
+	if d.Kind == Username && d.addressable() && blog.CodeOf(err) == blog.Conflict {
+		return v.usernames.names.RenameDuplicate(v.base.account.Begin(ctx, Repair), d.Partition, d.ID, err)
+	}
+	return err
 }
 
-// IdleInterval returns the longest interval between polls of an idle change feed, given the shortest: 20
-// times as long, at most 2 s.
-func IdleInterval(poll time.Duration) time.Duration { return max(poll, min(20*poll, 2*time.Second)) }
-
-// countInterval returns how long likes and comments are collected before the summaries count them, given the
-// shortest interval between polls: 5 times as long, at most 1 s. A post then has at most two writes of its
-// summaries a second, and the summaries of an author share one request.
-func countInterval(poll time.Duration) time.Duration { return max(poll, min(5*poll, time.Second)) }
-
-// When a process is killed, its feed ranges are idle until its leases expire, which others
-// notice within 3/2 of that time. A lease costs two writes per expiry, so the expiry is
-// longer where polling is slower.
-const (
-	leaseExpiry = 3 * time.Second
-	leasePolls  = 15
-)
-
-// pageSize is the largest number of changes in a page of the change feed. Changes of one post in a page
-// are coalesced.
-const pageSize = 4000
-
-// sweepPolls is how many poll intervals the sweep of usernames waits between polls: it acts
-// only on reservations older than username.Grace.
-const sweepPolls = 10
-
-// Status is the progress of a processor in one feed range of a container.
-type Status struct {
-	Processor string // "projections-posts", "projections-users", or "usernames" (the sweep)
-	Container string
-	changefeed.RangeStatus
+// CheckFeed returns Conflict if the feed has several partitions and Options.FeedPartitions is
+// 0. Call it before running the projections without FillFeed.
+func (v *Views) CheckFeed(ctx context.Context) error {
+	_, err := v.partitions.read(ctx, v.base.feed)
+	return err
 }
+
+// FillFeed copies the feed into all its partitions after their number has changed. Call it before serving,
+// so that no reader sees an empty partition; if nothing has changed it costs one query. It keeps partitions
+// that are no longer used for instances that still read them; Repair deletes their entries. FillFeed waits
+// while throttled, and can be interrupted and repeated. Conflict if the feed has several partitions and
+// Options.FeedPartitions is 0.
+func (v *Views) FillFeed(ctx context.Context) error { return v.partitions.fill(ctx) }
+
+// ProjectFeed writes the posts into every partition of the feed, also if one of them fails, and trims or
+// refills the partitions.
+func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
+	return v.feed.write(ctx, posts)
+}
+
+// Full reports whether this process knows that the feed is or was full, so that it may lack older posts even where it
+// is short.
+func (v *Views) Full() bool { return v.feedEnd.isFull() }
+
+// SeeTimeline learns from the item of the timeline of all posts.
+func (v *Views) SeeTimeline(item *blog.TimelineItem) { v.feedEnd.see(item) }
 
 // Status returns the progress and the owner of every feed range, of the projections and of the
 // sweep of usernames. It takes no lease. It returns nothing before the first Run.
 func (v *Views) Status(ctx context.Context) ([]Status, error) {
-	ctx = v.account.Begin(ctx, Verify)
-	var all []Status
-	for _, p := range v.processors() {
-		ranges, err := changefeed.Status(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.options.Name)
-		if err != nil {
-			return nil, stored.Error("read status of projections", err)
-		}
-		for _, r := range ranges {
-			all = append(all, Status{p.options.Name, p.source.Name(), r})
-		}
+	return v.processors.status(v.base.account.Begin(ctx, Verify))
+}
+
+// Rebuild resets the checkpoints of the projections, in all instances, to the beginning of the change feeds.
+// Until they reach the present end of the feeds, they compare and repair all views of the changed items, as
+// Verify and Repair do. Rebuild does not wait for that: Run does the work, in any instance, and Status
+// reports the remaining transactions (Replay). It can run at any time; after an error, call it again.
+func (v *Views) Rebuild(ctx context.Context) error {
+	ctx = v.base.account.Begin(ctx, Repair)
+	// No change reports an entry of the feed or of a timeline without a post: compare them first.
+	content, err := v.partitions.read(ctx, v.base.feed)
+	if err != nil {
+		return err
 	}
-	return all, nil
+	entries, err := v.timelines.readSuspects(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.registry.repairAll(ctx, append(content.suspects(), entries...)); err != nil {
+		return err
+	}
+	return v.processors.reset(ctx)
+}
+
+// BeginLoad begins a bulk load that writes the views itself, as Store.Import does. Conflict if an instance serves
+// the database. After the load, end makes the projections begin after it, if they had handled all changes before
+// and have not started since; otherwise they read the load's changes, too.
+func (v *Views) BeginLoad(ctx context.Context) (end func(context.Context) error, err error) {
+	return v.processors.beginLoad(ctx)
 }

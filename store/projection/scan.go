@@ -1,0 +1,192 @@
+package projection
+
+import (
+	"context"
+	"encoding/json"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/stored"
+	"byline/store/username"
+)
+
+// scan is what Verify has read of the users and posts containers.
+type scan struct {
+	*base
+	progress     func(done, total int)  // may be nil
+	items        int                    // read so far
+	expected     int                    // in the posts container, by the counts of the summaries
+	total        int                    // estimated; 0: unknown
+	users        map[string]blog.Byline // by id; without a name of a deleted or malformed user
+	deletedUsers []string
+	reservations map[string]string // owner by key
+	released     map[string]bool   // keys of released reservations
+	posts        map[string]*postScan
+	summaries    map[summaryKey]string // digests
+	wrongBylines []cosmos.Key          // of items with another byline than their author
+
+	formerSummaries, formerTombstones []cosmos.Key // see isFormerTombstone
+}
+
+// postScan is what a scan has read of a post.
+type postScan struct {
+	entry          blog.Entry
+	author         string
+	short          string // digest of the summary
+	comments       int32  // as counted on the post, if it is not deleted, minus the items found
+	likes          int32
+	exists         bool
+	deleted        bool
+	text, wantText string // digests of the text item; "": none
+	inline         bool   // the post has a long text itself
+	tags           []string
+	alone          bool // a short text is an item
+}
+
+// summaryKey is a summary in the partition of an author.
+type summaryKey struct{ author, post string }
+
+// newScan returns an empty scan.
+func newScan(b *base, progress func(done, total int)) *scan {
+	return &scan{base: b, progress: progress, users: map[string]blog.Byline{}, reservations: map[string]string{},
+		released: map[string]bool{}, posts: map[string]*postScan{}, summaries: map[summaryKey]string{}}
+}
+
+// read reads all users and posts.
+func (s *scan) read(ctx context.Context) error {
+	if err := s.readUsers(ctx); err != nil {
+		return err
+	}
+	s.total = s.items + s.expected + 1 // never reached before the end
+	s.reportProgress()
+	if err := s.readPosts(ctx); err != nil {
+		return err
+	}
+	s.total = s.items
+	s.reportProgress()
+	return nil
+}
+
+func (s *scan) readUsers(ctx context.Context) error {
+	const op = "verify users"
+	return s.readAll(ctx, s.base.users, func(raw []byte) error {
+		var e struct {
+			blog.Envelope
+			ID     string `json:"userId"`
+			ItemID string `json:"id"`
+		}
+		malformed := json.Unmarshal(raw, &e)
+		if e.Type == blog.TypeUser {
+			s.users[e.ID] = blog.Byline{}
+			if malformed == nil && e.Deleted {
+				s.deletedUsers = append(s.deletedUsers, e.ID)
+			}
+		}
+		if malformed == nil && isFormerTombstone(raw) {
+			s.formerSummaries = append(s.formerSummaries, stored.Key(e.ID, e.ItemID))
+		}
+		if malformed != nil || e.Deleted {
+			return nil // the projections skip malformed items
+		}
+		switch e.Type {
+		case blog.TypeUser:
+			if u, err := blog.DecodeUser(op, raw); err == nil {
+				s.users[u.UserID] = u.Byline
+			}
+		case blog.TypeUsername:
+			if r, _, err := blog.Decode[username.Reservation](op, blog.TypeUsername, raw); err == nil {
+				s.reservations[r.ID] = r.OwnerID
+				if r.TTL > 0 {
+					s.released[r.ID] = true
+				}
+			}
+		case blog.TypePost:
+			if item, _, err := blog.Decode[blog.SummaryItem](op, blog.TypePost, raw); err == nil {
+				s.summaries[summaryKey{item.UserID, item.ID}] = describeSummary(item)
+				s.expected += 1 + int(item.CommentCount) + int(item.LikeCount)
+			}
+		}
+		return nil
+	})
+}
+
+func (s *scan) readPosts(ctx context.Context) error {
+	const op = "verify posts"
+	return s.readAll(ctx, s.base.posts, func(raw []byte) error {
+		var item blog.Authored
+		if err := json.Unmarshal(raw, &item); err != nil {
+			return nil
+		}
+		post := s.posts[item.PostID]
+		if post == nil {
+			post = &postScan{}
+			s.posts[item.PostID] = post
+		}
+		if isFormerTombstone(raw) {
+			s.formerTombstones = append(s.formerTombstones, stored.Key(item.PostID, item.ID))
+		}
+		switch {
+		case item.Type == blog.TypeText:
+			text, ok, err := blog.Decode[blog.TextItem](op, blog.TypeText, raw)
+			if err != nil {
+				post.text = unreadable
+			} else if ok {
+				post.text, post.alone = text.Digest, !blog.IsLong(text.Content)
+			}
+			return nil
+		case item.Type == blog.TypePost, item.Type == blog.TypeDeletedPost:
+			p, err := blog.DecodePostOrTombstone(op, raw)
+			if err != nil {
+				return nil
+			}
+			if item, ok, _ := blog.Decode[blog.PostItem](op, blog.TypePost, raw); ok {
+				post.wantText = item.TextDigest
+				post.inline = item.TextDigest == "" && blog.IsLong(item.Content)
+			}
+			post.exists, post.deleted = true, p.Tombstone
+			post.entry, post.author = blog.Entry{ID: p.ID, CreatedAt: p.CreatedAt}, p.UserID
+			post.short, post.tags = describeSummary(p.Summary()), p.Tags
+			if !p.Tombstone {
+				post.comments += p.CommentCount
+				post.likes += p.LikeCount
+			}
+		case item.Deleted:
+			return nil
+		case item.Type == blog.TypeComment:
+			post.comments--
+		case item.Type == blog.TypeLike:
+			post.likes--
+		}
+		if b := s.users[item.UserID]; b.Username != "" && !item.Deleted && b != item.Byline {
+			s.wrongBylines = append(s.wrongBylines, stored.Key(item.PostID, item.ID))
+		}
+		return nil
+	})
+}
+
+// readAll reads all items of a container.
+func (s *scan) readAll(ctx context.Context, c *cosmos.Container, each func(raw []byte) error) error {
+	for items, err := range c.Query(ctx, cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
+		if err != nil {
+			return stored.Error("verify "+c.Name(), err)
+		}
+		for _, raw := range items {
+			if err := each(raw); err != nil {
+				return err
+			}
+		}
+		s.items += len(items)
+		if s.total > 0 {
+			s.total = max(s.total, s.items+1)
+		}
+		s.reportProgress()
+	}
+	return nil
+}
+
+// reportProgress reports progress.
+func (s *scan) reportProgress() {
+	if s.progress != nil {
+		s.progress(s.items, s.total)
+	}
+}
