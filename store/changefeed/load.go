@@ -10,13 +10,13 @@ import (
 // ErrRunning reports that a processor owns a lease.
 var ErrRunning = errors.New("a change feed processor runs")
 
-// BeginSkip begins a bulk load that does what the handlers of a processor would do. o needs Name; Owner is
+// BeginLoad begins a bulk load that does what the handlers of a processor would do. o needs Name; Owner is
 // a process that does not run, whose leases count as free. Unless another process owns a lease (ErrRunning),
 // call skip after the load: it moves the leases to the end of the feed.
 //
 // skip leaves two kinds of leases, so that processors read the load's changes like others: those of ranges
 // with unhandled changes from before the load, and those that a process has taken since.
-func BeginSkip(
+func BeginLoad(
 	ctx context.Context, source, leaseContainer Container, o Options,
 ) (skip func(context.Context) error, err error) {
 	o = o.withDefaults()

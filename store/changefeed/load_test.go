@@ -10,7 +10,7 @@ import (
 )
 
 // After a load, a processor begins behind it, if it had read everything before and has not run meanwhile.
-func TestBeginSkip(t *testing.T) {
+func TestBeginLoad(t *testing.T) {
 	lease := func(owner string, expiry time.Duration) map[string]any {
 		return map[string]any{"id": leaseID, "maxExclusive": "FF", "owner": owner, "generation": 7, "expiry": expiry}
 	}
@@ -53,7 +53,7 @@ func TestBeginSkip(t *testing.T) {
 					c.before(w)
 				}
 				o := changefeed.Options{Name: "test", Owner: "one"}
-				skip, err := changefeed.BeginSkip(t.Context(), w.source, w.leases, o)
+				skip, err := changefeed.BeginLoad(t.Context(), w.source, w.leases, o)
 				if !errors.Is(err, c.err) {
 					t.Fatalf("got %v, want %v", err, c.err)
 				}
@@ -82,11 +82,11 @@ func TestBeginSkip(t *testing.T) {
 }
 
 // In an account that has failed over, a processor reads nothing of the load again.
-func TestBeginSkip_AfterFailover(t *testing.T) {
+func TestBeginLoad_AfterFailover(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		g := newRegion(t)
 		g.raised.Store(true)
-		skip, err := changefeed.BeginSkip(t.Context(), g.source, g.leases, changefeed.Options{Name: "test"})
+		skip, err := changefeed.BeginLoad(t.Context(), g.source, g.leases, changefeed.Options{Name: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

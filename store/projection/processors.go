@@ -158,7 +158,7 @@ func (p *processors) beginLoad(ctx context.Context) (end func(context.Context) e
 	var skips []func(context.Context) error
 	for _, c := range p.all() {
 		o := changefeed.Options{Name: c.options.Name, Owner: p.o.Instance, Clock: p.o.Clock}
-		skip, err := changefeed.BeginSkip(ctx, c.source.ChangeFeed(), p.leases.ChangeFeed(), o)
+		skip, err := changefeed.BeginLoad(ctx, c.source.ChangeFeed(), p.leases.ChangeFeed(), o)
 		if errors.Is(err, changefeed.ErrRunning) {
 			return nil, &blog.Error{Code: blog.Conflict, Op: op, Err: err,
 				Message: "an instance serves the database: stop it, or wait some seconds if it was killed"}
