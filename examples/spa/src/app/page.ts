@@ -32,8 +32,8 @@ function load(path: string): Page {
     const params = matchPath(route.path, path);
     if (!params) continue;
     if (route.forUsers && !signedIn) return { path, route };
-    route.code?.().catch(() => undefined); // an error is that of rendering the page
     const query = route.query && loadQuery(environment, route.query, params, { fetchPolicy: policy(route) });
+    route.code?.().catch(() => undefined); // an error is that of rendering the page
     return { path, route, query };
   }
   throw new Error("no route matches");

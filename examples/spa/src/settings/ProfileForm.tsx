@@ -26,19 +26,18 @@ const mutation = graphql`
 
 /** Changes what readers see of the viewer, on everything that they have written. */
 export function ProfileForm({ user }: { user: ProfileForm_user$key }) {
-  const saved = profileOf(
-    useFragment(
-      graphql`
-        fragment ProfileForm_user on User {
-          username
-          displayName
-          avatarUrl
-          bio
-        }
-      `,
-      user,
-    ),
+  const data = useFragment(
+    graphql`
+      fragment ProfileForm_user on User {
+        username
+        displayName
+        avatarUrl
+        bio
+      }
+    `,
+    user,
   );
+  const saved = profileOf(data);
   const [profile, setProfile] = useState(saved);
   const [done, setDone] = useState(false);
   const update = useAction(useMutation<ProfileFormMutation>(mutation));
