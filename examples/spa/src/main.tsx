@@ -2,7 +2,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
 import { keepScrollPositions } from "./app/navigation";
-import { loadFeed } from "./feed/feedQuery";
+import { currentPage, loaded } from "./app/page";
 import "./styles/base.css";
 
 // The font of the text, after the code, with which it would compete, and before the text is laid out.
@@ -20,9 +20,9 @@ const page = (
   </StrictMode>
 );
 
-// React shows the placeholder of a page for 300 ms at least. The feed, which index.html requests, is usually there.
+// React shows the placeholder of a page for 300 ms at least. A page is often there sooner: index.html, for example,
+// requests the data of the front page.
 const moment = new Promise((resolve) => setTimeout(resolve, 200));
-const feed = location.pathname === "/" ? loadFeed().catch(() => undefined) : undefined;
-void Promise.race([feed, moment]).then(() => {
+void Promise.race([loaded(currentPage()), moment]).then(() => {
   root.render(page);
 });

@@ -18,6 +18,28 @@ const test = base.extend<object, { development: string }>({
 
 test.use({ expectedErrors: /UnreachableError: no response/ }); // of requests whose page is left
 
+test("pages appear as one follows links and goes back and forward", async ({ page, gateway }) => {
+  const { slug } = await gateway.publish("ada", "There and back");
+  const heading = (name: string) => page.getByRole("heading", { level: 1, name });
+  await page.goto("/tags/bread");
+  await expect(heading("#bread")).toBeVisible();
+  await page.getByRole("link", { name: "Byline" }).click();
+  await page.getByRole("link", { name: "There and back" }).click();
+  await expect(heading("There and back")).toBeFocused();
+  await page.locator(".post").getByRole("link", { name: "ada" }).click();
+  await expect(heading("ada")).toBeFocused();
+  const queries: string[] = [];
+  page.on("request", (request) => request.postData()?.includes("PageQuery") && queries.push(request.url()));
+  await page.goBack();
+  await expect(heading("There and back")).toBeFocused();
+  await page.goForward();
+  await expect(heading("ada")).toBeFocused();
+  await page.goBack();
+  await expect(page).toHaveURL(`/posts/${slug}`);
+  await expect(heading("There and back")).toBeFocused();
+  expect(queries).toEqual([]); // they are in the store
+});
+
 test("each page appears, with few requests", async ({ page, gateway }) => {
   const { slug } = await gateway.publish("ada", "In development");
   await signInAs(page, "ada");

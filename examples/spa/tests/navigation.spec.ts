@@ -18,6 +18,25 @@ test("back and forward keep the scroll position, and more posts load as one scro
   await expect(page.getByRole("heading", { level: 1, name: title ?? "" })).toBeVisible();
 });
 
+test("the code and the query of a page are requested together", async ({ page, gateway }) => {
+  const { slug } = await gateway.publish("alan", "At once");
+  let release = () => {};
+  await page.route("**/assets/PostPage-*.js", async (route) => {
+    await new Promise<void>((resolve) => (release = resolve));
+    await route.continue();
+  });
+  const response = () => page.waitForResponse((response) => response.url().includes(`slug%22%3A%22${slug}`));
+  const heading = page.getByRole("heading", { level: 1, name: "At once" });
+
+  await Promise.all([response(), page.goto(`/posts/${slug}`)]); // the first page
+  release();
+  await expect(heading).toBeVisible();
+  await page.goto("/");
+  await Promise.all([response(), page.getByRole("link", { name: "At once" }).click()]);
+  release();
+  await expect(heading).toBeFocused();
+});
+
 test("the front page has more than the newest hundred posts", async ({ page }) => {
   await page.goto("/");
   const posts = page.getByRole("article");

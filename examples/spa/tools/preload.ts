@@ -16,8 +16,8 @@ export function preload(): Plugin {
       if (index?.type !== "asset") return;
       const page = String(index.source);
       const documents = JSON.parse(readFileSync("persisted.json", "utf8")) as Record<string, string>;
-      const id = Object.keys(documents).find((id) => documents[id]?.startsWith("query feedQuery"));
-      if (!id) throw new Error("there is no feedQuery in persisted.json");
+      const id = Object.keys(documents).find((id) => documents[id]?.startsWith("query FeedPageQuery"));
+      if (!id) throw new Error("there is no FeedPageQuery in persisted.json");
       const link = `<link rel="preload" as="fetch" crossorigin href="${queryURL(id, {}).replaceAll("&", "&amp;")}">`;
       index.source = page.replace("<head>", `<head>\n    ${link}`);
       this.emitFile({ type: "asset", fileName: "app.html", source: page });

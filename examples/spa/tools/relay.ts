@@ -4,7 +4,10 @@ import type { Plugin } from "vite";
 
 const compiler = createRequire(import.meta.url).resolve("relay-compiler/cli.js");
 
-/** Compiles the GraphQL documents again when a source file changes. */
+/**
+ * Compiles the GraphQL documents again when a source file changes. relay-compiler 21 leaves the import of the provider
+ * out of the parameters of a preloadable query that has a provided variable: this adds it.
+ */
 export function relayCompiler(): Plugin {
   return {
     name: "relay-compiler",
@@ -16,6 +19,10 @@ export function relayCompiler(): Plugin {
           if (error) logger.error(stdout + stderr);
         });
       });
+    },
+    transform: {
+      filter: { id: /\$parameters\.ts$/ },
+      handler: (code) => `import signedIn_provider from "../session/signedIn.relayprovider";\n${code}`,
     },
   };
 }

@@ -1,29 +1,16 @@
-import { lazy, Suspense, type ReactNode } from "react";
+import { lazy, Suspense } from "react";
 import { RelayEnvironmentProvider } from "react-relay/hooks";
-import { Link, Route, Switch, useLocation } from "wouter";
-import { FeedPage } from "../feed/FeedPage";
+import { Link } from "wouter";
 import { environment } from "../network/environment";
-import { tagOfPath } from "../tag/tags";
+import { RequireUser } from "../session/RequireUser";
 import { Announcer } from "../ui/announce";
-import { ArticleSkeleton, ListSkeleton } from "../ui/Skeleton";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { useScrollToTop } from "./navigation";
-import { NotFoundPage } from "./NotFoundPage";
+import { usePage } from "./page";
 import { PageError } from "./PageError";
 import { StatusBar } from "./StatusBar";
 import { ViewerMenu } from "./ViewerMenu";
 
-const PostPage = lazy(() => import("../post/PostPage"));
-const AuthorPage = lazy(() => import("../author/AuthorPage"));
-const TagPage = lazy(() => import("../tag/TagPage"));
-const WritePage = lazy(() => import("../write/WritePage"));
-const DraftsPage = lazy(() => import("../write/DraftsPage"));
-const DraftPage = lazy(() => import("../write/DraftPage"));
-const EditPage = lazy(() => import("../write/EditPage"));
-const SettingsPage = lazy(() => import("../settings/SettingsPage"));
-const SignInPage = lazy(() => import("../signin/SignInPage"));
-const CallbackPage = lazy(() => import("../signin/CallbackPage"));
-const WelcomePage = lazy(() => import("../signin/WelcomePage"));
 const CostBadge = import.meta.env.DEV ? lazy(() => import("./CostBadge")) : () => null;
 
 export function App() {
@@ -51,35 +38,14 @@ export function App() {
 }
 
 function Pages() {
-  const [location] = useLocation();
-  useScrollToTop(location);
+  const { path, route: { Page, Skeleton, forUsers }, query } = usePage();
+  useScrollToTop(path);
+  const page = <Page query={query} />;
   return (
-    <ErrorBoundary key={location} fallback={(error) => <PageError error={error} />}>
-      <Switch>
-        <Route path="/"><Loading as={<ListSkeleton />}><FeedPage /></Loading></Route>
-        <Route path="/posts/:slug">
-          {({ slug }) => <Loading as={<ArticleSkeleton />}><PostPage slug={slug} /></Loading>}
-        </Route>
-        <Route path="/posts/:slug/edit">{({ slug }) => <Loading><EditPage slug={slug} /></Loading>}</Route>
-        <Route path="/authors/:username">
-          {({ username }) => <Loading as={<ListSkeleton />}><AuthorPage username={username} /></Loading>}
-        </Route>
-        <Route path="/tags/:name">
-          {({ name }) => <Loading as={<ListSkeleton />}><TagPage name={tagOfPath(name)} /></Loading>}
-        </Route>
-        <Route path="/write"><Loading><WritePage /></Loading></Route>
-        <Route path="/drafts"><Loading as={<ListSkeleton />}><DraftsPage /></Loading></Route>
-        <Route path="/drafts/:id">{({ id }) => <Loading><DraftPage id={id} /></Loading>}</Route>
-        <Route path="/settings"><Loading><SettingsPage /></Loading></Route>
-        <Route path="/signin"><Loading><SignInPage /></Loading></Route>
-        <Route path="/signin/callback"><Loading><CallbackPage /></Loading></Route>
-        <Route path="/welcome"><Loading><WelcomePage /></Loading></Route>
-        <Route><NotFoundPage /></Route>
-      </Switch>
+    <ErrorBoundary key={path} fallback={(error) => <PageError error={error} />}>
+      <Suspense fallback={<div className="page"><Skeleton /></div>}>
+        {forUsers ? <RequireUser>{page}</RequireUser> : page}
+      </Suspense>
     </ErrorBoundary>
   );
-}
-
-function Loading({ as = <ArticleSkeleton />, children }: { as?: ReactNode; children: ReactNode }) {
-  return <Suspense fallback={<div className="page">{as}</div>}>{children}</Suspense>;
 }

@@ -1,5 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useState } from "react";
-import type { FetchPolicy } from "react-relay/hooks";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import { storage } from "../session/storage";
 
 // Where each entry of the tab's history was scrolled to. Browsers without the Navigation API restore it by themselves.
@@ -12,12 +11,8 @@ const entry = () => history?.currentEntry?.key ?? "";
 let restoring = positions.get(entry()); // until the page that belongs there has its content
 let first = true; // no page has been left yet
 
-/**
- * The policy for the query of a page. A page to which the reader goes back or forward stays as they left it; another
- * that is in the store is shown at once, and read again.
- */
-export const useFetchPolicy = () =>
-  useState<FetchPolicy>(() => (first || restoring !== undefined ? "store-or-network" : "store-and-network"))[0];
+/** Whether the reader goes back or forward to a page, which is not shown yet. */
+export const isRestoring = () => restoring !== undefined;
 
 export function keepScrollPositions() {
   if (!history) return;

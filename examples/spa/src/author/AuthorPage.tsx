@@ -1,7 +1,6 @@
-import { graphql, useLazyLoadQuery } from "react-relay/hooks";
+import { graphql, usePreloadedQuery, type PreloadedQuery } from "react-relay/hooks";
 import { Redirect } from "wouter";
 import type { AuthorPageQuery } from "../__generated__/AuthorPageQuery.graphql";
-import { useFetchPolicy } from "../app/navigation";
 import { NotFoundPage } from "../app/NotFoundPage";
 import { PageHeading } from "../app/PageHeading";
 import { Avatar } from "../ui/Avatar";
@@ -11,10 +10,10 @@ import { DeleteAuthor } from "./DeleteAuthor";
 import "./AuthorPage.css";
 
 /** An author and their posts. A former username redirects to the present one. */
-export default function AuthorPage({ username }: { username: string }) {
-  const { userByUsername: user, ...data } = useLazyLoadQuery<AuthorPageQuery>(
+export default function AuthorPage({ query }: { query: PreloadedQuery<AuthorPageQuery> }) {
+  const { userByUsername: user, ...data } = usePreloadedQuery<AuthorPageQuery>(
     graphql`
-      query AuthorPageQuery($username: String!) {
+      query AuthorPageQuery($username: String!) @preloadable {
         ...DeleteAuthor_query
         userByUsername(username: $username) {
           id
@@ -28,11 +27,10 @@ export default function AuthorPage({ username }: { username: string }) {
         }
       }
     `,
-    { username },
-    { fetchPolicy: useFetchPolicy() },
+    query,
   );
   if (!user) return <NotFoundPage />;
-  if (user.username !== username) return <Redirect to={`/authors/${user.username}`} replace />;
+  if (user.username !== query.variables.username) return <Redirect to={`/authors/${user.username}`} replace />;
   return (
     <div className="page">
       <header className="author-header">

@@ -69,7 +69,7 @@ export function useLiveComments(postId: string, connection: string, viewerId: st
   );
   useSubscription(config);
   useReadAgain(() => {
-    const networkCacheConfig = { force: true, metadata: { post: true } }; // by POST, which no CDN caches
+    const networkCacheConfig = { metadata: { post: true } }; // by POST, which no CDN caches
     fetchQuery<useLiveCommentsQuery>(environment, newestQuery, { postId }, { networkCacheConfig })
       .subscribe({
         next: ({ post }) => {

@@ -1,14 +1,20 @@
-import { useLazyLoadQuery } from "react-relay/hooks";
-import type { feedQuery } from "../__generated__/feedQuery.graphql";
-import { useFetchPolicy } from "../app/navigation";
+import { graphql, usePreloadedQuery, type PreloadedQuery } from "react-relay/hooks";
+import type { FeedPageQuery } from "../__generated__/FeedPageQuery.graphql";
 import { PageHeading } from "../app/PageHeading";
 import { TopTags } from "../tag/TopTags";
 import { FeedList } from "./FeedList";
-import { query } from "./feedQuery";
 
 /** The front page: the newest posts. */
-export function FeedPage() {
-  const data = useLazyLoadQuery<feedQuery>(query, {}, { fetchPolicy: useFetchPolicy() });
+export function FeedPage({ query }: { query: PreloadedQuery<FeedPageQuery> }) {
+  const data = usePreloadedQuery<FeedPageQuery>(
+    graphql`
+      query FeedPageQuery @preloadable {
+        ...TopTags_query
+        ...FeedList_query
+      }
+    `,
+    query,
+  );
   return (
     <div className="page">
       <PageHeading title="Byline" hidden>The newest posts</PageHeading>

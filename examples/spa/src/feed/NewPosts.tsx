@@ -46,7 +46,7 @@ export function NewPosts({ shown, onShow }: { shown: readonly Post[]; onShow: ()
   );
   useSubscription(config);
   useReadAgain(() => {
-    const networkCacheConfig = { force: true, metadata: { post: true } }; // by POST, which no CDN caches
+    const networkCacheConfig = { metadata: { post: true } }; // by POST, which no CDN caches
     fetchQuery<NewPostsQuery>(environment, newestQuery, {}, { networkCacheConfig }).subscribe({
       next: ({ feed }) => { setPublished((old) => [...old, ...feed.edges.map(({ node }) => node)]); },
       error: () => undefined, // the next connection reads again

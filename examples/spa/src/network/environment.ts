@@ -15,11 +15,11 @@ import { execute } from "./execute";
 import { GatewayError } from "./errors";
 import { retrying } from "./retry";
 
-const fetchOperation: FetchFunction = (request, variables, { force, metadata }) =>
+const fetchOperation: FetchFunction = (request, variables, { metadata }) =>
   Observable.create<GraphQLResponse>((sink) => {
     const controller = new AbortController();
     const { signal } = controller;
-    const options = { force: force === true, post: metadata?.post === true, signal };
+    const options = { post: metadata?.post === true, signal };
     retrying(() => execute(request, variables, options), signal).then(
       (response) => {
         sink.next(response);

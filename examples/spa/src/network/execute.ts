@@ -14,7 +14,6 @@ export interface Body {
 }
 
 interface Options {
-  force: boolean; // ask the gateway also if the browser has cached a response
   post: boolean; // send a query by POST
   signal: AbortSignal;
 }
@@ -32,17 +31,17 @@ export async function execute(
   return body as GraphQLResponse;
 }
 
-// Queries go by GET with the hash of their document, so that a CDN and the browser can cache the responses.
+// Queries go by GET with the hash of their document, so that a CDN can cache the responses. The browser asks each time.
 async function transmit(
   request: RequestParameters,
   variables: Variables,
-  { force, post, signal }: Options,
+  { post, signal }: Options,
 ) {
   const id = request.id ?? "";
   const text = await textOf(request);
   if (request.operationKind === "query" && !text && !post) {
     const own = token() ? "&signedIn" : ""; // else the browser takes the preloaded response for anyone
-    return send(queryURL(id, variables) + own, { cache: force ? "no-cache" : "default" }, signal);
+    return send(queryURL(id, variables) + own, { cache: "no-cache" }, signal);
   }
   const body = JSON.stringify(text ? { query: text, variables } : { documentId: id, variables });
   return send(byline.url, { method: "POST", headers: { "Content-Type": "application/json" }, body }, signal);

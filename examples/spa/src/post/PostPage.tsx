@@ -1,15 +1,14 @@
-import { graphql, useLazyLoadQuery } from "react-relay/hooks";
+import { graphql, usePreloadedQuery, type PreloadedQuery } from "react-relay/hooks";
 import { Redirect } from "wouter";
 import type { PostPageQuery } from "../__generated__/PostPageQuery.graphql";
 import { NotFoundPage } from "../app/NotFoundPage";
-import { useFetchPolicy } from "../app/navigation";
 import { Post } from "./Post";
 
 /** A post with its comments. The slug of a former title redirects to the present one. */
-export default function PostPage({ slug }: { slug: string }) {
-  const { postBySlug: post } = useLazyLoadQuery<PostPageQuery>(
+export default function PostPage({ query }: { query: PreloadedQuery<PostPageQuery> }) {
+  const { postBySlug: post } = usePreloadedQuery<PostPageQuery>(
     graphql`
-      query PostPageQuery($slug: String!) {
+      query PostPageQuery($slug: String!) @preloadable {
         postBySlug(slug: $slug) {
           id
           slug
@@ -18,11 +17,10 @@ export default function PostPage({ slug }: { slug: string }) {
         }
       }
     `,
-    { slug },
-    { fetchPolicy: useFetchPolicy() },
+    query,
   );
   if (!post) return <NotFoundPage />;
   if (post.isDraft) return <Redirect to={`/drafts/${post.id}`} replace />;
-  if (post.slug !== slug) return <Redirect to={`/posts/${post.slug}`} replace />;
+  if (post.slug !== query.variables.slug) return <Redirect to={`/posts/${post.slug}`} replace />;
   return <Post post={post} />;
 }

@@ -1,8 +1,7 @@
 import { useState, type SubmitEvent } from "react";
-import { graphql, useLazyLoadQuery, useMutation } from "react-relay/hooks";
+import { graphql, useFragment, useMutation } from "react-relay/hooks";
+import type { ProfileForm_user$key } from "../__generated__/ProfileForm_user.graphql";
 import type { ProfileFormMutation } from "../__generated__/ProfileFormMutation.graphql";
-import type { ProfileFormQuery } from "../__generated__/ProfileFormQuery.graphql";
-import { Fresh } from "../network/Fresh";
 import { invalidFields } from "../network/errors";
 import { useAction } from "../session/useAction";
 import { announce } from "../ui/announce";
@@ -10,17 +9,6 @@ import { ErrorNote } from "../ui/ErrorNote";
 import { SubmitButton } from "../ui/SubmitButton";
 import { changed, pictureOf, profileOf, renamed } from "./profile";
 import { UsernameField } from "./UsernameField";
-
-const query = graphql`
-  query ProfileFormQuery {
-    viewer {
-      username
-      displayName
-      avatarUrl
-      bio
-    }
-  }
-`;
 
 const mutation = graphql`
   mutation ProfileFormMutation($input: UpdateUserInput!) {
@@ -37,13 +25,19 @@ const mutation = graphql`
 `;
 
 /** Changes what readers see of the viewer, on everything that they have written. */
-export function ProfileForm() {
-  return <Fresh<ProfileFormQuery> query={query} variables={{}}><Form /></Fresh>;
-}
-
-function Form() {
-  const { viewer } = useLazyLoadQuery<ProfileFormQuery>(query, {});
-  const saved = profileOf(viewer);
+export function ProfileForm({ user }: { user: ProfileForm_user$key }) {
+  const data = useFragment(
+    graphql`
+      fragment ProfileForm_user on User {
+        username
+        displayName
+        avatarUrl
+        bio
+      }
+    `,
+    user,
+  );
+  const saved = profileOf(data);
   const [profile, setProfile] = useState(saved);
   const [done, setDone] = useState(false);
   const update = useAction(useMutation<ProfileFormMutation>(mutation));

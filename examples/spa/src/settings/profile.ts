@@ -6,8 +6,7 @@ interface User {
 }
 
 /** The fields of the form for a user. The name is empty if it is the username. */
-export function profileOf(user: User | null | undefined) {
-  const { username = "", displayName = "", avatarUrl, bio } = user ?? {};
+export function profileOf({ username, displayName, avatarUrl, bio }: User) {
   return {
     username,
     displayName: displayName === username ? "" : displayName,

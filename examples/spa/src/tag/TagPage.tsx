@@ -1,17 +1,16 @@
-import { graphql, useLazyLoadQuery } from "react-relay/hooks";
+import { graphql, usePreloadedQuery, type PreloadedQuery } from "react-relay/hooks";
 import { Redirect } from "wouter";
 import type { TagPageQuery } from "../__generated__/TagPageQuery.graphql";
-import { useFetchPolicy } from "../app/navigation";
 import { NotFoundPage } from "../app/NotFoundPage";
 import { PageHeading } from "../app/PageHeading";
 import { TagPosts } from "./TagPosts";
 import { pathOfTag } from "./tags";
 
 /** The posts with a tag. Other spellings of the tag redirect to it. */
-export default function TagPage({ name }: { name: string }) {
-  const { tag } = useLazyLoadQuery<TagPageQuery>(
+export default function TagPage({ query }: { query: PreloadedQuery<TagPageQuery> }) {
+  const { tag } = usePreloadedQuery<TagPageQuery>(
     graphql`
-      query TagPageQuery($name: String!) {
+      query TagPageQuery($name: String!) @preloadable {
         tag(name: $name) {
           name
           postCount
@@ -19,11 +18,10 @@ export default function TagPage({ name }: { name: string }) {
         }
       }
     `,
-    { name },
-    { fetchPolicy: useFetchPolicy() },
+    query,
   );
   if (!tag) return <NotFoundPage />;
-  if (tag.name !== name) return <Redirect to={pathOfTag(tag.name)} replace />;
+  if (tag.name !== query.variables.name) return <Redirect to={pathOfTag(tag.name)} replace />;
   return (
     <div className="page">
       <header className="tag-header">

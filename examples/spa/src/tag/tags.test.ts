@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { invalidTags, pathOfTag, tagOfPath, tagsOf } from "./tags";
+import { invalidTags, tagsOf } from "./tags";
 
 test.each([
   ["", []],
@@ -22,14 +22,4 @@ test.each([
 ])("what is wrong with %j", (text, message) => {
   if (message === undefined) expect(invalidTags(text)).toBeUndefined();
   else expect(invalidTags(text)).toContain(message);
-});
-
-test.each(["go", "c++", "c#", "node.js", "web dev", "l'été", "نرم\u200cافزار", "日本語"])("the page of %s", (tag) => {
-  const { pathname, hash } = new URL(pathOfTag(tag), "https://blog.example");
-  expect(hash).toBe("");
-  expect(tagOfPath(decodeURI(pathname).replace("/tags/", ""))).toBe(tag); // decodeURI: as the router does
-});
-
-test("a path that is not encoded", () => {
-  expect(tagOfPath("100%")).toBe("100%");
 });

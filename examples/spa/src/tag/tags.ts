@@ -3,15 +3,6 @@ export const maxTags = 5;
 /** The page of a tag, in any spelling. */
 export const pathOfTag = (name: string) => `/tags/${encodeURIComponent(name)}`;
 
-/** The tag that a path names, as the router gives it: with `#`, `+` and some other signs still encoded. */
-export function tagOfPath(segment: string) {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return segment;
-  }
-}
-
 /** Tags with the same key are the same tag to the gateway. */
 const keyOf = (tag: string) => tag.normalize("NFKC").toLowerCase().replaceAll(/[\s_-]+/gu, "-");
 

@@ -1,41 +1,32 @@
-import { graphql, useLazyLoadQuery, usePaginationFragment } from "react-relay/hooks";
+import { graphql, usePaginationFragment, usePreloadedQuery, type PreloadedQuery } from "react-relay/hooks";
 import { Link } from "wouter";
 import type { DraftsPage_user$key } from "../__generated__/DraftsPage_user.graphql";
 import type { DraftsPagePaginationQuery } from "../__generated__/DraftsPagePaginationQuery.graphql";
 import type { DraftsPageQuery } from "../__generated__/DraftsPageQuery.graphql";
 import { PageHeading } from "../app/PageHeading";
-import { Fresh } from "../network/Fresh";
 import { nodesOf } from "../network/nodesOf";
-import { RequireUser } from "../session/RequireUser";
 import { LoadMore } from "../ui/LoadMore";
 import { Time } from "../ui/Time";
 
-const query = graphql`
-  query DraftsPageQuery {
-    viewer {
-      ...DraftsPage_user
-    }
-  }
-`;
-
 /** The viewer's drafts. */
-export default function DraftsPage() {
-  return (
-    <RequireUser>
-      {() => (
-        <div className="page">
-          <PageHeading title="Drafts" />
-          <p>Only you see your drafts.</p>
-          <Fresh<DraftsPageQuery> query={query} variables={{}}><Viewer /></Fresh>
-        </div>
-      )}
-    </RequireUser>
+export default function DraftsPage({ query }: { query: PreloadedQuery<DraftsPageQuery> }) {
+  const { viewer } = usePreloadedQuery<DraftsPageQuery>(
+    graphql`
+      query DraftsPageQuery @preloadable {
+        viewer {
+          ...DraftsPage_user
+        }
+      }
+    `,
+    query,
   );
-}
-
-function Viewer() {
-  const { viewer } = useLazyLoadQuery<DraftsPageQuery>(query, {});
-  return viewer && <Drafts user={viewer} />;
+  return (
+    <div className="page">
+      <PageHeading title="Drafts" />
+      <p>Only you see your drafts.</p>
+      {viewer && <Drafts user={viewer} />}
+    </div>
+  );
 }
 
 function Drafts({ user }: { user: DraftsPage_user$key }) {

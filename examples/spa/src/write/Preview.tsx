@@ -11,7 +11,7 @@ const query = graphql`
   }
 `;
 
-const networkCacheConfig = { force: true, metadata: { post: true } }; // what one writes is not for URLs
+const networkCacheConfig = { metadata: { post: true } }; // what one writes is not for URLs
 const rest = 600; // milliseconds without a key, after which the text is rendered
 
 /** What readers will see, a moment after the author has stopped typing. */

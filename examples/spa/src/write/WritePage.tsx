@@ -2,7 +2,6 @@ import { graphql, useMutation } from "react-relay/hooks";
 import { useLocation } from "wouter";
 import type { WritePageMutation } from "../__generated__/WritePageMutation.graphql";
 import { PageHeading } from "../app/PageHeading";
-import { RequireUser } from "../session/RequireUser";
 import { useAction } from "../session/useAction";
 import { invalidTags, tagsOf } from "../tag/tags";
 import { announce } from "../ui/announce";
@@ -23,10 +22,6 @@ const mutation = graphql`
 `;
 
 export default function WritePage() {
-  return <RequireUser>{() => <NewPost />}</RequireUser>;
-}
-
-function NewPost() {
   const { draft, change, withKey, discard } = useDraft("post", { title: "", content: "", tags: "" });
   const create = useAction(useMutation<WritePageMutation>(mutation));
   const [, navigate] = useLocation();

@@ -59,7 +59,7 @@ export function useEdit(post: useEdit_post$key) {
       onCompleted: ({ updatePost }) => { if (updatePost) done(updatePost.post); },
       onError: (error) => {
         if (codeOf(error) !== "CONFLICT") return;
-        fetchQuery<useEditQuery>(environment, query, { id }, { networkCacheConfig: { force: true } }).subscribe({
+        fetchQuery<useEditQuery>(environment, query, { id }).subscribe({
           complete: () => { setRefused(true); },
           error: () => { setRefused(true); },
         });

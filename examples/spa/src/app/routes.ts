@@ -1,0 +1,64 @@
+import { lazy, type ComponentType } from "react";
+import type { PreloadedQuery } from "react-relay/hooks";
+import type { OperationType, PreloadableConcreteRequest } from "relay-runtime";
+import type { StringRouteParams } from "wouter";
+import authorQuery from "../__generated__/AuthorPageQuery$parameters";
+import draftQuery from "../__generated__/DraftPageQuery$parameters";
+import draftsQuery from "../__generated__/DraftsPageQuery$parameters";
+import editQuery from "../__generated__/EditPageQuery$parameters";
+import feedQuery from "../__generated__/FeedPageQuery$parameters";
+import postQuery from "../__generated__/PostPageQuery$parameters";
+import settingsQuery from "../__generated__/SettingsPageQuery$parameters";
+import tagQuery from "../__generated__/TagPageQuery$parameters";
+import { FeedPage } from "../feed/FeedPage";
+import { ArticleSkeleton, ListSkeleton } from "../ui/Skeleton";
+import { NotFoundPage } from "./NotFoundPage";
+
+/** The first route that matches a path is its page. The code of the front page is in the entry. */
+export const routes: readonly Route[] = [
+  route("/", { Page: FeedPage, query: feedQuery, Skeleton: ListSkeleton }),
+  route("/posts/:slug", { code: () => import("../post/PostPage"), query: postQuery }),
+  route("/posts/:slug/edit", { code: () => import("../write/EditPage"), query: editQuery, forUsers: true }),
+  route("/authors/:username", {
+    code: () => import("../author/AuthorPage"), query: authorQuery, Skeleton: ListSkeleton,
+  }),
+  route("/tags/:name", { code: () => import("../tag/TagPage"), query: tagQuery, Skeleton: ListSkeleton }),
+  route("/write", { code: () => import("../write/WritePage"), forUsers: true }),
+  route("/drafts", {
+    code: () => import("../write/DraftsPage"), query: draftsQuery, Skeleton: ListSkeleton, forUsers: true,
+  }),
+  route("/drafts/:id", { code: () => import("../write/DraftPage"), query: draftQuery, forUsers: true }),
+  route("/settings", { code: () => import("../settings/SettingsPage"), query: settingsQuery, forUsers: true }),
+  route("/signin", { code: () => import("../signin/SignInPage") }),
+  route("/signin/callback", { code: () => import("../signin/CallbackPage") }),
+  route("/welcome", { code: () => import("../signin/WelcomePage") }),
+  route("*", { Page: NotFoundPage }),
+];
+
+export interface Route {
+  path: string;
+  code?: () => Promise<unknown>;
+  Page: ComponentType<{ query?: PreloadedQuery<OperationType> }>;
+  query?: PreloadableConcreteRequest<OperationType>; // its variables are the parameters of the path
+  Skeleton: ComponentType; // holds the place of the page while it loads
+  forUsers: boolean; // others sign in first; the query is always sent, since users edit what it selects
+}
+
+type PageOf<Query extends OperationType> = ComponentType<{ query: PreloadedQuery<Query> }>;
+
+type Options<Query extends OperationType> = Partial<Pick<Route, "Skeleton" | "forUsers">> & {
+  query?: PreloadableConcreteRequest<Query>;
+} & (
+  | { code: () => Promise<{ default: PageOf<Query> }>; Page?: undefined }
+  | { code?: undefined; Page: PageOf<Query> }
+);
+
+type Parameters<Path extends string> = Record<Extract<keyof StringRouteParams<Path>, string>, string>;
+
+/** A route whose page takes the query beside it, and whose path has the parameters that are the query's variables. */
+function route<Path extends string, Query extends OperationType>(
+  path: Parameters<Path> extends Query["variables"] ? Path : never,
+  { code, Page, query, Skeleton = ArticleSkeleton, forUsers = false }: Options<Query>,
+): Route {
+  return { path, code, Page: (code ? lazy(code) : Page) as Route["Page"], query, Skeleton, forUsers };
+}
