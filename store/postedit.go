@@ -226,7 +226,7 @@ func changesOf(before, after blog.PostItem) (p cosmos.Patch) {
 	old, changed := properties(before), properties(after)
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		if !bytes.Equal(old[name], changed[name]) {
-			p.Set("/"+name, changed[name])
+			p.SetJSON("/"+name, changed[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(old)) {

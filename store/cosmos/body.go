@@ -15,20 +15,23 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
 	"byline/store/emulator/jsonpart"
 )
 
 // bodyPolicy is a policy, per try, after the retry policies, so that a truncated response is an error
-// that they see. It passes on the raw pages of queries and of the change feed, and the raw results of batches:
-// azcore would grow a buffer for the response repeatedly, and azcosmos copy and check every item three times before
-// it is decoded.
+// that they see. It sends batches and patches as this package encodes them, and passes on the raw
+// pages of queries and of the change feed, and the raw results of batches. azcosmos would encode the
+// operations of a batch one by one, and copy and check them twice more; azcore would grow a buffer
+// for the response repeatedly, and azcosmos copy and check every item three times before it is decoded.
 //
 // It reserves memory for the responses: see WithMemory.
 type bodyPolicy struct{}
 
-// rawBodies are the bodies of the responses to a request that this package decodes itself.
+// rawBodies are the bodies of a request and its responses that this package encodes and decodes itself.
 type rawBodies struct {
+	request    []byte // replaces the body that azcosmos encoded, unless nil
 	operations int    // of a batch; 0 for other requests
 	failed     int    // index of the operation of a batch that failed because of the state of its item
 	status     int    // its status; 0 if the batch took effect
@@ -44,8 +47,7 @@ type rawBodiesKey struct{}
 // withResponseBody returns a context in which the body of a successful response is stored in the
 // rawBodies.
 func withResponseBody(ctx context.Context) (context.Context, *rawBodies) {
-	x := &rawBodies{}
-	return context.WithValue(ctx, rawBodiesKey{}, x), x
+	return withRequestBody(ctx, nil)
 }
 
 // withPageItems returns a context in which the items of pages, of the change feed or of a query, are
@@ -53,6 +55,12 @@ func withResponseBody(ctx context.Context) (context.Context, *rawBodies) {
 // and repeats some after a split of a physical partition.
 func withPageItems(ctx context.Context) (context.Context, *rawBodies) {
 	x := &rawBodies{paged: true}
+	return context.WithValue(ctx, rawBodiesKey{}, x), x
+}
+
+// withRequestBody is withResponseBody, and also replaces the body of the request.
+func withRequestBody(ctx context.Context, body []byte) (context.Context, *rawBodies) {
+	x := &rawBodies{request: body}
 	return context.WithValue(ctx, rawBodiesKey{}, x), x
 }
 
@@ -64,6 +72,11 @@ func (bodyPolicy) Do(req *policy.Request) (*http.Response, error) {
 		return req.Next()
 	}
 	x, ok := r.Context().Value(rawBodiesKey{}).(*rawBodies)
+	if ok && x.request != nil {
+		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(x.request)), "application/json"); err != nil {
+			return nil, err
+		}
+	}
 	runtime.SkipBodyDownload(req)
 	resp, err := req.Next()
 	if err != nil || resp.StatusCode >= http.StatusBadRequest {

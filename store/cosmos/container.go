@@ -131,7 +131,8 @@ func (c *Container) Patch(ctx context.Context, k Key, p Patch) (Item, error) {
 		}
 		o.EnableContentResponseOnWrite = true
 	}
-	r, err := c.client.PatchItem(ctx, partitionKey(k.Partition), k.ID, p.operations(), o)
+	patch, _ := withRequestBody(ctx, p.appendTo(nil))
+	r, err := c.client.PatchItem(patch, partitionKey(k.Partition), k.ID, azcosmos.PatchOperations{}, o)
 	return Item{r.Value, r.ETag}, c.writeError(ctx, k.Partition, err)
 }
 
