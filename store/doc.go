@@ -3,10 +3,10 @@
 //
 // A read is a point read, a query of one partition or a bounded ReadMany; a write is one operation or a transactional
 // batch in one partition. LikePost, for example, changes the posts container alone, and returns. The change feed then
-// carries the change to the views (projectPosts in package projection) and to every instance, where the tails that Run
+// carries the change to the views (handlePosts in package projection) and to every instance, where the tails that Run
 // starts invalidate cached items and feed the streams of package live. A change of a byline, for example of the
-// username (package username), makes projectUsers enqueue the job rename, which sets the byline on all that the user
-// wrote.
+// username (package username reserves it), makes handleUsers enqueue the job rename, which sets the byline on all that
+// the user wrote.
 //
 // New does no I/O. Call Provision, which creates missing containers, before everything else. Run blocks until its
 // context ends. A Store is safe for concurrent use, and any number of processes can share an account. Every error that

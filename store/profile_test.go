@@ -175,6 +175,22 @@ func TestUpdateUser_LostResponse(t *testing.T) {
 	}
 }
 
+// If the write of the user fails, and another request has changed the user, the change was not made.
+func TestUpdateUser_ChangedByAnotherRequest(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	w.Wire.Intercept(func(r *http.Request) error {
+		if r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/docs/"+ada.UserID) {
+			return nil
+		}
+		w.Wire.Intercept(nil)
+		w.Corrupt("users", ada.UserID, ada.UserID, "/revision", ada.Revision+1)
+		return errors.New("connection reset")
+	})
+	_, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{Bio: optional("Weaves.")})
+	storetest.WantCode(t, err, blog.Unavailable, "")
+}
+
 // If another user takes the new name while the user is changed, the user is as before, and the attempt does not count.
 func TestUpdateUser_Reverted(t *testing.T) {
 	w := newWorld(t)

@@ -46,7 +46,7 @@ func TestExplain_NoDatabase(t *testing.T) {
 		return status, out.String(), log.String()
 	}
 	status, table, _ := explain("front.graphql")
-	for _, want := range []string{"query Front: 5.94 RU predicted", "| feed ", "| ReadMany ",
+	for _, want := range []string{"query Front: 5.94 RU predicted", "| feed      |     1 |", "| ReadMany ",
 		"query Me: 1.00 RU predicted"} {
 		if status != 0 || !strings.Contains(table, want) {
 			t.Errorf("status %d, no %q in\n%s", status, want, table)

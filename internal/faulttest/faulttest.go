@@ -34,15 +34,15 @@ type Fault struct {
 	// write. An operation may then succeed without an effect.
 	Misleads bool
 
-	lost    bool                // the request takes effect
-	applies func(*request) bool // whether a request can fail in this way
-	fail    func(to policy.Transporter, r *request) (*http.Response, error)
+	takesEffect bool                // although it fails
+	applies     func(*request) bool // whether a request can fail in this way
+	fail        func(to policy.Transporter, r *request) (*http.Response, error)
 }
 
 // Faults are the faults of requests.
 var Faults = []Fault{
 	{Name: "connection lost before the request", Codes: unavailable, applies: all, fail: loseRequest},
-	{Name: "connection lost after the write", Codes: unavailable, applies: (*request).isWrite, fail: loseResponse, lost: true},
+	{Name: "connection lost after the write", Codes: unavailable, applies: (*request).isWrite, fail: loseResponse, takesEffect: true},
 	{Name: "503", Codes: unavailable, applies: all, fail: respond(http.StatusServiceUnavailable, 0)},
 	{Name: "404 without the container", Codes: unavailable, applies: (*request).isOfContainer,
 		fail: respond(http.StatusNotFound, 1003)},
@@ -323,7 +323,7 @@ func Sample(run func(Case) Requests, n int) {
 }
 
 // fails reports whether the request has an error that is true, and no effect.
-func (f *Fault) fails() bool { return len(f.Codes) > 0 && !f.Misleads && !f.lost }
+func (f *Fault) fails() bool { return len(f.Codes) > 0 && !f.Misleads && !f.takesEffect }
 
 // repeated reports whether the client repeats the request.
 func (f *Fault) repeated() bool { return len(f.Codes) == 0 }

@@ -77,10 +77,10 @@ func (c Config) check() error {
 	if err := c.checkAuth(); err != nil {
 		return err
 	}
-	if err := c.checkListen(); err != nil {
+	if err := c.checkDemoTokens(); err != nil {
 		return err
 	}
-	return c.checkDemoTokens()
+	return c.checkListen()
 }
 
 // budgetPerViewer returns the budget of a viewer for a minute.

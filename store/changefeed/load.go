@@ -12,13 +12,13 @@ var ErrRunning = errors.New("a change feed processor runs")
 
 // BeginLoad begins a bulk load that does what the handlers of a processor would do. o needs Name; Owner is
 // a process that does not run, whose leases count as free. Unless another process owns a lease (ErrRunning),
-// call skip after the load: it moves the leases to the end of the feed.
+// call end after the load: it moves the leases to the end of the feed.
 //
-// skip leaves two kinds of leases, so that processors read the load's changes like others: those of ranges
+// end leaves two kinds of leases, so that processors read the load's changes like others: those of ranges
 // with unhandled changes from before the load, and those that a process has taken since.
 func BeginLoad(
 	ctx context.Context, source, leaseContainer Container, o Options,
-) (skip func(context.Context) error, err error) {
+) (end func(context.Context) error, err error) {
 	o = o.withDefaults()
 	l, r := leases{leaseContainer, o.Name, o.Clock}, reader{source: source, o: o}
 	ranges, err := source.ReadFeedRanges(ctx, nil)

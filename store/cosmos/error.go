@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"byline/store/cosmos/session"
-
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"byline/store/cosmos/session"
 )
 
 // statusRetryWith is the status of a write that conflicted with a concurrent write of the same item. It

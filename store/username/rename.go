@@ -24,8 +24,8 @@ const maxFormer = 5
 
 // Rename gives a user another name: it reserves the name, marks the reservation of the old one as leaving, calls write,
 // and releases the old name. write changes the user, and stores the former names; it returns nil, and so does Rename,
-// if another request has changed the user meanwhile. If another user has taken the name by then, Rename calls revert
-// with the changed user, which restores the old name, and returns Conflict.
+// if another request has changed the user meanwhile. If another user has taken the new name meanwhile, Rename calls
+// revert, which restores the old name of the changed user, and returns Conflict.
 func (n *Names) Rename(
 	ctx context.Context, op string, u *blog.UserItem, name string,
 	write func(former []string) (*blog.User, error), revert func(*blog.User) error,

@@ -308,8 +308,14 @@ func (p meteredParagraphs) Transform(node *ast.Paragraph, reader text.Reader, pc
 	m, lines := meterOf(pc), node.Lines()
 	if p.ParagraphTransformer == parser.LinkReferenceParagraphTransformer {
 		if first := lines.At(0); bytes.HasPrefix(bytes.TrimSpace(first.Value(reader.Source())), []byte("[")) {
-			n := lines.Len() // the parser copies the remaining lines at each definition
-			m.take(newDefinition*n+n*(n-1), ofBrackets)
+			definitions := 0
+			for i := range lines.Len() {
+				if line := lines.At(i); bytes.Contains(line.Value(reader.Source()), []byte("]:")) {
+					definitions++
+				}
+			}
+			// The parser copies the remaining lines at each definition.
+			m.take(newDefinition*lines.Len()+definitions*(lines.Len()-1), ofBrackets)
 		}
 		p.ParagraphTransformer.Transform(node, reader, pc)
 		return

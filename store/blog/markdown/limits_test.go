@@ -116,6 +116,8 @@ func TestLimits_OrdinaryTexts(t *testing.T) {
 		"one long paragraph":    strings.Repeat("Some words with *emphasis* and [a link](https://example.com) in. ", 300),
 		"snake case":            strings.Repeat("call some_long_name_of_a_function, then another_one. ", 1500),
 		"Japanese":              strings.Repeat("これは長い文章です。", 3000),
+		"a log":                 strings.Repeat("[INFO] 12:00:01 started\n", 400),
+		"a bracket, and lines":  "[x] log\n" + strings.Repeat("a\n", 2500),
 		"an alphabet of quotes": strings.Repeat("> a line of a quote\n", 3000),
 	} {
 		if err := Check(text); err != nil {

@@ -14,7 +14,7 @@ func IsBehind(r *http.Response) bool {
 }
 
 // Parse parses the session token of a response of one partition key range: the id of the range, the version of the
-// account's regions, which is -1 if there is one, and the LSN.
+// account's regions, which is -1 if the account has one region, and the LSN.
 func Parse(token string) (rangeID uint64, version, lsn int64, ok bool) {
 	r, ok := parseRange(token)
 	return r.id, r.version, r.lsn, ok
