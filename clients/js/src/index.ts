@@ -27,7 +27,7 @@ export interface Options {
 /** A GraphQL operation: its text, or its id in the gateway's trusted documents. */
 export interface Operation {
   query?: string;
-  documentId?: string;
+  documentId?: string | null | undefined;
   variables?: object;
   operationName?: string;
   extensions?: object;

@@ -92,7 +92,10 @@ export function createSocket({ url, token, renew, credentials, keep, pause, star
             sink.next(event as Response<any>);
           },
           error: (reason) => {
-            if (isRefusal(reason)) return sink.error([{ message: reason.reason, extensions: { code: "UNAUTHENTICATED" } }]);
+            if (isRefusal(reason)) {
+              setTimeout(() => (refused = 0)); // after the other subscriptions have ended, too
+              return sink.error([{ message: reason.reason, extensions: { code: "UNAUTHENTICATED" } }]);
+            }
             const delay = Array.isArray(reason) ? retryDelay(reason[0]?.extensions, refusals++) : undefined;
             if (delay === undefined) sink.error(reason);
             else void pause(delay).then(start);
