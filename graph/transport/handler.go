@@ -87,12 +87,13 @@ func New(o Options) (*Handler, error) {
 	endpoint := newEndpoint(o, &h.sockets, origins)
 	h.admission = endpoint.admission
 	operations := origins.guard(readCostHeader(shedLoad(h.admission, endpoint, o.Shed), o.Present), o.Present)
+	pages := origins.sharePages(o.Pages)
 	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == Path {
 			operations.ServeHTTP(w, r)
 			return
 		}
-		o.Pages.ServeHTTP(w, r)
+		pages.ServeHTTP(w, r)
 	})
 	h.Handler = identify(secured(routes), o.TrustedProxies)
 	return h, nil

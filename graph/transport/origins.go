@@ -128,16 +128,7 @@ func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) h
 	element := deny("a page may not load this as an image, script or frame")
 	admitted, others := next, protection.Handler(next)
 	if o.loopback || len(o.named) > 0 {
-		shared := func(allowed bool) *cors.Cors {
-			return cors.New(cors.Options{
-				AllowOriginFunc: func(string) bool { return allowed },
-				AllowedMethods:  []string{http.MethodGet, http.MethodPost},
-				AllowedHeaders:  []string{"*"}, // they are trusted, and no header does more than a query
-				ExposedHeaders:  []string{requestIDHeader, sessionHeader, "Retry-After"},
-				MaxAge:          int(preflightMaxAge.Seconds()),
-			})
-		}
-		admitted, others = shared(true).Handler(admitted), shared(false).Handler(others)
+		admitted, others = shareWith(everyOrigin).Handler(admitted), shareWith(noOrigin).Handler(others)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if slices.Contains(elementDestinations, r.Header.Get("Sec-Fetch-Dest")) {
@@ -151,6 +142,29 @@ func (o *origins) guard(next http.Handler, present graphql.ErrorPresenterFunc) h
 		}
 		o.logRefused(r, origin)
 		others.ServeHTTP(w, r)
+	})
+}
+
+// sharePages lets pages of admitted origins read the responses of paths other than Path, so that a wrong URL gives a
+// page a 404, not an error of CORS.
+func (o *origins) sharePages(next http.Handler) http.Handler {
+	if !o.loopback && len(o.named) == 0 {
+		return next
+	}
+	return shareWith(o.admits).Handler(next)
+}
+
+func everyOrigin(string) bool { return true }
+func noOrigin(string) bool    { return false }
+
+// shareWith returns the policy that pages of the allowed origins may send every request and read the responses.
+func shareWith(allowed func(origin string) bool) *cors.Cors {
+	return cors.New(cors.Options{
+		AllowOriginFunc: allowed,
+		AllowedMethods:  []string{http.MethodGet, http.MethodPost},
+		AllowedHeaders:  []string{"*"}, // they are trusted, and no header does more than a query
+		ExposedHeaders:  []string{requestIDHeader, sessionHeader, "Retry-After"},
+		MaxAge:          int(preflightMaxAge.Seconds()),
 	})
 }
 

@@ -80,6 +80,7 @@ interface Live<Data, Variables extends OperationVariables, Event, EventVariables
   events: ApolloClient.SubscribeOptions<Event, EventVariables>;
   /** Puts an event into the cache, as by prepend. */
   next?: (event: Event) => void;
+  /** Called when the subscription ends with an error, or the list is not read; by default console.error. */
   error?: (reason: unknown) => void;
 }
 
@@ -87,7 +88,7 @@ interface Live<Data, Variables extends OperationVariables, Event, EventVariables
 export function live<Data, Variables extends OperationVariables, Event, EventVariables extends OperationVariables>(
   client: ApolloClient,
   byline: Byline,
-  { list, events, next, error = () => {} }: Live<Data, Variables, Event, EventVariables>,
+  { list, events, next, error = console.error }: Live<Data, Variables, Event, EventVariables>,
 ) {
   const subscription = client.subscribe<any, any>(events).subscribe({
     next: (result) => (result.error ? error(result.error) : next?.(result.data)),

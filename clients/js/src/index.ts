@@ -1,7 +1,7 @@
 import { backoff, retryDelay, type ErrorExtensions } from "./backoff.js";
-import type { Socket } from "./socket.js";
+import type { Sink, Socket } from "./socket.js";
 
-export { backoff, retryDelay, type ErrorExtensions, type Socket };
+export { backoff, retryDelay, type ErrorExtensions, type Sink, type Socket };
 
 export interface Options {
   /** The gateway's endpoint, such as "/graphql". */
@@ -11,6 +11,7 @@ export interface Options {
   /**
    * Replaces a token that the gateway has refused, once for all operations that wait; they are sent again. If it rejects,
    * they fail with its reason, but subscriptions wait and try again after a TypeError, as of a fetch without response.
+   * Without it, or if the new token is refused as well, they fail with UNAUTHENTICATED.
    */
   refresh?: () => Promise<unknown>;
   /** More headers of requests, also sent in the payload of the WebSocket's connection_init. */
@@ -26,9 +27,10 @@ export interface Options {
 /** A GraphQL operation: its text, or its id in the gateway's trusted documents. */
 export interface Operation {
   query?: string;
-  documentId?: string;
+  documentId?: string | null | undefined;
   variables?: object;
   operationName?: string;
+  extensions?: object;
 }
 
 export interface ResponseError {
@@ -40,13 +42,14 @@ export interface ResponseError {
 export interface Response<Data> {
   data?: Data | null;
   errors?: ResponseError[];
+  extensions?: Record<string, any>;
 }
 
 export interface Byline {
   readonly url: string;
   /** Fetches with the token and the session, once more with a new token if the gateway refuses the present one. */
   readonly fetch: typeof fetch;
-  /** Executes a query or mutation by POST. */
+  /** Executes a query or mutation by POST. Rejects if there is no GraphQL response. */
   execute<Data = Record<string, any>>(operation: Operation, init?: RequestInit): Promise<Response<Data>>;
   /** Carries subscriptions. It connects for the first one, again when the connection is lost, and loads graphql-ws then. */
   readonly socket: Socket;
@@ -104,7 +107,8 @@ export function createByline(options: Options): Byline {
 
   function connect() {
     client ??= import("./socket.js").then(
-      ({ createSocket }) => createSocket({ url, token, renew, credentials, keep, pause, started, onConnection }),
+      ({ createSocket }) =>
+        createSocket({ url, token, renew: refresh && renew, credentials, keep, pause, started, onConnection }),
     );
     client.catch(() => (client = undefined)); // to be loaded again
     return client;
@@ -120,14 +124,19 @@ export function createByline(options: Options): Byline {
         headers: { Accept: "application/graphql-response+json", "Content-Type": "application/json" },
         body: JSON.stringify(operation),
       });
-      return response.json();
+      const body = await response.json().catch((reason) => {
+        if (!(reason instanceof SyntaxError)) throw reason;
+      });
+      if (body?.data !== undefined || body?.errors) return body;
+      const type = response.headers.get("Content-Type")?.split(";")[0] ?? "no content type";
+      throw new Error(`POST ${url}: ${response.status}, ${type}: not a GraphQL response; check url and proxy`);
     },
     socket: {
-      subscribe(payload, sink) {
+      subscribe(operation, sink) {
         let ended = false;
         let unsubscribe = () => {};
         connect().then(
-          (socket) => { if (!ended) unsubscribe = socket.subscribe<any, any>(payload, sink); },
+          (socket) => { if (!ended) unsubscribe = socket.subscribe(operation, sink); },
           (reason) => sink.error(reason),
         );
         return () => {

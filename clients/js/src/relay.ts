@@ -6,7 +6,13 @@ export const createNetwork = (byline: Byline): INetwork =>
   relay.Network.create(
     async (request, variables) => (await byline.execute(operation(request, variables))) as any,
     (request, variables) =>
-      relay.Observable.create<any>((sink) => byline.socket.subscribe({ query: "", ...operation(request, variables) }, sink)),
+      relay.Observable.create<any>((sink) =>
+        byline.socket.subscribe(operation(request, variables), {
+          ...sink,
+          // Relay makes its error of a response without data, as of those by HTTP.
+          error: (reason) => (Array.isArray(reason) ? sink.next({ data: null, errors: reason }) : sink.error(reason as Error)),
+        }),
+      ),
   );
 
 const operation = ({ id, text }: RequestParameters, variables: Variables) =>

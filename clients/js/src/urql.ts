@@ -1,10 +1,10 @@
 import { subscriptionExchange, type Exchange } from "@urql/core";
-import type { Byline } from "./index.js";
+import type { Byline, Sink } from "./index.js";
 
 /** Carries subscriptions over the socket. */
 export const socketExchange = (byline: Byline): Exchange =>
   subscriptionExchange({
-    forwardSubscription: ({ query = "", ...operation }) => ({
-      subscribe: (sink) => ({ unsubscribe: byline.socket.subscribe({ query, ...operation }, sink) }),
+    forwardSubscription: (operation) => ({
+      subscribe: (sink) => ({ unsubscribe: byline.socket.subscribe(operation, sink as Sink<any>) }),
     }),
   });

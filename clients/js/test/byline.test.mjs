@@ -69,3 +69,18 @@ test("without refresh, a refused token is an error after one request", async (t)
   assert.equal(errors.length, 1);
   assert.equal(requests.length, 1);
 });
+
+for (const [name, response, want] of [
+  ["another server", new Response("404 page not found", { status: 404 }), "404, text/plain"],
+  ["a page", new Response("<!doctype html>", { headers: { "Content-Type": "text/html; charset=utf-8" } }), "200, text/html"],
+  ["no body", new Response(null, { status: 204 }), "204, no content type"],
+  ["other JSON", Response.json({ error: "no route" }, { status: 404 }), "404, application/json"],
+  ["null", Response.json(null), "200, application/json"],
+]) {
+  test(`execute: ${name} is not a GraphQL response`, async (t) => {
+    t.mock.method(globalThis, "fetch", async () => response);
+    await assert.rejects(createByline({ url: "/graphql" }).execute({ query: "{ viewer { id } }" }), {
+      message: `POST /graphql: ${want}: not a GraphQL response; check url and proxy`,
+    });
+  });
+}

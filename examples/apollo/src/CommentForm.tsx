@@ -18,7 +18,7 @@ export function CommentForm({ postId }: { postId: string }) {
   return (
     <form onSubmit={(event) => { event.preventDefault(); void comment({ variables: { input: { postId, ...input } } }); }}>
       <textarea required disabled={loading} value={input.content} onChange={({ target }) => setInput(draft(target.value))} />
-      <button disabled={loading}>{error ? "Send again" : "Comment"}</button> {error?.message}
+      <button disabled={loading}>{error ? "Send again" : "Comment"}</button> {error && `Comment: ${error.message}`}
     </form>
   );
 }

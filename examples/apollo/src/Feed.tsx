@@ -13,11 +13,12 @@ const follow = () =>
   });
 
 export function Feed() {
-  const { data, fetchMore } = useQuery(FEED);
+  const { data, error, fetchMore } = useQuery(FEED);
   useEffect(follow, []);
   const after = data?.feed.pageInfo.endCursor;
   return (
     <>
+      {error && <p>{error.message}</p>}
       {data?.feed.edges.map(({ node }) => <p key={node.id}><a href={`#${node.id}`}>{node.title}</a> ({node.commentCount})</p>)}
       {data?.feed.pageInfo.hasNextPage && <button onClick={() => fetchMore({ variables: { after } })}>More</button>}
     </>

@@ -27,7 +27,7 @@ const CHANGED = graphql(`subscription PostChanged($id: ID!) { postChanged(id: $i
 const COMMENTED = graphql(`subscription Commented($id: ID!) { commentAdded(postId: $id) { id content author { id username } } }`);
 
 export function Post({ id }: { id: string }) {
-  const { data } = useQuery(POST, { variables: { id } });
+  const { data, error } = useQuery(POST, { variables: { id } });
   useSubscription(CHANGED, { variables: { id } }); // updates the post in the cache
   useEffect(
     () =>
@@ -39,7 +39,7 @@ export function Post({ id }: { id: string }) {
     [id],
   );
   const post = data?.post;
-  if (!post) return null;
+  if (!post) return error ? <p>{error.message}</p> : null;
   return (
     <>
       <p><a href="#">All posts</a></p>

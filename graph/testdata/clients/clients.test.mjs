@@ -588,6 +588,25 @@ describe("the documented setups", async () => {
     await byline.refresh();
   });
 
+  for (const [name, setup, codeOf] of [
+    ["graphql-ws", async () => (variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink), (errors) => errors[0].extensions.code],
+    ["Apollo Client", async () => {
+      const { client } = await import("./built/apollo.js");
+      const next = (sink) => ({ error }) => error && sink.error(error);
+      return (variables, sink) => overApollo(client)(variables, { ...sink, next: next(sink) });
+    }, (error) => error.errors[0].extensions.code],
+  ]) {
+    test(`${name}: a new token that is invalid, too, ends a subscription`, async (t) => {
+      const subscribe = await setup();
+      await expire("expired too");
+      const ended = signal();
+      t.after(subscribe({ postId: await newPost(name) }, { next() {}, error: ended.resolve, complete: ended.reject }));
+      assert.equal(codeOf(await within(ended.promise, "error")), "UNAUTHENTICATED");
+      assert.deepEqual(fetched, ["expired too"]);
+      await byline.refresh();
+    });
+  }
+
   test("graphql-ws: a subscription waits while the provider does not respond", async (t) => {
     await expire();
     let failures = 2;

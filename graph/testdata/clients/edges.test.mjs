@@ -2,11 +2,12 @@
 // has when it is read. As user ada, who must exist, with the documented setups.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { copyFile, mkdir, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { before, describe, test } from "node:test";
 import { promisify } from "node:util";
 
 import { gql } from "@apollo/client";
+import { transformAsync } from "@babel/core";
 import relay from "relay-runtime";
 import { pipe, subscribe } from "wonka";
 import WebSocket from "ws";
@@ -49,6 +50,18 @@ async function checkEdge(id, edge) {
   assert.equal(edge.cursor, post.comments.edges[0].cursor);
   const rest = await execute(LIST, { id, after: edge.cursor });
   assert.deepEqual(rest.post.comments.edges, post.comments.edges.slice(1));
+}
+
+const writeRelay = async (module, documents) => {
+  await mkdir("relay/__generated__", { recursive: true });
+  await writeFile(`relay/${module}.js`, documents.map((document) => `graphql\`${document}\`;\n`).join(""));
+};
+
+/** compileRelay compiles the documents in relay, and returns a function that loads one. */
+async function compileRelay() {
+  await copyFile("schema.graphqls", "relay/schema.graphql");
+  await promisify(execFile)("node_modules/.bin/relay-compiler", ["relay.config.json"]);
+  return async (name) => (await import(`./relay/__generated__/${name}.graphql.js`)).default;
 }
 
 test("a post's edge is one of its author's posts", async () => {
@@ -100,11 +113,8 @@ describe("a comment's edge enters the list in the cache", () => {
   test("Relay", async () => {
     const list = LIST.replace("after: $after)", 'after: $after) @connection(key: "Edges_comments")');
     const comment = COMMENT.replace("$id: ID!", "$id: ID!, $connections: [ID!]!").replace("commentEdge", "commentEdge @prependEdge(connections: $connections)");
-    await mkdir("relay/__generated__", { recursive: true });
-    await copyFile("schema.graphqls", "relay/schema.graphql");
-    await writeFile("relay/Edges.js", [list, comment].map((document) => `graphql\`${document}\`;\n`).join(""));
-    await promisify(execFile)("node_modules/.bin/relay-compiler", ["relay.config.json"]);
-    const compiled = async (name) => (await import(`./relay/__generated__/${name}.graphql.js`)).default;
+    await writeRelay("Edges", [list, comment]);
+    const compiled = await compileRelay();
 
     const { environment } = await import("./built/relay.js");
     const id = await commented();
@@ -126,4 +136,47 @@ describe("a comment's edge enters the list in the cache", () => {
     await checkEdge(id, data.createComment.commentEdge);
     retained.dispose();
   });
+});
+
+test("Relay: a list whose first page is read again keeps its pages", async (t) => {
+  const list = `query NewestListQuery($after: String) {
+    feed(first: 2, after: $after) @connection(key: "Newest_feed") { edges { node { id title } } pageInfo { hasNextPage endCursor } }
+  }`;
+  const code = await readFile("built/readNewest.js", "utf8");
+  await writeRelay("Newest", [list]);
+  await writeFile("relay/readNewest.js", code);
+  const compiled = await compileRelay();
+  const bundled = await transformAsync(code, { plugins: [["relay", { eagerEsModules: true }]], filename: "built/readNewest.js" });
+  await writeFile("built/readNewest.bundled.js", bundled.code // what bundlers do for Node
+    .replace(/import (\{.*\}) from "relay-runtime"/, 'import relay from "relay-runtime"; const $1 = relay')
+    .replace(/"[^"]*__generated__\/(.*)\.graphql"/, '"../relay/__generated__/$1.graphql.js"'));
+  const { readNewest } = await import("./built/readNewest.bundled.js");
+  const { environment } = await import("./built/relay.js");
+
+  const publish = async (...titles) => {
+    for (const title of titles) await execute(`mutation($t: String!) { createPost(input: { title: $t, content: "x" }) { post { id } } }`, { t: title });
+  };
+  await publish("a", "b", "c", "d", "e");
+  const query = await compiled("NewestListQuery");
+  const read = (variables) => relay.fetchQuery(environment, query, variables, { networkCacheConfig: { force: true } }).toPromise();
+  const operation = relay.createOperationDescriptor(relay.getRequest(query), {});
+  t.after(environment.retain(operation).dispose);
+  const shown = () => environment.lookup(operation.fragment).data.feed.edges.map(({ node }) => node.title).join("");
+  await read({});
+  await read({ after: environment.lookup(operation.fragment).data.feed.pageInfo.endCursor });
+  assert.equal(shown(), "edcb");
+
+  const connection = relay.ConnectionHandler.getConnectionID("client:root", "Newest_feed");
+  let restarts = 0;
+  const again = async () => {
+    const reading = readNewest(connection, () => restarts++);
+    while (!reading.closed) await new Promise(setImmediate);
+  };
+  await publish("f", "g");
+  await again();
+  assert.equal(shown(), "gfedcb");
+  await publish(..."hijklmnopqrstuvwxyzAB");
+  await again();
+  assert.equal(shown(), "gfedcb");
+  assert.equal(restarts, 1);
 });
