@@ -94,7 +94,8 @@ func TestExplain_MatchesExecution(t *testing.T) {
 			t.Errorf("%s (-explained +executed):\n%s", document, diff)
 		}
 	}
-	for _, p := range []string{"oneUser", "onePost", "userPosts", "comments", "likes", "feed", "writeUser", "writePost", "createComment", "likePost"} {
+	for _, p := range []string{"oneUser", "onePost", "userPosts", "comments", "likes", "feed",
+		"writeUser", "writePost", "createComment", "likePost"} {
 		if !seen[p] {
 			t.Errorf("no document covers pattern %s", p)
 		}

@@ -5,7 +5,7 @@ import type { Operation, Response } from "./index.js";
 /** Receives what a subscription delivers. */
 export interface Sink<Data> {
   next(response: Response<Data>): void;
-  /** The operation was refused, with the errors of the gateway, or the connection failed for good, with another reason. */
+  /** The operation was refused, with the errors of the gateway, or there will be no connection, with another reason. */
   error(reason: unknown): void;
   complete(): void;
 }
