@@ -123,6 +123,9 @@ func documentedCommands(t *testing.T) (documents []string, all map[string][]docu
 	return documents, all
 }
 
+// stopUnit ends the process of the unit, which is not a child of the shell, and waits for its end.
+const stopUnit = `if [ -e "$ROOT/pid" ]; then pid=$(cat "$ROOT/pid"); kill "$pid"; while kill -0 "$pid" 2>/dev/null; do sleep .1; done; fi`
+
 // documentPrograms replace what commands of the documents need, by name. They see the variables of the test: ROOT is
 // the folder for what the commands would write to the machine, PROGRAM is byline, and CALLS a file with what is not
 // run.
@@ -135,7 +138,7 @@ exec "$PROGRAM" "$@"`,
 	// runs what the unit does, from the environment of the test instead of that of the unit
 	"systemctl": `echo "systemctl $*" >>"$CALLS"
 case "$*" in "enable --now byline" | "restart byline")
-  [ ! -e "$ROOT/pid" ] || { kill "$(cat "$ROOT/pid")"; while kill -0 "$(cat "$ROOT/pid")" 2>/dev/null; do sleep .1; done; }
+  ` + stopUnit + `
   sh -c 'echo $$ >"$ROOT/pid"; exec "$ROOT/bin/byline" serve --data "$ROOT/data" --no-demo' >>"$ROOT/log" 2>&1 & ;;
 esac`,
 }
@@ -143,7 +146,7 @@ esac`,
 // documentPrelude starts servers in the background, and waits until they listen. A server that a document runs in the
 // foreground is stopped before the next one.
 const documentPrelude = `
-trap 'kill $(jobs -p) 2>/dev/null || true; [ ! -e "$ROOT/pid" ] || kill "$(cat "$ROOT/pid")"; wait' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; wait; ` + stopUnit + `' EXIT
 listens() { for _ in $(seq 300); do (exec 3<>"/dev/tcp/localhost/$1") 2>/dev/null && return; sleep .1; done; echo "nothing listens on $1"; exit 1; }
 foreground=
 serve() { port=$1; shift; [ -z "$foreground" ] || { kill "$foreground"; wait "$foreground" || true; }; "$@" & foreground=$!; listens "$port"; }
