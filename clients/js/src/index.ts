@@ -20,7 +20,10 @@ export interface Options {
   storage?: Pick<Storage, "getItem" | "setItem">;
   /** Resolves after a pause before a retry, in milliseconds; it may resolve earlier, as when the browser is online again. */
   pause?: (ms: number) => Promise<void>;
-  /** Called with true when the WebSocket is connected, and with false when the connection is lost. */
+  /**
+   * Called with true when the WebSocket is connected, and with false when the connection is lost; not when the gateway
+   * refuses the token, after which subscriptions continue with a new one or end with UNAUTHENTICATED.
+   */
   onConnection?: (connected: boolean) => void;
 }
 
