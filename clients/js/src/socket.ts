@@ -71,7 +71,7 @@ export function createSocket({ url, token, renew, credentials, keep, pause, star
         clearTimeout(pong);
         if (isRefusal(event)) refused++;
         const ended = wasClean && code === 1000; // nothing is subscribed
-        if (!ended && !isRefusal(event)) onConnection?.(false);
+        if (!ended && !refused) onConnection?.(false);
       },
     },
   });
