@@ -162,7 +162,9 @@ func scrape(ctx context.Context, url string) (*sample, error) {
 		return total
 	}
 	everything := func(string) bool { return true }
-	reads := func(pattern string) bool { return strings.HasPrefix(pattern, "Q") }
+	reads := func(pattern string) bool {
+		return slices.Contains([]string{"oneUser", "onePost", "userPosts", "comments", "likes", "feed"}, pattern)
+	}
 	return &sample{
 		cpu:          sum("process_cpu_seconds_total", everything),
 		ru:           sum("byline_cosmos_request_units_total", everything),
