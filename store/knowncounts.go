@@ -3,17 +3,14 @@ package store
 import (
 	"context"
 	"encoding/binary"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
-	"byline/store/cosmos/itemcache"
 	"byline/store/cosmos/session"
 )
 
@@ -21,13 +18,12 @@ import (
 // and comments counted, an instance keeps the counts of the posts that it has written, and lists show them until
 // the view is as new: the higher revision of the post wins. A session carries the counts that it has written to
 // other instances, which learn them from its token. They are true for every reader, so all of an instance's readers
-// are shown them, and cached responses are shared as before.
+// are shown them. A response with a list depends on its posts in the item cache, so that it is not cached beyond a
+// change of their counts.
 
 const (
 	maxInstanceCounts = 10_000 // posts whose counts an instance keeps, those written last
 	maxSessionCounts  = 16     // likewise of a session
-
-	countStripes = 1 << 12
 )
 
 // postCounts are the counts of a post as of a revision.
@@ -40,10 +36,6 @@ type postCounts struct {
 type knownCounts struct {
 	mu    sync.RWMutex
 	posts *simplelru.LRU[string, postCounts] // guarded by mu
-
-	// changed counts the changes of posts; several posts share a counter. A response with a list is outdated
-	// once a counter of its posts has changed.
-	changed [countStripes]atomic.Uint32
 }
 
 func newKnownCounts() *knownCounts {
@@ -51,38 +43,16 @@ func newKnownCounts() *knownCounts {
 	return &knownCounts{posts: posts}
 }
 
-// raise sets the counts of a post that was written, unless a higher revision is known.
-func (k *knownCounts) raise(post string, c postCounts) {
+// raise sets the counts of a post that was written, and reports whether no higher revision was known.
+func (k *knownCounts) raise(post string, c postCounts) bool {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	have, known := k.posts.Peek(post)
 	newer := !known || c.revision > have.revision
 	if newer {
 		k.posts.Add(post, c)
 	}
-	k.mu.Unlock()
-	if newer { // after the change: see unchanged
-		k.changed[stripeOf(post)].Add(1)
-	}
-}
-
-var countSeed = maphash.MakeSeed()
-
-func stripeOf(post string) uint16 { return uint16(maphash.String(countSeed, post) % countStripes) }
-
-// unchanged returns a function that reports whether the counts of no post have changed since.
-func (k *knownCounts) unchanged(posts []*blog.Post) (still func() bool, bytes int) {
-	stripes := make([]uint16, len(posts))
-	for i, p := range posts {
-		stripes[i] = stripeOf(p.ID)
-	}
-	sum := func() (sum uint64) {
-		for _, at := range stripes {
-			sum += uint64(k.changed[at].Load())
-		}
-		return sum
-	}
-	before := sum()
-	return func() bool { return sum() == before }, 2*len(stripes) + 100
+	return newer
 }
 
 // newer returns the known counts of the posts of a list that are newer than those in the list, by index.
@@ -102,13 +72,14 @@ func (k *knownCounts) newer(posts []*blog.Post) map[int]postCounts {
 }
 
 // withCounts returns a page of a view with the newest known counts. It does not modify the page, which may be
-// cached. The read set of ctx becomes invalid when they change.
+// cached. A response with it depends on its posts.
 func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err error) (*Page[*blog.Post], error) {
 	if err != nil {
 		return nil, err
 	}
-	still, bytes := s.counts.unchanged(page.Items) // before they are read
-	itemcache.Depend(ctx, still, bytes)
+	for _, p := range page.Items {
+		s.posts.DependOn(ctx, p.ID) // before the counts are read
+	}
 	newer := s.counts.newer(page.Items)
 	if len(newer) == 0 {
 		return page, nil
@@ -123,6 +94,13 @@ func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err erro
 	return &shown, nil
 }
 
+// raiseCounts has lists show the counts of a post that was written, here or elsewhere.
+func (s *Store) raiseCounts(post string, c postCounts) {
+	if s.counts.raise(post, c) {
+		s.posts.Changed(post) // now: since the write, a response may have read older counts
+	}
+}
+
 // countsPrefix starts the note of the counts of a post. No id has it.
 const countsPrefix = "+"
 
@@ -130,7 +108,7 @@ const countsPrefix = "+"
 // of ctx, on others.
 func (s *Store) noteCounts(ctx context.Context, p *blog.Post) {
 	counts, now := postCounts{p.Revision, p.CommentCount, p.LikeCount}, s.o.Clock()
-	s.counts.raise(p.ID, counts)
+	s.raiseCounts(p.ID, counts)
 	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []session.Note) []session.Note {
 		for i, n := range notes {
 			post, have, ok := parseCounts(n.Text)

@@ -29,7 +29,7 @@ func (s *Store) NewSession(token string) *session.Session {
 	}
 	for _, n := range notes {
 		if post, counts, ok := parseCounts(n.Text); ok {
-			s.counts.raise(post, counts)
+			s.raiseCounts(post, counts)
 		} else if user, deleted := strings.CutPrefix(n.Text, deletedPrefix); deleted {
 			s.deletions.Hide(user, n.At)
 		}

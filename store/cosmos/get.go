@@ -54,6 +54,14 @@ func (a *Account) CachedBytes() int { return a.cache.Bytes() }
 // Caches reports whether the items of the container may be cached.
 func (c *Container) Caches() bool { return c.cache.Caches() }
 
+// Changed invalidates the cached items of a partition, and every response that depends on it.
+func (c *Container) Changed(partition string) { c.cached.Changed(partition) }
+
+// DependOn makes the response of ctx depend on a partition of which it reads nothing.
+func (c *Container) DependOn(ctx context.Context, partition string) {
+	c.cached.DependOn(ctx, partition)
+}
+
 // Get returns the value what of a partition: from the item cache if it is fresh, and otherwise with read.
 // Concurrent reads of the same value share one.
 func Get[T any](

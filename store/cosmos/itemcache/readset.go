@@ -19,9 +19,7 @@ type ReadSet struct {
 	reads    []readSetRead        // guarded by mu
 	counters []prometheus.Counter // guarded by mu; that Valid increments
 	uncached bool                 // guarded by mu; some read bypassed the cache
-
-	conditions     []func() bool // guarded by mu
-	conditionBytes int           // guarded by mu
+	stamps   []changeStamp        // guarded by mu; see DependOn
 }
 
 type readSetRead struct {
@@ -77,23 +75,26 @@ func (r *ReadSet) Uncached() bool {
 	return r.uncached
 }
 
-// Depend makes the read set of ctx invalid once still returns false. still is fast, and keeps so many bytes.
-func Depend(ctx context.Context, still func() bool, bytes int) {
+// DependOn makes the read set of ctx invalid once a partition changes, although the response has read nothing of it.
+func (c *Container) DependOn(ctx context.Context, partition string) {
 	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {
 		r.mu.Lock()
-		r.conditions, r.conditionBytes = append(r.conditions, still), r.conditionBytes+bytes
+		r.stamps = append(r.stamps, c.cache.changes.stamp(c.path, partition))
 		r.mu.Unlock()
 	}
 }
 
-// readBytes is the approximate memory of each item or page of a set.
-const readBytes = 100
+// Approximate memory of each item or page of a set, and of each partition that it depends on.
+const (
+	readBytes  = 100
+	stampBytes = 16
+)
 
 // Bytes returns the approximate memory of the set.
 func (r *ReadSet) Bytes() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return readBytes*len(r.reads) + r.conditionBytes
+	return readBytes*len(r.reads) + stampBytes*len(r.stamps)
 }
 
 // Valid reports whether a response that depends on r may be returned to a session, and if so counts its
@@ -101,8 +102,8 @@ func (r *ReadSet) Bytes() int {
 func (r *ReadSet) Valid(s *session.Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, still := range r.conditions {
-		if !still() {
+	for _, stamp := range r.stamps {
+		if !stamp.unchanged() {
 			return false
 		}
 	}
