@@ -119,27 +119,6 @@ func TestPostBySlug(t *testing.T) {
 	}
 }
 
-// The reading time of a post whose summary a version before has stored is read with its text: of all posts in one
-// batch.
-func TestReadingMinutes_OfFormerSummaries(t *testing.T) {
-	b := smallBlog(t, Options{})
-	for _, title := range []string{"first", "second"} {
-		id := b.post(t, "ada", title, strings.Repeat("word ", 700))
-		b.settle(t)
-		b.rewrite(t, "feed", "post", id, "/readingMinutes", 0)
-	}
-	for name, h := range map[string]http.Handler{"with plans": b, "without": unplannedHandler{b}} {
-		b.wire.reset()
-		a := post(t, h, "", `{ feed(first: 2) { edges { node { title readingMinutes } } } }`, nil)
-		if want := `{"feed":{"edges":[{"node":{"title":"second","readingMinutes":3}},{"node":{"title":"first","readingMinutes":3}}]}}`; string(a.Data) != want {
-			t.Errorf("%s: %s", name, a.body)
-		}
-		if seen := fmt.Sprint(b.wire.seen()); seen != "[query feed read many posts]" {
-			t.Errorf("%s: %s", name, seen)
-		}
-	}
-}
-
 const preview = `query($text: String!) { renderMarkdown(text: $text) }`
 
 func TestRenderMarkdown(t *testing.T) {

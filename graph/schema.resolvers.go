@@ -260,18 +260,6 @@ func (r *postResolver) Excerpt(ctx context.Context, obj *blog.Post) (string, err
 	return r.texts(ctx).Excerpt(obj)
 }
 
-func (r *postResolver) ReadingMinutes(ctx context.Context, obj *blog.Post) (*int32, error) {
-	if n := obj.Minutes(); n > 0 {
-		return &n, nil
-	}
-	whole, err := loadersOf(ctx).posts.load(ctx, obj.ID)
-	if whole == nil || err != nil {
-		return nil, err
-	}
-	n := max(1, whole.Minutes()) // the text may be lost
-	return &n, nil
-}
-
 func (r *postResolver) Content(ctx context.Context, obj *blog.Post) (*string, error) {
 	if !obj.Truncated {
 		return &obj.Content, nil

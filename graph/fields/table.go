@@ -78,8 +78,7 @@ func TotalOf(typ, field string) Field {
 }
 
 // Table describes the fields of the schema, by type and name. A field without an entry costs nothing, because its value
-// is part of the item of its object. (Only summaries that an earlier version stored lack readingMinutes.) A mutation
-// without a rule cannot be executed.
+// is part of the item of its object. A mutation without a rule cannot be executed.
 //
 // The prices are the charges of the embedded engine for posts of 1,350 characters, comments of
 // 200 and full pages (BenchmarkAccessPattern); TestPredictedCost compares them. The authors of writes are cached.

@@ -166,7 +166,7 @@ type ComplexityRoot struct {
 		IsDraft         func(childComplexity int) int
 		LikeCount       func(childComplexity int) int
 		Likes           func(childComplexity int, first *int32, after *string) int
-		ReadingMinutes  func(childComplexity int) int
+		Minutes         func(childComplexity int) int
 		Slug            func(childComplexity int) int
 		Tags            func(childComplexity int) int
 		Title           func(childComplexity int) int
@@ -297,7 +297,7 @@ type PostResolver interface {
 	ID(ctx context.Context, obj *blog.Post) (string, error)
 
 	Excerpt(ctx context.Context, obj *blog.Post) (string, error)
-	ReadingMinutes(ctx context.Context, obj *blog.Post) (*int32, error)
+
 	Content(ctx context.Context, obj *blog.Post) (*string, error)
 	ContentHTML(ctx context.Context, obj *blog.Post) (*string, error)
 	Author(ctx context.Context, obj *blog.Post) (*names.User, error)
@@ -852,11 +852,11 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Post.Likes(childComplexity, args["first"].(*int32), args["after"].(*string)), true
 	case "Post.readingMinutes":
-		if e.ComplexityRoot.Post.ReadingMinutes == nil {
+		if e.ComplexityRoot.Post.Minutes == nil {
 			break
 		}
 
-		return e.ComplexityRoot.Post.ReadingMinutes(childComplexity), true
+		return e.ComplexityRoot.Post.Minutes(childComplexity), true
 	case "Post.slug":
 		if e.ComplexityRoot.Post.Slug == nil {
 			break
@@ -1656,8 +1656,8 @@ type Post implements Node {
   slug: String!
   "The beginning of the content as plain text: at most 280 characters, cut at a space near the end, else between characters as readers see them."
   excerpt: String!
-  "How long the post takes to read, in minutes, at least 1; null if the post was deleted a moment ago."
-  readingMinutes: Int
+  "How long the post takes to read, in minutes, at least 1."
+  readingMinutes: Int!
   "The whole text, as Markdown. In lists of posts, texts longer than the excerpt cost one batched read; null if the post was deleted a moment ago."
   content: String
   """
@@ -5006,18 +5006,18 @@ func (ec *executionContext) _Post_readingMinutes(ctx context.Context, field grap
 			return ec.fieldContext_Post_readingMinutes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Post().ReadingMinutes(ctx, obj)
+			return obj.Minutes(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
-			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
 		},
 		true,
-		false,
+		true,
 	)
 }
 func (ec *executionContext) fieldContext_Post_readingMinutes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Post", field, true, true, "Int")
+	return graphql.NewScalarFieldContext("Post", field, true, false, "Int")
 }
 
 func (ec *executionContext) _Post_content(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
@@ -9459,11 +9459,10 @@ func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj
 					return ec._Post_excerpt(ctx, field, obj)
 				})
 		case "readingMinutes":
-			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
-				true, false,
-				func(ctx context.Context) graphql.Marshaler {
-					return ec._Post_readingMinutes(ctx, field, obj)
-				})
+			out.Values[i] = ec._Post_readingMinutes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "content":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, false,

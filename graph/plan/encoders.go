@@ -213,9 +213,7 @@ var postFields = withPostTexts(encoders[*blog.Post]{
 	},
 	"readingMinutes": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {
 		return func(dst []byte, d *planData, p *blog.Post) []byte {
-			n := p.Minutes()
-			d.incomplete = d.incomplete || n == 0
-			return strconv.AppendInt(dst, int64(n), 10)
+			return strconv.AppendInt(dst, int64(p.Minutes()), 10)
 		}
 	},
 	"content": func(*compiler, graphql.CollectedField) encoder[*blog.Post] {

@@ -208,7 +208,7 @@ func (d *deletedUser) write(shared []string) {
 	for i := range *deletionPosts {
 		id, content := fmt.Sprint("own-", i), "by "+name
 		if i%10 == 0 {
-			id, content = blog.LongID(id), strings.Repeat(name+" ", 500)
+			content = strings.Repeat(name+" ", 500)
 		}
 		items := append(post(id, d.id, name, content, 3, 1, i), like(id, crowd, crowdName, i),
 			comment("mine", id, d.id, name, i))

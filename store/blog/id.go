@@ -27,12 +27,10 @@ func Digest(parts ...string) [sha256.Size]byte {
 
 // The ids of new posts are short, as they are part of addresses: a letter and 75 random bits, in lower-case base32
 // without letters that look like digits. The letter tells whether the post was long when it was created, so that
-// readers also read its text. Edits may have shortened it, or made others long. Earlier versions marked such ids by a
-// suffix.
+// readers also read its text. Edits may have shortened it, or made others long. Other programs' ids tell nothing.
 const (
 	shortPost, longPost = 'p', 'q'
 	postIDLength        = 16
-	longSuffix          = "-long"
 )
 
 const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -87,24 +85,14 @@ func isPostID(id string) bool {
 	return len(id) == postIDLength && (id[0] == shortPost || id[0] == longPost) && strings.Trim(id[1:], idAlphabet) == ""
 }
 
-// LongID returns the id of a post that is long when it is created, given what it would be if it were not.
-func LongID(id string) string {
-	if isPostID(id) {
-		return string(longPost) + id[1:]
-	}
-	return id + longSuffix
-}
+// LongID returns the id of a post that is long when it is created, given the one that PostID has returned.
+func LongID(id string) string { return string(longPost) + id[1:] }
 
 // IsLongID reports whether an id is one of LongID.
-func IsLongID(id string) bool {
-	return strings.HasSuffix(id, longSuffix) || isPostID(id) && id[0] == longPost
-}
+func IsLongID(id string) bool { return isPostID(id) && id[0] == longPost }
 
-// OtherID returns the id that the post would have with a text of the other kind, long or short.
+// OtherID returns the id of PostID that the post would have with a text of the other kind, long or short.
 func OtherID(id string) string {
-	if short, ok := strings.CutSuffix(id, longSuffix); ok {
-		return short
-	}
 	if IsLongID(id) {
 		return string(shortPost) + id[1:]
 	}

@@ -144,11 +144,10 @@ func hasMarkup(text string) bool {
 	return false
 }
 
-// Minutes returns how long the post takes to read, at least one minute. It returns 0 if that is not known: the post is
-// Truncated, and was stored by a version that did not store it.
+// Minutes returns how long the post takes to read, at least one minute.
 func (p *Post) Minutes() int32 {
 	if p.ReadingMinutes > 0 || p.Truncated {
-		return p.ReadingMinutes
+		return max(1, p.ReadingMinutes)
 	}
 	minutes, _ := p.derived().minutes.of(p.Content, func() (int32, error) {
 		if isShort(p.Content) {

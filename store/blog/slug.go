@@ -63,9 +63,8 @@ func PostIDOfSlug(slug string) string { return idOfSlug(slug[strings.LastIndexBy
 // The forms of an id in a slug: the id of a new post is its own, and others begin with one of these. Forms are never
 // changed, as slugs are in links; a new one gets another letter.
 const (
-	slugUUID     = 'a' // a UUID to base 36
-	slugLongUUID = 'b' // of a post with a TextItem: see LongID
-	slugOther    = 'c' // the bytes of any other id in hexadecimal
+	slugUUID  = 'a' // a UUID to base 36
+	slugOther = 'c' // the bytes of any other id in hexadecimal
 )
 
 const slugBase = 36
@@ -74,12 +73,8 @@ func slugID(id string) string {
 	if isPostID(id) {
 		return id
 	}
-	name, form := id, slugUUID
-	if short, long := strings.CutSuffix(id, longSuffix); long {
-		name, form = short, slugLongUUID
-	}
-	if u, err := uuid.Parse(name); err == nil && u.String() == name {
-		return string(form) + new(big.Int).SetBytes(u[:]).Text(slugBase)
+	if u, err := uuid.Parse(id); err == nil && u.String() == id {
+		return string(slugUUID) + new(big.Int).SetBytes(u[:]).Text(slugBase)
 	}
 	return string(slugOther) + hex.EncodeToString([]byte(id))
 }
@@ -94,16 +89,14 @@ func idOfSlug(text string) string {
 		return ""
 	}
 	switch rest := text[1:]; text[0] {
-	case slugUUID, slugLongUUID:
+	case slugUUID:
 		n, ok := new(big.Int).SetString(rest, slugBase)
 		if !ok || n.Sign() < 0 || n.BitLen() > 128 {
 			return ""
 		}
 		var u uuid.UUID
 		n.FillBytes(u[:])
-		if id = u.String(); text[0] == slugLongUUID {
-			id += longSuffix
-		}
+		id = u.String()
 	case slugOther:
 		b, _ := hex.DecodeString(rest)
 		id = string(b)

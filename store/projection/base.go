@@ -132,7 +132,6 @@ const (
 
 	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
 	Timeline      Kind = "timelines"      // the counters of a timeline, or their copies and sum in its item
-	Tombstone     Kind = "tombstone"      // of a post, comment or text, with the type of what was deleted
 )
 
 // Difference is a view, a count or a reservation that does not match its source.

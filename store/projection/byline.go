@@ -111,7 +111,7 @@ func otherBylines(b blog.Byline) cosmos.Query {
 // markSpread records that every copy has the byline of the user, so that later changes of the user need no job, unless
 // the user has been changed since.
 func (b *bylineView) markSpread(ctx context.Context, u *blog.UserItem) error {
-	if u.Spread() { // an instance of an earlier version enqueues a job for every change, and the mark is one
+	if u.Spread() { // by a job that was enqueued twice
 		return nil
 	}
 	p := cosmos.Patch{Condition: fmt.Sprintf("from c where c.revision = %d", u.Revision)}

@@ -224,8 +224,7 @@ func TestByline_ChangedDuringJob(t *testing.T) {
 	})
 }
 
-// A job for a user whose byline every copy has changes nothing: an instance of an earlier version enqueues one for each
-// change of the user, and would never end.
+// A job for a user whose byline every copy has, enqueued twice, changes nothing.
 func TestByline_JobWithoutAChange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newFaultWorld(t, store.Options{})

@@ -261,10 +261,6 @@ var entryExists = []string{"409 of a create", "409 in a batch", "404 in a batch"
 
 // damages are differences of each kind that Repair repairs.
 var damages = map[string]func(*faultWorld){
-	string(projection.Tombstone): func(w *faultWorld) {
-		id := deletedPost(w)
-		w.Corrupt("posts", id, id, "/type", "post")
-	},
 	string(projection.Summary):   func(w *faultWorld) { w.Remove("users", w.ada.UserID, w.post.ID) },
 	string(projection.FeedEntry): func(w *faultWorld) { w.Remove("feed", "post", w.long.ID) },
 	string(projection.Count):     func(w *faultWorld) { w.Corrupt("posts", w.long.ID, w.long.ID, "/likeCount", 7) },
@@ -445,7 +441,7 @@ func TestFaults_Complete(t *testing.T) {
 	}
 	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text,
 		projection.Byline, projection.Username, projection.Deletion,
-		projection.TimelineEntry, projection.Timeline, projection.Tombstone} {
+		projection.TimelineEntry, projection.Timeline} {
 		if !covered["Repair/"+string(kind)] {
 			t.Errorf("no difference of kind %s is repaired", kind)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -86,24 +85,6 @@ func (b *base) skipRefused(c *cosmos.Container, id string, err error) error {
 	}
 	b.skipID(c.Name(), id, err)
 	return nil
-}
-
-// formerTombstone is the Difference.Have of a tombstone that has the type of what was deleted, as version 0.1 wrote.
-// Everything understands it, but lists meet it, and skip it.
-const formerTombstone = "a tombstone in the way of lists"
-
-// isFormerTombstone reports whether an item is such a tombstone. That of a user is in no list.
-func isFormerTombstone(raw []byte) bool {
-	var e struct {
-		Type      string `json:"type"`
-		Deleted   bool   `json:"deleted"`
-		CreatedAt string `json:"creationDate"`
-	}
-	if json.Unmarshal(raw, &e) != nil || !e.Deleted {
-		return false
-	}
-	dated := blog.TombstoneType(e.Type) != e.Type || strings.HasPrefix(e.Type, blog.FeedPartitionPrefix)
-	return e.Type == blog.TypeText || dated && e.CreatedAt != "" // those of the feed keep their type, and have no date
 }
 
 // readPages reads all pages of a query.

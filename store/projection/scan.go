@@ -24,8 +24,6 @@ type scan struct {
 	posts        map[string]*postScan
 	summaries    map[summaryKey]string // digests
 	wrongBylines []cosmos.Key          // of items with another byline than their author
-
-	formerSummaries, formerTombstones []cosmos.Key // see isFormerTombstone
 }
 
 // postScan is what a scan has read of a post.
@@ -72,8 +70,7 @@ func (s *scan) readUsers(ctx context.Context) error {
 	return s.readAll(ctx, s.base.users, func(raw []byte) error {
 		var e struct {
 			blog.Envelope
-			ID     string `json:"userId"`
-			ItemID string `json:"id"`
+			ID string `json:"userId"`
 		}
 		malformed := json.Unmarshal(raw, &e)
 		if e.Type == blog.TypeUser {
@@ -81,9 +78,6 @@ func (s *scan) readUsers(ctx context.Context) error {
 			if malformed == nil && e.Deleted {
 				s.deletedUsers = append(s.deletedUsers, e.ID)
 			}
-		}
-		if malformed == nil && isFormerTombstone(raw) {
-			s.formerSummaries = append(s.formerSummaries, stored.Key(e.ID, e.ItemID))
 		}
 		if malformed != nil || e.Deleted {
 			return nil // the projections skip malformed items
@@ -121,9 +115,6 @@ func (s *scan) readPosts(ctx context.Context) error {
 		if post == nil {
 			post = &postScan{}
 			s.posts[item.PostID] = post
-		}
-		if isFormerTombstone(raw) {
-			s.formerTombstones = append(s.formerTombstones, stored.Key(item.PostID, item.ID))
 		}
 		switch {
 		case item.Type == blog.TypeText:

@@ -27,7 +27,6 @@ func (s *summaryView) suspects(_ context.Context, read *scan) (found []Differenc
 			found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
 		}
 	}
-	found = append(found, differences(Summary, read.formerSummaries)...)
 	for k := range read.summaries {
 		if p := read.posts[k.post]; p == nil || !p.exists || p.deleted || p.author != k.author {
 			found = append(found, Difference{Kind: Summary, Partition: k.author, ID: k.post})
@@ -330,8 +329,6 @@ func readSummary(
 	switch {
 	case err != nil:
 		return unreadable, 0, r, nil
-	case !ok && isFormerTombstone(r.Value):
-		return formerTombstone, item.Revision, r, nil
 	case !ok:
 		return absent, item.Revision, r, nil
 	}

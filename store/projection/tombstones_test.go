@@ -8,12 +8,10 @@ import (
 	"byline/internal/testkit"
 	"byline/store/blog"
 	"byline/store/cosmos"
-	"byline/store/projection"
 )
 
-// Verify reports tombstones with the type of what was deleted, as version 0.1 wrote, in all containers, and Repair
-// converts them.
-func TestVerify_FormerTombstones(t *testing.T) {
+// Tombstones have another type than what was deleted, so that lists do not read them, and expire.
+func TestTombstones(t *testing.T) {
 	w := newWorld(t)
 	stop := w.Start()
 	ada := w.AddUser("ada")
@@ -58,34 +56,6 @@ func TestVerify_FormerTombstones(t *testing.T) {
 			strings.Contains(item, "creationDate") == (at.container == "feed") ||
 			!strings.Contains(item, fmt.Sprintf(`"ttl":%d,`, at.ttl)) {
 			t.Errorf("%s: %s", at.container, item)
-		}
-	}
-	w.Corrupt("posts", p.ID, c.ID, "/type", "comment")
-	w.Corrupt("posts", gone.ID, gone.ID, "/type", "post")
-	w.Corrupt("users", ada.UserID, gone.ID, "/type", "post")
-	w.Corrupt("feed", "post", gone.ID, "/creationDate", gone.CreatedAt)
-
-	found := w.Differences(0)
-	kinds := map[projection.Kind]int{}
-	for _, d := range found {
-		kinds[d.Kind]++
-	}
-	if len(found) != 4 || kinds[projection.Tombstone] != 2 || kinds[projection.Summary] != 1 ||
-		kinds[projection.FeedEntry] != 1 {
-		t.Errorf("found %+v", found)
-	}
-	for _, d := range found {
-		if err := w.Views().Repair(t.Context(), d); err != nil {
-			t.Errorf("%+v: %v", d, err)
-		}
-	}
-	if left := w.Differences(0); left != nil {
-		t.Errorf("left: %+v", left)
-	}
-	for _, at := range tombstones {
-		if item := stored(at.container, at.partition, at.id); !strings.Contains(item, `"type":"`+at.typ+`"`) ||
-			!strings.Contains(item, `"deleted":true`) {
-			t.Errorf("%s is not converted: %s", at.container, item)
 		}
 	}
 }

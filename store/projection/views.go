@@ -59,7 +59,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	v.processors = &processors{base: b, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd}
 	// The timelines before the feed, whose oldest entries are deleted.
 	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed,
-		&countView{b}, &textView{b}, v.usernames, v.userDeletions, &tombstoneView{b}}
+		&countView{b}, &textView{b}, v.usernames, v.userDeletions}
 	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),

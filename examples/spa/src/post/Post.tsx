@@ -34,7 +34,7 @@ export function Post({ post }: { post: Post_post$key }) {
         <header>
           <PageHeading title={data.title} />
           <AuthorLine post={data}>
-            {data.readingMinutes != null && `${data.readingMinutes} min read`}
+            {data.readingMinutes} min read
           </AuthorLine>
         </header>
         {deleted && <p role="alert" className="notice">This post has just been deleted.</p>}
