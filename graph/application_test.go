@@ -45,7 +45,7 @@ func TestPlans_Application(t *testing.T) {
 					op.Variables[v.Variable] = signedIn
 				}
 			}
-			plans := plan.Compile(op, "Query").Of(op)
+			plans := plan.Compile(op).Of(op)
 			fields := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Query"})
 			for i, f := range fields {
 				if f.SelectionSet != nil && (plans == nil || plans[i] == nil) { // the executor resolves leaves

@@ -46,7 +46,7 @@ func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan.Plan) 
 		t.Fatalf("%s: %v", query, invalid)
 	}
 	op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0], Variables: variables}
-	if plans = plan.Compile(op, rootObject(op)).Of(op); plans == nil {
+	if plans = plan.Compile(op).Of(op); plans == nil {
 		plans = make([]*plan.Plan, len(graphql.CollectFields(op, op.Operation.SelectionSet, nil)))
 	}
 	return plans

@@ -46,7 +46,7 @@ func TestDocumentCache_MemoryIsBounded(t *testing.T) {
 				}
 				c.Add(t.Context(), query, doc)
 				op := &graphql.OperationContext{RawQuery: query, Doc: doc, Operation: doc.Operations[0]}
-				plans := c.Memo(op, func(op *graphql.OperationContext) any { return plan.Compile(op, rootObject(op)) })
+				plans := c.Memo(op, func(op *graphql.OperationContext) any { return plan.Compile(op) })
 				for combination := range 4 {
 					op.Variables = map[string]any{"a": combination&1 == 1, "b": combination&2 == 2}
 					plans.(*plan.Plans).Of(op)

@@ -40,9 +40,12 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 	if object == "" {
 		return p.ExecutableSchema.Exec(ctx)
 	}
-	plans := p.documents.Memo(op, func(op *graphql.OperationContext) any {
-		return plan.Compile(op, object)
-	}).(*plan.Plans).Of(op)
+	var plans []*plan.Plan
+	if op.Operation.Operation == ast.Query {
+		plans = p.documents.Memo(op, func(op *graphql.OperationContext) any {
+			return plan.Compile(op)
+		}).(*plan.Plans).Of(op)
+	}
 	begun := false
 	return func(ctx context.Context) *graphql.Response {
 		if begun {

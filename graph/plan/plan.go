@@ -227,10 +227,8 @@ func typeOf(value any) string {
 // Plans are the plans of an operation: for each combination of the values of the variables that its @include and @skip
 // depend on, those of the root fields that are then left. They are safe for concurrent use.
 type Plans struct {
-	object    string
 	variables []string
-
-	compiled sync.Map // []*Plan, by combination
+	compiled  sync.Map // []*Plan, by combination
 }
 
 // Each root field has a plan for each combination, which takes memory beyond that of the document.
@@ -239,14 +237,14 @@ const (
 	maxConditional = 16 // plans of an operation with conditions
 )
 
-// Compile prepares the plans of an operation; object is the type of its root fields. It returns nil, for no plans, if
-// the operation has too many conditions, or one that is not a variable.
-func Compile(op *graphql.OperationContext, object string) *Plans {
+// Compile prepares the plans of a query. It returns nil, for no plans, if the query has too many conditions, or one
+// that is not a variable.
+func Compile(op *graphql.OperationContext) *Plans {
 	c := &conditions{op: op}
 	if !c.find(op.Operation.SelectionSet) || len(c.variables) > maxConditions {
 		return nil
 	}
-	return &Plans{object: object, variables: c.variables}
+	return &Plans{variables: c.variables}
 }
 
 // Of returns the plans of the root fields, in their order. A nil plan stands for a field that needs the executor.
@@ -263,20 +261,20 @@ func (p *Plans) Of(op *graphql.OperationContext) []*Plan {
 	if plans, ok := p.compiled.Load(combination); ok {
 		return plans.([]*Plan)
 	}
-	roots := graphql.CollectFields(op, op.Operation.SelectionSet, []string{p.object})
+	roots := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Query"})
 	if len(p.variables) > 0 && len(roots)<<len(p.variables) > maxConditional {
 		return nil
 	}
 	var plans []*Plan
 	for _, field := range roots {
-		plans = append(plans, newPlan(op, p.object, field))
+		plans = append(plans, newPlan(op, field))
 	}
 	p.compiled.Store(combination, plans)
 	return plans
 }
 
-func newPlan(op *graphql.OperationContext, object string, field graphql.CollectedField) *Plan {
-	resolve, ok := rootFields[object+"."+field.Name]
+func newPlan(op *graphql.OperationContext, field graphql.CollectedField) *Plan {
+	resolve, ok := rootFields[field.Name]
 	if !ok {
 		return nil
 	}
@@ -342,41 +340,41 @@ func (c *conditions) find(selections ast.SelectionSet) bool {
 	return true
 }
 
-// rootFields resolve the root fields that can have plans.
+// rootFields resolve the root fields of queries that can have plans.
 var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, error){
-	"Query.feed": func(ctx context.Context, s Source, f *ast.Field) (any, error) {
+	"feed": func(ctx context.Context, s Source, f *ast.Field) (any, error) {
 		p, err := Paging(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		return orNil(s.Feed(ctx, p))
 	},
-	"Query.viewer": func(ctx context.Context, s Source, _ *ast.Field) (any, error) {
+	"viewer": func(ctx context.Context, s Source, _ *ast.Field) (any, error) {
 		return orNil(s.Viewer(ctx))
 	},
-	"Query.user": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
+	"user": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return orNil(s.User(ctx, id))
 	}),
-	"Query.userByUsername": withText("username", func(ctx context.Context, s Source, name string) (any, error) {
+	"userByUsername": withText("username", func(ctx context.Context, s Source, name string) (any, error) {
 		return orNil(s.UserByUsername(ctx, name))
 	}),
-	"Query.post": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
+	"post": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return orNil(s.Post(ctx, id))
 	}),
-	"Query.postBySlug": withText("slug", func(ctx context.Context, s Source, slug string) (any, error) {
+	"postBySlug": withText("slug", func(ctx context.Context, s Source, slug string) (any, error) {
 		return orNil(s.PostBySlug(ctx, slug))
 	}),
-	"Query.tag": withText("name", func(ctx context.Context, s Source, name string) (any, error) {
+	"tag": withText("name", func(ctx context.Context, s Source, name string) (any, error) {
 		return orNil(s.Tag(ctx, name))
 	}),
-	"Query.tags": func(ctx context.Context, s Source, f *ast.Field) (any, error) {
+	"tags": func(ctx context.Context, s Source, f *ast.Field) (any, error) {
 		p, err := Paging(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		return s.TopTags(ctx, p.First)
 	},
-	"Query.node": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
+	"node": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return s.Node(ctx, id)
 	}),
 }
