@@ -6,7 +6,7 @@
 // shedding. A transport (http.go with response.go, websocket.go, eventstream.go) then authenticates the viewer, opens
 // the session and reads the operation; a query over HTTP may get its response from the response cache
 // (responsecache.go). execution.go admits the operation or event, waits for its slot, reserves the memory of its
-// response (memory.go), and dispatches it to the executor. Subscriptions open their streams by Subscribe
+// response (reservation.go), and dispatches it to the executor. Subscriptions open their streams by Subscribe
 // (subscription.go), and share the responses to events (sharedevents.go).
 //
 // The package is safe for concurrent use. The only goroutines that outlive a request are those of WebSockets, for

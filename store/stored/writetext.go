@@ -19,3 +19,12 @@ func WriteText(b *cosmos.Batch, text *blog.TextItem, exists bool) {
 	p.Set("/textDigest", text.Digest)
 	b.Patch(blog.TextID, p)
 }
+
+// SetText sets a property that differs from text: it removes the property if text is "".
+func SetText(p *cosmos.Patch, path, text string) {
+	if text == "" {
+		p.Remove(path)
+	} else {
+		p.Set(path, text)
+	}
+}
