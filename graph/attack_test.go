@@ -99,7 +99,7 @@ func (f *attackTest) send(a attack) testResponse {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return f.read(response)
+	return readResponse(f.t, response)
 }
 
 // filled is fill for JSON, in which < and > are escaped.
@@ -124,43 +124,25 @@ func (f *attackTest) sendRaw(raw string) testResponse {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return f.read(response)
-}
-
-func (f *attackTest) read(res *http.Response) testResponse {
-	f.t.Helper()
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	testkit.LookForSecrets(body)
-	a := testResponse{status: res.StatusCode, header: res.Header, body: string(body)}
-	if strings.Contains(res.Header.Get("Content-Type"), "json") {
-		if err := json.Unmarshal(body, &a); err != nil {
-			f.t.Fatalf("response %q: %v", body, err)
-		}
-	}
-	return a
+	return readResponse(f.t, response)
 }
 
 // everything returns the public data of ada and grace, and of their posts, comments and likes.
-func (f *attackTest) everything() string {
-	f.t.Helper()
+func (b *testBlog) everything(t testing.TB) string {
+	t.Helper()
 	const of = `id username posts { edges { node { id title content version updatedAt commentCount likeCount author { id username }
 		comments { edges { node { id content updatedAt author { username } } } } likes { edges { node { id user { username } } } } } } }`
-	a := f.send(
-		attack{query: f.fill(`{ ada: user(id: "<user:ada>") { ` + of + ` } grace: user(id: "<user:grace>") { ` + of +
-			` } }`)})
+	query := b.fill(`{ ada: user(id: "<user:ada>") { ` + of + ` } grace: user(id: "<user:grace>") { ` + of + ` } }`)
+	a := post(t, b, "", query, nil)
 	if a.code() != "" {
-		f.t.Fatal(a.body)
+		t.Fatal(a.body)
 	}
 	return string(a.Data)
 }
 
 // run sends each attack, and checks its outcome and that the blog is unchanged.
 func (f *attackTest) run(t *testing.T, attacks map[string]attack) {
-	before := f.everything()
+	before := f.everything(t)
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {
 			inner := *f
@@ -186,7 +168,7 @@ func (f *attackTest) run(t *testing.T, attacks map[string]attack) {
 					t.Errorf("unexpected header %s", name)
 				}
 			}
-			if after := inner.everything(); after != before {
+			if after := inner.everything(t); after != before {
 				t.Fatalf("the blog has changed:\nbefore %s\nafter  %s", before, after)
 			}
 		})
