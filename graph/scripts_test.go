@@ -38,7 +38,8 @@ import (
 //	graphql viewer=ada        send the document below; viewer is absent for an anonymous client. Other arguments:
 //	                          moderator=ada, token=..., cost=detail, requests (show the requests to Cosmos DB),
 //	                          cosmos=429 or cosmos=403/3 (Cosmos DB responds so to all requests, on a new blog)
-//	refused viewer=ada        the same for a request that must fail: it shows the errors in a line each
+//	refused viewer=ada        the same for a request that must fail: it shows the errors in a line each, and the
+//	                          requests to Cosmos DB
 //	http                      send the HTTP request below as it is written
 //	subscribe viewer=ada      open an event stream for the document below, on a live blog
 //	event                     wait for the next event of the stream
@@ -196,7 +197,7 @@ var repetition = regexp.MustCompile(`<("(?:[^"\\]|\\.)*")(?:\*(\d+))?>`)
 
 // fill replaces the placeholders of a request.
 func (s *script) fill(text string) string {
-	return repetition.ReplaceAllStringFunc(s.blog.fill(text), func(placeholder string) string {
+	return s.blog.fill(repetition.ReplaceAllStringFunc(text, func(placeholder string) string {
 		parts := repetition.FindStringSubmatch(placeholder)
 		once, err := strconv.Unquote(parts[1])
 		if err != nil {
@@ -207,7 +208,7 @@ func (s *script) fill(text string) string {
 			count = 1
 		}
 		return strings.Repeat(once, count)
-	})
+	}))
 }
 
 // section begins a line after the document.
@@ -314,8 +315,8 @@ func (s *script) send(t *testing.T, d *datadriven.TestData) string {
 	} else {
 		out.WriteString(s.show(t, a))
 	}
-	if d.HasArg("requests") {
-		fmt.Fprintf(&out, "requests: %s\n", strings.Join(s.blog.wire.seen(), ", "))
+	if seen := s.blog.wire.seen(); d.HasArg("requests") || d.Cmd == "refused" && len(seen) > 0 {
+		fmt.Fprintf(&out, "requests: %s\n", strings.Join(seen, ", "))
 	}
 	return out.String()
 }
@@ -408,7 +409,7 @@ func (s *script) showErrors(t *testing.T, a testResponse) string {
 		fmt.Fprintf(&out, ": %s\n", e.Message)
 	}
 	if a.Data != nil {
-		out.Write(layout(t, []byte("data: "), jsontext.Value(s.stable(string(a.Data))), 0))
+		fmt.Fprintf(&out, "data: %s\n", layout(t, nil, jsontext.Value(s.stable(string(a.Data))), 0))
 	}
 	return out.String()
 }
