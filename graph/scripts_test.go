@@ -502,7 +502,7 @@ func (s *script) http(t *testing.T, d *datadriven.TestData) string {
 	}
 	for _, h := range [][2]string{{"Host", "localhost"}, {"Content-Length", strconv.Itoa(len(body))},
 		{requestIDHeader, scriptRequestID}} {
-		if !strings.Contains("\n"+header, "\n"+h[0]+":") {
+		if !strings.Contains("\n"+header, "\n"+h[0]+":") && (body != "" || h[0] != "Content-Length") {
 			lines = append(lines, h[0]+": "+h[1])
 		}
 	}
