@@ -185,59 +185,6 @@ func cursorOf(t *testing.T, b *testBlog, query string) string {
 	return cursor
 }
 
-// A retry with the same key returns the first result; with another input it is a CONFLICT.
-func TestIdempotencyKeys(t *testing.T) {
-	b := smallBlog(t, Options{})
-	create := func(title string) testResponse {
-		return post(t, b, "demo:ada",
-			`mutation($t: String!) { createPost(input: {title: $t, content: "c", idempotencyKey: "k"}) { post { id } } }`, map[string]any{"t": title})
-	}
-	first, again, other := create("t"), create("t"), create("u")
-	if first.code() != "" || string(first.Data) != string(again.Data) {
-		t.Errorf("%s then %s", first.body, again.body)
-	}
-	if other.code() != "CONFLICT" || other.field() != "idempotencyKey" {
-		t.Error(other.body)
-	}
-}
-
-// A key is one of the viewer, of the mutation and, for a comment, of the post: with any other, it is another key. The
-// schema says so.
-func TestIdempotencyKeys_Scope(t *testing.T) {
-	b := smallBlog(t, Options{Development: true})
-	comment := func(viewer, on, content string) testResponse {
-		return post(t, b, "demo:"+viewer,
-			b.fill(`mutation($c: String!) { createComment(input: {postId: "<post:`+on+
-				`>", content: $c, idempotencyKey: "k"}) {
-			comment { id } post { commentCount } } }`), map[string]any{"c": content})
-	}
-	first := comment("ada", "notes", "c")
-	for _, tt := range []struct {
-		name string
-		got  testResponse
-		same bool   // the result is the first one
-		code string // of the error
-	}{
-		{"a retry", comment("ada", "notes", "c"), true, ""},
-		{"another content", comment("ada", "notes", "d"), false, "CONFLICT"},
-		{"another post", comment("ada", "moths", "c"), false, ""},
-		{"another post, again", comment("ada", "moths", "d"), false, "CONFLICT"},
-		{"another viewer", comment("grace", "notes", "c"), false, ""},
-		{"another mutation",
-			post(t, b, "demo:ada",
-				`mutation { createPost(input: {title: "t", content: "c", idempotencyKey: "k"}) { post { id } } }`,
-				nil), false, ""},
-	} {
-		if same := string(tt.got.Data) == string(first.Data); same != tt.same || tt.got.code() != tt.code {
-			t.Errorf("%s: %s after %s", tt.name, tt.got.body, first.body)
-		}
-	}
-	a := post(t, b, "", `{ __type(name: "CreateCommentInput") { inputFields { name description } } }`, nil)
-	if !strings.Contains(a.body, "on another post the same key creates another comment") {
-		t.Errorf("the schema does not say so: %s", a.body)
-	}
-}
-
 // Errors of Cosmos DB have different codes, and their text is not in the response.
 func TestCosmosFailures(t *testing.T) {
 	for status, want := range map[int]string{429: "THROTTLED", 503: "UNAVAILABLE", 403: "UNAVAILABLE",

@@ -38,8 +38,8 @@ import (
 //	graphql viewer=ada        send the document below; viewer is absent for an anonymous client. Other arguments:
 //	                          moderator=ada, token=..., cost=detail, requests (show the requests to Cosmos DB),
 //	                          cosmos=429 or cosmos=403/3 (Cosmos DB responds so to all requests, on a new blog)
-//	refused viewer=ada        the same for a request that must fail: it shows the errors in a line each, and the
-//	                          requests to Cosmos DB
+//	refused viewer=ada        the same for a request that must fail: it shows the errors in a line each and, unless
+//	                          the blog is live, the requests to Cosmos DB
 //	http                      send the HTTP request below as it is written
 //	subscribe viewer=ada      open an event stream for the document below, on a live blog
 //	event                     wait for the next event of the stream
@@ -53,7 +53,7 @@ import (
 //	save post:new = createPost.post.id
 //
 // <post:moths> is the global id of that name in smallBlog, or what save has taken from a response, in requests and in
-// responses; <"ab"*3> in a request is ababab, and may have the escapes of Go. In responses, the JSON is laid out anew,
+// responses. Likewise <'ab'*3> is ababab; it may have the escapes of Go. In responses, the JSON is laid out anew,
 // the id of the request is removed, and after a mutation the seconds of dates, which vary, are 00.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
@@ -192,14 +192,14 @@ func tokenOf(t *testing.T, d *datadriven.TestData) string {
 	return argument(t, d, "token")
 }
 
-// repetition is <"text"*count>; the count may be absent.
-var repetition = regexp.MustCompile(`<("(?:[^"\\]|\\.)*")(?:\*(\d+))?>`)
+// repetition is <'text'*count>; the count may be absent.
+var repetition = regexp.MustCompile(`<('(?:[^'\\]|\\.)*')(?:\*(\d+))?>`)
 
 // fill replaces the placeholders of a request.
 func (s *script) fill(text string) string {
 	return s.blog.fill(repetition.ReplaceAllStringFunc(text, func(placeholder string) string {
 		parts := repetition.FindStringSubmatch(placeholder)
-		once, err := strconv.Unquote(parts[1])
+		once, err := strconv.Unquote(`"` + strings.ReplaceAll(parts[1][1:len(parts[1])-1], `"`, `\"`) + `"`)
 		if err != nil {
 			return placeholder
 		}
@@ -207,7 +207,11 @@ func (s *script) fill(text string) string {
 		if err != nil {
 			count = 1
 		}
-		return strings.Repeat(once, count)
+		text := strings.Repeat(once, count)
+		if count > 1 {
+			s.blog.names[strings.Trim(placeholder, "<>")] = text
+		}
+		return text
 	}))
 }
 
@@ -315,7 +319,8 @@ func (s *script) send(t *testing.T, d *datadriven.TestData) string {
 	} else {
 		out.WriteString(s.show(t, a))
 	}
-	if seen := s.blog.wire.seen(); d.HasArg("requests") || d.Cmd == "refused" && len(seen) > 0 {
+	seen := s.blog.wire.seen()
+	if d.HasArg("requests") || d.Cmd == "refused" && len(seen) > 0 && s.live == nil {
 		fmt.Fprintf(&out, "requests: %s\n", strings.Join(seen, ", "))
 	}
 	return out.String()
