@@ -192,62 +192,6 @@ func TestDrafts_AreOfTheirAuthors(t *testing.T) {
 	}
 }
 
-// The author creates, edits, lists, publishes and deletes drafts over HTTP; only the publication is an event.
-func TestDrafts_HTTP(t *testing.T) {
-	b, server := liveBlog(t, Options{})
-	b.user(t, "dora")
-	const token = "demo:dora"
-	do := func(query string, want ...string) {
-		t.Helper()
-		a := post(t, b, token, b.fill(query), nil)
-		for _, w := range want {
-			if !strings.Contains(a.body, w) {
-				t.Errorf("%s: no %s in %s", query, w, a.body)
-			}
-		}
-	}
-	events := openEvents(t, server, "POST", "text/event-stream", "", `subscription { postPublished { title isDraft } }`)
-	opened(t, b, 1)
-	long := strings.Repeat("word ", 3000)
-	for _, title := range []string{"first", "second"} {
-		a := post(t, b, token, `mutation { createPost(input: {title: "`+title+`", content: "`+long+`", draft: true}) {
-			post { id isDraft viewerCanUpdate author { username } } postEdge { cursor } } }`, nil)
-		_, rest, _ := strings.Cut(a.body, `"id":"`)
-		b.names["post:"+title], _, _ = strings.Cut(rest, `"`)
-		_, rest, _ = strings.Cut(a.body, `"cursor":"`)
-		b.names["cursor:"+title], _, _ = strings.Cut(rest, `"`)
-		if !strings.Contains(a.body, `"isDraft":true,"viewerCanUpdate":true,"author":{"username":"dora"}`) {
-			t.Error(a.body)
-		}
-	}
-	do(`{ viewer { drafts(first: 1) { edges { cursor node { title } } pageInfo { hasNextPage } } } }`,
-		`"cursor":"`+b.names["cursor:second"],
-		`"title":"second"`, `"hasNextPage":true`)
-	do(`{ viewer { drafts(first: 1, after: "<cursor:second>") { edges { node { title content author { username } } } pageInfo { hasNextPage } } } }`,
-		`"title":"first","content":"`+long, `"username":"dora"`, `"hasNextPage":false`)
-	do(`{ nodes(ids: ["<post:first>", "<user:dora>", "<post:second>"]) { id ... on Post { title content } } node(id: "<post:first>") { id } }`,
-		`"title":"first","content":"`+long, `"title":"second"`, `"node":{"id":"`)
-	do(`mutation { updatePost(input: {id: "<post:first>", title: "edited", version: 1}) { post { title version content isDraft updatedAt } } }`,
-		`"title":"edited","version":2,"content":"`+long, `"isDraft":true`)
-	do(`mutation { updatePost(input: {id: "<post:first>", title: "stale", version: 1}) { post { title } } }`,
-		`"CONFLICT"`, `"field":"version"`)
-	for _, mutation := range []string{`likePost(input: {postId: "<post:first>"}) { post { id } }`,
-		`createComment(input: {postId: "<post:first>", content: "c"}) { post { id } }`} {
-		do(`mutation { `+mutation+` }`, `"NOT_FOUND"`)
-	}
-	for range 2 {
-		do(`mutation { publishPost(input: {id: "<post:first>"}) { post { id title version content isDraft updatedAt } postEdge { cursor } } }`,
-			`"id":"`+b.names["post:first"], `"title":"edited","version":2`, `"isDraft":false,"updatedAt":null`)
-	}
-	if event := events.next(); !strings.Contains(event, `"title":"edited","isDraft":false`) {
-		t.Error(event)
-	}
-	do(`mutation { deletePost(input: {id: "<post:second>"}) { deletedPostId } }`,
-		`"deletedPostId":"`+b.names["post:second"])
-	do(`{ viewer { drafts { edges { node { title } } } posts { edges { node { title } } } } post(id: "<post:second>") { id } }`,
-		`"drafts":{"edges":[]},"posts":{"edges":[{"node":{"title":"edited"}}]}`, `"post":null`)
-}
-
 // TestDrafts_Cost prints what drafts cost, for docs/cost.md. Publishing costs what a post does, and the writes of the
 // draft.
 func TestDrafts_Cost(t *testing.T) {

@@ -78,6 +78,24 @@ func send(t testing.TB, h http.Handler, r *http.Request) testResponse {
 	return a
 }
 
+// readResponse reads a response and closes it.
+func readResponse(t testing.TB, res *http.Response) testResponse {
+	t.Helper()
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.LookForSecrets(body)
+	a := testResponse{status: res.StatusCode, header: res.Header, body: string(body)}
+	if strings.Contains(res.Header.Get("Content-Type"), "json") {
+		if err := json.Unmarshal(body, &a); err != nil {
+			t.Fatalf("response %q: %v", body, err)
+		}
+	}
+	return a
+}
+
 // newTestHandler returns a handler with defaults for tests. The default store panics when it is used, so a test that
 // expects another error shows that the store was not used.
 func newTestHandler(t testing.TB, o Options) http.Handler {

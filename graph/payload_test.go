@@ -3,11 +3,17 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
+	goast "go/ast"
+	"go/parser"
+	"go/token"
 	"net/http"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"byline/graph/refusal"
 )
 
 // A mutation that fails is null. Those before and after it have their payloads.
@@ -100,4 +106,38 @@ func TestErrors_InTheSchema(t *testing.T) {
 			t.Errorf("%s (-declared +documented):\n%s", enum, diff)
 		}
 	}
+}
+
+// errorCodes returns the error codes that refusal.go declares.
+func errorCodes(t *testing.T) []string {
+	t.Helper()
+	// Two are declared by another name.
+	return append(constants(t, "refusal/refusal.go", "Code"), string(refusal.ParseFailed),
+		string(refusal.ValidationFailed))
+}
+
+// constants returns the strings that a file declares as constants of a type.
+func constants(t *testing.T, path, name string) (all []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goast.Inspect(file, func(n goast.Node) bool {
+		if spec, ok := n.(*goast.ValueSpec); ok && len(spec.Values) == 1 {
+			typ, _ := spec.Type.(*goast.Ident)
+			if value, ok := spec.Values[0].(*goast.BasicLit); ok && typ != nil && typ.Name == name {
+				text, err := strconv.Unquote(value.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, text)
+			}
+		}
+		return true
+	})
+	if len(all) < 9 {
+		t.Fatalf("found only %v", all)
+	}
+	return all
 }

@@ -301,35 +301,6 @@ func TestNames_ProjectionsDifferInEvent(t *testing.T) {
 	}
 }
 
-func TestReleasedUsername_IsReservedForItsUser(t *testing.T) {
-	b := smallBlog(t, Options{})
-	if a := post(t, b, "demo:ada", renameAda, nil); a.code() != "" {
-		t.Fatal(a.body)
-	}
-	for name, tt := range map[string]struct{ token, query string }{
-		"a rename":   {"demo:grace", `mutation { updateUser(input: {username: "ADA"}) { user { id } } }`},
-		"a new user": {"demo:new", `mutation { createUser(input: {username: "ada"}) { user { id } } }`},
-	} {
-		if a := post(t, b, tt.token, tt.query, nil); a.code() != "CONFLICT" || a.field() != "username" {
-			t.Errorf("%s: %s", name, a.body)
-		}
-	}
-	byName := func(name, want string) {
-		t.Helper()
-		if a := post(t, b, "", `{ userByUsername(username: "`+name+`") { id username } }`,
-			nil); a.body != b.fill(want)+"\n" {
-			t.Errorf("by %s: %s", name, a.body)
-		}
-	}
-	byName("Ada", `{"data":{"userByUsername":{"id":"<user:ada>","username":"countess"}}}`)
-	byName("Countess", `{"data":{"userByUsername":{"id":"<user:ada>","username":"countess"}}}`)
-	if a := post(t, b, "demo:ada", `mutation { updateUser(input: {username: "ada"}) { user { username } } }`,
-		nil); a.body != `{"data":{"updateUser":{"user":{"username":"ada"}}}}`+"\n" {
-		t.Errorf("renamed back: %s", a.body)
-	}
-	byName("countess", `{"data":{"userByUsername":{"id":"<user:ada>","username":"ada"}}}`)
-}
-
 // A user who toggles the case of their name in a loop is refused: the attempts cost a read each, and change nothing.
 func TestRename_LoopIsRefused(t *testing.T) {
 	b := smallBlog(t, Options{})

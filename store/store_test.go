@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
@@ -25,11 +24,6 @@ type world struct{ *storetest.World }
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	return &world{storetest.New(t)}
-}
-
-func openWorldWith(t testing.TB, dir string, c *storetest.Clock, engineClock func() time.Time) *world {
-	t.Helper()
-	return &world{storetest.OpenWith(t, dir, c, engineClock)}
 }
 
 // another returns the name of another database, which is deleted when the test ends.

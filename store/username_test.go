@@ -83,7 +83,7 @@ func newWorldWithOneClock(t *testing.T) *world {
 	t.Helper()
 	c := &storetest.Clock{}
 	c.Stopped.Store(true)
-	return openWorldWith(t, "", c, c.Now)
+	return &world{storetest.OpenWith(t, "", c, c.Now)}
 }
 
 func TestReleasedUsername(t *testing.T) {
