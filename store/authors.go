@@ -83,6 +83,17 @@ func (a authors) dropChanged(handle changefeed.Handler) changefeed.Handler {
 	}
 }
 
+// decodeUser is blog.DecodeUser for a user that was just read, but returns nil for a deleted one even if the replica
+// is behind.
+func (s *Store) decodeUser(op string, raw []byte) (*blog.User, error) {
+	u, err := blog.DecodeUser(op, raw)
+	if u == nil || err != nil || s.deletions.Hides(u.UserID, u.CreatedAt) {
+		return nil, err
+	}
+	s.authors.put(u)
+	return u, nil
+}
+
 // author returns the byline of the acting user. Forbidden if the user does not exist. A user who was deleted through
 // another instance may be accepted for authorLifetime. A session that has changed a user reads the author, as it must
 // not see an older name.
@@ -105,4 +116,14 @@ func (s *Store) author(ctx context.Context, op, userID string) (blog.Byline, err
 				Message: "you have no user yet: call createUser first"}
 	}
 	return u.Byline, nil
+}
+
+// checkAuthor checks the acting user of writes that do not read it. Forbidden if the user is deleted.
+func (s *Store) checkAuthor(ctx context.Context, op, userID string) error {
+	s.deletions.Await(ctx)
+	if s.deletions.HiddenUntil(userID) == "" {
+		return nil
+	}
+	_, err := s.author(ctx, op, userID) // the user may have been created again
+	return err
 }

@@ -10,15 +10,6 @@ import (
 	"byline/store/stored"
 )
 
-// batch executes the operations that add appends as one transactional batch.
-func batch(
-	ctx context.Context, c *cosmos.Container, partition string, add func(*cosmos.Batch),
-) (cosmos.BatchResult, error) {
-	var b cosmos.Batch
-	add(&b)
-	return c.Batch(ctx, partition, &b)
-}
-
 // createCounted creates the item id in a post's partition and counts it on the post, in one
 // transactional batch. It returns the updated post. If the item exists, nothing changes and
 // exists is true. LimitReached if the counter is at its limit.

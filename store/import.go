@@ -50,7 +50,7 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 			err := s.views.Repair(ctx,
 				projection.Difference{Kind: projection.Count, Partition: t.Post.ID, ID: t.Post.ID})
 			if blog.CodeOf(err) == blog.Conflict { // left to verify
-				s.o.Logger.Warn("counts of an imported post not repaired", "post", t.Post.ID, logError, err)
+				s.o.Logger.Warn("counts of an imported post not repaired", "post", t.Post.ID, "error", err)
 			} else if err != nil {
 				return err
 			}

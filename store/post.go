@@ -29,21 +29,6 @@ func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
 	})
 }
 
-// readPost is Post without the item cache and without the text of a long post, which is
-// Truncated.
-func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
-	const op = "read post"
-	if !blog.ValidID(id) {
-		return nil, nil
-	}
-	raw, err := stored.Read(ctx, op, s.posts, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return nil, err
-	}
-	p, err := blog.DecodePost(op, raw)
-	return s.visible(p), err
-}
-
 // Posts reads posts in one request, or in two if some have become long by edits. result[i] is
 // nil if ids[i] does not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
@@ -293,9 +278,6 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	return changedMeanwhile(op)
 }
 
-// maxDeleteTries is how often a deletion reads an item that likes, comments or edits change at the same time.
-const maxDeleteTries = 20
-
 // tryDeletePost replaces a post by its tombstone, and returns the deleted post. It returns nil if the post was
 // changed meanwhile.
 func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, postID string) (*blog.Post, error) {
@@ -340,11 +322,6 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 		return nil, stored.Error(op, err)
 	}
 	return p, nil
-}
-
-func changedMeanwhile(op string) error {
-	return &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
-		Message: "other requests keep changing the same item; try again"}
 }
 
 // authorship limits a deletion to the items of one author, or allows it for all.

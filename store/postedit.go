@@ -46,9 +46,6 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	return nil, changedMeanwhile(op)
 }
 
-// maxEditTries is how often an edit reads a post or draft that other edits change at the same time.
-const maxEditTries = 5
-
 // isEdited reports whether a post or draft, which may be nil, is the result of an edit.
 func (e PostEdit) isEdited(p *blog.Post, date blog.Date) bool {
 	if p == nil || p.UpdatedAt == nil || *p.UpdatedAt != date {

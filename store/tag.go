@@ -37,9 +37,6 @@ func (s *Store) Tag(ctx context.Context, name string) (*Tag, error) {
 	return tag, nil
 }
 
-// count32 returns a count, which may have drifted below 0.
-func count32(n int64) int32 { return int32(min(max(n, 0), 1<<31-1)) }
-
 // TagPosts is the posts with a tag, newest first: one query of one partition, or two where a month ends, and one batch
 // of reads.
 func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.Post], error) {
@@ -63,7 +60,7 @@ func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.P
 	if item == nil {
 		return page, nil
 	}
-	t := timelinePage{Store: s, op: op, timeline: timeline, months: item.Newest(),
+	t := timelinePage{base: s.base, op: op, timeline: timeline, months: item.Newest(),
 		belongs: func(p *blog.Post) bool { return p.HasTag(tag.Name) }}
 	if after != nil {
 		page.seen, t.after = after.Seen, blog.Entry{CreatedAt: after.Date, ID: after.ID}

@@ -27,7 +27,7 @@ const (
 
 // timelinePage fills a page with up to first posts that are older than after.
 type timelinePage struct {
-	*Store
+	*base
 	op       string
 	timeline blog.Timeline
 	months   []string // newest first
@@ -102,20 +102,20 @@ func (t *timelinePage) next(ctx context.Context, n, most int) (entries []blog.En
 
 // listedPosts reads the posts of entries in one request, without the texts of long ones: nil for those that do not
 // exist, or are hidden.
-func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.Post, error) {
+func (t *timelinePage) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.Post, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
 	}
 	read := func(ctx context.Context, ids []string) ([]*blog.Post, error) {
-		posts, err := stored.ReadPosts(ctx, s.posts, ids, blog.DecodePost)
+		posts, err := stored.ReadPosts(ctx, t.posts, ids, blog.DecodePost)
 		for i, p := range posts {
-			posts[i] = s.visible(p)
+			posts[i] = t.visible(p)
 		}
 		addDerived(ctx, posts...)
 		return posts, err
 	}
-	return cachedMany(ctx, s.posts, ids, "post without text", read)
+	return cachedMany(ctx, t.posts, ids, "post without text", read)
 }
 
 // firstDate is before all dates. The tombstones of the feed, whose type is their partition key, have none.
@@ -155,6 +155,9 @@ func (s *Store) FeedCount(ctx context.Context) (int32, error) {
 	return count32(item.Posts + newest), err
 }
 
+// count32 returns a count, which may have drifted below 0.
+func count32(n int64) int32 { return int32(min(max(n, 0), 1<<31-1)) }
+
 // timelineItem reads the item of a timeline; nil if it does not exist.
 func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
 	return cached(ctx, s.feed, blog.TimelinesKey, string(t), func(ctx context.Context) (*blog.TimelineItem, error) {
@@ -174,7 +177,7 @@ func (s *Store) withOlder(ctx context.Context, op string, page *Page[*blog.Post]
 	if item == nil || err != nil {
 		return page, err
 	}
-	t := timelinePage{Store: s, op: op, timeline: blog.AllPosts, months: item.Newest()}
+	t := timelinePage{base: s.base, op: op, timeline: blog.AllPosts, months: item.Newest()}
 	if n := len(page.Items); n > 0 {
 		t.after = blog.Entry{CreatedAt: page.Items[n-1].CreatedAt, ID: page.Items[n-1].ID}
 	} else if page.after != nil {
