@@ -94,7 +94,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	if !blog.ValidID(n.PostID) {
 		return nil, nil, blog.NoPost(op)
 	}
-	author, err := s.author(ctx, op, n.AuthorID)
+	author, err := s.authors.byline(ctx, op, n.AuthorID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 		}
 		return nil, nil, err
 	}
-	post, exists, err := s.createCounted(ctx, op, n.PostID, item.ID, "/commentCount", blog.Encode(item))
+	post, exists, err := s.counted.create(ctx, op, n.PostID, item.ID, "/commentCount", blog.Encode(item))
 	if exists {
 		return s.firstComment(ctx, op, item)
 	}
@@ -129,7 +129,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 
 // firstComment returns the comment of an earlier attempt with the same idempotency key.
 func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentItem) (*blog.Comment, *blog.Post, error) {
-	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
+	postRaw, raw, err := s.counted.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, nil, keyUsed(op, ok)
 	}
-	post, err := s.writtenPost(ctx, op, postRaw)
+	post, err := s.counted.writtenPost(ctx, op, postRaw)
 	if post == nil && err == nil {
 		err = blog.NoPost(op)
 	}
@@ -159,7 +159,7 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
 	}
-	if err := s.checkAuthor(ctx, op, userID); err != nil {
+	if err := s.authors.check(ctx, op, userID); err != nil {
 		return nil, err
 	}
 	if same, err := s.unchangedComment(ctx, op, userID, postID, id, content); same != nil || err != nil {
@@ -223,7 +223,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
 	}
-	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
+	if err := s.authors.check(ctx, op, who.userID); err != nil {
 		return nil, err
 	}
 	for range maxDeleteTries {
@@ -260,10 +260,10 @@ func (s *Store) tryDeleteComment(
 		b.Patch(postID, count("/commentCount", -1))
 	})
 	if stored.Ambiguous(ctx, err) {
-		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
+		postRaw, raw, readErr := s.counted.readPair(ctx, op, postID, id)
 		var c blog.Authored
 		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {
-			post, err := s.writtenPost(ctx, op, postRaw)
+			post, err := s.counted.writtenPost(ctx, op, postRaw)
 			if post == nil && err == nil {
 				err = noComment(op) // the post has been deleted since
 			}
@@ -281,7 +281,7 @@ func (s *Store) tryDeleteComment(
 	case r.Failed >= 0:
 		return nil, stored.Error(op, r.Err())
 	}
-	return s.writtenPost(ctx, op, r.Items[1])
+	return s.counted.writtenPost(ctx, op, r.Items[1])
 }
 
 // changeError returns the error of a conditional change whose condition failed.

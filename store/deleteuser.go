@@ -48,7 +48,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 			return err
 		}
 		if deleted != "" { // otherwise the user was changed meanwhile
-			s.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
+			s.sessions.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
 			s.deletions.Hide(userID, deleted.Time())
 			return nil
 		}

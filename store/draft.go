@@ -120,7 +120,7 @@ func (s *Store) nameAuthor(ctx context.Context, op, userID string, drafts []*blo
 	if !slices.ContainsFunc(drafts, func(p *blog.Post) bool { return p != nil }) {
 		return nil
 	}
-	author, err := s.author(ctx, op, userID)
+	author, err := s.authors.byline(ctx, op, userID)
 	for _, p := range drafts {
 		if p != nil {
 			p.Byline = author
@@ -175,7 +175,7 @@ func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) 
 		return nil, err
 	}
 	n = n.normalized()
-	author, err := s.author(ctx, op, n.AuthorID)
+	author, err := s.authors.byline(ctx, op, n.AuthorID)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (s *Store) noDraft(ctx context.Context, op, postID string) error {
 // errPublished if the draft has become a post.
 func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (*blog.Post, error) {
 	const op = "edit draft"
-	author, err := s.author(ctx, op, userID)
+	author, err := s.authors.byline(ctx, op, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +356,7 @@ func (s *Store) PublishPost(ctx context.Context, userID, postID string) (*blog.P
 	if !blog.ValidID(postID) {
 		return nil, blog.NoPost(op)
 	}
-	author, err := s.author(ctx, op, userID)
+	author, err := s.authors.byline(ctx, op, userID)
 	if err != nil {
 		return nil, err
 	}

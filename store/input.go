@@ -217,6 +217,17 @@ func inputDigest(key string, input ...string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// keyUsed returns the Conflict of an idempotency key that was used for another item or, if exists is false,
+// for a deleted one.
+func keyUsed(op string, exists bool) error {
+	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey", Reason: blog.ReasonKeyUsed,
+		Message: "was already used with a different input"}
+	if !exists {
+		e.Message = "was already used for an item that has been deleted"
+	}
+	return e
+}
+
 // NewPost is a post or draft to create. It has a field for each of blog.PostTexts.
 type NewPost struct {
 	AuthorID string // the acting user

@@ -101,9 +101,15 @@ func (k *knownCounts) newer(posts []*blog.Post) map[int]postCounts {
 	return newer
 }
 
+// shownCounts has lists show the counts of the posts that an instance has written, or learned from a session.
+type shownCounts struct {
+	*base
+	counts *knownCounts
+}
+
 // withCounts returns a page of a view with the newest known counts. It does not modify the page, which may be
 // cached. The read set of ctx becomes invalid when they change.
-func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err error) (*Page[*blog.Post], error) {
+func (s *shownCounts) withCounts(ctx context.Context, page *Page[*blog.Post], err error) (*Page[*blog.Post], error) {
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +134,7 @@ const countsPrefix = "+"
 
 // noteCounts has lists show the counts of a post that was just written, on this instance and, with the session
 // of ctx, on others.
-func (s *Store) noteCounts(ctx context.Context, p *blog.Post) {
+func (s *shownCounts) noteCounts(ctx context.Context, p *blog.Post) {
 	counts, now := postCounts{p.Revision, p.CommentCount, p.LikeCount}, s.o.Clock()
 	s.counts.raise(p.ID, counts)
 	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []session.Note) []session.Note {
@@ -181,11 +187,5 @@ func parseCounts(note string) (post string, c postCounts, ok bool) {
 	return rest, postCounts{numbers[0], int32(numbers[1]), int32(numbers[2])}, true
 }
 
-// writtenPost is decodePost for a post whose counts were just written.
-func (s *Store) writtenPost(ctx context.Context, op string, raw []byte) (*blog.Post, error) {
-	p, err := s.decodePost(op, raw)
-	if p != nil && err == nil {
-		s.noteCounts(ctx, p)
-	}
-	return p, err
-}
+// isOfUser reports whether a note is of a user, not of the counts of a post.
+func isOfUser(n session.Note) bool { return !strings.HasPrefix(n.Text, countsPrefix) }

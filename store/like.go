@@ -70,13 +70,13 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 	if !blog.ValidID(postID) {
 		return nil, nil, blog.NoPost(op)
 	}
-	user, err := s.author(ctx, op, userID)
+	user, err := s.authors.byline(ctx, op, userID)
 	if err != nil {
 		return nil, nil, err
 	}
 	item := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(userID),
 		Like: blog.Like{PostID: postID, Byline: user, CreatedAt: s.now()}}
-	post, exists, err := s.createCounted(ctx, op, postID, item.ID, "/likeCount", blog.Encode(item))
+	post, exists, err := s.counted.create(ctx, op, postID, item.ID, "/likeCount", blog.Encode(item))
 	if exists {
 		return s.firstLike(ctx, op, item)
 	}
@@ -93,7 +93,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 
 // firstLike returns the existing like and its post.
 func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*blog.Like, *blog.Post, error) {
-	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
+	postRaw, raw, err := s.counted.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +101,7 @@ func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	post, err := s.writtenPost(ctx, op, postRaw)
+	post, err := s.counted.writtenPost(ctx, op, postRaw)
 	if (post == nil || like == nil) && err == nil {
 		err = blog.NoPost(op)
 	}
@@ -117,7 +117,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	if !blog.ValidID(postID) {
 		return nil, blog.NoPost(op)
 	}
-	if _, err := s.author(ctx, op, userID); err != nil {
+	if _, err := s.authors.byline(ctx, op, userID); err != nil {
 		return nil, err
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
@@ -127,7 +127,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	if stored.Ambiguous(ctx, err) {
 		like, likeErr := stored.Read(ctx, op, s.posts, stored.Key(postID, blog.LikeID(userID)))
 		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
-			s.noteCounts(ctx, post)
+			s.shown.noteCounts(ctx, post)
 			return post, nil
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 			err = blog.NoPost(op)
 		}
 		if err == nil {
-			s.noteCounts(ctx, post) // the like may have been removed through another instance
+			s.shown.noteCounts(ctx, post) // the like may have been removed through another instance
 		}
 		return post, err
 	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):
@@ -148,5 +148,5 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	case r.Failed >= 0:
 		return nil, stored.Error(op, r.Err())
 	}
-	return s.writtenPost(ctx, op, r.Items[1])
+	return s.counted.writtenPost(ctx, op, r.Items[1])
 }

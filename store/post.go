@@ -42,7 +42,7 @@ func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*
 	ctx = s.beginRead(ctx, UserPosts)
 	p.Order = NewestFirst
 	page, err := s.userPostList(userID).page(ctx, p)
-	return s.withCounts(ctx, page, err)
+	return s.shown.withCounts(ctx, page, err)
 }
 
 func (s *Store) userPostList(userID string) *list[blog.Post] {
@@ -151,7 +151,7 @@ func (s *Store) authorAndOther(
 			return err
 		})
 	}
-	author, err = s.author(ctx, op, n.AuthorID)
+	author, err = s.authors.byline(ctx, op, n.AuthorID)
 	if otherErr := g.Wait(); err == nil {
 		err = otherErr
 	}
@@ -222,17 +222,6 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 	return p, err
 }
 
-// keyUsed returns the Conflict of an idempotency key that was used for another item or, if exists is false,
-// for a deleted one.
-func keyUsed(op string, exists bool) error {
-	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey", Reason: blog.ReasonKeyUsed,
-		Message: "was already used with a different input"}
-	if !exists {
-		e.Message = "was already used for an item that has been deleted"
-	}
-	return e
-}
-
 // outdated returns the Conflict of an edit of another version than the present one.
 func outdated(op string, version int32) error {
 	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version", Reason: blog.ReasonOutdated,
@@ -256,7 +245,7 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	if !blog.ValidID(postID) {
 		return blog.NoPost(op)
 	}
-	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
+	if err := s.authors.check(ctx, op, who.userID); err != nil {
 		return err
 	}
 	for range maxDeleteTries {
@@ -322,24 +311,6 @@ func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, po
 		return nil, stored.Error(op, err)
 	}
 	return p, nil
-}
-
-// authorship limits a deletion to the items of one author, or allows it for all.
-type authorship struct {
-	userID string
-	all    bool
-}
-
-func by(userID string) authorship { return authorship{userID: userID} }
-
-// byModerator allows deletions of everyone's items.
-var byModerator = authorship{all: true}
-
-func (a authorship) includes(authorID string) bool { return a.all || a.userID == authorID }
-
-// liveAndBy returns the condition of a patch: the item has the type and the author, and is not deleted.
-func liveAndBy(typ, userID string) string {
-	return fmt.Sprintf("from c where c.type = '%s' AND NOT IS_DEFINED(c.deleted) AND c.userId = '%s'", typ, userID)
 }
 
 func notAuthorOfPost(op string) error {

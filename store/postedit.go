@@ -30,7 +30,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if !blog.ValidID(postID) {
 		return nil, blog.NoPost(op)
 	}
-	if err := s.checkAuthor(ctx, op, userID); err != nil {
+	if err := s.authors.check(ctx, op, userID); err != nil {
 		return nil, err
 	}
 	for range maxEditTries {

@@ -20,16 +20,17 @@ import (
 // Store is the blog on its V3 containers. It is safe for concurrent use.
 type Store struct {
 	*base
+	*sessions
 	events *live.Events
 
-	authors  authors
+	shown    *shownCounts
+	authors  *authors
+	counted  *countedWrites
 	comments *authorComments
-	counts   *knownCounts
 
-	names             *username.Names
-	reserved          username.Reserved
-	sessionContainers []*cosmos.Container // covered by sessions, whose tokens depend on the order
-	feedPartitions    []string            // partition keys of the feed
+	names          *username.Names
+	reserved       username.Reserved
+	feedPartitions []string // partition keys of the feed
 }
 
 // New returns a Store on an account. It does no I/O, and does not close the account.
@@ -38,11 +39,13 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{base: b, authors: newAuthors(), comments: newAuthorComments(), counts: newKnownCounts(),
-		names:             &username.Names{Users: b.users, Clock: b.o.Clock, Logger: b.o.Logger},
-		reserved:          username.NewReserved(o.ReservedUsernames),
-		sessionContainers: []*cosmos.Container{b.users, b.posts, b.feed},
-		feedPartitions:    blog.FeedPartitionKeys(o.FeedPartitions)}
+	shown := &shownCounts{b, newKnownCounts()}
+	sessions := &sessions{shown, []*cosmos.Container{b.users, b.posts, b.feed}}
+	s := &Store{base: b, sessions: sessions, shown: shown, authors: newAuthors(b, sessions),
+		counted: &countedWrites{b, shown}, comments: newAuthorComments(),
+		names:          &username.Names{Users: b.users, Clock: b.o.Clock, Logger: b.o.Logger},
+		reserved:       username.NewReserved(o.ReservedUsernames),
+		feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions)}
 	b.deletions = s.newDeletions()
 	if s.events, err = s.newEvents(); err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}

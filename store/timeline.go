@@ -134,7 +134,7 @@ func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
 	if err == nil {
 		page, err = s.withOlder(ctx, op, page, p)
 	}
-	return s.withCounts(ctx, page, err)
+	return s.shown.withCounts(ctx, page, err)
 }
 
 // Total returns the length of a list.

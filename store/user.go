@@ -22,39 +22,15 @@ const cachedUser = "user"
 func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
 	ctx = s.account.Begin(ctx, OneUser)
 	return cached(ctx, s.users, id, cachedUser, func(ctx context.Context) (*blog.User, error) {
-		return s.readUser(ctx, "read user", id)
+		return s.authors.readUser(ctx, "read user", id)
 	})
-}
-
-// readUser is User without the item cache.
-func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error) {
-	if !blog.ValidID(id) {
-		return nil, nil
-	}
-	raw, err := stored.Read(ctx, op, s.users, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return nil, err
-	}
-	return s.decodeUser(op, raw)
-}
-
-// readPrimaryUser is readUser from the primary replica.
-func (s *Store) readPrimaryUser(ctx context.Context, op, id string) (*blog.User, error) {
-	if !blog.ValidID(id) {
-		return nil, nil
-	}
-	raw, err := s.users.ReadPrimary(ctx, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return nil, stored.Error(op, err)
-	}
-	return s.decodeUser(op, raw)
 }
 
 // Users reads users in one request. result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
 	ctx = s.account.Begin(ctx, ManyUsers)
 	return cachedMany(ctx, s.users, ids, cachedUser, func(ctx context.Context, ids []string) ([]*blog.User, error) {
-		return stored.ReadUsers(ctx, s.users, ids, s.decodeUser)
+		return stored.ReadUsers(ctx, s.users, ids, s.authors.decodeUser)
 	})
 }
 

@@ -101,7 +101,7 @@ func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blo
 		}
 		to := e.of(u.User)
 		if to == u.User {
-			s.noteRename(session, userID)
+			s.sessions.noteRename(session, userID)
 			s.authors.put(&u.User)
 			return &u.User, nil
 		}
@@ -122,7 +122,7 @@ func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blo
 // changeUser changes a user to another state. It returns nil if another request has changed the user meanwhile.
 func (s *Store) changeUser(ctx context.Context, op string, u *blog.UserItem, to blog.User) (*blog.User, error) {
 	write := func(former []string) (*blog.User, error) {
-		s.noteRename(cosmos.SessionFrom(ctx), u.UserID)
+		s.sessions.noteRename(cosmos.SessionFrom(ctx), u.UserID)
 		return s.writeUser(ctx, op, u, to, former)
 	}
 	if username.Key(to.Username) == username.Key(u.Username) {
