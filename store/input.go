@@ -358,3 +358,12 @@ func (e PostEdit) of(p *blog.Post, date blog.Date) (edited *blog.Post, differs b
 	c.Version++
 	return &c, differs
 }
+
+// isEdited reports whether a post or draft, which may be nil, is the result of an edit.
+func (e PostEdit) isEdited(p *blog.Post, date blog.Date) bool {
+	if p == nil || p.UpdatedAt == nil || *p.UpdatedAt != date {
+		return false
+	}
+	_, differs := e.of(p, date)
+	return !differs
+}

@@ -9,8 +9,16 @@ import (
 	"byline/store/stored"
 )
 
+// likeStore reads and writes likes.
+type likeStore struct {
+	*base
+	authors *authors
+	counted *countedWrites
+	shown   *shownCounts
+}
+
 // Like is one point read. It returns nil if the like does not exist.
-func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, error) {
+func (s *likeStore) Like(ctx context.Context, postID, userID string) (*blog.Like, error) {
 	ctx = s.beginRead(ctx, OneLike)
 	return cached(ctx, s.posts, postID, "like "+userID, func(ctx context.Context) (*blog.Like, error) {
 		const op = "read like"
@@ -30,7 +38,7 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, er
 }
 
 // Liked reports for each post whether the user likes it, in one request.
-func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
+func (s *likeStore) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
 	ctx = s.beginRead(ctx, ManyLikes)
 	likes, err := cachedMany(ctx, s.posts, postIDs, "like "+userID,
 		func(ctx context.Context, postIDs []string) ([]*blog.Like, error) {
@@ -52,7 +60,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 
 // Likes is Q5: a post's likes, newest first, by one query of the post's partition. The page of an unknown
 // post is empty.
-func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
+func (s *likeStore) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
 	ctx = s.beginRead(ctx, Likes)
 	l := list[blog.Like]{op: "list likes", container: s.posts, key: "postId", partition: postID, typ: blog.TypeLike,
 		format: blog.Likes, defaults: blog.Like{PostID: postID}, deletions: s.deletions, show: s.showLike,
@@ -64,7 +72,7 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog
 // LikePost is C4: one transactional batch that counts the like and creates it. A repetition changes nothing. It
 // returns the like and the updated post. NotFound if the post does not exist, Forbidden if the caller has no user yet,
 // LimitReached if the post has the maximum number of likes.
-func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
+func (s *likeStore) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
 	const op = "like post"
 	ctx = s.account.Begin(ctx, LikePost)
 	if !blog.ValidID(postID) {
@@ -92,7 +100,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 }
 
 // firstLike returns the existing like and its post.
-func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*blog.Like, *blog.Post, error) {
+func (s *likeStore) firstLike(ctx context.Context, op string, item blog.LikeItem) (*blog.Like, *blog.Post, error) {
 	postRaw, raw, err := s.counted.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {
 		return nil, nil, err
@@ -111,7 +119,7 @@ func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*
 // UnlikePost removes a like: one transactional batch deletes it and decrements the count.
 // Without a like nothing changes. A like needs no tombstone, since no view has a copy of it.
 // It returns the updated post. NotFound if the post does not exist.
-func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Post, error) {
+func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blog.Post, error) {
 	const op = "unlike post"
 	ctx = s.account.Begin(ctx, UnlikePost)
 	if !blog.ValidID(postID) {

@@ -21,6 +21,7 @@ const deletedPrefix = "-"
 // sessions makes the sessions of clients, and reads and writes their notes.
 type sessions struct {
 	*shownCounts
+	source     *cosmos.Account     // of sessions; nil in the zero Store, whose sessions have no containers
 	containers []*cosmos.Container // whose session tokens a session has; the tokens depend on the order
 }
 
@@ -28,7 +29,7 @@ type sessions struct {
 // cosmos.Account.NewSession. It also applies the notes of the session to this instance, as if the instance had made the
 // writes: the change feed may not have delivered them yet, and the projections may not have applied them.
 func (s *sessions) NewSession(token string) *session.Session {
-	in := s.account.NewSession(token, s.containers...)
+	in := s.source.NewSession(token, s.containers...)
 	notes := in.Notes()
 	if slices.ContainsFunc(notes, s.outdated) { // later tokens need not carry it
 		in.UpdateNotes(func(notes []session.Note) []session.Note { return slices.DeleteFunc(notes, s.outdated) })

@@ -17,20 +17,20 @@ import (
 	"byline/store/username"
 )
 
-// Store is the blog on its V3 containers. It is safe for concurrent use.
+// Store is the blog on its V3 containers. Its operations are those of the types that it embeds, each in the file of
+// what it reads or writes, and those of the process as a whole. It is safe for concurrent use.
 type Store struct {
 	*base
-	*sessions
+	sessions
+	userStore
+	postStore
+	commentStore
+	likeStore
+	timelineStore
+	exporter
+	importer
+
 	events *live.Events
-
-	shown    *shownCounts
-	authors  *authors
-	counted  *countedWrites
-	comments *authorComments
-
-	names          *username.Names
-	reserved       username.Reserved
-	feedPartitions []string // partition keys of the feed
 }
 
 // New returns a Store on an account. It does no I/O, and does not close the account.
@@ -40,13 +40,18 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 		return nil, err
 	}
 	shown := &shownCounts{b, newKnownCounts()}
-	sessions := &sessions{shown, []*cosmos.Container{b.users, b.posts, b.feed}}
-	s := &Store{base: b, sessions: sessions, shown: shown, authors: newAuthors(b, sessions),
-		counted: &countedWrites{b, shown}, comments: newAuthorComments(),
-		names:          &username.Names{Users: b.users, Clock: b.o.Clock, Logger: b.o.Logger},
-		reserved:       username.NewReserved(o.ReservedUsernames),
-		feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions)}
-	b.deletions = s.newDeletions()
+	counted := &countedWrites{b, shown}
+	names := &username.Names{Users: b.users, Clock: b.o.Clock, Logger: b.o.Logger}
+	s := &Store{base: b, sessions: sessions{shown, account, []*cosmos.Container{b.users, b.posts, b.feed}}}
+	authors := newAuthors(b, &s.sessions)
+	s.userStore = userStore{b, authors, &s.sessions, names, username.NewReserved(o.ReservedUsernames)}
+	s.postStore = postStore{b, authors, shown}
+	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
+	s.likeStore = likeStore{b, authors, counted, shown}
+	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
+	s.exporter = exporter{b}
+	s.importer = importer{b, names}
+	b.deletions = s.newDeletions(authors)
 	if s.events, err = s.newEvents(); err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
 	}
@@ -57,10 +62,10 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 func (s *Store) Instance() string { return s.o.Instance }
 
 // newDeletions returns the tracker of the users being deleted, whose posts, comments and likes are hidden.
-func (s *Store) newDeletions() *deletion.Tracker {
+func (s *Store) newDeletions(authors *authors) *deletion.Tracker {
 	return deletion.New(deletion.Options{
 		Tail: func(h changefeed.Handler) *itemcache.Tail {
-			return s.tail("cache-users", s.users, "userId", s.authors.dropChanged(h), wokenByReads, nil)
+			return s.tail("cache-users", s.users, "userId", authors.dropChanged(h), wokenByReads, nil)
 		},
 		WaitsForTail: s.users.Caches(), Lag: projection.IdleInterval(s.o.PollInterval),
 		Hidden: func(userID string) {
@@ -122,9 +127,6 @@ func (s *Store) Ready(ctx context.Context) error {
 	}
 	return nil
 }
-
-// FeedPartitions returns the number of partitions of the feed.
-func (s *Store) FeedPartitions() int { return len(s.feedPartitions) }
 
 // PublishedPosts is live.Events.PublishedPosts.
 func (s *Store) PublishedPosts(ctx context.Context) (*live.Stream[*blog.Post], error) {
