@@ -28,17 +28,17 @@ const (
 type authors struct {
 	*base
 	sessions *sessions
-	known    *otter.Cache[string, author] // by user id
+	known    *otter.Cache[string, cachedAuthor] // by user id
 }
 
-// author is a user as read at a time, without the biography.
-type author struct {
+// cachedAuthor is a user as read at a time, without the biography.
+type cachedAuthor struct {
 	blog.User
 	read time.Time
 }
 
 func newAuthors(b *base, s *sessions) *authors {
-	return &authors{b, s, otter.Must(&otter.Options[string, author]{MaximumSize: maxAuthors})}
+	return &authors{b, s, otter.Must(&otter.Options[string, cachedAuthor]{MaximumSize: maxAuthors})}
 }
 
 // get returns a cached user. It may have been deleted since.
@@ -53,14 +53,14 @@ func (a *authors) put(u *blog.User) {
 		return
 	}
 	now := time.Now()
-	a.known.Compute(u.UserID, func(have author, found bool) (author, otter.ComputeOp) {
+	a.known.Compute(u.UserID, func(have cachedAuthor, found bool) (cachedAuthor, otter.ComputeOp) {
 		if found && now.Sub(have.read) < authorLifetime && isOlder(u, &have.User) {
 			return have, otter.CancelOp
 		}
 		known := blog.User{Byline: u.Byline, CreatedAt: u.CreatedAt, Revision: u.Revision}
 		known.DisplayName = strings.Clone(known.DisplayName) // not to keep the text of the item
 		known.AvatarURL = strings.Clone(known.AvatarURL)
-		return author{known, now}, otter.WriteOp
+		return cachedAuthor{known, now}, otter.WriteOp
 	})
 }
 
@@ -162,7 +162,7 @@ type authorship struct {
 	all    bool
 }
 
-func by(userID string) authorship { return authorship{userID: userID} }
+func byAuthor(userID string) authorship { return authorship{userID: userID} }
 
 // byModerator allows deletions of everyone's items.
 var byModerator = authorship{all: true}

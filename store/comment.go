@@ -222,7 +222,7 @@ func (s *commentStore) unchangedComment(
 // decrements the count. It returns the updated post. NotFound if the comment does not
 // exist, Forbidden if it has another author.
 func (s *commentStore) DeleteComment(ctx context.Context, userID, postID, id string) (*blog.Post, error) {
-	return s.deleteComment(ctx, "delete comment", by(userID), postID, id)
+	return s.deleteComment(ctx, "delete comment", byAuthor(userID), postID, id)
 }
 
 // RemoveComment is DeleteComment for moderators: it deletes the comments of all authors.
@@ -271,7 +271,7 @@ func (s *commentStore) tryDeleteComment(
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.ReplaceIf(id, blog.Encode(blog.NewCommentTombstone(c)), have.ETag)
-		b.Patch(postID, count("/commentCount", -1))
+		b.Patch(postID, patchCounter("/commentCount", -1))
 	})
 	if stored.Ambiguous(ctx, err) {
 		postRaw, raw, readErr := s.counted.readPair(ctx, op, postID, id)

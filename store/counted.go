@@ -23,7 +23,7 @@ func (w *countedWrites) create(
 	ctx context.Context, op, postID, id, counter string, item []byte,
 ) (post *blog.Post, exists bool, err error) {
 	r, err := batch(ctx, w.posts, postID, func(b *cosmos.Batch) {
-		b.Patch(postID, count(counter, 1))
+		b.Patch(postID, patchCounter(counter, 1))
 		b.Create(item)
 	})
 	switch {
@@ -61,9 +61,9 @@ func (w *countedWrites) countError(ctx context.Context, op, postID, id string) (
 		Message: "this post has as many comments or likes as it can have"}
 }
 
-// count returns a patch that adds to a counter of a post, up to its limit, and increments its
+// patchCounter returns a patch that adds to a counter of a post, up to its limit, and increments its
 // revision.
-func count(path string, by int64) cosmos.Patch {
+func patchCounter(path string, by int64) cosmos.Patch {
 	var p cosmos.Patch
 	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
 	if by > 0 {

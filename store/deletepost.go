@@ -12,7 +12,7 @@ import (
 // the summaries, and the first comments and likes, at once; the projections delete the rest.
 // NotFound if the post does not exist, Forbidden if it has another author. A draft is deleted at once.
 func (s *postStore) DeletePost(ctx context.Context, userID, postID string) error {
-	return s.deletePost(ctx, "delete post", by(userID), postID)
+	return s.deletePost(ctx, "delete post", byAuthor(userID), postID)
 }
 
 // RemovePost is DeletePost for moderators: it deletes the posts of all authors, but no drafts.

@@ -309,7 +309,7 @@ func (s *postStore) editDraft(
 			continue // the replica may lag
 		}
 		if outdatedNow {
-			return nil, outdated(op, d.Version)
+			return nil, versionOutdated(op, d.Version)
 		}
 		if !differs {
 			d.Byline = author

@@ -55,7 +55,7 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	if !utf8.ValidString(text) {
 		return blog.Invalidf(op, field, blog.ReasonFormat, "is not valid UTF-8")
 	}
-	if !strings.ContainsFunc(text, visible) {
+	if !strings.ContainsFunc(text, isVisible) {
 		return blog.Invalidf(op, field, blog.ReasonBlank, "must not be blank")
 	}
 	// A text of at most limit bytes needs no count.
@@ -70,8 +70,8 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	return nil
 }
 
-// visible reports whether a character is neither space nor formatting.
-func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
+// isVisible reports whether a character is neither space nor formatting.
+func isVisible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
 
 // ValidateComment returns an Error if the text of a comment is invalid.
 func ValidateComment(content string) error {

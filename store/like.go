@@ -130,7 +130,7 @@ func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blo
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Delete(blog.LikeID(userID))
-		b.Patch(postID, count("/likeCount", -1))
+		b.Patch(postID, patchCounter("/likeCount", -1))
 	})
 	if stored.Ambiguous(ctx, err) {
 		like, likeErr := stored.Read(ctx, op, s.posts, stored.Key(postID, blog.LikeID(userID)))

@@ -223,8 +223,8 @@ func (s *postStore) postOfKey(
 	return p, err
 }
 
-// outdated returns the Conflict of an edit of another version than the present one.
-func outdated(op string, version int32) error {
+// versionOutdated returns the Conflict of an edit of another version than the present one.
+func versionOutdated(op string, version int32) error {
 	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version", Reason: blog.ReasonOutdated,
 		Message: fmt.Sprintf("is outdated: the post now has version %d", version)}
 }

@@ -118,7 +118,7 @@ func (e PostEdit) refusal(op, userID string, p *blog.Post) error {
 	case p.UserID != userID:
 		return notAuthorOfPost(op)
 	case e.Version != nil && *e.Version != p.Version:
-		return outdated(op, p.Version)
+		return versionOutdated(op, p.Version)
 	}
 	return nil
 }
