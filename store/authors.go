@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
 // A write needs its author's byline, and that the author exists. Reading the user for each write would double the
@@ -22,41 +24,43 @@ const (
 	maxAuthors     = 1 << 14 // cached, mostly of 200 bytes each, and at most of 1 KB
 )
 
-// authors caches users for the writes of which they are the author. It is safe for concurrent use.
+// authors reads the authors of writes, and caches them. It is safe for concurrent use.
 type authors struct {
-	known *otter.Cache[string, author] // by user id
+	*base
+	sessions *sessions
+	known    *otter.Cache[string, cachedAuthor] // by user id
 }
 
-// author is a user as read at a time, without the biography.
-type author struct {
+// cachedAuthor is a user as read at a time, without the biography.
+type cachedAuthor struct {
 	blog.User
 	read time.Time
 }
 
-func newAuthors() authors {
-	return authors{otter.Must(&otter.Options[string, author]{MaximumSize: maxAuthors})}
+func newAuthors(b *base, s *sessions) *authors {
+	return &authors{b, s, otter.Must(&otter.Options[string, cachedAuthor]{MaximumSize: maxAuthors})}
 }
 
 // get returns a cached user. It may have been deleted since.
-func (a authors) get(id string) (blog.User, bool) {
+func (a *authors) get(id string) (blog.User, bool) {
 	u, ok := a.known.GetIfPresent(id)
 	return u.User, ok && time.Since(u.read) < authorLifetime
 }
 
 // put caches a user that was read or written, unless a newer state is cached: replicas may be behind.
-func (a authors) put(u *blog.User) {
+func (a *authors) put(u *blog.User) {
 	if u == nil {
 		return
 	}
 	now := time.Now()
-	a.known.Compute(u.UserID, func(have author, found bool) (author, otter.ComputeOp) {
+	a.known.Compute(u.UserID, func(have cachedAuthor, found bool) (cachedAuthor, otter.ComputeOp) {
 		if found && now.Sub(have.read) < authorLifetime && isOlder(u, &have.User) {
 			return have, otter.CancelOp
 		}
 		known := blog.User{Byline: u.Byline, CreatedAt: u.CreatedAt, Revision: u.Revision}
 		known.DisplayName = strings.Clone(known.DisplayName) // not to keep the text of the item
 		known.AvatarURL = strings.Clone(known.AvatarURL)
-		return author{known, now}, otter.WriteOp
+		return cachedAuthor{known, now}, otter.WriteOp
 	})
 }
 
@@ -68,10 +72,10 @@ func isOlder(u, than *blog.User) bool {
 	return u.Revision < than.Revision
 }
 
-func (a authors) drop(id string) { a.known.Invalidate(id) }
+func (a *authors) drop(id string) { a.known.Invalidate(id) }
 
 // dropChanged drops the users among changed items, and then calls handle with the items.
-func (a authors) dropChanged(handle changefeed.Handler) changefeed.Handler {
+func (a *authors) dropChanged(handle changefeed.Handler) changefeed.Handler {
 	return func(ctx context.Context, items [][]byte) error {
 		for _, raw := range items {
 			var item blog.Authored
@@ -83,18 +87,53 @@ func (a authors) dropChanged(handle changefeed.Handler) changefeed.Handler {
 	}
 }
 
-// author returns the byline of the acting user. Forbidden if the user does not exist. A user who was deleted through
+// decodeUser is blog.DecodeUser for a user that was just read, but returns nil for a deleted one even if the replica
+// is behind.
+func (a *authors) decodeUser(op string, raw []byte) (*blog.User, error) {
+	u, err := blog.DecodeUser(op, raw)
+	if u == nil || err != nil || a.deletions.Hides(u.UserID, u.CreatedAt) {
+		return nil, err
+	}
+	a.put(u)
+	return u, nil
+}
+
+// readUser is User without the item cache.
+func (a *authors) readUser(ctx context.Context, op, id string) (*blog.User, error) {
+	if !blog.ValidID(id) {
+		return nil, nil
+	}
+	raw, err := stored.Read(ctx, op, a.users, stored.Key(id, id))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return a.decodeUser(op, raw)
+}
+
+// readPrimaryUser is readUser from the primary replica.
+func (a *authors) readPrimaryUser(ctx context.Context, op, id string) (*blog.User, error) {
+	if !blog.ValidID(id) {
+		return nil, nil
+	}
+	raw, err := a.users.ReadPrimary(ctx, stored.Key(id, id))
+	if raw == nil || err != nil {
+		return nil, stored.Error(op, err)
+	}
+	return a.decodeUser(op, raw)
+}
+
+// byline returns the byline of the acting user. Forbidden if the user does not exist. A user who was deleted through
 // another instance may be accepted for authorLifetime. A session that has changed a user reads the author, as it must
 // not see an older name.
-func (s *Store) author(ctx context.Context, op, userID string) (blog.Byline, error) {
-	if !s.hasChangedUser(cosmos.SessionFrom(ctx)) {
-		if u, ok := s.authors.get(userID); ok && !s.deletions.Hides(u.UserID, u.CreatedAt) {
+func (a *authors) byline(ctx context.Context, op, userID string) (blog.Byline, error) {
+	if !a.sessions.hasChangedUser(cosmos.SessionFrom(ctx)) {
+		if u, ok := a.get(userID); ok && !a.deletions.Hides(u.UserID, u.CreatedAt) {
 			return u.Byline, nil
 		}
 	}
-	u, err := s.readUser(ctx, op, userID)
+	u, err := a.readUser(ctx, op, userID)
 	if u == nil && err == nil { // replicas may lag behind the creation
-		u, err = s.readPrimaryUser(ctx, op, userID)
+		u, err = a.readPrimaryUser(ctx, op, userID)
 	}
 	if err != nil {
 		return blog.Byline{}, err
@@ -105,4 +144,32 @@ func (s *Store) author(ctx context.Context, op, userID string) (blog.Byline, err
 				Message: "you have no user yet: call createUser first"}
 	}
 	return u.Byline, nil
+}
+
+// check checks the acting user of writes that do not read it. Forbidden if the user is deleted.
+func (a *authors) check(ctx context.Context, op, userID string) error {
+	a.deletions.Await(ctx)
+	if a.deletions.HiddenUntil(userID) == "" {
+		return nil
+	}
+	_, err := a.byline(ctx, op, userID) // the user may have been created again
+	return err
+}
+
+// authorship limits a deletion to the items of one author, or allows it for all.
+type authorship struct {
+	userID string
+	all    bool
+}
+
+func byAuthor(userID string) authorship { return authorship{userID: userID} }
+
+// byModerator allows deletions of everyone's items.
+var byModerator = authorship{all: true}
+
+func (a authorship) includes(authorID string) bool { return a.all || a.userID == authorID }
+
+// liveAndBy returns the condition of a patch: the item has the type and the author, and is not deleted.
+func liveAndBy(typ, userID string) string {
+	return fmt.Sprintf("from c where c.type = '%s' AND NOT IS_DEFINED(c.deleted) AND c.userId = '%s'", typ, userID)
 }

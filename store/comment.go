@@ -15,8 +15,16 @@ import (
 	"byline/store/stored"
 )
 
+// commentStore reads and writes comments.
+type commentStore struct {
+	*base
+	authors *authors
+	counted *countedWrites
+	limit   *authorComments
+}
+
 // Comment is one point read. It returns nil if the comment does not exist.
-func (s *Store) Comment(ctx context.Context, postID, id string) (*blog.Comment, error) {
+func (s *commentStore) Comment(ctx context.Context, postID, id string) (*blog.Comment, error) {
 	ctx = s.beginRead(ctx, OneComment)
 	return cached(ctx, s.posts, postID, "comment "+id, func(ctx context.Context) (*blog.Comment, error) {
 		return s.readComment(ctx, postID, id)
@@ -24,7 +32,7 @@ func (s *Store) Comment(ctx context.Context, postID, id string) (*blog.Comment, 
 }
 
 // readComment is Comment without the item cache.
-func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comment, error) {
+func (s *commentStore) readComment(ctx context.Context, postID, id string) (*blog.Comment, error) {
 	const op = "read comment"
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, nil
@@ -42,7 +50,7 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comme
 
 // Comments is Q4: a post's comments, by one query of the post's partition. The page of an unknown post is
 // empty.
-func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*blog.Comment], error) {
+func (s *commentStore) Comments(ctx context.Context, postID string, p Paging) (*Page[*blog.Comment], error) {
 	ctx = s.beginRead(ctx, Comments)
 	switch p.Order {
 	case "":
@@ -54,7 +62,7 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*b
 	return s.commentList(postID).page(ctx, p)
 }
 
-func (s *Store) commentList(postID string) *list[blog.Comment] {
+func (s *commentStore) commentList(postID string) *list[blog.Comment] {
 	return &list[blog.Comment]{op: "list comments", container: s.posts, key: "postId", partition: postID,
 		typ:    blog.TypeComment,
 		format: blog.Comments, defaults: blog.Comment{PostID: postID}, deletions: s.deletions, show: s.showComment,
@@ -62,7 +70,7 @@ func (s *Store) commentList(postID string) *list[blog.Comment] {
 }
 
 // CommentCursor returns the cursor that a comment has in Comments of its post, newest first.
-func (s *Store) CommentCursor(c *blog.Comment) string {
+func (s *commentStore) CommentCursor(c *blog.Comment) string {
 	return s.commentList(c.PostID).cursor(c, NewestFirst)
 }
 
@@ -84,7 +92,7 @@ func (n NewComment) Validate() error {
 // updated post. NotFound if the post does not exist, Forbidden if the author has no user yet, Conflict if the
 // idempotency key was used for another comment on the post, LimitReached if the post or the author on it has the
 // maximum number of comments.
-func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment, *blog.Post, error) {
+func (s *commentStore) CreateComment(ctx context.Context, n NewComment) (*blog.Comment, *blog.Post, error) {
 	const op = "create comment"
 	ctx = s.account.Begin(ctx, CreateComment)
 	if err := n.Validate(); err != nil {
@@ -94,7 +102,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	if !blog.ValidID(n.PostID) {
 		return nil, nil, blog.NoPost(op)
 	}
-	author, err := s.author(ctx, op, n.AuthorID)
+	author, err := s.authors.byline(ctx, op, n.AuthorID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,7 +119,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 		}
 		return nil, nil, err
 	}
-	post, exists, err := s.createCounted(ctx, op, n.PostID, item.ID, "/commentCount", blog.Encode(item))
+	post, exists, err := s.counted.create(ctx, op, n.PostID, item.ID, "/commentCount", blog.Encode(item))
 	if exists {
 		return s.firstComment(ctx, op, item)
 	}
@@ -123,13 +131,15 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	if err != nil {
 		return nil, nil, err
 	}
-	s.comments.written(who, post)
+	s.limit.written(who, post)
 	return &item.Comment, post, nil
 }
 
 // firstComment returns the comment of an earlier attempt with the same idempotency key.
-func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentItem) (*blog.Comment, *blog.Post, error) {
-	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
+func (s *commentStore) firstComment(
+	ctx context.Context, op string, item blog.CommentItem,
+) (*blog.Comment, *blog.Post, error) {
+	postRaw, raw, err := s.counted.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,7 +150,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, nil, keyUsed(op, ok)
 	}
-	post, err := s.writtenPost(ctx, op, postRaw)
+	post, err := s.counted.writtenPost(ctx, op, postRaw)
 	if post == nil && err == nil {
 		err = blog.NoPost(op)
 	}
@@ -149,7 +159,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 
 // EditComment changes the text of a comment, by a read and one conditional patch. The same text changes nothing.
 // NotFound if it does not exist, Forbidden if it has another author.
-func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*blog.Comment, error) {
+func (s *commentStore) EditComment(ctx context.Context, userID, postID, id, content string) (*blog.Comment, error) {
 	const op = "edit comment"
 	ctx = s.account.Begin(ctx, EditComment)
 	if err := ValidateComment(content); err != nil {
@@ -159,7 +169,7 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
 	}
-	if err := s.checkAuthor(ctx, op, userID); err != nil {
+	if err := s.authors.check(ctx, op, userID); err != nil {
 		return nil, err
 	}
 	if same, err := s.unchangedComment(ctx, op, userID, postID, id, content); same != nil || err != nil {
@@ -187,8 +197,10 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	return blog.DecodeComment(op, r.Value)
 }
 
-// unchangedComment returns the comment if it has the text, and nil otherwise. See Store.unchanged.
-func (s *Store) unchangedComment(ctx context.Context, op, userID, postID, id, content string) (*blog.Comment, error) {
+// unchangedComment returns the comment if it has the text, also once the primary replica was read, and nil otherwise.
+func (s *commentStore) unchangedComment(
+	ctx context.Context, op, userID, postID, id, content string,
+) (*blog.Comment, error) {
 	read := func() (*blog.Comment, error) {
 		c, err := s.readComment(ctx, postID, id)
 		if c == nil || err != nil || c.UserID != userID || c.Content != content {
@@ -209,21 +221,23 @@ func (s *Store) unchangedComment(ctx context.Context, op, userID, postID, id, co
 // DeleteComment deletes a comment: one transactional batch replaces it by a tombstone, at the ETag of a read, and
 // decrements the count. It returns the updated post. NotFound if the comment does not
 // exist, Forbidden if it has another author.
-func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*blog.Post, error) {
-	return s.deleteComment(ctx, "delete comment", by(userID), postID, id)
+func (s *commentStore) DeleteComment(ctx context.Context, userID, postID, id string) (*blog.Post, error) {
+	return s.deleteComment(ctx, "delete comment", byAuthor(userID), postID, id)
 }
 
 // RemoveComment is DeleteComment for moderators: it deletes the comments of all authors.
-func (s *Store) RemoveComment(ctx context.Context, postID, id string) (*blog.Post, error) {
+func (s *commentStore) RemoveComment(ctx context.Context, postID, id string) (*blog.Post, error) {
 	return s.deleteComment(ctx, "remove comment", byModerator, postID, id)
 }
 
-func (s *Store) deleteComment(ctx context.Context, op string, who authorship, postID, id string) (*blog.Post, error) {
+func (s *commentStore) deleteComment(
+	ctx context.Context, op string, who authorship, postID, id string,
+) (*blog.Post, error) {
 	ctx = s.account.Begin(ctx, DeleteComment)
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
 	}
-	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
+	if err := s.authors.check(ctx, op, who.userID); err != nil {
 		return nil, err
 	}
 	for range maxDeleteTries {
@@ -236,7 +250,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 
 // tryDeleteComment replaces a comment by its tombstone, and returns the updated post. It returns nil if the comment
 // was changed meanwhile.
-func (s *Store) tryDeleteComment(
+func (s *commentStore) tryDeleteComment(
 	ctx context.Context, op string, who authorship, postID, id string,
 ) (*blog.Post, error) {
 	have, err := s.posts.Read(ctx, stored.Key(postID, id))
@@ -257,13 +271,13 @@ func (s *Store) tryDeleteComment(
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.ReplaceIf(id, blog.Encode(blog.NewCommentTombstone(c)), have.ETag)
-		b.Patch(postID, count("/commentCount", -1))
+		b.Patch(postID, patchCounter("/commentCount", -1))
 	})
 	if stored.Ambiguous(ctx, err) {
-		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
+		postRaw, raw, readErr := s.counted.readPair(ctx, op, postID, id)
 		var c blog.Authored
 		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {
-			post, err := s.writtenPost(ctx, op, postRaw)
+			post, err := s.counted.writtenPost(ctx, op, postRaw)
 			if post == nil && err == nil {
 				err = noComment(op) // the post has been deleted since
 			}
@@ -281,11 +295,11 @@ func (s *Store) tryDeleteComment(
 	case r.Failed >= 0:
 		return nil, stored.Error(op, r.Err())
 	}
-	return s.writtenPost(ctx, op, r.Items[1])
+	return s.counted.writtenPost(ctx, op, r.Items[1])
 }
 
 // changeError returns the error of a conditional change whose condition failed.
-func (s *Store) changeError(ctx context.Context, op, userID, postID, id string) error {
+func (s *commentStore) changeError(ctx context.Context, op, userID, postID, id string) error {
 	c, err := s.readComment(ctx, postID, id)
 	switch {
 	case err != nil:
@@ -371,10 +385,10 @@ func (a *authorComments) written(k authorOnPost, p *blog.Post) {
 
 // checkAuthorComments returns LimitReached if the author has written maxPerAuthor comments on
 // the post.
-func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPost) error {
+func (s *commentStore) checkAuthorComments(ctx context.Context, op string, k authorOnPost) error {
 	limited := &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonLimit,
 		Message: "you have written as many comments on this post as you can"}
-	switch ok, full := s.comments.take(k); {
+	switch ok, full := s.limit.take(k); {
 	case ok:
 		return nil
 	case s.o.Clock().Before(full):
@@ -389,9 +403,9 @@ func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPo
 		return err
 	}
 	if n >= maxPerAuthor {
-		s.comments.allow(k, allowance{full: s.o.Clock().Add(fullFor)})
+		s.limit.allow(k, allowance{full: s.o.Clock().Add(fullFor)})
 		return limited
 	}
-	s.comments.allow(k, allowance{n: min(recountAfter, maxPerAuthor-n) - 1}) // this is one of them
+	s.limit.allow(k, allowance{n: min(recountAfter, maxPerAuthor-n) - 1}) // this is one of them
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -16,7 +15,7 @@ import (
 // on the posts of others without a username. The projections then delete all of it; until they have, a
 // repetition changes nothing. NotFound if the user does not exist, Invalid (Field is "username") if username
 // is not the user's.
-func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
+func (s *userStore) DeleteUser(ctx context.Context, userID, username string) error {
 	const op = "delete user"
 	ctx = s.account.Begin(ctx, DeleteUser)
 	cosmos.SessionFrom(ctx).MarkWritten() // also if a repetition has nothing to write
@@ -48,7 +47,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 			return err
 		}
 		if deleted != "" { // otherwise the user was changed meanwhile
-			s.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
+			s.sessions.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
 			s.deletions.Hide(userID, deleted.Time())
 			return nil
 		}
@@ -58,7 +57,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 }
 
 // userOrTombstone reads a user item. It returns nil if the item does not exist.
-func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
+func (s *userStore) userOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
 	raw, err := stored.Read(ctx, op, s.users, stored.Key(userID, userID))
 	if raw == nil || err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.U
 }
 
 // newestUserOrTombstone is userOrTombstone from the primary replica.
-func (s *Store) newestUserOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
+func (s *userStore) newestUserOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
 	raw, err := s.users.ReadPrimary(ctx, stored.Key(userID, userID))
 	if raw == nil || err != nil {
 		return nil, stored.Error(op, err)
@@ -76,7 +75,7 @@ func (s *Store) newestUserOrTombstone(ctx context.Context, op, userID string) (*
 }
 
 // markDeleted makes a user a tombstone and returns its date, or "" if the user was changed meanwhile.
-func (s *Store) markDeleted(ctx context.Context, op string, u *blog.UserItem) (blog.Date, error) {
+func (s *userStore) markDeleted(ctx context.Context, op string, u *blog.UserItem) (blog.Date, error) {
 	date := s.now()
 	var p cosmos.Patch
 	p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", u.Revision)
@@ -94,21 +93,4 @@ func (s *Store) markDeleted(ctx context.Context, op string, u *blog.UserItem) (b
 		}
 	}
 	return date, stored.Error(op, err)
-}
-
-func noUser(op string) error {
-	return &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
-}
-
-// beingDeleted returns the Conflict of a user that is created again too early. deleted is "" if the item is
-// gone, or if the replica that it was read from is behind.
-func (s *Store) beingDeleted(op, userID string, deleted blog.Date) error {
-	const atLeast = 5 * time.Second // between attempts
-	until := s.deletions.HiddenUntil(userID)
-	if deleted != "" {
-		until = blog.NewDate(deleted.Time().Add(blog.DeletionGrace))
-	}
-	left := until.Time().Sub(s.o.Clock())
-	return &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonBeingDeleted, RetryAfter: max(left, atLeast),
-		Message: "your former user is still being deleted; try again later"}
 }

@@ -42,7 +42,7 @@ type draftOf struct {
 }
 
 // decodeDraft decodes a draft. It returns nil for nil, and if the draft is hidden.
-func (s *Store) decodeDraft(op string, item cosmos.Item) (*draftOf, error) {
+func (s *postStore) decodeDraft(op string, item cosmos.Item) (*draftOf, error) {
 	if item.Value == nil {
 		return nil, nil
 	}
@@ -54,7 +54,7 @@ func (s *Store) decodeDraft(op string, item cosmos.Item) (*draftOf, error) {
 }
 
 // readDraft reads a draft. It returns nil if it does not exist.
-func (s *Store) readDraft(ctx context.Context, op, userID, postID string) (*draftOf, error) {
+func (s *postStore) readDraft(ctx context.Context, op, userID, postID string) (*draftOf, error) {
 	item, err := s.users.Read(ctx, draftKey(userID, postID))
 	if err != nil {
 		return nil, stored.Error(op, err)
@@ -64,7 +64,7 @@ func (s *Store) readDraft(ctx context.Context, op, userID, postID string) (*draf
 
 // Drafts reads a user's drafts in one request, with their texts. result[i] is nil if the user has no draft with ids[i].
 // The caller has looked for posts with the ids before.
-func (s *Store) Drafts(ctx context.Context, userID string, ids []string) ([]*blog.Post, error) {
+func (s *postStore) Drafts(ctx context.Context, userID string, ids []string) ([]*blog.Post, error) {
 	const op = "read drafts"
 	ctx = s.beginRead(ctx, ManyDrafts)
 	if !blog.ValidID(userID) {
@@ -95,7 +95,7 @@ func (s *Store) Drafts(ctx context.Context, userID string, ids []string) ([]*blo
 }
 
 // publications reads the posts of drafts that are Publishing, tombstones included, by id. No other draft can have one.
-func (s *Store) publications(ctx context.Context, drafts iter.Seq[*blog.Post]) (map[string]*blog.Post, error) {
+func (s *postStore) publications(ctx context.Context, drafts iter.Seq[*blog.Post]) (map[string]*blog.Post, error) {
 	var ids []string
 	for d := range drafts {
 		if d != nil && d.Publishing {
@@ -116,11 +116,11 @@ func (s *Store) publications(ctx context.Context, drafts iter.Seq[*blog.Post]) (
 }
 
 // nameAuthor sets the byline of drafts, some of which may be nil.
-func (s *Store) nameAuthor(ctx context.Context, op, userID string, drafts []*blog.Post) error {
+func (s *postStore) nameAuthor(ctx context.Context, op, userID string, drafts []*blog.Post) error {
 	if !slices.ContainsFunc(drafts, func(p *blog.Post) bool { return p != nil }) {
 		return nil
 	}
-	author, err := s.author(ctx, op, userID)
+	author, err := s.authors.byline(ctx, op, userID)
 	for _, p := range drafts {
 		if p != nil {
 			p.Byline = author
@@ -131,7 +131,7 @@ func (s *Store) nameAuthor(ctx context.Context, op, userID string, drafts []*blo
 
 // UserDrafts lists a user's drafts, those created last first, by one query of the user's partition. Texts that are
 // longer than the excerpt are Truncated.
-func (s *Store) UserDrafts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
+func (s *postStore) UserDrafts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	const op = "list drafts"
 	ctx = s.beginRead(ctx, Drafts)
 	p.Order = NewestFirst
@@ -142,7 +142,7 @@ func (s *Store) UserDrafts(ctx context.Context, userID string, p Paging) (*Page[
 	return page, s.nameAuthor(ctx, op, userID, page.Items)
 }
 
-func (s *Store) draftList(userID string) *list[blog.Post] {
+func (s *postStore) draftList(userID string) *list[blog.Post] {
 	l := s.userPostList(userID)
 	l.op, l.typ, l.format, l.uncached = "list drafts", blog.TypeDraft, blog.Drafts, true
 	l.defaults, l.filter = blog.Post{IsDraft: true}, s.unpublished
@@ -150,8 +150,16 @@ func (s *Store) draftList(userID string) *list[blog.Post] {
 	return l
 }
 
+// PostCursor returns the cursor that a post has in UserPosts of its author, or a draft in UserDrafts.
+func (s *postStore) PostCursor(p *blog.Post) string {
+	if p.IsDraft {
+		return s.draftList(p.UserID).cursor(p, NewestFirst)
+	}
+	return s.userPostList(p.UserID).cursor(p, NewestFirst)
+}
+
 // unpublished returns the drafts that have neither posts nor tombstones.
-func (s *Store) unpublished(ctx context.Context, drafts []blog.Post) ([]blog.Post, error) {
+func (s *postStore) unpublished(ctx context.Context, drafts []blog.Post) ([]blog.Post, error) {
 	posts, err := s.publications(ctx, func(yield func(*blog.Post) bool) {
 		for i := range drafts {
 			if !yield(&drafts[i]) {
@@ -168,14 +176,14 @@ func (s *Store) unpublished(ctx context.Context, drafts []blog.Post) ([]blog.Pos
 // CreateDraft creates a draft: one query that counts the author's, and one create. Forbidden if the author has no user
 // yet, LimitReached if they have maxDrafts drafts, Conflict if the idempotency key was used for another draft. If the
 // draft with the key has been published, the result is the post; if it was deleted, it is created again.
-func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) {
+func (s *postStore) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) {
 	const op = "create draft"
 	ctx = s.account.Begin(ctx, CreateDraft)
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
 	n = n.normalized()
-	author, err := s.author(ctx, op, n.AuthorID)
+	author, err := s.authors.byline(ctx, op, n.AuthorID)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +214,7 @@ func (s *Store) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, error) 
 // firstDraft returns what an earlier attempt with the idempotency key of a new draft has created: a draft, or the post
 // that it has become. It returns nil without such an attempt, Conflict if that had another input or the post was
 // deleted.
-func (s *Store) firstDraft(ctx context.Context, op string, n *blog.Post, digest string) (*blog.Post, error) {
+func (s *postStore) firstDraft(ctx context.Context, op string, n *blog.Post, digest string) (*blog.Post, error) {
 	d, err := s.readDraft(ctx, op, n.UserID, n.ID)
 	switch {
 	case err != nil:
@@ -236,7 +244,7 @@ func (s *Store) firstDraft(ctx context.Context, op string, n *blog.Post, digest 
 }
 
 // checkDrafts returns LimitReached if a user has maxDrafts drafts.
-func (s *Store) checkDrafts(ctx context.Context, op, userID string) error {
+func (s *postStore) checkDrafts(ctx context.Context, op, userID string) error {
 	n, err := s.countDrafts(ctx, op, userID)
 	if err == nil && n >= maxDrafts {
 		err = &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonLimit,
@@ -245,14 +253,14 @@ func (s *Store) checkDrafts(ctx context.Context, op, userID string) error {
 	return err
 }
 
-func (s *Store) countDrafts(ctx context.Context, op, userID string) (int, error) {
+func (s *postStore) countDrafts(ctx context.Context, op, userID string) (int, error) {
 	return countItems(ctx, op, s.users, cosmos.Query{Partition: userID,
 		Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type",
 	}.With("@user", userID).With("@type", blog.TypeDraft))
 }
 
 // DraftCount counts the drafts of a user by one query of the user's partition.
-func (s *Store) DraftCount(ctx context.Context, userID string) (int32, error) {
+func (s *postStore) DraftCount(ctx context.Context, userID string) (int32, error) {
 	n, err := s.countDrafts(s.beginRead(ctx, PostCount), "count drafts", userID)
 	return int32(n), err
 }
@@ -261,7 +269,7 @@ func (s *Store) DraftCount(ctx context.Context, userID string) (int32, error) {
 var errPublished = errors.New("the draft has become a post")
 
 // noDraft returns errPublished if a post has the id of a missing draft, and NotFound otherwise.
-func (s *Store) noDraft(ctx context.Context, op, postID string) error {
+func (s *postStore) noDraft(ctx context.Context, op, postID string) error {
 	post, err := s.readPost(ctx, postID)
 	switch {
 	case err != nil:
@@ -274,9 +282,11 @@ func (s *Store) noDraft(ctx context.Context, op, postID string) error {
 
 // editDraft is EditPost for drafts: a read, and a replacement if the draft has not changed since. It returns
 // errPublished if the draft has become a post.
-func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (*blog.Post, error) {
+func (s *postStore) editDraft(
+	ctx context.Context, userID, postID string, e PostEdit, date blog.Date,
+) (*blog.Post, error) {
 	const op = "edit draft"
-	author, err := s.author(ctx, op, userID)
+	author, err := s.authors.byline(ctx, op, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +309,7 @@ func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit
 			continue // the replica may lag
 		}
 		if outdatedNow {
-			return nil, outdated(op, d.Version)
+			return nil, versionOutdated(op, d.Version)
 		}
 		if !differs {
 			d.Byline = author
@@ -325,7 +335,7 @@ func (s *Store) editDraft(ctx context.Context, userID, postID string, e PostEdit
 }
 
 // readDraftForEdit is readDraft, from the primary replica if primary is true.
-func (s *Store) readDraftForEdit(ctx context.Context, op, userID, postID string, primary bool) (*draftOf, error) {
+func (s *postStore) readDraftForEdit(ctx context.Context, op, userID, postID string, primary bool) (*draftOf, error) {
 	if !primary {
 		return s.readDraft(ctx, op, userID, postID)
 	}
@@ -337,7 +347,7 @@ func (s *Store) readDraftForEdit(ctx context.Context, op, userID, postID string,
 }
 
 // replaceDraft replaces a draft that has not changed since it was read.
-func (s *Store) replaceDraft(ctx context.Context, read *draftOf, edited *blog.Post) error {
+func (s *postStore) replaceDraft(ctx context.Context, read *draftOf, edited *blog.Post) error {
 	item := blog.NewDraftItem(edited)
 	item.InputDigest = read.inputDigest
 	raw, err := itemjson.EncodeOver(item, read.item.Value)
@@ -350,13 +360,13 @@ func (s *Store) replaceDraft(ctx context.Context, read *draftOf, edited *blog.Po
 // PublishPost publishes a draft, with the present date: it marks it, creates the post, and deletes the draft. The post
 // has the draft's id and version. It changes nothing if the draft has been published. NotFound if the user has no draft
 // with the id, Forbidden if it is a post of another author.
-func (s *Store) PublishPost(ctx context.Context, userID, postID string) (*blog.Post, error) {
+func (s *postStore) PublishPost(ctx context.Context, userID, postID string) (*blog.Post, error) {
 	const op = "publish post"
 	ctx = s.account.Begin(ctx, PublishPost)
 	if !blog.ValidID(postID) {
 		return nil, blog.NoPost(op)
 	}
-	author, err := s.author(ctx, op, userID)
+	author, err := s.authors.byline(ctx, op, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -379,7 +389,9 @@ func (s *Store) PublishPost(ctx context.Context, userID, postID string) (*blog.P
 
 // finishPublication creates the post of a draft that is Publishing, and then deletes the draft. Nobody edits the draft
 // any more, so the deletion needs no ETag.
-func (s *Store) finishPublication(ctx context.Context, op string, author blog.Byline, d *draftOf) (*blog.Post, error) {
+func (s *postStore) finishPublication(
+	ctx context.Context, op string, author blog.Byline, d *draftOf,
+) (*blog.Post, error) {
 	post := *d.Post
 	post.IsDraft, post.Publishing, post.WasDraft = false, false, true
 	post.Byline, post.CreatedAt, post.UpdatedAt, post.Revision = author, s.now(), nil, 1
@@ -406,7 +418,9 @@ func (s *Store) finishPublication(ctx context.Context, op string, author blog.By
 // publishedPost returns the post of a draft that is being or has been published, nil if it was deleted; exists reports
 // whether there is or was one. If it is younger than blog.MaxWriteTime, it writes the summaries: see firstPost.
 // Forbidden if the post has another author.
-func (s *Store) publishedPost(ctx context.Context, op, userID, postID string) (p *blog.Post, exists bool, err error) {
+func (s *postStore) publishedPost(
+	ctx context.Context, op, userID, postID string,
+) (p *blog.Post, exists bool, err error) {
 	raw, text, err := s.readItems(ctx, op, postID)
 	if raw == nil || err != nil {
 		return nil, false, err
@@ -434,7 +448,7 @@ func orNoPost(op string, p *blog.Post, err error) error {
 }
 
 // dropDraft deletes a draft, which may be missing.
-func (s *Store) dropDraft(ctx context.Context, op, userID, postID string) error {
+func (s *postStore) dropDraft(ctx context.Context, op, userID, postID string) error {
 	err := s.users.Delete(ctx, draftKey(userID, postID), "")
 	if cosmos.HasStatus(err, http.StatusNotFound) {
 		err = nil
@@ -445,7 +459,7 @@ func (s *Store) dropDraft(ctx context.Context, op, userID, postID string) error 
 // withdraw ends the publication of a deleted draft whose post has not been created: a tombstone takes its place, so
 // that no request creates it any more. It returns errPublished if there is a post, and NotFound if there is a
 // tombstone.
-func (s *Store) withdraw(ctx context.Context, op string, d *draftOf) error {
+func (s *postStore) withdraw(ctx context.Context, op string, d *draftOf) error {
 	author := blog.Byline{UserID: d.UserID}
 	tombstone := blog.NewPostTombstone(&blog.Post{ID: d.ID, Byline: author, CreatedAt: d.CreatedAt, Revision: 1})
 	err := s.posts.Create(ctx, d.ID, blog.Encode(tombstone))
@@ -472,7 +486,7 @@ func (s *Store) withdraw(ctx context.Context, op string, d *draftOf) error {
 
 // deleteDraft is DeletePost for drafts: it deletes the draft at the ETag of a read, and leaves nothing of it. It
 // returns errPublished if the draft has become a post.
-func (s *Store) deleteDraft(ctx context.Context, op, userID, postID string) error {
+func (s *postStore) deleteDraft(ctx context.Context, op, userID, postID string) error {
 	for range maxDeleteTries {
 		d, err := s.readDraft(ctx, op, userID, postID)
 		if err != nil {

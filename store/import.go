@@ -20,15 +20,21 @@ type Thread struct {
 	Likes    []*blog.Like
 }
 
+// importer writes the threads of bulk loads.
+type importer struct {
+	*base
+	names *username.Names
+}
+
 // Import is for bulk loads: it writes a user and the threads of the user's posts unchanged, with ids and
 // dates, and the posts' summaries in the user's partition and entries in timelines. Call ImportFeed afterwards.
 //
 // The items of a partition go into as few transactional batches as possible. Existing items are kept, so an
 // interrupted import can be repeated. The reservation of the name is written last: once it exists, Import
 // does nothing. Conflict (Field is "username") if another user has the name.
-func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
+func (i *importer) Import(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
 	const op = "import user"
-	reservation, _, err := s.names.Read(ctx, op, u.Username)
+	reservation, _, err := i.names.Read(ctx, op, u.Username)
 	if err != nil {
 		return err
 	}
@@ -42,15 +48,15 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 		blog.Encode(blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: u.UserID, User: *u})}
 	for t := range threads {
 		below := t.items()
-		there, conflict, err := s.posts.CreateAll(ctx, t.Post.ID, below)
+		there, conflict, err := i.posts.CreateAll(ctx, t.Post.ID, below)
 		if err != nil {
 			return stored.Error("import post", err)
 		}
 		if (there || conflict) && len(below) > cosmos.MaxBatch { // the post may have been changed between the batches
-			err := s.views.Repair(ctx,
+			err := i.views.Repair(ctx,
 				projection.Difference{Kind: projection.Count, Partition: t.Post.ID, ID: t.Post.ID})
 			if blog.CodeOf(err) == blog.Conflict { // left to verify
-				s.o.Logger.Warn("counts of an imported post not repaired", "post", t.Post.ID, logError, err)
+				i.o.Logger.Warn("counts of an imported post not repaired", "post", t.Post.ID, "error", err)
 			} else if err != nil {
 				return err
 			}
@@ -60,32 +66,32 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 	}
 	oneByOne := reservation != nil // the user exists without these posts
 	if !oneByOne {
-		if _, oneByOne, err = s.users.CreateAll(ctx, u.UserID, items); err != nil { // a projection was faster
+		if _, oneByOne, err = i.users.CreateAll(ctx, u.UserID, items); err != nil { // a projection was faster
 			return stored.Error(op, err)
 		}
 	}
 	if oneByOne {
 		for _, p := range posts {
-			if err := projection.WriteSummary(ctx, s.users, u.UserID, p); err != nil {
+			if err := projection.WriteSummary(ctx, i.users, u.UserID, p); err != nil {
 				return err
 			}
 		}
-		if _, _, err := s.users.CreateAll(ctx, u.UserID, items[:1]); err != nil {
+		if _, _, err := i.users.CreateAll(ctx, u.UserID, items[:1]); err != nil {
 			return stored.Error(op, err)
 		}
 	}
-	if err := s.views.ProjectTimelines(ctx, posts...); err != nil {
+	if err := i.views.ProjectTimelines(ctx, posts...); err != nil {
 		return err
 	}
-	if have, err := stored.ReadUser(ctx, "import user", s.users, u.UserID); err != nil || have != nil &&
+	if have, err := stored.ReadUser(ctx, "import user", i.users, u.UserID); err != nil || have != nil &&
 		have.Username != u.Username {
 		return err // renamed since
 	}
 	k := username.Key(u.Username)
 	mine := username.New(u.UserID, u.Username, u.CreatedAt)
-	err = s.users.Create(ctx, k, blog.Encode(mine))
+	err = i.users.Create(ctx, k, blog.Encode(mine))
 	if cosmos.HasStatus(err, http.StatusConflict) { // reserved meanwhile
-		have, etag, readErr := s.names.Read(ctx, op, u.Username)
+		have, etag, readErr := i.names.Read(ctx, op, u.Username)
 		if readErr != nil {
 			return readErr
 		}
@@ -93,7 +99,7 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 			if err := checkOwner(op, have, u); err != nil {
 				return err
 			}
-			_, err = s.names.Replace(ctx, have, etag, mine)
+			_, err = i.names.Replace(ctx, have, etag, mine)
 		}
 	}
 	return stored.Error(op, err)
@@ -129,6 +135,6 @@ func checkOwner(op string, r *username.Reservation, u *blog.User) error {
 // blog.FeedKept of all imports must be among them. If the feed is not full, older posts are
 // added. Afterwards the views of the imported posts are complete; the projections need not handle them:
 // see projection.Views.BeginLoad.
-func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
-	return s.views.ProjectFeed(ctx, posts)
+func (i *importer) ImportFeed(ctx context.Context, posts []*blog.Post) error {
+	return i.views.ProjectFeed(ctx, posts)
 }

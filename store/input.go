@@ -55,7 +55,7 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	if !utf8.ValidString(text) {
 		return blog.Invalidf(op, field, blog.ReasonFormat, "is not valid UTF-8")
 	}
-	if !strings.ContainsFunc(text, visible) {
+	if !strings.ContainsFunc(text, isVisible) {
 		return blog.Invalidf(op, field, blog.ReasonBlank, "must not be blank")
 	}
 	// A text of at most limit bytes needs no count.
@@ -70,8 +70,8 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	return nil
 }
 
-// visible reports whether a character is neither space nor formatting.
-func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
+// isVisible reports whether a character is neither space nor formatting.
+func isVisible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
 
 // ValidateComment returns an Error if the text of a comment is invalid.
 func ValidateComment(content string) error {
@@ -217,6 +217,17 @@ func inputDigest(key string, input ...string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// keyUsed returns the Conflict of an idempotency key that was used for another item or, if exists is false,
+// for a deleted one.
+func keyUsed(op string, exists bool) error {
+	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey", Reason: blog.ReasonKeyUsed,
+		Message: "was already used with a different input"}
+	if !exists {
+		e.Message = "was already used for an item that has been deleted"
+	}
+	return e
+}
+
 // NewPost is a post or draft to create. It has a field for each of blog.PostTexts.
 type NewPost struct {
 	AuthorID string // the acting user
@@ -346,4 +357,13 @@ func (e PostEdit) of(p *blog.Post, date blog.Date) (edited *blog.Post, differs b
 	c.UpdatedAt = &date
 	c.Version++
 	return &c, differs
+}
+
+// isEdited reports whether a post or draft, which may be nil, is the result of an edit.
+func (e PostEdit) isEdited(p *blog.Post, date blog.Date) bool {
+	if p == nil || p.UpdatedAt == nil || *p.UpdatedAt != date {
+		return false
+	}
+	_, differs := e.of(p, date)
+	return !differs
 }

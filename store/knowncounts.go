@@ -71,9 +71,15 @@ func (k *knownCounts) newer(posts []*blog.Post) map[int]postCounts {
 	return newer
 }
 
+// shownCounts has lists show the counts of the posts that an instance has written, or learned from a session.
+type shownCounts struct {
+	*base
+	counts *knownCounts
+}
+
 // withCounts returns a page of a view with the newest known counts. It does not modify the page, which may be
 // cached. A response with it depends on its posts.
-func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err error) (*Page[*blog.Post], error) {
+func (s *shownCounts) withCounts(ctx context.Context, page *Page[*blog.Post], err error) (*Page[*blog.Post], error) {
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +101,7 @@ func (s *Store) withCounts(ctx context.Context, page *Page[*blog.Post], err erro
 }
 
 // raiseCounts has lists show the counts of a post that was written, here or elsewhere.
-func (s *Store) raiseCounts(post string, c postCounts) {
+func (s *shownCounts) raiseCounts(post string, c postCounts) {
 	if s.counts.raise(post, c) {
 		s.posts.Changed(post) // now: since the write, a response may have read older counts
 	}
@@ -106,7 +112,7 @@ const countsPrefix = "+"
 
 // noteCounts has lists show the counts of a post that was just written, on this instance and, with the session
 // of ctx, on others.
-func (s *Store) noteCounts(ctx context.Context, p *blog.Post) {
+func (s *shownCounts) noteCounts(ctx context.Context, p *blog.Post) {
 	counts, now := postCounts{p.Revision, p.CommentCount, p.LikeCount}, s.o.Clock()
 	s.raiseCounts(p.ID, counts)
 	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []session.Note) []session.Note {
@@ -159,11 +165,5 @@ func parseCounts(note string) (post string, c postCounts, ok bool) {
 	return rest, postCounts{numbers[0], int32(numbers[1]), int32(numbers[2])}, true
 }
 
-// writtenPost is decodePost for a post whose counts were just written.
-func (s *Store) writtenPost(ctx context.Context, op string, raw []byte) (*blog.Post, error) {
-	p, err := s.decodePost(op, raw)
-	if p != nil && err == nil {
-		s.noteCounts(ctx, p)
-	}
-	return p, err
-}
+// isOfUser reports whether a note is of a user, not of the counts of a post.
+func isOfUser(n session.Note) bool { return !strings.HasPrefix(n.Text, countsPrefix) }

@@ -9,8 +9,16 @@ import (
 	"byline/store/stored"
 )
 
+// likeStore reads and writes likes.
+type likeStore struct {
+	*base
+	authors *authors
+	counted *countedWrites
+	shown   *shownCounts
+}
+
 // Like is one point read. It returns nil if the like does not exist.
-func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, error) {
+func (s *likeStore) Like(ctx context.Context, postID, userID string) (*blog.Like, error) {
 	ctx = s.beginRead(ctx, OneLike)
 	return cached(ctx, s.posts, postID, "like "+userID, func(ctx context.Context) (*blog.Like, error) {
 		const op = "read like"
@@ -30,7 +38,7 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, er
 }
 
 // Liked reports for each post whether the user likes it, in one request.
-func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
+func (s *likeStore) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
 	ctx = s.beginRead(ctx, ManyLikes)
 	likes, err := cachedMany(ctx, s.posts, postIDs, "like "+userID,
 		func(ctx context.Context, postIDs []string) ([]*blog.Like, error) {
@@ -52,7 +60,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 
 // Likes is Q5: a post's likes, newest first, by one query of the post's partition. The page of an unknown
 // post is empty.
-func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
+func (s *likeStore) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
 	ctx = s.beginRead(ctx, Likes)
 	l := list[blog.Like]{op: "list likes", container: s.posts, key: "postId", partition: postID, typ: blog.TypeLike,
 		format: blog.Likes, defaults: blog.Like{PostID: postID}, deletions: s.deletions, show: s.showLike,
@@ -64,19 +72,19 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog
 // LikePost is C4: one transactional batch that counts the like and creates it. A repetition changes nothing. It
 // returns the like and the updated post. NotFound if the post does not exist, Forbidden if the caller has no user yet,
 // LimitReached if the post has the maximum number of likes.
-func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
+func (s *likeStore) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
 	const op = "like post"
 	ctx = s.account.Begin(ctx, LikePost)
 	if !blog.ValidID(postID) {
 		return nil, nil, blog.NoPost(op)
 	}
-	user, err := s.author(ctx, op, userID)
+	user, err := s.authors.byline(ctx, op, userID)
 	if err != nil {
 		return nil, nil, err
 	}
 	item := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(userID),
 		Like: blog.Like{PostID: postID, Byline: user, CreatedAt: s.now()}}
-	post, exists, err := s.createCounted(ctx, op, postID, item.ID, "/likeCount", blog.Encode(item))
+	post, exists, err := s.counted.create(ctx, op, postID, item.ID, "/likeCount", blog.Encode(item))
 	if exists {
 		return s.firstLike(ctx, op, item)
 	}
@@ -92,8 +100,8 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 }
 
 // firstLike returns the existing like and its post.
-func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*blog.Like, *blog.Post, error) {
-	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
+func (s *likeStore) firstLike(ctx context.Context, op string, item blog.LikeItem) (*blog.Like, *blog.Post, error) {
+	postRaw, raw, err := s.counted.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +109,7 @@ func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	post, err := s.writtenPost(ctx, op, postRaw)
+	post, err := s.counted.writtenPost(ctx, op, postRaw)
 	if (post == nil || like == nil) && err == nil {
 		err = blog.NoPost(op)
 	}
@@ -111,23 +119,23 @@ func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*
 // UnlikePost removes a like: one transactional batch deletes it and decrements the count.
 // Without a like nothing changes. A like needs no tombstone, since no view has a copy of it.
 // It returns the updated post. NotFound if the post does not exist.
-func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Post, error) {
+func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blog.Post, error) {
 	const op = "unlike post"
 	ctx = s.account.Begin(ctx, UnlikePost)
 	if !blog.ValidID(postID) {
 		return nil, blog.NoPost(op)
 	}
-	if _, err := s.author(ctx, op, userID); err != nil {
+	if _, err := s.authors.byline(ctx, op, userID); err != nil {
 		return nil, err
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Delete(blog.LikeID(userID))
-		b.Patch(postID, count("/likeCount", -1))
+		b.Patch(postID, patchCounter("/likeCount", -1))
 	})
 	if stored.Ambiguous(ctx, err) {
 		like, likeErr := stored.Read(ctx, op, s.posts, stored.Key(postID, blog.LikeID(userID)))
 		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
-			s.noteCounts(ctx, post)
+			s.shown.noteCounts(ctx, post)
 			return post, nil
 		}
 	}
@@ -140,7 +148,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 			err = blog.NoPost(op)
 		}
 		if err == nil {
-			s.noteCounts(ctx, post) // the like may have been removed through another instance
+			s.shown.noteCounts(ctx, post) // the like may have been removed through another instance
 		}
 		return post, err
 	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):
@@ -148,5 +156,5 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	case r.Failed >= 0:
 		return nil, stored.Error(op, r.Err())
 	}
-	return s.writtenPost(ctx, op, r.Items[1])
+	return s.counted.writtenPost(ctx, op, r.Items[1])
 }

@@ -19,48 +19,40 @@ func positionOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID
 // cachedPost is the name of a post in the item cache.
 const cachedPost = "post"
 
+// postStore reads and writes posts and drafts.
+type postStore struct {
+	*base
+	authors *authors
+	shown   *shownCounts
+}
+
 // Post is Q2: one point read, or two for a long post, whose text is an item of its own. The two reads are concurrent if
 // the id tells that the post is long. The id does not tell it if the post was a draft, or became long by an edit.
 // Post returns nil if the post does not exist. The post is Truncated if its text is lost.
-func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
+func (s *postStore) Post(ctx context.Context, id string) (*blog.Post, error) {
 	ctx = s.beginRead(ctx, OnePost)
 	return cached(ctx, s.posts, id, cachedPost, func(ctx context.Context) (*blog.Post, error) {
 		return s.readWhole(ctx, id)
 	})
 }
 
-// readPost is Post without the item cache and without the text of a long post, which is
-// Truncated.
-func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
-	const op = "read post"
-	if !blog.ValidID(id) {
-		return nil, nil
-	}
-	raw, err := stored.Read(ctx, op, s.posts, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return nil, err
-	}
-	p, err := blog.DecodePost(op, raw)
-	return s.visible(p), err
-}
-
 // Posts reads posts in one request, or in two if some have become long by edits. result[i] is
 // nil if ids[i] does not exist.
-func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
+func (s *postStore) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 	ctx = s.beginRead(ctx, ManyPosts)
 	return cachedMany(ctx, s.posts, ids, cachedPost, s.readWholes)
 }
 
 // UserPosts is Q3: the summaries of a user's posts, newest first, by one query of the user's
 // partition. The page of an unknown user is empty.
-func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
+func (s *postStore) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.beginRead(ctx, UserPosts)
 	p.Order = NewestFirst
 	page, err := s.userPostList(userID).page(ctx, p)
-	return s.withCounts(ctx, page, err)
+	return s.shown.withCounts(ctx, page, err)
 }
 
-func (s *Store) userPostList(userID string) *list[blog.Post] {
+func (s *postStore) userPostList(userID string) *list[blog.Post] {
 	return &list[blog.Post]{op: "list posts of user", container: s.users, key: "userId", partition: userID,
 		typ:    blog.TypePost,
 		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost,
@@ -69,7 +61,7 @@ func (s *Store) userPostList(userID string) *list[blog.Post] {
 
 // PostCount counts the posts of a user by one query of the user's partition, which the index alone
 // answers. It is 0 for an unknown user.
-func (s *Store) PostCount(ctx context.Context, userID string) (int32, error) {
+func (s *postStore) PostCount(ctx context.Context, userID string) (int32, error) {
 	const op = "count posts of user"
 	ctx = s.beginRead(ctx, PostCount)
 	q := cosmos.Query{Partition: userID,
@@ -85,18 +77,10 @@ func (s *Store) PostCount(ctx context.Context, userID string) (int32, error) {
 	})
 }
 
-// PostCursor returns the cursor that a post has in UserPosts of its author, or a draft in UserDrafts.
-func (s *Store) PostCursor(p *blog.Post) string {
-	if p.IsDraft {
-		return s.draftList(p.UserID).cursor(p, NewestFirst)
-	}
-	return s.userPostList(p.UserID).cursor(p, NewestFirst)
-}
-
 // CreatePost is C2: one create, or of a long post one transactional batch. It then writes the summaries, so that the
 // author sees the post at once; if that fails, the projections do it. Forbidden if the author has no user yet, Conflict
 // if the idempotency key was used for another post, or for one that was deleted.
-func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
+func (s *postStore) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	const op = "create post"
 	ctx = s.account.Begin(ctx, WritePost)
 	if err := n.Validate(); err != nil {
@@ -118,7 +102,7 @@ const maxIDTries = 3
 // errIDTaken is the error of a creation with the id of another post.
 var errIDTaken = errors.New("the id is of another post")
 
-func (s *Store) tryCreatePost(ctx context.Context, op string, n NewPost, try int) (*blog.Post, error) {
+func (s *postStore) tryCreatePost(ctx context.Context, op string, n NewPost, try int) (*blog.Post, error) {
 	scope := []string{blog.TypePost, n.AuthorID}
 	if try > 0 {
 		scope = append(scope, strconv.Itoa(try))
@@ -155,7 +139,7 @@ func (s *Store) tryCreatePost(ctx context.Context, op string, n NewPost, try int
 // authorAndOther returns the author of a new post. If it has an idempotency key, authorAndOther concurrently
 // reads the post that an earlier request with the key may have created with a text of the other kind, long
 // or short, and hence with another id. Two such requests at the same time both succeed.
-func (s *Store) authorAndOther(
+func (s *postStore) authorAndOther(
 	ctx context.Context, op string, n NewPost, id string,
 ) (author blog.Byline, other []byte, err error) {
 	var g errgroup.Group
@@ -166,7 +150,7 @@ func (s *Store) authorAndOther(
 			return err
 		})
 	}
-	author, err = s.author(ctx, op, n.AuthorID)
+	author, err = s.authors.byline(ctx, op, n.AuthorID)
 	if otherErr := g.Wait(); err == nil {
 		err = otherErr
 	}
@@ -175,7 +159,7 @@ func (s *Store) authorAndOther(
 
 // createPost creates a post with its text, which may be nil. Its error has status 409 if the
 // post exists.
-func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.TextItem) error {
+func (s *postStore) createPost(ctx context.Context, item blog.PostItem, text *blog.TextItem) error {
 	if text == nil {
 		return s.posts.Create(ctx, item.ID, blog.Encode(item))
 	}
@@ -193,7 +177,7 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 // firstPost returns the post of an earlier attempt with the same idempotency key. If the post is younger
 // than blog.MaxWriteTime, it writes the summaries, as that attempt may have been interrupted before; those of an
 // older post would put it back into the feed.
-func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
+func (s *postStore) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
 	raw, text, err := s.readItems(ctx, op, item.ID)
 	if err != nil {
 		return nil, err
@@ -210,7 +194,7 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 }
 
 // updateRecent writes the summaries of a post that is younger than blog.MaxWriteTime.
-func (s *Store) updateRecent(ctx context.Context, p *blog.Post) {
+func (s *postStore) updateRecent(ctx context.Context, p *blog.Post) {
 	if p.CreatedAt > blog.NewDate(s.o.Clock().Add(-blog.MaxWriteTime)) {
 		s.views.UpdateViews(ctx, p)
 	}
@@ -219,7 +203,9 @@ func (s *Store) updateRecent(ctx context.Context, p *blog.Post) {
 // postOfKey returns the post that was created with the idempotency key, given its item and, unless it is nil, its text.
 // Conflict if it has a different input or has been deleted; errIDTaken if it is another post. Without a key, it is an
 // attempt of the same request whose response was lost.
-func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, raw, text []byte) (*blog.Post, error) {
+func (s *postStore) postOfKey(
+	ctx context.Context, op string, item blog.PostItem, raw, text []byte,
+) (*blog.Post, error) {
 	have, ok, err := blog.Decode[blog.PostItem](op, blog.TypePost, raw)
 	if err != nil {
 		return nil, err
@@ -237,132 +223,10 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 	return p, err
 }
 
-// keyUsed returns the Conflict of an idempotency key that was used for another item or, if exists is false,
-// for a deleted one.
-func keyUsed(op string, exists bool) error {
-	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey", Reason: blog.ReasonKeyUsed,
-		Message: "was already used with a different input"}
-	if !exists {
-		e.Message = "was already used for an item that has been deleted"
-	}
-	return e
-}
-
-// outdated returns the Conflict of an edit of another version than the present one.
-func outdated(op string, version int32) error {
+// versionOutdated returns the Conflict of an edit of another version than the present one.
+func versionOutdated(op string, version int32) error {
 	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version", Reason: blog.ReasonOutdated,
 		Message: fmt.Sprintf("is outdated: the post now has version %d", version)}
-}
-
-// DeletePost deletes a post: it replaces the post by a tombstone, at the ETag of a read. It deletes
-// the summaries, and the first comments and likes, at once; the projections delete the rest.
-// NotFound if the post does not exist, Forbidden if it has another author. A draft is deleted at once.
-func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
-	return s.deletePost(ctx, "delete post", by(userID), postID)
-}
-
-// RemovePost is DeletePost for moderators: it deletes the posts of all authors, but no drafts.
-func (s *Store) RemovePost(ctx context.Context, postID string) error {
-	return s.deletePost(ctx, "remove post", byModerator, postID)
-}
-
-func (s *Store) deletePost(ctx context.Context, op string, who authorship, postID string) error {
-	ctx = s.account.Begin(ctx, DeletePost)
-	if !blog.ValidID(postID) {
-		return blog.NoPost(op)
-	}
-	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
-		return err
-	}
-	for range maxDeleteTries {
-		deleted, err := s.tryDeletePost(ctx, op, who, postID)
-		if blog.CodeOf(err) == blog.NotFound && who.userID != "" {
-			err = s.deleteDraft(ctx, op, who.userID, postID)
-			if err == errPublished {
-				continue
-			}
-			return err
-		}
-		if deleted != nil {
-			s.views.UpdateViews(ctx, deleted)
-		}
-		if deleted != nil || err != nil {
-			return err
-		}
-	}
-	return changedMeanwhile(op)
-}
-
-// maxDeleteTries is how often a deletion reads an item that likes, comments or edits change at the same time.
-const maxDeleteTries = 20
-
-// tryDeletePost replaces a post by its tombstone, and returns the deleted post. It returns nil if the post was
-// changed meanwhile.
-func (s *Store) tryDeletePost(ctx context.Context, op string, who authorship, postID string) (*blog.Post, error) {
-	key := stored.Key(postID, postID)
-	have, err := s.posts.Read(ctx, key)
-	if err != nil {
-		return nil, stored.Error(op, err)
-	}
-	if have.Value == nil {
-		return nil, blog.NoPost(op)
-	}
-	p, err := s.decodePost(op, have.Value)
-	switch {
-	case err != nil:
-		return nil, err
-	case p == nil:
-		return nil, blog.NoPost(op)
-	case !who.includes(p.UserID):
-		return nil, notAuthorOfPost(op)
-	}
-	if p.WasDraft { // a crash may have left the draft, which would then seem to be one again
-		if err := s.dropDraft(ctx, op, p.UserID, p.ID); err != nil {
-			return nil, err
-		}
-	}
-	p.Tombstone = true
-	p.Revision++
-	tombstone := blog.NewPostTombstone(p)
-	tombstone.Tags, tombstone.FormerTags = p.Tags, p.FormerTags
-	_, err = s.posts.Replace(ctx, key, blog.Encode(tombstone), have.ETag)
-	switch {
-	case cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound):
-		return nil, nil
-	case stored.Ambiguous(ctx, err):
-		raw, readErr := stored.Read(ctx, op, s.posts, key)
-		have, decodeErr := blog.DecodePostOrTombstone(op, raw)
-		if readErr == nil && raw != nil && decodeErr == nil && have.Tombstone && who.includes(have.UserID) {
-			return have, nil
-		}
-	}
-	if err != nil {
-		return nil, stored.Error(op, err)
-	}
-	return p, nil
-}
-
-func changedMeanwhile(op string) error {
-	return &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
-		Message: "other requests keep changing the same item; try again"}
-}
-
-// authorship limits a deletion to the items of one author, or allows it for all.
-type authorship struct {
-	userID string
-	all    bool
-}
-
-func by(userID string) authorship { return authorship{userID: userID} }
-
-// byModerator allows deletions of everyone's items.
-var byModerator = authorship{all: true}
-
-func (a authorship) includes(authorID string) bool { return a.all || a.userID == authorID }
-
-// liveAndBy returns the condition of a patch: the item has the type and the author, and is not deleted.
-func liveAndBy(typ, userID string) string {
-	return fmt.Sprintf("from c where c.type = '%s' AND NOT IS_DEFINED(c.deleted) AND c.userId = '%s'", typ, userID)
 }
 
 func notAuthorOfPost(op string) error {

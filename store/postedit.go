@@ -20,7 +20,7 @@ import (
 // nothing. NotFound if the post does not exist, Forbidden if it has another author, Conflict if Version is stale. The
 // summaries are written as by CreatePost. If the content of a long post is not edited, the result is Truncated. A
 // draft, which no view has, is a read and a replacement more.
-func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
+func (s *postStore) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
 	ctx = s.account.Begin(ctx, WritePost)
 	if err := e.Validate(); err != nil {
@@ -30,7 +30,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if !blog.ValidID(postID) {
 		return nil, blog.NoPost(op)
 	}
-	if err := s.checkAuthor(ctx, op, userID); err != nil {
+	if err := s.authors.check(ctx, op, userID); err != nil {
 		return nil, err
 	}
 	for range maxEditTries {
@@ -44,18 +44,6 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 		}
 	}
 	return nil, changedMeanwhile(op)
-}
-
-// maxEditTries is how often an edit reads a post or draft that other edits change at the same time.
-const maxEditTries = 5
-
-// isEdited reports whether a post or draft, which may be nil, is the result of an edit.
-func (e PostEdit) isEdited(p *blog.Post, date blog.Date) bool {
-	if p == nil || p.UpdatedAt == nil || *p.UpdatedAt != date {
-		return false
-	}
-	_, differs := e.of(p, date)
-	return !differs
 }
 
 // items returns what a post is stored as after an edit. text is nil unless the edit sets a long one.
@@ -72,7 +60,7 @@ func (e PostEdit) items(before blog.PostItem, edited *blog.Post) (after blog.Pos
 
 // editPost is EditPost without drafts. An edit that the first read refuses, or finds to change nothing, is decided by a
 // read from the primary replica, as others may lag.
-func (s *Store) editPost(
+func (s *postStore) editPost(
 	ctx context.Context, op, userID, postID string, e PostEdit, date blog.Date,
 ) (*blog.Post, error) {
 	textLost := false
@@ -130,14 +118,14 @@ func (e PostEdit) refusal(op, userID string, p *blog.Post) error {
 	case p.UserID != userID:
 		return notAuthorOfPost(op)
 	case e.Version != nil && *e.Version != p.Version:
-		return outdated(op, p.Version)
+		return versionOutdated(op, p.Version)
 	}
 	return nil
 }
 
 // editResult returns the post after the write of an edit, given the written item or the error of the write: nil, and an
 // error, unless the edit has been made.
-func (s *Store) editResult(
+func (s *postStore) editResult(
 	ctx context.Context, op, postID string, e PostEdit, date blog.Date, raw []byte, err error,
 ) (*blog.Post, error) {
 	if stored.Ambiguous(ctx, err) {
@@ -157,7 +145,7 @@ func (s *Store) editResult(
 
 // readForEdit reads a post without the text of a long one, from the primary replica if primary is true. The post is nil
 // if it does not exist.
-func (s *Store) readForEdit(
+func (s *postStore) readForEdit(
 	ctx context.Context, op, postID string, primary bool,
 ) (item blog.PostItem, post *blog.Post, err error) {
 	read := func() ([]byte, error) { return stored.Read(ctx, op, s.posts, stored.Key(postID, postID)) }
@@ -180,7 +168,7 @@ var errTextLost = errors.New("the text of the post is lost")
 
 // writeEdit writes the changed properties of a post, if it still has the version that was read, and its text: a new
 // one, or a tombstone instead of the former one. It returns the item.
-func (s *Store) writeEdit(
+func (s *postStore) writeEdit(
 	ctx context.Context, before, after blog.PostItem, text *blog.TextItem, textLost bool,
 ) ([]byte, error) {
 	p := changesOf(before, after)

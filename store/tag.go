@@ -21,7 +21,7 @@ type Tag struct {
 
 // Tag reads a tag by name, in any spelling: one point read. A tag exists even while no post has it, so that a page of
 // a tag does not come and go with its posts. It returns nil for an invalid name.
-func (s *Store) Tag(ctx context.Context, name string) (*Tag, error) {
+func (s *timelineStore) Tag(ctx context.Context, name string) (*Tag, error) {
 	name, ok := blog.TagKey(name)
 	if !ok {
 		return nil, nil
@@ -37,12 +37,9 @@ func (s *Store) Tag(ctx context.Context, name string) (*Tag, error) {
 	return tag, nil
 }
 
-// count32 returns a count, which may have drifted below 0.
-func count32(n int64) int32 { return int32(min(max(n, 0), 1<<31-1)) }
-
 // TagPosts is the posts with a tag, newest first: one query of one partition, or two where a month ends, and one batch
 // of reads.
-func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.Post], error) {
+func (s *timelineStore) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.Post], error) {
 	const op = "list posts with tag"
 	if p.First < 1 || p.First > blog.MaxPage {
 		return nil, invalidFirst(op)
@@ -63,7 +60,7 @@ func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.P
 	if item == nil {
 		return page, nil
 	}
-	t := timelinePage{Store: s, op: op, timeline: timeline, months: item.Newest(),
+	t := timelinePage{base: s.base, op: op, timeline: timeline, months: item.Newest(),
 		belongs: func(p *blog.Post) bool { return p.HasTag(tag.Name) }}
 	if after != nil {
 		page.seen, t.after = after.Seen, blog.Entry{CreatedAt: after.Date, ID: after.ID}
@@ -73,7 +70,7 @@ func (s *Store) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.P
 
 // TopTags reads the most used tags, at most first, and those with the same count in descending order of their
 // timelines: one query of one partition. A shorter list is the beginning of a longer one.
-func (s *Store) TopTags(ctx context.Context, first int) ([]*Tag, error) {
+func (s *timelineStore) TopTags(ctx context.Context, first int) ([]*Tag, error) {
 	if first < 1 || first > blog.MaxPage {
 		return nil, invalidFirst("list most used tags")
 	}
@@ -82,7 +79,7 @@ func (s *Store) TopTags(ctx context.Context, first int) ([]*Tag, error) {
 		func(ctx context.Context) ([]*Tag, error) { return s.readTopTags(ctx, first) })
 }
 
-func (s *Store) readTopTags(ctx context.Context, first int) (tags []*Tag, err error) {
+func (s *timelineStore) readTopTags(ctx context.Context, first int) (tags []*Tag, err error) {
 	const op = "list most used tags"
 	q := cosmos.Query{Partition: blog.TimelinesKey, PageSize: int32(first + 1), // one may be AllPosts
 		Text: "SELECT c.id, c.posts FROM c WHERE c.type = @type AND c.posts > 0 " +

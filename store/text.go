@@ -13,13 +13,28 @@ import (
 	"byline/store/stored"
 )
 
-// readWhole is Post without the item cache.
-func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
+// readPost is Post without the item cache and without the text of a long post, which is
+// Truncated.
+func (b *base) readPost(ctx context.Context, id string) (*blog.Post, error) {
 	const op = "read post"
 	if !blog.ValidID(id) {
 		return nil, nil
 	}
-	raw, text, err := s.readItems(ctx, op, id)
+	raw, err := stored.Read(ctx, op, b.posts, stored.Key(id, id))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	p, err := blog.DecodePost(op, raw)
+	return b.visible(p), err
+}
+
+// readWhole is Post without the item cache.
+func (b *base) readWhole(ctx context.Context, id string) (*blog.Post, error) {
+	const op = "read post"
+	if !blog.ValidID(id) {
+		return nil, nil
+	}
+	raw, text, err := b.readItems(ctx, op, id)
 	if err != nil {
 		return nil, err
 	}
@@ -27,9 +42,9 @@ func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
 	if !ok {
 		return nil, err
 	}
-	p, err := s.withText(ctx, op, item, text)
+	p, err := b.withText(ctx, op, item, text)
 	addDerived(ctx, p)
-	return s.visible(p), err
+	return b.visible(p), err
 }
 
 // addDerived adds what is computed from posts to the size of the cached value that is read in ctx.
@@ -42,15 +57,15 @@ func addDerived(ctx context.Context, posts ...*blog.Post) {
 }
 
 // readItems reads a post and, if its id tells that it has one, concurrently its text. Both may be nil.
-func (s *Store) readItems(ctx context.Context, op, id string) (post, text []byte, err error) {
+func (b *base) readItems(ctx context.Context, op, id string) (post, text []byte, err error) {
 	var g errgroup.Group
 	if blog.IsLongID(id) {
 		g.Go(func() (err error) {
-			text, err = stored.Read(ctx, op, s.posts, stored.Key(id, blog.TextID))
+			text, err = stored.Read(ctx, op, b.posts, stored.Key(id, blog.TextID))
 			return err
 		})
 	}
-	post, err = stored.Read(ctx, op, s.posts, stored.Key(id, id))
+	post, err = stored.Read(ctx, op, b.posts, stored.Key(id, id))
 	if textErr := g.Wait(); err == nil {
 		err = textErr
 	}
@@ -67,10 +82,10 @@ func decodePostItem(op string, raw []byte) (item blog.PostItem, ok bool, err err
 
 // withText returns a post with its text. It reads the text unless it is passed; text may be nil. The post is
 // Truncated if its text is lost.
-func (s *Store) withText(ctx context.Context, op string, item blog.PostItem, text []byte) (*blog.Post, error) {
+func (b *base) withText(ctx context.Context, op string, item blog.PostItem, text []byte) (*blog.Post, error) {
 	p, ok := item.Whole(text)
 	if !ok && text == nil {
-		text, err := stored.Read(ctx, op, s.posts, stored.Key(item.ID, blog.TextID))
+		text, err := stored.Read(ctx, op, b.posts, stored.Key(item.ID, blog.TextID))
 		if err != nil {
 			return nil, err
 		}
@@ -81,9 +96,9 @@ func (s *Store) withText(ctx context.Context, op string, item blog.PostItem, tex
 			break
 		}
 		// An edit came between the two reads: read a snapshot.
-		r, err := batch(ctx, s.posts, item.ID, func(b *cosmos.Batch) {
-			b.Read(item.ID)
-			b.Read(blog.TextID)
+		r, err := batch(ctx, b.posts, item.ID, func(pair *cosmos.Batch) {
+			pair.Read(item.ID)
+			pair.Read(blog.TextID)
 		})
 		if err != nil {
 			return nil, stored.Error(op, err)
@@ -92,7 +107,7 @@ func (s *Store) withText(ctx context.Context, op string, item blog.PostItem, tex
 		case r.Failed == 0 && r.Status == http.StatusNotFound:
 			return nil, nil
 		case r.Failed == 1 && r.Status == http.StatusNotFound: // the text is lost, or the post has become short
-			raw, err := stored.Read(ctx, op, s.posts, stored.Key(item.ID, item.ID))
+			raw, err := stored.Read(ctx, op, b.posts, stored.Key(item.ID, item.ID))
 			if err != nil {
 				return nil, err
 			}
@@ -113,15 +128,15 @@ func (s *Store) withText(ctx context.Context, op string, item blog.PostItem, tex
 }
 
 // readWholes is Posts without the item cache.
-func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, error) {
+func (b *base) readWholes(ctx context.Context, ids []string) ([]*blog.Post, error) {
 	const op = "read posts"
 	if len(ids) == 1 {
-		p, err := s.readWhole(ctx, ids[0])
+		p, err := b.readWhole(ctx, ids[0])
 		return []*blog.Post{p}, err
 	}
 	items, texts := map[string]blog.PostItem{}, map[string][]byte{}
 	read := func(keys []cosmos.Key) error {
-		all, err := s.posts.ReadMany(ctx, keys)
+		all, err := b.posts.ReadMany(ctx, keys)
 		if err != nil {
 			return stored.Error(op, err)
 		}
@@ -169,10 +184,10 @@ func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, err
 			continue
 		}
 		var err error
-		if posts[i], err = s.withText(ctx, op, item, texts[id]); err != nil {
+		if posts[i], err = b.withText(ctx, op, item, texts[id]); err != nil {
 			return nil, err
 		}
-		posts[i] = s.visible(posts[i])
+		posts[i] = b.visible(posts[i])
 	}
 	addDerived(ctx, posts...)
 	return posts, nil

@@ -27,7 +27,7 @@ const (
 
 // timelinePage fills a page with up to first posts that are older than after.
 type timelinePage struct {
-	*Store
+	*base
 	op       string
 	timeline blog.Timeline
 	months   []string // newest first
@@ -102,46 +102,56 @@ func (t *timelinePage) next(ctx context.Context, n, most int) (entries []blog.En
 
 // listedPosts reads the posts of entries in one request, without the texts of long ones: nil for those that do not
 // exist, or are hidden.
-func (s *Store) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.Post, error) {
+func (t *timelinePage) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.Post, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
 	}
 	read := func(ctx context.Context, ids []string) ([]*blog.Post, error) {
-		posts, err := stored.ReadPosts(ctx, s.posts, ids, blog.DecodePost)
+		posts, err := stored.ReadPosts(ctx, t.posts, ids, blog.DecodePost)
 		for i, p := range posts {
-			posts[i] = s.visible(p)
+			posts[i] = t.visible(p)
 		}
 		addDerived(ctx, posts...)
 		return posts, err
 	}
-	return cachedMany(ctx, s.posts, ids, "post without text", read)
+	return cachedMany(ctx, t.posts, ids, "post without text", read)
+}
+
+// timelineStore reads lists of posts by date: the feed, and the timelines of all posts and of tags.
+type timelineStore struct {
+	*base
+	shown *shownCounts
+	feeds []string // partition keys of the feed, each of which holds all of it
 }
 
 // firstDate is before all dates. The tombstones of the feed, whose type is their partition key, have none.
 const firstDate = "0"
 
+// FeedPartitions returns the number of partitions of the feed.
+func (s *timelineStore) FeedPartitions() int { return len(s.feeds) }
+
 // Feed is Q6: the summaries of the newest 100 posts, newest first, by one query of one of the feed's partitions. It
 // continues into the timeline of all posts.
-func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
+func (s *timelineStore) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
 	const op = "list feed"
 	ctx = s.beginRead(ctx, Feed)
 	l := list[blog.Post]{op: op, container: s.feed, key: "type", partition: blog.TypePost,
-		copies: s.feedPartitions, limit: blog.FeedServed, since: firstDate,
+		copies: s.feeds, limit: blog.FeedServed, since: firstDate,
 		format: blog.Summaries, position: positionOfPost, deletions: s.deletions, show: s.showPost}
 	p.Order = NewestFirst
 	page, err := l.page(ctx, p)
 	if err == nil {
 		page, err = s.withOlder(ctx, op, page, p)
 	}
-	return s.withCounts(ctx, page, err)
+	return s.shown.withCounts(ctx, page, err)
 }
 
 // Total returns the length of a list.
 type Total func(context.Context) (int32, error)
 
 // FeedCount returns the approximate number of all posts: two point reads.
-func (s *Store) FeedCount(ctx context.Context) (int32, error) {
+func (s *timelineStore) FeedCount(ctx context.Context) (int32, error) {
 	const op = "count posts"
 	ctx = s.beginRead(ctx, FeedCount)
 	item, err := s.timelineItem(ctx, op, blog.AllPosts)
@@ -155,8 +165,11 @@ func (s *Store) FeedCount(ctx context.Context) (int32, error) {
 	return count32(item.Posts + newest), err
 }
 
+// count32 returns a count, which may have drifted below 0.
+func count32(n int64) int32 { return int32(min(max(n, 0), 1<<31-1)) }
+
 // timelineItem reads the item of a timeline; nil if it does not exist.
-func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
+func (s *timelineStore) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
 	return cached(ctx, s.feed, blog.TimelinesKey, string(t), func(ctx context.Context) (*blog.TimelineItem, error) {
 		return stored.ReadTimeline(ctx, op, s.feed, t)
 	})
@@ -164,7 +177,9 @@ func (s *Store) timelineItem(ctx context.Context, op string, t blog.Timeline) (*
 
 // withOlder returns a page of the newest posts, continued by the timeline of all posts where the newest end. The page
 // may be cached, so it is not modified.
-func (s *Store) withOlder(ctx context.Context, op string, page *Page[*blog.Post], p Paging) (*Page[*blog.Post], error) {
+func (s *timelineStore) withOlder(
+	ctx context.Context, op string, page *Page[*blog.Post], p Paging,
+) (*Page[*blog.Post], error) {
 	last := page.seen+len(page.Items) >= blog.FeedServed // of the newest posts
 	if page.More && (!last || len(page.Items) == p.First) ||
 		!page.More && !s.views.Full() && page.seen < blog.FeedServed {
@@ -174,7 +189,7 @@ func (s *Store) withOlder(ctx context.Context, op string, page *Page[*blog.Post]
 	if item == nil || err != nil {
 		return page, err
 	}
-	t := timelinePage{Store: s, op: op, timeline: blog.AllPosts, months: item.Newest()}
+	t := timelinePage{base: s.base, op: op, timeline: blog.AllPosts, months: item.Newest()}
 	if n := len(page.Items); n > 0 {
 		t.after = blog.Entry{CreatedAt: page.Items[n-1].CreatedAt, ID: page.Items[n-1].ID}
 	} else if page.after != nil {
@@ -186,7 +201,7 @@ func (s *Store) withOlder(ctx context.Context, op string, page *Page[*blog.Post]
 }
 
 // seeTimeline is a handler of changes of the feed container: this instance may not project posts itself.
-func (s *Store) seeTimeline(_ context.Context, items [][]byte) error {
+func (s *timelineStore) seeTimeline(_ context.Context, items [][]byte) error {
 	for _, raw := range items {
 		if !bytes.Contains(raw, []byte(blog.TimelinesKey)) {
 			continue

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -18,49 +19,34 @@ const sagaTimeout = username.Grace / 2
 // cachedUser is the name of a user in the item cache.
 const cachedUser = "user"
 
+// userStore reads and writes users.
+type userStore struct {
+	*base
+	authors  *authors
+	sessions *sessions
+	names    *username.Names
+	reserved username.Reserved
+}
+
 // User is Q1, one point read. It returns nil if the user does not exist.
-func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
+func (s *userStore) User(ctx context.Context, id string) (*blog.User, error) {
 	ctx = s.account.Begin(ctx, OneUser)
 	return cached(ctx, s.users, id, cachedUser, func(ctx context.Context) (*blog.User, error) {
-		return s.readUser(ctx, "read user", id)
+		return s.authors.readUser(ctx, "read user", id)
 	})
 }
 
-// readUser is User without the item cache.
-func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error) {
-	if !blog.ValidID(id) {
-		return nil, nil
-	}
-	raw, err := stored.Read(ctx, op, s.users, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return nil, err
-	}
-	return s.decodeUser(op, raw)
-}
-
-// readPrimaryUser is readUser from the primary replica.
-func (s *Store) readPrimaryUser(ctx context.Context, op, id string) (*blog.User, error) {
-	if !blog.ValidID(id) {
-		return nil, nil
-	}
-	raw, err := s.users.ReadPrimary(ctx, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return nil, stored.Error(op, err)
-	}
-	return s.decodeUser(op, raw)
-}
-
 // Users reads users in one request. result[i] is nil if ids[i] does not exist.
-func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
+func (s *userStore) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
 	ctx = s.account.Begin(ctx, ManyUsers)
 	return cachedMany(ctx, s.users, ids, cachedUser, func(ctx context.Context, ids []string) ([]*blog.User, error) {
-		return stored.ReadUsers(ctx, s.users, ids, s.decodeUser)
+		return stored.ReadUsers(ctx, s.users, ids, s.authors.decodeUser)
 	})
 }
 
 // UserByUsername finds a user by name, ignoring case, or by a released name that is still kept
 // for them: two point reads. It returns nil if the user does not exist.
-func (s *Store) UserByUsername(ctx context.Context, name string) (*blog.User, error) {
+func (s *userStore) UserByUsername(ctx context.Context, name string) (*blog.User, error) {
 	const op = "read user by username"
 	ctx = s.account.Begin(ctx, ByUsername)
 	if username.Check(op, name) != nil {
@@ -97,7 +83,7 @@ func (n NewUser) Validate() error {
 // CreateUser is C1: it reserves the name, then creates the user. Conflict if the name is taken (Field is
 // "username"), or the id already has a user or one whose deletion has not ended. After a crash between the
 // two steps the same user can try again.
-func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
+func (s *userStore) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	const op = "create user"
 	ctx = s.account.Begin(ctx, WriteUser)
 	if err := n.Validate(); err != nil {
@@ -146,7 +132,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 }
 
 // undoCreate deletes a user that was just created and lost the name, and returns Conflict.
-func (s *Store) undoCreate(ctx context.Context, op string, u *blog.User) error {
+func (s *userStore) undoCreate(ctx context.Context, op string, u *blog.User) error {
 	defer s.authors.drop(u.UserID)
 	key := stored.Key(u.UserID, u.UserID)
 	r, err := s.users.Read(ctx, key)
@@ -170,7 +156,7 @@ func (s *Store) undoCreate(ctx context.Context, op string, u *blog.User) error {
 
 // existingUser returns the user of an earlier attempt with the same idempotency key, nil if there is no
 // user, and Conflict if the user was created otherwise or is being deleted.
-func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem) (*blog.User, error) {
+func (s *userStore) existingUser(ctx context.Context, op string, item blog.UserItem) (*blog.User, error) {
 	raw, err := stored.Read(ctx, op, s.users, stored.Key(item.UserID, item.UserID))
 	if raw == nil && err == nil && s.deletions.Hides(item.UserID, item.CreatedAt) {
 		err = s.beingDeleted(op, item.UserID, "")
@@ -192,9 +178,22 @@ func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem)
 		Message: "you already have a user; rename it with updateUser"}
 }
 
+// beingDeleted returns the Conflict of a user that is created again too early. deleted is "" if the item is
+// gone, or if the replica that it was read from is behind.
+func (s *userStore) beingDeleted(op, userID string, deleted blog.Date) error {
+	const atLeast = 5 * time.Second // between attempts
+	until := s.deletions.HiddenUntil(userID)
+	if deleted != "" {
+		until = blog.NewDate(deleted.Time().Add(blog.DeletionGrace))
+	}
+	left := until.Time().Sub(s.o.Clock())
+	return &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonBeingDeleted, RetryAfter: max(left, atLeast),
+		Message: "your former user is still being deleted; try again later"}
+}
+
 // Empty reports whether there are no users. It queries all partitions: call it when a process starts, never
 // on the request path.
-func (s *Store) Empty(ctx context.Context) (bool, error) {
+func (s *userStore) Empty(ctx context.Context) (bool, error) {
 	ctx = s.account.Begin(ctx, Readiness)
 	for users, err := range s.background.users.Query(ctx,
 		cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type = 'user'", AllPartitions: true, PageSize: 1}) {
@@ -213,7 +212,7 @@ const maxCountedItems = 10_000
 
 // UserItems counts the posts, comments and likes of a user, and what is below the posts. It stops after maxCountedItems
 // items, and queries all partitions: call it for reports.
-func (s *Store) UserItems(ctx context.Context, userID string) (n blog.Items, err error) {
+func (s *userStore) UserItems(ctx context.Context, userID string) (n blog.Items, err error) {
 	const op = "count items of user"
 	ctx = s.beginRead(ctx, UserItems)
 	query := cosmos.Query{AllPartitions: true, PageSize: maxCountedItems / 10,
@@ -245,4 +244,8 @@ func (s *Store) UserItems(ctx context.Context, userID string) (n blog.Items, err
 		}
 	}
 	return n, nil
+}
+
+func noUser(op string) error {
+	return &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
 }

@@ -80,7 +80,7 @@ func (e UserEdit) of(u blog.User) blog.User {
 // byline changes, the projections bring everything the user wrote up to date. NotFound if the user does not exist,
 // Conflict (Field is "username") if the name is taken, LimitReached after too many changes of the username, or of the
 // display name and the avatar. A repetition changes nothing, and has no limit.
-func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blog.User, error) {
+func (s *userStore) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blog.User, error) {
 	const op = "update user"
 	ctx = s.account.Begin(ctx, WriteUser)
 	if err := e.Validate(); err != nil {
@@ -101,7 +101,7 @@ func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blo
 		}
 		to := e.of(u.User)
 		if to == u.User {
-			s.noteRename(session, userID)
+			s.sessions.noteRename(session, userID)
 			s.authors.put(&u.User)
 			return &u.User, nil
 		}
@@ -120,9 +120,9 @@ func (s *Store) UpdateUser(ctx context.Context, userID string, e UserEdit) (*blo
 }
 
 // changeUser changes a user to another state. It returns nil if another request has changed the user meanwhile.
-func (s *Store) changeUser(ctx context.Context, op string, u *blog.UserItem, to blog.User) (*blog.User, error) {
+func (s *userStore) changeUser(ctx context.Context, op string, u *blog.UserItem, to blog.User) (*blog.User, error) {
 	write := func(former []string) (*blog.User, error) {
-		s.noteRename(cosmos.SessionFrom(ctx), u.UserID)
+		s.sessions.noteRename(cosmos.SessionFrom(ctx), u.UserID)
 		return s.writeUser(ctx, op, u, to, former)
 	}
 	if username.Key(to.Username) == username.Key(u.Username) {
@@ -133,7 +133,7 @@ func (s *Store) changeUser(ctx context.Context, op string, u *blog.UserItem, to 
 }
 
 // writeUser is changeUser without the reservation of the username.
-func (s *Store) writeUser(
+func (s *userStore) writeUser(
 	ctx context.Context, op string, u *blog.UserItem, to blog.User, former []string,
 ) (*blog.User, error) {
 	p := patchUser(u.User, to)
@@ -180,7 +180,7 @@ func patchUser(from, to blog.User) (p cosmos.Patch) {
 }
 
 // revertUser restores the previous state of a user who lost the new name. The attempt does not count as a change.
-func (s *Store) revertUser(ctx context.Context, op string, before *blog.UserItem, changed blog.User) error {
+func (s *userStore) revertUser(ctx context.Context, op string, before *blog.UserItem, changed blog.User) error {
 	p := patchUser(changed, before.User)
 	p.Set("/formerUsernames", append([]string{}, before.FormerUsernames...))
 	p.Set("/renames", append([]blog.Date{}, before.Renames...))
@@ -198,7 +198,7 @@ func (s *Store) revertUser(ctx context.Context, op string, before *blog.UserItem
 var profileChanges = blog.Quota{Most: 20, Period: 24 * time.Hour}
 
 // checkChange refuses a reserved username, and changes beyond the quotas of the byline.
-func (s *Store) checkChange(op string, u *blog.UserItem, to blog.User) error {
+func (s *userStore) checkChange(op string, u *blog.UserItem, to blog.User) error {
 	if to.Byline == u.Byline {
 		return nil
 	}

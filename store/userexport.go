@@ -14,6 +14,9 @@ import (
 	"byline/store/username"
 )
 
+// exporter reads everything that is stored about a user.
+type exporter struct{ *base }
+
 // exportPageSize is the most items in a page of an export: few enough that a page takes a small part of
 // a second's RU.
 const exportPageSize = 100
@@ -37,18 +40,18 @@ const exportEnd = "end"
 
 // exportParts returns the queries that find everything about a user, in the order of an export.
 // Reservations are found by owner rather than by the user's names, as a crash may have left others.
-func (s *Store) exportParts(userID string) []exportPart {
+func (e *exporter) exportParts(userID string) []exportPart {
 	all := func(text string) cosmos.Query {
 		return cosmos.Query{Text: text, AllPartitions: true, PageSize: exportPageSize}.With("@user", userID)
 	}
 	return []exportPart{
-		{"account", s.background.users,
+		{"account", e.background.users,
 			cosmos.Query{Text: "SELECT * FROM c", Partition: userID, PageSize: exportPageSize}},
-		{"usernames", s.background.users, all("SELECT * FROM c WHERE c.type = 'username' AND c.ownerId = @user")},
-		{"posts", s.background.posts, all("SELECT * FROM c WHERE c.userId = @user")},
-		{"feed", s.background.feed, all("SELECT * FROM c WHERE " + projection.NotEntries + " AND c.userId = @user")},
-		{"timelines", s.background.feed, all("SELECT * FROM c WHERE c.authorId = @user")},
-		{"jobs", s.background.leases, all("SELECT * FROM c WHERE c.subject = @user")},
+		{"usernames", e.background.users, all("SELECT * FROM c WHERE c.type = 'username' AND c.ownerId = @user")},
+		{"posts", e.background.posts, all("SELECT * FROM c WHERE c.userId = @user")},
+		{"feed", e.background.feed, all("SELECT * FROM c WHERE " + projection.NotEntries + " AND c.userId = @user")},
+		{"timelines", e.background.feed, all("SELECT * FROM c WHERE c.authorId = @user")},
+		{"jobs", e.background.leases, all("SELECT * FROM c WHERE c.subject = @user")},
 	}
 }
 
@@ -57,11 +60,11 @@ func (s *Store) exportParts(userID string) []exportPart {
 // meantime is in exactly one page; one that was written in the last seconds may be missing, as replicas
 // lag. Requests have low priority and wait while throttled. Invalid (Field is
 // "position") if the position is not one of an export of this user, or is no longer valid.
-func (s *Store) Export(ctx context.Context, userID, position string) iter.Seq2[ExportPage, error] {
+func (e *exporter) Export(ctx context.Context, userID, position string) iter.Seq2[ExportPage, error] {
 	return func(yield func(ExportPage, error) bool) {
-		ctx := s.account.Begin(ctx, Export)
+		ctx := e.account.Begin(ctx, Export)
 		for position != exportEnd {
-			page, err := s.exportPage(ctx, userID, position)
+			page, err := e.exportPage(ctx, userID, position)
 			if !yield(page, err) || err != nil {
 				return
 			}
@@ -71,9 +74,9 @@ func (s *Store) Export(ctx context.Context, userID, position string) iter.Seq2[E
 }
 
 // exportPage returns the page at a position.
-func (s *Store) exportPage(ctx context.Context, userID, position string) (ExportPage, error) {
+func (e *exporter) exportPage(ctx context.Context, userID, position string) (ExportPage, error) {
 	const op = "export user"
-	parts := s.exportParts(userID)
+	parts := e.exportParts(userID)
 	name, continuation, _ := strings.Cut(position, ":")
 	i := slices.IndexFunc(parts, func(p exportPart) bool { return p.name == name })
 	if position == "" {
@@ -131,13 +134,13 @@ func withoutSystemProperties(item []byte) []byte {
 
 // UserIDOf returns the id of the user who has a name or for whom a released name is kept, ignoring case,
 // even while the user is being deleted. It returns "" if no user has the name.
-func (s *Store) UserIDOf(ctx context.Context, name string) (string, error) {
+func (e *exporter) UserIDOf(ctx context.Context, name string) (string, error) {
 	const op = "find user by username"
-	ctx = s.account.Begin(ctx, Export)
+	ctx = e.account.Begin(ctx, Export)
 	if username.Check(op, name) != nil {
 		return "", nil
 	}
-	users, k := s.background.users, username.Key(name)
+	users, k := e.background.users, username.Key(name)
 	raw, err := stored.Read(ctx, op, users, stored.Key(k, k))
 	if raw == nil || err != nil {
 		return "", err
@@ -150,7 +153,7 @@ func (s *Store) UserIDOf(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	owner, _, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
-	if err != nil || username.Key(owner.Username) != k && !r.Kept(s.o.Clock()) {
+	if err != nil || username.Key(owner.Username) != k && !r.Kept(e.o.Clock()) {
 		return "", err // reserved for a create or rename that has not ended
 	}
 	return owner.UserID, nil

@@ -10,23 +10,20 @@ import (
 	"byline/store/stored"
 )
 
-// batch executes the operations that add appends as one transactional batch.
-func batch(
-	ctx context.Context, c *cosmos.Container, partition string, add func(*cosmos.Batch),
-) (cosmos.BatchResult, error) {
-	var b cosmos.Batch
-	add(&b)
-	return c.Batch(ctx, partition, &b)
+// countedWrites writes what is counted on posts: comments and likes.
+type countedWrites struct {
+	*base
+	shown *shownCounts
 }
 
-// createCounted creates the item id in a post's partition and counts it on the post, in one
+// create creates the item id in a post's partition and counts it on the post, in one
 // transactional batch. It returns the updated post. If the item exists, nothing changes and
 // exists is true. LimitReached if the counter is at its limit.
-func (s *Store) createCounted(
+func (w *countedWrites) create(
 	ctx context.Context, op, postID, id, counter string, item []byte,
 ) (post *blog.Post, exists bool, err error) {
-	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
-		b.Patch(postID, count(counter, 1))
+	r, err := batch(ctx, w.posts, postID, func(b *cosmos.Batch) {
+		b.Patch(postID, patchCounter(counter, 1))
 		b.Create(item)
 	})
 	switch {
@@ -35,28 +32,28 @@ func (s *Store) createCounted(
 	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		return nil, false, blog.NoPost(op)
 	case r.Failed == 0 && r.Status == http.StatusPreconditionFailed:
-		exists, err = s.countError(ctx, op, postID, id)
+		exists, err = w.countError(ctx, op, postID, id)
 		return nil, exists, err
 	case r.Failed == 1 && r.Status == http.StatusConflict:
 		return nil, true, nil
 	case r.Failed >= 0:
 		return nil, false, stored.Error(op, r.Err())
 	}
-	post, err = s.writtenPost(ctx, op, r.Items[0])
+	post, err = w.writtenPost(ctx, op, r.Items[0])
 	return post, false, err
 }
 
 // countError explains why the counting patch failed: it reports whether the item exists, and returns the error
 // if it does not.
-func (s *Store) countError(ctx context.Context, op, postID, id string) (exists bool, err error) {
-	post, err := s.readPost(ctx, postID)
+func (w *countedWrites) countError(ctx context.Context, op, postID, id string) (exists bool, err error) {
+	post, err := w.readPost(ctx, postID)
 	if post == nil && err == nil {
 		err = blog.NoPost(op)
 	}
 	if err != nil {
 		return false, err
 	}
-	item, err := stored.Read(ctx, op, s.posts, stored.Key(postID, id))
+	item, err := stored.Read(ctx, op, w.posts, stored.Key(postID, id))
 	if item != nil || err != nil {
 		return true, err
 	}
@@ -64,9 +61,9 @@ func (s *Store) countError(ctx context.Context, op, postID, id string) (exists b
 		Message: "this post has as many comments or likes as it can have"}
 }
 
-// count returns a patch that adds to a counter of a post, up to its limit, and increments its
+// patchCounter returns a patch that adds to a counter of a post, up to its limit, and increments its
 // revision.
-func count(path string, by int64) cosmos.Patch {
+func patchCounter(path string, by int64) cosmos.Patch {
 	var p cosmos.Patch
 	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
 	if by > 0 {
@@ -78,8 +75,8 @@ func count(path string, by int64) cosmos.Patch {
 }
 
 // readPair reads a post and another item of its partition in one snapshot.
-func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, other []byte, err error) {
-	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+func (w *countedWrites) readPair(ctx context.Context, op, postID, id string) (post, other []byte, err error) {
+	r, err := batch(ctx, w.posts, postID, func(b *cosmos.Batch) {
 		b.Read(postID)
 		b.Read(id)
 	})
@@ -95,4 +92,13 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 		return nil, nil, stored.Error(op, r.Err())
 	}
 	return r.Items[0], r.Items[1], nil
+}
+
+// writtenPost is decodePost for a post whose counts were just written.
+func (w *countedWrites) writtenPost(ctx context.Context, op string, raw []byte) (*blog.Post, error) {
+	p, err := w.decodePost(op, raw)
+	if p != nil && err == nil {
+		w.shown.noteCounts(ctx, p)
+	}
+	return p, err
 }
