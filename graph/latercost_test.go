@@ -215,7 +215,7 @@ func testLaterRU(t *testing.T, instances int) {
 	}
 }
 
-// The rename of an author of 2,500 items is predicted within 10%.
+// The rename of an author of 5,000 items is predicted within 10%.
 func TestLaterRU_ProlificAuthor(t *testing.T) {
 	testkit.Heavy(t)
 	for _, instances := range []int{1, 3} {
@@ -225,12 +225,12 @@ func TestLaterRU_ProlificAuthor(t *testing.T) {
 				b.user(t, "ada")
 				b.user(t, "grace")
 				var ids []string
-				for i := range 250 {
+				for i := range 500 {
 					ids = append(ids, b.post(t, []string{"ada", "grace"}[i%2], fmt.Sprint("post ", i), laterText))
 					testkit.Advance(time.Millisecond)
 				}
-				for i := range 2375 {
-					if post := ids[i%250]; i < 2125 {
+				for i := range 4750 {
+					if post := ids[i%500]; i < 4250 {
 						b.comment(t, "ada", post, fmt.Sprint("comment ", i))
 					} else {
 						b.like(t, "ada", post)
