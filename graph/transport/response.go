@@ -12,6 +12,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 
+	"byline/graph/coding"
 	"byline/graph/cost"
 	"byline/graph/refusal"
 	"byline/store/blog"
@@ -128,12 +129,12 @@ func write(w http.ResponseWriter, r *http.Request, status int, response *graphql
 	}
 	caller := RequestOf(r.Context())
 	body := append(caller.send(response), []byte("\n"))
-	chosen := codingFor(r.Header["Accept-Encoding"], length(body))
+	chosen := coding.For(r.Header["Accept-Encoding"], length(body))
 	if chosen == nil {
 		writeBody(w, status, body...)
 		return
 	}
-	e := &encodedBody{coding: chosen, bytes: chosen.compress(body...)}
+	e := &encodedBody{coding: chosen, bytes: chosen.Compress(body...)}
 	caller.Memory.Resize(cap(e.bytes))
 	e.write(w, status)
 }
@@ -188,7 +189,7 @@ func earlier(a, b time.Time) time.Time {
 // write sends a body in its coding.
 func (b *encodedBody) write(w http.ResponseWriter, status int) {
 	if b.coding != nil {
-		w.Header()["Content-Encoding"] = []string{b.coding.name}
+		w.Header()["Content-Encoding"] = []string{b.coding.Name}
 	}
 	writeBody(w, status, b.bytes)
 }

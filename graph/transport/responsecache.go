@@ -13,6 +13,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/maypok86/otter/v2"
 
+	"byline/graph/coding"
 	"byline/graph/cost"
 	"byline/graph/limit"
 	"byline/store"
@@ -54,12 +55,12 @@ type cachedResponse struct {
 	operation string  // the name of the operation
 	predicted float64 // RU
 
-	compressed [len(codings)]atomic.Pointer[encodedBody] // nil: no client has asked for it
+	compressed [coding.Count]atomic.Pointer[encodedBody] // nil: no client has asked for it
 }
 
 // encodedBody is a body in one coding.
 type encodedBody struct {
-	coding *coding // nil: it is not compressed
+	coding *coding.Coding // nil: it is not compressed
 	bytes  []byte
 
 	held limit.Shared // the memory of bytes, while they are being sent
@@ -156,15 +157,15 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 // encoded returns the body of a response in the coding that a client prefers. It compresses a body once, and keeps
 // the result with the entry.
 func (c *responseCache) encoded(cached *cachedResponse, r *http.Request) *encodedBody {
-	chosen := codingFor(r.Header["Accept-Encoding"], len(cached.plain.bytes))
+	chosen := coding.For(r.Header["Accept-Encoding"], len(cached.plain.bytes))
 	if chosen == nil {
 		return &cached.plain
 	}
-	kept := &cached.compressed[chosen.index]
+	kept := &cached.compressed[chosen.Index]
 	if e := kept.Load(); e != nil {
 		return e
 	}
-	e := &encodedBody{coding: chosen, bytes: chosen.compress(cached.plain.bytes)}
+	e := &encodedBody{coding: chosen, bytes: chosen.Compress(cached.plain.bytes)}
 	if !kept.CompareAndSwap(nil, e) {
 		return kept.Load() // another request has been faster
 	}

@@ -1,4 +1,4 @@
-package transport
+package coding
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-func TestAcceptedCoding(t *testing.T) {
+func TestAccepted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		header []string
 		want   string
@@ -33,8 +33,8 @@ func TestAcceptedCoding(t *testing.T) {
 		"another parameter":     {[]string{"gzip;level=9"}, ""},
 	} {
 		got := ""
-		if c := acceptedCoding(tt.header); c != nil {
-			got = c.name
+		if c := accepted(tt.header); c != nil {
+			got = c.Name
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
@@ -73,12 +73,12 @@ func TestCoding_Compress(t *testing.T) {
 				all = append(all, []byte(p))
 			}
 			want := strings.Join(pieces, "")
-			got := c.compress(all...)
-			if text := decompress(t, c.name, got); text != want {
-				t.Errorf("%s: got %.100q, want %.100q", c.name, text, want)
+			got := c.Compress(all...)
+			if text := decompress(t, c.Name, got); text != want {
+				t.Errorf("%s: got %.100q, want %.100q", c.Name, text, want)
 			}
-			if len(want) > minCompressed && len(got) > len(want)/10 {
-				t.Errorf("%s: %d bytes of %d", c.name, len(got), len(want))
+			if len(want) > minBytes && len(got) > len(want)/10 {
+				t.Errorf("%s: %d bytes of %d", c.Name, len(got), len(want))
 			}
 		}
 	}

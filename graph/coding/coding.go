@@ -1,4 +1,5 @@
-package transport
+// Package coding compresses the bodies of responses for clients that accept it. It is safe for concurrent use.
+package coding
 
 import (
 	"bytes"
@@ -12,17 +13,17 @@ import (
 )
 
 // Bodies are compressed if the client accepts it. Event streams and WebSockets are not: most events are shorter than
-// minCompressed, and a compressor for each of thousands of connections would take more memory than everything else.
+// minBytes, and a compressor for each of thousands of connections would take more memory than everything else.
 // Pages of other sites cannot have a viewer's responses compressed together with a text of theirs (BREACH): browsers
 // send no bearer token on their behalf.
 
-// minCompressed is the length in bytes from which a body is compressed.
-const minCompressed = 1 << 10
+// minBytes is the length in bytes from which a body is compressed.
+const minBytes = 1 << 10
 
-// coding is a content coding (RFC 9110, section 8.4.1).
-type coding struct {
-	name       string
-	index      int       // in codings
+// Coding is a content coding (RFC 9110, section 8.4.1).
+type Coding struct {
+	Name       string
+	Index      int       // below Count
 	compressor sync.Pool // of compressor
 }
 
@@ -35,9 +36,12 @@ type compressor interface {
 // zstdWindow is how far back zstd looks, in bytes. It is most of a compressor's memory, and pages are shorter.
 const zstdWindow = 128 << 10
 
+// Count is the number of codings.
+const Count = 2
+
 // codings are the codings of responses, the preferred one first.
-var codings = [...]*coding{
-	{name: "zstd", index: 0, compressor: sync.Pool{New: func() any {
+var codings = [Count]*Coding{
+	{Name: "zstd", Index: 0, compressor: sync.Pool{New: func() any {
 		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithWindowSize(zstdWindow), zstd.WithLowerEncoderMem(true))
 		if err != nil {
@@ -45,7 +49,7 @@ var codings = [...]*coding{
 		}
 		return w
 	}}},
-	{name: "gzip", index: 1, compressor: sync.Pool{New: func() any {
+	{Name: "gzip", Index: 1, compressor: sync.Pool{New: func() any {
 		w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 		if err != nil {
 			panic(err) // the level is valid
@@ -54,10 +58,10 @@ var codings = [...]*coding{
 	}}},
 }
 
-// acceptedCoding returns the coding with the highest quality in an Accept-Encoding header, nil if the client accepts
+// accepted returns the coding with the highest quality in an Accept-Encoding header, nil if the client accepts
 // none of them. Every client accepts a body that is not compressed.
-func acceptedCoding(header []string) *coding {
-	var best *coding
+func accepted(header []string) *Coding {
+	var best *Coding
 	var quality float64
 	for item := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, parameter, weighted := strings.Cut(item, ";")
@@ -67,10 +71,10 @@ func acceptedCoding(header []string) *coding {
 			q, _ = strconv.ParseFloat(value, 64) // 0 if it is malformed
 		}
 		for _, c := range codings {
-			if !strings.EqualFold(strings.TrimSpace(name), c.name) {
+			if !strings.EqualFold(strings.TrimSpace(name), c.Name) {
 				continue
 			}
-			if q > quality || q == quality && best != nil && c.index < best.index {
+			if q > quality || q == quality && best != nil && c.Index < best.Index {
 				best, quality = c, q
 			}
 		}
@@ -78,16 +82,16 @@ func acceptedCoding(header []string) *coding {
 	return best
 }
 
-// codingFor returns the coding for a body of so many bytes to a client, nil for none.
-func codingFor(acceptEncoding []string, bytes int) *coding {
-	if bytes < minCompressed {
+// For returns the coding for a body of so many bytes to a client, nil for none.
+func For(acceptEncoding []string, bytes int) *Coding {
+	if bytes < minBytes {
 		return nil
 	}
-	return acceptedCoding(acceptEncoding)
+	return accepted(acceptEncoding)
 }
 
-// compress returns a body, which may be in pieces, in the coding.
-func (c *coding) compress(pieces ...[]byte) []byte {
+// Compress returns a body, which may be in pieces, in the coding.
+func (c *Coding) Compress(pieces ...[]byte) []byte {
 	w := c.compressor.Get().(compressor)
 	defer c.compressor.Put(w)
 	var out bytes.Buffer
