@@ -62,6 +62,9 @@ type Options struct {
 	// playground. Default: all that are valid and within budget.
 	TrustedDocuments *document.Trusted
 
+	// KnownDocuments are executed by their ids, beside the trusted ones. Default: none.
+	KnownDocuments *document.Trusted
+
 	// Origins are the origins whose pages may read responses, send mutations, and open
 	// WebSockets, as the server's own may. Default: none.
 	Origins []string
@@ -175,7 +178,7 @@ func newExecutor(
 	o Options, schema *ast.Schema, p presenter, budgets *cost.Budgets, m metrics, traced tracing,
 ) *executor.Executor {
 	documents := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments,
-		Suggestions: o.Development})
+		Known: o.KnownDocuments, Suggestions: o.Development})
 	resolver := &Resolver{store: o.Store, html: markdown.NewCache(o.HTMLCacheBytes), rendering: &limit.ClientSlots{}}
 	executable := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	plans := planned{ExecutableSchema: executable, resolver: resolver, documents: documents, tracing: traced}

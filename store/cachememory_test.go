@@ -19,12 +19,12 @@ import (
 // cacheReads is a million for a full measurement:
 //
 //	go test ./store ./graph -run 'Cache_Memory|ResponseCache_Memory' -v -distinct 1000000
-var cacheReads = flag.Int("distinct", 15_000, "how many distinct reads TestCache_Memory makes")
+var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCache_Memory makes")
 
 // Distinct reads of small items, large items and pages take at most the cache's limit and a tenth in memory.
 func TestCache_Memory(t *testing.T) {
 	testkit.Heavy(t)
-	const limit = 4 << 20
+	const limit = 16 << 20
 	reads := *cacheReads
 	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1),
 		blog.NewDate(time.Unix(0, 0)))

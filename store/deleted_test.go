@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -28,7 +27,6 @@ func charge(t *testing.T, read func(context.Context) error) (ru float64) {
 
 // Deleted comments and posts cost the readers of lists nothing.
 func TestLists_AfterDeletions(t *testing.T) {
-	testkit.Heavy(t)
 	const deleted = 1000
 	w := newWorld(t)
 	ada := w.AddUser("ada")

@@ -233,3 +233,19 @@ func notAuthorOfPost(op string) error {
 	return &blog.Error{Code: blog.Forbidden, Op: op, Reason: blog.ReasonNotYours,
 		Message: "only the author can change this post"}
 }
+
+// IsDeletedSlug reports whether the post at a slug has been deleted: one point read of its tombstone, which expires.
+func (s *postStore) IsDeletedSlug(ctx context.Context, slug string) (bool, error) {
+	const op = "look for deleted post"
+	id := blog.PostIDOfSlug(slug)
+	if !blog.ValidID(id) {
+		return false, nil
+	}
+	ctx = s.beginRead(ctx, OnePost)
+	raw, err := stored.Read(ctx, op, s.posts, stored.Key(id, id))
+	if raw == nil || err != nil {
+		return false, err
+	}
+	p, err := blog.DecodePostOrTombstone(op, raw)
+	return p != nil && p.Tombstone, err
+}

@@ -16,10 +16,7 @@ import (
 	"byline/store/internal/storetest"
 )
 
-func TestMain(m *testing.M) {
-	testkit.RapidChecks(30) // of TestDrafts_Model, each with hundreds of requests
-	testkit.Main(m)
-}
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // world is a storetest.World with helpers of this package's tests.
 type world struct{ *storetest.World }

@@ -141,11 +141,14 @@ func readAll(t *testing.T, list listOfPosts, n int, after func(pages int, r *req
 	}
 }
 
-// Lists of 400 posts over three months are read completely, each page by at most one query and one batch, or two
+// Lists of 2,000 posts over three months are read completely, each page by at most one query and one batch, or two
 // queries at a seam: between two months, or where the newest posts end. While others publish, edit and delete posts, no
 // post comes twice, and none that exists all the time is missing.
 func TestTimelines_Paging(t *testing.T) {
-	const n = 400
+	n := 2000
+	if testing.Short() {
+		n = 400
+	}
 	w := newWorld(t)
 	ada, posts := addPosts(w, "ada", n, time.Date(2025, 12, 1, 0, 0, 0, 0, time.UTC), storetest.Epoch(),
 		func(i int) []string {
@@ -257,7 +260,7 @@ func (w *world) withoutJobs(t *testing.T) {
 func TestTimelines_Refill(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it compares charges")
 	testkit.Heavy(t)
-	sizes := []int{400, 800}
+	sizes := []int{400, 1200}
 	if testkit.Long() {
 		sizes = append(sizes, 20_000)
 	}

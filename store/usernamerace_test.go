@@ -199,7 +199,6 @@ func newRacers(t *testing.T, o emulator.Options) (*world, [2]*store.Store) {
 // Of two users who race for a name while reservations expire at most one gets it, even if replicas lag. A user
 // whose operation succeeds has the name.
 func TestUsername_Race(t *testing.T) {
-	testkit.Heavy(t)
 	cosmostest.NeedsEngine(t, "its clock and its replicas")
 	for name, o := range map[string]emulator.Options{
 		"one partition":                  {},

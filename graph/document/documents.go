@@ -23,6 +23,9 @@ type Options struct {
 	// Trusted, if set, are the only documents that are executed. Default: all valid ones.
 	Trusted *Trusted
 
+	// Known are documents that are executed by their id or hash, beside the trusted ones. Default: none.
+	Known *Trusted
+
 	// Suggestions has error messages suggest names of the schema.
 	Suggestions bool
 }
@@ -58,7 +61,7 @@ func (d *Documents) Install(exec *executor.Executor) {
 		exec.SetDisableSuggestion(true)
 		exec.SetDefaultRulesFn(rulesWithoutSuggestions)
 	}
-	exec.Use(persistedOperations{known: d.persisted, trusted: d.options.Trusted})
+	exec.Use(persistedOperations{registered: d.persisted, known: d.options.Known, trusted: d.options.Trusted})
 	exec.Use(documentLimit{validated: d})
 	exec.Use(nullVariables{}) // before @skip and @include are evaluated
 	exec.Use(strictVariables{d.options.Schema})

@@ -53,8 +53,9 @@ func Present(params *graphql.RawParams) bool {
 // persistedOperations finds the text of a document by its hash or id. If there are trusted documents
 // it refuses all others.
 type persistedOperations struct {
-	known   *byteCache[string] // Documents.persisted
-	trusted *Trusted           // nil: all documents are executed
+	registered *byteCache[string] // Documents.persisted
+	known      *Trusted           // Options.Known; may be nil
+	trusted    *Trusted           // nil: all documents are executed
 }
 
 var _ graphql.OperationParameterMutator = persistedOperations{}
@@ -74,12 +75,19 @@ func (p persistedOperations) find(params *graphql.RawParams) error {
 	if err != nil {
 		return err
 	}
+	id, _ := params.Extensions[documentIDKey].(documentID)
+	name := cmp.Or(string(id), hash)
+	if p.known != nil && params.Query == "" {
+		if text, ok := p.known.byID[name]; ok {
+			params.Query = text
+			return nil
+		}
+	}
 	if p.trusted != nil {
-		id, _ := params.Extensions[documentIDKey].(documentID)
-		return p.trusted.find(cmp.Or(string(id), hash), params)
+		return p.trusted.find(name, params)
 	}
 	if params.Query == "" {
-		text, ok := p.known.get(hash)
+		text, ok := p.registered.get(hash)
 		if !ok {
 			return &refusal.Error{Code: refusal.PersistedNotFound, Message: messagePersistedNotFound}
 		}

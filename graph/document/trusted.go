@@ -34,6 +34,11 @@ func ParseTrusted(manifest []byte, schema *ast.Schema) (*Trusted, error) {
 	if len(documents) == 0 {
 		return nil, errors.New("the manifest has no documents")
 	}
+	return NewTrusted(documents, schema)
+}
+
+// NewTrusted returns an allowlist of documents by their ids. All must be valid; an error names the first invalid one.
+func NewTrusted(documents map[string]string, schema *ast.Schema) (*Trusted, error) {
 	d := &Trusted{byID: map[string]string{}, texts: map[string]bool{}}
 	for _, id := range slices.Sorted(maps.Keys(documents)) {
 		text := documents[id]

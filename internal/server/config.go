@@ -19,6 +19,7 @@ type Config struct {
 	account.Flags
 	Demo bool `name:"demo" default:"true" negatable:"" env:"BYLINE_DEMO" help:"Fill an empty embedded engine with a small demo blog."`
 	authFlags
+	siteFlags
 
 	RUPerRequest     int    `name:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" help:"Request units that an operation may be predicted to cost."`
 	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
@@ -80,6 +81,9 @@ func (c Config) check() error {
 	if err := c.checkDemoTokens(); err != nil {
 		return err
 	}
+	if err := c.checkSite(); err != nil {
+		return err
+	}
 	return c.checkListen()
 }
 
@@ -95,8 +99,16 @@ func (c Config) budgetPerViewer() cost.Budget {
 	return b
 }
 
-// responseCache returns the bytes of the response cache, which is half of --cache.
-func (c Config) responseCache() int { return c.Cache << 20 / 2 }
+// responseCache returns the bytes of the response cache, which is half of --cache, with that of pages.
+func (c Config) responseCache() int { return c.Cache<<20/2 - c.pageCache() }
+
+// pageCache returns the bytes of the cache of pages, which is an eighth with --site.
+func (c Config) pageCache() int {
+	if c.Site == "" {
+		return 0
+	}
+	return c.Cache << 20 / 8
+}
 
 // htmlCache returns the bytes of the cache of rendered texts, which is an eighth.
 func (c Config) htmlCache() int { return c.Cache << 20 / 8 }

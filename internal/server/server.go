@@ -50,6 +50,7 @@ type gateway struct {
 	certificate *keyPair          // nil for plain HTTP
 	provider    *auth.OIDC        // nil with demo tokens
 	trusted     *document.Trusted // nil if every valid document is executed
+	known       *document.Trusted // of the front end; nil without one
 
 	// listen
 	listener        net.Listener
@@ -114,6 +115,9 @@ func (g *gateway) configure(context.Context) (err error) {
 	if g.certificate, err = g.loadTLS(g.log); err != nil {
 		return err
 	}
+	if g.known, err = g.siteDocuments(); err != nil {
+		return err
+	}
 	g.trusted, err = g.trustedDocuments()
 	return err
 }
@@ -173,7 +177,7 @@ func (g *gateway) openHandler(ctx context.Context) (err error) {
 		RUPerRequest:       cost.Budget{RU: g.RUPerRequest, Measure: g.RUPerRequestMode == measure},
 		RUPerViewer:        g.budgetPerViewer(),
 		ResponseCacheBytes: g.responseCache(), HTMLCacheBytes: g.htmlCache(), Development: g.demoTokens(),
-		PlaygroundCDN: g.PlaygroundCDN == "on", TrustedDocuments: g.trusted}
+		PlaygroundCDN: g.PlaygroundCDN == "on", TrustedDocuments: g.trusted, KnownDocuments: g.known}
 	if g.provider != nil {
 		o.Verifier = g.provider
 	}
@@ -235,7 +239,10 @@ func (g *gateway) start(ctx context.Context) error {
 func (g *gateway) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
-	mux := g.routes()
+	mux, err := g.routes()
+	if err != nil {
+		return err
+	}
 	stopMetrics := g.serveMetrics(mux)
 	defer stopMetrics()
 	server := g.newServer(mux)
@@ -257,7 +264,7 @@ func (g *gateway) serve(ctx context.Context) error {
 	case <-time.After(g.drainTime()):
 	}
 	g.endStreams() // clients that reconnect now reach another instance
-	err := Shutdown(ctx, g.log, server)
+	err = Shutdown(ctx, g.log, server)
 	endRequests() // of aborted requests
 	g.handler.Wait()
 	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
@@ -267,13 +274,17 @@ func (g *gateway) serve(ctx context.Context) error {
 }
 
 // routes returns the handler of all paths except /metrics.
-func (g *gateway) routes() *http.ServeMux {
+func (g *gateway) routes() (*http.ServeMux, error) {
 	mux := http.NewServeMux()
-	mux.Handle("/", g.hosts(g.handler))
+	if g.Site == "" {
+		mux.Handle("/", g.hosts(g.handler))
+	} else if err := g.serveSite(mux); err != nil {
+		return nil, err
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", g.health)
 	mux.Handle(avatarsPattern, g.hosts(http.HandlerFunc(serveAvatar)))
-	return mux
+	return mux, nil
 }
 
 // announce logs where the server listens, which version it is, the name that its leases have, and how clients
@@ -298,7 +309,11 @@ func (g *gateway) announce() {
 	case g.trusted != nil:
 		g.log.Info("only trusted documents are executed, so there is no playground")
 	case g.demoTokens():
-		g.log.Info("open the playground in a browser", logURL, root+"/")
+		playground := root + "/"
+		if g.Site != "" {
+			playground = root + "/playground"
+		}
+		g.log.Info("open the playground in a browser", logURL, playground)
 	}
 	if g.listening != nil {
 		g.listening(address)

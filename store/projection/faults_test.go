@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -166,14 +165,6 @@ type faultOperation struct {
 	do      func(context.Context, *faultWorld) (any, error)
 	reads   bool // changes nothing, so that all cases share a world
 
-	// damage does what the operation repairs, before each case. The cases share a world, unless the damage leaves it
-	// different.
-	damage  func(*faultWorld)
-	differs bool
-
-	// sample is the number of requests that fail, of an operation that sends the same ones as another. Default: all.
-	sample int
-
 	// believes are faults that cannot be told from the truth: the operation changes items accordingly.
 	believes []string
 
@@ -323,7 +314,7 @@ func newWithPartitions(w *faultWorld, n int) *store.Store {
 func operations() map[string]faultOperation {
 	all := maps.Clone(ofViews)
 	for name, damage := range damages {
-		all["Verify/"+name] = faultOperation{reads: true, do: verify, sample: 4,
+		all["Verify/"+name] = faultOperation{reads: true, do: verify,
 			prepare: func(w *faultWorld) {
 				w.write()
 				w.settle()
@@ -337,13 +328,11 @@ func operations() map[string]faultOperation {
 		if name == string(projection.TimelineEntry) {
 			believes = entryExists
 		}
-		repair := faultOperation{
+		all["Repair/"+name] = faultOperation{
 			believes: believes,
 			prepare: func(w *faultWorld) {
 				w.write()
 				w.settle()
-			},
-			damage: func(w *faultWorld) {
 				damage(w)
 				w.found = w.Differences(0)
 				if len(w.found) == 0 {
@@ -358,14 +347,6 @@ func operations() map[string]faultOperation {
 				}
 				return nil, nil
 			}}
-		switch name {
-		case string(projection.Text), string(projection.Username) + " of two users":
-			repair.differs = true
-		}
-		if strings.HasPrefix(name, string(projection.Timeline)+" ") { // repaired like a missing timeline
-			repair.sample = 3
-		}
-		all["Repair/"+name] = repair
 	}
 	for kind, subject := range map[string]func(w *faultWorld) string{
 		"rename":     func(w *faultWorld) string { return w.bob.UserID },
@@ -475,24 +456,21 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			cosmostest.NeedsEngine(t, "it runs on the fake clock")
 			s := sweep{faultOperation: operation}
-			if s.sample == 0 {
-				s.sample = math.MaxInt
-			}
-			if s.reads || s.damage != nil && !s.differs {
-				cosmostest.Run(t, s.runInOneWorld)
-				return
-			}
-			faulttest.Sample(func(c faulttest.Case) (requests faulttest.Requests) {
+			if operation.reads {
 				cosmostest.Run(t, func(t *testing.T) {
 					w := s.newWorld(t)
-					if s.damage != nil {
-						s.damage(w)
-					}
+					faulttest.Sweep(func(c faulttest.Case) faulttest.Requests { return s.run(w, c) })
+				})
+				return
+			}
+			faulttest.Sweep(func(c faulttest.Case) (requests faulttest.Requests) {
+				cosmostest.Run(t, func(t *testing.T) {
+					w := s.newWorld(t)
 					requests = s.run(w, c)
 					s.check(w, c, requests)
 				})
 				return requests
-			}, s.sample)
+			})
 		})
 	}
 }
@@ -502,23 +480,6 @@ type sweep struct {
 	faultOperation
 	want    any
 	sources []string
-}
-
-func (s *sweep) runInOneWorld(t *testing.T) {
-	w := s.newWorld(t)
-	faulttest.Sample(func(c faulttest.Case) faulttest.Requests {
-		if s.reads {
-			return s.run(w, c)
-		}
-		s.damage(w)
-		requests := s.run(w, c)
-		if slices.Contains(s.believes, c.Name) {
-			w = s.newWorld(t)
-		} else {
-			s.check(w, c, requests)
-		}
-		return requests
-	}, s.sample)
 }
 
 func (s *sweep) newWorld(t testing.TB) *faultWorld {
@@ -558,7 +519,7 @@ func (s *sweep) run(w *faultWorld, c faulttest.Case) faulttest.Requests {
 // check checks that nothing is lost, and that the views are as their sources.
 func (s *sweep) check(w *faultWorld, c faulttest.Case, requests faulttest.Requests) {
 	w.T.Helper()
-	if c.N > 0 && (s.damage == nil || s.differs) && (len(c.Codes) == 0 || slices.Contains(s.believes, c.Name)) {
+	if c.N > 0 && (len(c.Codes) == 0 || slices.Contains(s.believes, c.Name)) {
 		return // the client has repeated the request, or the operation believes the fault
 	}
 	w.settle()

@@ -1,0 +1,100 @@
+package site
+
+import (
+	"embed"
+	"io/fs"
+	"strings"
+)
+
+//go:embed documents
+var documentFiles embed.FS
+
+// documents are the texts of the queries of pages, by their ids.
+var documents = func() map[string]string {
+	read := func(name string) string {
+		text, err := documentFiles.ReadFile("documents/" + name)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		return string(text)
+	}
+	entries, err := fs.ReadDir(documentFiles, "documents")
+	if err != nil {
+		panic(err)
+	}
+	texts, card := map[string]string{}, read("card.graphql")
+	for _, e := range entries {
+		if name := strings.TrimSuffix(e.Name(), ".graphql"); name != "card" {
+			texts[documentID(name)] = read(e.Name()) + card
+		}
+	}
+	return texts
+}()
+
+// documentID returns the id of a query of this package. No hash has a colon.
+func documentID(name string) string { return "site:" + name }
+
+// The data of the queries.
+type (
+	post struct {
+		ID, Slug, Title, Excerpt string
+		Tags                     []string
+		LikeCount, CommentCount  int
+		CreatedAt                string
+		UpdatedAt                string // "" if it was not edited
+		Author                   author
+
+		ReadingMinutes int
+		ContentHTML    *string // null if the post was deleted a moment ago
+		Content        *string // likewise
+	}
+
+	author struct {
+		Username, DisplayName string // "" while a deletion is under way
+		AvatarURL, Bio        string
+		CreatedAt             string
+		PostCount             int
+		Posts                 connection
+	}
+
+	tag struct {
+		Name      string
+		PostCount int
+		Posts     connection
+	}
+
+	connection struct {
+		Edges    []struct{ Node post }
+		PageInfo pageInfo
+	}
+
+	pageInfo struct {
+		HasNextPage bool
+		EndCursor   string
+	}
+
+	// data is that of every query: each has some of the fields.
+	data struct {
+		Tags   []tag
+		Posts  connection
+		Post   *post
+		Tag    *tag
+		Author *author
+	}
+)
+
+// posts returns the posts of the connection.
+func (c connection) posts() (all []post) {
+	for _, e := range c.Edges {
+		all = append(all, e.Node)
+	}
+	return all
+}
+
+// updated returns when the post was edited last, or else created.
+func (p *post) updated() string {
+	if p.UpdatedAt != "" {
+		return p.UpdatedAt
+	}
+	return p.CreatedAt
+}

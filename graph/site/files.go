@@ -1,0 +1,78 @@
+package site
+
+import (
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+)
+
+// maxKept is the length of the files of a front end that are kept in memory, compressed: its code and styles. Others,
+// such as pictures, are read for each request.
+const maxKept = 2 << 20
+
+// compressible are the media types of files that are text.
+var compressible = []string{"text/", "application/json", "application/manifest+json", "application/xml",
+	"image/svg+xml"}
+
+// readFiles reads the files to keep.
+func readFiles(dir fs.FS) (map[string]*body, error) {
+	kept := map[string]*body{}
+	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !isServed(name) {
+			return err
+		}
+		media := mime.TypeByExtension(path.Ext(name))
+		info, err := e.Info()
+		if err != nil || info.Size() > maxKept ||
+			!slices.ContainsFunc(compressible, func(prefix string) bool { return strings.HasPrefix(media, prefix) }) {
+			return err
+		}
+		raw, err := fs.ReadFile(dir, name)
+		kept[name] = &body{media: media, bytes: raw}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the front end: %w", err)
+	}
+	return kept, nil
+}
+
+// isServed reports whether a file is for browsers. Those of HTML are what pages are made of.
+func isServed(name string) bool {
+	return name != manifestName && !strings.HasSuffix(name, ".html") && !slices.ContainsFunc(strings.Split(name, "/"),
+		func(part string) bool { return len(part) > 1 && part[0] == '.' })
+}
+
+// files serves the files of the front end, and a page that says so where there is none. The build names a file in
+// assets after its content.
+func (s *Site) files(dir fs.FS, kept map[string]*body) http.Handler {
+	others := http.FileServerFS(dir)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		age := "public, max-age=3600"
+		if strings.HasPrefix(name, "assets/") {
+			age = "public, max-age=31536000, immutable"
+		}
+		if known := kept[name]; known != nil {
+			w.Header().Set("Cache-Control", age)
+			known.write(w, r, http.StatusOK, "")
+			return
+		}
+		info, err := fs.Stat(dir, name)
+		switch {
+		case err == nil && !info.IsDir() && isServed(name):
+			w.Header().Set("Cache-Control", age)
+			others.ServeHTTP(w, r)
+		case len(name) > 1 && strings.HasSuffix(name, "/"):
+			location := url.URL{Path: "/" + strings.Trim(name, "/"), RawQuery: r.URL.RawQuery}
+			http.Redirect(w, r, location.String(), http.StatusMovedPermanently)
+		default:
+			s.fail(w, r, errNotFound)
+		}
+	})
+}

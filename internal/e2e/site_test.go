@@ -1,0 +1,381 @@
+package e2e
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"byline/internal/servertest"
+)
+
+// siteURL is the address that pages name, whatever the server's is.
+const siteURL = "https://blog.example"
+
+// startSite starts a server with the demo blog and a front end of a few lines.
+func startSite(t *testing.T) *servertest.Instance {
+	t.Helper()
+	s := start(t, "--data", t.TempDir(), "--site", "testdata/site", "--site-url", siteURL)
+	s.WaitReady() // the demo blog is complete
+	return s
+}
+
+// ask executes an operation as a demo user, and decodes the data of its response.
+func ask(s *servertest.Instance, user, query string, variables map[string]any, into any) {
+	s.T.Helper()
+	raw, err := json.Marshal(s.Do(user, query, variables))
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// visit requests a path as a crawler does, and does not follow redirects.
+func visit(t *testing.T, s *servertest.Instance, path string, header ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Root+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// webPage is what a crawler finds on a page.
+type webPage struct {
+	title   string
+	meta    map[string]string // by name or property
+	links   map[string]string // of the head, by rel and type
+	hrefs   []string          // of links in the body
+	linked  []map[string]any  // JSON-LD
+	text    string            // of the body, words separated by one space
+	inlined map[string]string // the element of the inlined response: its attributes, and its text by ""
+}
+
+func parsePage(t *testing.T, body string) (p webPage) {
+	t.Helper()
+	document, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.meta, p.links = map[string]string{}, map[string]string{}
+	attributes := func(n *html.Node) map[string]string {
+		all := map[string]string{}
+		for _, a := range n.Attr {
+			all[a.Key] = a.Val
+		}
+		return all
+	}
+	var words []string
+	for n := range document.Descendants() {
+		a := attributes(n)
+		switch {
+		case n.Type == html.TextNode && n.Parent.Data != "script" && n.Parent.Data != "title":
+			words = append(words, strings.Fields(n.Data)...)
+		case n.Type != html.ElementNode:
+		case n.Data == "title":
+			p.title = n.FirstChild.Data
+		case n.Data == "meta":
+			p.meta[a["name"]+a["property"]] = a["content"]
+		case n.Data == "link":
+			p.links[strings.TrimSpace(a["rel"]+" "+a["type"])] = a["href"]
+		case n.Data == "a":
+			p.hrefs = append(p.hrefs, a["href"])
+		case n.Data == "script" && a["type"] == "application/ld+json":
+			var graph struct {
+				Context string           `json:"@context"`
+				Graph   []map[string]any `json:"@graph"`
+			}
+			if err := json.Unmarshal([]byte(n.FirstChild.Data), &graph); err != nil || graph.Context != "https://schema.org" {
+				t.Fatalf("JSON-LD: %v: %s", err, n.FirstChild.Data)
+			}
+			p.linked = graph.Graph
+		case n.Data == "script" && a["id"] == "byline-response":
+			p.inlined = a
+			p.inlined[""] = n.FirstChild.Data
+		}
+	}
+	p.text = strings.Join(words, " ")
+	return p
+}
+
+// wordsOf returns the words of HTML, separated by one space.
+func wordsOf(t *testing.T, text string) string {
+	t.Helper()
+	return parsePage(t, text).text
+}
+
+// TestSite_EveryPost reads the pages of all posts as a crawler does, which follows links from the front page. Each
+// has its tags in the head, valid JSON-LD, the response to the front end's query, and every word of the post.
+func TestSite_EveryPost(t *testing.T) {
+	s := startSite(t)
+	var found []string
+	for path := "/"; path != ""; {
+		resp, body := visit(t, s, path)
+		p := parsePage(t, body)
+		if resp.StatusCode != http.StatusOK || p.title != "The blog" || p.meta["description"] == "of the front end" {
+			t.Fatalf("%s: %d, title %q, description %q", path, resp.StatusCode, p.title, p.meta["description"])
+		}
+		if path == "/" && !strings.HasPrefix(p.inlined[""], `{"data":{"feed":`) {
+			t.Errorf("the front page brings no response along: %v", p.inlined)
+		}
+		for _, href := range p.hrefs {
+			if strings.HasPrefix(href, "/posts/") {
+				found = append(found, href)
+			}
+		}
+		path = strings.TrimPrefix(p.links["next"], siteURL)
+	}
+	type post struct {
+		Slug, Title, Excerpt, ContentHTML, CreatedAt string
+		Author                                       struct{ DisplayName, Username string }
+	}
+	var posts []post
+	for after, more := any(nil), true; more; {
+		var page struct {
+			Feed struct {
+				Edges    []struct{ Node post }
+				PageInfo struct {
+					HasNextPage bool
+					EndCursor   string
+				}
+			}
+		}
+		ask(s, "", `query($after: String) { feed(first: 50, after: $after) { edges { node { slug title excerpt contentHtml
+			createdAt author { displayName username } } } pageInfo { hasNextPage endCursor } } }`,
+			map[string]any{"after": after}, &page)
+		for _, e := range page.Feed.Edges {
+			posts = append(posts, e.Node)
+		}
+		after, more = page.Feed.PageInfo.EndCursor, page.Feed.PageInfo.HasNextPage
+	}
+	if len(posts) < 200 || len(found) != len(posts) {
+		t.Fatalf("links to %d posts of %d", len(found), len(posts))
+	}
+	for i, post := range posts {
+		path := "/posts/" + url.PathEscape(post.Slug)
+		if found[i] != path {
+			t.Errorf("link %d is %s, not %s", i, found[i], path)
+		}
+		resp, body := visit(t, s, path)
+		p := parsePage(t, body)
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", path, resp.StatusCode)
+			continue
+		}
+		for what, pair := range map[string][2]string{
+			"title":       {p.title, post.Title + " · The blog"},
+			"description": {p.meta["description"], post.Excerpt},
+			"og:title":    {p.meta["og:title"], post.Title},
+			"og:url":      {p.meta["og:url"], siteURL + path},
+			"og:type":     {p.meta["og:type"], "article"},
+			"published":   {p.meta["article:published_time"], post.CreatedAt},
+			"card":        {p.meta["twitter:card"], "summary"},
+			"canonical":   {p.links["canonical"], siteURL + path},
+			"markdown":    {p.links["alternate text/markdown"], siteURL + path + ".md"},
+			"feed":        {p.links["alternate application/atom+xml"], siteURL + "/feed.atom"},
+			"headline":    {fmt.Sprint(p.linked[0]["headline"]), post.Title},
+			"author":      {fmt.Sprint(p.linked[0]["author"].(map[string]any)["name"]), post.Author.DisplayName},
+			"breadcrumbs": {fmt.Sprint(p.linked[1]["@type"]), "BreadcrumbList"},
+			"document":    {p.inlined["data-document"], "post"},
+		} {
+			if pair[0] != pair[1] {
+				t.Errorf("%s: %s: got %q, want %q", path, what, pair[0], pair[1])
+			}
+		}
+		if !strings.Contains(p.text, wordsOf(t, post.ContentHTML)) {
+			t.Errorf("%s lacks words of the post", path)
+		}
+	}
+}
+
+// TestSite_Status has every kind of address respond with the status that crawlers expect.
+func TestSite_Status(t *testing.T) {
+	s := startSite(t)
+	var created struct {
+		CreatePost struct{ Post struct{ ID, Slug string } }
+	}
+	create := func(title string, draft bool) (id, path string) {
+		ask(s, "ada", `mutation($t: String!, $d: Boolean!) { createPost(input: {title: $t, content: "A text.", draft: $d}) {
+			post { id slug } } }`, map[string]any{"t": title, "d": draft}, &created)
+		return created.CreatePost.Post.ID, "/posts/" + created.CreatePost.Post.Slug
+	}
+	edited, former := create("A first title", false)
+	var ignored any
+	ask(s, "ada", `mutation($id: ID!) { updatePost(input: {id: $id, title: "Another"}) { post { id } } }`, map[string]any{"id": edited}, &ignored)
+	deleted, gone := create("To be deleted", false)
+	ask(s, "ada", `mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": deleted}, &ignored)
+	_, draft := create("A draft", true)
+	another := strings.Replace(former, "a-first-title", "another", 1)
+	for _, tt := range []struct {
+		path, location string
+		status         int
+	}{
+		{former, another, http.StatusMovedPermanently},
+		{another, "", http.StatusOK},
+		{another + "/", another, http.StatusMovedPermanently},
+		{gone, "", http.StatusGone},
+		{draft, "", http.StatusNotFound},
+		{former + ".md", another + ".md", http.StatusMovedPermanently},
+		{another + ".md", "", http.StatusOK},
+		{gone + ".md", "", http.StatusGone},
+		{"/posts/nothing", "", http.StatusNotFound},
+		{"/authors/ada", "", http.StatusOK},
+		{"/authors/ADA", "/authors/ada", http.StatusMovedPermanently},
+		{"/authors/nobody", "", http.StatusNotFound},
+		{"/tags/nothing", "", http.StatusNotFound},
+		{"/write", "", http.StatusOK},
+		{"/nowhere", "", http.StatusNotFound},
+		{"/site.json", "", http.StatusNotFound},
+		{"/index.html", "", http.StatusNotFound},
+		{"/%2e%2e/main_test.go", "", http.StatusNotFound},
+		{"/assets/app-4f2a9c1e.js", "", http.StatusOK},
+		{"/playground", "", http.StatusOK},
+		{"/robots.txt", "", http.StatusOK},
+		{"/llms.txt", "", http.StatusOK},
+		{"/oembed?url=" + url.QueryEscape(siteURL+another), "", http.StatusOK},
+		{"/oembed?url=" + url.QueryEscape(siteURL+gone), "", http.StatusGone},
+		{"/oembed?url=https://elsewhere.example/posts/x", "", http.StatusNotFound},
+		{"/?after=nonsense", "", http.StatusNotFound},
+		{"/feed.atom?after=nonsense", "", http.StatusNotFound},
+	} {
+		for _, header := range [][]string{nil, {"Authorization", "Bearer demo:ada"}} {
+			resp, body := visit(t, s, tt.path, header...)
+			if resp.StatusCode != tt.status || resp.Header.Get("Location") != tt.location {
+				t.Errorf("%s %v: %d %q, want %d %q\n%.500s", tt.path, header, resp.StatusCode, resp.Header.Get("Location"),
+					tt.status, tt.location, body)
+			}
+			if tt.status >= 400 && resp.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %d may be cached: %s", tt.path, resp.StatusCode, resp.Header.Get("Cache-Control"))
+			}
+		}
+	}
+}
+
+// TestSite_Feeds walks a feed to its end: every post is in it once, and each page is valid XML.
+func TestSite_Feeds(t *testing.T) {
+	s := startSite(t)
+	type feed struct {
+		XMLName xml.Name `xml:"http://www.w3.org/2005/Atom feed"`
+		ID      string   `xml:"id"`
+		Updated string   `xml:"updated"`
+		Links   []struct {
+			Rel  string `xml:"rel,attr"`
+			Href string `xml:"href,attr"`
+		} `xml:"link"`
+		Entries []struct {
+			ID      string `xml:"id"`
+			Title   string `xml:"title"`
+			Content string `xml:"content"`
+			Updated string `xml:"updated"`
+		} `xml:"entry"`
+	}
+	for _, path := range []string{"/feed.atom", "/authors/ada/feed.atom", "/tags/go/feed.atom"} {
+		seen := map[string]bool{}
+		for at := path; at != ""; {
+			resp, body := visit(t, s, at)
+			if resp.StatusCode != http.StatusOK || resp.Header.Get("Last-Modified") == "" || resp.Header.Get("ETag") == "" {
+				t.Fatalf("%s: %d %v", at, resp.StatusCode, resp.Header)
+			}
+			var f feed
+			if err := xml.Unmarshal([]byte(body), &f); err != nil {
+				t.Fatalf("%s: %v", at, err)
+			}
+			for _, e := range f.Entries {
+				if seen[e.ID] || e.Title == "" || e.Content == "" || e.Updated == "" {
+					t.Errorf("%s: entry %+v, seen before: %v", at, e, seen[e.ID])
+				}
+				seen[e.ID] = true
+			}
+			if again, _ := visit(t, s, at, "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+				t.Errorf("%s with its entity tag: %d", at, again.StatusCode)
+			}
+			at = ""
+			for _, l := range f.Links {
+				if l.Rel == "next" {
+					at = strings.TrimPrefix(l.Href, siteURL)
+				}
+			}
+		}
+		if len(seen) < 2 {
+			t.Errorf("%s has %d entries", path, len(seen))
+		}
+	}
+}
+
+// TestSite_Hostile has values that would break out of every context that a page has. Nothing of them is markup, and the
+// XML stays well-formed.
+func TestSite_Hostile(t *testing.T) {
+	s := startSite(t)
+	hostile := []string{`</title><script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
+		`</script><script>alert(1)</script>`, `<!--<script>`, `]]><x>`, `{{.Blog}}`, `javascript:alert(1)`, "\u2028\u2029",
+		`<svg/onload=alert(1)>`, `&lt;script&gt;`}
+	var ignored any
+	for _, text := range hostile {
+		ask(s, "ada", `mutation($t: String!) { updateUser(input: {displayName: $t, bio: $t}) { user { id } } }`, map[string]any{"t": text}, &ignored)
+		var created struct {
+			CreatePost struct{ Post struct{ Slug string } }
+		}
+		ask(s, "ada", `mutation($t: String!) { createPost(input: {title: $t, content: $t, tags: ["x"]}) { post { slug } } }`, map[string]any{"t": "t " + text}, &created)
+		slug := url.PathEscape(created.CreatePost.Post.Slug)
+		for _, path := range []string{"/posts/" + slug, "/", "/authors/ada", "/tags/x"} {
+			_, body := visit(t, s, path)
+			document, err := html.Parse(strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			scripts := 0
+			for n := range document.Descendants() {
+				if n.Type != html.ElementNode {
+					continue
+				}
+				if n.Data == "script" && !slices.ContainsFunc(n.Attr, func(a html.Attribute) bool {
+					return a.Key == "type" && strings.HasPrefix(a.Val, "application/")
+				}) {
+					scripts++
+				}
+				for _, a := range n.Attr {
+					if strings.HasPrefix(a.Key, "on") ||
+						(a.Key == "href" || a.Key == "src") && strings.HasPrefix(strings.ToLower(a.Val), "javascript:") {
+						t.Errorf("%s, with %q: <%s %s=%q>", path, text, n.Data, a.Key, a.Val)
+					}
+				}
+				if n.Data == "svg" {
+					t.Errorf("%s, with %q: an element %s", path, text, n.Data)
+				}
+			}
+			if scripts != 2 { // those of the front end
+				t.Errorf("%s, with %q: %d scripts", path, text, scripts)
+			}
+		}
+		for _, path := range []string{"/feed.atom", "/authors/ada/feed.atom", "/tags/x/feed.atom"} {
+			_, body := visit(t, s, path)
+			if err := xml.Unmarshal([]byte(body), new(struct {
+				XMLName xml.Name `xml:"feed"`
+			})); err != nil {
+				t.Errorf("%s, with %q: %v", path, text, err)
+			}
+		}
+	}
+}
