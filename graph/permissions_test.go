@@ -3,7 +3,6 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 // viewerCanUpdate and viewerCanDelete are true for the viewers whose mutation is executed. Responses with them are of
 // one viewer, and they read nothing.
 func TestPermissions(t *testing.T) {
-	testkit.Heavy(t)
 	const query = `{ viewerIsModerator post(id: "<post:engines>") { viewerCanUpdate viewerCanDelete }
 		node(id: "<comment:How many wheels?>") { ... on Comment { viewerCanUpdate viewerCanDelete } } }`
 	mutations := map[string]string{
@@ -29,13 +27,6 @@ func TestPermissions(t *testing.T) {
 		"demo:nobody":        false,
 		"demo-moderator:ada": true, "demo-moderator:nobody": true} {
 		b := smallBlog(t, Options{})
-		executed := map[string]bool{}
-		for name, mutation := range mutations {
-			fresh := smallBlog(t, Options{})
-			if executed[name] = post(t, fresh, token, fresh.fill(mutation), nil).code() == ""; executed[name] {
-				allowed++
-			}
-		}
 		var out struct {
 			ViewerIsModerator bool
 			Post, Node        permissions
@@ -50,8 +41,16 @@ func TestPermissions(t *testing.T) {
 			}
 			can := map[string]bool{"post.update": out.Post.ViewerCanUpdate, "post.delete": out.Post.ViewerCanDelete,
 				"node.update": out.Node.ViewerCanUpdate, "node.delete": out.Node.ViewerCanDelete}
-			if !maps.Equal(can, executed) {
-				t.Errorf("%q, %s: the fields say %v, but the mutations are executed: %v", token, edge, can, executed)
+			for name, mutation := range mutations {
+				fresh := smallBlog(t, Options{})
+				executed := post(t, fresh, token, fresh.fill(mutation), nil).code() == ""
+				if can[name] != executed {
+					t.Errorf("%q, %s: %s is %t, but the mutation is executed: %t", token, edge, name, can[name],
+						executed)
+				}
+				if executed {
+					allowed++
+				}
 			}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 // The bytes that the cache counts are at least the memory of its documents and their plans, for all kinds of documents.
 func TestDocumentCache_MemoryIsBounded(t *testing.T) {
 	testkit.Heavy(t)
-	testkit.Heavy(t)
 	schema := readSchema(t)
 	for name, format := range map[string]string{
 		"fields":              `query Q%06d { viewer { %s } }|id `,

@@ -12,7 +12,6 @@ import (
 	"byline/graph/cost"
 	"byline/graph/document"
 	"byline/graph/refusal"
-	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -162,7 +161,6 @@ func TestPredictedCost(t *testing.T) {
 // The predicted cost of the lists that a timeline serves is within a fifth of the actual charge, as is that of a page
 // where the newest posts end.
 func TestPredictedCost_Timelines(t *testing.T) {
-	testkit.Heavy(t)
 	b := newBlog(t, Options{})
 	b.user(t, "ada")
 	text := strings.Repeat("Every read of a tag is two requests. ", 37)

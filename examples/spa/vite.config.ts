@@ -3,12 +3,13 @@ import relay from "vite-plugin-relay";
 import { defineConfig } from "vitest/config";
 import { preload } from "./tools/preload.ts";
 import { relayCompiler } from "./tools/relay.ts";
+import { site } from "./tools/site.ts";
 
 const gateway = process.env.BYLINE_URL ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
-  plugins: [relayCompiler(), relay, react(), preload()],
+  plugins: [relayCompiler(), relay, react(), preload(), site()],
   server: { host: "127.0.0.1", proxy: { "/graphql": { target: gateway, ws: true }, "/avatars": gateway } },
-  build: { assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  build: { assetsInlineLimit: 0, cssCodeSplit: false, modulePreload: { polyfill: false } }, // pages need all styles
   test: { include: ["src/**/*.test.ts"] },
 });

@@ -291,27 +291,26 @@ func (t *Transport) due(r *request) *Case {
 	return t.begun
 }
 
+// shortSample is the number of requests that fail with -short, as with the race detector, with which sweeps take
+// minutes.
+const shortSample = 1
+
 // Sweep calls run without a fault, and then for each of the requests that run has returned, with its faults: all that
-// say something wrong or lose the response to a write, and one of those that only fail the request. The first request
-// of each kind also fails with one of those after which the client repeats it, which it does by the kind of a request
-// alone. The requests take turns with these. run calls Begin, does the operation, calls End, and returns its result.
-// With -short, as with the race detector, one request fails in one way: all cases of an operation execute the same
-// code, and take minutes.
+// say something wrong or lose the response to a write, one of those that only fail the request, and one of those after
+// which the client repeats it. The requests take turns with these. run calls Begin, does the operation, calls End, and
+// returns its result. With -short it is a Sample.
 func Sweep(run func(Case) Requests) { Sample(run, math.MaxInt) }
 
-// Sample is Sweep for work with many requests: n of them, evenly spread, fail.
+// Sample is Sweep for work with many requests: n of them, evenly spread, fail. With -short n is at most shortSample.
 func Sample(run func(Case) Requests, n int) {
 	if testing.Short() {
-		n = min(n, 1)
+		n = min(n, shortSample)
 	}
 	sent := run(Case{}).sent
 	n = min(n, len(sent))
-	kinds := map[Kind]bool{} // of which one has been repeated
 	for k := range n {
 		i := (2*k + 1) * len(sent) / (2 * n)
-		kind := sent[i].kind()
-		failed, repeated := false, kinds[kind]
-		kinds[kind] = true
+		var failed, repeated bool
 		for j := range Faults {
 			f := Faults[(i+j)%len(Faults)]
 			if !f.applies(sent[i]) || f.fails() && failed || f.repeated() && repeated {
@@ -319,9 +318,6 @@ func Sample(run func(Case) Requests, n int) {
 			}
 			failed, repeated = failed || f.fails(), repeated || f.repeated()
 			run(Case{i + 1, f})
-			if testing.Short() {
-				break
-			}
 		}
 	}
 }

@@ -19,8 +19,7 @@ func Pick[T any](short, long T) T {
 	return short
 }
 
-// Heavy skips a test under -short that is too slow with the race detector: one of much data or fake time, or whose
-// requests are sent one after the other, so that it shares nothing between goroutines that shorter tests do not.
+// Heavy skips a test under -short that is too slow with the race detector.
 func Heavy(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

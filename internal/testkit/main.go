@@ -3,7 +3,6 @@ package testkit
 import (
 	"flag"
 	"runtime/debug"
-	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -24,16 +23,4 @@ func Main(m *testing.M) {
 		debug.SetMemoryLimit(memoryLimit)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(Exit), goleak.IgnoreTopFunction(cleanUp))
-}
-
-// RapidChecks sets the number of checks of rapid, unless a flag does. TestMain calls it before Main.
-func RapidChecks(n int) {
-	flag.Parse()
-	set := false
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
-	if !set {
-		if err := flag.Set("rapid.checks", strconv.Itoa(n)); err != nil {
-			panic(err)
-		}
-	}
 }

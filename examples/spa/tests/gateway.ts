@@ -52,6 +52,11 @@ export class Gateway {
     return gateway;
   }
 
+  /** The address of the gateway itself, without the server before it. */
+  get own() {
+    return `http://${this.#address}`;
+  }
+
   async restart(ready = /msg=(listening)/) {
     const binary = process.env.BYLINE ?? "byline";
     const data = join(this.#folder, "data");

@@ -1,6 +1,7 @@
 import { expect, test, vi } from "vitest";
 
 vi.mock("../session/session", () => ({ token: () => null, refresh: () => null }));
+vi.mock("./inlined", () => ({ inlinedResponse: () => undefined }));
 const { isIncomplete } = await import("./execute");
 
 const at = (...path: string[]) => [{ message: "x", path }];

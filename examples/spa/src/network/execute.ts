@@ -5,6 +5,7 @@ import { byline } from "./byline";
 import { recordCost } from "./cost";
 import { textOf } from "./documents";
 import { GatewayError, SessionEndedError, UnreachableError } from "./errors";
+import { inlinedResponse } from "./inlined";
 import { queryURL } from "./queryURL";
 
 export interface Body {
@@ -24,6 +25,8 @@ export async function execute(
   variables: Variables,
   options: Options,
 ): Promise<GraphQLResponse> {
+  const inlined = inlinedResponse(request, variables);
+  if (inlined) return inlined as GraphQLResponse;
   const response = await transmit(request, variables, options);
   const body = await parse(response);
   recordCost(request.name, body.extensions?.cost);
