@@ -195,13 +195,17 @@ func tokenOf(t *testing.T, d *datadriven.TestData) string {
 // repetition is <'text'*count>; the count may be absent.
 var repetition = regexp.MustCompile(`<('(?:[^'\\]|\\.)*')(?:\*(\d+))?>`)
 
-// fill replaces the placeholders of a request.
-func (s *script) fill(text string) string {
-	return s.blog.fill(repetition.ReplaceAllStringFunc(text, func(placeholder string) string {
-		parts := repetition.FindStringSubmatch(placeholder)
+// placeholder is that of a value with a name, such as <post:moths>.
+var placeholder = regexp.MustCompile(`<(post|user|comment|like|cursor):[^<>]*>`)
+
+// fill replaces the placeholders of a request. One without a value ends the test.
+func (s *script) fill(t *testing.T, text string) string {
+	t.Helper()
+	filled := s.blog.fill(repetition.ReplaceAllStringFunc(text, func(repeated string) string {
+		parts := repetition.FindStringSubmatch(repeated)
 		once, err := strconv.Unquote(`"` + strings.ReplaceAll(parts[1][1:len(parts[1])-1], `"`, `\"`) + `"`)
 		if err != nil {
-			return placeholder
+			return repeated
 		}
 		count, err := strconv.Atoi(parts[2])
 		if err != nil {
@@ -209,10 +213,14 @@ func (s *script) fill(text string) string {
 		}
 		text := strings.Repeat(once, count)
 		if count > 1 {
-			s.blog.names[strings.Trim(placeholder, "<>")] = text
+			s.blog.names[strings.Trim(repeated, "<>")] = text
 		}
 		return text
 	}))
+	if unknown := placeholder.FindString(filled); unknown != "" {
+		t.Fatalf("nothing is called %s", unknown)
+	}
+	return filled
 }
 
 // section begins a line after the document.
@@ -236,11 +244,12 @@ type operation struct {
 	saved   [][2]string // names, and paths in the data
 }
 
-func (s *script) parse(d *datadriven.TestData) (o operation) {
+func (s *script) parse(t *testing.T, d *datadriven.TestData) (o operation) {
+	t.Helper()
 	document, sections := cutSections(d.Input)
 	o.body = map[string]any{}
 	if document != "" {
-		o.body["query"] = s.fill(document)
+		o.body["query"] = s.fill(t, document)
 		s.mutated = s.mutated || strings.Contains(document, "mutation")
 	}
 	for _, text := range sections {
@@ -248,12 +257,12 @@ func (s *script) parse(d *datadriven.TestData) (o operation) {
 		switch name {
 		case "header":
 			key, value, _ := strings.Cut(value, ": ")
-			o.headers = append(o.headers, [2]string{key, s.fill(value)})
+			o.headers = append(o.headers, [2]string{key, s.fill(t, value)})
 		case "save":
 			key, path, _ := strings.Cut(value, " = ")
 			o.saved = append(o.saved, [2]string{key, path})
 		default:
-			o.body[name] = jsontext.Value(s.fill(value))
+			o.body[name] = jsontext.Value(s.fill(t, value))
 		}
 	}
 	return o
@@ -286,7 +295,7 @@ const scriptRequestID = "script"
 
 func (s *script) send(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
-	o := s.parse(d)
+	o := s.parse(t, d)
 	body, err := json.Marshal(o.body)
 	if err != nil {
 		t.Fatal(err)
@@ -477,7 +486,7 @@ func (s *script) subscribe(t *testing.T, d *datadriven.TestData) {
 			sumOf(t, s.blog.metrics, "byline_cache_hits_total", isSubscribe)
 	}
 	before := reads()
-	s.events = openEvents(t, s.live, http.MethodPost, mediaEvents, tokenOf(t, d), s.fill(d.Input))
+	s.events = openEvents(t, s.live, http.MethodPost, mediaEvents, tokenOf(t, d), s.fill(t, d.Input))
 	opened(t, s.blog, 1)
 	if strings.Contains(d.Input, "<post:") {
 		testkit.Until(t, func() error { // the post is read before a mutation may delete it
@@ -498,7 +507,7 @@ var constantHeaders = []string{"Date", "Content-Length", "Connection", requestID
 func (s *script) http(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	head, body, _ := strings.Cut(d.Input, "\n\n")
-	head, body = s.fill(head), s.fill(body)
+	head, body = s.fill(t, head), s.fill(t, body)
 	line, header, _ := strings.Cut(head, "\n")
 	method, target, _ := strings.Cut(line, " ")
 	lines := []string{method + " " + strings.ReplaceAll(target, " ", "%20") + " HTTP/1.1"}

@@ -18,8 +18,8 @@ import (
 // and comments counted, an instance keeps the counts of the posts that it has written, and lists show them until
 // the view is as new: the higher revision of the post wins. A session carries the counts that it has written to
 // other instances, which learn them from its token. They are true for every reader, so all of an instance's readers
-// are shown them. A response with a list depends on its posts in the item cache, so that it is not cached beyond a
-// change of their counts.
+// are shown them. In the item cache a response with a list depends on the counts of its posts, so that it is
+// not cached beyond a change of them.
 
 const (
 	maxInstanceCounts = 10_000 // posts whose counts an instance keeps, those written last
@@ -77,6 +77,9 @@ type shownCounts struct {
 	counts *knownCounts
 }
 
+// countsOf, before the id of a post, is what lists depend on in the item cache: no partition of posts has such a key.
+const countsOf = "counts of "
+
 // withCounts returns a page of a view with the newest known counts. It does not modify the page, which may be
 // cached. A response with it depends on its posts.
 func (s *shownCounts) withCounts(ctx context.Context, page *Page[*blog.Post], err error) (*Page[*blog.Post], error) {
@@ -84,7 +87,7 @@ func (s *shownCounts) withCounts(ctx context.Context, page *Page[*blog.Post], er
 		return nil, err
 	}
 	for _, p := range page.Items {
-		s.posts.DependOn(ctx, p.ID) // before the counts are read
+		s.posts.DependOn(ctx, countsOf+p.ID) // before the counts are read
 	}
 	newer := s.counts.newer(page.Items)
 	if len(newer) == 0 {
@@ -103,7 +106,7 @@ func (s *shownCounts) withCounts(ctx context.Context, page *Page[*blog.Post], er
 // raiseCounts has lists show the counts of a post that was written, here or elsewhere.
 func (s *shownCounts) raiseCounts(post string, c postCounts) {
 	if s.counts.raise(post, c) {
-		s.posts.Changed(post) // now: since the write, a response may have read older counts
+		s.posts.Changed(countsOf + post) // now: since the write, a response may have read older counts
 	}
 }
 

@@ -1,7 +1,8 @@
 package blog
 
-// The most characters of what users write. PostTexts has those of posts' other texts.
+// The most characters of what users write.
 const (
+	MaxTitle       = 200     // of a post
 	MaxContent     = 100_000 // of a post
 	MaxComment     = 10_000
 	MaxDisplayName = 60

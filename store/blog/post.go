@@ -39,7 +39,7 @@ type Post struct {
 
 // PostTexts are the texts of posts.
 var PostTexts = []PostText{
-	{Field: "Title", Name: "title", Max: 200, Of: func(p *Post) *string { return &p.Title }},
+	{Field: "Title", Name: "title", Max: MaxTitle, Of: func(p *Post) *string { return &p.Title }},
 }
 
 // PostItem is a post in the posts container.
