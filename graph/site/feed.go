@@ -75,10 +75,15 @@ func (s *Site) serveFeed(of route) http.HandlerFunc {
 			s.fail(w, r, errNotFound)
 			return
 		}
+		if tag := s.tagOf(got); tag != "" && matches(r.Header.Values("If-None-Match"), tag) && name == value {
+			w.Header().Set("ETag", tag)
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
 		address := s.pathOf(of.Page, name)
 		feedPath := strings.TrimSuffix(address, "/") + "/feed.atom"
 		if name != value {
-			http.Redirect(w, r, withAfter(feedPath, after), http.StatusMovedPermanently)
+			redirect(w, r, withAfter(feedPath, after), got.age)
 			return
 		}
 		feed := s.feed(title, address, list.posts())
@@ -148,5 +153,5 @@ func (s *Site) writeFeed(w http.ResponseWriter, r *http.Request, feed *atomFeed,
 	if updated, err := time.Parse(time.RFC3339, feed.Updated); err == nil {
 		h.Set("Last-Modified", updated.UTC().Format(http.TimeFormat))
 	}
-	writeText(w, r, atomType, b.String(), of.tag)
+	writeText(w, r, atomType, b.String(), s.tagOf(of))
 }

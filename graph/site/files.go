@@ -20,10 +20,10 @@ var compressible = []string{"text/", "application/json", "application/manifest+j
 	"image/svg+xml"}
 
 // readFiles reads the files to keep.
-func readFiles(dir fs.FS) (map[string]*body, error) {
+func readFiles(dir fs.FS, shell string) (map[string]*body, error) {
 	kept := map[string]*body{}
 	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !isServed(name) {
+		if err != nil || e.IsDir() || !isServed(name, shell) {
 			return err
 		}
 		media := mime.TypeByExtension(path.Ext(name))
@@ -42,15 +42,17 @@ func readFiles(dir fs.FS) (map[string]*body, error) {
 	return kept, nil
 }
 
-// isServed reports whether a file is for browsers. Those of HTML are what pages are made of.
-func isServed(name string) bool {
-	return name != manifestName && !strings.HasSuffix(name, ".html") && !slices.ContainsFunc(strings.Split(name, "/"),
-		func(part string) bool { return len(part) > 1 && part[0] == '.' })
+// isServed reports whether a file is for browsers, and not what pages are made of, or hidden.
+func isServed(name, shell string) bool {
+	return !slices.ContainsFunc([]string{manifestName, shell, "index.html"},
+		func(own string) bool { return strings.EqualFold(name, own) }) &&
+		!slices.ContainsFunc(strings.Split(name, "/"),
+			func(part string) bool { return len(part) > 1 && part[0] == '.' && part != ".well-known" })
 }
 
 // files serves the files of the front end, and a page that says so where there is none. The build names a file in
 // assets after its content.
-func (s *Site) files(dir fs.FS, kept map[string]*body) http.Handler {
+func (s *Site) files(dir fs.FS, shell string, kept map[string]*body) http.Handler {
 	others := http.FileServerFS(dir)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")
@@ -65,12 +67,12 @@ func (s *Site) files(dir fs.FS, kept map[string]*body) http.Handler {
 		}
 		info, err := fs.Stat(dir, name)
 		switch {
-		case err == nil && !info.IsDir() && isServed(name):
+		case err == nil && !info.IsDir() && isServed(name, shell):
 			w.Header().Set("Cache-Control", age)
 			others.ServeHTTP(w, r)
 		case len(name) > 1 && strings.HasSuffix(name, "/"):
 			location := url.URL{Path: "/" + strings.Trim(name, "/"), RawQuery: r.URL.RawQuery}
-			http.Redirect(w, r, location.String(), http.StatusMovedPermanently)
+			redirect(w, r, location.String(), "no-cache")
 		default:
 			s.fail(w, r, errNotFound)
 		}

@@ -88,5 +88,5 @@ func (e *queryError) Error() string { return e.code + ": " + e.message }
 
 // temporary reports whether the same query may succeed later.
 func (e *queryError) temporary() bool {
-	return e.code == "UNAVAILABLE" || e.code == "THROTTLED" || e.code == "CANCELED"
+	return e.code == "UNAVAILABLE" || e.code == "THROTTLED"
 }

@@ -20,6 +20,9 @@ type manifest struct {
 	// Routes are the paths of the front end.
 	Routes []route `json:"routes"`
 
+	// Connect are more origins to which the front end's scripts connect, such as a sign-in provider's for tokens.
+	Connect []string `json:"connect"`
+
 	// Documents are the texts of the front end's GraphQL documents, by their ids. The gateway executes them without
 	// --trusted-documents, too.
 	Documents map[string]string `json:"documents"`

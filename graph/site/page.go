@@ -20,12 +20,14 @@ type page struct {
 	Heading     string
 	Description string
 	Canonical   string // absolute, as all addresses in the head
-	Next        string // the following page of a list
+	URL         string // of the site, before paths
+	Next        string // the path of the following page of a list
 	Feed        string
 	Markdown    string
 	OEmbed      string
 	Type        string // of Open Graph
 	Indexed     bool   // crawlers may list it
+	ForUsers    bool   // the front end alone shows it
 	Linked      any    // JSON-LD
 	Inlined     *inlined
 

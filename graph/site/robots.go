@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// serveRobots serves robots.txt: crawlers may read all pages, and neither GraphQL nor what only users see.
+// serveRobots serves robots.txt: crawlers may read all but the pages for users. Those that execute scripts need
+// GraphQL.
 func (s *Site) serveRobots(m manifest) http.HandlerFunc {
 	var b strings.Builder
-	b.WriteString("User-agent: *\nDisallow: " + s.gateway.path + "\n")
+	b.WriteString("User-agent: *\n")
 	for _, r := range m.Routes {
 		if r.Page == "" && !strings.Contains(r.Path, ":") {
-			b.WriteString("Disallow: " + r.Path + "\n")
+			b.WriteString("Disallow: " + r.Path + "$\n")
 		}
 	}
 	b.WriteString("Allow: /\n")
@@ -53,7 +54,7 @@ func (s *Site) serveMarkdown(w http.ResponseWriter, r *http.Request, slug string
 	p := d.Post
 	address := s.pathOf(postPage, p.Slug)
 	if p.Slug != slug {
-		http.Redirect(w, r, address+".md", http.StatusMovedPermanently)
+		redirect(w, r, address+".md", got.age)
 		return
 	}
 	var b bytes.Buffer
@@ -74,7 +75,7 @@ func (s *Site) serveMarkdown(w http.ResponseWriter, r *http.Request, slug string
 	if got.tag != "" {
 		w.Header().Set("Cache-Control", got.age)
 	}
-	writeText(w, r, "text/markdown", b.String(), got.tag)
+	writeText(w, r, "text/markdown", b.String(), s.tagOf(got))
 }
 
 // oEmbedOf returns the address of the oEmbed response for an address.
@@ -107,9 +108,12 @@ func (s *Site) serveOEmbed(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	body, err := json.Marshal(map[string]any{"version": "1.0", "type": "link", "title": d.Post.Title,
-		"author_name": d.Post.Author.DisplayName, "author_url": s.url + s.pathOf(authorPage, d.Post.Author.Username),
-		"provider_name": s.shell.title, "provider_url": s.url, "cache_age": 300})
+	embed := object{"version": "1.0", "type": "link", "title": d.Post.Title, "provider_name": s.shell.title,
+		"provider_url": s.url, "cache_age": 300}
+	if author := d.Post.Author; author.Username != "" {
+		embed["author_name"], embed["author_url"] = author.DisplayName, s.url+s.pathOf(authorPage, author.Username)
+	}
+	body, err := json.Marshal(embed)
 	if err != nil {
 		s.fail(w, r, err)
 		return

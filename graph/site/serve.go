@@ -1,22 +1,22 @@
 package site
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // rendered is a page as it is sent.
 type rendered struct {
-	page     *page // before it is rendered; nil for a redirect
-	status   int
+	page     *page     // before it is rendered; nil for a redirect
 	location string    // of a redirect
-	tags     [2]string // of the responses that it is made of
+	made     [2]string // the entity tags of the responses that it is made of
 	tag      string    // its entity tag
-	age      string    // Cache-Control
 	body     *body
 }
 
@@ -30,83 +30,128 @@ func (p *rendered) bytes() int {
 }
 
 // newPage returns an empty page.
-func (s *Site) newPage() *page { return &page{site: s, Blog: s.shell.title, Type: "website"} }
+func (s *Site) newPage() *page {
+	return &page{site: s, Blog: s.shell.title, URL: s.url, Type: "website"}
+}
 
 // pageOf serves the page of a route.
 func (s *Site) pageOf(of route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		value, after := r.PathValue(parameters[of.Page]), r.URL.Query().Get("after")
 		if of.Page == postPage {
+			after = "" // it is no list
 			if slug, ok := strings.CutSuffix(value, ".md"); ok {
 				s.serveMarkdown(w, r, slug)
 				return
 			}
 		}
-		p, err := s.find(r, of, value, after)
+		p, age, err := s.find(r, of, value, after)
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
-		s.write(w, r, p)
+		s.write(w, r, p, age)
 	}
 }
 
-// find returns a page: the one that was rendered before, while its responses are the same.
-func (s *Site) find(r *http.Request, of route, value, after string) (*rendered, error) {
+// pageKey identifies a page.
+type pageKey struct {
+	page         kind
+	value, after string
+}
+
+// find returns a page, and for how long it may be cached: the one that was rendered before, while its responses are the
+// same.
+func (s *Site) find(r *http.Request, of route, value, after string) (*rendered, string, error) {
 	variables := variablesOf(of.Page, value, after)
 	got, err := s.gateway.query(r, documentID(string(of.Page)), variables)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	tags := [2]string{got.tag, ""}
-	var first result
-	var own map[string]any
-	if of.Document != "" && after == "" {
-		own = maps.Clone(of.Variables)
-		if own == nil {
-			own = map[string]any{}
-		}
-		for name, value := range variables {
-			own[name] = value
-		}
-		if first, err = s.gateway.query(r, of.Document, own); err != nil {
-			return nil, err
-		}
-		tags[1] = first.tag
+	first, inlined := s.first(r, of, variables, after)
+	made, age := [2]string{got.tag, first.tag}, shorter(got.age, first.age)
+	cacheable := got.tag != "" && (inlined == nil || first.tag != "")
+	if !cacheable {
+		age = "no-cache"
 	}
-	cacheable := got.tag != "" && (own == nil || first.tag != "")
-	key := string(of.Page) + " " + after + " " + value
+	key := pageKey{of.Page, value, after}
 	if s.pages != nil && cacheable {
-		if known, ok := s.pages.GetIfPresent(key); ok && known.tags == tags {
-			return known, nil
+		if known, ok := s.pages.GetIfPresent(key); ok && known.made == made {
+			return known, age, nil
 		}
 	}
 	p, err := s.show(r, of.Page, value, after, got)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	p.tags, p.age = tags, "no-cache"
-	if cacheable {
-		sum := sha256.Sum256([]byte(tags[0] + tags[1]))
-		p.tag, p.age = `W/"`+base64.RawURLEncoding.EncodeToString(sum[:16])+`"`, got.age
+	if p.made = made; cacheable {
+		p.tag = s.tagOf(got, first)
 	}
 	if p.page != nil {
-		if own != nil {
-			text, err := json.Marshal(own)
-			if err != nil {
-				return nil, err
-			}
-			p.page.Inlined = &inlined{Document: of.Document, Variables: string(text), Response: first.body}
-		}
+		p.page.Inlined = inlined
 		if p.body, err = p.page.render(s.shell); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		p.page = nil
 	}
 	if s.pages != nil && cacheable {
 		s.pages.Set(key, p)
 	}
-	return p, nil
+	return p, age, nil
+}
+
+// first returns the response that the front end would request first. Without it the page is complete, but for a request
+// of the front end: so an error is logged.
+func (s *Site) first(r *http.Request, of route, variables map[string]string, after string) (result, *inlined) {
+	if of.Document == "" || after != "" {
+		return result{}, nil
+	}
+	all := map[string]any{}
+	maps.Copy(all, of.Variables)
+	for name, value := range variables {
+		all[name] = value
+	}
+	got, err := s.gateway.query(r, of.Document, all)
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(all)
+	}
+	if err != nil {
+		s.log.Warn("page without the response to its document", "path", r.URL.Path, "document", of.Document,
+			"error", err)
+		return result{}, nil
+	}
+	return got, &inlined{Document: of.Document, Variables: string(text), Response: got.body}
+}
+
+// tagOf returns the entity tag of what is made of responses; "" if one of them must not be cached.
+func (s *Site) tagOf(of ...result) string {
+	all := s.url + s.shell.version
+	for _, r := range of {
+		if r.tag == "" && r.body != nil {
+			return ""
+		}
+		all += " " + r.tag
+	}
+	sum := sha256.Sum256([]byte(all))
+	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+}
+
+// shorter returns the Cache-Control of two that expires first. The gateway writes all alike; "" is none.
+func shorter(a, b string) string {
+	if b == "" || len(a) < len(b) || len(a) == len(b) && a < b {
+		return a
+	}
+	return b
+}
+
+// redirect responds that a page has moved. Names and titles may change again.
+func redirect(w http.ResponseWriter, r *http.Request, location, age string) {
+	if age == "" {
+		age = "no-cache"
+	}
+	w.Header().Set("Cache-Control", age)
+	http.Redirect(w, r, location, http.StatusMovedPermanently)
 }
 
 // variablesOf returns the variables of the query of a page.
@@ -122,14 +167,13 @@ func variablesOf(page kind, value, after string) map[string]string {
 }
 
 // write sends a page.
-func (s *Site) write(w http.ResponseWriter, r *http.Request, p *rendered) {
-	w.Header().Set("Cache-Control", p.age)
+func (s *Site) write(w http.ResponseWriter, r *http.Request, p *rendered, age string) {
 	if p.location != "" {
-		w.Header().Set("Location", p.location)
-		w.WriteHeader(p.status)
+		redirect(w, r, p.location, age)
 		return
 	}
-	p.body.write(w, r, p.status, p.tag)
+	w.Header().Set("Cache-Control", age)
+	p.body.write(w, r, http.StatusOK, p.tag)
 }
 
 // show makes the page of a response.
@@ -169,19 +213,19 @@ func (s *Site) show(r *http.Request, of kind, value, after string, got result) (
 		}
 	}
 	if name != value {
-		return &rendered{status: http.StatusMovedPermanently, location: withAfter(s.pathOf(of, name), after)}, nil
+		return &rendered{location: withAfter(s.pathOf(of, name), after)}, nil
 	}
-	p.Indexed, p.Canonical = true, s.url+withAfter(address, after)
+	p.Indexed, p.Canonical = after == "", s.url+address // what a later page of a list has changes
 	p.Feed = s.url + strings.TrimSuffix(address, "/") + "/feed.atom"
 	if of == postPage {
 		p.Feed = s.url + "/feed.atom"
 		p.Markdown, p.OEmbed = p.Canonical+".md", s.oEmbedOf(p.Canonical)
 	}
 	if p.Next != "" {
-		p.Next = s.url + withAfter(address, p.Next)
+		p.Next = withAfter(address, p.Next)
 	}
 	p.Linked = s.linked(p)
-	return &rendered{page: p, status: http.StatusOK}, nil
+	return &rendered{page: p}, nil
 }
 
 // next returns the cursor of the next page, "" at the end.
@@ -192,10 +236,18 @@ func (i pageInfo) next() string {
 	return i.EndCursor
 }
 
+// deletedTimeout limits the read of a tombstone.
+const deletedTimeout = 10 * time.Second
+
 // whyNoPost returns errGone for a post that was deleted, as long as that is known, and else errNotFound.
 func (s *Site) whyNoPost(r *http.Request, slug string) error {
-	deleted, err := s.deleted(r.Context(), slug)
-	if err == nil && deleted {
+	ctx, cancel := context.WithTimeout(r.Context(), deletedTimeout)
+	defer cancel()
+	deleted, err := s.deleted(ctx, slug)
+	switch {
+	case err != nil:
+		return &queryError{code: "UNAVAILABLE", message: err.Error()}
+	case deleted:
 		return errGone
 	}
 	return errNotFound

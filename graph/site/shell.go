@@ -17,6 +17,7 @@ import (
 type shell struct {
 	start, middle, end string // before the end of the head; from there to the content; after the content
 	title              string // of the blog
+	version            string // changes with what pages are made of
 	policy             string // Content-Security-Policy
 }
 
@@ -45,7 +46,7 @@ func readShell(dir fs.FS, name string, connect []string) (s shell, err error) {
 		case n.Type != html.ElementNode:
 		case n.DataAtom == atom.Head:
 			head = n
-		case n.DataAtom == atom.Title:
+		case n.DataAtom == atom.Title && n.Parent == head:
 			if n.FirstChild != nil {
 				s.title = strings.TrimSpace(n.FirstChild.Data)
 			}
@@ -84,6 +85,8 @@ func readShell(dir fs.FS, name string, connect []string) (s shell, err error) {
 	if !ok1 || !ok2 {
 		return s, fmt.Errorf("%s: the element with the id root is not in the body", name)
 	}
+	sum := sha256.Sum256([]byte(out.String() + pageHTML))
+	s.version = base64.RawURLEncoding.EncodeToString(sum[:])
 	sources := func(element atom.Atom) string {
 		return strings.Join(append([]string{"'self'"}, inline[element]...), " ")
 	}

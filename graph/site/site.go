@@ -50,7 +50,7 @@ type Site struct {
 	gateway gateway
 	deleted func(context.Context, string) (bool, error)
 	log     *slog.Logger
-	pages   *otter.Cache[string, *rendered] // nil: none is kept
+	pages   *otter.Cache[pageKey, *rendered] // nil: none is kept
 }
 
 // Documents returns the documents that pages query, by their ids: those of this package, and those of the front end.
@@ -79,12 +79,12 @@ func New(o Options) (*Site, error) {
 	}
 	s := &Site{url: o.URL, routes: map[kind]route{}, gateway: gateway{o.Gateway, o.GraphQL}, deleted: o.Deleted,
 		log: o.Logger}
-	if s.shell, err = readShell(o.Dir, m.Shell, o.SignIn); err != nil {
+	if s.shell, err = readShell(o.Dir, m.Shell, append(m.Connect, o.SignIn...)); err != nil {
 		return nil, err
 	}
 	if o.CacheBytes > 0 {
-		s.pages = otter.Must(&otter.Options[string, *rendered]{MaximumWeight: uint64(o.CacheBytes),
-			Weigher: func(key string, p *rendered) uint32 { return uint32(len(key) + p.bytes()) }})
+		s.pages = otter.Must(&otter.Options[pageKey, *rendered]{MaximumWeight: uint64(o.CacheBytes),
+			Weigher: func(k pageKey, p *rendered) uint32 { return uint32(len(k.value) + len(k.after) + p.bytes()) }})
 	}
 	mux := http.NewServeMux()
 	for _, r := range m.Routes {
@@ -101,11 +101,11 @@ func New(o Options) (*Site, error) {
 	mux.HandleFunc("GET /robots.txt", s.serveRobots(m))
 	mux.HandleFunc("GET /llms.txt", s.serveLLMs)
 	mux.HandleFunc("GET /oembed", s.serveOEmbed)
-	kept, err := readFiles(o.Dir)
+	kept, err := readFiles(o.Dir, m.Shell)
 	if err != nil {
 		return nil, err
 	}
-	mux.Handle("GET /", s.files(o.Dir, kept))
+	mux.Handle("GET /", s.files(o.Dir, m.Shell, kept))
 	s.Handler = s.secured(mux)
 	return s, nil
 }
@@ -135,7 +135,7 @@ func (s *Site) pathOf(page kind, value string) string {
 // serveShell serves a path of the front end that is not for crawlers.
 func (s *Site) serveShell(w http.ResponseWriter, r *http.Request) {
 	p := s.newPage()
-	p.Heading, p.Description = s.shell.title, "This page needs JavaScript."
+	p.Heading, p.ForUsers = s.shell.title, true
 	s.writeUncached(w, r, p, http.StatusOK)
 }
 
@@ -165,7 +165,11 @@ func (s *Site) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", after)
 	}
 	if status == http.StatusInternalServerError {
-		s.log.Error("page failed", "path", r.URL.Path, "error", err)
+		code := ""
+		if query != nil {
+			code = query.code
+		}
+		s.log.Error("page failed", "path", r.URL.Path, "code", code, "error", err)
 	}
 	s.writeUncached(w, r, p, status)
 }

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -269,6 +272,73 @@ func TestSite_Status(t *testing.T) {
 			if tt.status >= 400 && resp.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: %d may be cached: %s", tt.path, resp.StatusCode, resp.Header.Get("Cache-Control"))
 			}
+		}
+	}
+}
+
+// TestSite_Caching has browsers and CDNs keep what is the same for everybody, as long as it is the same.
+func TestSite_Caching(t *testing.T) {
+	data, dir := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/site")); err != nil {
+		t.Fatal(err)
+	}
+	serve := func() *servertest.Instance {
+		s := start(t, "--data", data, "--site", dir, "--site-url", siteURL)
+		s.WaitReady()
+		return s
+	}
+	s := serve()
+	var front struct {
+		Feed struct {
+			Edges []struct{ Node struct{ Slug string } }
+		}
+	}
+	ask(s, "", `{ feed(first: 1) { edges { node { slug } } } }`, nil, &front)
+	path := "/posts/" + url.PathEscape(front.Feed.Edges[0].Node.Slug)
+	tags := map[string]string{}
+	paths := []string{"/", path, path + ".md", "/feed.atom"}
+	for _, at := range paths {
+		resp, body := visit(t, s, at)
+		tags[at] = resp.Header.Get("ETag")
+		if again, _ := visit(t, s, at, "If-None-Match", tags[at]); again.StatusCode != http.StatusNotModified || tags[at] == "" {
+			t.Errorf("%s with the entity tag %q: %d", at, tags[at], again.StatusCode)
+		}
+		if age := resp.Header.Get("Cache-Control"); !strings.HasPrefix(age, "public, max-age=") {
+			t.Errorf("%s: Cache-Control %s", at, age)
+		}
+		zipped, _ := visit(t, s, at, "Accept-Encoding", "gzip")
+		if zipped.Header.Get("Content-Encoding") != "gzip" || zipped.ContentLength > int64(len(body))*2/3 {
+			t.Errorf("%s: %d of %d bytes, %v", at, zipped.ContentLength, len(body), zipped.Header)
+		}
+	}
+	if _, body := visit(t, s, path+"?after=x"); !strings.Contains(body, `rel="canonical" href="`+siteURL+path+`"`) {
+		t.Errorf("the canonical address of a post follows the query: %.2000s", body)
+	}
+	r, err := http.Post(s.Root+path, "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Body.Close()
+	if r.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", r.StatusCode)
+	}
+	if r, err = http.Head(s.Root + path); err != nil || r.StatusCode != http.StatusOK || r.ContentLength < 1000 {
+		t.Errorf("HEAD: %v %v", r, err)
+	}
+
+	// Another build, whose pages name other files.
+	s.Stop()
+	shell, err := os.ReadFile(filepath.Join(dir, "index.html"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "index.html"), bytes.ReplaceAll(shell, []byte("4f2a9c1e"), []byte("12345678")), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = serve()
+	for _, at := range paths[:2] {
+		if resp, body := visit(t, s, at, "If-None-Match", tags[at]); resp.StatusCode != http.StatusOK || !strings.Contains(body, "12345678") {
+			t.Errorf("%s of another build: %d", at, resp.StatusCode)
 		}
 	}
 }

@@ -22,7 +22,7 @@ const page = (
 
 // React shows the placeholder of a page for 300 ms at least. A page is often there sooner: index.html, for example,
 // requests the data of the front page. What the gateway has rendered stays until the page can replace it.
-const moment = new Promise((resolve) => setTimeout(resolve, container.hasChildNodes() ? 10_000 : 200));
+const moment = new Promise((resolve) => setTimeout(resolve, container.querySelector("main") ? 10_000 : 200));
 void Promise.race([loaded(currentPage()), moment]).then(() => {
   root.render(page);
 });
