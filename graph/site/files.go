@@ -50,7 +50,7 @@ func isServed(name, shell string) bool {
 			func(part string) bool { return len(part) > 1 && part[0] == '.' && part != ".well-known" })
 }
 
-// files serves the files of the front end, and a page that says so where there is none. The build names a file in
+// files serves the files of the front end, and elsewhere a page with status 404. The build names a file in
 // assets after its content.
 func (s *Site) files(dir fs.FS, shell string, kept map[string]*body) http.Handler {
 	others := http.FileServerFS(dir)

@@ -137,7 +137,7 @@ func (s *Site) tagOf(of ...result) string {
 	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// shorter returns the Cache-Control of two that expires first. The gateway writes all alike; "" is none.
+// shorter returns the Cache-Control of two that expires first. The gateway writes all alike; "" stands for no response.
 func shorter(a, b string) string {
 	if b == "" || len(a) < len(b) || len(a) == len(b) && a < b {
 		return a
