@@ -29,6 +29,9 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"Post/long by an edit": func(ctx context.Context, s *scene) (any, error) {
 		return s.Post(ctx, s.grown.ID)
 	},
+	"IsDeletedSlug": func(ctx context.Context, s *scene) (any, error) {
+		return s.IsDeletedSlug(ctx, s.post.Slug())
+	},
 	"Post/text lost":     func(ctx context.Context, s *scene) (any, error) { return s.Post(ctx, s.lost.ID) },
 	"Post/text replaced": func(ctx context.Context, s *scene) (any, error) { return s.Post(ctx, s.torn.ID) },
 	"Posts": func(ctx context.Context, s *scene) (any, error) {
