@@ -234,7 +234,7 @@ func notAuthorOfPost(op string) error {
 		Message: "only the author can change this post"}
 }
 
-// IsDeletedSlug reports whether the post at a slug has been deleted: one point read of its tombstone, which expires.
+// IsDeletedSlug reports whether the post at a slug has been deleted: a point read of its tombstone, which expires.
 func (s *postStore) IsDeletedSlug(ctx context.Context, slug string) (bool, error) {
 	const op = "look for deleted post"
 	id := blog.PostIDOfSlug(slug)
@@ -242,10 +242,12 @@ func (s *postStore) IsDeletedSlug(ctx context.Context, slug string) (bool, error
 		return false, nil
 	}
 	ctx = s.beginRead(ctx, OnePost)
-	raw, err := stored.Read(ctx, op, s.posts, stored.Key(id, id))
-	if raw == nil || err != nil {
-		return false, err
-	}
-	p, err := blog.DecodePostOrTombstone(op, raw)
-	return p != nil && p.Tombstone, err
+	return cached(ctx, s.posts, id, "tombstone", func(ctx context.Context) (bool, error) {
+		raw, err := stored.Read(ctx, op, s.posts, stored.Key(id, id))
+		if raw == nil || err != nil {
+			return false, err
+		}
+		p, err := blog.DecodePostOrTombstone(op, raw)
+		return p != nil && p.Tombstone, err
+	})
 }

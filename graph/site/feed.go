@@ -1,7 +1,6 @@
 package site
 
 import (
-	"bytes"
 	"encoding/xml"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 // atomFeed is an Atom feed (RFC 4287) of which each page has a link to the next (RFC 5005, section 3).
 type atomFeed struct {
 	XMLName xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
+	Base    string      `xml:"xml:base,attr"` // of relative addresses in texts
 	ID      string      `xml:"id"`
 	Title   string      `xml:"title"`
 	Updated string      `xml:"updated"`
@@ -51,56 +51,49 @@ type atomContent struct {
 	Text string `xml:",chardata"`
 }
 
-// serveFeed serves the feed of the posts of a page.
-func (s *Site) serveFeed(of route) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		value, after := r.PathValue(parameters[of.Page]), r.URL.Query().Get("after")
-		got, err := s.gateway.query(r, documentID(string(of.Page)+"feed"), variablesOf(of.Page, value, after))
+// feed renders the feed of the posts of a page.
+func (s *Site) feed(of route) func(*http.Request, string) (*rendered, error) {
+	return func(r *http.Request, after string) (*rendered, error) {
+		value := r.PathValue(parameters[of.Page])
+		got, d, err := s.query(r, string(of.Page)+"feed", variablesOf(of.Page, value, after))
 		if err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
-		d, err := got.data()
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		title, name, list := s.shell.title, value, d.Posts
+		title, present, list := s.shell.title, value, d.Posts
 		switch {
-		case of.Page == tagPage && d.Tag != nil && len(d.Tag.Posts.Edges) > 0:
-			title, name, list = "#"+d.Tag.Name+" · "+title, d.Tag.Name, d.Tag.Posts
+		case of.Page == tagPage && d.Tag != nil && (after != "" || len(d.Tag.Posts.Edges) > 0):
+			title, present, list = "#"+d.Tag.Name+" · "+title, d.Tag.Name, d.Tag.Posts
 		case of.Page == authorPage && d.Author != nil:
-			title, name, list = d.Author.DisplayName+" · "+title, d.Author.Username, d.Author.Posts
+			title, present, list = d.Author.DisplayName+" · "+title, d.Author.Username, d.Author.Posts
 		case of.Page != frontPage:
-			s.fail(w, r, errNotFound)
-			return
+			return nil, errNotFound
 		}
-		if tag := s.tagOf(got); tag != "" && matches(r.Header.Values("If-None-Match"), tag) && name == value {
-			w.Header().Set("ETag", tag)
-			w.WriteHeader(http.StatusNotModified)
-			return
+		address := s.pathOf(of.Page, present)
+		path := strings.TrimSuffix(address, "/") + "/feed.atom"
+		if present != value {
+			return redirectTo(withAfter(path, after), got), nil
 		}
-		address := s.pathOf(of.Page, name)
-		feedPath := strings.TrimSuffix(address, "/") + "/feed.atom"
-		if name != value {
-			redirect(w, r, withAfter(feedPath, after), got.age)
-			return
-		}
-		feed := s.feed(title, address, list.posts())
+		feed := s.newFeed(title, address, list.posts())
 		feed.Links = []atomLink{{"alternate", "text/html", s.url + address},
-			{"self", atomType, s.url + withAfter(feedPath, after)}, {"first", atomType, s.url + feedPath}}
+			{"self", atomType, s.url + withAfter(path, after)}, {"first", atomType, s.url + path}}
 		if next := list.PageInfo.next(); next != "" {
-			feed.Links = append(feed.Links, atomLink{"next", atomType, s.url + withAfter(feedPath, next)})
+			feed.Links = append(feed.Links, atomLink{"next", atomType, s.url + withAfter(path, next)})
 		}
-		s.writeFeed(w, r, feed, got)
+		text, err := xml.Marshal(feed)
+		if err != nil {
+			return nil, err
+		}
+		p := newRendered(mediaAtom, append([]byte(xml.Header), text...), got)
+		p.modified, err = time.Parse(time.RFC3339, feed.Updated)
+		return p, err
 	}
 }
 
 const atomType = "application/atom+xml"
 
-// feed returns the feed of the page with an address.
-func (s *Site) feed(title, address string, posts []post) *atomFeed {
-	feed := &atomFeed{ID: s.url + address, Title: valid(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339)}
+// newFeed returns the feed of the page with an address.
+func (s *Site) newFeed(title, address string, posts []post) *atomFeed {
+	feed := &atomFeed{Base: s.url + "/", ID: s.url + address, Title: valid(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339)}
 	for i := range posts {
 		p := &posts[i]
 		e := atomEntry{ID: s.entryID(p), Title: valid(p.Title), Published: p.CreatedAt, Updated: p.updated(),
@@ -136,22 +129,4 @@ func valid(text string) string {
 		}
 		return -1
 	}, text)
-}
-
-func (s *Site) writeFeed(w http.ResponseWriter, r *http.Request, feed *atomFeed, of result) {
-	var b bytes.Buffer
-	b.WriteString(xml.Header)
-	if err := xml.NewEncoder(&b).Encode(feed); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	h := w.Header()
-	h.Set("Cache-Control", "no-cache")
-	if of.tag != "" {
-		h.Set("Cache-Control", of.age)
-	}
-	if updated, err := time.Parse(time.RFC3339, feed.Updated); err == nil {
-		h.Set("Last-Modified", updated.UTC().Format(http.TimeFormat))
-	}
-	writeText(w, r, atomType, b.String(), s.tagOf(of))
 }

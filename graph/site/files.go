@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"byline/graph/transport"
 )
 
 // maxKept is the length of the files of a front end that are kept in memory, compressed: its code and styles. Others,
@@ -19,9 +21,15 @@ const maxKept = 2 << 20
 var compressible = []string{"text/", "application/json", "application/manifest+json", "application/xml",
 	"image/svg+xml"}
 
+// file is a file that is kept.
+type file struct {
+	media string
+	body  *transport.Body
+}
+
 // readFiles reads the files to keep.
-func readFiles(dir fs.FS, shell string) (map[string]*body, error) {
-	kept := map[string]*body{}
+func readFiles(dir fs.FS, shell string) (map[string]file, error) {
+	kept := map[string]file{}
 	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !isServed(name, shell) {
 			return err
@@ -33,7 +41,7 @@ func readFiles(dir fs.FS, shell string) (map[string]*body, error) {
 			return err
 		}
 		raw, err := fs.ReadFile(dir, name)
-		kept[name] = &body{media: media, bytes: raw}
+		kept[name] = file{media, transport.NewBody(raw)}
 		return err
 	})
 	if err != nil {
@@ -52,7 +60,7 @@ func isServed(name, shell string) bool {
 
 // files serves the files of the front end, and elsewhere a page with status 404. The build names a file in
 // assets after its content.
-func (s *Site) files(dir fs.FS, shell string, kept map[string]*body) http.Handler {
+func (s *Site) files(dir fs.FS, shell string, kept map[string]file) http.Handler {
 	others := http.FileServerFS(dir)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")
@@ -60,9 +68,10 @@ func (s *Site) files(dir fs.FS, shell string, kept map[string]*body) http.Handle
 		if strings.HasPrefix(name, "assets/") {
 			age = "public, max-age=31536000, immutable"
 		}
-		if known := kept[name]; known != nil {
+		if known, ok := kept[name]; ok {
 			w.Header().Set("Cache-Control", age)
-			known.write(w, r, http.StatusOK, "")
+			w.Header().Set("Content-Type", known.media)
+			_ = known.body.Send(w, r, http.StatusOK) // it needs no memory that is limited
 			return
 		}
 		info, err := fs.Stat(dir, name)
@@ -72,7 +81,8 @@ func (s *Site) files(dir fs.FS, shell string, kept map[string]*body) http.Handle
 			others.ServeHTTP(w, r)
 		case len(name) > 1 && strings.HasSuffix(name, "/"):
 			location := url.URL{Path: "/" + strings.Trim(name, "/"), RawQuery: r.URL.RawQuery}
-			redirect(w, r, location.String(), "no-cache")
+			w.Header().Set("Cache-Control", "no-cache")
+			http.Redirect(w, r, location.String(), http.StatusMovedPermanently)
 		default:
 			s.fail(w, r, errNotFound)
 		}

@@ -72,6 +72,8 @@ func readManifest(dir fs.FS) (m manifest, err error) {
 			return m, fmt.Errorf("%s: the path %q is not one like /posts/:slug", manifestName, r.Path)
 		case r.Page == "":
 			continue
+		case r.Page == postPage && !strings.HasSuffix(r.Path, "/:slug"):
+			return m, fmt.Errorf("%s: %s: the path of posts ends with :slug, since .md follows it", manifestName, r.Path)
 		case !known:
 			return m, fmt.Errorf("%s: %s: the page is %q, not front, post, tag or author", manifestName, r.Path, r.Page)
 		case seen[r.Page]:

@@ -52,7 +52,7 @@ var pageHTML string
 var pageTemplates = template.Must(template.New("page").Parse(pageHTML))
 
 // render returns the page as HTML.
-func (p *page) render(s shell) (*body, error) {
+func (p *page) render(s shell) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(s.start)
 	if err := pageTemplates.ExecuteTemplate(&b, "head", p); err != nil {
@@ -63,7 +63,7 @@ func (p *page) render(s shell) (*body, error) {
 		return nil, err
 	}
 	b.WriteString(s.end)
-	return &body{media: "text/html; charset=utf-8", bytes: b.Bytes()}, nil
+	return b.Bytes(), nil
 }
 
 // Path returns the path of a page of the front end.

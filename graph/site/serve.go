@@ -2,116 +2,75 @@ package site
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
 	"time"
+
+	"byline/graph/refusal"
+	"byline/graph/transport"
 )
-
-// rendered is a page as it is sent.
-type rendered struct {
-	page     *page     // before it is rendered; nil for a redirect
-	location string    // of a redirect
-	made     [2]string // the entity tags of the responses that it is made of
-	tag      string    // its entity tag
-	body     *body
-}
-
-// bytes returns the memory of the page, with that of its body in all codings.
-func (p *rendered) bytes() int {
-	const entry = 500
-	if p.body == nil {
-		return entry
-	}
-	return entry + 2*len(p.body.bytes) // compressed, it is less than half as long
-}
 
 // newPage returns an empty page.
 func (s *Site) newPage() *page {
 	return &page{site: s, Blog: s.shell.title, URL: s.url, Type: "website"}
 }
 
-// pageOf serves the page of a route.
-func (s *Site) pageOf(of route) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		value, after := r.PathValue(parameters[of.Page]), r.URL.Query().Get("after")
+// page renders the page of a route.
+func (s *Site) page(of route) func(*http.Request, string) (*rendered, error) {
+	return func(r *http.Request, after string) (*rendered, error) {
+		value := r.PathValue(parameters[of.Page])
 		if of.Page == postPage {
 			after = "" // it is no list
-			if slug, ok := strings.CutSuffix(value, ".md"); ok {
-				s.serveMarkdown(w, r, slug)
-				return
+		}
+		variables := variablesOf(of.Page, value, after)
+		got, d, err := s.query(r, string(of.Page), variables)
+		if err != nil {
+			return nil, err
+		}
+		p, present, err := s.show(r, of.Page, value, after, d)
+		if err != nil {
+			return nil, err
+		}
+		if present != value {
+			return redirectTo(withAfter(s.pathOf(of.Page, present), after), got), nil
+		}
+		all := []*transport.Response{got}
+		if of.Document != "" && after == "" {
+			var first *transport.Response
+			if first, p.Inlined = s.first(r, of, variables); first != nil {
+				all = append(all, first)
 			}
 		}
-		p, age, err := s.find(r, of, value, after)
+		text, err := p.render(s.shell)
 		if err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
-		s.write(w, r, p, age)
+		return newRendered(mediaHTML, text, all...), nil
 	}
 }
 
-// pageKey identifies a page.
-type pageKey struct {
-	page         kind
-	value, after string
-}
-
-// find returns a page, and for how long it may be cached: the one that was rendered before, while its responses are the
-// same.
-func (s *Site) find(r *http.Request, of route, value, after string) (*rendered, string, error) {
-	variables := variablesOf(of.Page, value, after)
-	got, err := s.gateway.query(r, documentID(string(of.Page)), variables)
+// query executes a query of this package and decodes its data.
+func (s *Site) query(r *http.Request, name string, variables map[string]string) (*transport.Response, *data, error) {
+	got, err := s.gateway.Query(r, documentID(name), variables)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	first, inlined := s.first(r, of, variables, after)
-	made, age := [2]string{got.tag, first.tag}, shorter(got.age, first.age)
-	cacheable := got.tag != "" && (inlined == nil || first.tag != "")
-	if !cacheable {
-		age = "no-cache"
-	}
-	key := pageKey{of.Page, value, after}
-	if s.pages != nil && cacheable {
-		if known, ok := s.pages.GetIfPresent(key); ok && known.made == made {
-			return known, age, nil
-		}
-	}
-	p, err := s.show(r, of.Page, value, after, got)
-	if err != nil {
-		return nil, "", err
-	}
-	if p.made = made; cacheable {
-		p.tag = s.tagOf(got, first)
-	}
-	if p.page != nil {
-		p.page.Inlined = inlined
-		if p.body, err = p.page.render(s.shell); err != nil {
-			return nil, "", err
-		}
-		p.page = nil
-	}
-	if s.pages != nil && cacheable {
-		s.pages.Set(key, p)
-	}
-	return p, age, nil
+	var of struct{ Data data }
+	err = json.Unmarshal(got.Body(), &of)
+	return got, &of.Data, err
 }
 
 // first returns the response that the front end would request first. Without it the page is complete, but for a request
 // of the front end: so an error is logged.
-func (s *Site) first(r *http.Request, of route, variables map[string]string, after string) (result, *inlined) {
-	if of.Document == "" || after != "" {
-		return result{}, nil
-	}
+func (s *Site) first(r *http.Request, of route, variables map[string]string) (*transport.Response, *inlined) {
 	all := map[string]any{}
 	maps.Copy(all, of.Variables)
 	for name, value := range variables {
 		all[name] = value
 	}
-	got, err := s.gateway.query(r, of.Document, all)
+	got, err := s.gateway.Query(r, of.Document, all)
 	var text []byte
 	if err == nil {
 		text, err = json.Marshal(all)
@@ -119,39 +78,9 @@ func (s *Site) first(r *http.Request, of route, variables map[string]string, aft
 	if err != nil {
 		s.log.Warn("page without the response to its document", "path", r.URL.Path, "document", of.Document,
 			"error", err)
-		return result{}, nil
+		return nil, nil
 	}
-	return got, &inlined{Document: of.Document, Variables: string(text), Response: got.body}
-}
-
-// tagOf returns the entity tag of what is made of responses; "" if one of them must not be cached.
-func (s *Site) tagOf(of ...result) string {
-	all := s.url + s.shell.version
-	for _, r := range of {
-		if r.tag == "" && r.body != nil {
-			return ""
-		}
-		all += " " + r.tag
-	}
-	sum := sha256.Sum256([]byte(all))
-	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
-}
-
-// shorter returns the Cache-Control of two that expires first. The gateway writes all alike; "" stands for no response.
-func shorter(a, b string) string {
-	if b == "" || len(a) < len(b) || len(a) == len(b) && a < b {
-		return a
-	}
-	return b
-}
-
-// redirect responds that a page has moved. Names and titles may change again.
-func redirect(w http.ResponseWriter, r *http.Request, location, age string) {
-	if age == "" {
-		age = "no-cache"
-	}
-	w.Header().Set("Cache-Control", age)
-	http.Redirect(w, r, location, http.StatusMovedPermanently)
+	return got, &inlined{Document: of.Document, Variables: string(text), Response: got.Body()}
 }
 
 // variablesOf returns the variables of the query of a page.
@@ -166,55 +95,39 @@ func variablesOf(page kind, value, after string) map[string]string {
 	return variables
 }
 
-// write sends a page.
-func (s *Site) write(w http.ResponseWriter, r *http.Request, p *rendered, age string) {
-	if p.location != "" {
-		redirect(w, r, p.location, age)
-		return
-	}
-	w.Header().Set("Cache-Control", age)
-	p.body.write(w, r, http.StatusOK, p.tag)
-}
-
-// show makes the page of a response.
-func (s *Site) show(r *http.Request, of kind, value, after string, got result) (*rendered, error) {
-	d, err := got.data()
-	if err != nil {
-		return nil, err
-	}
-	p := s.newPage()
-	address, name := s.pathOf(of, value), value // name is the present value of the parameter
+// show makes the page of a response. present is the value that its parameter has now: another one for a former slug or
+// username, and for another spelling.
+func (s *Site) show(r *http.Request, of kind, value, after string, d *data) (p *page, present string, err error) {
+	p, present = s.newPage(), value
 	switch of {
 	case frontPage:
 		p.Front, p.Posts, p.Next = d, d.Posts.posts(), d.Posts.PageInfo.next()
 		p.Heading, p.Description = s.shell.title, "The newest posts of "+s.shell.title+"."
 	case postPage:
 		if d.Post == nil {
-			return nil, s.whyNoPost(r, value)
+			return nil, "", s.whyNoPost(r, value)
 		}
-		p.Post, name = d.Post, d.Post.Slug
+		p.Post, present = d.Post, d.Post.Slug
 		p.Title, p.Heading, p.Description, p.Type = d.Post.Title, d.Post.Title, d.Post.Excerpt, "article"
 	case tagPage:
 		if d.Tag == nil || d.Tag.PostCount == 0 { // every possible tag exists
-			return nil, errNotFound
+			return nil, "", errNotFound
 		}
-		p.Tag, name, p.Posts, p.Next = d.Tag, d.Tag.Name, d.Tag.Posts.posts(), d.Tag.Posts.PageInfo.next()
-		p.Title, p.Heading = "#"+name, "#"+name
-		p.Description = p.Count(d.Tag.PostCount) + " with the tag " + name + "."
+		p.Tag, present, p.Posts, p.Next = d.Tag, d.Tag.Name, d.Tag.Posts.posts(), d.Tag.Posts.PageInfo.next()
+		p.Title, p.Heading = "#"+present, "#"+present
+		p.Description = p.Count(d.Tag.PostCount) + " with the tag " + present + "."
 	case authorPage:
 		if d.Author == nil {
-			return nil, errNotFound
+			return nil, "", errNotFound
 		}
-		p.Author, name = d.Author, d.Author.Username
+		p.Author, present = d.Author, d.Author.Username
 		p.Posts, p.Next = d.Author.Posts.posts(), d.Author.Posts.PageInfo.next()
 		p.Title, p.Heading, p.Type = d.Author.DisplayName, d.Author.DisplayName, "profile"
 		if p.Description = d.Author.Bio; p.Description == "" {
 			p.Description = "Posts of " + d.Author.DisplayName + "."
 		}
 	}
-	if name != value {
-		return &rendered{location: withAfter(s.pathOf(of, name), after)}, nil
-	}
+	address := s.pathOf(of, present)
 	p.Indexed, p.Canonical = after == "", s.url+address // what a later page of a list has changes
 	p.Feed = s.url + strings.TrimSuffix(address, "/") + "/feed.atom"
 	if of == postPage {
@@ -225,7 +138,7 @@ func (s *Site) show(r *http.Request, of kind, value, after string, got result) (
 		p.Next = withAfter(address, p.Next)
 	}
 	p.Linked = s.linked(p)
-	return &rendered{page: p}, nil
+	return p, present, nil
 }
 
 // next returns the cursor of the next page, "" at the end.
@@ -246,7 +159,7 @@ func (s *Site) whyNoPost(r *http.Request, slug string) error {
 	deleted, err := s.deleted(ctx, slug)
 	switch {
 	case err != nil:
-		return &queryError{code: "UNAVAILABLE", message: err.Error()}
+		return &transport.QueryError{Code: refusal.Unavailable, Message: err.Error()}
 	case deleted:
 		return errGone
 	}

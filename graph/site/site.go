@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,11 @@ import (
 	"strings"
 
 	"github.com/maypok86/otter/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"byline/graph/refusal"
+	"byline/graph/transport"
 )
 
 // Options of a Site. All but SignIn and CacheBytes have to be set.
@@ -23,10 +29,8 @@ type Options struct {
 	// other host, whatever a request says.
 	URL string
 
-	// Gateway is the handler of the whole gateway, and GraphQL the path at which it executes queries. It must know
-	// the documents of Documents.
-	Gateway http.Handler
-	GraphQL string
+	// Gateway executes queries. It must know the documents of Documents.
+	Gateway *transport.Handler
 
 	// SignIn are the origins of which the front end requests tokens, such as https://login.example.
 	SignIn []string
@@ -37,6 +41,9 @@ type Options struct {
 	// Logger gets a line for each page that failed.
 	Logger *slog.Logger
 
+	// Metrics is where the site registers its metrics.
+	Metrics prometheus.Registerer
+
 	// CacheBytes is the memory of rendered pages. Default: none is kept.
 	CacheBytes int
 }
@@ -44,13 +51,14 @@ type Options struct {
 // Site serves a blog on the web.
 type Site struct {
 	http.Handler
-	url     string
-	shell   shell
-	routes  map[kind]route
-	gateway gateway
-	deleted func(context.Context, string) (bool, error)
-	log     *slog.Logger
-	pages   *otter.Cache[pageKey, *rendered] // nil: none is kept
+	url       string
+	shell     shell
+	routes    map[kind]route
+	gateway   *transport.Handler
+	deleted   func(context.Context, string) (bool, error)
+	log       *slog.Logger
+	responses *prometheus.CounterVec           // by page and code
+	kept      *otter.Cache[address, *rendered] // nil: nothing is kept
 }
 
 // Documents returns the documents that pages query, by their ids: those of this package, and those of the front end.
@@ -77,37 +85,62 @@ func New(o Options) (*Site, error) {
 	if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || o.URL != at.Scheme+"://"+at.Host {
 		return nil, fmt.Errorf("%q is not an address like https://blog.example, without a path", o.URL)
 	}
-	s := &Site{url: o.URL, routes: map[kind]route{}, gateway: gateway{o.Gateway, o.GraphQL}, deleted: o.Deleted,
-		log: o.Logger}
+	s := &Site{url: o.URL, routes: map[kind]route{}, gateway: o.Gateway, deleted: o.Deleted, log: o.Logger,
+		responses: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_site_responses_total",
+			Help: "Responses of the site, by what was requested and the status."}, []string{"page", "code"})}
+	o.Metrics.MustRegister(s.responses)
 	if s.shell, err = readShell(o.Dir, m.Shell, append(m.Connect, o.SignIn...)); err != nil {
 		return nil, err
 	}
 	if o.CacheBytes > 0 {
-		s.pages = otter.Must(&otter.Options[pageKey, *rendered]{MaximumWeight: uint64(o.CacheBytes),
-			Weigher: func(k pageKey, p *rendered) uint32 { return uint32(len(k.value) + len(k.after) + p.bytes()) }})
+		s.kept = otter.Must(&otter.Options[address, *rendered]{MaximumWeight: uint64(o.CacheBytes), Weigher: weigh})
 	}
-	mux := http.NewServeMux()
+	mux, err := s.mux(m, o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestName, err)
+	}
+	s.Handler = s.secured(mux)
+	return s, nil
+}
+
+// mux returns the handlers of all paths.
+func (s *Site) mux(m manifest, dir fs.FS) (mux *http.ServeMux, err error) {
+	defer func() { // http.ServeMux panics if patterns conflict
+		if conflict := recover(); conflict != nil {
+			err = fmt.Errorf("the paths of two routes conflict: %v", conflict)
+		}
+	}()
+	mux = http.NewServeMux()
 	for _, r := range m.Routes {
 		if r.Page == "" {
-			mux.HandleFunc(r.pattern(""), s.serveShell)
+			mux.Handle(r.pattern(""), s.counted("shell", http.HandlerFunc(s.serveShell)))
 			continue
 		}
 		s.routes[r.Page] = r
-		mux.Handle(r.pattern(""), s.pageOf(r))
-		if r.Page != postPage {
-			mux.HandleFunc(r.pattern("/feed.atom"), s.serveFeed(r))
-		}
 	}
-	mux.HandleFunc("GET /robots.txt", s.serveRobots(m))
-	mux.HandleFunc("GET /llms.txt", s.serveLLMs)
-	mux.HandleFunc("GET /oembed", s.serveOEmbed)
-	kept, err := readFiles(o.Dir, m.Shell)
+	for page, r := range s.routes {
+		show := s.rendering(string(page), "after", s.page(r))
+		if page == postPage {
+			show = s.markdownOr(show)
+		} else {
+			mux.Handle(r.pattern("/feed.atom"), s.rendering("feed", "after", s.feed(r)))
+		}
+		mux.Handle(r.pattern(""), show)
+	}
+	mux.Handle("GET /oembed", s.rendering("oembed", "url", s.oEmbed))
+	mux.Handle("GET /robots.txt", s.text("robots", robots(m)))
+	mux.Handle("GET /llms.txt", s.text("llms", s.llms()))
+	kept, err := readFiles(dir, m.Shell)
 	if err != nil {
 		return nil, err
 	}
-	mux.Handle("GET /", s.files(o.Dir, m.Shell, kept))
-	s.Handler = s.secured(mux)
-	return s, nil
+	mux.Handle("GET /", s.counted("file", s.files(dir, m.Shell, kept)))
+	return mux, nil
+}
+
+// counted counts the responses of a page.
+func (s *Site) counted(page string, next http.Handler) http.Handler {
+	return promhttp.InstrumentHandlerCounter(s.responses.MustCurryWith(prometheus.Labels{"page": page}), next)
 }
 
 // secured sets the headers of all responses.
@@ -115,6 +148,7 @@ func (s *Site) secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", s.shell.policy)
+		h.Set("Vary", "Accept-Encoding")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -149,39 +183,34 @@ var (
 func (s *Site) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, status := s.newPage(), http.StatusInternalServerError
 	p.Heading, p.Description = "Something went wrong", "Please try again later."
-	var query *queryError
+	var query *transport.QueryError
 	switch {
-	case errors.Is(err, errNotFound), errors.As(err, &query) && query.code == "BAD_USER_INPUT": // a cursor
+	case errors.Is(err, errNotFound), errors.As(err, &query) && query.Code == refusal.BadUserInput: // a cursor
 		status = http.StatusNotFound
 		p.Heading, p.Description = "There is no such page", "It may have moved or never existed."
 	case errors.Is(err, errGone):
 		status, p.Heading, p.Description = http.StatusGone, "This post was deleted", "Its author has deleted it."
-	case errors.As(err, &query) && query.temporary():
+	case query != nil && (query.Code == refusal.Unavailable || query.Code == refusal.Throttled):
 		status = http.StatusServiceUnavailable
-		after := query.retryAfter
-		if after == "" {
-			after = "5"
-		}
-		w.Header().Set("Retry-After", after)
+		w.Header().Set("Retry-After", cmp.Or(query.RetryAfter, "5"))
 	}
 	if status == http.StatusInternalServerError {
-		code := ""
-		if query != nil {
-			code = query.code
-		}
-		s.log.Error("page failed", "path", r.URL.Path, "code", code, "error", err)
+		s.log.Error("page failed", "path", r.URL.Path, "requestId", transport.RequestOf(r.Context()).ID, "error", err)
 	}
 	s.writeUncached(w, r, p, status)
 }
 
 // writeUncached sends a page that no cache may keep.
 func (s *Site) writeUncached(w http.ResponseWriter, r *http.Request, p *page, status int) {
-	b, err := p.render(s.shell)
+	text, err := p.render(s.shell)
 	if err != nil {
 		s.log.Error("page failed", "path", r.URL.Path, "error", err)
 		http.Error(w, "Something went wrong.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	b.write(w, r, status, "")
+	w.Header().Set("Content-Type", mediaHTML)
+	if err := transport.NewBody(text).Send(w, r, status); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
 }

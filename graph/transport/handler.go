@@ -66,12 +66,14 @@ const Path = "/graphql"
 // Handler serves GraphQL over HTTP and WebSocket at Path.
 type Handler struct {
 	http.Handler
-	sockets   sync.WaitGroup
-	admission *limit.Admission
+	sockets  sync.WaitGroup
+	endpoint *endpoint
+	proxies  []netip.Prefix
+	crawlers limit.ClientSlots
 }
 
 // Overloaded reports whether operations have been refused for lack of capacity for some time.
-func (h *Handler) Overloaded() bool { return h.admission.Overloaded() }
+func (h *Handler) Overloaded() bool { return h.endpoint.admission.Overloaded() }
 
 // Wait waits until all WebSockets are closed, which outlive their requests. It is called when
 // Options.Streams has ended.
@@ -82,11 +84,11 @@ func New(o Options) (*Handler, error) {
 	if err := checkOrigins(o.Origins); err != nil {
 		return nil, err
 	}
-	h := &Handler{}
+	h := &Handler{proxies: o.TrustedProxies}
 	origins := &origins{named: o.Origins, loopback: o.LoopbackOrigins, log: o.Logger, refused: map[string]bool{}}
-	endpoint := newEndpoint(o, &h.sockets, origins)
-	h.admission = endpoint.admission
-	operations := origins.guard(readCostHeader(shedLoad(h.admission, endpoint, o.Shed), o.Present), o.Present)
+	h.endpoint = newEndpoint(o, &h.sockets, origins)
+	shedding := shedLoad(h.endpoint.admission, h.endpoint, o.Shed)
+	operations := origins.guard(readCostHeader(shedding, o.Present), o.Present)
 	pages := origins.sharePages(o.Pages)
 	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == Path {

@@ -118,13 +118,19 @@ func (r *Request) FirstTime(key any) bool {
 // address. It keeps an id that the client or a proxy has sent, if that is valid.
 func identify(next http.Handler, proxies []netip.Prefix) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(requestIDHeader)
-		if id == "" || !requestID.MatchString(id) {
-			id = newRequestID()
-		}
-		w.Header()[requestIDHeader] = []string{id}
-		next.ServeHTTP(w, r.WithContext((&Request{ID: id, address: limit.ClientKey(r, proxies)}).Begin(r.Context())))
+		caller := newRequest(w, r, limit.ClientKey(r, proxies))
+		next.ServeHTTP(w, r.WithContext(caller.Begin(r.Context())))
 	})
+}
+
+// newRequest returns the request of a client, and returns its id in a header.
+func newRequest(w http.ResponseWriter, r *http.Request, client string) *Request {
+	id := r.Header.Get(requestIDHeader)
+	if id == "" || !requestID.MatchString(id) {
+		id = newRequestID()
+	}
+	w.Header()[requestIDHeader] = []string{id}
+	return &Request{ID: id, address: client}
 }
 
 // newRequestID returns 128 random bits. They are an id, not a secret.

@@ -121,11 +121,8 @@ func statusOf(c refusal.Code) int {
 
 // write sends a response, with Retry-After if an error has retryAfterMs.
 func write(w http.ResponseWriter, r *http.Request, status int, response *graphql.Response) {
-	for _, err := range response.Errors {
-		if ms, ok := err.Extensions["retryAfterMs"].(int64); ok {
-			w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10)) // whole seconds
-			break
-		}
+	if after := retryAfter(response); after != "" {
+		w.Header().Set("Retry-After", after)
 	}
 	caller := RequestOf(r.Context())
 	body := append(caller.send(response), []byte("\n"))
@@ -137,6 +134,16 @@ func write(w http.ResponseWriter, r *http.Request, status int, response *graphql
 	e := &encodedBody{coding: chosen, bytes: chosen.Compress(body...)}
 	caller.Memory.Resize(cap(e.bytes))
 	e.write(w, status)
+}
+
+// retryAfter returns the value of the Retry-After header of a response, in seconds; "" for none.
+func retryAfter(response *graphql.Response) string {
+	for _, err := range response.Errors {
+		if ms, ok := err.Extensions["retryAfterMs"].(int64); ok {
+			return strconv.FormatInt((ms+999)/1000, 10) // whole seconds
+		}
+	}
+	return ""
 }
 
 // length returns how many bytes there are in all pieces.
@@ -184,14 +191,6 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// write sends a body in its coding.
-func (b *encodedBody) write(w http.ResponseWriter, status int) {
-	if b.coding != nil {
-		w.Header()["Content-Encoding"] = []string{b.coding.Name}
-	}
-	writeBody(w, status, b.bytes)
 }
 
 // pieces returns a response as JSON: errors, extensions and data, so that a reader finds the short entries

@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/maypok86/otter/v2"
 
-	"byline/graph/coding"
 	"byline/graph/cost"
-	"byline/graph/limit"
 	"byline/store"
 	"byline/store/cosmos/itemcache"
 	"byline/store/cosmos/session"
@@ -49,32 +46,11 @@ func viewerKey(r *Request) string {
 // cachedResponse is a response without errors.
 type cachedResponse struct {
 	key       cacheKey
-	plain     encodedBody
+	body      *Body
 	readSet   *itemcache.ReadSet
 	tag       string  // the ETag, if HTTP caches may store it; else ""
 	operation string  // the name of the operation
 	predicted float64 // RU
-
-	compressed [coding.Count]atomic.Pointer[encodedBody] // nil: no client has asked for it
-}
-
-// encodedBody is a body in one coding.
-type encodedBody struct {
-	coding *coding.Coding // nil: it is not compressed
-	bytes  []byte
-
-	held limit.Shared // the memory of bytes, while they are being sent
-}
-
-// bytes returns how many bytes the body has in all its codings.
-func (c *cachedResponse) bytes() int {
-	n := cap(c.plain.bytes)
-	for i := range c.compressed {
-		if e := c.compressed[i].Load(); e != nil {
-			n += cap(e.bytes)
-		}
-	}
-	return n
 }
 
 const (
@@ -91,7 +67,7 @@ func newResponseCache(
 		c.entries = otter.Must(&otter.Options[cacheKey, *cachedResponse]{
 			MaximumWeight: uint64(bytes),
 			Weigher: func(k cacheKey, cached *cachedResponse) uint32 {
-				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cached.bytes() + entryBytes +
+				return uint32(len(k.viewer) + len(k.text) + len(cached.operation) + cached.body.Bytes() + entryBytes +
 					cached.readSet.Bytes())
 			},
 		})
@@ -138,9 +114,9 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 	personal := caller.personal.Load()
 	// Without its text, the request has the hash or id of the document.
 	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == ""
-	cached := &cachedResponse{plain: encodedBody{bytes: encode(response)}, readSet: caller.readSet}
+	cached := &cachedResponse{body: NewBody(encode(response)), readSet: caller.readSet}
 	if public {
-		cached.tag = tagOf(cached.plain.bytes)
+		cached.tag = TagOf(cached.body.plain.bytes)
 	}
 	if c.entries == nil || caller.registers || caller.readSet.Uncached() || len(in.text) > maxCacheKey {
 		return cached
@@ -154,22 +130,10 @@ func (c *responseCache) add(r *http.Request, in requestBody, response *graphql.R
 	return cached
 }
 
-// encoded returns the body of a response in the coding that a client prefers. It compresses a body once, and keeps
-// the result with the entry.
+// encoded returns the body of a response in the coding that a client prefers. What it compresses stays with the entry.
 func (c *responseCache) encoded(cached *cachedResponse, r *http.Request) *encodedBody {
-	chosen := coding.For(r.Header["Accept-Encoding"], len(cached.plain.bytes))
-	if chosen == nil {
-		return &cached.plain
-	}
-	kept := &cached.compressed[chosen.Index]
-	if e := kept.Load(); e != nil {
-		return e
-	}
-	e := &encodedBody{coding: chosen, bytes: chosen.Compress(cached.plain.bytes)}
-	if !kept.CompareAndSwap(nil, e) {
-		return kept.Load() // another request has been faster
-	}
-	if c.entries != nil {
+	e, grown := cached.body.encoded(r)
+	if grown && c.entries != nil {
 		c.entries.ComputeIfPresent(cached.key, func(entry *cachedResponse) (*cachedResponse, otter.ComputeOp) {
 			if entry == cached {
 				return entry, otter.WriteOp // it weighs more now
@@ -183,7 +147,7 @@ func (c *responseCache) encoded(cached *cachedResponse, r *http.Request) *encode
 // write sends the response in a coding, with caching headers if HTTP caches may store it.
 func (c *cachedResponse) write(w http.ResponseWriter, r *http.Request, body *encodedBody) {
 	if c.tag != "" && isPublic(r) {
-		if maxAge := publicMaxAge - c.readSet.Age(); maxAge >= time.Second && setPublic(w, r, c.tag, maxAge) {
+		if maxAge := c.maxAge(); maxAge >= time.Second && SetPublic(w, r, c.tag, maxAge) {
 			return
 		}
 	}
@@ -194,6 +158,9 @@ func (c *cachedResponse) write(w http.ResponseWriter, r *http.Request, body *enc
 // may have before they count as inconsistent, so that a cache is no staler than they are.
 const publicMaxAge = 5 * time.Second
 
+// maxAge returns for how long HTTP caches may serve a public response.
+func (c *cachedResponse) maxAge() time.Duration { return publicMaxAge - c.readSet.Age() }
+
 // isPublic reports whether HTTP caches may share the response to a request: a GET without a bearer
 // token or a session, and without a cost report, which differs between requests.
 func isPublic(r *http.Request) bool {
@@ -202,15 +169,15 @@ func isPublic(r *http.Request) bool {
 		RequestOf(r.Context()).Meter.Detail == cost.None
 }
 
-// tagOf returns the entity tag of a response body. It is weak, since it is that of all codings of the body.
-func tagOf(body []byte) string {
+// TagOf returns the entity tag of a response body. It is weak, since it is that of all codings of the body.
+func TagOf(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// setPublic sets the headers of a response that HTTP caches may serve for maxAge. It responds with 304 Not Modified
+// SetPublic sets the headers of a response that HTTP caches may serve for maxAge. It responds with 304 Not Modified
 // and returns true if the client has the response.
-func setPublic(w http.ResponseWriter, r *http.Request, tag string, maxAge time.Duration) (unchanged bool) {
+func SetPublic(w http.ResponseWriter, r *http.Request, tag string, maxAge time.Duration) (unchanged bool) {
 	h := w.Header()
 	h.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(maxAge.Seconds())))
 	h.Set("ETag", tag)

@@ -44,8 +44,8 @@ func (c Config) siteDocuments() (*document.Trusted, error) {
 
 // serveSite serves the front end at all paths that are not the gateway's.
 func (g *gateway) serveSite(mux *http.ServeMux) error {
-	o := site.Options{Dir: os.DirFS(g.Site), URL: g.SiteURL, Gateway: g.handler, GraphQL: transport.Path,
-		Deleted: g.blog.IsDeletedSlug, Logger: g.log, CacheBytes: g.pageCache()}
+	o := site.Options{Dir: os.DirFS(g.Site), URL: g.SiteURL, Gateway: g.handler,
+		Deleted: g.blog.IsDeletedSlug, Logger: g.log, Metrics: g.account.Metrics, CacheBytes: g.pageCache()}
 	if issuer, err := url.Parse(g.AuthIssuer); err == nil && issuer.Host != "" {
 		o.SignIn = []string{issuer.Scheme + "://" + issuer.Host}
 	}

@@ -1,0 +1,94 @@
+package site
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// markdownOr serves the Markdown of a post at its path with .md, and otherwise its page.
+func (s *Site) markdownOr(page http.Handler) http.Handler {
+	markdown := s.rendering("markdown", "", s.markdown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.PathValue(parameters[postPage]), ".md") {
+			markdown.ServeHTTP(w, r)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
+
+// markdown renders the source of a post, after front matter in YAML.
+func (s *Site) markdown(r *http.Request, _ string) (*rendered, error) {
+	slug := strings.TrimSuffix(r.PathValue(parameters[postPage]), ".md")
+	got, d, err := s.query(r, "markdown", variablesOf(postPage, slug, ""))
+	if err != nil {
+		return nil, err
+	}
+	p := d.Post
+	if p == nil || p.Content == nil {
+		return nil, s.whyNoPost(r, slug)
+	}
+	address := s.pathOf(postPage, p.Slug)
+	if p.Slug != slug {
+		return redirectTo(address+".md", got), nil
+	}
+	var b bytes.Buffer
+	b.WriteString("---\n")
+	for _, field := range []struct {
+		name  string
+		value any
+	}{{"title", p.Title}, {"author", p.Author.DisplayName}, {"date", p.CreatedAt}, {"updated", p.updated()},
+		{"tags", p.Tags}, {"url", s.url + address}} {
+		value, err := json.Marshal(field.value) // JSON is YAML
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, "%s: %s\n", field.name, value)
+	}
+	b.WriteString("---\n\n" + *p.Content)
+	return newRendered(mediaMarkdown, b.Bytes(), got), nil
+}
+
+// oEmbedOf returns the address of the oEmbed response for an address.
+func (s *Site) oEmbedOf(address string) string {
+	return s.url + "/oembed?" + url.Values{"url": {address}}.Encode()
+}
+
+// oEmbed renders what other sites need to link to a post (https://oembed.com): its type is link, the format JSON
+// whatever the request says.
+func (s *Site) oEmbed(r *http.Request, address string) (*rendered, error) {
+	slug, ok := s.slugOf(address)
+	if !ok {
+		return nil, errNotFound
+	}
+	got, d, err := s.query(r, string(postPage), variablesOf(postPage, slug, ""))
+	if err != nil {
+		return nil, err
+	}
+	if d.Post == nil {
+		return nil, s.whyNoPost(r, slug)
+	}
+	embed := object{"version": "1.0", "type": "link", "title": d.Post.Title, "provider_name": s.shell.title,
+		"provider_url": s.url, "cache_age": 300}
+	if author := d.Post.Author; author.Username != "" {
+		embed["author_name"], embed["author_url"] = author.DisplayName, s.url+s.pathOf(authorPage, author.Username)
+	}
+	text, err := json.Marshal(embed)
+	if err != nil {
+		return nil, err
+	}
+	return newRendered(mediaJSON, text, got), nil
+}
+
+// slugOf returns the slug of the post at an address of the site, which may have a query.
+func (s *Site) slugOf(address string) (string, bool) {
+	address, _, _ = strings.Cut(address, "?")
+	address, _, _ = strings.Cut(address, "#")
+	rest, ok := strings.CutPrefix(address, strings.TrimSuffix(s.url+s.routes[postPage].Path, ":slug"))
+	slug, err := url.PathUnescape(rest)
+	return slug, ok && err == nil && slug != "" && !strings.Contains(slug, "/")
+}
