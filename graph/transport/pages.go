@@ -6,7 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -24,7 +25,7 @@ import (
 // *QueryError.
 func (h *Handler) Admit(w http.ResponseWriter, r *http.Request) (admitted *http.Request, done func(), err error) {
 	client := limit.ClientKey(r, h.proxies)
-	if crawler.MatchString(r.UserAgent()) {
+	if isCrawler(r.UserAgent()) {
 		client = crawlers
 	}
 	caller := newRequest(w, r, client)
@@ -46,8 +47,11 @@ func (h *Handler) Admit(w http.ResponseWriter, r *http.Request) (admitted *http.
 // that readers do not wait for them.
 const crawlers = "crawlers"
 
-// crawler matches the User-Agent of crawlers: they name themselves so, or an address that says what they are.
-var crawler = regexp.MustCompile(`(?i)bot\b|crawl|spider|\+https?:`)
+// isCrawler reports whether a User-Agent is that of a crawler: it says so, or has an address that does.
+func isCrawler(agent string) bool {
+	return slices.ContainsFunc([]string{"bot", "Bot", "crawl", "Crawl", "spider", "Spider", "+http"},
+		func(mark string) bool { return strings.Contains(agent, mark) })
+}
 
 // crawlerWait is how long the query of a crawler waits for those of others.
 const crawlerWait = 10 * time.Second

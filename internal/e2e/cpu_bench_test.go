@@ -457,6 +457,11 @@ func startReadyMade(b *testing.B, blog *cpuBlog, p cpuPattern, of *cpuSide) *cpu
 		user, body := blog.request(p, of, n)
 		_, responses[string(body)] = of.exchange(b, user, body, nil)
 	}
+	return serveResponses(b, of, responses)
+}
+
+// serveResponses starts a server of responses, by the bodies or, without one, the paths of their requests.
+func serveResponses(b *testing.B, of *cpuSide, responses map[string]*readyResponse) *cpuSide {
 	file := filepath.Join(b.TempDir(), "responses")
 	text, err := json.Marshal(responses)
 	if err == nil {
@@ -502,7 +507,7 @@ func serveReadyMade() error {
 	fmt.Fprintln(os.Stderr, "listening", l.Addr())
 	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		response, ok := responses[string(body)]
+		response, ok := responses[cmp.Or(string(body), r.URL.Path)]
 		if err != nil || !ok {
 			http.NotFound(w, r)
 			return
