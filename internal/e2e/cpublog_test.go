@@ -163,7 +163,7 @@ func seedByline(b *testing.B, data string) {
 }
 
 // inBlog calls load with a new blog in a data directory.
-func inBlog(b *testing.B, data string, load func(*store.Store) error) {
+func inBlog(b testing.TB, data string, load func(*store.Store) error) {
 	config := account.Flags{Data: data, CosmosDatabase: "blog", FeedPartitions: 1}
 	log := slog.New(slog.DiscardHandler)
 	db, err := config.Open(b.Context(), log, account.Options{Engine: emulator.Options{NoSync: true}})
