@@ -16,7 +16,10 @@ import (
 
 	"golang.org/x/net/html"
 
+	"byline/graph/auth"
 	"byline/internal/servertest"
+	"byline/store"
+	"byline/store/seed"
 )
 
 // siteURL is the address that pages name, whatever the server's is.
@@ -132,7 +135,20 @@ func wordsOf(t *testing.T, text string) string {
 // TestSite_EveryPost reads the pages of all posts as a crawler does, which follows links from the front page. Each
 // has its tags in the head, valid JSON-LD, the response to the front end's query, and every word of the post.
 func TestSite_EveryPost(t *testing.T) {
-	s := startSite(t)
+	t.Run("demo", func(t *testing.T) { checkEveryPost(t, startSite(t)) })
+	t.Run("seeded", func(t *testing.T) {
+		blog := seed.Blog{Seed: 11, Users: 15, Authors: 15, Posts: [2]int{20, 20}, Comments: 3, Likes: 5, Markdown: true,
+			UserID: auth.DemoUserID}
+		data := t.TempDir()
+		inBlog(t, data, func(s *store.Store) error { return seed.LoadOffline(t.Context(), blog, s, nil) })
+		s := start(t, "--data", data, "--no-demo", "--site", "testdata/site", "--site-url", siteURL)
+		s.WaitReady()
+		checkEveryPost(t, s)
+	})
+}
+
+func checkEveryPost(t *testing.T, s *instance) {
+	t.Helper()
 	var found []string
 	for path := "/"; path != ""; {
 		resp, body := visit(t, s, path)
@@ -150,29 +166,7 @@ func TestSite_EveryPost(t *testing.T) {
 		}
 		path = strings.TrimPrefix(p.links["next"], siteURL)
 	}
-	type post struct {
-		Slug, Title, Excerpt, ContentHTML, CreatedAt string
-		Author                                       struct{ DisplayName, Username string }
-	}
-	var posts []post
-	for after, more := any(nil), true; more; {
-		var page struct {
-			Feed struct {
-				Edges    []struct{ Node post }
-				PageInfo struct {
-					HasNextPage bool
-					EndCursor   string
-				}
-			}
-		}
-		ask(s, "", `query($after: String) { feed(first: 50, after: $after) { edges { node { slug title excerpt contentHtml
-			createdAt author { displayName username } } } pageInfo { hasNextPage endCursor } } }`,
-			map[string]any{"after": after}, &page)
-		for _, e := range page.Feed.Edges {
-			posts = append(posts, e.Node)
-		}
-		after, more = page.Feed.PageInfo.EndCursor, page.Feed.PageInfo.HasNextPage
-	}
+	posts := allPosts(s)
 	if len(posts) < 200 || len(found) != len(posts) {
 		t.Fatalf("links to %d posts of %d", len(found), len(posts))
 	}

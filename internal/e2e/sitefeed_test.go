@@ -42,10 +42,10 @@ func feedPage(t *testing.T, s *instance, path string) (feed *atom.Feed, next str
 
 // feedPost is a post as the API has it.
 type feedPost struct {
-	ID, Slug, Title, ContentHTML, CreatedAt string
-	UpdatedAt                               *string
-	Tags                                    []string
-	Author                                  struct{ Username, DisplayName string }
+	ID, Slug, Title, Excerpt, ContentHTML, CreatedAt string
+	UpdatedAt                                        *string
+	Tags                                             []string
+	Author                                           struct{ Username, DisplayName string }
 }
 
 // allPosts returns all posts, newest first.
@@ -61,7 +61,7 @@ func allPosts(s *instance) (posts []feedPost) {
 				}
 			}
 		}
-		ask(s, "", `query($after: String) { feed(first: 50, after: $after) { edges { node { id slug title contentHtml
+		ask(s, "", `query($after: String) { feed(first: 50, after: $after) { edges { node { id slug title excerpt contentHtml
 			createdAt updatedAt tags author { displayName username } } } pageInfo { hasNextPage endCursor } } }`,
 			map[string]any{"after": after}, &page)
 		for _, e := range page.Feed.Edges {
