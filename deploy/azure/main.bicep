@@ -44,6 +44,9 @@ param authModeratorRole string = ''
 @description('Origins whose pages may use the server, separated by commas.')
 param corsOrigins string = ''
 
+@description('Address of the blog, such as https://blog.example, if the image has a front end at /site. Empty: the server has none.')
+param siteUrl string = ''
+
 @description('Networks of the proxies of Azure Container Apps, separated by commas.')
 param proxyNetworks string = '100.64.0.0/10'
 
@@ -533,6 +536,14 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
             {
               name: 'BYLINE_CORS_ORIGINS'
               value: corsOrigins
+            }
+            {
+              name: 'BYLINE_SITE'
+              value: siteUrl == '' ? '' : '/site'
+            }
+            {
+              name: 'BYLINE_SITE_URL'
+              value: siteUrl
             }
             {
               name: 'BYLINE_LOG_FORMAT'

@@ -6,7 +6,9 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -27,10 +29,11 @@ type image struct {
 	v1.Image
 }
 
-// newImage makes the image of a binary, which is the same for the same binary. Dockerfile makes the same files and
-// configuration (TestDockerfile_SameImage), not the same digest.
-func newImage(b binary, source string) (image, error) {
-	files, err := layer(b.file)
+// newImage makes the image of a binary and, unless site is "", of the files of a front end in that folder, which is the
+// same for the same files. Dockerfile makes the same files and configuration without a front end
+// (TestDockerfile_SameImage), not the same digest.
+func newImage(b binary, source, site string) (image, error) {
+	files, err := layer(b.file, site)
 	if err != nil {
 		return image{}, err
 	}
@@ -69,26 +72,20 @@ func newImage(b binary, source string) (image, error) {
 	return image{b, img}, err
 }
 
-// layer has the program and a directory for the data of the embedded engine, which the user may write and a volume
-// inherits. They have no timestamps, so that the layer depends on the program alone.
-func layer(program string) (v1.Layer, error) {
-	content, err := os.ReadFile(program)
-	if err != nil {
-		return nil, err
-	}
+// layer has the program, a directory for the data of the embedded engine, which the user may write and a volume
+// inherits, and the files of a front end in site. They have no timestamps, so that the layer depends on the files alone.
+func layer(program, site string) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for _, h := range []tar.Header{
-		{Typeflag: tar.TypeReg, Name: "byline", Mode: 0o755, Size: int64(len(content))},
-		{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o755, Uid: user, Gid: user},
-	} {
-		if err := w.WriteHeader(&h); err != nil {
+	if err := addFile(w, "byline", program, 0o755); err != nil {
+		return nil, err
+	}
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o755, Uid: user, Gid: user}); err != nil {
+		return nil, err
+	}
+	if site != "" {
+		if err := addSite(w, site); err != nil {
 			return nil, err
-		}
-		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write(content); err != nil {
-				return nil, err
-			}
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -97,6 +94,40 @@ func layer(program string) (v1.Layer, error) {
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
 		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+}
+
+// addFile adds a file.
+func addFile(w *tar.Writer, name, file string, mode int64) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}); err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	return err
+}
+
+// addSite adds the files of a front end, in the order of their names.
+func addSite(w *tar.Writer, site string) error {
+	if _, err := os.Stat(filepath.Join(site, "site.json")); err != nil {
+		return fmt.Errorf("--site: %w", err)
+	}
+	return filepath.WalkDir(site, func(file string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(site, file)
+		if err != nil {
+			return err
+		}
+		name = path.Join("site", filepath.ToSlash(name))
+		if e.IsDir() {
+			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755})
+		}
+		return addFile(w, name, file, 0o644)
+	})
 }
 
 // compressedSize returns the download size, in bytes.

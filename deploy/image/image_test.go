@@ -35,7 +35,7 @@ func imagesOf(t *testing.T, content string) []image {
 			t.Fatal(err)
 		}
 		i, err := newImage(binary{file: file, arch: arch, version: "0.1.0", revision: "5f3",
-			committed: time.Unix(1_700_000_000, 0).UTC()}, "https://example.com/byline")
+			committed: time.Unix(1_700_000_000, 0).UTC()}, "https://example.com/byline", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,6 +80,49 @@ func entries(t *testing.T, i v1.Image) map[string]*tar.Header {
 		}
 	}
 	return all
+}
+
+// TestImage_Site: an image of a front end has its files, for everybody to read, and depends on nothing else of them.
+func TestImage_Site(t *testing.T) {
+	program, site := filepath.Join(t.TempDir(), "byline"), t.TempDir()
+	digest := func() (image, string) {
+		i, err := newImage(binary{file: program, arch: "amd64", committed: time.Unix(1_700_000_000, 0)}, "", site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := i.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i, d.String()
+	}
+	if err := os.WriteFile(program, []byte("a program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newImage(binary{file: program, arch: "amd64"}, "", site); err == nil || !strings.Contains(err.Error(), "site.json") {
+		t.Errorf("a folder without site.json: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(site, "assets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"site.json", "index.html", "assets/app.js"} {
+		if err := os.WriteFile(filepath.Join(site, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i, before := digest()
+	for name, mode := range map[string]int64{"site/": 0o755, "site/site.json": 0o644, "site/index.html": 0o644, "site/assets/": 0o755,
+		"site/assets/app.js": 0o644, "byline": 0o755} {
+		if h := entries(t, i)[name]; h == nil || h.Mode != mode || !h.ModTime.IsZero() && h.ModTime.Unix() != 0 {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+	if err := os.Chtimes(filepath.Join(site, "index.html"), time.Now(), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, after := digest(); after != before {
+		t.Errorf("%s, and with another time of a file %s", before, after)
+	}
 }
 
 // TestLayout_SameProgramSameDigest: neither the time nor the place of a build is in an image.

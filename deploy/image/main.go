@@ -25,6 +25,7 @@ import (
 type command struct {
 	To     string   `name:"to" placeholder:"DIR" help:"Directory to write to, relative to deploy/image with go -C. Default: dist in the repository."`
 	Arch   []string `name:"arch" default:"amd64,arm64" help:"Architectures, separated by commas."`
+	Site   string   `name:"site" placeholder:"DIR" help:"Built front end, which the image has at /site, for --site. Relative to deploy/image with go -C."`
 	Source string   `name:"source" placeholder:"URL" help:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
 }
 
@@ -64,7 +65,7 @@ func (c *command) Run(ctx context.Context, s console.Streams) error {
 		if err != nil {
 			return err
 		}
-		i, err := newImage(b, c.Source)
+		i, err := newImage(b, c.Source, c.Site)
 		if err != nil {
 			return err
 		}

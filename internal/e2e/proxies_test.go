@@ -67,6 +67,7 @@ func TestProxies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProxied(t, name, start)
 			p.testAddress()
+			p.testPages()
 			p.testWebSocket()
 			p.testEventStream()
 			p.testDrain()
@@ -81,7 +82,7 @@ func newProxied(t *testing.T, file string, start func(dir, config string) *exec.
 	provider := oidctest.New(t)
 	args := append(startEmulator(t), "--behind-proxy", "127.0.0.0/8", "--auth-issuer", provider.URL, "--auth-audience",
 		"byline",
-		"--requests-per-address", "1", "--drain", "3s")
+		"--requests-per-address", "1", "--drain", "3s", "--site", "testdata/site", "--site-url", siteURL)
 	t.Setenv("BYLINE_SESSION_KEY", strings.Repeat("k", 32))
 	p := &proxied{t: t, token: provider.Token(t, nil)}
 	config, err := os.ReadFile(servertest.Path("deploy/proxies/" + file))
@@ -197,6 +198,53 @@ func (p *proxied) testAddress() {
 		if err != nil || status != http.StatusOK || strings.Contains(body, "THROTTLED") {
 			p.t.Fatalf("%d %s %v", status, body, err)
 		}
+	}
+}
+
+// testPages: a page comes with its status and the headers for caches, and crawlers have their limit.
+func (p *proxied) testPages() {
+	p.t.Helper()
+	get := func(path string, header ...string) *http.Response {
+		r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.root+path, nil)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		resp, err := p.client.Do(r)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			p.t.Fatal(err)
+		}
+		return resp
+	}
+	front := get("/", "Accept-Encoding", "gzip")
+	tag := front.Header.Get("ETag")
+	if front.StatusCode != http.StatusOK || front.Header.Get("Content-Encoding") != "gzip" || tag == "" ||
+		!strings.HasPrefix(front.Header.Get("Cache-Control"), "public, max-age=") {
+		p.t.Errorf("the front page: %d %v", front.StatusCode, front.Header)
+	}
+	if again := get("/", "If-None-Match", tag); again.StatusCode != http.StatusNotModified {
+		p.t.Errorf("the front page with its entity tag: %d", again.StatusCode)
+	}
+	if missing := get("/posts/nothing"); missing.StatusCode != http.StatusNotFound || missing.Header.Get("Cache-Control") != "no-store" {
+		p.t.Errorf("a page that does not exist: %d %v", missing.StatusCode, missing.Header)
+	}
+	if asset := get("/assets/app-4f2a9c1e.js"); !strings.Contains(asset.Header.Get("Cache-Control"), "immutable") {
+		p.t.Errorf("an asset: %d %v", asset.StatusCode, asset.Header)
+	}
+	refused := 0
+	for range 100 { // each of three instances admits ten at once, and one each second
+		if resp := get("/", "User-Agent", crawlerAgent); resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "" {
+			refused++
+		}
+	}
+	if refused == 0 {
+		p.t.Error("a crawler has no limit")
 	}
 }
 
