@@ -73,14 +73,16 @@ func newImage(b binary, source, site string) (image, error) {
 }
 
 // layer has the program, a directory for the data of the embedded engine, which the user may write and a volume
-// inherits, and the files of a front end in site. They have no timestamps, so that the layer depends on the files alone.
+// inherits, and the files of a front end in site. They have no timestamps, so that the layer depends on the files
+// alone.
 func layer(program, site string) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	if err := addFile(w, "byline", program, 0o755); err != nil {
 		return nil, err
 	}
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o755, Uid: user, Gid: user}); err != nil {
+	data := tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o755, Uid: user, Gid: user}
+	if err := w.WriteHeader(&data); err != nil {
 		return nil, err
 	}
 	if site != "" {
@@ -102,7 +104,8 @@ func addFile(w *tar.Writer, name, file string, mode int64) error {
 	if err != nil {
 		return err
 	}
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}); err != nil {
+	h := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}
+	if err := w.WriteHeader(&h); err != nil {
 		return err
 	}
 	_, err = w.Write(content)

@@ -79,8 +79,8 @@ type alertRules struct {
 // vocabulary has the labels of each metric and their values.
 type vocabulary map[string]map[string][]string
 
-// vocabularyOf scrapes a server after accepted and refused requests and a probe, and one with TLS. Prometheus adds the
-// labels of the target, and the metric up.
+// vocabularyOf scrapes a server after accepted and refused requests and a probe, one with TLS, and one with a site.
+// Prometheus adds the labels of the target, and the metric up.
 func vocabularyOf(t testing.TB, i *instance) vocabulary {
 	t.Helper()
 	i.Do("ada", createUser, map[string]any{"name": "ada"})
@@ -92,14 +92,14 @@ func vocabularyOf(t testing.TB, i *instance) vocabulary {
 		}
 	}
 	probeReadiness(t, i.Root)
-	secure := certificateMetrics(t)
+	others := append(certificateMetrics(t), siteMetrics(t)...)
 	v := vocabulary{}
 	eventually(t, func() error {
 		all, err := scrape(i.Root)
 		if n, _ := total(all, "byline_projection_leases", nil); err != nil || n != 3 {
 			return fmt.Errorf("%.0f leases are held: %v", n, err)
 		}
-		for _, s := range append(append(all, secure...), series{name: "up"}) {
+		for _, s := range append(append(all, others...), series{name: "up"}) {
 			if v[s.name] == nil {
 				v[s.name] = map[string][]string{"job": {"byline"}, "instance": {"localhost:8080"}}
 			}
@@ -110,6 +110,23 @@ func vocabularyOf(t testing.TB, i *instance) vocabulary {
 		return nil
 	})
 	return v
+}
+
+// siteMetrics returns the metrics of a site.
+func siteMetrics(t testing.TB) (found []series) {
+	t.Helper()
+	s := start(t, "--data", t.TempDir(), "--no-demo", "--site", "testdata/site", "--site-url", siteURL)
+	visit(t, s, "/")
+	all, err := scrape(s.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		if strings.HasPrefix(one.name, "byline_site_") {
+			found = append(found, one)
+		}
+	}
+	return found
 }
 
 // certificateMetrics returns the metrics of the certificate of a server with TLS.

@@ -23,9 +23,9 @@ var siteDir = flag.String("site.dir", "testdata/site", "folder of the front end 
 // crawlerAgent is the User-Agent of a crawler.
 const crawlerAgent = "Mozilla/5.0 (compatible; Examplebot/2.1; +https://bot.example)"
 
-// BenchmarkSite measures pages over HTTP, as browsers and crawlers request them: the CPU of pages that are cached, beside
-// a net/http server of the same bytes; what the page of a post costs that nobody has read; and how long readers wait
-// during a crawl of all posts.
+// BenchmarkSite measures pages over HTTP, as browsers and crawlers request them: the CPU of pages that are cached,
+// beside a net/http server of the same bytes; what the page of a post costs that nobody has read; and how long readers
+// wait during a crawl of all posts.
 //
 //	go test ./internal/e2e -run '^$' -bench Site -benchtime 10000x -cpu.users 1000 -site.dir DIST
 func BenchmarkSite(b *testing.B) {

@@ -46,7 +46,7 @@ func ask(s *servertest.Instance, user, query string, variables map[string]any, i
 }
 
 // visit requests a path as a crawler does, and does not follow redirects.
-func visit(t *testing.T, s *servertest.Instance, path string, header ...string) (*http.Response, string) {
+func visit(t testing.TB, s *servertest.Instance, path string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Root+path, nil)
 	if err != nil {
@@ -137,8 +137,8 @@ func wordsOf(t *testing.T, text string) string {
 func TestSite_EveryPost(t *testing.T) {
 	t.Run("demo", func(t *testing.T) { checkEveryPost(t, startSite(t)) })
 	t.Run("seeded", func(t *testing.T) {
-		blog := seed.Blog{Seed: 11, Users: 15, Authors: 15, Posts: [2]int{20, 20}, Comments: 3, Likes: 5, Markdown: true,
-			UserID: auth.DemoUserID}
+		blog := seed.Blog{Seed: 11, Users: 15, Authors: 15, Posts: [2]int{20, 20}, Comments: 3, Likes: 5,
+			Markdown: true, UserID: auth.DemoUserID}
 		data := t.TempDir()
 		inBlog(t, data, func(s *store.Store) error { return seed.LoadOffline(t.Context(), blog, s, nil) })
 		s := start(t, "--data", data, "--no-demo", "--site", "testdata/site", "--site-url", siteURL)

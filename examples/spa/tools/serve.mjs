@@ -1,5 +1,5 @@
 // Serves the build and passes /graphql and /avatars on to the gateway, all on one origin, as a proxy or CDN does in
-// production, with the headers that docs/spa.md recommends.
+// production, with headers for caches and a Content-Security-Policy.
 //
 //   node tools/serve.mjs [port]      DIST is another folder than dist, BYLINE_URL another gateway than 127.0.0.1:8080
 import { readdirSync, readFileSync, statSync } from "node:fs";
