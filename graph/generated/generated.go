@@ -1760,7 +1760,7 @@ type Post implements Node {
 "A month that has posts."
 type Month {
   "The month, as ` + "`" + `2026-11` + "`" + `, in UTC."
-  month: String!
+  month: String! # eslint-disable-line @graphql-eslint/no-typename-prefix -- it has no other name
   "The number of posts that were published in the month; approximate: it follows others' posts a moment later."
   postCount: Int!
 }

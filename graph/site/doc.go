@@ -3,8 +3,8 @@
 //
 // A page is the front end's own HTML, with tags in its head, the text in its root element, and the response to the
 // query that the front end would send first (page.go, shell.go). Beside the pages are their feeds, the Markdown of
-// posts, and what crawlers ask for (feed.go, robots.go). The front end's build lists its routes in site.json
-// (manifest.go).
+// posts, and what crawlers ask for (feed.go, sitemap.go, robots.go). The front end's build lists its routes in
+// site.json (manifest.go).
 //
 // The package reads the blog by GraphQL alone, as an anonymous client of the gateway in the same process (gateway.go).
 // So the caches, budgets, limits and metrics of queries are those of pages. A page is for everybody alike: it never

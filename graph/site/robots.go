@@ -19,7 +19,7 @@ func (s *Site) serveRobots(m manifest) http.HandlerFunc {
 			b.WriteString("Disallow: " + r.Path + "$\n")
 		}
 	}
-	b.WriteString("Allow: /\n")
+	b.WriteString("Allow: /\n\nSitemap: " + s.url + "/sitemap.xml\n")
 	text := b.String()
 	return func(w http.ResponseWriter, r *http.Request) { writeText(w, r, "text/plain", text, "") }
 }
@@ -31,6 +31,7 @@ func (s *Site) serveLLMs(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&b, "# %s\n\n> A blog. Every page is HTML; a post is also Markdown.\n\n", s.shell.title)
 	fmt.Fprintf(&b, "- [The newest posts](%s)\n", s.url+s.pathOf(frontPage, ""))
 	fmt.Fprintf(&b, "- [Full texts as an Atom feed](%s/feed.atom): each page links to the next\n", s.url)
+	fmt.Fprintf(&b, "- [All posts](%s/sitemap.xml): a sitemap for each month\n", s.url)
 	fmt.Fprintf(&b, "- A post as Markdown: %s.md\n", post)
 	fmt.Fprintf(&b, "- [GraphQL](%s%s): posts, authors, tags, comments and likes\n", s.url, s.gateway.path)
 	writeText(w, r, "text/plain", b.String(), "")

@@ -99,6 +99,7 @@ func New(o Options) (*Site, error) {
 		}
 	}
 	mux.HandleFunc("GET /robots.txt", s.serveRobots(m))
+	mux.HandleFunc("GET /sitemap.xml", s.serveSitemap)
 	mux.HandleFunc("GET /llms.txt", s.serveLLMs)
 	mux.HandleFunc("GET /oembed", s.serveOEmbed)
 	kept, err := readFiles(o.Dir, m.Shell)
