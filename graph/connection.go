@@ -53,7 +53,7 @@ func (r *Resolver) postEdge(ctx context.Context, p *blog.Post) *model.PostEdge {
 // Pages are read through the memos of a response: a page that two fields select, or that proved
 // that its parent exists (see Resolver.post), is read once.
 
-// pageKey identifies a page: of the comments or likes of a post, or of the posts of a user or with a tag.
+// pageKey identifies a page: of the comments or likes of a post, or of the posts of a user, of a month or with a tag.
 type pageKey struct {
 	parent string
 	paging store.Paging
@@ -103,6 +103,15 @@ func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*b
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"", p}, func() (*store.Page[*blog.Post], error) {
 		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.Feed(ctx, p) }, l.expectPosts())
+	})
+}
+
+// archivePage is a page of the posts of a month. The key of its memo differs from every user's id.
+func (r *Resolver) archivePage(ctx context.Context, month string, p store.Paging) (*store.Page[*blog.Post], error) {
+	l := loadersOf(ctx)
+	return l.postPages.do(pageKey{"month:" + month, p}, func() (*store.Page[*blog.Post], error) {
+		read := func() (*store.Page[*blog.Post], error) { return r.store.Archive(ctx, month, p) }
+		return readPage(read, l.expectPosts())
 	})
 }
 

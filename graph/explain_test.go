@@ -33,6 +33,8 @@ func TestExplain_MatchesExecution(t *testing.T) {
 		`{ nodes(ids: ["<post:engines>", "<user:ada>", "<post:moths>", "<comment:Poor thing.>"]) { id } }`,
 		`{ nodes(ids: "<post:engines>") { id } }`,
 		`{ front: feed(first: 2) { edges { cursor } } }`,
+		`{ months { month postCount } }`,
+		`{ archive(month: "2026-03", first: 2) { totalCount edges { node { title } } } }`,
 		`{ user(id: "<user:ada>") { username posts { edges { cursor } } } }`,
 		`{ feed(first: 2) { edges { node { author { createdAt } } } } }`,
 		`{ feed(first: 1) { edges { node { author { createdAt } } } } }`,

@@ -127,6 +127,9 @@ func TestPlans(t *testing.T) {
 		"a tag":                 {`{ tag(name: "Machines") { __typename name postCount posts(first: 1) { edges { cursor node { title tags viewerHasLiked } } pageInfo { hasNextPage } } } }`, true},
 		"a tag by its id": {`{ node(id: "` + globalid.OfTag("machines").String() +
 			`") { __typename id ... on Tag { name postCount posts(first: 1) { edges { node { title } } } } } }`, true},
+		"months":                          {`{ months { __typename month postCount } a: months { n: postCount } }`, true},
+		"a month":                         {`{ archive(month: "2026-03", first: 2) { totalCount edges { cursor node { title viewerHasLiked } } pageInfo { hasNextPage endCursor } } a: archive(month: "2026-03") { totalCount } b: archive(month: "2026-02") { totalCount edges { cursor } } }`, true},
+		"an invalid month":                {`{ archive(month: "March") { totalCount edges { cursor } } }`, true},
 		"no tag":                          {`{ tag(name: "no tag") { name } }`, true},
 		"total counts of posts":           {`{ feed(first: 1) { totalCount } a: feed { n: totalCount edges { node { title } } } tag(name: "machines") { posts(first: 1) { totalCount } } user(id: "<user:ada>") { username posts(first: 1) { ... on PostConnection { totalCount } } all: posts { totalCount edges { cursor } } } }`, true},
 		"the most used tags":              {`{ tags(first: 2) { __typename id name postCount } a: tags { name } }`, true},
@@ -271,6 +274,8 @@ func randomQuery(b *testBlog, schema *ast.Schema, r *rand.Rand) string {
 			return fmt.Sprintf("(slug: %q)", (&blog.Post{ID: parsed.Key}).Slug())
 		case f.Name == "renderMarkdown":
 			return `(text: "*a* <b>\n\n> c")`
+		case f.Name == "archive":
+			return fmt.Sprintf("(month: %q, first: %d)", []string{"2026-03", "2026-02", "March"}[r.IntN(3)], r.IntN(4))
 		case f.Arguments.ForName("username") != nil:
 			return fmt.Sprintf("(username: %q)", []string{"ada", "Grace", "nobody"}[r.IntN(3)])
 		case f.Arguments.ForName("name") != nil:

@@ -203,6 +203,16 @@ func (s planReads) TopTags(ctx context.Context, first int) ([]*store.Tag, error)
 	return s.store.TopTags(ctx, first)
 }
 
+func (s planReads) Months(ctx context.Context) ([]*blog.Month, error) { return s.store.Months(ctx) }
+
+func (s planReads) Archive(ctx context.Context, month string, p store.Paging) (*store.Page[*blog.Post], error) {
+	return s.archivePage(ctx, month, p)
+}
+
+func (s planReads) MonthCount(ctx context.Context, month string) (int32, error) {
+	return s.store.MonthCount(ctx, month)
+}
+
 func (s planReads) FeedCount(ctx context.Context) (int32, error) { return s.store.FeedCount(ctx) }
 
 func (s planReads) PostCount(ctx context.Context, userID string) (int32, error) {

@@ -185,7 +185,11 @@ func TestPredictedCost_Timelines(t *testing.T) {
 		return a
 	}
 	check(`{ tags { name postCount } }`)
+	check(`{ months { month postCount } }`)
 	check(`{ feed(first: 20) { totalCount edges { node { title } } } }`)
+	for _, n := range []int{1, 20, 100} {
+		check(fmt.Sprintf(`{ archive(month: "2026-03", first: %d) { totalCount edges { node { title } } } }`, n))
+	}
 	check(`{ feed(first: 1) { totalCount } }`)
 	check(`{ tag(name: "tag") { posts(first: 20) { totalCount edges { node { title } } } } }`)
 	check(`{ userByUsername(username: "ada") { posts(first: 20) { ...F } } } fragment F on PostConnection { edges { node { title } } total: totalCount }`)

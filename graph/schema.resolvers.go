@@ -423,6 +423,18 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 	return postConnection(page, r.store.FeedCount), nil
 }
 
+func (r *queryResolver) Months(ctx context.Context) ([]*blog.Month, error) {
+	return r.store.Months(ctx)
+}
+
+func (r *queryResolver) Archive(ctx context.Context, month string, first *int32, after *string) (*model.PostConnection, error) {
+	page, err := r.archivePage(ctx, month, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return postConnection(page, func(ctx context.Context) (int32, error) { return r.store.MonthCount(ctx, month) }), nil
+}
+
 func (r *queryResolver) Tag(ctx context.Context, name string) (*store.Tag, error) {
 	return r.store.Tag(ctx, name)
 }

@@ -51,6 +51,8 @@ func TestTotalCounts_Posts(t *testing.T) {
 	}{
 		`feed(first: 1) { edges { cursor } }`:                             {"", 1},
 		`feed(first: 1) { totalCount }`:                                   {`{"feed":{"totalCount":4}}`, 3},
+		`archive(month: "2026-03") { totalCount }`:                        {`{"archive":{"totalCount":4}}`, 3},
+		`archive(month: "2026-04") { totalCount }`:                        {`{"archive":{"totalCount":0}}`, 2},
 		`tag(name: "machines") { posts(first: 1) { totalCount } }`:        {`{"tag":{"posts":{"totalCount":2}}}`, 3},
 		`tag(name: "nothing") { posts { totalCount } }`:                   {`{"tag":{"posts":{"totalCount":0}}}`, 1},
 		`user(id: "<user:ada>") { posts(first: 1) { edges { cursor } } }`: {"", 1},

@@ -64,7 +64,14 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"TagPosts": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.TagPosts(ctx, &store.Tag{Name: "go"}, store.Paging{First: 10}))
 	},
-	"FeedCount":  func(ctx context.Context, s *scene) (any, error) { return s.FeedCount(ctx) },
+	"FeedCount": func(ctx context.Context, s *scene) (any, error) { return s.FeedCount(ctx) },
+	"Months":    func(ctx context.Context, s *scene) (any, error) { return s.Months(ctx) },
+	"MonthCount": func(ctx context.Context, s *scene) (any, error) {
+		return s.MonthCount(ctx, s.post.CreatedAt.Month())
+	},
+	"Archive": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.Archive(ctx, s.post.CreatedAt.Month(), store.Paging{First: 10}))
+	},
 	"DraftCount": func(ctx context.Context, s *scene) (any, error) { return s.DraftCount(ctx, s.ada.UserID) },
 	"TopTags": func(ctx context.Context, s *scene) (any, error) {
 		tags, err := s.TopTags(ctx, 10)

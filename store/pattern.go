@@ -21,6 +21,9 @@ const (
 	PostCount     cosmos.Pattern = "postCount"      // how many posts a user has
 	UserItems     cosmos.Pattern = "userItems"      // how many items a rename or deletion of a user writes
 	FeedCount     cosmos.Pattern = "feedCount"      // how many posts there are
+	Months        cosmos.Pattern = "months"         // the months that have posts
+	MonthCount    cosmos.Pattern = "monthCount"     // how many posts a month has
+	Archive       cosmos.Pattern = "archive"        // a month's posts
 	ByUsername    cosmos.Pattern = "byUsername"     // a user by name
 	ManyUsers     cosmos.Pattern = "manyUsers"      // several users at once
 	ManyPosts     cosmos.Pattern = "manyPosts"      // several posts at once
@@ -48,7 +51,8 @@ const (
 // patterns lists all access patterns.
 var patterns = []cosmos.Pattern{
 	OneUser, OnePost, UserPosts, Comments, Likes, Feed, WriteUser, WritePost, CreateComment, LikePost,
-	PostCount, UserItems, FeedCount, ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts,
+	PostCount, UserItems, FeedCount, Months, MonthCount, Archive,
+	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts,
 	TopTags, DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
 	CreateDraft, PublishPost, Drafts, ManyDrafts,
 	Export, Readiness,

@@ -41,31 +41,20 @@ func (s *timelineStore) Tag(ctx context.Context, name string) (*Tag, error) {
 // of reads.
 func (s *timelineStore) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.Post], error) {
 	const op = "list posts with tag"
-	if p.First < 1 || p.First > blog.MaxPage {
-		return nil, invalidFirst(op)
-	}
-	timeline := blog.TagTimeline(tag.Name)
-	page := &Page[*blog.Post]{list: s.feed.Name() + "/" + string(timeline), position: positionOfPost}
-	after, err := decodeCursor(op, page.list, p.After)
-	if err != nil {
-		return nil, err
-	}
 	ctx = s.beginRead(ctx, TagPosts)
+	t := timelinePage{base: s.base, op: op, timeline: blog.TagTimeline(tag.Name),
+		belongs: func(p *blog.Post) bool { return p.HasTag(tag.Name) }}
 	item := tag.timeline
 	if !tag.read {
-		if item, err = s.timelineItem(ctx, op, timeline); err != nil {
+		var err error
+		if item, err = s.timelineItem(ctx, op, t.timeline); err != nil {
 			return nil, err
 		}
 	}
-	if item == nil {
-		return page, nil
+	if item != nil {
+		t.months = item.Newest()
 	}
-	t := timelinePage{base: s.base, op: op, timeline: timeline, months: item.Newest(),
-		belongs: func(p *blog.Post) bool { return p.HasTag(tag.Name) }}
-	if after != nil {
-		page.seen, t.after = after.Seen, blog.Entry{CreatedAt: after.Date, ID: after.ID}
-	}
-	return page, t.fill(ctx, page, p.First)
+	return t.read(ctx, s.feed.Name()+"/"+string(t.timeline), p)
 }
 
 // TopTags reads the most used tags, at most first, and those with the same count in descending order of their

@@ -35,6 +35,22 @@ type timelinePage struct {
 	belongs  func(*blog.Post) bool // nil: all posts
 }
 
+// read returns a page of the list with a name.
+func (t timelinePage) read(ctx context.Context, list string, p Paging) (*Page[*blog.Post], error) {
+	if p.First < 1 || p.First > blog.MaxPage {
+		return nil, invalidFirst(t.op)
+	}
+	after, err := decodeCursor(t.op, list, p.After)
+	if err != nil {
+		return nil, err
+	}
+	page := &Page[*blog.Post]{list: list, position: positionOfPost}
+	if after != nil {
+		page.seen, t.after = after.Seen, blog.Entry{CreatedAt: after.Date, ID: after.ID}
+	}
+	return page, t.fill(ctx, page, p.First)
+}
+
 // fill appends posts to a page of up to first posts, and sets More. Unavailable if it finds none in maxRounds batches.
 func (t timelinePage) fill(ctx context.Context, to *Page[*blog.Post], first int) error {
 	to.More = false
@@ -158,11 +174,16 @@ func (s *timelineStore) FeedCount(ctx context.Context) (int32, error) {
 	if item == nil || err != nil {
 		return 0, err
 	}
-	partition := blog.AllPosts.Partition(item.Uncopied())
-	newest, err := cached(ctx, s.feed, partition, "counter", func(ctx context.Context) (int64, error) {
+	newest, err := s.counter(ctx, op, item.Uncopied())
+	return count32(item.Posts + newest), err
+}
+
+// counter reads how many posts a month has.
+func (s *timelineStore) counter(ctx context.Context, op, month string) (int64, error) {
+	partition := blog.AllPosts.Partition(month)
+	return cached(ctx, s.feed, partition, "counter", func(ctx context.Context) (int64, error) {
 		return stored.ReadCounter(ctx, op, s.feed, partition)
 	})
-	return count32(item.Posts + newest), err
 }
 
 // count32 returns a count, which may have drifted below 0.

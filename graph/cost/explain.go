@@ -160,7 +160,7 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 	out.Pattern = string(a.Pattern)
 	for _, r := range a.Requests {
 		kind := r.Kind
-		if kind == cosmos.KindReadMany && f.times == 1 {
+		if kind == cosmos.KindReadMany && f.times == 1 && r.Partition != fields.EachPost {
 			kind = cosmos.KindPointRead // a batch of one key is a point read
 		}
 		out.Requests = append(out.Requests, ExplainedRequest{string(kind), r.Container, e.partition(f, r.Partition)})
@@ -232,6 +232,10 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 		return blog.TimelinesKey
 	case source == fields.MonthOfAll:
 		return blog.AllPosts.Partition("<month>")
+	case source == fields.Month && isTotal(f.field):
+		return e.partition(f.in, source)
+	case source == fields.Month:
+		return blog.AllPosts.Partition(e.argument(f.field, "month"))
 	case source == fields.MonthOfTag && f.in.field.Name == "tag":
 		return e.timeline(f.in).Partition("<month>")
 	case source == "username", source == "input.username":

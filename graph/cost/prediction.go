@@ -249,6 +249,9 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		w.charge(cost, 0, 0)
 		w.load(cost, p.Batch, t.keys(p.Keys))
 	}
+	if typ == "Query" && f.Name == "months" {
+		inside.all = clamp(t.all * fields.Months)
+	}
 	if strings.HasSuffix(typ, "Connection") || strings.HasSuffix(typ, "Edge") {
 		inside.parents = t.parents
 	}

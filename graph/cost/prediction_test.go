@@ -53,6 +53,9 @@ func TestPrediction(t *testing.T) {
 			feed(7), "feed"},
 		"page size from a variable": {`query($n: Int) { feed(first: $n) { edges { cursor } } }`,
 			map[string]any{"n": int64(9)}, anonymous, feed(9), "feed"},
+		"months, as many as in ten years": {
+			`{ months { ...F ...F } } fragment F on Month { ` + strings.Repeat("month postCount ", 10) + `}`,
+			nil, anonymous, 2 + fields.Evaluations(1+40*fields.Months), "months.month"},
 		"lists side by side":            {`{ a: feed(first: 7) { edges { cursor } } b: feed(first: 9) { edges { cursor } } }`, nil, anonymous, feed(7) + feed(9), "b"},
 		"nested lists":                  {`{ feed(first: 10) { edges { node { comments(first: 5) { edges { cursor } } } } } }`, nil, anonymous, feed(10) + 10*comments(5), "feed.edges.node.comments"},
 		"three nested lists":            {`{ feed(first: 10) { edges { p: node { author { posts(first: 5) { edges { node { c: comments(first: 2) { edges { cursor } } } } } } } } } }`, nil, anonymous, feed(10) + 10*posts(5) + 50*comments(2), "feed.edges.p.author.posts.edges.node.c"},

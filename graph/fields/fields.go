@@ -14,6 +14,9 @@ const (
 	MaxNodes    = 100 // ids of Query.nodes
 )
 
+// Months is how many months a response is predicted with: those of ten years.
+const Months = 120
+
 // BatchSize is how many keys the store reads at once.
 const BatchSize = 100
 
@@ -146,6 +149,7 @@ const (
 	Timelines         Partition = "(timelines)"
 	MonthOfTag        Partition = "(month of the tag)"
 	MonthOfAll        Partition = "(month of all posts)"
+	Month             Partition = "(month)" // of all posts: the argument
 	EachPost          Partition = "(each post)"
 	OldUsername       Partition = "(username:<old name>)"
 )

@@ -62,6 +62,10 @@ var totals = map[string]Field{
 			{cosmos.KindPointRead, "feed", Timelines}, {cosmos.KindPointRead, "feed", MonthOfAll},
 		}},
 	},
+	"Query.archive": {
+		Price:  Price{Each: 1},
+		Access: Access{store.MonthCount, []Request{{cosmos.KindPointRead, "feed", Month}}},
+	},
 	"Tag.posts": {}, // the tag has it
 	"User.drafts": {
 		Price:  Price{Each: 2.3},
@@ -113,6 +117,18 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"feed": { // Q6
 			Price:  Price{Each: 2.38, Item: .044},
 			Access: Access{store.Feed, []Request{{cosmos.KindQuery, "feed", OneFeedPartition}}},
+		},
+		"months": {
+			Price: Price{Each: 2},
+			Access: Access{store.Months, []Request{
+				{cosmos.KindPointRead, "feed", Timelines}, {cosmos.KindPointRead, "feed", MonthOfAll},
+			}},
+		},
+		"archive": {
+			Price: Price{Each: 4.65, Item: .12},
+			Access: Access{store.Archive, []Request{
+				{cosmos.KindQuery, "feed", Month}, {cosmos.KindReadMany, "posts", EachPost},
+			}},
 		},
 		"tag": {
 			Price:  Price{Each: 1},

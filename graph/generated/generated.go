@@ -132,6 +132,11 @@ type ComplexityRoot struct {
 		Post func(childComplexity int) int
 	}
 
+	Month struct {
+		Month     func(childComplexity int) int
+		PostCount func(childComplexity int) int
+	}
+
 	Mutation struct {
 		CreateComment func(childComplexity int, input model.CreateCommentInput) int
 		CreatePost    func(childComplexity int, input model.CreatePostInput) int
@@ -198,7 +203,9 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
+		Archive           func(childComplexity int, month string, first *int32, after *string) int
 		Feed              func(childComplexity int, first *int32, after *string) int
+		Months            func(childComplexity int) int
 		Node              func(childComplexity int, id string) int
 		Nodes             func(childComplexity int, ids []string) int
 		Post              func(childComplexity int, id string) int
@@ -326,6 +333,8 @@ type QueryResolver interface {
 	PostBySlug(ctx context.Context, slug string) (*blog.Post, error)
 	RenderMarkdown(ctx context.Context, text string) (*string, error)
 	Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error)
+	Months(ctx context.Context) ([]*blog.Month, error)
+	Archive(ctx context.Context, month string, first *int32, after *string) (*model.PostConnection, error)
 	Tag(ctx context.Context, name string) (*store.Tag, error)
 	Tags(ctx context.Context, first *int32) ([]*store.Tag, error)
 }
@@ -616,6 +625,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LikePostPayload.Post(childComplexity), true
+
+	case "Month.month":
+		if e.ComplexityRoot.Month.Month == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Month.Month(childComplexity), true
+	case "Month.postCount":
+		if e.ComplexityRoot.Month.PostCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Month.PostCount(childComplexity), true
 
 	case "Mutation.createComment":
 		if e.ComplexityRoot.Mutation.CreateComment == nil {
@@ -958,6 +980,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PublishPostPayload.PostEdge(childComplexity), true
 
+	case "Query.archive":
+		if e.ComplexityRoot.Query.Archive == nil {
+			break
+		}
+
+		args, err := ec.field_Query_archive_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Archive(childComplexity, args["month"].(string), args["first"].(*int32), args["after"].(*string)), true
 	case "Query.feed":
 		if e.ComplexityRoot.Query.Feed == nil {
 			break
@@ -970,6 +1003,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Query.Feed(childComplexity, args["first"].(*int32), args["after"].(*string)), true
 
+	case "Query.months":
+		if e.ComplexityRoot.Query.Months == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Months(childComplexity), true
 	case "Query.node":
 		if e.ComplexityRoot.Query.Node == nil {
 			break
@@ -1449,6 +1488,19 @@ type Query {
     after: String
   ): PostConnection!
 
+  "The months that have posts, newest first."
+  months: [Month!]!
+
+  "The posts that were published in a month, newest first. A post appears a moment after it was published."
+  archive(
+    "The month, as ` + "`" + `2026-11` + "`" + `, in UTC. One without posts is an empty list."
+    month: String!
+    "How many posts, 1 to 100."
+    first: Int = 20
+    "Only posts after this cursor of the same list."
+    after: String
+  ): PostConnection!
+
   "A tag by name, in any spelling; null for an invalid name. A tag exists even while no post has it."
   tag(
     "The name."
@@ -1705,6 +1757,14 @@ type Post implements Node {
   ): LikeConnection!
 }
 
+"A month that has posts."
+type Month {
+  "The month, as ` + "`" + `2026-11` + "`" + `, in UTC."
+  month: String! # eslint-disable-line @graphql-eslint/no-typename-prefix -- it has no other name
+  "The number of posts that were published in the month; approximate: it follows others' posts a moment later."
+  postCount: Int!
+}
+
 "A tag, by which readers find posts."
 type Tag implements Node {
   "The global id."
@@ -1771,7 +1831,7 @@ enum SortOrder {
 type PostConnection {
   """
   The number of posts in the whole list; null, with an error, if it could not be read. Of a user and of drafts it is counted by a
-  query when it is selected. Of the feed and of a tag it is approximate: it follows others' posts a moment later.
+  query when it is selected. Of the feed, a month and a tag it is approximate: it follows others' posts a moment later.
   """
   totalCount: Int
   "The posts with their cursors."
@@ -2335,6 +2395,16 @@ func (ec *executionContext) childFields_LikePostPayload(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type LikePostPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Month(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "month":
+		return ec.fieldContext_Month_month(ctx, field)
+	case "postCount":
+		return ec.fieldContext_Month_postCount(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Month", field.Name)
+}
+
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "hasNextPage":
@@ -2852,6 +2922,36 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_archive_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "month",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["month"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -4283,6 +4383,52 @@ func (ec *executionContext) fieldContext_LikePostPayload_post(_ context.Context,
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Month_month(ctx context.Context, field graphql.CollectedField, obj *blog.Month) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Month_month(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Month, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Month_month(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Month", field, false, false, "String")
+}
+
+func (ec *executionContext) _Month_postCount(ctx context.Context, field graphql.CollectedField, obj *blog.Month) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Month_postCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PostCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Month_postCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Month", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Mutation_createUser(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -6046,6 +6192,82 @@ func (ec *executionContext) fieldContext_Query_feed(ctx context.Context, field g
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_feed_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_months(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_months(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Months(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*blog.Month) graphql.Marshaler {
+			return ec.marshalNMonth2ᚕᚖbylineᚋstoreᚋblogᚐMonthᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_months(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Month(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_archive(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_archive(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Archive(ctx, fc.Args["month"].(string), fc.Args["first"].(*int32), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostConnection) graphql.Marshaler {
+			return ec.marshalNPostConnection2ᚖbylineᚋgraphᚋmodelᚐPostConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_archive(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_archive_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -9257,6 +9479,44 @@ func (ec *executionContext) _LikePostPayload(ctx context.Context, sel ast.Select
 	return out
 }
 
+var monthImplementors = []string{"Month"}
+
+func (ec *executionContext) _Month(ctx context.Context, sel ast.SelectionSet, obj *blog.Month) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, monthImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Month")
+		case "month":
+			out.Values[i] = ec._Month_month(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "postCount":
+			out.Values[i] = ec._Month_postCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -9795,6 +10055,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_feed(ctx, field)
+				})
+		case "months":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_months(ctx, field)
+				})
+		case "archive":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_archive(ctx, field)
 				})
 		case "tag":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -10712,6 +10984,30 @@ func (ec *executionContext) marshalNLikeEdge2ᚖbylineᚋgraphᚋmodelᚐLikeEdg
 func (ec *executionContext) unmarshalNLikePostInput2bylineᚋgraphᚋmodelᚐLikePostInput(ctx context.Context, v any) (model.LikePostInput, error) {
 	res, err := ec.unmarshalInputLikePostInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNMonth2ᚕᚖbylineᚋstoreᚋblogᚐMonthᚄ(ctx context.Context, sel ast.SelectionSet, v []*blog.Month) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMonth2ᚖbylineᚋstoreᚋblogᚐMonth(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMonth2ᚖbylineᚋstoreᚋblogᚐMonth(ctx context.Context, sel ast.SelectionSet, v *blog.Month) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Month!")
+		return graphql.Null
+	}
+	return ec._Month(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNNode2ᚕbylineᚋgraphᚋglobalidᚐNode(ctx context.Context, sel ast.SelectionSet, v []globalid.Node) graphql.Marshaler {

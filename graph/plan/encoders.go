@@ -282,6 +282,11 @@ var tagFields = encoders[*store.Tag]{
 		}, known(func(t *store.Tag) int32 { return t.PostCount })),
 }
 
+var monthFields = encoders[*blog.Month]{
+	"month":     textField(func(m *blog.Month) string { return m.Month }),
+	"postCount": intField(func(m *blog.Month) int32 { return m.PostCount }),
+}
+
 var commentFields = encoders[*blog.Comment]{
 	"id":      idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
 	"author":  userField(func(c *blog.Comment) blog.Byline { return c.Byline }),
@@ -430,22 +435,18 @@ func appendList(dst []byte, d *planData, n int, encode func(dst []byte, i int) [
 // rootTypes compiles the encoders of root field values, by the field's type and the value's concrete
 // type.
 var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[any]{
-	"User": {"User": object("User", userFields)},
-	"Post": {"Post": object("Post", postFields)},
-	"Tag":  {"Tag": object("Tag", tagFields)},
-	"[Tag]": {"[Tag]": func(c *compiler, s ast.SelectionSet) encoder[any] {
-		c.inList = true
-		encode := compile(c, "Tag", s, tagFields)
-		return func(dst []byte, d *planData, v any) []byte {
-			tags := v.([]*store.Tag)
-			return appendList(dst, d, len(tags), func(dst []byte, i int) []byte { return encode(dst, d, tags[i]) })
-		}
-	}},
+	"User":    {"User": object("User", userFields)},
+	"Post":    {"Post": object("Post", postFields)},
+	"Tag":     {"Tag": object("Tag", tagFields)},
+	"[Tag]":   {"[Tag]": listOf("Tag", tagFields)},
+	"[Month]": {"[Month]": listOf("Month", monthFields)},
 	"PostConnection": {"PostConnection": func(c *compiler, s ast.SelectionSet) encoder[any] {
-		total := c.total("Post", s, func(ctx context.Context, s Source, _ any) (int32, error) { return s.FeedCount(ctx) })
+		total := c.total("Post", s, func(ctx context.Context, _ Source, v any) (int32, error) {
+			return v.(rootList).total(ctx)
+		})
 		encode := connectionOf(c, "Post", s, postFields)
 		return func(dst []byte, d *planData, v any) []byte {
-			return encode(dst, d, listed[*blog.Post]{v.(*store.Page[*blog.Post]), total(d)})
+			return encode(dst, d, listed[*blog.Post]{v.(rootList).page, total(d)})
 		}
 	}},
 	"Node": {
@@ -455,6 +456,17 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 		"Like":    object("Like", likeFields),
 		"Tag":     object("Tag", tagFields),
 	},
+}
+
+func listOf[T any](typeName string, of encoders[T]) func(*compiler, ast.SelectionSet) encoder[any] {
+	return func(c *compiler, s ast.SelectionSet) encoder[any] {
+		c.inList = true
+		encode := compile(c, typeName, s, of)
+		return func(dst []byte, d *planData, v any) []byte {
+			all := v.([]T)
+			return appendList(dst, d, len(all), func(dst []byte, i int) []byte { return encode(dst, d, all[i]) })
+		}
+	}
 }
 
 func object[T any](typeName string, of encoders[T]) func(*compiler, ast.SelectionSet) encoder[any] {

@@ -22,6 +22,7 @@ func TestEncoders_CoverTheSchema(t *testing.T) {
 	check("User", func(f string) bool { return userFields[f] != nil })
 	check("Post", func(f string) bool { return postFields[f] != nil })
 	check("Tag", func(f string) bool { return tagFields[f] != nil })
+	check("Month", func(f string) bool { return monthFields[f] != nil })
 	check("Comment", func(f string) bool { return commentFields[f] != nil })
 	check("Like", func(f string) bool { return likeFields[f] != nil })
 	check("PageInfo", func(f string) bool { return pageInfoFields[f] != nil })

@@ -191,6 +191,8 @@ func postsIn(values []any) (ids []string) {
 		switch v := v.(type) {
 		case *blog.Post:
 			ids = append(ids, v.ID)
+		case rootList:
+			ids = append(ids, postsIn([]any{v.page})...)
 		case *store.Page[*blog.Post]:
 			if v == nil {
 				continue
@@ -201,6 +203,12 @@ func postsIn(values []any) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// rootList is a page of a root field, and the length of its list.
+type rootList struct {
+	page  *store.Page[*blog.Post]
+	total store.Total
 }
 
 // typeOf returns the name of a value's type in the schema, "" if there are no plans for it.
@@ -218,7 +226,9 @@ func typeOf(value any) string {
 		return "Tag"
 	case []*store.Tag:
 		return "[Tag]"
-	case *store.Page[*blog.Post]:
+	case []*blog.Month:
+		return "[Month]"
+	case rootList:
 		return "PostConnection"
 	}
 	return ""
@@ -347,8 +357,19 @@ var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, erro
 		if err != nil {
 			return nil, err
 		}
-		return orNil(s.Feed(ctx, p))
+		page, err := s.Feed(ctx, p)
+		return rootList{page, s.FeedCount}, err
 	},
+	"archive": func(ctx context.Context, s Source, f *ast.Field) (any, error) {
+		month, monthErr := text(ctx, f, "month")
+		p, err := Paging(ctx, f)
+		if err := errors.Join(monthErr, err); err != nil {
+			return nil, err
+		}
+		page, err := s.Archive(ctx, month, p)
+		return rootList{page, func(ctx context.Context) (int32, error) { return s.MonthCount(ctx, month) }}, err
+	},
+	"months": func(ctx context.Context, s Source, _ *ast.Field) (any, error) { return s.Months(ctx) },
 	"viewer": func(ctx context.Context, s Source, _ *ast.Field) (any, error) {
 		return orNil(s.Viewer(ctx))
 	},
@@ -384,12 +405,17 @@ func withText(
 	argument string, read func(context.Context, Source, string) (any, error),
 ) func(context.Context, Source, *ast.Field) (any, error) {
 	return func(ctx context.Context, s Source, f *ast.Field) (any, error) {
-		text, err := graphql.UnmarshalString(f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)[argument])
+		value, err := text(ctx, f, argument)
 		if err != nil {
 			return nil, err
 		}
-		return read(ctx, s, text)
+		return read(ctx, s, value)
 	}
+}
+
+// text returns an argument that is a String or an ID.
+func text(ctx context.Context, f *ast.Field, argument string) (string, error) {
+	return graphql.UnmarshalString(f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)[argument])
 }
 
 // orNil returns an untyped nil for a nil pointer.

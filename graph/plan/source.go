@@ -18,13 +18,16 @@ type Source interface {
 	PostBySlug(_ context.Context, slug string) (*blog.Post, error)
 	Tag(_ context.Context, name string) (*store.Tag, error)
 	TopTags(_ context.Context, first int) ([]*store.Tag, error)
+	Months(context.Context) ([]*blog.Month, error)
 	Node(_ context.Context, id string) (globalid.Node, error)
 
 	Feed(context.Context, store.Paging) (*store.Page[*blog.Post], error)
 	UserPosts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)
 	TagPosts(_ context.Context, tag *store.Tag, _ store.Paging) (*store.Page[*blog.Post], error)
 	UserDrafts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error) // nil for others
+	Archive(_ context.Context, month string, _ store.Paging) (*store.Page[*blog.Post], error)
 	FeedCount(context.Context) (int32, error)
+	MonthCount(_ context.Context, month string) (int32, error)
 	PostCount(_ context.Context, userID string) (int32, error)
 	DraftCount(_ context.Context, userID string) (int32, error)
 	Comments(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Comment], error)

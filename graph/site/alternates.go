@@ -11,7 +11,7 @@ import (
 
 // markdownOr serves the Markdown of a post at its path with .md, and otherwise its page.
 func (s *Site) markdownOr(page http.Handler) http.Handler {
-	markdown := s.rendering("markdown", "", s.markdown)
+	markdown := s.rendering("markdown", s.markdown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.PathValue(parameters[postPage]), ".md") {
 			markdown.ServeHTTP(w, r)
@@ -22,7 +22,7 @@ func (s *Site) markdownOr(page http.Handler) http.Handler {
 }
 
 // markdown renders the source of a post, after front matter in YAML.
-func (s *Site) markdown(r *http.Request, _ string) (*rendered, error) {
+func (s *Site) markdown(r *http.Request, _ url.Values) (*rendered, error) {
 	slug := strings.TrimSuffix(r.PathValue(parameters[postPage]), ".md")
 	got, d, err := s.query(r, "markdown", variablesOf(postPage, slug, ""))
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Site) oEmbedOf(address string) string {
 
 // oEmbed renders what other sites need to link to a post (https://oembed.com): its type is link, the format JSON
 // whatever the request says.
-func (s *Site) oEmbed(r *http.Request, address string) (*rendered, error) {
-	slug, ok := s.slugOf(address)
+func (s *Site) oEmbed(r *http.Request, q url.Values) (*rendered, error) {
+	slug, ok := s.slugOf(q.Get("url"))
 	if !ok {
 		return nil, errNotFound
 	}

@@ -3,7 +3,7 @@
 //
 // A page is the front end's own HTML, with tags in its head, the text in its root element, and the response to the
 // query that the front end would send first (page.go, shell.go). Beside the pages are their feeds, the Markdown of
-// posts, and what crawlers ask for (feed.go, alternates.go, robots.go). The front end's build lists its routes in
+// posts, and what crawlers ask for (feed.go, alternates.go, sitemap.go, robots.go). The front end's build lists its routes in
 // site.json (manifest.go). What is rendered is kept until a response that it is made of changes (rendered.go).
 //
 // The package reads the blog by GraphQL alone, as an anonymous client in the process of the gateway (package transport).

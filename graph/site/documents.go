@@ -24,8 +24,12 @@ var documents = func() map[string]string {
 	}
 	texts, card := map[string]string{}, read("card.graphql")
 	for _, e := range entries {
-		if name := strings.TrimSuffix(e.Name(), ".graphql"); name != "card" {
-			texts[documentID(name)] = read(e.Name()) + card
+		name, text := strings.TrimSuffix(e.Name(), ".graphql"), read(e.Name())
+		if strings.Contains(text, "...Card") {
+			text += card
+		}
+		if name != "card" {
+			texts[documentID(name)] = text
 		}
 	}
 	return texts
@@ -68,6 +72,11 @@ type (
 		PageInfo pageInfo
 	}
 
+	month struct {
+		Month     string
+		PostCount int
+	}
+
 	pageInfo struct {
 		HasNextPage bool
 		EndCursor   string
@@ -76,6 +85,7 @@ type (
 	// data is that of every query: each has some of the fields.
 	data struct {
 		Tags   []tag
+		Months []month
 		Posts  connection
 		Post   *post
 		Tag    *tag

@@ -52,9 +52,9 @@ type atomContent struct {
 }
 
 // feed renders the feed of the posts of a page.
-func (s *Site) feed(of route) func(*http.Request, string) (*rendered, error) {
-	return func(r *http.Request, after string) (*rendered, error) {
-		value := r.PathValue(parameters[of.Page])
+func (s *Site) feed(of route) renderer {
+	return func(r *http.Request, q url.Values) (*rendered, error) {
+		value, after := r.PathValue(parameters[of.Page]), q.Get("after")
 		got, d, err := s.query(r, string(of.Page)+"feed", variablesOf(of.Page, value, after))
 		if err != nil {
 			return nil, err
@@ -79,12 +79,10 @@ func (s *Site) feed(of route) func(*http.Request, string) (*rendered, error) {
 		if next := list.PageInfo.next(); next != "" {
 			feed.Links = append(feed.Links, atomLink{"next", atomType, s.url + withAfter(path, next)})
 		}
-		text, err := xml.Marshal(feed)
-		if err != nil {
-			return nil, err
+		p, err := renderXML(mediaAtom, feed, got)
+		if err == nil {
+			p.modified, err = time.Parse(time.RFC3339, feed.Updated)
 		}
-		p := newRendered(mediaAtom, append([]byte(xml.Header), text...), got)
-		p.modified, err = time.Parse(time.RFC3339, feed.Updated)
 		return p, err
 	}
 }

@@ -2,6 +2,7 @@ package site
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ type rendered struct {
 const (
 	mediaHTML     = "text/html; charset=utf-8"
 	mediaAtom     = "application/atom+xml; charset=utf-8"
+	mediaXML      = "application/xml; charset=utf-8"
 	mediaMarkdown = "text/markdown; charset=utf-8"
 	mediaJSON     = "application/json; charset=utf-8"
 	mediaText     = "text/plain; charset=utf-8"
@@ -54,24 +56,28 @@ func (p *rendered) maxAge() time.Duration {
 	return age
 }
 
-// address identifies a rendered response: the path, and the parameter of the query that it depends on.
-type address struct{ path, argument string }
+// address identifies a rendered response: the path, and the parameters of the query that it depends on.
+type address struct{ path, query string }
+
+// renderer renders the response to a request, given the parameters that it depends on.
+type renderer func(r *http.Request, q url.Values) (*rendered, error)
 
 // weigh returns the memory of a rendered response.
 func weigh(a address, p *rendered) uint32 {
 	const entry = 600
-	n := entry + len(a.path) + len(a.argument) + len(p.location)
+	n := entry + len(a.path) + len(a.query) + len(p.location)
+	for _, r := range p.of {
+		n += len(r.Body()) // also if the response cache has dropped it
+	}
 	if p.body != nil {
 		n += 2 * p.body.Bytes() // in all codings: compressed, it is less than half as long
 	}
 	return uint32(n)
 }
 
-// rendering serves what render returns for a path and a parameter of the query, and keeps it as long as it is current.
-// page names it in metrics.
-func (s *Site) rendering(
-	page, parameter string, render func(r *http.Request, argument string) (*rendered, error),
-) http.Handler {
+// rendering serves what render returns for a path and some parameters of the query, and keeps it as long as it is
+// current. page names it in metrics.
+func (s *Site) rendering(page string, render renderer, parameters ...string) http.Handler {
 	return s.counted(page, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, done, err := s.gateway.Admit(w, r)
 		defer done()
@@ -79,13 +85,19 @@ func (s *Site) rendering(
 			s.fail(w, r, err)
 			return
 		}
-		at := address{path: r.URL.Path}
+		at, q := address{path: r.URL.Path}, url.Values{}
 		if r.URL.RawQuery != "" {
-			at.argument = r.URL.Query().Get(parameter)
+			all := r.URL.Query()
+			for _, name := range parameters {
+				if all.Has(name) {
+					q.Set(name, all.Get(name))
+				}
+			}
+			at.query = q.Encode()
 		}
 		p := s.find(at)
 		if p == nil {
-			if p, err = render(r, at.argument); err != nil {
+			if p, err = render(r, q); err != nil {
 				s.fail(w, r, err)
 				return
 			}

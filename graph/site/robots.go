@@ -8,7 +8,7 @@ import (
 )
 
 // robots returns robots.txt: crawlers may read all but the pages for users. Those that execute scripts need GraphQL.
-func robots(m manifest) string {
+func (s *Site) robots(m manifest) string {
 	var b strings.Builder
 	b.WriteString("User-agent: *\n")
 	for _, r := range m.Routes {
@@ -16,7 +16,7 @@ func robots(m manifest) string {
 			b.WriteString("Disallow: " + r.Path + "$\n")
 		}
 	}
-	b.WriteString("Allow: /\n")
+	b.WriteString("Allow: /\n\nSitemap: " + s.url + "/sitemap.xml\n")
 	return b.String()
 }
 
@@ -27,6 +27,7 @@ func (s *Site) llms() string {
 	fmt.Fprintf(&b, "# %s\n\n> A blog. Every page is HTML; a post is also Markdown.\n\n", s.shell.title)
 	fmt.Fprintf(&b, "- [The newest posts](%s)\n", s.url+s.pathOf(frontPage, ""))
 	fmt.Fprintf(&b, "- [Full texts as an Atom feed](%s/feed.atom): each page links to the next\n", s.url)
+	fmt.Fprintf(&b, "- [All posts](%s/sitemap.xml): a sitemap for each month\n", s.url)
 	fmt.Fprintf(&b, "- A post as Markdown: %s.md\n", post)
 	fmt.Fprintf(&b, "- [GraphQL](%s%s): posts, authors, tags, comments and likes\n", s.url, transport.Path)
 	return b.String()

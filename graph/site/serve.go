@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -18,9 +19,9 @@ func (s *Site) newPage() *page {
 }
 
 // page renders the page of a route.
-func (s *Site) page(of route) func(*http.Request, string) (*rendered, error) {
-	return func(r *http.Request, after string) (*rendered, error) {
-		value := r.PathValue(parameters[of.Page])
+func (s *Site) page(of route) renderer {
+	return func(r *http.Request, q url.Values) (*rendered, error) {
+		value, after := r.PathValue(parameters[of.Page]), q.Get("after")
 		if of.Page == postPage {
 			after = "" // it is no list
 		}

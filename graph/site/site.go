@@ -59,6 +59,8 @@ type Site struct {
 	log       *slog.Logger
 	responses *prometheus.CounterVec           // by page and code
 	kept      *otter.Cache[address, *rendered] // nil: nothing is kept
+
+	perSitemap int // posts
 }
 
 // Documents returns the documents that pages query, by their ids: those of this package, and those of the front end.
@@ -86,6 +88,7 @@ func New(o Options) (*Site, error) {
 		return nil, fmt.Errorf("%q is not an address like https://blog.example, without a path", o.URL)
 	}
 	s := &Site{url: o.URL, routes: map[kind]route{}, gateway: o.Gateway, deleted: o.Deleted, log: o.Logger,
+		perSitemap: maxSitemap,
 		responses: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_site_responses_total",
 			Help: "Responses of the site, by what was requested and the status."}, []string{"page", "code"})}
 	o.Metrics.MustRegister(s.responses)
@@ -119,16 +122,17 @@ func (s *Site) mux(m manifest, dir fs.FS) (mux *http.ServeMux, err error) {
 		s.routes[r.Page] = r
 	}
 	for page, r := range s.routes {
-		show := s.rendering(string(page), "after", s.page(r))
+		show := s.rendering(string(page), s.page(r), "after")
 		if page == postPage {
 			show = s.markdownOr(show)
 		} else {
-			mux.Handle(r.pattern("/feed.atom"), s.rendering("feed", "after", s.feed(r)))
+			mux.Handle(r.pattern("/feed.atom"), s.rendering("feed", s.feed(r), "after"))
 		}
 		mux.Handle(r.pattern(""), show)
 	}
-	mux.Handle("GET /oembed", s.rendering("oembed", "url", s.oEmbed))
-	mux.Handle("GET /robots.txt", s.text("robots", robots(m)))
+	mux.Handle("GET /oembed", s.rendering("oembed", s.oEmbed, "url"))
+	mux.Handle("GET /sitemap.xml", s.rendering("sitemap", s.sitemap, "month", "part"))
+	mux.Handle("GET /robots.txt", s.text("robots", s.robots(m)))
 	mux.Handle("GET /llms.txt", s.text("llms", s.llms()))
 	kept, err := readFiles(dir, m.Shell)
 	if err != nil {

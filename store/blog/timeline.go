@@ -45,7 +45,7 @@ func ParseTimeline(name string) (t Timeline, ok bool) {
 // ParseEntryPartition returns the timeline and the month of a partition of entries; ok is false for other partitions.
 func ParseEntryPartition(partition string) (t Timeline, month string, ok bool) {
 	dot := strings.LastIndexByte(partition, '.')
-	if dot < 0 || !ValidDate(partition[dot+1:]+"-01T00:00:00.000Z") {
+	if dot < 0 || !ValidMonth(partition[dot+1:]) {
 		return "", "", false
 	}
 	t, ok = ParseTimeline(partition[:dot])
@@ -54,6 +54,15 @@ func ParseEntryPartition(partition string) (t Timeline, month string, ok bool) {
 
 // Month returns the month of a date, such as 2026-11.
 func (d Date) Month() string { return string(d[:min(len(d), len("2006-01"))]) }
+
+// ValidMonth reports whether a text is a month as Date.Month returns it.
+func ValidMonth(s string) bool { return ValidDate(s + "-01T00:00:00.000Z") }
+
+// Month is a month that has posts.
+type Month struct {
+	Month     string // such as 2026-11
+	PostCount int32  // approximate
+}
 
 // TimelineItem describes a timeline. A tag without posts has none. All are in one partition, so that the tags of a post
 // appear together, and one query finds the most used tags.

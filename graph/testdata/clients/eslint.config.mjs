@@ -12,10 +12,10 @@ export default [
       ...graphql.configs["flat/schema-recommended"].rules,
       ...graphql.configs["flat/schema-relay"].rules,
 
-      // Connections, edges and payloads have no identity of their own.
+      // Connections, edges and payloads have no identity of their own, and a month is a count.
       "@graphql-eslint/strict-id-in-types": [
         "error",
-        { exceptions: { types: ["PageInfo"], suffixes: ["Connection", "Edge", "Payload"] } },
+        { exceptions: { types: ["PageInfo", "Month"], suffixes: ["Connection", "Edge", "Payload"] } },
       ],
       // Relay itself specifies nodes(ids:): [Node]!.
       "@graphql-eslint/relay-edge-types": ["error", { listTypeCanWrapOnlyEdgeType: false }],

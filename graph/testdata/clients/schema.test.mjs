@@ -6,7 +6,7 @@ import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
-import { buildSchema, findBreakingChanges, getNamedType, isLeafType } from "graphql";
+import { buildSchema, findBreakingChanges, getNamedType, isLeafType, isRequiredArgument } from "graphql";
 
 /** tool runs what a package brings. If it fails, what it printed is in the error. */
 async function tool(name, ...args) {
@@ -79,10 +79,12 @@ function relayModules(schema) {
         continue;
       }
       const node = getNamedType(getNamedType(connection.getFields().edges.type).getFields().node.type);
+      const required = field.args.filter(isRequiredArgument);
+      const list = (text) => required.map((arg) => `, ${text(arg)}`).join("");
       add(type.name, `fragment ${type.name}_${field.name} on ${type.name}
         @refetchable(queryName: "${type.name}${capital(field.name)}Query")
-        @argumentDefinitions(first: { type: "Int", defaultValue: 10 }, after: { type: "String" }) {
-          ${field.name}(first: $first, after: $after) @connection(key: "${type.name}_${field.name}") {
+        @argumentDefinitions(first: { type: "Int", defaultValue: 10 }, after: { type: "String" }${list((arg) => `${arg.name}: { type: "${arg.type}" }`)}) {
+          ${field.name}(first: $first, after: $after${list((arg) => `${arg.name}: $${arg.name}`)}) @connection(key: "${type.name}_${field.name}") {
             edges { cursor node { ...${node.name}_all } }
             pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
           }
