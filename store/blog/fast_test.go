@@ -42,13 +42,13 @@ func TestFastPath_Items(t *testing.T) {
 	t.Run("posts", func(t *testing.T) {
 		checkItem[PostItem](t,
 			"id, type, postId, "+strings.Join(bylineNames, ", ")+
-				", title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, "+
+				", title, seoTitle, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, "+
 				"tags, formerTags, deleted, ttl")
 	})
 	t.Run("summaries", func(t *testing.T) {
 		checkItem[SummaryItem](t,
 			"id, type, postId, "+strings.Join(bylineNames, ", ")+
-				", title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, "+
+				", title, canonicalUrl, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, "+
 				"tags, ttl")
 	})
 	t.Run("changes", func(t *testing.T) {
@@ -159,7 +159,7 @@ func members(t *rapid.T, fields string) (members []string) {
 			v = rapid.Int32Min(0).Draw(t, name)
 		case "revision", "spreadRevision", "ttl", "_ts", "_lsn":
 			v = rapid.Int64Min(0).Draw(t, name)
-		case "userDisplayName", "userAvatarUrl":
+		case "userDisplayName", "userAvatarUrl", "seoTitle", "seoDescription", "canonicalUrl":
 			if rapid.Bool().Draw(t, "none") {
 				continue
 			}
