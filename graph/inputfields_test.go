@@ -30,8 +30,11 @@ func TestInputs_ReachTheStore(t *testing.T) {
 				continue
 			}
 			var value any = "the new " + f.Name
-			if f.Type.Elem != nil {
+			switch {
+			case f.Type.Elem != nil:
 				value = []any{"the-new-" + f.Name}
+			case f.Name == "canonicalUrl":
+				value = "https://elsewhere.example/the-new-" + f.Name
 			}
 			in := map[string]any{}
 			for _, other := range schema.Types[name].Fields {

@@ -35,6 +35,8 @@ func TestPredictedCost(t *testing.T) {
 		return func(int) (string, string) { return subject, b.fill(fmt.Sprintf(format, args...)) }
 	}
 	text := strings.Repeat("Every read of the front page is one request. ", 30)
+	search := fmt.Sprintf(`seoTitle: "%s", seoDescription: "%s", canonicalUrl: "https://elsewhere.example/%s"`,
+		strings.Repeat("語", 200), strings.Repeat("語", 500), strings.Repeat("a", 1974)) // as long as they may be
 	patterns = append(patterns,
 		accessPattern{"Q1, the viewer",
 			read("user0001", `{ viewer { username createdAt posts(first: 1) { edges { cursor } } } }`)},
@@ -103,6 +105,13 @@ func TestPredictedCost(t *testing.T) {
 		accessPattern{"createPost of a long draft",
 			read("user0005", `mutation { createPost(input: {title: "t", content: %q, draft: true}) {
 				post { title } } }`, strings.Repeat(text, 10))},
+		accessPattern{"createPost with texts for search engines",
+			read("user0006", `mutation { createPost(input: {title: "t", content: %q, %s}) { post { title } } }`, text, search)},
+		accessPattern{"createPost of a draft with texts for search engines",
+			read("user0006", `mutation { createPost(input: {title: "t", content: %q, %s, draft: true}) {
+				post { title } } }`, text, search)},
+		accessPattern{"updatePost of the texts for search engines",
+			read("user0000", `mutation { updatePost(input: {id: "<post:post 5>", %s}) { post { title } } }`, search)},
 		accessPattern{"unlikePost",
 			read("user0001", `mutation { unlikePost(input: {postId: "<post:post 0>"}) { post { likeCount } } }`)},
 	)

@@ -126,8 +126,8 @@ func optional(input graphql.Omittable[*string]) store.Optional {
 	return o
 }
 
-// required returns the change of a text that must not be missing: null is "", which the store refuses, and an absent
-// input, which keeps it, is nil.
+// required returns the change of a text of a post: null is "", which the store refuses unless the text is optional, and
+// an absent input, which keeps it, is nil.
 func required(input graphql.Omittable[*string]) *string {
 	text, set := input.ValueOK()
 	if set && text == nil {

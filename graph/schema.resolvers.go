@@ -116,7 +116,8 @@ func (r *mutationResolver) DeleteUser(ctx context.Context, input model.DeleteUse
 func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
 	n := store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Tags: input.Tags.Value(),
-		Key: key}
+		SEOTitle: optional(input.SeoTitle).Value, SEODescription: optional(input.SeoDescription).Value,
+		CanonicalURL: optional(input.CanonicalURL).Value, Key: key}
 	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
 		return nil, err
 	}
@@ -135,7 +136,8 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
 	postID, idErr := parseIDOf(globalid.Post, "id", input.ID)
 	edit := store.PostEdit{Title: required(input.Title), Content: required(input.Content),
-		Version: input.Version.Value()}
+		SEOTitle: required(input.SeoTitle), SEODescription: required(input.SeoDescription),
+		CanonicalURL: required(input.CanonicalURL), Version: input.Version.Value()}
 	if tags, set := input.Tags.ValueOK(); set {
 		edit.Tags = &tags
 	}
@@ -286,6 +288,18 @@ func (r *postResolver) ContentHTML(ctx context.Context, obj *blog.Post) (*string
 	}
 	h, err := r.texts(ctx).HTML(*source)
 	return &h, err
+}
+
+func (r *postResolver) SeoTitle(ctx context.Context, obj *blog.Post) (*string, error) {
+	return plan.TextOrNull(obj.SEOTitle), nil
+}
+
+func (r *postResolver) SeoDescription(ctx context.Context, obj *blog.Post) (*string, error) {
+	return plan.TextOrNull(obj.SEODescription), nil
+}
+
+func (r *postResolver) CanonicalURL(ctx context.Context, obj *blog.Post) (*string, error) {
+	return plan.TextOrNull(obj.CanonicalURL), nil
 }
 
 func (r *postResolver) Author(ctx context.Context, obj *blog.Post) (*names.User, error) {
@@ -511,10 +525,7 @@ func (r *userResolver) Bio(ctx context.Context, obj *names.User) (*string, error
 			return nil, err
 		}
 	}
-	if user.Bio == "" {
-		return nil, nil
-	}
-	return &user.Bio, nil
+	return plan.TextOrNull(user.Bio), nil
 }
 
 func (r *userResolver) CreatedAt(ctx context.Context, obj *names.User) (*blog.Date, error) {

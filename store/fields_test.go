@@ -17,7 +17,14 @@ import (
 // was added in one place and forgotten in another.
 
 // fieldName returns the name of an input field in errors.
-func fieldName(f reflect.StructField) string { return strings.ToLower(f.Name[:1]) + f.Name[1:] }
+func fieldName(f reflect.StructField) string {
+	for _, t := range blog.PostTexts {
+		if t.Field == f.Name {
+			return t.Name
+		}
+	}
+	return strings.ToLower(f.Name)
+}
 
 // inputFields returns the fields of an input that a client chooses.
 func inputFields(t *testing.T, input reflect.Type, except ...string) (all []reflect.StructField) {
@@ -54,10 +61,13 @@ func set(field reflect.Value, text string) {
 	}
 }
 
-// valid returns a text that a field may have: a tag has no spaces and no upper case.
+// valid returns a text that a field may have: a tag has no spaces and no upper case, a URL has a host.
 func valid(f reflect.StructField, text string) string {
-	if f.Name == "Tags" {
-		return strings.ToLower(strings.ReplaceAll(text, " ", "-"))
+	switch word := strings.ReplaceAll(text, " ", "-"); f.Name {
+	case "Tags":
+		return strings.ToLower(word)
+	case "CanonicalURL":
+		return "https://elsewhere.example/" + word
 	}
 	return text
 }

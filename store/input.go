@@ -127,18 +127,31 @@ func checkAvatarURL(op, text string) error {
 	if len(text) > blog.MaxAvatarURL {
 		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", blog.MaxAvatarURL)
 	}
-	u, err := url.Parse(text)
-	remote := err == nil && u.Scheme == "https" && u.Host != ""
-	path := err == nil && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") && !strings.Contains(text, "?")
-	if strings.ContainsFunc(text, notOfURL) || !remote && !path {
-		return blog.Invalidf(op, field, blog.ReasonFormat,
-			"must be an https URL, or a path of this server that begins with a single / and has no query")
+	u := parseURL(text)
+	path := u != nil && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") && !strings.Contains(text, "?")
+	if !path && (!isWebURL(u) || u.Scheme != "https") {
+		return blog.Invalidf(op, field, blog.ReasonFormat, "must be an https URL without a username, or a path of this "+
+			"server that begins with a single / and has no query")
 	}
 	return nil
 }
 
+// parseURL returns nil for what is not a URL as of RFC 3986.
+func parseURL(text string) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil || strings.ContainsFunc(text, notOfURL) {
+		return nil
+	}
+	return u
+}
+
 // notOfURL reports whether a character cannot be in a URL as of RFC 3986.
 func notOfURL(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"<>\\^`{|}", c) }
+
+// isWebURL reports whether a URL, which may be nil, is an absolute one of a web page or picture.
+func isWebURL(u *url.URL) bool {
+	return u != nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil
+}
 
 // checkTags accepts tags that blog.ParseTag accepts, at most blog.MaxTags different ones.
 func checkTags(op string, tags []string) error {
@@ -230,20 +243,26 @@ func keyUsed(op string, exists bool) error {
 
 // NewPost is a post or draft to create. It has a field for each of blog.PostTexts.
 type NewPost struct {
-	AuthorID string // the acting user
-	Title    string
-	Content  string
-	Tags     []string // each kept once, in the first spelling
-	Key      string   // the idempotency key, or ""
+	AuthorID       string // the acting user
+	Title          string
+	Content        string
+	SEOTitle       string
+	SEODescription string
+	CanonicalURL   string
+	Tags           []string // each kept once, in the first spelling
+	Key            string   // the idempotency key, or ""
 }
 
 // PostEdit is a change of a post or draft. Nil fields stay as they are, and "" removes an optional text. It has a field
 // for each of blog.PostTexts.
 type PostEdit struct {
-	Title   *string
-	Content *string
-	Tags    *[]string // all tags that the post has afterwards
-	Version *int32    // if not nil, the version that the edit requires
+	Title          *string
+	Content        *string
+	SEOTitle       *string
+	SEODescription *string
+	CanonicalURL   *string
+	Tags           *[]string // all tags that the post has afterwards
+	Version        *int32    // if not nil, the version that the edit requires
 }
 
 // inputOf returns the field of an input for a text of posts.
@@ -256,7 +275,13 @@ func checkPostText(op string, t blog.PostText, text string) error {
 	if t.Optional && text == "" {
 		return nil
 	}
-	return checkLine(op, t.Name, text, t.Max)
+	if err := checkLine(op, t.Name, text, t.Max); err != nil {
+		return err
+	}
+	if t.URL && !isWebURL(parseURL(text)) {
+		return blog.Invalidf(op, t.Name, blog.ReasonFormat, "must be an https or http URL with a host and without a username")
+	}
+	return nil
 }
 
 // Validate returns an Error for each invalid field, joined.

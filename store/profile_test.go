@@ -48,6 +48,8 @@ func TestUserEdit_Validate(t *testing.T) {
 		"tab between slashes -> invalid": {store.UserEdit{AvatarURL: optional("/\t/evil.example/a.png")}, "avatarUrl"},
 		"relative path -> invalid":       {store.UserEdit{AvatarURL: optional("ada.png")}, "avatarUrl"},
 		"no host -> invalid":             {store.UserEdit{AvatarURL: optional("https:///ada.png")}, "avatarUrl"},
+		"port alone -> invalid":          {store.UserEdit{AvatarURL: optional("https://:443/ada.png")}, "avatarUrl"},
+		"username in a URL -> invalid":   {store.UserEdit{AvatarURL: optional("https://a:b@c.example/ada.png")}, "avatarUrl"},
 		"empty URL -> valid":             {store.UserEdit{AvatarURL: optional("")}, ""},
 		"500 characters -> valid":        {store.UserEdit{AvatarURL: optional("/" + strings.Repeat("a", 499))}, ""},
 		"501 characters -> invalid": {store.UserEdit{AvatarURL: optional("/" + strings.Repeat("a", 500))},

@@ -412,7 +412,7 @@ func (w *costWalk) hasTotal(set ast.SelectionSet, seen map[*ast.FragmentDefiniti
 	})
 }
 
-// inputOf returns what a field charges for an idempotency key and a long text in its input.
+// inputOf returns what a field charges for an idempotency key and the length of the texts in its input.
 func (w *costWalk) inputOf(f *ast.Field, p fields.Price) (ru float64) {
 	if p.KB == 0 && p.Key == 0 {
 		return 0
@@ -427,6 +427,11 @@ func (w *costWalk) inputOf(f *ast.Field, p fields.Price) (ru float64) {
 	}
 	if content, _ := input["content"].(string); blog.IsLong(content) {
 		ru += p.Long + p.KB*float64(len(content))/1024
+	}
+	for _, t := range blog.PostTexts {
+		if text, _ := input[t.Name].(string); t.Optional {
+			ru += p.OptionalKB * float64(len(text)) / 1024
+		}
 	}
 	return ru
 }

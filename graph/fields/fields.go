@@ -42,6 +42,7 @@ type Price struct {
 	FeedPartition float64 // for each partition of the feed except the first
 	Long          float64 // for a text that is stored as a separate item
 	KB            float64 // for each KB of such a text
+	OptionalKB    float64 // for each KB of the optional texts of blog.PostTexts, which summaries have, too
 	Key           float64 // for an idempotency key
 	Work          bool    // no request charges it: it is the price of work
 }

@@ -247,7 +247,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 			}},
 		},
 		"createPost": { // C2
-			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, Key: 1}, Rule: []Relation{Anyone},
+			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, OptionalKB: 1.1, Key: 1}, Rule: []Relation{Anyone},
 			Later: Later{Each: 50, Tag: 35},
 			Access: Access{store.WritePost, []Request{
 				{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer},
@@ -265,7 +265,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 			}},
 		},
 		"updatePost": { // C2
-			Price: Price{Each: 33.8, FeedPartition: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
+			Price: Price{Each: 33.8, FeedPartition: 10.3, Long: 6.5, KB: .37, OptionalKB: 1.3}, Rule: []Relation{Author},
 			Later: Later{Each: 19, Tag: 45},
 			Access: Access{store.WritePost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},

@@ -161,6 +161,7 @@ type ComplexityRoot struct {
 
 	Post struct {
 		Author          func(childComplexity int) int
+		CanonicalURL    func(childComplexity int) int
 		CommentCount    func(childComplexity int) int
 		Comments        func(childComplexity int, first *int32, after *string, order *store.Order) int
 		Content         func(childComplexity int) int
@@ -172,6 +173,8 @@ type ComplexityRoot struct {
 		LikeCount       func(childComplexity int) int
 		Likes           func(childComplexity int, first *int32, after *string) int
 		Minutes         func(childComplexity int) int
+		SeoDescription  func(childComplexity int) int
+		SeoTitle        func(childComplexity int) int
 		Slug            func(childComplexity int) int
 		Tags            func(childComplexity int) int
 		Title           func(childComplexity int) int
@@ -307,6 +310,9 @@ type PostResolver interface {
 
 	Content(ctx context.Context, obj *blog.Post) (*string, error)
 	ContentHTML(ctx context.Context, obj *blog.Post) (*string, error)
+	SeoTitle(ctx context.Context, obj *blog.Post) (*string, error)
+	SeoDescription(ctx context.Context, obj *blog.Post) (*string, error)
+	CanonicalURL(ctx context.Context, obj *blog.Post) (*string, error)
 	Author(ctx context.Context, obj *blog.Post) (*names.User, error)
 
 	ViewerHasLiked(ctx context.Context, obj *blog.Post) (*bool, error)
@@ -803,6 +809,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.Author(childComplexity), true
+	case "Post.canonicalUrl":
+		if e.ComplexityRoot.Post.CanonicalURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.CanonicalURL(childComplexity), true
 	case "Post.commentCount":
 		if e.ComplexityRoot.Post.CommentCount == nil {
 			break
@@ -879,6 +891,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.Minutes(childComplexity), true
+	case "Post.seoDescription":
+		if e.ComplexityRoot.Post.SeoDescription == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.SeoDescription(childComplexity), true
+	case "Post.seoTitle":
+		if e.ComplexityRoot.Post.SeoTitle == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.SeoTitle(childComplexity), true
 	case "Post.slug":
 		if e.ComplexityRoot.Post.Slug == nil {
 			break
@@ -1562,7 +1586,7 @@ type Mutation {
     input: CreatePostInput!
   ): CreatePostPayload
 
-  "Edits the title, the content or the tags of one of the signed-in user's own posts."
+  "Edits the texts or the tags of one of the signed-in user's own posts."
   updatePost(
     "The changes."
     input: UpdatePostInput!
@@ -1717,6 +1741,12 @@ type Post implements Node {
   ` + "`" + `#second-part` + "`" + ` get ` + "`" + `user-content-second-part` + "`" + `. Links have ` + "`" + `rel="nofollow ugc noopener"` + "`" + `, code blocks the class ` + "`" + `language-…` + "`" + `. It costs what ` + "`" + `content` + "`" + ` does.
   """
   contentHtml: String
+  "The title for search engines and link previews; null if it is ` + "`" + `title` + "`" + `."
+  seoTitle: String
+  "The description for search engines and link previews; null if it is ` + "`" + `excerpt` + "`" + `."
+  seoDescription: String
+  "The URL under which search engines list the post, such as that of its first publication elsewhere; null if it is the post's own page."
+  canonicalUrl: String
   "The author. ` + "`" + `id` + "`" + `, ` + "`" + `username` + "`" + `, ` + "`" + `displayName` + "`" + ` and ` + "`" + `avatarUrl` + "`" + ` are stored with the post and cost nothing."
   author: User!
   "The number of comments."
@@ -1735,9 +1765,9 @@ type Post implements Node {
   isDraft: Boolean!
   "The tags, in the author's order and spelling, at most 5. ` + "`" + `Query.tag` + "`" + ` finds each."
   tags: [String!]!
-  "When the title, content or tags were last edited; null if never."
+  "When the texts or tags were last edited; null if never."
   updatedAt: DateTime
-  "Incremented by every edit of the title, content or tags, and by nothing else. Pass it to ` + "`" + `updatePost` + "`" + ` to refuse the edit if there is a newer one."
+  "Incremented by every edit of the texts or tags, and by nothing else. Pass it to ` + "`" + `updatePost` + "`" + ` to refuse the edit if there is a newer one."
   version: Int!
   "The comments on the post."
   comments(
@@ -1954,6 +1984,12 @@ input CreatePostInput {
   word looks. Of several spellings of one tag, such as ` + "`" + `Web Dev` + "`" + ` and ` + "`" + `web-dev` + "`" + `, the first is kept.
   """
   tags: [String!]
+  "The title for search engines and link previews, up to 200 characters in one line. Null or \"\": ` + "`" + `title` + "`" + `."
+  seoTitle: String
+  "The description for search engines and link previews, up to 500 characters in one line. Null or \"\": ` + "`" + `excerpt` + "`" + `."
+  seoDescription: String
+  "The URL under which search engines list the post, an absolute one with http or https, up to 2,000 characters. Null or \"\": that of its own page."
+  canonicalUrl: String
   "Whether to create a draft. Drafts have idempotency keys of their own."
   draft: Boolean
   "A retry with the same key and the same input returns the first result; with another input it is ` + "`" + `CONFLICT` + "`" + `. 1 to 100 characters."
@@ -1992,6 +2028,12 @@ input UpdatePostInput {
   content: String
   "All tags that the post has afterwards, as for ` + "`" + `createPost` + "`" + `. Null or an empty list removes them."
   tags: [String!]
+  "The new title for search engines, as for ` + "`" + `createPost` + "`" + `. Null or \"\" removes it."
+  seoTitle: String
+  "The new description for search engines, as for ` + "`" + `createPost` + "`" + `. Null or \"\" removes it."
+  seoDescription: String
+  "The new URL for search engines, as for ` + "`" + `createPost` + "`" + `. Null or \"\" removes it."
+  canonicalUrl: String
   "If given, the edit is refused with ` + "`" + `CONFLICT` + "`" + ` unless the post still has this version."
   version: Int
 }
@@ -2435,6 +2477,12 @@ func (ec *executionContext) childFields_Post(ctx context.Context, field graphql.
 		return ec.fieldContext_Post_content(ctx, field)
 	case "contentHtml":
 		return ec.fieldContext_Post_contentHtml(ctx, field)
+	case "seoTitle":
+		return ec.fieldContext_Post_seoTitle(ctx, field)
+	case "seoDescription":
+		return ec.fieldContext_Post_seoDescription(ctx, field)
+	case "canonicalUrl":
+		return ec.fieldContext_Post_canonicalUrl(ctx, field)
 	case "author":
 		return ec.fieldContext_Post_author(ctx, field)
 	case "commentCount":
@@ -5209,6 +5257,75 @@ func (ec *executionContext) _Post_contentHtml(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Post_contentHtml(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, true, "String")
+}
+
+func (ec *executionContext) _Post_seoTitle(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_seoTitle(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Post().SeoTitle(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Post_seoTitle(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, true, "String")
+}
+
+func (ec *executionContext) _Post_seoDescription(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_seoDescription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Post().SeoDescription(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Post_seoDescription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, true, "String")
+}
+
+func (ec *executionContext) _Post_canonicalUrl(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_canonicalUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Post().CanonicalURL(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Post_canonicalUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Post", field, true, true, "String")
 }
 
@@ -8276,7 +8393,7 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"title", "content", "tags", "draft", "idempotencyKey"}
+	fieldsInOrder := [...]string{"title", "content", "tags", "seoTitle", "seoDescription", "canonicalUrl", "draft", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -8304,6 +8421,27 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 				return it, err
 			}
 			it.Tags = graphql.OmittableOf(data)
+		case "seoTitle":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seoTitle"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SeoTitle = graphql.OmittableOf(data)
+		case "seoDescription":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seoDescription"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SeoDescription = graphql.OmittableOf(data)
+		case "canonicalUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("canonicalUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CanonicalURL = graphql.OmittableOf(data)
 		case "draft":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("draft"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -8703,7 +8841,7 @@ func (ec *executionContext) unmarshalInputUpdatePostInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "title", "content", "tags", "version"}
+	fieldsInOrder := [...]string{"id", "title", "content", "tags", "seoTitle", "seoDescription", "canonicalUrl", "version"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -8738,6 +8876,27 @@ func (ec *executionContext) unmarshalInputUpdatePostInput(ctx context.Context, o
 				return it, err
 			}
 			it.Tags = graphql.OmittableOf(data)
+		case "seoTitle":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seoTitle"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SeoTitle = graphql.OmittableOf(data)
+		case "seoDescription":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seoDescription"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SeoDescription = graphql.OmittableOf(data)
+		case "canonicalUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("canonicalUrl"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CanonicalURL = graphql.OmittableOf(data)
 		case "version":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
 			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
@@ -9734,6 +9893,24 @@ func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Post_contentHtml(ctx, field, obj)
+				})
+		case "seoTitle":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_seoTitle(ctx, field, obj)
+				})
+		case "seoDescription":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_seoDescription(ctx, field, obj)
+				})
+		case "canonicalUrl":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_canonicalUrl(ctx, field, obj)
 				})
 		case "author":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,

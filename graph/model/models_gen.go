@@ -64,6 +64,12 @@ type CreatePostInput struct {
 	// between them. A tag may begin with `.` and end with `+` or `#`. Joiners (U+200C, U+200D) are allowed where they change how a
 	// word looks. Of several spellings of one tag, such as `Web Dev` and `web-dev`, the first is kept.
 	Tags graphql.Omittable[[]string] `json:"tags,omitzero"`
+	// The title for search engines and link previews, up to 200 characters in one line. Null or "": `title`.
+	SeoTitle graphql.Omittable[*string] `json:"seoTitle,omitzero"`
+	// The description for search engines and link previews, up to 500 characters in one line. Null or "": `excerpt`.
+	SeoDescription graphql.Omittable[*string] `json:"seoDescription,omitzero"`
+	// The URL under which search engines list the post, an absolute one with http or https, up to 2,000 characters. Null or "": that of its own page.
+	CanonicalURL graphql.Omittable[*string] `json:"canonicalUrl,omitzero"`
 	// Whether to create a draft. Drafts have idempotency keys of their own.
 	Draft graphql.Omittable[*bool] `json:"draft,omitzero"`
 	// A retry with the same key and the same input returns the first result; with another input it is `CONFLICT`. 1 to 100 characters.
@@ -244,6 +250,12 @@ type UpdatePostInput struct {
 	Content graphql.Omittable[*string] `json:"content,omitzero"`
 	// All tags that the post has afterwards, as for `createPost`. Null or an empty list removes them.
 	Tags graphql.Omittable[[]string] `json:"tags,omitzero"`
+	// The new title for search engines, as for `createPost`. Null or "" removes it.
+	SeoTitle graphql.Omittable[*string] `json:"seoTitle,omitzero"`
+	// The new description for search engines, as for `createPost`. Null or "" removes it.
+	SeoDescription graphql.Omittable[*string] `json:"seoDescription,omitzero"`
+	// The new URL for search engines, as for `createPost`. Null or "" removes it.
+	CanonicalURL graphql.Omittable[*string] `json:"canonicalUrl,omitzero"`
 	// If given, the edit is refused with `CONFLICT` unless the post still has this version.
 	Version graphql.Omittable[*int32] `json:"version,omitzero"`
 }

@@ -170,7 +170,7 @@ func objectField[T, V any](
 }
 
 var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline }, encoders[*names.User]{
-	"bio":       nullableTextField(func(u *names.User) *string { return textOrNull(u.Bio) }),
+	"bio":       nullableTextField(func(u *names.User) *string { return TextOrNull(u.Bio) }),
 	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
 	"posts": listField("Post", postFields,
 		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
@@ -194,8 +194,8 @@ func countOfPosts(ctx context.Context, s Source, u *names.User) (int32, error) {
 	return s.PostCount(ctx, u.UserID)
 }
 
-// textOrNull returns nil for "".
-func textOrNull(s string) *string {
+// TextOrNull returns the value of a field whose text may be missing: nil for "".
+func TextOrNull(s string) *string {
 	if s == "" {
 		return nil
 	}
@@ -264,7 +264,7 @@ var postFields = withPostTexts(encoders[*blog.Post]{
 func withPostTexts(all encoders[*blog.Post]) encoders[*blog.Post] {
 	for _, t := range blog.PostTexts {
 		if t.Optional {
-			all[t.Name] = nullableTextField(func(p *blog.Post) *string { return textOrNull(*t.Of(p)) })
+			all[t.Name] = nullableTextField(func(p *blog.Post) *string { return TextOrNull(*t.Of(p)) })
 		} else {
 			all[t.Name] = textField(func(p *blog.Post) string { return *t.Of(p) })
 		}

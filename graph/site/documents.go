@@ -48,6 +48,8 @@ type (
 		UpdatedAt                string // "" if it was not edited
 		Author                   author
 
+		SEOTitle, SEODescription, CanonicalURL string // "" unless the author has set them
+
 		ReadingMinutes int
 		ContentHTML    *string // null if the post was deleted a moment ago
 		Content        *string // likewise

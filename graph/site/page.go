@@ -66,6 +66,14 @@ func (p *page) render(s shell) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Search returns the post that a page is of, with its texts for search engines and link previews, or an empty one.
+func (p *page) Search() post {
+	if p.Post == nil {
+		return post{}
+	}
+	return *p.Post
+}
+
 // Path returns the path of a page of the front end.
 func (p *page) Path(page kind, value string) string { return p.site.pathOf(page, value) }
 

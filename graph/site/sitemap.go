@@ -31,7 +31,8 @@ type sitemapLoc struct {
 }
 
 // sitemap renders the index of the sitemaps or, with the parameter month, a sitemap: the posts of that month, of which
-// each perSitemap, the newest first, are a part. The other pages are reached by links from posts.
+// each perSitemap, the newest first, are a part. Those with a canonical address elsewhere are left out. The other pages
+// are reached by links from posts.
 func (s *Site) sitemap(r *http.Request, q url.Values) (*rendered, error) {
 	if !q.Has("month") {
 		return s.sitemapIndex(r)
@@ -44,9 +45,6 @@ func (s *Site) sitemap(r *http.Request, q url.Values) (*rendered, error) {
 		return nil, errNotFound
 	}
 	urls, of, err := s.sitemapURLs(r, q.Get("month"), part)
-	if err == nil && len(urls) == 0 {
-		err = errNotFound
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +69,7 @@ func (s *Site) sitemapIndex(r *http.Request) (*rendered, error) {
 	return renderXML(mediaXML, index, got)
 }
 
-// sitemapURLs reads the addresses of a part of a month, and returns the responses that it was made from: each page of
+// sitemapURLs reads the addresses of a part of a month, which has posts, and returns the responses that it was made from: each page of
 // posts is an operation of its own, so that a part may cost more than one operation may. A later part reads the pages
 // before it, too, which are cached if no post of the month has changed since. A part that began at a cursor would not
 // have to; but cursors in the index would make the index read all pages of a month whenever one changes.
@@ -86,11 +84,13 @@ func (s *Site) sitemapURLs(
 		}
 		of = append(of, got)
 		for _, p := range d.Posts.posts() {
-			if n++; n > from && n <= to {
+			if n++; n > from && n <= to && p.CanonicalURL == "" { // search engines find the others where they belong
 				urls = append(urls, sitemapLoc{s.url + s.pathOf(postPage, p.Slug), p.updated()})
 			}
 		}
-		if after = d.Posts.PageInfo.next(); after == "" || n >= to {
+		if after = d.Posts.PageInfo.next(); after == "" && n <= from {
+			return nil, nil, errNotFound
+		} else if after == "" || n >= to {
 			return urls, of, nil
 		}
 	}

@@ -15,11 +15,14 @@ type Post struct {
 	Byline
 	Title          string `json:"title"`   // see PostTexts
 	Content        string `json:"content"` // if Truncated, the excerpt
+	SEOTitle       string `json:"seoTitle,omitempty"`
+	SEODescription string `json:"seoDescription,omitempty"`
+	CanonicalURL   string `json:"canonicalUrl,omitempty"`
 	CommentCount   int32  `json:"commentCount"`
 	LikeCount      int32  `json:"likeCount"`
 	CreatedAt      Date   `json:"creationDate"`
 	UpdatedAt      *Date  `json:"editDate,omitempty"`       // nil: never edited
-	Version        int32  `json:"version"`                  // incremented by edits of title, content and tags
+	Version        int32  `json:"version"`                  // incremented by edits of texts and tags
 	Revision       int64  `json:"revision"`                 // incremented by every write; orders the writes of views
 	ReadingMinutes int32  `json:"readingMinutes,omitempty"` // of a text that is not at hand; 0: see Minutes
 
@@ -40,6 +43,12 @@ type Post struct {
 // PostTexts are the texts of posts.
 var PostTexts = []PostText{
 	{Field: "Title", Name: "title", Max: MaxTitle, Of: func(p *Post) *string { return &p.Title }},
+	{Field: "SEOTitle", Name: "seoTitle", Max: MaxTitle, Optional: true,
+		Of: func(p *Post) *string { return &p.SEOTitle }},
+	{Field: "SEODescription", Name: "seoDescription", Max: MaxSEODescription, Optional: true,
+		Of: func(p *Post) *string { return &p.SEODescription }},
+	{Field: "CanonicalURL", Name: "canonicalUrl", Max: MaxCanonicalURL, Optional: true, URL: true,
+		Of: func(p *Post) *string { return &p.CanonicalURL }},
 }
 
 // PostItem is a post in the posts container.

@@ -7,6 +7,7 @@ type PostText struct {
 	Name     string // of the property, and of the schema's fields
 	Max      int    // characters
 	Optional bool   // it may be "": then items do not have the property
+	URL      bool   // the address of a web page
 	Of       func(*Post) *string
 }
 

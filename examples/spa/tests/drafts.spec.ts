@@ -1,4 +1,4 @@
-import { expect, signInAs, test, windowOf } from "./fixtures";
+import { expect, expectAccessible, signInAs, test, windowOf } from "./fixtures";
 
 test.use({ expectedErrors: /Failed to load resource|WebSocket/ });
 
@@ -16,11 +16,21 @@ test("a draft is saved as one types, is its author's alone, and becomes a post",
   await page.getByLabel("Text").pressSequentially(" two.");
   await expect(page.getByText("Not saved yet.")).toBeVisible();
   await expect(page.getByText("Saved as a draft.")).toBeVisible();
+  await page.getByText("Search engines and previews").click();
+  await page.getByLabel("Headline").fill("Looms, explained");
+  await page.getByLabel("Description").fill("How a loom reads its cards.");
+  await page.getByLabel("Canonical URL").fill("elsewhere.example/looms");
+  await expect(page.getByText("Canonical URL: must be an https or http URL")).toBeVisible();
+  await page.getByLabel("Canonical URL").fill("https://elsewhere.example/looms");
+  await expect(page.getByText("Saved as a draft.")).toBeVisible();
+  await expectAccessible(page);
 
   const other = await windowOf(browser, gateway, "ada"); // has nothing of this one's session storage
   await other.goto("/drafts");
   await other.getByRole("link", { name: "A draft of looms" }).click();
   await expect(other.getByLabel("Text")).toHaveValue("One. And two.");
+  await expect(other.getByLabel("Headline")).toHaveValue("Looms, explained");
+  await expect(other.getByLabel("Canonical URL")).toHaveValue("https://elsewhere.example/looms");
   await other.context().close();
   const stranger = await windowOf(browser, gateway, "grace");
   await stranger.goto(address);
@@ -31,12 +41,26 @@ test("a draft is saved as one types, is its author's alone, and becomes a post",
   await page.getByRole("button", { name: "Publish" }).click(); // before it is saved
   await expect(page.getByRole("heading", { level: 1, name: "A draft of looms" })).toBeVisible();
   await expect(page.locator(".post .content")).toHaveText("Published.");
+  const description = page.locator("meta[name=description]");
+  const canonical = page.locator("link[rel=canonical]");
+  await expect(page).toHaveTitle("Looms, explained · Byline");
+  await expect(description).toHaveAttribute("content", "How a loom reads its cards.");
+  await expect(canonical).toHaveAttribute("href", "https://elsewhere.example/looms");
   const post = page.url();
   await page.goto(address);
   await expect(page).toHaveURL(post);
   await page.goto("/drafts");
   await expect(page.getByRole("heading", { level: 1, name: "Drafts" })).toBeVisible();
   await expect(page.getByRole("link", { name: "A draft of looms" })).toHaveCount(0);
+  await expect(canonical).toHaveCount(0);
+
+  await page.goto(`${post}/edit`);
+  await page.getByText("Search engines and previews").click();
+  for (const label of ["Headline", "Description", "Canonical URL"]) await page.getByLabel(label).fill("");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page).toHaveTitle("A draft of looms · Byline");
+  await expect(description).toHaveAttribute("content", "Published.");
+  await expect(canonical).toHaveCount(0);
 });
 
 test("of two windows with one draft the later one is asked; a draft is deleted", async ({ page, browser, gateway }) => {

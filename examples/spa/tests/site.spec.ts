@@ -37,9 +37,12 @@ test("the application takes over pages without a request, and moves nothing", as
     expect(requests.filter((method) => method === "GET")).toEqual([]);
     await expect(page).not.toHaveTitle(/MOVED/);
     await expect(page.locator("h1")).toHaveCount(1);
+    await expect(page.locator("link[rel=canonical]")).toHaveAttribute("href", `https://blog.example${path}`);
+    await expect(page.locator("meta[name=description]")).toHaveCount(1);
   }
   await page.getByRole("link", { name: "Byline" }).click(); // as an application
   await expect(page.getByRole("article")).toHaveCount(10);
+  await expect(page.locator("link[rel=canonical]")).toHaveCount(0); // that of the post
 });
 
 test("a signed-in reader gets what is theirs", async ({ page }) => {

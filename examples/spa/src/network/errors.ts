@@ -67,7 +67,10 @@ export function messageOf(error: unknown): string {
 export const invalidFields = (error: unknown) =>
   new Set(error instanceof GatewayError ? error.errors.map(({ extensions }) => extensions?.field) : []);
 
-const labels: Record<string, string> = { displayName: "Name", avatarUrl: "Picture", bio: "About you", content: "Text" };
+const labels: Record<string, string> = {
+  displayName: "Name", avatarUrl: "Picture", bio: "About you", content: "Text",
+  seoTitle: "Headline", seoDescription: "Description", canonicalUrl: "Canonical URL",
+};
 
 /** A message after the label of its field. */
 function labelled({ message, extensions }: ResponseError) {

@@ -1,6 +1,7 @@
 import { graphql, useFragment } from "react-relay/hooks";
 import type { Post_post$key } from "../__generated__/Post_post.graphql";
 import { PageHeading } from "../app/PageHeading";
+import { useHead } from "../app/useHead";
 import { AuthorLine } from "../author/AuthorLine";
 import { Comments } from "../comments/Comments";
 import { TagLinks } from "../tag/TagLinks";
@@ -16,8 +17,12 @@ export function Post({ post }: { post: Post_post$key }) {
       fragment Post_post on Post {
         id
         title
+        excerpt
         readingMinutes
         tags
+        seoTitle
+        seoDescription
+        canonicalUrl
         ...AuthorLine_post
         ...PostContent_post
         ...LikeButton_post
@@ -28,11 +33,12 @@ export function Post({ post }: { post: Post_post$key }) {
     post,
   );
   const deleted = useLivePost(data.id);
+  useHead(data.seoDescription ?? data.excerpt, data.canonicalUrl);
   return (
     <div className="page">
       <article className="post">
         <header>
-          <PageHeading title={data.title} />
+          <PageHeading title={data.seoTitle ?? data.title}>{data.title}</PageHeading>
           <AuthorLine post={data}>
             {data.readingMinutes} min read
           </AuthorLine>

@@ -25,6 +25,9 @@ export function Conflict({ edit: { current, html, saved, change } }: { edit: Ret
         <h3 dir="auto">{current.title}</h3>
         <Html html={html} />
         {current.tags && <p>Tags: {current.tags}</p>}
+        {current.seoTitle && <p>Headline: {current.seoTitle}</p>}
+        {current.seoDescription && <p>Description: {current.seoDescription}</p>}
+        {current.canonicalUrl && <p>Canonical URL: {current.canonicalUrl}</p>}
       </blockquote>
       <div className="actions">
         <button type="button" className="button" onClick={onKeep}>Go on with mine, which replaces it</button>

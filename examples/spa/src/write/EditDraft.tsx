@@ -9,6 +9,7 @@ import { invalidTags } from "../tag/tags";
 import { announce } from "../ui/announce";
 import { Conflict } from "./Conflict";
 import { PostForm } from "./PostForm";
+import { postInput } from "./postInput";
 import { useEdit } from "./useEdit";
 
 const publishMutation = graphql`
@@ -33,7 +34,7 @@ export function EditDraft({ post }: { post: EditDraft_post$key }) {
   const [, navigate] = useLocation();
   const [refused, setRefused] = useState(""); // the text that the gateway did not accept
 
-  const text = JSON.stringify([draft.title, draft.content, draft.tags, draft.version]);
+  const text = JSON.stringify([postInput(draft), draft.version]);
   const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags);
   // An edit after a publication whose response was lost would be one of the post.
   const publishing = publication.busy || publication.error !== undefined;

@@ -4,13 +4,21 @@ import { invalidTags, maxTags } from "../tag/tags";
 import { ErrorNote } from "../ui/ErrorNote";
 import { SubmitButton } from "../ui/SubmitButton";
 import { Preview } from "./Preview";
+import { SearchFields } from "./SearchFields";
 import "./PostForm.css";
 
 export interface PostFields {
   title: string;
   content: string;
   tags: string; // as the author types them
+  seoTitle: string; // this and the following: "" is none
+  seoDescription: string;
+  canonicalUrl: string;
 }
+
+export const noFields: PostFields = {
+  title: "", content: "", tags: "", seoTitle: "", seoDescription: "", canonicalUrl: "",
+};
 
 interface Props {
   fields: PostFields;
@@ -84,6 +92,7 @@ export function PostForm({ fields, onChange, onSubmit, busy, error, action, chil
       <p id="tags-hint" className="hint" role="status">
         {wrongTags ?? `Up to ${maxTags}, separated by commas.`}
       </p>
+      <SearchFields fields={fields} onChange={onChange} busy={busy} invalid={invalid} />
       <div id="form-error">
         <ErrorNote error={error} />
       </div>

@@ -3,10 +3,11 @@ import { useLocation } from "wouter";
 import type { WritePageMutation } from "../__generated__/WritePageMutation.graphql";
 import { PageHeading } from "../app/PageHeading";
 import { useAction } from "../session/useAction";
-import { invalidTags, tagsOf } from "../tag/tags";
+import { invalidTags } from "../tag/tags";
 import { announce } from "../ui/announce";
 import { useDraft } from "../ui/useDraft";
-import { PostForm } from "./PostForm";
+import { noFields, PostForm } from "./PostForm";
+import { postInput } from "./postInput";
 
 const mutation = graphql`
   mutation WritePageMutation($input: CreatePostInput!) {
@@ -22,14 +23,14 @@ const mutation = graphql`
 `;
 
 export default function WritePage() {
-  const { draft, change, withKey, discard } = useDraft("post", { title: "", content: "", tags: "" });
+  const { draft, change, withKey, discard } = useDraft("post", noFields);
   const create = useAction(useMutation<WritePageMutation>(mutation));
   const [, navigate] = useLocation();
 
   function send(isDraft: boolean) {
-    const { title, content, tags, key } = withKey();
+    const { key, ...fields } = withKey();
     create.run({
-      variables: { input: { title, content, tags: tagsOf(tags), draft: isDraft, idempotencyKey: key } },
+      variables: { input: { ...postInput(fields), draft: isDraft, idempotencyKey: key } },
       onCompleted: ({ createPost }) => {
         if (!createPost) return;
         discard();
@@ -39,7 +40,7 @@ export default function WritePage() {
       },
     });
   }
-  const empty = draft.title === "" && draft.content === "" && draft.tags === "";
+  const empty = Object.values(postInput(draft)).every((value) => value.length === 0);
   const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags);
   return (
     <section className="page wide">

@@ -5,8 +5,9 @@ import type { useEditMutation } from "../__generated__/useEditMutation.graphql";
 import type { useEditQuery } from "../__generated__/useEditQuery.graphql";
 import { codeOf } from "../network/errors";
 import { useAction } from "../session/useAction";
-import { tagsOf, tagText } from "../tag/tags";
+import { tagText } from "../tag/tags";
 import { useDraft } from "../ui/useDraft";
+import { postInput } from "./postInput";
 
 const fragment = graphql`
   fragment useEdit_post on Post {
@@ -15,6 +16,9 @@ const fragment = graphql`
     content
     contentHtml
     tags
+    seoTitle
+    seoDescription
+    canonicalUrl
     version
   }
 `;
@@ -44,8 +48,16 @@ export type Saved = NonNullable<useEditMutation["response"]["updatePost"]>["post
 
 /** Edits the version of a post or draft with which the edit began, until the author settles a conflict. */
 export function useEdit(post: useEdit_post$key) {
-  const { id, title, content, contentHtml, tags, version } = useFragment(fragment, post);
-  const current = { title, content: content ?? "", tags: tagText(tags), version };
+  const { id, title, content, contentHtml, tags, version, ...search } = useFragment(fragment, post);
+  const current = {
+    title,
+    content: content ?? "",
+    tags: tagText(tags),
+    seoTitle: search.seoTitle ?? "",
+    seoDescription: search.seoDescription ?? "",
+    canonicalUrl: search.canonicalUrl ?? "",
+    version,
+  };
   const { draft, change, discard } = useDraft(`post.${id}`, current);
   const update = useAction(useMutation<useEditMutation>(mutation));
   const environment = useRelayEnvironment();
@@ -54,7 +66,7 @@ export function useEdit(post: useEdit_post$key) {
   function save(done: (post: Saved) => void) {
     update.run({
       variables: {
-        input: { id, title: draft.title, content: draft.content, tags: tagsOf(draft.tags), version: draft.version },
+        input: { id, ...postInput(draft), version: draft.version },
       },
       onCompleted: ({ updatePost }) => { if (updatePost) done(updatePost.post); },
       onError: (error) => {
@@ -68,7 +80,6 @@ export function useEdit(post: useEdit_post$key) {
   }
   // The version of a post that another window has edited, or that an attempt has written whose response was lost.
   const conflict = (refused || update.error === undefined) && current.version !== draft.version && !update.busy;
-  const saved = current.title === draft.title && current.content === draft.content &&
-    current.tags === tagText(tagsOf(draft.tags));
+  const saved = JSON.stringify(postInput(current)) === JSON.stringify(postInput(draft));
   return { id, current, html: contentHtml ?? "", draft, change, discard, save, update, conflict, saved };
 }
