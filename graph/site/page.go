@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -96,6 +97,12 @@ func (p *page) Count(n int) string {
 	}
 	return fmt.Sprint(n, " posts")
 }
+
+// cutExcerpt is an excerpt that the gateway has cut, between words, as the front end recognizes it.
+var cutExcerpt = regexp.MustCompile(`(?s)^.{240,}[\p{L}\p{N},;:]$`)
+
+// IsCut reports whether the text of a post goes on after its excerpt.
+func (p *page) IsCut(excerpt string) bool { return cutExcerpt.MatchString(excerpt) }
 
 // Text returns the text of a post. The gateway has sanitized it.
 func (p *page) Text(of *post) template.HTML {

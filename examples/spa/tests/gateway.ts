@@ -11,6 +11,7 @@ const root = join(import.meta.dirname, "..");
 // The documents of the tests, beside those of the application.
 const documents = {
   join: "mutation ($input: CreateUserInput!) { createUser(input: $input) { user { id } } }",
+  updateUser: "mutation ($input: UpdateUserInput!) { updateUser(input: $input) { user { id } } }",
   publish: "mutation ($input: CreatePostInput!) { createPost(input: $input) { post { id slug } } }",
   comment: "mutation ($input: CreateCommentInput!) { createComment(input: $input) { comment { id } } }",
   delete: "mutation ($input: DeletePostInput!) { deletePost(input: $input) { deletedPostId } }",
@@ -97,6 +98,7 @@ export class Gateway {
   }
 
   join = (username: string) => this.#execute(username, "join", { username });
+  updateUser = (user: string, changes: object) => this.#execute(user, "updateUser", changes);
   comment = (user: string, postId: string, content: string) => this.#execute(user, "comment", { postId, content });
   delete = (user: string, id: string) => this.#execute(user, "delete", { id });
 }
