@@ -117,6 +117,10 @@ func addSite(w *tar.Writer, site string) error {
 	if _, err := os.Stat(filepath.Join(site, "site.json")); err != nil {
 		return fmt.Errorf("--site: %w", err)
 	}
+	site, err := filepath.EvalSymlinks(site) // WalkDir does not follow a link
+	if err != nil {
+		return err
+	}
 	return filepath.WalkDir(site, func(file string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -58,8 +58,18 @@ func (s *Site) oEmbedOf(address string) string {
 	return s.url + "/oembed?" + url.Values{"url": {address}}.Encode()
 }
 
-// oEmbed renders what other sites need to link to a post (https://oembed.com): its type is link, the format JSON
-// whatever the request says.
+// inJSON refuses requests of other formats, as oEmbed requires.
+func inJSON(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if format := r.URL.Query().Get("format"); format != "" && format != "json" {
+			http.Error(w, "only the format json is supported", http.StatusNotImplemented)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// oEmbed renders what other sites need to link to a post (https://oembed.com): its type is link.
 func (s *Site) oEmbed(r *http.Request, q url.Values) (*rendered, error) {
 	slug, ok := s.slugOf(q.Get("url"))
 	if !ok {

@@ -94,17 +94,17 @@ func (s *Site) newFeed(title, address string, posts []post) *atomFeed {
 	feed := &atomFeed{Base: s.url + "/", ID: s.url + address, Title: valid(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339)}
 	for i := range posts {
 		p := &posts[i]
+		if p.ContentHTML == nil {
+			continue // it was deleted a moment ago
+		}
 		e := atomEntry{ID: s.entryID(p), Title: valid(p.Title), Published: p.CreatedAt, Updated: p.updated(),
 			Link:    atomLink{"alternate", "text/html", s.url + s.pathOf(postPage, p.Slug)},
-			Summary: valid(p.Excerpt), Content: atomContent{Type: "html"}, Author: &atomAuthor{Name: "a former member"}}
+			Summary: valid(p.Excerpt), Content: atomContent{"html", valid(*p.ContentHTML)}, Author: &atomAuthor{Name: "a former member"}}
 		if p.Author.Username != "" {
 			e.Author = &atomAuthor{valid(p.Author.DisplayName), s.url + s.pathOf(authorPage, p.Author.Username)}
 		}
 		for _, t := range p.Tags {
 			e.Categories = append(e.Categories, atomCategory{valid(t)})
-		}
-		if p.ContentHTML != nil {
-			e.Content.Text = valid(*p.ContentHTML)
 		}
 		feed.Updated = max(feed.Updated, e.Updated)
 		feed.Entries = append(feed.Entries, e)

@@ -71,7 +71,7 @@ func (s *Site) files(dir fs.FS, shell string, kept map[string]file) http.Handler
 		if known, ok := kept[name]; ok {
 			w.Header().Set("Cache-Control", age)
 			w.Header().Set("Content-Type", known.media)
-			_ = known.body.Send(w, r, http.StatusOK) // it needs no memory that is limited
+			known.body.SendFixed(w, r, http.StatusOK)
 			return
 		}
 		info, err := fs.Stat(dir, name)
@@ -84,7 +84,7 @@ func (s *Site) files(dir fs.FS, shell string, kept map[string]file) http.Handler
 			w.Header().Set("Cache-Control", "no-cache")
 			http.Redirect(w, r, location.String(), http.StatusMovedPermanently)
 		default:
-			s.fail(w, r, errNotFound)
+			s.sendFixed(w, r, http.StatusNotFound)
 		}
 	})
 }

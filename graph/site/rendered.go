@@ -1,6 +1,7 @@
 package site
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 // response that it is made of changes.
 type rendered struct {
 	of       []*transport.Response
+	partial  bool      // something is missing that the next rendering may have
 	location string    // of a redirect; else there is a body
 	media    string    // Content-Type
 	modified time.Time // Last-Modified; zero: there is none
@@ -34,9 +36,9 @@ func newRendered(media string, text []byte, of ...*transport.Response) *rendered
 	return &rendered{of: of, media: media, tag: transport.TagOf(text), body: transport.NewBody(text)}
 }
 
-// cacheable reports whether caches may keep the response: all that it is made of is for everybody.
+// cacheable reports whether caches may keep the response: all that it is made of is for everybody, and is there.
 func (p *rendered) cacheable() bool {
-	return !slices.ContainsFunc(p.of, func(r *transport.Response) bool { return r.Tag() == "" })
+	return !p.partial && !slices.ContainsFunc(p.of, func(r *transport.Response) bool { return r.Tag() == "" })
 }
 
 // current reports whether the response is the same as one rendered now.
@@ -44,20 +46,17 @@ func (p *rendered) current() bool {
 	return !slices.ContainsFunc(p.of, func(r *transport.Response) bool { return !r.Current() })
 }
 
-// maxAge returns for how long HTTP caches may serve the response.
+// maxAge returns for how long HTTP caches may serve a response that they may keep.
 func (p *rendered) maxAge() time.Duration {
-	if !p.cacheable() {
-		return 0
-	}
 	age := p.of[0].MaxAge()
 	for _, r := range p.of[1:] {
 		age = min(age, r.MaxAge())
 	}
-	return age
+	return max(age, 0)
 }
 
-// address identifies a rendered response: the path, and the parameters of the query that it depends on.
-type address struct{ path, query string }
+// address identifies a rendered response: what it is, its path, and the parameters of the query that it depends on.
+type address struct{ page, path, query string }
 
 // renderer renders the response to a request, given the parameters that it depends on.
 type renderer func(r *http.Request, q url.Values) (*rendered, error)
@@ -67,7 +66,7 @@ func weigh(a address, p *rendered) uint32 {
 	const entry = 600
 	n := entry + len(a.path) + len(a.query) + len(p.location)
 	for _, r := range p.of {
-		n += len(r.Body()) // also if the response cache has dropped it
+		n += r.Bytes() // also if the response cache has dropped it
 	}
 	if p.body != nil {
 		n += 2 * p.body.Bytes() // in all codings: compressed, it is less than half as long
@@ -75,9 +74,9 @@ func weigh(a address, p *rendered) uint32 {
 	return uint32(n)
 }
 
-// rendering serves what render returns for a path and some parameters of the query, and keeps it as long as it is
+// rendering serves what render returns for a path and some parameters of the query, and caches it as long as it is
 // current. page names it in metrics.
-func (s *Site) rendering(page string, render renderer, parameters ...string) http.Handler {
+func (s *Site) rendering(page string, render renderer, query ...string) http.Handler {
 	return s.counted(page, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, done, err := s.gateway.Admit(w, r)
 		defer done()
@@ -85,10 +84,10 @@ func (s *Site) rendering(page string, render renderer, parameters ...string) htt
 			s.fail(w, r, err)
 			return
 		}
-		at, q := address{path: r.URL.Path}, url.Values{}
+		at, q := address{page: page, path: r.URL.EscapedPath()}, url.Values{}
 		if r.URL.RawQuery != "" {
 			all := r.URL.Query()
-			for _, name := range parameters {
+			for _, name := range query {
 				if all.Has(name) {
 					q.Set(name, all.Get(name))
 				}
@@ -125,14 +124,17 @@ func (s *Site) find(at address) *rendered {
 func (s *Site) write(w http.ResponseWriter, r *http.Request, p *rendered) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-cache")
+	if p.location != "" {
+		if p.cacheable() {
+			h.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(p.maxAge().Seconds())))
+		}
+		http.Redirect(w, r, p.location, http.StatusMovedPermanently)
+		return
+	}
 	if !p.modified.IsZero() {
 		h.Set("Last-Modified", p.modified.UTC().Format(http.TimeFormat))
 	}
-	if p.cacheable() && transport.SetPublic(w, r, p.tag, max(0, p.maxAge())) {
-		return
-	}
-	if p.location != "" {
-		http.Redirect(w, r, p.location, http.StatusMovedPermanently)
+	if p.cacheable() && transport.SetPublic(w, r, p.tag, p.maxAge()) {
 		return
 	}
 	h.Set("Content-Type", p.media)
@@ -146,11 +148,11 @@ func (s *Site) text(page, text string) http.Handler {
 	body := transport.NewBody([]byte(text))
 	return s.counted(page, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", mediaText)
-		_ = body.Send(w, r, http.StatusOK) // it needs no memory that is limited
+		body.SendFixed(w, r, http.StatusOK)
 	}))
 }
 
-// redirectTo returns a permanent redirect. Caches ask again, since names and titles may change again.
+// redirectTo returns a permanent redirect. Caches ask again soon, since names and titles may change again.
 func redirectTo(location string, of *transport.Response) *rendered {
-	return &rendered{of: []*transport.Response{of}, location: location, tag: transport.TagOf([]byte(location))}
+	return &rendered{of: []*transport.Response{of}, location: location}
 }

@@ -22,9 +22,6 @@ func (s *Site) newPage() *page {
 func (s *Site) page(of route) renderer {
 	return func(r *http.Request, q url.Values) (*rendered, error) {
 		value, after := r.PathValue(parameters[of.Page]), q.Get("after")
-		if of.Page == postPage {
-			after = "" // it is no list
-		}
 		variables := variablesOf(of.Page, value, after)
 		got, d, err := s.query(r, string(of.Page), variables)
 		if err != nil {
@@ -37,18 +34,21 @@ func (s *Site) page(of route) renderer {
 		if present != value {
 			return redirectTo(withAfter(s.pathOf(of.Page, present), after), got), nil
 		}
-		all := []*transport.Response{got}
+		all, partial := []*transport.Response{got}, false
 		if of.Document != "" && after == "" {
 			var first *transport.Response
 			if first, p.Inlined = s.first(r, of, variables); first != nil {
 				all = append(all, first)
 			}
+			partial = first == nil
 		}
 		text, err := p.render(s.shell)
 		if err != nil {
 			return nil, err
 		}
-		return newRendered(mediaHTML, text, all...), nil
+		page := newRendered(mediaHTML, text, all...)
+		page.partial = partial
+		return page, nil
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *Site) show(r *http.Request, of kind, value, after string, d *data) (p *
 		p.Front, p.Posts, p.Next = d, d.Posts.posts(), d.Posts.PageInfo.next()
 		p.Heading, p.Description = s.shell.title, "The newest posts of "+s.shell.title+"."
 	case postPage:
-		if d.Post == nil {
+		if d.Post == nil || d.Post.ContentHTML == nil {
 			return nil, "", s.whyNoPost(r, value)
 		}
 		p.Post, present = d.Post, d.Post.Slug

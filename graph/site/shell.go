@@ -17,7 +17,6 @@ import (
 type shell struct {
 	start, middle, end string // before the end of the head; from there to the content; after the content
 	title              string // of the blog
-	version            string // changes with what pages are made of
 	policy             string // Content-Security-Policy
 }
 
@@ -85,8 +84,6 @@ func readShell(dir fs.FS, name string, connect []string) (s shell, err error) {
 	if !ok1 || !ok2 {
 		return s, fmt.Errorf("%s: the element with the id root is not in the body", name)
 	}
-	sum := sha256.Sum256([]byte(out.String() + pageHTML))
-	s.version = base64.RawURLEncoding.EncodeToString(sum[:])
 	sources := func(element atom.Atom) string {
 		return strings.Join(append([]string{"'self'"}, inline[element]...), " ")
 	}

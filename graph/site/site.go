@@ -59,6 +59,7 @@ type Site struct {
 	log       *slog.Logger
 	responses *prometheus.CounterVec           // by page and code
 	kept      *otter.Cache[address, *rendered] // nil: nothing is kept
+	fixed     map[int]*transport.Body          // pages that show nothing of the blog, by their status
 
 	perSitemap int // posts
 }
@@ -99,6 +100,9 @@ func New(o Options) (*Site, error) {
 		s.kept = otter.Must(&otter.Options[address, *rendered]{MaximumWeight: uint64(o.CacheBytes), Weigher: weigh})
 	}
 	mux, err := s.mux(m, o.Dir)
+	if err == nil {
+		err = s.renderFixed()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", manifestName, err)
 	}
@@ -122,15 +126,14 @@ func (s *Site) mux(m manifest, dir fs.FS) (mux *http.ServeMux, err error) {
 		s.routes[r.Page] = r
 	}
 	for page, r := range s.routes {
-		show := s.rendering(string(page), s.page(r), "after")
 		if page == postPage {
-			show = s.markdownOr(show)
-		} else {
-			mux.Handle(r.pattern("/feed.atom"), s.rendering("feed", s.feed(r), "after"))
+			mux.Handle(r.pattern(""), s.markdownOr(s.rendering(string(page), s.page(r))))
+			continue
 		}
-		mux.Handle(r.pattern(""), show)
+		mux.Handle(r.pattern(""), s.rendering(string(page), s.page(r), "after"))
+		mux.Handle(r.pattern("/feed.atom"), s.rendering("feed", s.feed(r), "after"))
 	}
-	mux.Handle("GET /oembed", s.rendering("oembed", s.oEmbed, "url"))
+	mux.Handle("GET /oembed", inJSON(s.rendering("oembed", s.oEmbed, "url")))
 	mux.Handle("GET /sitemap.xml", s.rendering("sitemap", s.sitemap, "month", "part"))
 	mux.Handle("GET /robots.txt", s.text("robots", s.robots(m)))
 	mux.Handle("GET /llms.txt", s.text("llms", s.llms()))
@@ -170,11 +173,41 @@ func (s *Site) pathOf(page kind, value string) string {
 	return path
 }
 
+// renderFixed renders the pages of errors, by their status, and that of the paths that are not for crawlers, as 200.
+func (s *Site) renderFixed() (err error) {
+	s.fixed = map[int]*transport.Body{}
+	for status, text := range map[int][2]string{
+		http.StatusOK:                  {s.shell.title, ""},
+		http.StatusNotFound:            {"There is no such page", "It may have moved or never existed."},
+		http.StatusGone:                {"This post was deleted", "Its author has deleted it."},
+		http.StatusInternalServerError: {"Something went wrong", "Please try again later."},
+		http.StatusServiceUnavailable:  {"Something went wrong", "Please try again in a moment."},
+	} {
+		p := s.newPage()
+		p.Heading, p.Description, p.ForUsers = text[0], text[1], status == http.StatusOK
+		html, err := p.render(s.shell)
+		if err != nil {
+			return err
+		}
+		s.fixed[status] = transport.NewBody(html)
+	}
+	return nil
+}
+
 // serveShell serves a path of the front end that is not for crawlers.
-func (s *Site) serveShell(w http.ResponseWriter, r *http.Request) {
-	p := s.newPage()
-	p.Heading, p.ForUsers = s.shell.title, true
-	s.writeUncached(w, r, p, http.StatusOK)
+func (s *Site) serveShell(w http.ResponseWriter, r *http.Request) { s.sendFixed(w, r, http.StatusOK) }
+
+// sendFixed sends a page that no cache may keep.
+func (s *Site) sendFixed(w http.ResponseWriter, r *http.Request, status int) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", mediaHTML)
+	h.Del("ETag") // of a page that could not be sent
+	h.Del("Last-Modified")
+	if id := transport.RequestOf(r.Context()).ID; id != "" {
+		h.Set("X-Request-Id", id)
+	}
+	s.fixed[status].SendFixed(w, r, status)
 }
 
 // Why a page is not shown.
@@ -185,36 +218,17 @@ var (
 
 // fail serves a page that says why there is not the one that was asked for.
 func (s *Site) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p, status := s.newPage(), http.StatusInternalServerError
-	p.Heading, p.Description = "Something went wrong", "Please try again later."
 	var query *transport.QueryError
 	switch {
 	case errors.Is(err, errNotFound), errors.As(err, &query) && query.Code == refusal.BadUserInput: // a cursor
-		status = http.StatusNotFound
-		p.Heading, p.Description = "There is no such page", "It may have moved or never existed."
+		s.sendFixed(w, r, http.StatusNotFound)
 	case errors.Is(err, errGone):
-		status, p.Heading, p.Description = http.StatusGone, "This post was deleted", "Its author has deleted it."
+		s.sendFixed(w, r, http.StatusGone)
 	case query != nil && (query.Code == refusal.Unavailable || query.Code == refusal.Throttled):
-		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", cmp.Or(query.RetryAfter, "5"))
-	}
-	if status == http.StatusInternalServerError {
+		s.sendFixed(w, r, http.StatusServiceUnavailable)
+	default:
 		s.log.Error("page failed", "path", r.URL.Path, "requestId", transport.RequestOf(r.Context()).ID, "error", err)
-	}
-	s.writeUncached(w, r, p, status)
-}
-
-// writeUncached sends a page that no cache may keep.
-func (s *Site) writeUncached(w http.ResponseWriter, r *http.Request, p *page, status int) {
-	text, err := p.render(s.shell)
-	if err != nil {
-		s.log.Error("page failed", "path", r.URL.Path, "error", err)
-		http.Error(w, "Something went wrong.", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Type", mediaHTML)
-	if err := transport.NewBody(text).Send(w, r, status); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		s.sendFixed(w, r, http.StatusInternalServerError)
 	}
 }

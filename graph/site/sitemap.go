@@ -1,10 +1,12 @@
 package site
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"byline/graph/transport"
@@ -30,25 +32,27 @@ type sitemapLoc struct {
 	LastMod string `xml:"lastmod,omitempty"`
 }
 
-// sitemap renders the index of the sitemaps or, with the parameter month, a sitemap: the posts of that month, of which
-// each perSitemap, the newest first, are a part. Those with a canonical address elsewhere are left out. The other pages
-// are reached by links from posts.
+// sitemap renders the index of the sitemaps or, with the parameter month, a sitemap: the posts of that month, the
+// newest first, in parts of perSitemap. Posts with a canonical address elsewhere are left out. Other pages are reached
+// by links from posts.
 func (s *Site) sitemap(r *http.Request, q url.Values) (*rendered, error) {
 	if !q.Has("month") {
 		return s.sitemapIndex(r)
 	}
-	part, err := 1, error(nil)
-	if q.Has("part") {
-		part, err = strconv.Atoi(q.Get("part"))
-	}
-	if err != nil || part < 1 {
-		return nil, errNotFound
-	}
-	urls, of, err := s.sitemapURLs(r, q.Get("month"), part)
+	got, d, err := s.query(r, "months", nil)
 	if err != nil {
 		return nil, err
 	}
-	return renderXML(mediaXML, urlset{URLs: urls}, of...)
+	part, err := strconv.Atoi(cmp.Or(q.Get("part"), "1"))
+	i := slices.IndexFunc(d.Months, func(m month) bool { return m.Month == q.Get("month") })
+	if err != nil || i < 0 || part < 1 || part > s.parts(d.Months[i]) {
+		return nil, errNotFound
+	}
+	urls, of, err := s.sitemapURLs(r, d.Months[i].Month, part, part == s.parts(d.Months[i]))
+	if err != nil {
+		return nil, err
+	}
+	return renderXML(mediaXML, urlset{URLs: urls}, append(of, got)...)
 }
 
 // sitemapIndex renders the addresses of the sitemaps. When a post of a month was edited last is not known without
@@ -62,21 +66,28 @@ func (s *Site) sitemapIndex(r *http.Request) (*rendered, error) {
 	for _, m := range d.Months {
 		at := s.url + "/sitemap.xml?month=" + url.QueryEscape(m.Month)
 		index.Sitemaps = append(index.Sitemaps, sitemapLoc{Loc: at})
-		for part := 2; (part-1)*s.perSitemap < m.PostCount; part++ {
+		for part := 2; part <= s.parts(m); part++ {
 			index.Sitemaps = append(index.Sitemaps, sitemapLoc{Loc: fmt.Sprintf("%s&part=%d", at, part)})
 		}
 	}
 	return renderXML(mediaXML, index, got)
 }
 
-// sitemapURLs reads the addresses of a part of a month, which has posts, and returns the responses that it was made from: each page of
+// parts returns how many sitemaps a month has.
+func (s *Site) parts(m month) int { return (m.PostCount + s.perSitemap - 1) / s.perSitemap }
+
+// sitemapURLs reads the addresses of a part of a month, the last with all the rest since counts may be a little wrong,
+// and returns the responses that it was made from: each page of
 // posts is an operation of its own, so that a part may cost more than one operation may. A later part reads the pages
 // before it, too, which are cached if no post of the month has changed since. A part that began at a cursor would not
 // have to; but cursors in the index would make the index read all pages of a month whenever one changes.
 func (s *Site) sitemapURLs(
-	r *http.Request, month string, part int,
+	r *http.Request, month string, part int, last bool,
 ) (urls []sitemapLoc, of []*transport.Response, err error) {
 	from, to := (part-1)*s.perSitemap, part*s.perSitemap
+	if last {
+		to += s.perSitemap
+	}
 	for n, after := 0, ""; ; {
 		got, d, err := s.query(r, "sitemap", map[string]string{"month": month, "after": after})
 		if err != nil {
@@ -84,13 +95,11 @@ func (s *Site) sitemapURLs(
 		}
 		of = append(of, got)
 		for _, p := range d.Posts.posts() {
-			if n++; n > from && n <= to && p.CanonicalURL == "" { // search engines find the others where they belong
+			if n++; n > from && n <= to && p.CanonicalURL == "" {
 				urls = append(urls, sitemapLoc{s.url + s.pathOf(postPage, p.Slug), p.updated()})
 			}
 		}
-		if after = d.Posts.PageInfo.next(); after == "" && n <= from {
-			return nil, nil, errNotFound
-		} else if after == "" || n >= to {
+		if after = d.Posts.PageInfo.next(); after == "" || n >= to {
 			return urls, of, nil
 		}
 	}

@@ -5,57 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"byline/graph"
-	"byline/graph/document"
-	"byline/internal/enginetest"
 	"byline/internal/testkit"
 	"byline/store"
-	"byline/store/cosmos"
-	"byline/store/emulator"
 )
-
-func TestMain(m *testing.M) { testkit.Main(m) }
-
-// newTestSite returns the site of an empty blog.
-func newTestSite(t *testing.T) (*Site, *store.Store) {
-	t.Helper()
-	blog, err := store.New(enginetest.Open(t, emulator.Options{}, cosmos.Options{}), store.Options{Logger: testkit.Logger()})
-	if err == nil {
-		err = blog.Provision(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := os.DirFS("../../internal/e2e/testdata/site")
-	texts, err := Documents(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, err := document.NewTrusted(texts, graph.Schema(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	gateway, err := graph.NewHandler(graph.Options{Store: blog, KnownDocuments: known, Logger: testkit.Logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(Options{Dir: dir, URL: "https://blog.example", Gateway: gateway, Deleted: blog.IsDeletedSlug,
-		Logger: testkit.Logger(), Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, blog
-}
 
 // A month with many posts has several sitemaps, which have all of them once.
 func TestSitemap_Parts(t *testing.T) {
-	s, blog := newTestSite(t)
+	s, blog := newTestSite(t, testDir)
 	s.perSitemap = 3
 	get := func(address string, into any) {
 		t.Helper()

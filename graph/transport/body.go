@@ -56,17 +56,21 @@ func (b *Body) encoded(r *http.Request) (e *encodedBody, grown bool) {
 	return e, true
 }
 
-// Send sends the body in the coding that the client prefers; the caller sets Vary. An error, a *QueryError, means that
-// nothing was sent, since there is no memory for it: only requests that a Handler has admitted need some.
+// Send sends the body, in the coding that the client prefers, to a client that a Handler has admitted; the caller sets
+// Vary. An error, a *QueryError, means that nothing was sent, since there is no memory for it.
 func (b *Body) Send(w http.ResponseWriter, r *http.Request, status int) error {
 	e, _ := b.encoded(r)
-	if caller := RequestOf(r.Context()); caller.Memory != nil {
-		if err := caller.share(&e.held, cap(e.bytes)); err != nil {
-			return &QueryError{Code: refusal.Unavailable, Message: err.Error()}
-		}
+	if err := RequestOf(r.Context()).share(&e.held, cap(e.bytes)); err != nil {
+		return &QueryError{Code: refusal.Unavailable, Message: err.Error()}
 	}
 	e.write(w, status)
 	return nil
+}
+
+// SendFixed sends a body that is always in memory, to any client.
+func (b *Body) SendFixed(w http.ResponseWriter, r *http.Request, status int) {
+	e, _ := b.encoded(r)
+	e.write(w, status)
 }
 
 // write sends a body in its coding.

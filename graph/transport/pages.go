@@ -17,8 +17,8 @@ import (
 	"byline/graph/refusal"
 )
 
-// A page, or what else is not GraphQL, is made of responses to queries that are executed in this process. A request of
-// it counts once for the limits of its client; its queries have the budgets of all queries.
+// A page is rendered from responses to queries that are executed in this process. Its request counts once for the
+// limits of its client, however many queries it has; they have the budgets of all queries.
 
 // Admit begins a request of a page: it counts the request, and reserves memory for its response. The queries of the
 // page are those of the request that it returns. The caller calls done once the response is sent. An error is a
@@ -43,11 +43,12 @@ func (h *Handler) Admit(w http.ResponseWriter, r *http.Request) (admitted *http.
 	return admitted, caller.sent, nil
 }
 
-// crawlers is the client that all crawlers are together: they share its limits, and execute one query at a time, so
-// that readers do not wait for them.
+// crawlers is the client of all requests by crawlers: they share its limits, and execute one query at a time, so that
+// readers do not wait for them.
 const crawlers = "crawlers"
 
-// isCrawler reports whether a User-Agent is that of a crawler: it says so, or has an address that does.
+// isCrawler reports whether a User-Agent is that of a crawler, a feed reader, or a site that previews links: its name
+// says so, or it has the address of a page about it, which browsers lack.
 func isCrawler(agent string) bool {
 	return slices.ContainsFunc([]string{"bot", "Bot", "crawl", "Crawl", "spider", "Spider", "+http"},
 		func(mark string) bool { return strings.Contains(agent, mark) })
@@ -61,6 +62,9 @@ type Response struct {
 	endpoint *endpoint
 	cached   *cachedResponse
 }
+
+// Bytes returns the memory of the response.
+func (r *Response) Bytes() int { return r.cached.body.Bytes() + r.cached.readSet.Bytes() }
 
 // Body returns the response as JSON. The caller does not change it.
 func (r *Response) Body() []byte { return r.cached.body.plain.bytes }
@@ -85,8 +89,8 @@ type QueryError struct {
 
 func (e *QueryError) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Query executes the query with an id for the client of an admitted request, who is anonymous. An error is a
-// *QueryError.
+// Query executes the query with an id for the client of an admitted request, who is anonymous. A refusal is a
+// *QueryError. The memory of the response counts as that of the page, until it is sent.
 func (h *Handler) Query(r *http.Request, id string, variables any) (*Response, error) {
 	text, err := json.Marshal(variables)
 	if err != nil {
@@ -101,7 +105,7 @@ func (h *Handler) Query(r *http.Request, id string, variables any) (*Response, e
 	in := requestBody{text: "?" + q}
 	if cached := e.http.cache.get(r, in); cached != nil {
 		e.http.cache.hit(r.Context(), cached.operation, cached.predicted)
-		return &Response{e, cached}, nil
+		return e.respond(page, cached)
 	}
 	if caller.address == crawlers {
 		ctx, cancel := context.WithTimeout(r.Context(), crawlerWait)
@@ -121,8 +125,16 @@ func (h *Handler) Query(r *http.Request, id string, variables any) (*Response, e
 		if cached == nil {
 			return nil, newQueryError(response)
 		}
-		return &Response{e, cached}, nil
+		return e.respond(page, cached)
 	})
+}
+
+// respond returns a response to the query of a page.
+func (e *endpoint) respond(page *Request, cached *cachedResponse) (*Response, error) {
+	if err := page.Memory.Grow(len(cached.body.plain.bytes)); err != nil {
+		return nil, &QueryError{Code: refusal.Unavailable, Message: err.Error()}
+	}
+	return &Response{e, cached}, nil
 }
 
 // refuse returns the error of a query that was not executed.

@@ -206,6 +206,36 @@ func checkEveryPost(t *testing.T, s *instance) {
 	}
 }
 
+// TestSite_ColdPage: the page of a post that nobody has read, with its comments, takes two requests and at most 3.5 RU;
+// afterwards it costs nothing.
+func TestSite_ColdPage(t *testing.T) {
+	data := t.TempDir()
+	serve := func() *instance {
+		return start(t, "--data", data, "--no-demo", "--site", "testdata/site", "--site-url", siteURL)
+	}
+	s := serve()
+	s.Do("ada", createUser, map[string]any{"name": "ada"})
+	created := s.Do("ada", createPost, map[string]any{"title": "On engines", "content": strings.Repeat("A sentence. ", 100)})
+	for range 5 {
+		s.Do("ada", `mutation($p: ID!) { createComment(input: {postId: $p, content: "A comment."}) { comment { id } } }`,
+			map[string]any{"p": at(t, created, "createPost.post.id")})
+	}
+	feed := s.Do("", `{ feed { edges { node { slug } } } }`, nil)
+	path := "/posts/" + url.PathEscape(at(t, feed, "feed.edges.0.node.slug").(string))
+	s.Stop() // the next has nothing in its caches
+	s = serve()
+	for _, most := range []struct{ ru, requests float64 }{{3.5, 2}, {0, 0}} {
+		ru, requests := queryRU(t, s.Root), readRequests(t, s.Root)
+		if resp, body := visit(t, s, path); resp.StatusCode != http.StatusOK || !strings.Contains(body, "A comment.") {
+			t.Fatalf("%s: %d %s", path, resp.StatusCode, body)
+		}
+		ru, requests = queryRU(t, s.Root)-ru, readRequests(t, s.Root)-requests
+		if ru > most.ru || requests > most.requests || most.requests > 0 && requests == 0 {
+			t.Errorf("%.2f RU in %v requests, want at most %v", ru, requests, most)
+		}
+	}
+}
+
 // TestSite_Status has every kind of address respond with the status that crawlers expect.
 func TestSite_Status(t *testing.T) {
 	s := startSite(t)
@@ -253,6 +283,7 @@ func TestSite_Status(t *testing.T) {
 		{"/oembed?url=" + url.QueryEscape(siteURL+another), "", http.StatusOK},
 		{"/oembed?url=" + url.QueryEscape(siteURL+gone), "", http.StatusGone},
 		{"/oembed?url=https://elsewhere.example/posts/x", "", http.StatusNotFound},
+		{"/oembed?format=xml&url=" + url.QueryEscape(siteURL+another), "", http.StatusNotImplemented},
 		{"/?after=nonsense", "", http.StatusNotFound},
 		{"/feed.atom?after=nonsense", "", http.StatusNotFound},
 	} {
@@ -262,7 +293,7 @@ func TestSite_Status(t *testing.T) {
 				t.Errorf("%s %v: %d %q, want %d %q\n%.500s", tt.path, header, resp.StatusCode, resp.Header.Get("Location"),
 					tt.status, tt.location, body)
 			}
-			if tt.status >= 400 && resp.Header.Get("Cache-Control") != "no-store" {
+			if tt.status >= 400 && tt.status != http.StatusNotImplemented && resp.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: %d may be cached: %s", tt.path, resp.StatusCode, resp.Header.Get("Cache-Control"))
 			}
 		}

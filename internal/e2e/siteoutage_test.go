@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -132,10 +133,16 @@ func TestSite_Kill(t *testing.T) {
 						return
 					default:
 					}
-					resp, err := client.Get(root.Load().(string) + path)
-					if err != nil {
-						continue // it is killed
+					at := root.Load().(string)
+					if at == "" { // it is killed
+						time.Sleep(time.Millisecond)
+						continue
 					}
+					resp, err := client.Get(at + path)
+					if err != nil || root.Load() != at {
+						continue
+					}
+					_, _ = io.Copy(io.Discard, resp.Body)
 					_ = resp.Body.Close()
 					kept := strings.Contains(resp.Header.Get("Cache-Control"), "public")
 					switch {
@@ -158,6 +165,7 @@ func TestSite_Kill(t *testing.T) {
 			}
 			return nil
 		})
+		root.Store("") // another server may take its port
 		p.Kill()
 		p = serve()
 		root.Store(p.Root)
