@@ -247,8 +247,8 @@ var Table = withPostTexts(map[string]map[string]Field{
 			}},
 		},
 		"createPost": { // C2
-			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, OptionalKB: 1.1, Key: 1}, Rule: []Relation{Anyone},
-			Later: Later{Each: 50, Tag: 35},
+			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, OptionalKB: 1.1, Key: 1},
+			Later: Later{Each: 50, Tag: 35}, Rule: []Relation{Anyone},
 			Access: Access{store.WritePost, []Request{
 				{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer},
 				{cosmos.KindCreate, "feed", EachFeedPartition},
@@ -265,8 +265,8 @@ var Table = withPostTexts(map[string]map[string]Field{
 			}},
 		},
 		"updatePost": { // C2
-			Price: Price{Each: 33.8, FeedPartition: 10.3, Long: 6.5, KB: .37, OptionalKB: 1.3}, Rule: []Relation{Author},
-			Later: Later{Each: 19, Tag: 45},
+			Price: Price{Each: 33.8, FeedPartition: 10.3, Long: 6.5, KB: .37, OptionalKB: 1.3},
+			Later: Later{Each: 19, Tag: 45}, Rule: []Relation{Author},
 			Access: Access{store.WritePost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},
 				{cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
