@@ -40,21 +40,25 @@ func (s *timelineStore) Tag(ctx context.Context, name string) (*Tag, error) {
 // TagPosts is the posts with a tag, newest first: one query of one partition, or two where a month ends, and one batch
 // of reads.
 func (s *timelineStore) TagPosts(ctx context.Context, tag *Tag, p Paging) (*Page[*blog.Post], error) {
-	const op = "list posts with tag"
-	ctx = s.beginRead(ctx, TagPosts)
-	t := timelinePage{base: s.base, op: op, timeline: blog.TagTimeline(tag.Name),
+	timeline := blog.TagTimeline(tag.Name)
+	t := timelinePage{base: s.base, op: "list posts with tag", timeline: timeline,
 		belongs: func(p *blog.Post) bool { return p.HasTag(tag.Name) }}
+	page, err := t.begin(s.feed.Name()+"/"+string(timeline), p)
+	if err != nil {
+		return nil, err
+	}
+	ctx = s.beginRead(ctx, TagPosts)
 	item := tag.timeline
 	if !tag.read {
-		var err error
-		if item, err = s.timelineItem(ctx, op, t.timeline); err != nil {
+		if item, err = s.timelineItem(ctx, t.op, timeline); err != nil {
 			return nil, err
 		}
 	}
-	if item != nil {
-		t.months = item.Newest()
+	if item == nil {
+		return page, nil
 	}
-	return t.read(ctx, s.feed.Name()+"/"+string(t.timeline), p)
+	t.months = item.Newest()
+	return page, t.fill(ctx, page, p.First)
 }
 
 // TopTags reads the most used tags, at most first, and those with the same count in descending order of their

@@ -35,8 +35,8 @@ type timelinePage struct {
 	belongs  func(*blog.Post) bool // nil: all posts
 }
 
-// read returns a page of the list with a name.
-func (t timelinePage) read(ctx context.Context, list string, p Paging) (*Page[*blog.Post], error) {
+// begin checks a request for a page of the list with a name, and returns the page, without posts.
+func (t *timelinePage) begin(list string, p Paging) (*Page[*blog.Post], error) {
 	if p.First < 1 || p.First > blog.MaxPage {
 		return nil, invalidFirst(t.op)
 	}
@@ -48,7 +48,7 @@ func (t timelinePage) read(ctx context.Context, list string, p Paging) (*Page[*b
 	if after != nil {
 		page.seen, t.after = after.Seen, blog.Entry{CreatedAt: after.Date, ID: after.ID}
 	}
-	return page, t.fill(ctx, page, p.First)
+	return page, nil
 }
 
 // fill appends posts to a page of up to first posts, and sets More. Unavailable if it finds none in maxRounds batches.
@@ -266,7 +266,11 @@ func (s *timelineStore) Archive(ctx context.Context, month string, p Paging) (*P
 		return nil, err
 	}
 	t := timelinePage{base: s.base, op: op, timeline: blog.AllPosts, months: []string{month}}
-	return t.read(s.beginRead(ctx, Archive), s.feed.Name()+"/"+blog.AllPosts.Partition(month), p)
+	page, err := t.begin(s.feed.Name()+"/"+blog.AllPosts.Partition(month), p)
+	if err != nil {
+		return nil, err
+	}
+	return page, t.fill(s.beginRead(ctx, Archive), page, p.First)
 }
 
 // MonthCount returns the approximate number of the posts of a month: one point read.

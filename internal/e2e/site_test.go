@@ -17,6 +17,7 @@ import (
 
 	"byline/graph/auth"
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/seed"
 )
@@ -134,6 +135,7 @@ func wordsOf(t *testing.T, text string) string {
 // TestSite_EveryPost reads the pages of all posts as a crawler does, which follows links from the front page. Each
 // has its tags in the head, valid JSON-LD, the response to the front end's query, and every word of the post.
 func TestSite_EveryPost(t *testing.T) {
+	testkit.Heavy(t)
 	t.Run("demo", func(t *testing.T) { checkEveryPost(t, startSite(t)) })
 	t.Run("seeded", func(t *testing.T) {
 		blog := seed.Blog{Seed: 11, Users: 15, Authors: 15, Posts: [2]int{20, 20}, Comments: 3, Likes: 5,

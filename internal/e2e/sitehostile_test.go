@@ -15,12 +15,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/internal/servertest"
+	"byline/internal/testkit"
 	"byline/store/blog"
 )
 
 // TestSite_Hostile has values that would break out of every context, in every text of posts and their authors. Nothing
 // of them is executable on a page. Feeds, front matter and oEmbed responses are well-formed, and have them unchanged.
 func TestSite_Hostile(t *testing.T) {
+	testkit.Heavy(t)
 	raw, err := os.ReadFile("testdata/hostile.json")
 	var values []string
 	if err == nil {
