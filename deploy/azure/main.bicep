@@ -559,7 +559,7 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
             }
             {
               name: 'GOMEMLIMIT'
-              value: '1800MiB'
+              value: '1760MiB'
             }
           ]
           resources: {

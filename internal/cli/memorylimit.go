@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	gcPercent   = 400 // of the live heap
-	memoryShare = 0.9 // of the container's memory; the rest is for the binary and for C
+	gcPercent   = 400  // of the live heap
+	memoryShare = 0.86 // of the container's memory; the rest is for the binary and for C
 )
 
 // tuneMemory makes garbage collections rarer than Go does, unless GOGC is set, and sets Go's soft memory limit by that

@@ -55,7 +55,7 @@ func startSmall(t *testing.T) *smallInstance {
 		t.Skip("it reads /proc")
 	}
 	cmd := servertest.Command("--listen", "localhost:0", "--data", t.TempDir(), "--no-demo")
-	cmd.Env = append(cmd.Env, "GOGC=400", "GOMEMLIMIT=450MiB")
+	cmd.Env = append(cmd.Env, "GOGC=400", "GOMEMLIMIT=440MiB")
 	s := &smallInstance{process: servertest.StartCommand(t, cmd)}
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
 	write := func(text string) string {
@@ -414,7 +414,7 @@ func (s *smallInstance) slowSockets(t *testing.T, n int) {
 // although their clients neither send the rest nor close.
 func (s *smallInstance) unfinishedMessages(t *testing.T, n int) {
 	t.Helper()
-	const admitted = 450 / 16 // of 1 MB, of GOMEMLIMIT
+	const admitted = 440 / 16 // of 1 MB, of GOMEMLIMIT
 	begun, running := s.descriptors(), s.goroutines()
 	// masked with zeros
 	frame := append(binary.BigEndian.AppendUint64([]byte{0x81, 0x80 | 127}, 500_000), make([]byte, 4+32<<10)...)
@@ -442,8 +442,8 @@ func (s *smallInstance) unfinishedMessages(t *testing.T, n int) {
 	})
 }
 
-// The memory in the manifests is enough for what the documentation says takes it, and Go's limit leaves a tenth of the
-// container's for the rest of the process.
+// The memory in the manifests is enough for what the documentation says takes it, and Go's limit leaves a seventh of the
+// container's for the rest of the process, and for collections that come late on a busy machine.
 func TestMemory_OfManifests(t *testing.T) {
 	const cache, base = 64 << 20, 100 << 20 // --cache, and a server without load
 	for file, patterns := range map[string][2]string{
@@ -467,7 +467,7 @@ func TestMemory_OfManifests(t *testing.T) {
 			}
 		}
 		limits, container := bytes[0], bytes[1]
-		if 10*limits > 9*container {
+		if 100*limits > 86*container {
 			t.Errorf("%s: GOMEMLIMIT is %d MB of %d", file, limits>>20, container>>20)
 		}
 		responses := limits / limit.ResponsesShare
