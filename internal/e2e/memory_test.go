@@ -442,7 +442,7 @@ func (s *smallInstance) unfinishedMessages(t *testing.T, n int) {
 	})
 }
 
-// The memory in the manifests is enough for what the documentation says takes it, and Go's limit leaves a seventh of the
+// The memory in the manifests is enough for what the documentation says takes it. Go's limit leaves a seventh of the
 // container's for the rest of the process, and for collections that come late on a busy machine.
 func TestMemory_OfManifests(t *testing.T) {
 	const cache, base = 64 << 20, 100 << 20 // --cache, and a server without load
