@@ -106,6 +106,9 @@ func (l laterCost) renames(ctx context.Context, input map[string]any) bool {
 		text, _ := want.(string)
 		return given && text != have
 	}
+	if input["avatar"] != nil {
+		return true
+	}
 	return changes("username", user.Username) || changes("displayName", user.DisplayName) ||
 		changes("avatarUrl", user.AvatarURL)
 }

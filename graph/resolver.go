@@ -9,6 +9,7 @@ import (
 
 	"byline/graph/fields"
 	"byline/graph/limit"
+	"byline/graph/model"
 	"byline/graph/plan"
 	"byline/graph/refusal"
 	"byline/graph/transport"
@@ -124,6 +125,39 @@ func optional(input graphql.Omittable[*string]) store.Optional {
 		o.Value = *text
 	}
 	return o
+}
+
+// cover returns the change of the picture of a post: null is "", and an absent input nil, as of required.
+func cover(input graphql.Omittable[*model.CoverImageInput]) (url, alt *string, err error) {
+	c, set := input.ValueOK()
+	switch {
+	case !set:
+		return nil, nil, nil
+	case c == nil:
+		return new(""), new(""), nil
+	}
+	address, err := addressOf("coverImage.upload", c.Upload.Value(), c.URL)
+	if err == nil && address == "" {
+		err = blog.Invalidf("read cover", "coverImage", blog.ReasonBlank, "must have an upload or a url")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return &address, new(optional(c.Alt).Value), nil
+}
+
+// addressOf returns the address of a picture that is given as an upload, in a field, or as a URL.
+func addressOf(field string, upload *string, url graphql.Omittable[*string]) (string, error) {
+	address := optional(url).Value
+	switch {
+	case upload == nil:
+		return address, nil
+	case address != "":
+		return "", blog.Invalidf("read picture", field, blog.ReasonTooMany, "must not be given with a URL")
+	case !blog.FileID(*upload).Valid():
+		return "", blog.Invalidf("read picture", field, blog.ReasonFormat, "is not the id of an upload")
+	}
+	return blog.FileID(*upload).Path(), nil
 }
 
 // required returns the change of a text of a post: null is "", which the store refuses unless the text is optional, and

@@ -13,6 +13,7 @@ import (
 	"byline/graph/transport"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/files"
 	"byline/store/live"
 )
 
@@ -83,7 +84,12 @@ func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUse
 func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error) {
 	edit := store.UserEdit{Username: required(input.Username), DisplayName: optional(input.DisplayName),
 		AvatarURL: optional(input.AvatarURL), Bio: optional(input.Bio)}
-	if err := inputErrors(ctx, edit.Validate()); err != nil {
+	var avatarErr error
+	if id := input.Avatar.Value(); id != nil {
+		edit.AvatarURL.Set = true
+		edit.AvatarURL.Value, avatarErr = addressOf("avatar", id, input.AvatarURL)
+	}
+	if err := inputErrors(ctx, edit.Validate(), avatarErr); err != nil {
 		return nil, err
 	}
 	user, err := r.store.UpdateUser(ctx, viewerID(ctx), edit)
@@ -113,12 +119,24 @@ func (r *mutationResolver) DeleteUser(ctx context.Context, input model.DeleteUse
 	return &model.DeleteUserPayload{DeletedUserID: userGlobalID(userID)}, nil
 }
 
+func (r *mutationResolver) CreateUpload(ctx context.Context, input model.CreateUploadInput) (*model.CreateUploadPayload, error) {
+	upload, err := r.store.CreateUpload(ctx, viewerID(ctx), input.ContentType, int64(input.Size))
+	if err != nil {
+		return nil, inputErrors(ctx, err)
+	}
+	return &model.CreateUploadPayload{Upload: upload}, nil
+}
+
 func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {
 	key, keyErr := idempotencyKey(input.IdempotencyKey)
 	n := store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Tags: input.Tags.Value(),
 		SEOTitle: optional(input.SeoTitle).Value, SEODescription: optional(input.SeoDescription).Value,
 		CanonicalURL: optional(input.CanonicalURL).Value, Key: key}
-	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
+	url, alt, coverErr := cover(input.CoverImage)
+	if url != nil {
+		n.CoverURL, n.CoverAlt = *url, *alt
+	}
+	if err := inputErrors(ctx, n.Validate(), coverErr, keyErr); err != nil {
 		return nil, err
 	}
 	create := r.store.CreatePost
@@ -127,7 +145,7 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 	}
 	post, err := create(ctx, n)
 	if err != nil {
-		return nil, err
+		return nil, inputErrors(ctx, err)
 	}
 	edge := r.postEdge(ctx, post)
 	return &model.CreatePostPayload{Post: edge.Node, PostEdge: edge}, nil
@@ -141,12 +159,14 @@ func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePos
 	if tags, set := input.Tags.ValueOK(); set {
 		edit.Tags = &tags
 	}
-	if err := inputErrors(ctx, idErr, edit.Validate()); err != nil {
+	var coverErr error
+	edit.CoverURL, edit.CoverAlt, coverErr = cover(input.CoverImage)
+	if err := inputErrors(ctx, idErr, edit.Validate(), coverErr); err != nil {
 		return nil, err
 	}
 	post, err := r.store.EditPost(ctx, viewerID(ctx), postID, edit)
 	if err != nil {
-		return nil, r.explainRefusal(ctx, err)
+		return nil, inputErrors(ctx, r.explainRefusal(ctx, err))
 	}
 	return &model.UpdatePostPayload{Post: primePost(ctx, post)}, nil
 }
@@ -513,6 +533,10 @@ func (r *tagResolver) Posts(ctx context.Context, obj *store.Tag, first *int32, a
 	return postConnection(page, func(context.Context) (int32, error) { return obj.PostCount, nil }), nil
 }
 
+func (r *uploadResolver) ID(ctx context.Context, obj *files.Upload) (string, error) {
+	return string(obj.ID), nil
+}
+
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {
 	return userGlobalID(obj.UserID), nil
 }
@@ -596,6 +620,8 @@ func (r *Resolver) Subscription() generated.SubscriptionResolver { return &subsc
 
 func (r *Resolver) Tag() generated.TagResolver { return &tagResolver{r} }
 
+func (r *Resolver) Upload() generated.UploadResolver { return &uploadResolver{r} }
+
 func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
 
 type (
@@ -609,5 +635,6 @@ type (
 	queryResolver                 struct{ *Resolver }
 	subscriptionResolver          struct{ *Resolver }
 	tagResolver                   struct{ *Resolver }
+	uploadResolver                struct{ *Resolver }
 	userResolver                  struct{ *Resolver }
 )

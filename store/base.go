@@ -11,6 +11,7 @@ import (
 	"byline/store/cosmos"
 	"byline/store/cosmos/itemcache"
 	"byline/store/deletion"
+	"byline/store/files"
 	"byline/store/projection"
 	"byline/store/stored"
 )
@@ -44,6 +45,9 @@ type Options struct {
 	// ReservedUsernames are usernames that no user can take, besides those of package username. Users keep the
 	// names that they have.
 	ReservedUsernames []string
+
+	// Files has the pictures. Default: none, and there are no uploads.
+	Files *files.Files
 
 	// Clock dates items, corrected by the account's time. Default time.Now.
 	Clock func() time.Time
@@ -97,7 +101,8 @@ func newBase(account *cosmos.Account, o Options) (*base, error) {
 	var err error
 	b.views, err = projection.New(account,
 		projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,
-			FeedPartitions: o.FeedPartitions, BackgroundRU: o.BackgroundRU, Clock: o.Clock, Logger: o.Logger})
+			FeedPartitions: o.FeedPartitions, BackgroundRU: o.BackgroundRU, Files: o.Files, Clock: o.Clock,
+			Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}

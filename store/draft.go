@@ -187,6 +187,9 @@ func (s *postStore) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, err
 	if err != nil {
 		return nil, err
 	}
+	if err := s.publishFiles(ctx, op, n.AuthorID, &n.CoverURL, &n.Content); err != nil {
+		return nil, err
+	}
 	d, digest := n.post(newPostID(n.Key, blog.TypeDraft, n.AuthorID), author, s.now()), n.digest()
 	d.IsDraft = true
 	if n.Key != "" {

@@ -83,7 +83,13 @@ func checkComment(op, content string) error {
 }
 
 func checkContent(op, content string) error {
-	return checkMarkdown(op, "content", content, blog.MaxContent)
+	if err := checkMarkdown(op, "content", content, blog.MaxContent); err != nil {
+		return err
+	}
+	if len(blog.FilesIn(content)) > blog.MaxFiles {
+		return blog.Invalidf(op, "content", blog.ReasonTooMany, "must have at most %d uploaded pictures", blog.MaxFiles)
+	}
+	return nil
 }
 
 // Preview returns a text as it would be stored as the content of a post, and an Error if it is invalid, except that it
@@ -120,18 +126,20 @@ func checkLine(op, field, text string, limit int) error {
 
 func checkBio(op, bio string) error { return checkText(op, "bio", bio, blog.MaxBio, true) }
 
-// checkAvatarURL accepts an HTTPS URL, and a path of this server without a query, which would be executed by everyone
-// who sees it, but not "//host", nor what browsers read as that.
-func checkAvatarURL(op, text string) error {
-	const field = "avatarUrl"
-	if len(text) > blog.MaxAvatarURL {
-		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", blog.MaxAvatarURL)
+// checkPictureURL accepts an HTTPS URL, and a path of this server without a query, which would be executed by everyone
+// who sees it, but not "//host", nor what browsers read as that. A path of files must be that of a file.
+func checkPictureURL(op, field, text string, limit int) error {
+	if len(text) > limit {
+		return blog.Invalidf(op, field, blog.ReasonTooLong, "must have at most %d characters", limit)
 	}
 	u := parseURL(text)
 	path := u != nil && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") && !strings.Contains(text, "?")
 	if !path && (!isWebURL(u) || u.Scheme != "https") {
 		return blog.Invalidf(op, field, blog.ReasonFormat, "must be an https URL without a username, or a path of this "+
 			"server that begins with a single / and has no query")
+	}
+	if _, ok := blog.FileOf(text); !ok && strings.HasPrefix(text, blog.FilePrefix) {
+		return blog.Invalidf(op, field, blog.ReasonFormat, "is not the path of a file")
 	}
 	return nil
 }
@@ -249,6 +257,8 @@ type NewPost struct {
 	SEOTitle       string
 	SEODescription string
 	CanonicalURL   string
+	CoverURL       string // an https URL, or the path of a file or upload of the author
+	CoverAlt       string
 	Tags           []string // each kept once, in the first spelling
 	Key            string   // the idempotency key, or ""
 }
@@ -261,6 +271,8 @@ type PostEdit struct {
 	SEOTitle       *string
 	SEODescription *string
 	CanonicalURL   *string
+	CoverURL       *string
+	CoverAlt       *string
 	Tags           *[]string // all tags that the post has afterwards
 	Version        *int32    // if not nil, the version that the edit requires
 }
@@ -270,16 +282,28 @@ func inputOf[F, I any](input *I, t blog.PostText) *F {
 	return reflect.ValueOf(input).Elem().FieldByName(t.Field).Addr().Interface().(*F)
 }
 
+// normalizePostText returns a normalized text of posts. A picture has no fragment: that of a file is its dimensions.
+func normalizePostText(t blog.PostText, text string) string {
+	if t.Picture {
+		text, _, _ = strings.Cut(text, "#")
+	}
+	return normalizeLine(text)
+}
+
 // checkPostText accepts a text of posts.
 func checkPostText(op string, t blog.PostText, text string) error {
-	if t.Optional && text == "" {
+	field := t.InputPath()
+	switch {
+	case t.Optional && text == "":
 		return nil
+	case t.Picture:
+		return checkPictureURL(op, field, text, t.Max)
 	}
-	if err := checkLine(op, t.Name, text, t.Max); err != nil {
+	if err := checkLine(op, field, text, t.Max); err != nil {
 		return err
 	}
 	if t.URL && !isWebURL(parseURL(text)) {
-		return blog.Invalidf(op, t.Name, blog.ReasonFormat, "must be an https or http URL with a host and without a username")
+		return blog.Invalidf(op, field, blog.ReasonFormat, "must be an https or http URL with a host and without a username")
 	}
 	return nil
 }
@@ -299,7 +323,7 @@ func (n NewPost) Validate() error {
 func (n NewPost) normalized() NewPost {
 	for _, t := range blog.PostTexts {
 		text := inputOf[string](&n, t)
-		*text = normalizeLine(*text)
+		*text = normalizePostText(t, *text)
 	}
 	n.Content = normalizeLines(n.Content)
 	return n
@@ -350,7 +374,7 @@ func (e PostEdit) Validate() error {
 func (e PostEdit) normalized() PostEdit {
 	for _, t := range blog.PostTexts {
 		text := inputOf[*string](&e, t)
-		*text = normalizedText(*text, normalizeLine)
+		*text = normalizedText(*text, func(text string) string { return normalizePostText(t, text) })
 	}
 	e.Content = normalizedText(e.Content, normalizeLines)
 	return e

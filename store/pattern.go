@@ -37,6 +37,7 @@ const (
 	DeletePost    cosmos.Pattern = "deletePost"     // with its comments and likes
 	EditComment   cosmos.Pattern = "editComment"
 	CreateDraft   cosmos.Pattern = "createDraft"
+	CreateUpload  cosmos.Pattern = "createUpload" // whether the user exists
 	PublishPost   cosmos.Pattern = "publishPost"
 	Drafts        cosmos.Pattern = "drafts"     // a user's drafts
 	ManyDrafts    cosmos.Pattern = "manyDrafts" // drafts by id
@@ -54,6 +55,6 @@ var patterns = []cosmos.Pattern{
 	PostCount, UserItems, FeedCount, Months, MonthCount, Archive,
 	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts,
 	TopTags, DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
-	CreateDraft, PublishPost, Drafts, ManyDrafts,
+	CreateDraft, CreateUpload, PublishPost, Drafts, ManyDrafts,
 	Export, Readiness,
 }

@@ -33,6 +33,9 @@ func (s *postStore) EditPost(ctx context.Context, userID, postID string, e PostE
 	if err := s.authors.check(ctx, op, userID); err != nil {
 		return nil, err
 	}
+	if err := s.publishFiles(ctx, op, userID, e.CoverURL, e.Content); err != nil {
+		return nil, err
+	}
 	for range maxEditTries {
 		date := s.now()
 		post, err := s.editPost(ctx, op, userID, postID, e, date)
@@ -54,7 +57,9 @@ func (e PostEdit) items(before blog.PostItem, edited *blog.Post) (after blog.Pos
 		var item blog.PostItem
 		item, text = blog.NewPostItem(edited)
 		after.Content, after.ReadingMinutes, after.TextDigest = item.Content, item.ReadingMinutes, item.TextDigest
+		after.Files = item.Files
 	}
+	after.UseFiles(after.Files)
 	return after, text
 }
 

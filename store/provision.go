@@ -26,8 +26,9 @@ func containerSpecs() []provision.ContainerSpec {
 		// ownerId is for deletions of users, which query all partitions for a user's reservations.
 		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/userId", "/type", "/ownerId"},
 			Composite: [][]string{append([]string{"/userId"}, sort...)}, TTL: true},
-		// userId is for renames, which query all partitions for a user's items.
-		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/postId", "/type", "/userId"},
+		// userId is for renames, which query all partitions for a user's items, filesOf for deletions of files, which
+		// query them for the files that the user's posts use.
+		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/postId", "/type", "/userId", "/filesOf"},
 			Composite: [][]string{append([]string{"/postId"}, sort...)}, TTL: true},
 		// authorId is for deletions of users, which query all partitions for a user's entries in timelines.
 		{Name: blog.FeedContainer, PartitionKey: "/type", Indexed: []string{"/type", "/authorId"},

@@ -141,7 +141,8 @@ func TestProvision_IncompatibleContainers(t *testing.T) {
 func TestProvision_InefficientContainers(t *testing.T) {
 	e := newExisting(t,
 		container("users", "/userId", ttlOn, []string{"/*"}, ofUsers),
-		container("posts", "/postId", ttlOn, []string{"/type/?", "/userId/?"}, ofPosts), // an older version's
+		// an older version's
+		container("posts", "/postId", ttlOn, []string{"/type/?", "/userId/?", "/filesOf/?"}, ofPosts),
 		container("feed", "/type", ttlOn, []string{"/type/?"}, sorted),
 		container("leases", "/id", nil, nil, nil))
 	var writes writes

@@ -14,7 +14,8 @@ import (
 
 // kept are the properties that a tombstone keeps of its item. The tags are removed by the job that deletes the rest of
 // the post: see TestTags_Edits.
-var kept = []string{"type", "id", "postId", "userId", "userUsername", "creationDate", "revision", "tags", "formerTags"}
+var kept = []string{"type", "id", "postId", "userId", "userUsername", "creationDate", "revision", "tags", "formerTags",
+	"files"}
 
 // marked returns an item with a value of its own in every property that a tombstone must not keep, also in one
 // that this version does not know, and these values as JSON.

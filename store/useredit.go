@@ -60,7 +60,9 @@ func (e UserEdit) Validate() error {
 		}
 	}
 	check(checkDisplayName, e.DisplayName)
-	check(checkAvatarURL, e.AvatarURL)
+	check(func(op, text string) error {
+		return checkPictureURL(op, "avatarUrl", text, blog.MaxAvatarURL)
+	}, e.AvatarURL)
 	check(checkBio, e.Bio)
 	return errors.Join(errs...)
 }
@@ -107,6 +109,11 @@ func (s *userStore) UpdateUser(ctx context.Context, userID string, e UserEdit) (
 		}
 		if err := s.checkChange(op, u, to); err != nil {
 			return nil, err
+		}
+		if id, ok := blog.FileOf(to.AvatarURL); ok && to.AvatarURL != u.AvatarURL {
+			if _, err := s.publishFile(ctx, op, userID, "avatarUrl", id); err != nil {
+				return nil, err
+			}
 		}
 		changed, err := s.changeUser(ctx, op, u, to)
 		s.authors.drop(userID)

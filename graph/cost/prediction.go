@@ -310,7 +310,7 @@ func rowOfInput(f *ast.Field, variables map[string]any) (row fields.Field, ok bo
 	}
 	draft, _ := input["draft"].(bool)
 	switch {
-	case f.Name == "updateUser" && !given("username", "displayName", "avatarUrl", "bio"):
+	case f.Name == "updateUser" && !given("username", "displayName", "avatarUrl", "avatar", "bio"):
 		return fields.SameUser, true
 	case f.Name == "updateUser" && !given("username"):
 		return fields.UpdateProfile, true
@@ -326,7 +326,8 @@ func rowOfInput(f *ast.Field, variables map[string]any) (row fields.Field, ok bo
 var postFields = func() []string {
 	names := []string{"content", "tags"}
 	for _, t := range blog.PostTexts {
-		names = append(names, t.Name)
+		name, _, _ := strings.Cut(t.InputPath(), ".")
+		names = append(names, name)
 	}
 	return names
 }()
@@ -429,7 +430,12 @@ func (w *costWalk) inputOf(f *ast.Field, p fields.Price) (ru float64) {
 		ru += p.Long + p.KB*float64(len(content))/1024
 	}
 	for _, t := range blog.PostTexts {
-		if text, _ := input[t.Name].(string); t.Optional {
+		of, name := input, t.InputPath()
+		if object, member, nested := strings.Cut(name, "."); nested {
+			of, _ = input[object].(map[string]any)
+			name = member
+		}
+		if text, _ := of[name].(string); t.Optional {
 			ru += p.OptionalKB * float64(len(text)) / 1024
 		}
 	}

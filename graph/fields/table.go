@@ -204,6 +204,8 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"tags":    {MaxBytes: blog.MaxTags * (blog.MaxTagLength + 1) * TextBytes},
 		"author":  {Summary: true},
 	},
+	"CoverImage": {"url": {MaxBytes: blog.MaxCoverURL}, "alt": {MaxBytes: blog.MaxCoverAlt * TextBytes}},
+	"Upload":     {"url": {MaxBytes: 2000}},
 	"Comment": {
 		"post": {
 			Price:  Price{Batch: &Posts, Keys: PerParent},
@@ -245,6 +247,10 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Access: Access{store.DeleteUser, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer},
 			}},
+		},
+		"createUpload": {
+			Price: Price{Each: 1}, Rule: []Relation{Anyone}, // if the user is not cached
+			Access: Access{store.CreateUpload, []Request{{cosmos.KindPointRead, "users", Viewer}}},
 		},
 		"createPost": { // C2
 			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, OptionalKB: 1.1, Key: 1},
@@ -320,6 +326,9 @@ var Table = withPostTexts(map[string]map[string]Field{
 // withPostTexts returns the table with the texts of posts that may be long.
 func withPostTexts(table map[string]map[string]Field) map[string]map[string]Field {
 	for _, t := range blog.PostTexts {
+		if t.Input != "" {
+			continue // not a field
+		}
 		table["Post"][t.Name] = Field{MaxBytes: float64(t.Max * TextBytes)}
 	}
 	return table

@@ -21,6 +21,7 @@ import (
 	"byline/graph/names"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/files"
 	"byline/store/live"
 )
 
@@ -44,6 +45,7 @@ type ResolverRoot interface {
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
 	Tag() TagResolver
+	Upload() UploadResolver
 	User() UserResolver
 }
 
@@ -81,6 +83,13 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	CoverImage struct {
+		Alt    func(childComplexity int) int
+		Height func(childComplexity int) int
+		URL    func(childComplexity int) int
+		Width  func(childComplexity int) int
+	}
+
 	CreateCommentPayload struct {
 		Comment     func(childComplexity int) int
 		CommentEdge func(childComplexity int) int
@@ -90,6 +99,10 @@ type ComplexityRoot struct {
 	CreatePostPayload struct {
 		Post     func(childComplexity int) int
 		PostEdge func(childComplexity int) int
+	}
+
+	CreateUploadPayload struct {
+		Upload func(childComplexity int) int
 	}
 
 	CreateUserPayload struct {
@@ -107,6 +120,11 @@ type ComplexityRoot struct {
 
 	DeleteUserPayload struct {
 		DeletedUserID func(childComplexity int) int
+	}
+
+	HttpHeader struct {
+		Name  func(childComplexity int) int
+		Value func(childComplexity int) int
 	}
 
 	Like struct {
@@ -140,6 +158,7 @@ type ComplexityRoot struct {
 	Mutation struct {
 		CreateComment func(childComplexity int, input model.CreateCommentInput) int
 		CreatePost    func(childComplexity int, input model.CreatePostInput) int
+		CreateUpload  func(childComplexity int, input model.CreateUploadInput) int
 		CreateUser    func(childComplexity int, input model.CreateUserInput) int
 		DeleteComment func(childComplexity int, input model.DeleteCommentInput) int
 		DeletePost    func(childComplexity int, input model.DeletePostInput) int
@@ -166,6 +185,7 @@ type ComplexityRoot struct {
 		Comments        func(childComplexity int, first *int32, after *string, order *store.Order) int
 		Content         func(childComplexity int) int
 		ContentHTML     func(childComplexity int) int
+		CoverImage      func(childComplexity int) int
 		CreatedAt       func(childComplexity int) int
 		Excerpt         func(childComplexity int) int
 		ID              func(childComplexity int) int
@@ -253,6 +273,14 @@ type ComplexityRoot struct {
 		User func(childComplexity int) int
 	}
 
+	Upload struct {
+		ExpiresAt func(childComplexity int) int
+		Headers   func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Method    func(childComplexity int) int
+		URL       func(childComplexity int) int
+	}
+
 	User struct {
 		AvatarURL   func(childComplexity int) int
 		Bio         func(childComplexity int) int
@@ -293,6 +321,7 @@ type MutationResolver interface {
 	CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error)
 	UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error)
 	DeleteUser(ctx context.Context, input model.DeleteUserInput) (*model.DeleteUserPayload, error)
+	CreateUpload(ctx context.Context, input model.CreateUploadInput) (*model.CreateUploadPayload, error)
 	CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error)
 	UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error)
 	PublishPost(ctx context.Context, input model.PublishPostInput) (*model.PublishPostPayload, error)
@@ -313,6 +342,7 @@ type PostResolver interface {
 	SeoTitle(ctx context.Context, obj *blog.Post) (*string, error)
 	SeoDescription(ctx context.Context, obj *blog.Post) (*string, error)
 	CanonicalURL(ctx context.Context, obj *blog.Post) (*string, error)
+
 	Author(ctx context.Context, obj *blog.Post) (*names.User, error)
 
 	ViewerHasLiked(ctx context.Context, obj *blog.Post) (*bool, error)
@@ -355,6 +385,9 @@ type TagResolver interface {
 	ID(ctx context.Context, obj *store.Tag) (string, error)
 
 	Posts(ctx context.Context, obj *store.Tag, first *int32, after *string) (*model.PostConnection, error)
+}
+type UploadResolver interface {
+	ID(ctx context.Context, obj *files.Upload) (string, error)
 }
 type UserResolver interface {
 	ID(ctx context.Context, obj *names.User) (string, error)
@@ -496,6 +529,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CommentEdge.Node(childComplexity), true
 
+	case "CoverImage.alt":
+		if e.ComplexityRoot.CoverImage.Alt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CoverImage.Alt(childComplexity), true
+	case "CoverImage.height":
+		if e.ComplexityRoot.CoverImage.Height == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CoverImage.Height(childComplexity), true
+	case "CoverImage.url":
+		if e.ComplexityRoot.CoverImage.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CoverImage.URL(childComplexity), true
+	case "CoverImage.width":
+		if e.ComplexityRoot.CoverImage.Width == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CoverImage.Width(childComplexity), true
+
 	case "CreateCommentPayload.comment":
 		if e.ComplexityRoot.CreateCommentPayload.Comment == nil {
 			break
@@ -527,6 +585,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreatePostPayload.PostEdge(childComplexity), true
+
+	case "CreateUploadPayload.upload":
+		if e.ComplexityRoot.CreateUploadPayload.Upload == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateUploadPayload.Upload(childComplexity), true
 
 	case "CreateUserPayload.user":
 		if e.ComplexityRoot.CreateUserPayload.User == nil {
@@ -561,6 +626,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeleteUserPayload.DeletedUserID(childComplexity), true
+
+	case "HttpHeader.name":
+		if e.ComplexityRoot.HttpHeader.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HttpHeader.Name(childComplexity), true
+	case "HttpHeader.value":
+		if e.ComplexityRoot.HttpHeader.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HttpHeader.Value(childComplexity), true
 
 	case "Like.createdAt":
 		if e.ComplexityRoot.Like.CreatedAt == nil {
@@ -667,6 +745,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreatePost(childComplexity, args["input"].(model.CreatePostInput)), true
+	case "Mutation.createUpload":
+		if e.ComplexityRoot.Mutation.CreateUpload == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createUpload_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateUpload(childComplexity, args["input"].(model.CreateUploadInput)), true
 	case "Mutation.createUser":
 		if e.ComplexityRoot.Mutation.CreateUser == nil {
 			break
@@ -844,6 +933,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.ContentHTML(childComplexity), true
+	case "Post.coverImage":
+		if e.ComplexityRoot.Post.CoverImage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.CoverImage(childComplexity), true
 	case "Post.createdAt":
 		if e.ComplexityRoot.Post.CreatedAt == nil {
 			break
@@ -1254,6 +1349,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UpdateUserPayload.User(childComplexity), true
 
+	case "Upload.expiresAt":
+		if e.ComplexityRoot.Upload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.ExpiresAt(childComplexity), true
+	case "Upload.headers":
+		if e.ComplexityRoot.Upload.Headers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.Headers(childComplexity), true
+	case "Upload.id":
+		if e.ComplexityRoot.Upload.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.ID(childComplexity), true
+	case "Upload.method":
+		if e.ComplexityRoot.Upload.Method == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.Method(childComplexity), true
+	case "Upload.url":
+		if e.ComplexityRoot.Upload.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Upload.URL(childComplexity), true
+
 	case "User.avatarUrl":
 		if e.ComplexityRoot.User.AvatarURL == nil {
 			break
@@ -1328,8 +1454,10 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalers := func() *graphql.InputUnmarshalerIndex {
 		return graphql.NewInputUnmarshalerIndex(
+			graphql.NewInputUnmarshaler("CoverImageInput", ec.unmarshalInputCoverImageInput),
 			graphql.NewInputUnmarshaler("CreateCommentInput", ec.unmarshalInputCreateCommentInput),
 			graphql.NewInputUnmarshaler("CreatePostInput", ec.unmarshalInputCreatePostInput),
+			graphql.NewInputUnmarshaler("CreateUploadInput", ec.unmarshalInputCreateUploadInput),
 			graphql.NewInputUnmarshaler("CreateUserInput", ec.unmarshalInputCreateUserInput),
 			graphql.NewInputUnmarshaler("DeleteCommentInput", ec.unmarshalInputDeleteCommentInput),
 			graphql.NewInputUnmarshaler("DeletePostInput", ec.unmarshalInputDeletePostInput),
@@ -1580,6 +1708,15 @@ type Mutation {
     input: DeleteUserInput!
   ): DeleteUserPayload
 
+  """
+  Prepares the upload of a picture: send the bytes to ` + "`" + `upload.url` + "`" + ` with ` + "`" + `upload.method` + "`" + ` and ` + "`" + `upload.headers` + "`" + `, and then use its
+  ` + "`" + `id` + "`" + `. What nothing uses within a day is deleted. If the server takes no uploads, it is ` + "`" + `BAD_USER_INPUT` + "`" + `.
+  """
+  createUpload(
+    "What will be uploaded."
+    input: CreateUploadInput!
+  ): CreateUploadPayload
+
   "Publishes a post, or creates a draft."
   createPost(
     "The new post."
@@ -1747,6 +1884,8 @@ type Post implements Node {
   seoDescription: String
   "The URL under which search engines list the post, such as that of its first publication elsewhere; null if it is the post's own page."
   canonicalUrl: String
+  "The picture of the post, for lists and link previews; null if it has none. It is stored with the post and costs nothing."
+  coverImage: CoverImage
   "The author. ` + "`" + `id` + "`" + `, ` + "`" + `username` + "`" + `, ` + "`" + `displayName` + "`" + ` and ` + "`" + `avatarUrl` + "`" + ` are stored with the post and cost nothing."
   author: User!
   "The number of comments."
@@ -1934,6 +2073,64 @@ input CreateUserInput {
   idempotencyKey: String
 }
 
+"The picture of a post."
+type CoverImage {
+  "The address: an ` + "`" + `https` + "`" + ` URL, or a path of this server that begins with ` + "`" + `/` + "`" + `."
+  url: String!
+  "What the picture shows, for those who do not see it; \"\" if it is decoration."
+  alt: String!
+  "The width in pixels; null if it is not known, as of a picture on another server."
+  width: Int
+  "The height in pixels, likewise."
+  height: Int
+}
+
+"A picture of a post. Give either ` + "`" + `upload` + "`" + ` or ` + "`" + `url` + "`" + `."
+input CoverImageInput {
+  "The id of an upload or file of the signed-in user."
+  upload: ID
+  "An ` + "`" + `https` + "`" + ` URL of at most 500 characters, or a path of this server, such as the ` + "`" + `url` + "`" + ` that the cover has."
+  url: String
+  "What the picture shows, up to 300 characters in one line. Null or \"\" if it is decoration."
+  alt: String
+}
+
+"A picture to upload."
+input CreateUploadInput {
+  "Its type: image/png, image/jpeg, image/gif, image/webp or image/avif."
+  contentType: String!
+  "Its size in bytes, up to 10,000,000."
+  size: Int!
+}
+
+"The prepared upload."
+type CreateUploadPayload {
+  "The upload."
+  upload: Upload!
+}
+
+"Where to send the bytes of a picture. It works once, for bytes of the type and size that were given."
+type Upload {
+  "The id to use the picture by: as ` + "`" + `upload` + "`" + ` of a cover, as ` + "`" + `avatar` + "`" + ` of a user, or in Markdown as ` + "`" + `![what it shows](/files/ID)` + "`" + `."
+  id: ID!
+  "The address to send the bytes to: an absolute URL, or a path of this server."
+  url: String!
+  "The HTTP method."
+  method: String!
+  "The headers that the request must have."
+  headers: [HttpHeader!]!
+  "When the address expires: ten minutes after ` + "`" + `createUpload` + "`" + `."
+  expiresAt: DateTime!
+}
+
+"A header of an HTTP request."
+type HttpHeader {
+  "Its name."
+  name: String!
+  "Its value."
+  value: String!
+}
+
 "The created user."
 type CreateUserPayload {
   "The user."
@@ -1948,6 +2145,8 @@ input UpdateUserInput {
   displayName: String
   "The new avatar: an ` + "`" + `https` + "`" + ` URL of at most 500 characters, or a path of this server, which begins with a single ` + "`" + `/` + "`" + ` and has no query; null or \"\" for none."
   avatarUrl: String
+  "An upload of the signed-in user as the new avatar, instead of ` + "`" + `avatarUrl` + "`" + `: a file, whose path is then the ` + "`" + `avatarUrl` + "`" + `."
+  avatar: ID
   "The new biography, 1 to 500 characters; of the control characters only newline and tab. Null or \"\" for none."
   bio: String
 }
@@ -1990,6 +2189,8 @@ input CreatePostInput {
   seoDescription: String
   "The URL under which search engines list the post, an absolute one with http or https, up to 2,000 characters. Null or \"\": that of its own page."
   canonicalUrl: String
+  "The picture of the post. Null: none."
+  coverImage: CoverImageInput
   "Whether to create a draft. Drafts have idempotency keys of their own."
   draft: Boolean
   "A retry with the same key and the same input returns the first result; with another input it is ` + "`" + `CONFLICT` + "`" + `. 1 to 100 characters."
@@ -2034,6 +2235,8 @@ input UpdatePostInput {
   seoDescription: String
   "The new URL for search engines, as for ` + "`" + `createPost` + "`" + `. Null or \"\" removes it."
   canonicalUrl: String
+  "The new picture, as for ` + "`" + `createPost` + "`" + `. Null removes it."
+  coverImage: CoverImageInput
   "If given, the edit is refused with ` + "`" + `CONFLICT` + "`" + ` unless the post still has this version."
   version: Int
 }
@@ -2230,7 +2433,7 @@ enum ErrorReason {
   TYPE
   "` + "`" + `BAD_USER_INPUT` + "`" + `: no user can have this username."
   RESERVED
-  "` + "`" + `BAD_USER_INPUT` + "`" + `: it is not what it must repeat: the current username, or the document with the hash or id."
+  "` + "`" + `BAD_USER_INPUT` + "`" + `: it is not what it must repeat: the current username, the document with the hash or id, or the type and size of an upload."
   MISMATCH
   "` + "`" + `BAD_USER_INPUT` + "`" + `: the HTTP request is invalid: its method, its headers or its body."
   REQUEST
@@ -2335,6 +2538,20 @@ func (ec *executionContext) childFields_CommentEdge(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type CommentEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_CoverImage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "url":
+		return ec.fieldContext_CoverImage_url(ctx, field)
+	case "alt":
+		return ec.fieldContext_CoverImage_alt(ctx, field)
+	case "width":
+		return ec.fieldContext_CoverImage_width(ctx, field)
+	case "height":
+		return ec.fieldContext_CoverImage_height(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CoverImage", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateCommentPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "comment":
@@ -2355,6 +2572,14 @@ func (ec *executionContext) childFields_CreatePostPayload(ctx context.Context, f
 		return ec.fieldContext_CreatePostPayload_postEdge(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreatePostPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_CreateUploadPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "upload":
+		return ec.fieldContext_CreateUploadPayload_upload(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateUploadPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_CreateUserPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2389,6 +2614,16 @@ func (ec *executionContext) childFields_DeleteUserPayload(ctx context.Context, f
 		return ec.fieldContext_DeleteUserPayload_deletedUserId(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeleteUserPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_HttpHeader(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_HttpHeader_name(ctx, field)
+	case "value":
+		return ec.fieldContext_HttpHeader_value(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HttpHeader", field.Name)
 }
 
 func (ec *executionContext) childFields_Like(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2483,6 +2718,8 @@ func (ec *executionContext) childFields_Post(ctx context.Context, field graphql.
 		return ec.fieldContext_Post_seoDescription(ctx, field)
 	case "canonicalUrl":
 		return ec.fieldContext_Post_canonicalUrl(ctx, field)
+	case "coverImage":
+		return ec.fieldContext_Post_coverImage(ctx, field)
 	case "author":
 		return ec.fieldContext_Post_author(ctx, field)
 	case "commentCount":
@@ -2597,6 +2834,22 @@ func (ec *executionContext) childFields_UpdateUserPayload(ctx context.Context, f
 		return ec.fieldContext_UpdateUserPayload_user(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type UpdateUserPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Upload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Upload_id(ctx, field)
+	case "url":
+		return ec.fieldContext_Upload_url(ctx, field)
+	case "method":
+		return ec.fieldContext_Upload_method(ctx, field)
+	case "headers":
+		return ec.fieldContext_Upload_headers(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_Upload_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Upload", field.Name)
 }
 
 func (ec *executionContext) childFields_User(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2759,6 +3012,20 @@ func (ec *executionContext) field_Mutation_createPost_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.CreatePostInput, error) {
 			return ec.unmarshalNCreatePostInput2bylineᚋgraphᚋmodelᚐCreatePostInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_createUpload_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.CreateUploadInput, error) {
+			return ec.unmarshalNCreateUploadInput2bylineᚋgraphᚋmodelᚐCreateUploadInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3824,6 +4091,98 @@ func (ec *executionContext) fieldContext_CommentEdge_node(_ context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _CoverImage_url(ctx context.Context, field graphql.CollectedField, obj *blog.CoverImage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CoverImage_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CoverImage_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CoverImage", field, false, false, "String")
+}
+
+func (ec *executionContext) _CoverImage_alt(ctx context.Context, field graphql.CollectedField, obj *blog.CoverImage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CoverImage_alt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Alt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CoverImage_alt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CoverImage", field, false, false, "String")
+}
+
+func (ec *executionContext) _CoverImage_width(ctx context.Context, field graphql.CollectedField, obj *blog.CoverImage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CoverImage_width(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Width, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CoverImage_width(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CoverImage", field, false, false, "Int")
+}
+
+func (ec *executionContext) _CoverImage_height(ctx context.Context, field graphql.CollectedField, obj *blog.CoverImage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CoverImage_height(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Height, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CoverImage_height(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CoverImage", field, false, false, "Int")
+}
+
 func (ec *executionContext) _CreateCommentPayload_comment(ctx context.Context, field graphql.CollectedField, obj *model.CreateCommentPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3984,6 +4343,38 @@ func (ec *executionContext) fieldContext_CreatePostPayload_postEdge(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _CreateUploadPayload_upload(ctx context.Context, field graphql.CollectedField, obj *model.CreateUploadPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateUploadPayload_upload(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Upload, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *files.Upload) graphql.Marshaler {
+			return ec.marshalNUpload2ᚖbylineᚋstoreᚋfilesᚐUpload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateUploadPayload_upload(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateUploadPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Upload(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _CreateUserPayload_user(ctx context.Context, field graphql.CollectedField, obj *model.CreateUserPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4115,6 +4506,52 @@ func (ec *executionContext) _DeleteUserPayload_deletedUserId(ctx context.Context
 }
 func (ec *executionContext) fieldContext_DeleteUserPayload_deletedUserId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("DeleteUserPayload", field, false, false, "ID")
+}
+
+func (ec *executionContext) _HttpHeader_name(ctx context.Context, field graphql.CollectedField, obj *files.Header) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HttpHeader_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HttpHeader_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HttpHeader", field, false, false, "String")
+}
+
+func (ec *executionContext) _HttpHeader_value(ctx context.Context, field graphql.CollectedField, obj *files.Header) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HttpHeader_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HttpHeader_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HttpHeader", field, false, false, "String")
 }
 
 func (ec *executionContext) _Like_id(ctx context.Context, field graphql.CollectedField, obj *blog.Like) (ret graphql.Marshaler) {
@@ -4605,6 +5042,50 @@ func (ec *executionContext) fieldContext_Mutation_deleteUser(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteUser_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createUpload(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createUpload(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateUpload(ctx, fc.Args["input"].(model.CreateUploadInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CreateUploadPayload) graphql.Marshaler {
+			return ec.marshalOCreateUploadPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUploadPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createUpload(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CreateUploadPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createUpload_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -5327,6 +5808,38 @@ func (ec *executionContext) _Post_canonicalUrl(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_Post_canonicalUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Post", field, true, true, "String")
+}
+
+func (ec *executionContext) _Post_coverImage(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_coverImage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CoverImage(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.CoverImage) graphql.Marshaler {
+			return ec.marshalOCoverImage2ᚖbylineᚋstoreᚋblogᚐCoverImage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Post_coverImage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Post",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CoverImage(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Post_author(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
@@ -7004,6 +7517,130 @@ func (ec *executionContext) fieldContext_UpdateUserPayload_user(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Upload_id(ctx context.Context, field graphql.CollectedField, obj *files.Upload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Upload().ID(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Upload", field, true, true, "ID")
+}
+
+func (ec *executionContext) _Upload_url(ctx context.Context, field graphql.CollectedField, obj *files.Upload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Upload", field, false, false, "String")
+}
+
+func (ec *executionContext) _Upload_method(ctx context.Context, field graphql.CollectedField, obj *files.Upload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_method(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Method, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_method(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Upload", field, false, false, "String")
+}
+
+func (ec *executionContext) _Upload_headers(ctx context.Context, field graphql.CollectedField, obj *files.Upload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_headers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Headers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []files.Header) graphql.Marshaler {
+			return ec.marshalNHttpHeader2ᚕbylineᚋstoreᚋfilesᚐHeaderᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_headers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Upload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HttpHeader(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Upload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *files.Upload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Upload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v blog.Date) graphql.Marshaler {
+			return ec.marshalNDateTime2bylineᚋstoreᚋblogᚐDate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Upload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Upload", field, false, false, "DateTime")
+}
+
 func (ec *executionContext) _User_id(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8326,6 +8963,62 @@ func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field
 
 // region    **************************** input.gotpl *****************************
 
+func (ec *executionContext) unmarshalInputCoverImageInput(ctx context.Context, obj any) (model.CoverImageInput, error) {
+	var it model.CoverImageInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"upload", "url", "alt"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "upload":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("upload"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Upload = graphql.OmittableOf(data)
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = graphql.OmittableOf(data)
+		case "alt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("alt"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Alt = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCoverImageInput unmarshals raw into the CoverImageInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCoverImageInput(ctx context.Context, raw any) (model.CoverImageInput, error) {
+	var out model.CoverImageInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CoverImageInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateCommentInput(ctx context.Context, obj any) (model.CreateCommentInput, error) {
 	var it model.CreateCommentInput
 	if obj == nil {
@@ -8393,7 +9086,7 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"title", "content", "tags", "seoTitle", "seoDescription", "canonicalUrl", "draft", "idempotencyKey"}
+	fieldsInOrder := [...]string{"title", "content", "tags", "seoTitle", "seoDescription", "canonicalUrl", "coverImage", "draft", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -8442,6 +9135,13 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 				return it, err
 			}
 			it.CanonicalURL = graphql.OmittableOf(data)
+		case "coverImage":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("coverImage"))
+			data, err := ec.unmarshalOCoverImageInput2ᚖbylineᚋgraphᚋmodelᚐCoverImageInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CoverImage = graphql.OmittableOf(data)
 		case "draft":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("draft"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -8470,6 +9170,55 @@ func (ec *executionContext) unmarshalInputCreatePostInput(ctx context.Context, o
 func UnmarshalCreatePostInput(ctx context.Context, raw any) (model.CreatePostInput, error) {
 	var out model.CreatePostInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreatePostInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputCreateUploadInput(ctx context.Context, obj any) (model.CreateUploadInput, error) {
+	var it model.CreateUploadInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"contentType", "size"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "contentType":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("contentType"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ContentType = data
+		case "size":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("size"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Size = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCreateUploadInput unmarshals raw into the CreateUploadInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateUploadInput(ctx context.Context, raw any) (model.CreateUploadInput, error) {
+	var out model.CreateUploadInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateUploadInput", raw, &out)
 	return out, err
 }
 
@@ -8841,7 +9590,7 @@ func (ec *executionContext) unmarshalInputUpdatePostInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "title", "content", "tags", "seoTitle", "seoDescription", "canonicalUrl", "version"}
+	fieldsInOrder := [...]string{"id", "title", "content", "tags", "seoTitle", "seoDescription", "canonicalUrl", "coverImage", "version"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -8897,6 +9646,13 @@ func (ec *executionContext) unmarshalInputUpdatePostInput(ctx context.Context, o
 				return it, err
 			}
 			it.CanonicalURL = graphql.OmittableOf(data)
+		case "coverImage":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("coverImage"))
+			data, err := ec.unmarshalOCoverImageInput2ᚖbylineᚋgraphᚋmodelᚐCoverImageInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CoverImage = graphql.OmittableOf(data)
 		case "version":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
 			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
@@ -8932,7 +9688,7 @@ func (ec *executionContext) unmarshalInputUpdateUserInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"username", "displayName", "avatarUrl", "bio"}
+	fieldsInOrder := [...]string{"username", "displayName", "avatarUrl", "avatar", "bio"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -8960,6 +9716,13 @@ func (ec *executionContext) unmarshalInputUpdateUserInput(ctx context.Context, o
 				return it, err
 			}
 			it.AvatarURL = graphql.OmittableOf(data)
+		case "avatar":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("avatar"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Avatar = graphql.OmittableOf(data)
 		case "bio":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bio"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -9250,6 +10013,54 @@ func (ec *executionContext) _CommentEdge(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var coverImageImplementors = []string{"CoverImage"}
+
+func (ec *executionContext) _CoverImage(ctx context.Context, sel ast.SelectionSet, obj *blog.CoverImage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, coverImageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CoverImage")
+		case "url":
+			out.Values[i] = ec._CoverImage_url(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "alt":
+			out.Values[i] = ec._CoverImage_alt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "width":
+			out.Values[i] = ec._CoverImage_width(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "height":
+			out.Values[i] = ec._CoverImage_height(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var createCommentPayloadImplementors = []string{"CreateCommentPayload"}
 
 func (ec *executionContext) _CreateCommentPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CreateCommentPayload) graphql.Marshaler {
@@ -9311,6 +10122,39 @@ func (ec *executionContext) _CreatePostPayload(ctx context.Context, sel ast.Sele
 			}
 		case "postEdge":
 			out.Values[i] = ec._CreatePostPayload_postEdge(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var createUploadPayloadImplementors = []string{"CreateUploadPayload"}
+
+func (ec *executionContext) _CreateUploadPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CreateUploadPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, createUploadPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CreateUploadPayload")
+		case "upload":
+			out.Values[i] = ec._CreateUploadPayload_upload(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -9448,6 +10292,44 @@ func (ec *executionContext) _DeleteUserPayload(ctx context.Context, sel ast.Sele
 			out.Values[i] = graphql.MarshalString("DeleteUserPayload")
 		case "deletedUserId":
 			out.Values[i] = ec._DeleteUserPayload_deletedUserId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var httpHeaderImplementors = []string{"HttpHeader"}
+
+func (ec *executionContext) _HttpHeader(ctx context.Context, sel ast.SelectionSet, obj *files.Header) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, httpHeaderImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("HttpHeader")
+		case "name":
+			out.Values[i] = ec._HttpHeader_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "value":
+			out.Values[i] = ec._HttpHeader_value(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -9716,6 +10598,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "createUpload":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createUpload(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "createPost":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createPost(ctx, field)
@@ -9912,6 +10801,11 @@ func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Post_canonicalUrl(ctx, field, obj)
 				})
+		case "coverImage":
+			out.Values[i] = ec._Post_coverImage(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "author":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -10498,6 +11392,60 @@ func (ec *executionContext) _UpdateUserPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
+var uploadImplementors = []string{"Upload"}
+
+func (ec *executionContext) _Upload(ctx context.Context, sel ast.SelectionSet, obj *files.Upload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, uploadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Upload")
+		case "id":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Upload_id(ctx, field, obj)
+				})
+		case "url":
+			out.Values[i] = ec._Upload_url(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "method":
+			out.Values[i] = ec._Upload_method(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "headers":
+			out.Values[i] = ec._Upload_headers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "expiresAt":
+			out.Values[i] = ec._Upload_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var userImplementors = []string{"User", "Node"}
 
 func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj *names.User) graphql.Marshaler {
@@ -11026,6 +11974,11 @@ func (ec *executionContext) unmarshalNCreatePostInput2bylineᚋgraphᚋmodelᚐC
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNCreateUploadInput2bylineᚋgraphᚋmodelᚐCreateUploadInput(ctx context.Context, v any) (model.CreateUploadInput, error) {
+	res, err := ec.unmarshalInputCreateUploadInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNCreateUserInput2bylineᚋgraphᚋmodelᚐCreateUserInput(ctx context.Context, v any) (model.CreateUserInput, error) {
 	res, err := ec.unmarshalInputCreateUserInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -11059,6 +12012,26 @@ func (ec *executionContext) unmarshalNDeletePostInput2bylineᚋgraphᚋmodelᚐD
 func (ec *executionContext) unmarshalNDeleteUserInput2bylineᚋgraphᚋmodelᚐDeleteUserInput(ctx context.Context, v any) (model.DeleteUserInput, error) {
 	res, err := ec.unmarshalInputDeleteUserInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNHttpHeader2bylineᚋstoreᚋfilesᚐHeader(ctx context.Context, sel ast.SelectionSet, v files.Header) graphql.Marshaler {
+	return ec._HttpHeader(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNHttpHeader2ᚕbylineᚋstoreᚋfilesᚐHeaderᚄ(ctx context.Context, sel ast.SelectionSet, v []files.Header) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNHttpHeader2bylineᚋstoreᚋfilesᚐHeader(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -11355,6 +12328,14 @@ func (ec *executionContext) unmarshalNUpdateUserInput2bylineᚋgraphᚋmodelᚐU
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNUpload2ᚖbylineᚋstoreᚋfilesᚐUpload(ctx context.Context, sel ast.SelectionSet, v *files.Upload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Upload!")
+		return graphql.Null
+	}
+	return ec._Upload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx context.Context, sel ast.SelectionSet, v *names.User) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "User!")
@@ -11549,6 +12530,21 @@ func (ec *executionContext) marshalOCommentEdge2ᚖbylineᚋgraphᚋmodelᚐComm
 	return ec._CommentEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOCoverImage2ᚖbylineᚋstoreᚋblogᚐCoverImage(ctx context.Context, sel ast.SelectionSet, v *blog.CoverImage) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CoverImage(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOCoverImageInput2ᚖbylineᚋgraphᚋmodelᚐCoverImageInput(ctx context.Context, v any) (*model.CoverImageInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputCoverImageInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalOCreateCommentPayload2ᚖbylineᚋgraphᚋmodelᚐCreateCommentPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateCommentPayload) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -11561,6 +12557,13 @@ func (ec *executionContext) marshalOCreatePostPayload2ᚖbylineᚋgraphᚋmodel�
 		return graphql.Null
 	}
 	return ec._CreatePostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOCreateUploadPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUploadPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateUploadPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._CreateUploadPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOCreateUserPayload2ᚖbylineᚋgraphᚋmodelᚐCreateUserPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateUserPayload) graphql.Marshaler {

@@ -13,6 +13,7 @@ import (
 	"byline/graph/names"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/files"
 )
 
 // A page of comments.
@@ -31,6 +32,16 @@ type CommentEdge struct {
 	Cursor string `json:"cursor"`
 	// The comment.
 	Node *blog.Comment `json:"node"`
+}
+
+// A picture of a post. Give either `upload` or `url`.
+type CoverImageInput struct {
+	// The id of an upload or file of the signed-in user.
+	Upload graphql.Omittable[*string] `json:"upload,omitzero"`
+	// An `https` URL of at most 500 characters, or a path of this server, such as the `url` that the cover has.
+	URL graphql.Omittable[*string] `json:"url,omitzero"`
+	// What the picture shows, up to 300 characters in one line. Null or "" if it is decoration.
+	Alt graphql.Omittable[*string] `json:"alt,omitzero"`
 }
 
 // A new comment.
@@ -70,6 +81,8 @@ type CreatePostInput struct {
 	SeoDescription graphql.Omittable[*string] `json:"seoDescription,omitzero"`
 	// The URL under which search engines list the post, an absolute one with http or https, up to 2,000 characters. Null or "": that of its own page.
 	CanonicalURL graphql.Omittable[*string] `json:"canonicalUrl,omitzero"`
+	// The picture of the post. Null: none.
+	CoverImage graphql.Omittable[*CoverImageInput] `json:"coverImage,omitzero"`
 	// Whether to create a draft. Drafts have idempotency keys of their own.
 	Draft graphql.Omittable[*bool] `json:"draft,omitzero"`
 	// A retry with the same key and the same input returns the first result; with another input it is `CONFLICT`. 1 to 100 characters.
@@ -82,6 +95,20 @@ type CreatePostPayload struct {
 	Post *blog.Post `json:"post"`
 	// The post as an edge of its author's `posts`, whose cursor it has. Insert it there, or at the top of the feed. A draft is one of `drafts`.
 	PostEdge *PostEdge `json:"postEdge"`
+}
+
+// A picture to upload.
+type CreateUploadInput struct {
+	// Its type: image/png, image/jpeg, image/gif, image/webp or image/avif.
+	ContentType string `json:"contentType"`
+	// Its size in bytes, up to 10,000,000.
+	Size int32 `json:"size"`
+}
+
+// The prepared upload.
+type CreateUploadPayload struct {
+	// The upload.
+	Upload *files.Upload `json:"upload"`
 }
 
 // A new user.
@@ -256,6 +283,8 @@ type UpdatePostInput struct {
 	SeoDescription graphql.Omittable[*string] `json:"seoDescription,omitzero"`
 	// The new URL for search engines, as for `createPost`. Null or "" removes it.
 	CanonicalURL graphql.Omittable[*string] `json:"canonicalUrl,omitzero"`
+	// The new picture, as for `createPost`. Null removes it.
+	CoverImage graphql.Omittable[*CoverImageInput] `json:"coverImage,omitzero"`
 	// If given, the edit is refused with `CONFLICT` unless the post still has this version.
 	Version graphql.Omittable[*int32] `json:"version,omitzero"`
 }
@@ -274,6 +303,8 @@ type UpdateUserInput struct {
 	DisplayName graphql.Omittable[*string] `json:"displayName,omitzero"`
 	// The new avatar: an `https` URL of at most 500 characters, or a path of this server, which begins with a single `/` and has no query; null or "" for none.
 	AvatarURL graphql.Omittable[*string] `json:"avatarUrl,omitzero"`
+	// An upload of the signed-in user as the new avatar, instead of `avatarUrl`: a file, whose path is then the `avatarUrl`.
+	Avatar graphql.Omittable[*string] `json:"avatar,omitzero"`
 	// The new biography, 1 to 500 characters; of the control characters only newline and tab. Null or "" for none.
 	Bio graphql.Omittable[*string] `json:"bio,omitzero"`
 }
@@ -309,7 +340,7 @@ const (
 	ErrorReasonType ErrorReason = "TYPE"
 	// `BAD_USER_INPUT`: no user can have this username.
 	ErrorReasonReserved ErrorReason = "RESERVED"
-	// `BAD_USER_INPUT`: it is not what it must repeat: the current username, or the document with the hash or id.
+	// `BAD_USER_INPUT`: it is not what it must repeat: the current username, the document with the hash or id, or the type and size of an upload.
 	ErrorReasonMismatch ErrorReason = "MISMATCH"
 	// `BAD_USER_INPUT`: the HTTP request is invalid: its method, its headers or its body.
 	ErrorReasonRequest ErrorReason = "REQUEST"

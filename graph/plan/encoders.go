@@ -120,6 +120,17 @@ func intField[T any](of func(T) int32) func(*compiler, graphql.CollectedField) e
 	}
 }
 
+func nullableIntField[T any](of func(T) *int32) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, _ *planData, v T) []byte {
+			if n := of(v); n != nil {
+				return strconv.AppendInt(dst, int64(*n), 10)
+			}
+			return append(dst, "null"...)
+		}
+	}
+}
+
 func booleanField[T any](of func(T) bool) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, _ *planData, v T) []byte { return strconv.AppendBool(dst, of(v)) }
@@ -166,6 +177,21 @@ func objectField[T, V any](
 	return func(c *compiler, f graphql.CollectedField) encoder[T] {
 		encode := compile(c, typeName, f.Selections, known)
 		return func(dst []byte, d *planData, v T) []byte { return encode(dst, d, of(v)) }
+	}
+}
+
+// nullableObjectField encodes an object that may be missing: nil.
+func nullableObjectField[T, V any](
+	typeName string, known encoders[*V], of func(T) *V,
+) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(c *compiler, f graphql.CollectedField) encoder[T] {
+		encode := compile(c, typeName, f.Selections, known)
+		return func(dst []byte, d *planData, v T) []byte {
+			if object := of(v); object != nil {
+				return encode(dst, d, object)
+			}
+			return append(dst, "null"...)
+		}
 	}
 }
 
@@ -231,6 +257,7 @@ var postFields = withPostTexts(encoders[*blog.Post]{
 			return d.html(dst, p.Content)
 		}
 	},
+	"coverImage":   nullableObjectField("CoverImage", coverFields, (*blog.Post).CoverImage),
 	"author":       userField(func(p *blog.Post) blog.Byline { return p.Byline }),
 	"commentCount": intField(func(p *blog.Post) int32 { return p.CommentCount }),
 	"likeCount":    intField(func(p *blog.Post) int32 { return p.LikeCount }),
@@ -260,9 +287,19 @@ var postFields = withPostTexts(encoders[*blog.Post]{
 		}, known(func(p *blog.Post) int32 { return p.LikeCount })),
 })
 
+var coverFields = encoders[*blog.CoverImage]{
+	"url":    textField(func(c *blog.CoverImage) string { return c.URL }),
+	"alt":    textField(func(c *blog.CoverImage) string { return c.Alt }),
+	"width":  nullableIntField(func(c *blog.CoverImage) *int32 { return c.Width }),
+	"height": nullableIntField(func(c *blog.CoverImage) *int32 { return c.Height }),
+}
+
 // withPostTexts adds the texts of posts.
 func withPostTexts(all encoders[*blog.Post]) encoders[*blog.Post] {
 	for _, t := range blog.PostTexts {
+		if t.Input != "" {
+			continue // not a field
+		}
 		if t.Optional {
 			all[t.Name] = nullableTextField(func(p *blog.Post) *string { return TextOrNull(*t.Of(p)) })
 		} else {

@@ -2,6 +2,7 @@ package blog
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -81,16 +82,14 @@ var (
 	filePath    = regexp.MustCompile(regexp.QuoteMeta(FilePrefix) + fileIDPattern)
 )
 
-// FilesIn returns the files whose paths a text has, each once.
-func FilesIn(text string) (ids []FileID) {
+// FilesIn returns the ids of the files whose paths a text has, each once.
+func FilesIn(text string) (ids []string) {
 	if !strings.Contains(text, FilePrefix) {
 		return nil
 	}
-	seen := map[FileID]bool{}
 	for _, path := range filePath.FindAllString(text, -1) {
-		if id, ok := FileOf(path); ok && !seen[id] {
-			seen[id] = true
-			ids = append(ids, id)
+		if id, ok := FileOf(path); ok && !slices.Contains(ids, string(id)) {
+			ids = append(ids, string(id))
 		}
 	}
 	return ids

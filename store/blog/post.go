@@ -3,6 +3,7 @@ package blog
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,6 +19,8 @@ type Post struct {
 	SEOTitle       string `json:"seoTitle,omitempty"`
 	SEODescription string `json:"seoDescription,omitempty"`
 	CanonicalURL   string `json:"canonicalUrl,omitempty"`
+	CoverURL       string `json:"coverUrl,omitempty"` // see CoverImage
+	CoverAlt       string `json:"coverAlt,omitempty"`
 	CommentCount   int32  `json:"commentCount"`
 	LikeCount      int32  `json:"likeCount"`
 	CreatedAt      Date   `json:"creationDate"`
@@ -28,6 +31,7 @@ type Post struct {
 
 	Tags       []string `json:"tags,omitempty"` // normalized, in the author's order; changed by edits
 	FormerTags []string `json:"-"`              // see Retag; summaries have none
+	Files      []string `json:"-"`              // ids of all files that the post uses; summaries have none
 
 	Truncated bool `json:"-"` // Content is shorter than the post's: a summary, or a long post without its TextItem
 
@@ -49,6 +53,10 @@ var PostTexts = []PostText{
 		Of: func(p *Post) *string { return &p.SEODescription }},
 	{Field: "CanonicalURL", Name: "canonicalUrl", Max: MaxCanonicalURL, Optional: true, URL: true,
 		Of: func(p *Post) *string { return &p.CanonicalURL }},
+	{Field: "CoverURL", Name: "coverUrl", Input: "coverImage.url", Max: MaxCoverURL, Optional: true, Picture: true,
+		Of: func(p *Post) *string { return &p.CoverURL }},
+	{Field: "CoverAlt", Name: "coverAlt", Input: "coverImage.alt", Max: MaxCoverAlt, Optional: true,
+		Of: func(p *Post) *string { return &p.CoverAlt }},
 }
 
 // PostItem is a post in the posts container.
@@ -57,6 +65,8 @@ type PostItem struct {
 	PostID string `json:"postId"` // == id
 	Post
 	FormerTags  []string `json:"formerTags,omitempty"`
+	Files       []string `json:"files,omitempty"`      // ids of the files whose paths the text has
+	FilesOf     string   `json:"filesOf,omitempty"`    // the author's id, if the post uses files
 	TextDigest  string   `json:"textDigest,omitempty"` // of the TextItem; "": no TextItem, Content is complete
 	InputDigest string   `json:"inputDigest,omitempty"`
 	WasDraft    bool     `json:"wasDraft,omitempty"`
@@ -89,6 +99,10 @@ func (i *PostItem) readProperty(r *fastReader, name string) bool {
 		i.Tags = r.stringsValue()
 	case "formerTags":
 		i.FormerTags = r.stringsValue()
+	case "files":
+		i.Files = r.stringsValue()
+	case "filesOf":
+		i.FilesOf = r.stringValue()
 	case "textDigest":
 		i.TextDigest = r.stringValue()
 	case "inputDigest":
@@ -195,7 +209,25 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 func (i *PostItem) WithoutText() *Post {
 	p := i.Post
 	p.Truncated, p.FormerTags, p.WasDraft, p.Derived = i.TextDigest != "", i.FormerTags, i.WasDraft, &Derived{}
+	p.Files = i.UsedFiles()
 	return &p
+}
+
+// UseFiles sets the files whose paths the text has.
+func (i *PostItem) UseFiles(files []string) {
+	i.Files, i.FilesOf = files, ""
+	if len(i.UsedFiles()) > 0 {
+		i.FilesOf = i.UserID
+	}
+}
+
+// UsedFiles returns the ids of all files that the post uses.
+func (i *PostItem) UsedFiles() []string {
+	path, _, _ := strings.Cut(i.CoverURL, "#")
+	if cover, ok := FileOf(path); ok {
+		return append(slices.Clip(i.Files), string(cover))
+	}
+	return i.Files
 }
 
 // DecodePostOrTombstone is DecodePost for posts that may be deleted. A post without a date, which no list has a place
@@ -206,7 +238,7 @@ func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 		err = Malformed(op, TypePost, errors.New("no creationDate"))
 	}
 	item.Post.Tombstone, item.Post.Truncated = item.Deleted, item.TextDigest != "" && !item.Deleted
-	item.Post.FormerTags = item.FormerTags
+	item.Post.FormerTags, item.Post.Files = item.FormerTags, item.UsedFiles()
 	return &item.Post, err
 }
 

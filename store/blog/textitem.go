@@ -56,6 +56,7 @@ func (i *TextItem) readProperty(r *fastReader, name string) bool {
 // long.
 func NewPostItem(p *Post) (item PostItem, text *TextItem) {
 	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p, WasDraft: p.WasDraft}
+	item.UseFiles(FilesIn(p.Content))
 	if IsLong(p.Content) {
 		text = NewText(p.ID, p.UserID, p.Content)
 		item.Content, item.ReadingMinutes, item.TextDigest = p.StoredExcerpt(), p.Minutes(), text.Digest

@@ -15,12 +15,14 @@ type PostTombstone struct {
 	CreatedAt Date   `json:"creationDate,omitempty"` // "" in the feed, whose list is sorted by it
 	Revision  int64  `json:"revision"`
 
-	// In the posts container, until the job that deletes what belongs to the post has deleted its entries in timelines.
+	// In the posts container, until the job that deletes what belongs to the post has deleted its entries in timelines
+	// and its files.
 	Tags       []string `json:"tags,omitempty"`
 	FormerTags []string `json:"formerTags,omitempty"`
+	Files      []string `json:"files,omitempty"`
 }
 
-// NewPostTombstone returns the tombstone of a post, at the post's revision, without tags.
+// NewPostTombstone returns the tombstone of a post, at the post's revision, without tags and files.
 func NewPostTombstone(p *Post) PostTombstone {
 	return PostTombstone{Envelope: tombstone(TypePost), ID: p.ID, PostID: p.ID, UserID: p.UserID, Username: p.Username,
 		CreatedAt: p.CreatedAt, Revision: p.Revision}

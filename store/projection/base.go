@@ -9,6 +9,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/files"
 	"byline/store/jobs"
 	"byline/store/stored"
 )
@@ -45,6 +46,7 @@ type Options struct {
 	PollInterval   time.Duration    // of the change feeds; see changefeed.Options
 	FeedPartitions int              // 0: one, and Conflict if the feed has several
 	BackgroundRU   int              // RU per second of jobs; 0: unlimited
+	Files          *files.Files     // nil: none
 	Clock          func() time.Time // dates items; the account's time
 	Logger         *slog.Logger
 }
@@ -104,6 +106,7 @@ const (
 	renameJob     = "rename"     // sets the byline of a user on their posts, comments and likes
 	deletePostJob = "deletePost" // deletes the comments, likes and text of a deleted post
 	deleteUserJob = "deleteUser" // deletes all items of a deleted user, and the user
+	sweepFilesJob = "sweepFiles" // deletes uploads and files that nothing uses
 )
 
 // enqueue enqueues jobs of a kind, given the revision of each subject that needs one. They are written before

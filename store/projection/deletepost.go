@@ -42,10 +42,11 @@ type ownedItem struct {
 type postDeletions struct {
 	*base
 	entries timelineEntries
+	files   *fileDeletions
 }
 
 // delete does a unit of deletePostJob: a unit deletes some of the items of a deleted post, and the last one its
-// entries in timelines. It needs no position, as the query does not find deleted items.
+// entries in timelines and its files. It needs no position, as the query does not find deleted items.
 func (p *postDeletions) delete(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "delete what belonged to a post"
 	if !blog.ValidID(j.Subject) {
@@ -59,7 +60,7 @@ func (p *postDeletions) delete(ctx context.Context, j jobs.Job) (jobs.Step, erro
 	}
 	partial, err := d.deleteItems(ctx, p.posts, j.Subject, time.Now().Add(deletionUnit))
 	if !partial && err == nil && raw != nil {
-		partial, err = p.deleteEntries(ctx, raw)
+		partial, err = d.deleteEntriesAndFiles(ctx, p, raw)
 	}
 	step := jobs.Step{Items: int(d.count.Load()), Done: !partial && err == nil}
 	if partial && step.Items == 0 {
@@ -74,10 +75,11 @@ func (p *postDeletions) update(ctx context.Context, postID string) error {
 	return err
 }
 
-// deleteEntries deletes the entries of a deleted post in timelines, and then the tags of its tombstone, by which
-// they were found. It reports whether the tombstone has changed meanwhile.
-func (p *postDeletions) deleteEntries(ctx context.Context, raw []byte) (changed bool, err error) {
-	const op = "delete entries of a post"
+// deleteEntriesAndFiles deletes the entries of a deleted post in timelines, and the files that no other post uses. Then
+// it deletes the tags and files of its tombstone, by which they were found. It reports whether the tombstone has changed
+// meanwhile.
+func (d *deletion) deleteEntriesAndFiles(ctx context.Context, p *postDeletions, raw []byte) (changed bool, err error) {
+	const op = "delete entries and files of a post"
 	post, err := blog.DecodePostOrTombstone(op, raw)
 	if err != nil {
 		p.skip(p.posts.Name(), raw, err)
@@ -87,7 +89,11 @@ func (p *postDeletions) deleteEntries(ctx context.Context, raw []byte) (changed 
 		return false, nil
 	}
 	keys := allEntryKeys(post)
-	if err := p.entries.delete(ctx, keys); err != nil || len(keys) == 1 {
+	if err := p.entries.delete(ctx, keys); err != nil {
+		return false, err
+	}
+	n, err := p.files.deleteUnused(ctx, post.UserID, post.Files)
+	if d.count.Add(int64(n)); err != nil || len(keys) == 1 && len(post.Files) == 0 {
 		return false, err
 	}
 	post.Revision++

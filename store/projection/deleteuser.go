@@ -52,7 +52,7 @@ func (u *userDeletionView) repair(ctx context.Context, d Difference) error {
 // deletionStages are the stages of a deletion, in order. The second pass begins blog.DeletionGrace after the
 // user became a tombstone: the continuation of the stage "wait" is that time.
 var deletionStages = []string{"posts", "summaries", "timelines", "feed", "wait",
-	"posts-again", "summaries-again", "timelines-again", "feed-again", "names"}
+	"posts-again", "summaries-again", "timelines-again", "feed-again", "files", "names"}
 
 // deletionPage is the number of items of a query.
 const deletionPage = 100
@@ -92,6 +92,8 @@ func (u *userDeletionView) delete(ctx context.Context, j jobs.Job) (jobs.Step, e
 		if wait := blog.Date(continuation).Time().Sub(d.o.Clock()); wait > 0 {
 			return jobs.Step{Position: j.Position, Wait: min(wait, blog.DeletionGrace)}, nil
 		}
+	case "files":
+		err = d.deleteFiles(ctx)
 	default:
 		next, err = d.deleteNames(ctx, continuation)
 	}
@@ -317,6 +319,17 @@ func (d *userDeletion) pageOfFeed(
 		byPartition[partition] = append(byPartition[partition], item)
 	}
 	return byPartition, next, err
+}
+
+// deleteFiles deletes some of the user's files and uploads, and repeats until there are none.
+func (d *userDeletion) deleteFiles(ctx context.Context) error {
+	if d.o.Files == nil {
+		return nil
+	}
+	n, err := d.o.Files.DeleteUser(ctx, d.user.ID)
+	d.count.Add(int64(n))
+	d.partial.Store(n > 0)
+	return err
 }
 
 // deleteNames deletes a page of the reservations of the user's names, and after the last one the user.

@@ -22,6 +22,7 @@ type processors struct {
 	registry   *registry
 	usernames  *usernameView
 	feedEnd    *feedEnd
+	files      *fileDeletions
 	postChange changefeed.Signal // set by UpdateViews: a post has changed, not only its counts
 }
 
@@ -98,6 +99,7 @@ func (p *processors) run(ctx context.Context) error {
 		g.Go(func() error { return running[c.options.Name].Run(cosmos.WithPattern(ctx, c.pattern)) })
 	}
 	g.Go(func() error { return p.jobs.Run(ctx) })
+	g.Go(func() error { return p.files.run(cosmos.WithPattern(ctx, Jobs)) })
 	p.metrics.running.Store(&running)
 	defer p.metrics.running.CompareAndSwap(&running, nil)
 	return stored.Error("run projections", g.Wait())

@@ -30,6 +30,7 @@ type Views struct {
 	feedEnd       *feedEnd
 	feed          *feedView
 	usernames     *usernameView
+	files         *fileDeletions
 	postDeletions *postDeletions
 	userDeletions *userDeletionView
 	processors    *processors
@@ -54,9 +55,11 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	v.feedEnd = &feedEnd{base: b, summaries: v.summaries, partitions: v.partitions}
 	v.feed = &feedView{b, v.summaries, v.partitions, v.feedEnd}
 	v.usernames = &usernameView{b, &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}, v.registry}
-	v.postDeletions = &postDeletions{b, v.timelines.entries}
+	v.files = &fileDeletions{b}
+	v.postDeletions = &postDeletions{b, v.timelines.entries, v.files}
 	v.userDeletions = &userDeletionView{b, s, v.partitions, v.feedEnd, v.registry}
-	v.processors = &processors{base: b, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd}
+	v.processors = &processors{base: b, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd,
+		files: v.files}
 	// The timelines before the feed, whose oldest entries are deleted.
 	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed,
 		&countView{b}, &textView{b}, v.usernames, v.userDeletions}
@@ -73,7 +76,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 // jobWork returns the work of each kind of job.
 func (v *Views) jobWork() map[string]jobs.Work {
 	return map[string]jobs.Work{renameJob: v.bylines.rename, deletePostJob: v.postDeletions.delete,
-		deleteUserJob: v.userDeletions.delete}
+		deleteUserJob: v.userDeletions.delete, sweepFilesJob: v.files.sweep}
 }
 
 // Run applies the changes of posts and users to the views, from the last checkpoint on, executes jobs, and

@@ -1,0 +1,36 @@
+package blog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// CoverImage is the picture of a post.
+type CoverImage struct {
+	URL           string // an https URL, or the path of a file
+	Alt           string // describes it; "": decoration
+	Width, Height *int32 // pixels; nil: unknown, as of pictures on other servers
+}
+
+// CoverImage returns the picture of the post; nil without one.
+func (p *Post) CoverImage() *CoverImage {
+	if p.CoverURL == "" {
+		return nil
+	}
+	url, size, _ := strings.Cut(p.CoverURL, "#")
+	c := &CoverImage{URL: url, Alt: p.CoverAlt}
+	if width, height, ok := strings.Cut(size, "x"); ok {
+		w, errW := strconv.ParseInt(width, 10, 32)
+		h, errH := strconv.ParseInt(height, 10, 32)
+		if errW == nil && errH == nil && w > 0 && h > 0 {
+			c.Width, c.Height = new(int32(w)), new(int32(h))
+		}
+	}
+	return c
+}
+
+// CoverURL returns the Post.CoverURL of a file of a width and height, which follow its path.
+func CoverURL(id FileID, width, height int32) string {
+	return fmt.Sprintf("%s#%dx%d", id.Path(), width, height)
+}
