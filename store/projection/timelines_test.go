@@ -12,6 +12,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 	"byline/store/jobs"
 	"byline/store/projection"
@@ -116,6 +117,31 @@ func TestTimelines_KilledHandler(t *testing.T) {
 	w.Start()
 	testkit.Until(t, w.CaughtUp)
 	w.timelinesMatch()
+}
+
+// The writer of an edit is killed before it deletes an entry. The handler of the edit deletes it, although its replica
+// does not have the entry yet.
+func TestTimelines_StaleReplica(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replicas lag")
+	cosmostest.Run(t, func(t *testing.T) {
+		a, b := newLaggingWorlds(t, 8*time.Second)
+		ada := a.AddUser("ada")
+		p := a.tag(ada, "go")
+		a.Wire.Intercept(func(r *http.Request) error {
+			if strings.Contains(r.URL.Path, "/colls/feed/docs") {
+				return errors.New("killed")
+			}
+			return nil
+		})
+		edited, err := a.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Tags: &[]string{"rust"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Wire.Intercept(nil)
+		b.begin(edited)
+		testkit.Advance(9 * time.Second)
+		b.timelinesMatch()
+	})
 }
 
 // A process creates an entry of a month while another, which has deleted the last one, removes the month from the list.
