@@ -56,7 +56,8 @@ func entriesOf(p *blog.Post) (entries []blog.EntryItem) {
 }
 
 // compare reads the entries of posts, in one request for each partition key range. It returns the missing ones,
-// and those of former tags that exist.
+// which may exist, and those of former tags that exist. A replica may not have one of these yet, and nobody would
+// delete it later, so the primary replica decides whether it exists.
 func (e timelineEntries) compare(
 	ctx context.Context, posts []*blog.Post,
 ) (missing []blog.EntryItem, former []entryKey, err error) {
@@ -77,6 +78,7 @@ func (e timelineEntries) compare(
 			exists[stored.Key(item.Type, item.ID)] = true
 		}
 	}
+	var unseen []entryKey
 	for _, p := range posts {
 		for _, item := range entriesOf(p) {
 			if !exists[stored.Key(item.Type, item.ID)] {
@@ -84,12 +86,38 @@ func (e timelineEntries) compare(
 			}
 		}
 		for _, k := range entryKeys(p, p.FormerTimelines()) {
-			if exists[stored.Key(k.partition(), k.id)] && !slices.Contains(p.Timelines(), k.timeline) {
+			switch {
+			case slices.Contains(p.Timelines(), k.timeline):
+			case exists[stored.Key(k.partition(), k.id)]:
 				former = append(former, k)
+			default:
+				unseen = append(unseen, k)
 			}
 		}
 	}
-	return missing, former, nil
+	lagging, err := e.existing(ctx, unseen)
+	return missing, append(former, lagging...), stored.Error("read former entries", err)
+}
+
+// existing returns the entries that exist on the primary replica.
+func (e timelineEntries) existing(ctx context.Context, keys []entryKey) ([]entryKey, error) {
+	exists := make([]bool, len(keys))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i, k := range keys {
+		g.Go(func() (err error) {
+			exists[i], err = e.hasItem(ctx, k.partition(), k.id)
+			return err
+		})
+	}
+	err := g.Wait()
+	var found []entryKey
+	for i, k := range keys {
+		if exists[i] {
+			found = append(found, k)
+		}
+	}
+	return found, err
 }
 
 // create creates entries and counts them. It does not change those that exist.

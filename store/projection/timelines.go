@@ -25,7 +25,8 @@ import (
 // post are deleted by its writer, and by the job that deletes the rest of it; readers skip them until then.
 //
 // A process that was paused may create or delete an entry after another has handled a newer version of the post. So the
-// handler then reads the post again, from the primary replica, and undoes what does not fit the newer version.
+// handler then reads the post again, from the primary replica, and undoes what does not fit the newer version. If it is
+// killed before, whoever handles its changes again compares the entries, also of versions that it has cached.
 
 // timelineView is the view of the entries of posts in timelines; see entries.go.
 type timelineView struct {
@@ -75,7 +76,7 @@ func (t *timelineView) write(ctx context.Context, posts map[string]*blog.Post, f
 			t.versions.Remove(p.ID)
 			continue
 		}
-		if version, ok := t.versions.Get(p.ID); ok && version == p.Version && !changefeed.Replaying(ctx) {
+		if t.isWritten(ctx, p) {
 			continue
 		}
 		changed = append(changed, p)
@@ -103,6 +104,13 @@ func (t *timelineView) write(ctx context.Context, posts map[string]*blog.Post, f
 		t.versions.Add(p.ID, p.Version)
 	}
 	return nil
+}
+
+// isWritten reports whether this process has cached the version of a post, and no other can have changed the entries
+// since and been killed.
+func (t *timelineView) isWritten(ctx context.Context, p *blog.Post) bool {
+	version, ok := t.versions.Get(p.ID)
+	return ok && version == p.Version && !changefeed.Repeated(ctx) && !changefeed.Replaying(ctx)
 }
 
 // writeEntries creates and deletes entries of posts, and then undoes what does not fit the posts' latest versions.

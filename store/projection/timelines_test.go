@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 	"byline/store/jobs"
 	"byline/store/projection"
 )
@@ -84,6 +87,61 @@ func TestTimelines_LateHandler(t *testing.T) {
 		}
 		w.timelinesMatch()
 	}
+}
+
+// A process that handles an old version of a post is killed after it has created an entry that an edit has deleted
+// meanwhile. The process that made the edit, and has cached its version, takes over, and deletes the entry.
+func TestTimelines_KilledHandler(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	old := w.tag(ada, "go")
+	if _, err := w.EditPost(t.Context(), ada.UserID, old.ID, store.PostEdit{Tags: &[]string{"rust"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.timelinesMatch()
+	wire := &storetest.Wire{To: w.Wire}
+	wire.Intercept(func(r *http.Request) error {
+		if strings.Contains(r.URL.Path, "/colls/posts/docs") {
+			return errors.New("killed")
+		}
+		return nil
+	})
+	killed, err := store.New(w.NewAccount(cosmos.Options{Transport: wire}),
+		store.Options{Database: w.Database, Clock: w.Clock.Now, Logger: testkit.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.Views().ProjectTimelines(t.Context(), old); err == nil {
+		t.Fatal("the process is not killed")
+	}
+	w.Start()
+	testkit.Until(t, w.CaughtUp)
+	w.timelinesMatch()
+}
+
+// The writer of an edit is killed before it deletes an entry. The handler of the edit deletes it, although its replica
+// does not have the entry yet.
+func TestTimelines_StaleReplica(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replicas lag")
+	cosmostest.Run(t, func(t *testing.T) {
+		a, b := newLaggingWorlds(t, 8*time.Second)
+		ada := a.AddUser("ada")
+		p := a.tag(ada, "go")
+		a.Wire.Intercept(func(r *http.Request) error {
+			if strings.Contains(r.URL.Path, "/colls/feed/docs") {
+				return errors.New("killed")
+			}
+			return nil
+		})
+		edited, err := a.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{Tags: &[]string{"rust"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Wire.Intercept(nil)
+		b.begin(edited)
+		testkit.Advance(9 * time.Second)
+		b.timelinesMatch()
+	})
 }
 
 // A process creates an entry of a month while another, which has deleted the last one, removes the month from the list.
