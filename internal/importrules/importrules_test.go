@@ -122,6 +122,7 @@ func TestImportRules_Model(t *testing.T) {
 		"store/cosmos/session":   {"byline/store"},
 		"store/changefeed":       {"byline/store/blog"},
 		"store/jobs":             {"byline/store/blog"},
+		"store/files":            {"byline/store/cosmos", "byline/store/projection", "byline/store/stored"},
 
 		"store/emulator/internal/sql":    {"byline/store"},
 		"store/emulator/internal/layout": {"byline"},

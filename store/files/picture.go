@@ -1,0 +1,133 @@
+package files
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"net/http"
+
+	"golang.org/x/image/webp"
+
+	"byline/store/blog"
+)
+
+// maxPixels is the most pixels of a picture: beyond it, a small file may take gigabytes of a reader's memory.
+const maxPixels = 50_000_000
+
+// The bytes that are read of a picture: at first, and at most, if its dimensions follow long metadata.
+const (
+	head     = 64 << 10
+	longHead = 1 << 20
+)
+
+// readPicture reads the head of a picture with an id, whose size in bytes is given. The error is Invalid if the bytes
+// are not what the id says, or not a picture that can be published.
+func readPicture(id blog.FileID, size int64, r io.ReaderAt) (Picture, error) {
+	if size != id.Size() {
+		return Picture{}, blog.Invalidf("", "", blog.ReasonMismatch, "has %d bytes, and the upload was for %d", size,
+			id.Size())
+	}
+	width, height, err := 0, 0, io.ErrUnexpectedEOF
+	for n := int64(head); errors.Is(err, io.ErrUnexpectedEOF) && n <= longHead; n *= longHead / head {
+		b := make([]byte, min(n, size))
+		if _, rerr := r.ReadAt(b, 0); rerr != nil && rerr != io.EOF {
+			return Picture{}, rerr
+		}
+		if typeOf(b) != id.Type() {
+			return Picture{}, blog.Invalidf("", "", blog.ReasonMismatch, "is not of the type %s", id.Type())
+		}
+		width, height, err = dimensions(id.Type(), b)
+		if n >= size {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		return Picture{}, &blog.Error{Code: blog.Invalid, Reason: blog.ReasonFormat, Message: "is not a valid picture",
+			Err: err}
+	case width < 1 || height < 1 || width > maxPixels/height:
+		return Picture{}, blog.Invalidf("", "", blog.ReasonRange, "has %d x %d pixels, and can have %d", width, height,
+			maxPixels)
+	}
+	return Picture{int32(width), int32(height)}, nil
+}
+
+// typeOf returns the content type that bytes begin like.
+func typeOf(b []byte) string {
+	if isAVIF(b) {
+		return "image/avif"
+	}
+	return http.DetectContentType(b)
+}
+
+// dimensions returns the width and height in pixels of a picture that begins with b, as it is shown. The error is
+// io.ErrUnexpectedEOF if more of the picture is needed.
+func dimensions(contentType string, b []byte) (width, height int, err error) {
+	var c image.Config
+	switch r := bytes.NewReader(b); contentType {
+	case "image/png":
+		c, err = png.DecodeConfig(r)
+	case "image/gif":
+		c, err = gif.DecodeConfig(r)
+	case "image/webp":
+		c, err = webp.DecodeConfig(r)
+	case "image/avif":
+		return avifDimensions(b)
+	case "image/jpeg":
+		c, err = jpeg.DecodeConfig(r)
+		if orientation(b) >= 5 {
+			return c.Height, c.Width, err
+		}
+	}
+	return c.Width, c.Height, err
+}
+
+// orientation returns the orientation of a JPEG by its Exif data (CIPA DC-008, section 4.6.5.1.6): 1 to 8, of which
+// those from 5 are turned by a quarter; 0 without one. It is what cameras write instead of turning the picture.
+func orientation(b []byte) uint16 {
+	const (
+		startOfScan = 0xDA
+		app1        = 0xE1
+		tag         = 0x0112
+	)
+	for b = b[2:]; len(b) >= 4 && b[0] == 0xFF && b[1] != startOfScan; {
+		if b[1] == 0xFF { // a fill byte
+			b = b[1:]
+			continue
+		}
+		kind, size := b[1], 2+int(binary.BigEndian.Uint16(b[2:]))
+		if size < 4 || size > len(b) {
+			break
+		}
+		tiff, ok := bytes.CutPrefix(b[4:size], []byte("Exif\x00\x00"))
+		b = b[size:]
+		if kind != app1 || !ok || len(tiff) < 8 {
+			continue
+		}
+		var order binary.ByteOrder = binary.BigEndian
+		if tiff[0] == 'I' {
+			order = binary.LittleEndian
+		}
+		directory := uint64(order.Uint32(tiff[4:]))
+		if directory+2 > uint64(len(tiff)) {
+			return 0
+		}
+		entries := tiff[directory+2:]
+		for range order.Uint16(tiff[directory:]) {
+			if len(entries) < 12 {
+				return 0
+			}
+			if order.Uint16(entries) == tag {
+				return order.Uint16(entries[8:])
+			}
+			entries = entries[12:]
+		}
+		return 0
+	}
+	return 0
+}
