@@ -25,6 +25,7 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/files"
 	"byline/store/projection"
 )
 
@@ -205,6 +206,9 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 		so.PollInterval = 5 * time.Millisecond
 	}
 	so.Instance, so.Logger = "test", testkit.Logger()
+	if so.Files, err = files.NewFolder(t.TempDir(), files.Options{Clock: func() time.Time { return epoch }}); err != nil {
+		t.Fatal(err)
+	}
 	open := func(account *cosmos.Account, so store.Options) *store.Store {
 		s, err := store.New(account, so)
 		if err != nil {

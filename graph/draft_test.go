@@ -64,7 +64,8 @@ func argumentsOf(t *testing.T, schema *ast.Schema, f *ast.FieldDefinition, b *te
 		"slug": `"` + b.names["slug:draft"] + `"`, "username": `"dora"`, "name": `"confidential"`, "first": "10",
 		"tags": `["stolen"]`, "version": "1", "draft": "true",
 		"idempotencyKey": `"draft"`,
-		"after":          "null", "order": "OLDEST_FIRST",
+		"size":           "1", "coverImage": "null", "avatar": "null",
+		"after": "null", "order": "OLDEST_FIRST",
 	}
 	if f.Name == "user" {
 		values["id"] = b.fill(`"<user:dora>"`)

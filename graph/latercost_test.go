@@ -19,6 +19,7 @@ import (
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/files"
 )
 
 // bill is a transport that sums the charges of requests for items, but for leases and for the listings of jobs: how
@@ -62,10 +63,14 @@ func newFleet(t *testing.T, instances int) (*testBlog, *bill) {
 	}
 	t.Cleanup(func() { _ = engine.Close() })
 	charges := &bill{to: engine}
+	pictures, err := files.NewFolder(t.TempDir(), files.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := &testBlog{names: map[string]string{}}
 	for i := range instances {
 		s, err := store.New(enginetest.Account(t, engine, cosmos.Options{Transport: charges, CacheBytes: 1 << 20}),
-			store.Options{Instance: fmt.Sprint("instance-", i), PollInterval: time.Second})
+			store.Options{Instance: fmt.Sprint("instance-", i), PollInterval: time.Second, Files: pictures})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,6 +178,7 @@ func testLaterRU(t *testing.T, instances int) {
 		{"liker", `updateUser(input: {displayName: "L"}) { user { id } }`},
 		{"poster", `updateUser(input: {displayName: "P"}) { user { id } }`},
 		{"idle", `updateUser(input: {displayName: "I"}) { user { id } }`},
+		{"ada", `createUpload(input: {contentType: "image/png", size: 1}) { upload { id } }`},
 		{"ada", `createPost(input: {title: "new", content: "` + laterText + `"}) { post { id } }`},
 		{"ada", `createPost(input: {title: "n", content: "` + laterText + `", tags: ["one", "two"]}) { post { id } }`},
 		{"ada", `createPost(input: {title: "n", content: "` + laterText + `", draft: true}) { post { id } }`},

@@ -248,10 +248,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer},
 			}},
 		},
-		"createUpload": {
-			Price: Price{Each: 1}, Rule: []Relation{Anyone}, // if the user is not cached
-			Access: Access{store.CreateUpload, []Request{{cosmos.KindPointRead, "users", Viewer}}},
-		},
+		"createUpload": {Price: Price{Each: 1, Work: true}, Rule: []Relation{Anyone}}, // it lists the user's files
 		"createPost": { // C2
 			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, OptionalKB: 1.1, Key: 1},
 			Later: Later{Each: 50, Tag: 35}, Rule: []Relation{Anyone},
