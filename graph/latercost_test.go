@@ -178,7 +178,6 @@ func testLaterRU(t *testing.T, instances int) {
 		{"liker", `updateUser(input: {displayName: "L"}) { user { id } }`},
 		{"poster", `updateUser(input: {displayName: "P"}) { user { id } }`},
 		{"idle", `updateUser(input: {displayName: "I"}) { user { id } }`},
-		{"ada", `createUpload(input: {contentType: "image/png", size: 1}) { upload { id } }`},
 		{"ada", `createPost(input: {title: "new", content: "` + laterText + `"}) { post { id } }`},
 		{"ada", `createPost(input: {title: "n", content: "` + laterText + `", tags: ["one", "two"]}) { post { id } }`},
 		{"ada", `createPost(input: {title: "n", content: "` + laterText + `", draft: true}) { post { id } }`},
@@ -206,6 +205,7 @@ func testLaterRU(t *testing.T, instances int) {
 		name, _, _ := strings.Cut(c.mutation, "(")
 		delete(without, name)
 	}
+	delete(without, "createUpload") // it writes nothing
 	for mutation := range without {
 		t.Errorf("no case executes %s", mutation)
 	}

@@ -214,7 +214,7 @@ func TestMutations_AnonymousIsUnauthenticated(t *testing.T) {
 			input := f.Arguments.ForName("input").Type.Name()
 			query := fmt.Sprintf("mutation($i: %s!) { %s(input: $i) { __typename } }", input, f.Name)
 			variables := map[string]any{"i": map[string]any{"username": "ada", "title": "t", "content": "c", "id": "a",
-				"postId": "a"}}
+				"postId": "a", "contentType": "image/png", "size": 1}}
 			for name := range variables["i"].(map[string]any) {
 				if readSchema(t).Types[input].Fields.ForName(name) == nil {
 					delete(variables["i"].(map[string]any), name)
