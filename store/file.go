@@ -27,7 +27,7 @@ func (s *fileStore) CreateUpload(
 	if s.o.Files == nil {
 		return nil, noFiles(op)
 	}
-	if err := s.authors.check(ctx, op, userID); err != nil {
+	if _, err := s.authors.byline(ctx, op, userID); err != nil {
 		return nil, err
 	}
 	return s.o.Files.CreateUpload(ctx, userID, contentType, size)
