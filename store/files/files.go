@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -92,7 +91,7 @@ const (
 	public  place = "files"
 )
 
-// storage has the bytes. Its errors are errMissing, *unavailableError, those of a context, or bugs.
+// storage has the bytes. Its errors are errMissing, *unavailableError, those of a context or a check, or bugs.
 type storage interface {
 	// sign returns the address and the headers of a PUT request that creates an upload.
 	sign(ctx context.Context, id blog.FileID, expires time.Time) (url string, headers []Header, err error)
@@ -112,8 +111,8 @@ type storage interface {
 	delete(ctx context.Context, p place, id blog.FileID) error
 }
 
-// check reads what it needs of a blob of a size, in bytes.
-type check func(size int64, bytes io.ReaderAt) error
+// check checks a blob of a size in bytes. read returns its first n bytes, or all if it has fewer.
+type check func(size int64, read func(n int64) ([]byte, error)) error
 
 // item is an entry of a list.
 type item struct {
@@ -247,13 +246,13 @@ func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Pic
 			Message: "the picture is another user's"}
 	}
 	var picture Picture
-	read := func(size int64, bytes io.ReaderAt) (err error) {
-		picture, err = readPicture(id, size, bytes)
+	check := func(size int64, read func(int64) ([]byte, error)) (err error) {
+		picture, err = readPicture(id, size, read)
 		return err
 	}
-	err := f.storage.check(ctx, id, read)
+	err := f.storage.check(ctx, id, check)
 	if errors.Is(err, errMissing) {
-		if err = f.storage.publish(ctx, id, read); err == nil {
+		if err = f.storage.publish(ctx, id, check); err == nil {
 			f.metrics.uploads.WithLabelValues(published).Inc()
 		}
 		if blog.CodeOf(err) == blog.Invalid {
@@ -261,7 +260,7 @@ func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Pic
 			_ = f.storage.delete(ctx, uploads, id) // else DeleteUploads does
 		}
 		if err == nil || errors.Is(err, errMissing) {
-			err = f.storage.check(ctx, id, read) // of the file, which a concurrent call may have published
+			err = f.storage.check(ctx, id, check) // of the file, which a concurrent call may have published
 		}
 	}
 	if err != nil {

@@ -160,7 +160,7 @@ func (f *folder) read(p place, id blog.FileID, c check) error {
 	if err != nil {
 		return err
 	}
-	return c(info.Size(), file)
+	return c(info.Size(), func(n int64) ([]byte, error) { return io.ReadAll(io.NewSectionReader(file, 0, n)) })
 }
 
 func (f *folder) publish(_ context.Context, id blog.FileID, c check) error {

@@ -25,31 +25,31 @@ const (
 	longHead = 1 << 20
 )
 
-// readPicture reads the head of a picture with an id, whose size in bytes is given. The error is Invalid if the bytes
-// are not what the id says, or not a picture that can be published.
-func readPicture(id blog.FileID, size int64, r io.ReaderAt) (Picture, error) {
+// readPicture reads the head of a picture with an id, as a check. The error is Invalid if the bytes are not what the id
+// says, or not a picture that can be published.
+func readPicture(id blog.FileID, size int64, read func(n int64) ([]byte, error)) (Picture, error) {
 	if size != id.Size() {
 		return Picture{}, blog.Invalidf("", "", blog.ReasonMismatch, "has %d bytes, and the upload was for %d", size,
 			id.Size())
 	}
-	width, height, err := 0, 0, io.ErrUnexpectedEOF
-	for n := int64(head); errors.Is(err, io.ErrUnexpectedEOF) && n <= longHead; n *= longHead / head {
-		b := make([]byte, min(n, size))
-		if _, rerr := r.ReadAt(b, 0); rerr != nil && rerr != io.EOF {
-			return Picture{}, rerr
+	b, err := read(head)
+	if err != nil {
+		return Picture{}, err
+	}
+	if typeOf(b) != id.Type() {
+		return Picture{}, blog.Invalidf("", "", blog.ReasonMismatch, "is not of the type %s", id.Type())
+	}
+	width, height, invalid := dimensions(id.Type(), b)
+	if errors.Is(invalid, io.ErrUnexpectedEOF) && size > head {
+		if b, err = read(longHead); err != nil {
+			return Picture{}, err
 		}
-		if typeOf(b) != id.Type() {
-			return Picture{}, blog.Invalidf("", "", blog.ReasonMismatch, "is not of the type %s", id.Type())
-		}
-		width, height, err = dimensions(id.Type(), b)
-		if n >= size {
-			break
-		}
+		width, height, invalid = dimensions(id.Type(), b)
 	}
 	switch {
-	case err != nil:
+	case invalid != nil:
 		return Picture{}, &blog.Error{Code: blog.Invalid, Reason: blog.ReasonFormat, Message: "is not a valid picture",
-			Err: err}
+			Err: invalid}
 	case width < 1 || height < 1 || width > maxPixels/height:
 		return Picture{}, blog.Invalidf("", "", blog.ReasonRange, "has %d x %d pixels, and can have %d", width, height,
 			maxPixels)

@@ -29,6 +29,11 @@ func idOf(t testing.TB, contentType string, size int) blog.FileID {
 	return id
 }
 
+// reading reads of a content.
+func reading(content []byte) func(int64) ([]byte, error) {
+	return func(n int64) ([]byte, error) { return content[:min(n, int64(len(content)))], nil }
+}
+
 // Bomb is a PNG that says it has 60,000 x 60,000 pixels.
 func Bomb(t testing.TB) []byte {
 	t.Helper()
@@ -43,8 +48,8 @@ func Bomb(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// withMetadata returns a JPEG of 30 x 20 pixels after n bytes of comments.
-func withMetadata(t testing.TB, n int) []byte {
+// WithMetadata returns a JPEG of 30 x 20 pixels after n bytes of comments.
+func WithMetadata(t testing.TB, n int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20)), nil); err != nil {
@@ -72,12 +77,12 @@ func TestReadPicture_Files(t *testing.T) {
 			want = Picture{10, 20}
 		}
 		id := idOf(t, types[filepath.Ext(name)], len(content))
-		got, err := readPicture(id, int64(len(content)), bytes.NewReader(content))
+		got, err := readPicture(id, int64(len(content)), reading(content))
 		if err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
 		}
 		for n := range content { // a head that ends anywhere is an error, or has the dimensions
-			got, err := readPicture(idOf(t, id.Type(), n+1), int64(n+1), bytes.NewReader(content[:n+1]))
+			got, err := readPicture(idOf(t, id.Type(), n+1), int64(n+1), reading(content[:n+1]))
 			if err == nil && got != want && got != (Picture{want.Height, want.Width}) {
 				t.Errorf("%s, %d bytes: %v", name, n, got)
 			}
@@ -102,9 +107,9 @@ func TestReadPicture(t *testing.T) {
 		want        Picture
 		reason      blog.Reason
 	}{
-		"JPEG":                            {"image/jpeg", withMetadata(t, 0), Picture{30, 20}, ""},
-		"JPEG with 200 kB before":         {"image/jpeg", withMetadata(t, 200_000), Picture{30, 20}, ""},
-		"JPEG with 1.1 MB before":         {"image/jpeg", withMetadata(t, 1_100_000), Picture{}, blog.ReasonFormat},
+		"JPEG":                            {"image/jpeg", WithMetadata(t, 0), Picture{30, 20}, ""},
+		"JPEG with 200 kB before":         {"image/jpeg", WithMetadata(t, 200_000), Picture{30, 20}, ""},
+		"JPEG with 1.1 MB before":         {"image/jpeg", WithMetadata(t, 1_100_000), Picture{}, blog.ReasonFormat},
 		"GIF as PNG":                      {"image/png", read("picture.gif"), Picture{}, blog.ReasonMismatch},
 		"PNG as AVIF":                     {"image/avif", read("picture.png"), Picture{}, blog.ReasonMismatch},
 		"AVIF as WebP":                    {"image/webp", read("picture.avif"), Picture{}, blog.ReasonMismatch},
@@ -118,7 +123,7 @@ func TestReadPicture(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := idOf(t, tt.contentType, len(tt.content))
-			got, err := readPicture(id, int64(len(tt.content)), bytes.NewReader(tt.content))
+			got, err := readPicture(id, int64(len(tt.content)), reading(tt.content))
 			if got != tt.want || reasonOf(err) != tt.reason {
 				t.Errorf("%v, %v; want %v, %q", got, err, tt.want, tt.reason)
 			}
@@ -149,7 +154,7 @@ func TestReadPicture_EveryOrientation(t *testing.T) {
 		if o >= 5 {
 			want = Picture{10, 20}
 		}
-		got, err := readPicture(idOf(t, "image/jpeg", len(content)), int64(len(content)), bytes.NewReader(content))
+		got, err := readPicture(idOf(t, "image/jpeg", len(content)), int64(len(content)), reading(content))
 		if err != nil || got != want {
 			t.Errorf("orientation %d: %v, %v; want %v", o, got, err, want)
 		}
@@ -174,7 +179,7 @@ func FuzzReadPicture(f *testing.F) {
 			return
 		}
 		for _, contentType := range types {
-			p, err := readPicture(idOf(t, contentType, len(content)), int64(len(content)), bytes.NewReader(content))
+			p, err := readPicture(idOf(t, contentType, len(content)), int64(len(content)), reading(content))
 			switch reason := reasonOf(err); {
 			case err == nil && (p.Width < 1 || p.Height < 1 || int64(p.Width)*int64(p.Height) > maxPixels):
 				t.Errorf("%s: %v", contentType, p)
