@@ -17,6 +17,7 @@ import (
 type Config struct {
 	listenFlags
 	account.Flags
+	account.FilesFlags
 	Demo bool `name:"demo" default:"true" negatable:"" env:"BYLINE_DEMO" help:"Fill an empty embedded engine with a small demo blog."`
 	authFlags
 	siteFlags
@@ -55,6 +56,9 @@ const maxCache = 1 << 20
 // check returns an error that names the invalid flag.
 func (c Config) check() error {
 	if err := c.Flags.Check(); err != nil {
+		return err
+	}
+	if err := c.CheckFiles(); err != nil {
 		return err
 	}
 	if err := c.checkAddress(); err != nil {

@@ -20,6 +20,8 @@ import (
 	"byline/graph/transport"
 	"byline/internal/account"
 	"byline/store"
+	"byline/store/blog"
+	"byline/store/files"
 )
 
 // Names of log attributes.
@@ -59,6 +61,7 @@ type gateway struct {
 	// open
 	traces     traces
 	account    *account.Account
+	files      *files.Files // nil if there is no place for pictures
 	blog       *store.Store
 	handler    *transport.Handler
 	endStreams context.CancelFunc // ends subscriptions
@@ -161,9 +164,13 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them " +
 			"the same BYLINE_SESSION_KEY")
 	}
+	g.files, err = g.OpenFiles(g.Flags, files.Options{Logger: g.log, Metrics: g.account.Metrics})
+	if err != nil {
+		return err
+	}
 	g.blog, err = g.Store(g.account, g.account.Logger(),
 		store.Options{RenameCooldown: g.RenameCooldown, ReservedUsernames: g.ReservedUsernames,
-			BackgroundRU: g.BackgroundRU})
+			BackgroundRU: g.BackgroundRU, Files: g.files})
 	return err
 }
 
@@ -284,6 +291,10 @@ func (g *gateway) routes() (*http.ServeMux, error) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", g.health)
 	mux.Handle(avatarsPattern, g.hosts(http.HandlerFunc(serveAvatar)))
+	if g.files != nil {
+		mux.Handle(blog.FilePrefix, g.hosts(g.files))
+		mux.Handle(files.UploadPrefix, g.hosts(g.files))
+	}
 	return mux, nil
 }
 

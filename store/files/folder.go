@@ -24,11 +24,13 @@ import (
 // partial is the folder of uploads that have not arrived completely.
 const partial place = "partial"
 
-// Paths and parameters of the request that folder.sign returns.
+// UploadPrefix begins the paths of uploads on the server.
+const UploadPrefix = "/uploads/"
+
+// Parameters of the address of an upload.
 const (
-	uploadsPrefix = "/uploads/"
-	expiresParam  = "expires" // Unix time in seconds
-	signatureName = "signature"
+	expiresParam   = "expires" // Unix time in seconds
+	signatureParam = "signature"
 )
 
 // folder is a storage: each place is a folder in dir, and each blob a file.
@@ -63,8 +65,8 @@ func (f *folder) path(p place, id blog.FileID) string {
 
 func (f *folder) sign(_ context.Context, id blog.FileID, expires time.Time) (string, []Header, error) {
 	at := strconv.FormatInt(expires.Unix(), 10)
-	query := url.Values{expiresParam: {at}, signatureName: {f.signature(id, at)}}
-	return uploadsPrefix + string(id) + "?" + query.Encode(), []Header{{"Content-Type", id.Type()}}, nil
+	query := url.Values{expiresParam: {at}, signatureParam: {f.signature(id, at)}}
+	return UploadPrefix + string(id) + "?" + query.Encode(), []Header{{"Content-Type", id.Type()}}, nil
 }
 
 // signature authenticates an id and when its request expires.
@@ -77,7 +79,7 @@ func (f *folder) signature(id blog.FileID, expires string) string {
 // checkSignature returns an error for the client if a request was not signed, or has expired.
 func (f *folder) checkSignature(id blog.FileID, query url.Values) error {
 	at := query.Get(expiresParam)
-	if !hmac.Equal([]byte(f.signature(id, at)), []byte(query.Get(signatureName))) {
+	if !hmac.Equal([]byte(f.signature(id, at)), []byte(query.Get(signatureParam))) {
 		return errors.New("the signature is invalid")
 	}
 	if seconds, err := strconv.ParseInt(at, 10, 64); err != nil || f.clock().Unix() >= seconds {

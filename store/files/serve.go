@@ -19,7 +19,7 @@ const receiveTime = 5 * time.Minute
 // to a folder at /uploads/ID.
 func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if name, ok := strings.CutPrefix(r.URL.Path, uploadsPrefix); ok && f.folder != nil {
+	if name, ok := strings.CutPrefix(r.URL.Path, UploadPrefix); ok && f.folder != nil {
 		f.serveUpload(w, r, blog.FileID(name))
 		return
 	}
