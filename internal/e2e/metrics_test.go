@@ -151,8 +151,9 @@ func TestMetrics(t *testing.T) {
 		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`,
 		"projection": `projections-posts|projections-users|usernames|events|cache-users|cache-feed`,
 		"type":       `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`,
-		"kind": `rename|deletePost|deleteUser`, "status": `449|40[34]/\d{4}`, "check": `clock|cosmos|overload`,
+		"kind": `rename|deletePost|deleteUser|sweepFiles`, "status": `449|40[34]/\d{4}`, "check": `clock|cosmos|overload`,
 		"reason": `malformed|unknownKey|signature|issuer|audience|expired|notYetValid|claims`, "le": `.*`,
+		"result": `created|published|refused`, "from": `uploads|files`,
 	}
 	for _, s := range all {
 		for label, value := range s.labels {
