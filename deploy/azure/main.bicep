@@ -191,6 +191,9 @@ resource posts 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@20
           {
             path: '/userId/?'
           }
+          {
+            path: '/filesOf/?'
+          }
         ]
         excludedPaths: [
           {
