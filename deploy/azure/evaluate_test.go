@@ -172,16 +172,20 @@ func (a *template) call(name string, args []any) any {
 		}
 		return a.value(p.DefaultValue)
 	case "concat":
-		var list []any
-		for _, arg := range args {
-			if some, ok := arg.([]any); ok {
-				list = append(list, some...)
+		if _, ok := args[0].([]any); ok {
+			list := []any{}
+			for _, arg := range args {
+				list = append(list, arg.([]any)...)
 			}
-		}
-		if list != nil {
 			return list
 		}
 		return strings.Join(words, "")
+	case "split":
+		list := []any{}
+		for part := range strings.SplitSeq(words[0], words[1]) {
+			list = append(list, part)
+		}
+		return list
 	case "if":
 		if args[0].(bool) {
 			return args[1]

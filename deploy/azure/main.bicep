@@ -29,6 +29,9 @@ param publicNetworkAccess string = 'Enabled'
 @description('Name of an Azure Container Registry in this resource group, from which the identity of the app pulls the image. Empty: the registry needs no sign-in.')
 param registryName string = ''
 
+@description('Name of the storage account of pictures, unique in Azure.')
+param storageName string = 'byline${uniqueString(resourceGroup().id)}'
+
 @description('Image of Byline.')
 param image string
 
@@ -187,6 +190,9 @@ resource posts 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@20
           }
           {
             path: '/userId/?'
+          }
+          {
+            path: '/filesOf/?'
           }
         ]
         excludedPaths: [
@@ -351,6 +357,99 @@ resource contributor 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2
   }
 }
 
+resource pictures 'Microsoft.Storage/storageAccounts@2024-01-01' = {
+  name: storageName
+  location: location
+  kind: 'StorageV2'
+  sku: {
+    name: zoneRedundant ? 'Standard_ZRS' : 'Standard_LRS'
+  }
+  properties: {
+    accessTier: 'Hot'
+    allowBlobPublicAccess: true
+    allowCrossTenantReplication: false
+    allowSharedKeyAccess: false
+    defaultToOAuthAuthentication: true
+    minimumTlsVersion: 'TLS1_2'
+    supportsHttpsTrafficOnly: true
+  }
+}
+
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2024-01-01' = {
+  parent: pictures
+  name: 'default'
+  properties: {
+    cors: {
+      corsRules: siteUrl == '' && corsOrigins == '' ? [] : [{ allowedOrigins: concat(siteUrl == '' ? [] : [siteUrl], corsOrigins == '' ? [] : split(corsOrigins, ',')), allowedMethods: ['PUT'], allowedHeaders: ['content-type', 'if-none-match', 'x-ms-*'], exposedHeaders: [], maxAgeInSeconds: 3600 }]
+    }
+    deleteRetentionPolicy: {
+      enabled: true
+      days: 7
+    }
+  }
+}
+
+resource uploads 'Microsoft.Storage/storageAccounts/blobServices/containers@2024-01-01' = {
+  parent: blobs
+  name: 'uploads'
+  properties: {
+    publicAccess: 'None'
+  }
+}
+
+resource files 'Microsoft.Storage/storageAccounts/blobServices/containers@2024-01-01' = {
+  parent: blobs
+  name: 'files'
+  properties: {
+    publicAccess: 'Blob'
+  }
+}
+
+resource expiry 'Microsoft.Storage/storageAccounts/managementPolicies@2024-01-01' = {
+  parent: pictures
+  name: 'default'
+  dependsOn: [
+    blobs
+  ]
+  properties: {
+    policy: {
+      rules: [
+        {
+          name: 'uploads'
+          type: 'Lifecycle'
+          definition: {
+            filters: {
+              blobTypes: [
+                'blockBlob'
+              ]
+              prefixMatch: [
+                'uploads/'
+              ]
+            }
+            actions: {
+              baseBlob: {
+                delete: {
+                  daysAfterCreationGreaterThan: 1
+                }
+              }
+            }
+          }
+        }
+      ]
+    }
+  }
+}
+
+resource writer 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(pictures.id, identity.id, 'writer')
+  scope: pictures
+  properties: {
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', 'ba92f5b4-2d11-453d-a403-e96b0029c9fe')
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+  }
+}
+
 resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
   name: name
   location: location
@@ -444,10 +543,13 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
     contributor
     publisher
     pull
+    writer
     users
     posts
     feed
     leases
+    uploads
+    files
   ]
   location: location
   identity: {
@@ -504,6 +606,10 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
             {
               name: 'COSMOS_REGIONS'
               value: maxThroughput != 0 && secondRegion != '' ? '${location},${secondRegion}' : ''
+            }
+            {
+              name: 'BYLINE_FILES_ENDPOINT'
+              value: pictures.properties.primaryEndpoints.blob
             }
             {
               name: 'AZURE_CLIENT_ID'
@@ -912,3 +1018,4 @@ resource serverErrors 'Microsoft.Insights/metricAlerts@2018-03-01' = {
 output url string = 'https://${app.properties.configuration.ingress.fqdn}'
 output prometheusEndpoint string = metrics.properties.metrics.prometheusQueryEndpoint
 output cosmosEndpoint string = account.properties.documentEndpoint
+output filesEndpoint string = pictures.properties.primaryEndpoints.blob

@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/monitor/armmonitor"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/msi/armmsi"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/operationalinsights/armoperationalinsights/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/storage/armstorage"
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
@@ -75,6 +76,18 @@ var schemas = map[string]func() any{
 	"Microsoft.Insights/dataCollectionRules@2022-06-01": func() any {
 		return new(armmonitor.DataCollectionRuleResource)
 	},
+	"Microsoft.Storage/storageAccounts@2024-01-01": func() any {
+		return new(armstorage.AccountCreateParameters)
+	},
+	"Microsoft.Storage/storageAccounts/blobServices@2024-01-01": func() any {
+		return new(armstorage.BlobServiceProperties)
+	},
+	"Microsoft.Storage/storageAccounts/blobServices/containers@2024-01-01": func() any {
+		return new(armstorage.BlobContainer)
+	},
+	"Microsoft.Storage/storageAccounts/managementPolicies@2024-01-01": func() any {
+		return new(armstorage.ManagementPolicy)
+	},
 	"Microsoft.Authorization/roleAssignments@2022-04-01": func() any {
 		return new(armauthorization.RoleAssignmentCreateParameters)
 	},
@@ -98,7 +111,7 @@ var schemas = map[string]func() any{
 // TestSchemas_VersionOfTypes: the client of each type's module requests the API version that schemas names.
 func TestSchemas_VersionOfTypes(t *testing.T) {
 	requests := regexp.MustCompile(`urlPath := "[^"]*(/providers/[^"]+)"|"api-version", "([^"]+)"`)
-	ids := regexp.MustCompile(`/\{[^}]+\}`)
+	ids := regexp.MustCompile(`/\{[^}]+\}|/default\b`) // the names of resources
 	found := map[string]bool{"Microsoft.Monitor/accounts@2023-04-03": true} // the client requests its preview
 	packages := map[string]bool{}
 	for _, schema := range schemas {
@@ -139,7 +152,8 @@ func TestTemplate_Resources(t *testing.T) {
 		"defaults":   nil,
 		"serverless": {"maxThroughput": 0.0},
 		"all given": {"secondRegion": "northeurope", "subnetId": "/subnets/byline", "operatorNetwork": "203.0.113.0/24",
-			"publicNetworkAccess": "Disabled", "registryName": "registry", "zoneRedundant": false},
+			"publicNetworkAccess": "Disabled", "registryName": "registry", "zoneRedundant": false,
+			"siteUrl": "https://blog.example", "corsOrigins": "https://app.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := readTemplate(t)
@@ -196,6 +210,7 @@ func TestTemplate_Parameters(t *testing.T) {
 		account     = "Microsoft.DocumentDB/databaseAccounts"
 		environment = "Microsoft.App/managedEnvironments"
 		app         = "Microsoft.App/containerApps"
+		pictures    = "Microsoft.Storage/storageAccounts"
 	)
 	type values map[string]any // by parameter
 	region := func(name string, priority float64, zones bool) map[string]any {
@@ -240,6 +255,14 @@ func TestTemplate_Parameters(t *testing.T) {
 		{nil, app, "template.containers.0.env.BYLINE_SITE", ""},
 		{values{"siteUrl": "https://blog.example"}, app, "template.containers.0.env.BYLINE_SITE", "/site"},
 		{values{"siteUrl": "https://blog.example"}, app, "template.containers.0.env.BYLINE_SITE_URL", "https://blog.example"},
+		{nil, app, "template.containers.0.env.BYLINE_FILES_ENDPOINT",
+			"reference /providers/Microsoft.Storage/storageAccounts/bylineuniqueStringresourceGroup.id.primaryEndpoints.blob"},
+		{nil, pictures + "/blobServices", "cors.corsRules", []any{}},
+		{values{"siteUrl": "https://blog.example"}, pictures + "/blobServices", "cors.corsRules.0.allowedOrigins",
+			[]any{"https://blog.example"}},
+		{values{"siteUrl": "https://blog.example", "corsOrigins": "https://app.example,https://x.example"},
+			pictures + "/blobServices", "cors.corsRules.0.allowedOrigins",
+			[]any{"https://blog.example", "https://app.example", "https://x.example"}},
 		{nil, account, "enableAutomaticFailover", true},
 		{values{"maxThroughput": 0.0}, account, "enableAutomaticFailover", false},
 		{nil, account, "enableBurstCapacity", true},
@@ -327,6 +350,34 @@ func TestTemplate_Identities(t *testing.T) {
 	}
 }
 
+// TestTemplate_Pictures: of the storage account, the public reads the blobs of one container by their names, nobody has
+// a key, and the app's identity writes.
+func TestTemplate_Pictures(t *testing.T) {
+	a := readTemplate(t)
+	a.evaluate()
+	access := map[string]any{}
+	for _, r := range a.Resources {
+		properties := r["properties"].(map[string]any)
+		switch r["type"] {
+		case "Microsoft.Storage/storageAccounts":
+			if properties["allowSharedKeyAccess"] != false || properties["minimumTlsVersion"] != "TLS1_2" {
+				t.Errorf("the account: %v", properties)
+			}
+		case "Microsoft.Storage/storageAccounts/blobServices/containers":
+			_, name, _ := strings.Cut(r["name"].(string), "/default/")
+			access[name] = properties["publicAccess"]
+		case "Microsoft.Authorization/roleAssignments":
+			if strings.Contains(fmt.Sprint(r["scope"]), "storageAccounts") && !strings.HasSuffix(
+				fmt.Sprint(properties["principalId"]), "userAssignedIdentities/byline.principalId") {
+				t.Errorf("%v has a role in the account", properties["principalId"])
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]any{"uploads": "None", "files": "Blob"}, access); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // enums are the values of the enumerated types that the template uses.
 var enums = map[reflect.Type]any{}
 
@@ -342,6 +393,13 @@ func init() {
 	enum(armcosmos.PossiblePartitionKindValues())
 	enum(armcosmos.PossibleIndexingModeValues())
 	enum(armcosmos.PossibleCompositePathSortOrderValues())
+	enum(armstorage.PossibleKindValues())
+	enum(armstorage.PossibleSKUNameValues())
+	enum(armstorage.PossibleAccessTierValues())
+	enum(armstorage.PossibleMinimumTLSVersionValues())
+	enum(armstorage.PossiblePublicAccessValues())
+	enum(armstorage.PossibleRuleTypeValues())
+	enum(armstorage.PossibleCorsRuleAllowedMethodsItemValues())
 	enum(armappcontainers.PossibleManagedServiceIdentityTypeValues())
 	enum(armappcontainers.PossibleActiveRevisionsModeValues())
 	enum(armappcontainers.PossibleIngressTransportMethodValues())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -36,13 +37,18 @@ func (s *Site) markdown(r *http.Request, _ url.Values) (*rendered, error) {
 	if p.Slug != slug {
 		return redirectTo(address+".md", got), nil
 	}
-	var b bytes.Buffer
-	b.WriteString("---\n")
-	for _, field := range []struct {
+	type field struct {
 		name  string
 		value any
-	}{{"title", p.Title}, {"author", p.Author.DisplayName}, {"date", p.CreatedAt}, {"updated", p.updated()},
-		{"tags", p.Tags}, {"url", s.url + address}} {
+	}
+	fields := []field{{"title", p.Title}, {"author", p.Author.DisplayName}, {"date", p.CreatedAt},
+		{"updated", p.updated()}, {"tags", p.Tags}, {"url", s.url + address}}
+	if c := p.CoverImage; c != nil {
+		fields = append(fields, field{"cover", s.absolute(c.URL)}, field{"coverAlt", c.Alt})
+	}
+	var b bytes.Buffer
+	b.WriteString("---\n")
+	for _, field := range fields {
 		value, err := json.Marshal(field.value) // JSON is YAML
 		if err != nil {
 			return nil, err
@@ -87,11 +93,22 @@ func (s *Site) oEmbed(r *http.Request, q url.Values) (*rendered, error) {
 	if author := d.Post.Author; author.Username != "" {
 		embed["author_name"], embed["author_url"] = author.DisplayName, s.url+s.pathOf(authorPage, author.Username)
 	}
+	if c := d.Post.CoverImage; c != nil && c.hasSize() && fits(c.Width, q.Get("maxwidth")) &&
+		fits(c.Height, q.Get("maxheight")) {
+		embed["thumbnail_url"] = s.absolute(c.URL)
+		embed["thumbnail_width"], embed["thumbnail_height"] = c.Width, c.Height
+	}
 	text, err := json.Marshal(embed)
 	if err != nil {
 		return nil, err
 	}
 	return newRendered(mediaJSON, text, got), nil
+}
+
+// fits reports whether a length is within a limit, "" for none.
+func fits(pixels int, limit string) bool {
+	most, err := strconv.Atoi(limit)
+	return limit == "" || err == nil && pixels <= most
 }
 
 // slugOf returns the slug of the post at an address of the site, which may have a query.

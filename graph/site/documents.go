@@ -47,12 +47,18 @@ type (
 		CreatedAt                string
 		UpdatedAt                string // "" if it was not edited
 		Author                   author
+		CoverImage               *cover
 
 		SEOTitle, SEODescription, CanonicalURL string // "" unless the author has set them
 
 		ReadingMinutes int
 		ContentHTML    *string // null if the post was deleted a moment ago
 		Content        *string // likewise
+	}
+
+	cover struct {
+		URL, Alt      string
+		Width, Height int // pixels; 0: unknown
 	}
 
 	author struct {
@@ -102,6 +108,9 @@ func (c connection) posts() (all []post) {
 	}
 	return all
 }
+
+// hasSize reports whether the size of a cover is known.
+func (c *cover) hasSize() bool { return c.Width > 0 && c.Height > 0 }
 
 // updated returns when the post was edited last, or else created.
 func (p *post) updated() string {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"byline/store/blog"
 )
 
 // atomFeed is an Atom feed (RFC 4287) of which each page has a link to the next (RFC 5005, section 3).
@@ -20,15 +22,17 @@ type atomFeed struct {
 }
 
 type atomLink struct {
-	Rel  string `xml:"rel,attr"`
-	Type string `xml:"type,attr,omitempty"`
-	Href string `xml:"href,attr"`
+	Rel    string `xml:"rel,attr"`
+	Type   string `xml:"type,attr,omitempty"`
+	Href   string `xml:"href,attr"`
+	Title  string `xml:"title,attr,omitempty"`
+	Length int64  `xml:"length,attr,omitempty"` // bytes
 }
 
 type atomEntry struct {
 	ID         string         `xml:"id"`
 	Title      string         `xml:"title"`
-	Link       atomLink       `xml:"link"`
+	Links      []atomLink     `xml:"link"`
 	Published  string         `xml:"published"`
 	Updated    string         `xml:"updated"`
 	Author     *atomAuthor    `xml:"author"`
@@ -74,10 +78,11 @@ func (s *Site) feed(of route) renderer {
 			return redirectTo(withAfter(path, after), got), nil
 		}
 		feed := s.newFeed(title, address, list.posts())
-		feed.Links = []atomLink{{"alternate", "text/html", s.url + address},
-			{"self", atomType, s.url + withAfter(path, after)}, {"first", atomType, s.url + path}}
+		feed.Links = []atomLink{{Rel: "alternate", Type: "text/html", Href: s.url + address},
+			{Rel: "self", Type: atomType, Href: s.url + withAfter(path, after)},
+			{Rel: "first", Type: atomType, Href: s.url + path}}
 		if next := list.PageInfo.next(); next != "" {
-			feed.Links = append(feed.Links, atomLink{"next", atomType, s.url + withAfter(path, next)})
+			feed.Links = append(feed.Links, atomLink{Rel: "next", Type: atomType, Href: s.url + withAfter(path, next)})
 		}
 		p, err := renderXML(mediaAtom, feed, got)
 		if err == nil {
@@ -98,10 +103,13 @@ func (s *Site) newFeed(title, address string, posts []post) *atomFeed {
 			continue // it was deleted a moment ago
 		}
 		e := atomEntry{ID: s.entryID(p), Title: valid(p.Title), Published: p.CreatedAt, Updated: p.updated(),
-			Link:    atomLink{"alternate", "text/html", s.url + s.pathOf(postPage, p.Slug)},
+			Links:   []atomLink{{Rel: "alternate", Type: "text/html", Href: s.url + s.pathOf(postPage, p.Slug)}},
 			Summary: valid(p.Excerpt), Content: atomContent{"html", valid(*p.ContentHTML)}, Author: &atomAuthor{Name: "a former member"}}
 		if p.Author.Username != "" {
 			e.Author = &atomAuthor{valid(p.Author.DisplayName), s.url + s.pathOf(authorPage, p.Author.Username)}
+		}
+		if p.CoverImage != nil {
+			e.Links = append(e.Links, s.enclosure(p.CoverImage))
 		}
 		for _, t := range p.Tags {
 			e.Categories = append(e.Categories, atomCategory{valid(t)})
@@ -110,6 +118,15 @@ func (s *Site) newFeed(title, address string, posts []post) *atomFeed {
 		feed.Entries = append(feed.Entries, e)
 	}
 	return feed
+}
+
+// enclosure returns the link to a cover. Type and length, which are hints, are known of files of this server alone.
+func (s *Site) enclosure(c *cover) atomLink {
+	l := atomLink{Rel: "enclosure", Href: s.absolute(c.URL), Title: valid(c.Alt)}
+	if file, ok := blog.FileOf(c.URL); ok {
+		l.Type, l.Length = file.Type(), file.Size()
+	}
+	return l
 }
 
 // entryID returns an id that stays when the title changes, as a tag URI (RFC 4151).

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"byline/store/blog"
 )
 
 // page is what a template renders.
@@ -81,6 +83,18 @@ func (p *page) Path(page kind, value string) string { return p.site.pathOf(page,
 // AuthorURL returns the absolute address of an author.
 func (p *page) AuthorURL(a author) string { return p.site.url + p.site.pathOf(authorPage, a.Username) }
 
+// Absolute returns the absolute address of a picture.
+func (p *page) Absolute(address string) string { return p.site.absolute(address) }
+
+// coverOfPage is a cover on a page, for its template.
+type coverOfPage struct {
+	*cover
+	First bool // readers see it before they scroll
+}
+
+// Cover returns the cover of the n-th post of a page.
+func (p *page) Cover(n int, of *cover) coverOfPage { return coverOfPage{of, n == 0} }
+
 // Day returns the date of a moment.
 func (p *page) Day(at string) string {
 	t, err := time.Parse(time.RFC3339, at)
@@ -145,6 +159,9 @@ func (s *Site) linkedPost(p *post) object {
 	if len(p.Tags) > 0 {
 		o["keywords"] = p.Tags
 	}
+	if p.CoverImage != nil {
+		o["image"] = s.linkedCover(p.CoverImage)
+	}
 	return o
 }
 
@@ -155,8 +172,20 @@ func (s *Site) linkedAuthor(a *author) object {
 	if a.Bio != "" {
 		o["description"] = a.Bio
 	}
-	if strings.HasPrefix(a.AvatarURL, "https://") {
-		o["image"] = a.AvatarURL
+	if _, ok := blog.FileOf(a.AvatarURL); ok || strings.HasPrefix(a.AvatarURL, "https://") {
+		o["image"] = s.absolute(a.AvatarURL)
+	}
+	return o
+}
+
+// linkedCover is an ImageObject.
+func (s *Site) linkedCover(c *cover) object {
+	o := object{"@type": "ImageObject", "url": s.absolute(c.URL)}
+	if c.Alt != "" {
+		o["caption"] = c.Alt
+	}
+	if c.hasSize() {
+		o["width"], o["height"] = fmt.Sprint(c.Width, " px"), fmt.Sprint(c.Height, " px") // a Distance has a unit
 	}
 	return o
 }

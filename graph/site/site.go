@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/maypok86/otter/v2"
@@ -20,7 +21,7 @@ import (
 	"byline/graph/transport"
 )
 
-// Options of a Site. All but SignIn and CacheBytes have to be set.
+// Options of a Site. All but SignIn, Pictures and CacheBytes have to be set.
 type Options struct {
 	// Dir has the files of the front end, as its build left them, and its site.json.
 	Dir fs.FS
@@ -34,6 +35,10 @@ type Options struct {
 
 	// SignIn are the origins of which the front end requests tokens, such as https://login.example.
 	SignIn []string
+
+	// Pictures are the origins, besides the site's own, to which the front end sends pictures, and which serve them, such
+	// as https://account.blob.core.windows.net.
+	Pictures []string
 
 	// Deleted reports whether the post at a slug has been deleted, as long as that is known.
 	Deleted func(ctx context.Context, slug string) (bool, error)
@@ -93,7 +98,7 @@ func New(o Options) (*Site, error) {
 		responses: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_site_responses_total",
 			Help: "Responses of the site, by what was requested and the status."}, []string{"page", "code"})}
 	o.Metrics.MustRegister(s.responses)
-	if s.shell, err = readShell(o.Dir, m.Shell, append(m.Connect, o.SignIn...)); err != nil {
+	if s.shell, err = readShell(o.Dir, m.Shell, slices.Concat(m.Connect, o.SignIn, o.Pictures), o.Pictures); err != nil {
 		return nil, err
 	}
 	if o.CacheBytes > 0 {
@@ -133,7 +138,7 @@ func (s *Site) mux(m manifest, dir fs.FS) (mux *http.ServeMux, err error) {
 		mux.Handle(r.pattern(""), s.rendering(string(page), s.page(r), "after"))
 		mux.Handle(r.pattern("/feed.atom"), s.rendering("feed", s.feed(r), "after"))
 	}
-	mux.Handle("GET /oembed", inJSON(s.rendering("oembed", s.oEmbed, "url")))
+	mux.Handle("GET /oembed", inJSON(s.rendering("oembed", s.oEmbed, "url", "maxwidth", "maxheight")))
 	mux.Handle("GET /sitemap.xml", s.rendering("sitemap", s.sitemap, "month", "part"))
 	mux.Handle("GET /robots.txt", s.text("robots", s.robots(m)))
 	mux.Handle("GET /llms.txt", s.text("llms", s.llms()))
@@ -171,6 +176,14 @@ func (s *Site) pathOf(page kind, value string) string {
 		return strings.Replace(path, ":"+name, url.PathEscape(value), 1)
 	}
 	return path
+}
+
+// absolute returns the absolute address of a picture, which may be on this server.
+func (s *Site) absolute(address string) string {
+	if strings.HasPrefix(address, "/") {
+		return s.url + address
+	}
+	return address
 }
 
 // renderFixed renders the pages of errors, by their status, and that of the paths that are not for crawlers, as 200.

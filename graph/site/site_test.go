@@ -18,6 +18,7 @@ import (
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/files"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -28,8 +29,14 @@ var testDir = os.DirFS("../../internal/e2e/testdata/site")
 // newTestSite returns the site of an empty blog and a front end.
 func newTestSite(t *testing.T, dir fs.FS) (*Site, *store.Store) {
 	t.Helper()
+	return newTestSiteWith(t, dir, nil)
+}
+
+// newTestSiteWith is newTestSite for a blog with pictures.
+func newTestSiteWith(t *testing.T, dir fs.FS, pictures *files.Files) (*Site, *store.Store) {
+	t.Helper()
 	account := enginetest.Open(t, emulator.Options{}, cosmos.Options{})
-	blog, err := store.New(account, store.Options{Logger: testkit.Logger()})
+	blog, err := store.New(account, store.Options{Files: pictures, Logger: testkit.Logger()})
 	if err == nil {
 		err = blog.Provision(t.Context())
 	}

@@ -46,6 +46,15 @@ type feedPost struct {
 	UpdatedAt                                        *string
 	Tags                                             []string
 	Author                                           struct{ Username, DisplayName string }
+	CoverImage                                       *struct{ URL string }
+}
+
+// cover returns the absolute address of the cover, "" without one.
+func (p feedPost) cover() string {
+	if p.CoverImage == nil {
+		return ""
+	}
+	return siteURL + p.CoverImage.URL // those of the demo blog are files
 }
 
 // updated returns when the post was edited last, or else created.
@@ -70,7 +79,7 @@ func allPosts(s *instance) (posts []feedPost) {
 			}
 		}
 		ask(s, "", `query($after: String) { feed(first: 50, after: $after) { edges { node { id slug title excerpt contentHtml
-			createdAt updatedAt tags author { displayName username } } } pageInfo { hasNextPage endCursor } } }`,
+			createdAt updatedAt tags author { displayName username } coverImage { url } } } pageInfo { hasNextPage endCursor } } }`,
 			map[string]any{"after": after}, &page)
 		for _, e := range page.Feed.Edges {
 			posts = append(posts, e.Node)
@@ -101,7 +110,13 @@ func TestSite_FeedReader(t *testing.T) {
 			for _, c := range e.Categories {
 				categories = append(categories, c.Term)
 			}
-			if e.Title != p.Title || e.Links[0].Href != siteURL+"/posts/"+url.PathEscape(p.Slug) ||
+			enclosure := ""
+			for _, l := range e.Links {
+				if l.Rel == "enclosure" {
+					enclosure = l.Href
+				}
+			}
+			if e.Title != p.Title || enclosure != p.cover() || e.Links[0].Href != siteURL+"/posts/"+url.PathEscape(p.Slug) ||
 				e.Published != p.CreatedAt || e.Updated != p.updated() || e.Authors[0].Name != p.Author.DisplayName ||
 				!slices.Equal(categories, p.Tags) || wordsOf(t, e.Content.Value) != wordsOf(t, p.ContentHTML) ||
 				!strings.HasSuffix(e.ID, ":"+p.ID) {

@@ -48,11 +48,11 @@ func TestSite_Hostile(t *testing.T) {
 	for path := "/tags/hostile"; path != ""; {
 		path = strings.TrimPrefix(visitHarmless(t, s, path).links["next"], siteURL)
 	}
-	entries := map[string][2]string{} // titles and names, by address
+	entries := map[string][3]string{} // titles, names and descriptions of covers, by address
 	for path := "/tags/hostile/feed.atom"; path != ""; {
 		feed := visitFeed(t, s, path)
 		for _, e := range feed.Entries {
-			entries[e.Link.Href] = [2]string{e.Title, e.Author}
+			entries[e.Links[0].Href] = [3]string{e.Title, e.Author, e.Links[1].Title}
 		}
 		path = feed.next()
 	}
@@ -69,7 +69,10 @@ type hostilePost struct {
 		User struct{ DisplayName, Bio string }
 	}
 	CreatePost struct {
-		Post struct{ Slug, Title, Content string }
+		Post struct {
+			Slug, Title, Content string
+			CoverImage           struct{ Alt string }
+		}
 	}
 }
 
@@ -89,7 +92,10 @@ func publishHostile(s *servertest.Instance, user, value string) (hostilePost, er
 		) {
 			createUser(input: {username: $user}) { user { id } }
 			updateUser(input: {displayName: $name, bio: $text}) { user { displayName bio } }
-			createPost(input: {title: $title, content: $content, tags: $tags}) { post { slug title content } }
+			createPost(input: {title: $title, content: $content, tags: $tags,
+				coverImage: {url: "https://elsewhere.example/a.png", alt: $title}}) {
+				post { slug title content coverImage { alt } }
+			}
 		}`, map[string]any{"user": user, "name": string(name[:min(len(name), blog.MaxDisplayName)]), "title": title,
 		"content": strings.ReplaceAll("V\n\n# V\n\n[x](V)\n\n![V](x \"V\")\n\n`V`\n\n> V\n\n<p title='V'>V", "V", value),
 		"text":    value, "tags": post.tags})
@@ -106,9 +112,9 @@ func publishHostile(s *servertest.Instance, user, value string) (hostilePost, er
 	return post, err
 }
 
-// checkHostile checks what shows a post and its author, with the titles and names of the feed.
+// checkHostile checks what shows a post and its author, with the texts of the feed.
 func checkHostile(
-	t *testing.T, s *servertest.Instance, value string, of hostilePost, entries map[string][2]string,
+	t *testing.T, s *servertest.Instance, value string, of hostilePost, entries map[string][3]string,
 ) {
 	t.Helper()
 	author, post := of.UpdateUser.User, of.CreatePost.Post
@@ -120,6 +126,7 @@ func checkHostile(
 	var front struct {
 		Title, Author string
 		Tags          []string
+		CoverAlt      string `yaml:"coverAlt"`
 	}
 	if err := yaml.Unmarshal([]byte(parts[1]), &front); err != nil {
 		t.Errorf("%q: front matter: %v", value, err)
@@ -138,11 +145,15 @@ func checkHostile(
 		"title":              {onPost.title, post.Title + " · The blog"},
 		"og:title":           {onPost.meta["og:title"], post.Title},
 		"headline":           {fmt.Sprint(onPost.linked[0]["headline"]), post.Title},
+		"og:image:alt":       {onPost.meta["og:image:alt"], post.CoverImage.Alt},
+		"caption":            {fmt.Sprint(onPost.linked[0]["image"].(map[string]any)["caption"]), post.CoverImage.Alt},
+		"cover in YAML":      {front.CoverAlt, post.CoverImage.Alt},
 		"name of the author": {fmt.Sprint(linked["name"]), author.DisplayName},
 		"biography":          {fmt.Sprint(linked["description"]), author.Bio},
 		"description":        {onAuthor.meta["description"], author.Bio},
 		"title in Atom":      {entry[0], inXML(post.Title)},
 		"author in Atom":     {entry[1], inXML(author.DisplayName)},
+		"cover in Atom":      {entry[2], inXML(post.CoverImage.Alt)},
 		"title in YAML":      {front.Title, post.Title},
 		"author in YAML":     {front.Author, author.DisplayName},
 		"tags in YAML":       {fmt.Sprint(front.Tags), fmt.Sprint(of.tags)},
@@ -206,8 +217,9 @@ type hostileFeed struct {
 	} `xml:"link"`
 	Entries []struct {
 		Title string `xml:"title"`
-		Link  struct {
-			Href string `xml:"href,attr"`
+		Links []struct {
+			Href  string `xml:"href,attr"`
+			Title string `xml:"title,attr"`
 		} `xml:"link"`
 		Author string `xml:"author>name"`
 	} `xml:"entry"`

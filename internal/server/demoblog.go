@@ -9,12 +9,14 @@ import (
 
 	"byline/graph/auth"
 	"byline/store"
+	"byline/store/files"
 	"byline/store/seed"
 )
 
 // demoBlog loads the demo blog into an empty store.
 type demoBlog struct {
 	blog   *store.Store
+	files  *files.Files // nil: the blog has no pictures
 	tokens bool // demo tokens are accepted
 	log    *slog.Logger
 	loaded atomic.Bool // or the store was not empty
@@ -27,6 +29,9 @@ func (d *demoBlog) load(ctx context.Context, ready func()) {
 	defer ready()
 	began := time.Now()
 	content := seed.Demo(auth.DemoUserID)
+	if d.files != nil {
+		content.Covers = &seed.Covers{Files: d.files, Store: d.blog}
+	}
 	content.Ends = began.UTC().Truncate(24 * time.Hour) // the same on all instances
 	content, err := content.WithDatesOf(ctx, d.blog)
 	needed := false

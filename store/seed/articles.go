@@ -18,14 +18,15 @@ var articleFiles embed.FS
 type article struct {
 	title, content string
 	tags           []string
+	cover          string   // describes its picture, which package covers draws
 	comments       []string // what readers say about it
 }
 
 // betweenArticles is the time between two articles.
 const betweenArticles = 110 * time.Minute
 
-// articles returns the articles in the order of their files. A file begins with the title as a heading, the tags and
-// the comments; the content is after an empty line.
+// articles returns the articles in the order of their files. A file begins with the title as a heading, the tags, what
+// the cover shows and the comments; the content is after an empty line.
 var articles = sync.OnceValue(func() []article {
 	files, err := fs.Glob(articleFiles, "articles/*.md")
 	if err != nil {
@@ -45,6 +46,8 @@ var articles = sync.OnceValue(func() []article {
 				a.title = value
 			case "tags:":
 				a.tags = strings.Split(value, ", ")
+			case "cover:":
+				a.cover = value
 			case "comment:":
 				a.comments = append(a.comments, value)
 			default:

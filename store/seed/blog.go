@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -27,6 +26,8 @@ type Blog struct {
 	Markdown        bool // posts are formatted, and have tags
 	Profiles        bool // the users of the demo blog have display names, pictures and biographies
 	Articles        bool // the first post of each of the first users is a long one, among the newest
+	// Covers takes the covers of articles. Default: they have none.
+	Covers *Covers
 	// Ends is when the newest post is published, and no comment or like is later. The zero value is 70 days after the
 	// fixed date on which the first one is, with comments and likes up to two days later.
 	Ends time.Time
@@ -153,18 +154,7 @@ func (b *Blog) PostID(user, number int) string {
 	return e.id
 }
 
-// threads returns a user's posts with their comments and likes, one at a time.
-func (b *Blog) threads(user int) iter.Seq[store.Thread] {
-	return func(yield func(store.Thread) bool) {
-		for n := range b.PostCount(user) {
-			if !yield(b.Thread(user, n)) {
-				return
-			}
-		}
-	}
-}
-
-// Thread returns a post of a user, from 0 to PostCount-1, with its comments and likes.
+// Thread returns a post of a user, from 0 to PostCount-1, with its comments and likes, and without a cover.
 func (b *Blog) Thread(user, number int) store.Thread {
 	e, f := b.entry(user, number)
 	author := b.User(user)

@@ -26,13 +26,25 @@ type Target interface {
 // several goroutines at once.
 func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) error {
 	var next, done atomic.Int64
-	load := func(ctx context.Context, i int) error {
-		if err := to.Import(ctx, b.User(i), b.threads(i)); err != nil {
+	covers := make([]string, len(articles())) // by user
+	cover := func(i int) string {
+		if i < len(covers) {
+			return covers[i]
+		}
+		return ""
+	}
+	load := func(ctx context.Context, i int) (err error) {
+		if i < len(covers) {
+			if covers[i], err = b.Covers.of(ctx, &b, i); err != nil {
+				return fmt.Errorf("cover of user %d: %w", i, err)
+			}
+		}
+		if err := to.Import(ctx, b.User(i), b.threads(i, cover(i))); err != nil {
 			return fmt.Errorf("user %d: %w", i, err)
 		}
 		if i == 0 {
 			var posts []*blog.Post
-			for t := range b.threads(i) {
+			for t := range b.threads(i, cover(i)) {
 				posts = append(posts, t.Post)
 			}
 			if err := to.ImportFeed(ctx, posts); err != nil {
@@ -66,9 +78,29 @@ func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) erro
 	}
 	var newest []*blog.Post
 	for _, e := range b.newest(blog.FeedKept) {
-		newest = append(newest, b.Thread(e.user, e.number).Post)
+		newest = append(newest, b.thread(e.user, e.number, cover(e.user)).Post)
 	}
 	return to.ImportFeed(ctx, newest)
+}
+
+// threads returns a user's posts with their comments and likes, one at a time, given the cover of the first.
+func (b *Blog) threads(user int, cover string) iter.Seq[store.Thread] {
+	return func(yield func(store.Thread) bool) {
+		for n := range b.PostCount(user) {
+			if !yield(b.thread(user, n, cover)) {
+				return
+			}
+		}
+	}
+}
+
+// thread is Thread, with the cover of the user's first post.
+func (b *Blog) thread(user, number int, cover string) store.Thread {
+	t := b.Thread(user, number)
+	if number == 0 && cover != "" {
+		t.Post.CoverURL, t.Post.CoverAlt = cover, b.article(user, 0).cover
+	}
+	return t
 }
 
 // LoadOffline loads a blog into a database that no instance serves, so that its projections need not read the load:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"byline/store/blog/markdown"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/files"
 	"byline/store/projection"
 	"byline/store/seed"
 )
@@ -451,5 +453,56 @@ func TestPostID(t *testing.T) {
 	}
 	if n := b.PostCount(b.Users - 1); n != 0 {
 		t.Errorf("a user beyond Authors has %d posts", n)
+	}
+}
+
+// TestLoad_Covers: each article of the demo blog has a picture of its own, with a description. A second load keeps them.
+func TestLoad_Covers(t *testing.T) {
+	testkit.Heavy(t)
+	w := newWorld(t, emulator.Options{})
+	pictures, err := files.NewFolder(t.TempDir(), files.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := seed.Demo(userID)
+	b.Covers = &seed.Covers{Files: pictures, Store: w.Store}
+	ctx, interrupt := context.WithCancel(t.Context())
+	w.interrupt.Store(&interrupt)
+	w.left.Store(60)
+	if err := seed.Load(ctx, b, w, nil); err == nil {
+		t.Fatal("the load was not interrupted")
+	}
+	interrupt()
+	w.load(t, b)
+	before := w.digest(t)
+	w.load(t, b)
+	if after := w.digest(t); after != before {
+		t.Errorf("after another load: %d items, digest %s; want %d, %s", after.Items, after, before.Items, before)
+	}
+	w.verify(t)
+	seen := map[string]bool{}
+	for user := range b.Users {
+		for n := range b.PostCount(user) {
+			p, err := w.Post(t.Context(), b.PostID(user, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := p.CoverImage()
+			if article := n == 0 && user < 12; article != (c != nil) {
+				t.Errorf("%s: cover %v", p.Title, c)
+			}
+			if c == nil {
+				continue
+			}
+			if seen[c.URL] || seen[c.Alt] || c.Width == nil || *c.Width != 1200 || *c.Height != 630 || len(c.Alt) < 40 {
+				t.Errorf("%s: cover %+v", p.Title, c)
+			}
+			seen[c.URL], seen[c.Alt] = true, true
+			got := httptest.NewRecorder()
+			pictures.ServeHTTP(got, httptest.NewRequest(http.MethodGet, c.URL, nil))
+			if got.Code != http.StatusOK || got.Header().Get("Content-Type") != "image/png" {
+				t.Errorf("%s: %d %v", c.URL, got.Code, got.Header())
+			}
+		}
 	}
 }
